@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# The project's commands: see usage() below. Needs a Debian or Ubuntu with Python >= 3.11, pip, apt and npm, and nothing else.
+# Everything it makes lies in .venv/, .tools/ and dist/, which git ignores.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+exec </dev/null # never waits for an answer
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 NO_UPDATE_NOTIFIER=1
+export ZIG_GLOBAL_CACHE_DIR=${ZIG_GLOBAL_CACHE_DIR:-$PWD/.tools/zig-cache}
+PY=.venv/bin/python
+
+usage() {
+  cat <<'TEXT'
+usage: ./build.sh COMMAND
+
+  demo     compile the digits model to dist/digits.wasm and run it on the held-out images
+  test     lint, type-check and run all tests: Python, Node and Chromium
+  serve    open the page where you draw a digit and the model answers
+  wheel    build a wheel in dist/ that installs without a compiler
+
+Each installs what it needs first: Python packages into .venv/, Node into .tools/, and for `test` Chromium with apt if none is there.
+TEXT
+}
+
+say() { printf '\033[1m==> %s\033[0m\n' "$*"; }
+die() { printf 'build.sh: %s\n' "$*" >&2; exit 1; }
+
+# Runs a command silently; shows what it printed if it fails.
+quietly() {
+  local log
+  log=$(mktemp)
+  if ! "$@" >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
+    rm -f "$log"
+    die "failed: $*"
+  fi
+  rm -f "$log"
+}
+
+find_python() {
+  local candidate
+  for candidate in "${PYTHON:-}" python3 python3.14 python3.13 python3.12 python3.11; do
+    if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  die "Python 3.11 or newer is needed; name one with PYTHON=/path/to/python3"
+}
+
+# .venv with pip in it. Debian's python3 has no ensurepip without python3-venv: then the system's pip puts pip there.
+ensure_venv() {
+  if [ -x $PY ] && $PY -m pip --version >/dev/null 2>&1; then return; fi
+  local python
+  python=$(find_python)
+  say "making .venv with $($python --version)"
+  rm -rf .venv
+  if $python -m venv .venv >/dev/null 2>&1; then return; fi
+  rm -rf .venv
+  $python -m venv --without-pip .venv || die "python3 -m venv does not work here: apt-get install python3-venv"
+  $python -m pip --python $PY install --quiet pip || die "pip is needed: apt-get install python3-pip"
+}
+
+# ensure_package [EXTRAS]: the package, editable, with the C runtime built; again only after a change of what goes into either.
+ensure_package() {
+  ensure_venv
+  local extras=${1:-} stamp=.venv/.xla-wasm-installed state
+  state=$(cat pyproject.toml hatch_build.py runtime_c/* xla_wasm/link/objfile.py | sha256sum | cut -c1-64)
+  if [ -f xla_wasm/link/runtime.bin ] && grep -qsx "$state \[$extras\]" $stamp; then return; fi
+  say "installing the package${extras:+ with what its tests need} and building the C runtime"
+  quietly $PY -m pip install --quiet --editable ".${extras:+[$extras]}"
+  # What another state had installed no longer counts; what this state has accumulates.
+  { grep -sF "$state " $stamp || true; echo "$state [$extras]"; [ -z "$extras" ] || echo "$state []"; } >$stamp.new
+  mv $stamp.new $stamp
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null; then sudo -n "$@"; else die "this needs root: $*"; fi
+}
+
+# apt_install COMMAND PACKAGE: installs PACKAGE unless COMMAND is there.
+apt_install() {
+  if command -v "$1" >/dev/null; then return; fi
+  say "installing $2 with apt"
+  quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get update
+  quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$2"
+  command -v "$1" >/dev/null || die "apt installed $2, but there is no command $1"
+}
+
+# Node 24, which has relaxed SIMD, ahead of any other on PATH.
+ensure_node() {
+  local arch=x64 node
+  case $(uname -m) in aarch64 | arm64) arch=arm64 ;; esac
+  node=$PWD/.tools/node_modules/node-linux-$arch/bin
+  if [ ! -x "$node/node" ]; then
+    apt_install npm npm
+    say "installing Node 24 into .tools/"
+    mkdir -p .tools
+    quietly npm install --prefix .tools --no-save --no-package-lock --no-audit --no-fund "node-linux-$arch@24"
+  fi
+  export PATH=$node:$PATH
+}
+
+demo() {
+  ensure_package
+  say "compiling and running the digits model"
+  $PY examples/digits/demo.py
+}
+
+test_all() {
+  ensure_package test
+  apt_install chromium chromium
+  ensure_node
+  export PATH=$PWD/.venv/bin:$PATH
+  say "ruff"
+  ruff check .
+  say "mypy"
+  mypy
+  say "pytest, with Node and Chromium"
+  pytest -n "${JOBS:-2}"
+  say "all tests passed"
+}
+
+serve() {
+  ensure_package
+  exec .venv/bin/xla-wasm serve "$@"
+}
+
+wheel() {
+  ensure_venv
+  say "building a wheel"
+  mkdir -p dist
+  rm -f dist/*.whl
+  quietly $PY -m pip wheel --quiet --no-deps --wheel-dir dist .
+  ls -l dist/*.whl
+}
+
+command=${1:-help}
+[ $# = 0 ] || shift
+case $command in
+  demo) demo ;;
+  test) test_all ;;
+  serve) serve "$@" ;;
+  wheel) wheel ;;
+  help | -h | --help) usage ;;
+  *) usage >&2; die "there is no command '$command'" ;;
+esac

@@ -1,0 +1,80 @@
+"""Builds the C runtime into `xla_wasm/link/runtime.bin`: as hatchling's build hook, or in place with `python hatch_build.py`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent
+ZIG_VERSION = "0.15.2"
+FLAGS = (
+    "-target wasm32-freestanding -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -ffunction-sections -fdata-sections "
+    "-ffp-contract=off -std=c11 -O2 -g0 -Wall -Wextra -Werror -Wframe-larger-than=4096 -c"
+).split()
+
+
+def compile_runtime(sources: list[Path], folder: Path) -> list[Path]:
+    """Compile each source to a relocatable object in `folder`, with the clang of the ziglang package."""
+    environment = dict(os.environ)
+    if not ({"HOME", "ZIG_GLOBAL_CACHE_DIR", "LOCALAPPDATA"} & environment.keys()):
+        environment["ZIG_GLOBAL_CACHE_DIR"] = str(folder / "cache")
+    version = subprocess.run([sys.executable, "-m", "ziglang", "version"], env=environment, capture_output=True, text=True)
+    if version.stdout.strip() != ZIG_VERSION:
+        found = version.stdout.strip() or version.stderr.strip()
+        raise RuntimeError(f"the C runtime is built with ziglang=={ZIG_VERSION}; found: {found}")
+    objects = []
+    for source in sources:
+        target = folder / f"{source.stem}.o"
+        # A relative path, so that no object depends on where the tree lies.
+        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS, source.name, "-o", str(target)]
+        result = subprocess.run(command, cwd=source.parent, env=environment, capture_output=True, text=True)
+        if result.returncode:
+            raise RuntimeError(f"compiling {source.name} failed:\n{result.stderr}")
+        objects.append(target)
+    return objects
+
+
+def build_runtime(root: Path = ROOT) -> Path:
+    """Compile `runtime_c/*.c` and index the objects; the path of the table."""
+    sources = sorted((root / "runtime_c").glob("*.c"))
+    if not sources:
+        raise RuntimeError(f"no C sources in {root / 'runtime_c'}")
+    # The indexer is part of the package, which may not be installed yet.
+    sys.path.insert(0, str(root))
+    try:
+        from xla_wasm.link.objfile import index_objects, read_object, write_table
+    finally:
+        sys.path.remove(str(root))
+    target = root / "xla_wasm" / "link" / "runtime.bin"
+    target.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        objects = compile_runtime(sources, Path(folder))
+        table = index_objects([read_object(path.stem, path.read_bytes()) for path in objects])
+    target.write_bytes(write_table(table))
+    return target
+
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # only needed to run as a hook
+    pass
+else:
+
+    class RuntimeBuildHook(BuildHookInterface[Any]):
+        """Builds the table before the wheel is assembled and ships it."""
+
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            """Called by hatchling before each build; an sdist carries the sources only."""
+            if self.target_name == "sdist":
+                return
+            target = build_runtime(Path(self.root))
+            build_data["artifacts"].append(target.relative_to(self.root).as_posix())
+
+
+if __name__ == "__main__":
+    path = build_runtime()
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size} bytes")

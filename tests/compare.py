@@ -1,0 +1,58 @@
+"""Comparisons of arrays: element by element in units in the last place, or against the scale of a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def is_float(array: Array) -> bool:
+    return array.dtype.kind == "f" or (array.dtype.kind == "V" and "float" in array.dtype.name)
+
+
+def ulp_of(x: Array, dtype: Any) -> Array:
+    """The distance of neighbouring numbers of `dtype` at the magnitude of each (finite f64) `x`."""
+    info = ml_dtypes.finfo(dtype)
+    magnitude = np.maximum(np.abs(x), float(info.smallest_normal))
+    return np.ldexp(float(info.eps), np.frexp(magnitude)[1] - 1)
+
+
+def assert_same(actual: Array, expected: Array, ulp: float = 0, what: str = "") -> None:
+    """Equal shape and dtype; integers equal; floats within `ulp` each, zeros of one sign, NaN and infinity in the same places."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
+    assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
+    if not is_float(expected):
+        np.testing.assert_array_equal(actual, expected, what)
+        return
+    x, y = actual.astype(np.float64), expected.astype(np.float64)
+    special = ~np.isfinite(x) | ~np.isfinite(y)
+    np.testing.assert_array_equal(x[special], y[special], f"{what}: NaN or infinity")
+    zero = (x == 0) & (y == 0)
+    np.testing.assert_array_equal(np.signbit(x[zero]), np.signbit(y[zero]), f"{what}: signs of zeros")
+    x, y = x[~special], y[~special]
+    off = np.abs(x - y) / ulp_of(y, expected.dtype)
+    if np.any(off > ulp):
+        worst = int(np.argmax(off))
+        raise AssertionError(
+            f"{what}: {x[worst]!r}, expected {y[worst]!r}: {off[worst]:.3g} ulp, allowed {ulp:g}; all: {actual!r}, {expected!r}"
+        )
+
+
+def error(actual: Array, true: Array, what: str = "") -> float:
+    """The greatest distance from the true values; NaN and infinity must stand in the same places."""
+    x, y = np.asarray(actual, np.float64), np.asarray(true, np.float64)
+    assert x.shape == y.shape, f"{what}: shape {x.shape}, expected {y.shape}"
+    special = ~np.isfinite(y)
+    np.testing.assert_array_equal(x[special], y[special], f"{what}: NaN or infinity")
+    return float(np.max(np.abs(x[~special] - y[~special]), initial=0.0))
+
+
+def scale_ulp(true: Array, dtype: Any) -> float:
+    """One unit in the last place of `dtype` at the greatest finite magnitude of a result."""
+    finite = np.abs(true[np.isfinite(true)])
+    return float(ulp_of(np.max(finite, initial=0.0), dtype))

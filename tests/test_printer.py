@@ -1,0 +1,59 @@
+"""HLO text as XLA's own parser reads it."""
+
+from __future__ import annotations
+
+import pytest
+from hlo_modules import all_modules, as_text, from_text, text_modules
+from test_proto import blocks
+
+from xla_wasm.hlo.ir import Computation, Instruction, Module
+from xla_wasm.hlo.shape import Shape
+
+
+@pytest.mark.parametrize("name", sorted(all_modules()))
+def test_xla_reads_it(name: str) -> None:
+    data = all_modules()[name]
+    text = Module.from_proto(data).to_text(large_constants=True)
+    again = from_text(text)
+    assert blocks(as_text(data, metadata=False)) == blocks(as_text(again, metadata=False))
+    assert as_text(data, metadata=False).split("\n")[0] == as_text(again, metadata=False).split("\n")[0]
+    assert Module.from_proto(again).to_text(large_constants=True).count("\n") == text.count("\n")
+
+
+def test_form() -> None:
+    text = Module.from_proto(text_modules()["windows"]).to_text()
+    assert text.startswith("HloModule m, entry_computation_layout={(f32[4,6]{1,0})->(f32[4,4]{1,0}, c64[4,4]{1,0})}\n\n")
+    assert "window={size=2x2 stride=1x2 rhs_reversal=1x0}, to_apply=add" in text
+    assert "operand_precision={high,default}, algorithm=dot_bf16_bf16_f32_x3" in text
+    assert "direction=GE\n" in text and "select=ge" in text and "scatter=add" in text
+    assert "constant({1, 2})" in text
+
+
+def test_large_constants_are_elided() -> None:
+    module = Module.from_proto(from_text("ENTRY e { ROOT c = s32[11] constant({1,2,3,4,5,6,7,8,9,10,11}) }"))
+    assert "constant({...})" in module.to_text()
+    assert "9, 10, 11})" in module.to_text(large_constants=True)
+
+
+def test_names_that_text_cannot_hold() -> None:
+    """Clashes, words of the grammar and odd characters become names that parse."""
+    shape = Shape("f32", (2,))
+    chain = [Instruction("f32", "parameter", shape, attrs={"parameter_number": 0})]
+    for name in ("f32", "ROOT", "7 up", "", "é", "true", "a b", "a_b", "constant"):
+        chain.append(Instruction(name, "negate", shape, [chain[-1]]))
+    entry = Computation("ENTRY", chain)
+    text = Module("", [entry], entry).to_text()
+    assert len(Module.from_proto(from_text(text)).entry.instructions) == len(chain)
+
+
+def test_strings() -> None:
+    """Quotes, control characters and UTF-8 in names of operations and in configurations."""
+    module = Module.from_proto(text_modules()["calls"])
+    call = next(i for i in module.instructions() if i.opcode == "custom-call")
+    call.attrs["backend_config"] = bytes(range(256))
+    call.attrs["custom_call_target"] = 'tab\t "quoted" \\ Zürich'
+    call.frontend_attributes = {"k": "{unbalanced", "l": '{"s": "}"}'}
+    again = next(i for i in Module.from_proto(from_text(module.to_text(large_constants=True))).instructions() if i.opcode == "custom-call")
+    assert again.attrs["backend_config"] == call.attrs["backend_config"]
+    assert again.attrs["custom_call_target"] == call.attrs["custom_call_target"]
+    assert again.frontend_attributes == call.frontend_attributes

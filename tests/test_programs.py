@@ -1,0 +1,81 @@
+"""Whole programs, compiled for every target, against an f64 evaluation and XLA:CPU's own error."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import compare
+import jax
+import numpy as np
+import oracle
+import pytest
+from programs import PROGRAMS
+
+import xla_wasm
+import xla_wasm.jax
+from xla_wasm.hlo.ir import Module
+from xla_wasm.reference import evaluate
+
+TARGETS = ("simd128", "relaxed-simd")
+
+
+@cache
+def lowered(name: str) -> tuple[Module, tuple[Any, ...]]:
+    """The program's module and its flattened arguments."""
+    program = PROGRAMS[name]()
+    with jax.enable_x64(program.x64):
+        module = xla_wasm.jax.lower(program.fn, *program.args)
+    return module, tuple(np.asarray(leaf) for leaf in jax.tree.leaves(program.args))
+
+
+@cache
+def judged(name: str) -> tuple[list[compare.Array], list[compare.Array]]:
+    """The true values, and XLA:CPU's."""
+    module, args = lowered(name)
+    return evaluate(module, *args, precision="f64"), oracle.run(module, *args)
+
+
+def check(name: str, results: list[compare.Array]) -> None:
+    """Integers exact; floats no further from the true values than twice XLA's distance and 4 ulp of the result's scale."""
+    true, xla = judged(name)
+    assert len(results) == len(true) == len(xla)
+    for i, (actual, exact, other) in enumerate(zip(results, true, xla)):
+        what = f"{name}, result {i}"
+        assert actual.dtype == other.dtype and actual.shape == other.shape, what
+        if compare.is_float(other):
+            allowed = 2 * compare.error(other, exact, f"{what} of XLA:CPU") + 4 * compare.scale_ulp(exact, other.dtype)
+            off = compare.error(actual, exact, what)
+            assert off <= allowed, f"{what}: error {off:.3g}, allowed {allowed:.3g}"
+        else:
+            np.testing.assert_array_equal(actual, exact, what)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_reference(name: str) -> None:
+    module, args = lowered(name)
+    check(name, evaluate(module, *args))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_xla_agrees_on_integers(name: str) -> None:
+    check(name, judged(name)[1])
+
+
+@pytest.mark.parametrize("name", ["digits_train_sgd", "transformer_gradient", "lstm_gradient", "batch_norm_train", "conv_grouped_gradient"])
+def test_true_values_are_those_of_jax_in_f64(name: str) -> None:
+    program = PROGRAMS[name]()
+    with jax.enable_x64(True):
+        widened = jax.tree.map(lambda x: np.asarray(x, np.float64) if x.dtype == np.float32 else x, program.args)
+        expected = jax.tree.leaves(jax.jit(program.fn)(*widened))
+    for actual, wanted in zip(judged(name)[0], expected, strict=True):
+        # constants of the program were rounded to f32 on one side only
+        np.testing.assert_allclose(actual, wanted, rtol=1e-6, atol=1e-7 * max(1, np.max(np.abs(wanted), initial=0)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_compiled(name: str, target: str) -> None:
+    module, args = lowered(name)
+    artifact = xla_wasm.compile(module, xla_wasm.Options(target=target))
+    check(name, xla_wasm.load(artifact).run(*args))

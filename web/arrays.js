@@ -1,0 +1,166 @@
+// Typed arrays on one side, leaves of the manifest on the other. Mirrors xla_wasm/host/arrays.py.
+
+import { ArgumentError } from './errors.js';
+
+/** @typedef {import('./manifest.js').Leaf} Leaf */
+/** @typedef {Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float32Array | Float64Array | BigInt64Array | BigUint64Array} TypedArray */
+/** @typedef {TypedArray | number | bigint | boolean | any[]} Value what a parameter accepts; arrays may be nested */
+
+/**
+ * @typedef {object} ElementType
+ * @property {any} array the typed array class of its elements
+ * @property {number} components 2 for complex numbers, which are (real, imaginary) pairs, else 1
+ * @property {'pred' | 'int' | 'float' | 'bits'} kind bits: a type JavaScript has no numbers for, passed as its raw bits
+ */
+
+/** @type {Record<string, ElementType>} */
+export const TYPES = Object.assign(Object.create(null), {
+  pred: { array: Uint8Array, components: 1, kind: 'pred' },
+  c64: { array: Float32Array, components: 2, kind: 'float' },
+  c128: { array: Float64Array, components: 2, kind: 'float' },
+});
+const rows = /** @type {[any, ElementType['kind'], string][]} */ ([
+  [Int8Array, 'int', 's8'],
+  [Uint8Array, 'int', 'u8'],
+  [Int16Array, 'int', 's16'],
+  [Uint16Array, 'int', 'u16'],
+  [Int32Array, 'int', 's32'],
+  [Uint32Array, 'int', 'u32'],
+  [BigInt64Array, 'int', 's64'],
+  [BigUint64Array, 'int', 'u64'],
+  [Float32Array, 'float', 'f32'],
+  [Float64Array, 'float', 'f64'],
+  [Int8Array, 'bits', 's1 s2 s4'],
+  [Uint8Array, 'bits', 'u1 u2 u4 f4e2m1fn f6e3m2fn f6e2m3fn f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu'],
+  [Uint16Array, 'bits', 'f16 bf16'],
+]);
+for (const [array, kind, names] of rows) for (const name of names.split(' ')) TYPES[name] = { array, components: 1, kind };
+
+/** A leaf as the reader of a message knows it. @param {Leaf} leaf */
+export const describe = (leaf) => `${leaf.element_type}[${leaf.dimensions}]`;
+
+/** One leaf's place in linear memory. The memory never grows, so the view stays valid. */
+export class Place {
+  /**
+   * @param {Leaf} leaf
+   * @param {ArrayBuffer} buffer
+   * @param {number} [offset]
+   */
+  constructor(leaf, buffer, offset = leaf.offset) {
+    const type = TYPES[leaf.element_type];
+    this.leaf = leaf;
+    /** @type {any} */
+    this.view = new type.array(buffer, leaf.bytes ? offset : 0, leaf.bytes / type.array.BYTES_PER_ELEMENT);
+    this.order = physicalOrder(leaf, type.components);
+  }
+
+  /** @param {TypedArray} array elements in row-major order */
+  write(array) {
+    const { view, order } = this;
+    if (order) for (let i = 0; i < order.length; i++) view[order[i]] = array[i];
+    else view.set(array);
+  }
+
+  /**
+   * A copy of the elements in row-major order.
+   * @returns {any}
+   */
+  read() {
+    const { view, order } = this;
+    if (!order) return view.slice();
+    const array = new view.constructor(view.length);
+    for (let i = 0; i < order.length; i++) array[i] = view[order[i]];
+    return array;
+  }
+}
+
+/**
+ * Where each element of a row-major array stands in memory; null if the layout is row-major too.
+ * @param {Leaf} leaf
+ * @param {number} components
+ */
+function physicalOrder(leaf, components) {
+  // A dimension of size 1 may stand anywhere.
+  const real = leaf.minor_to_major.filter((d) => leaf.dimensions[d] !== 1);
+  if (real.every((d, i) => i === 0 || d < real[i - 1])) return null;
+  const strides = leaf.dimensions.map(() => 0);
+  let step = components;
+  for (const d of leaf.minor_to_major) {
+    strides[d] = step;
+    step *= leaf.dimensions[d];
+  }
+  let places = Uint32Array.of(0);
+  const widen = (/** @type {number} */ size, /** @type {number} */ stride) => {
+    const next = new Uint32Array(places.length * size);
+    for (let i = 0, k = 0; i < places.length; i++) for (let j = 0; j < size; j++) next[k++] = places[i] + j * stride;
+    places = next;
+  };
+  leaf.dimensions.forEach((size, d) => widen(size, strides[d]));
+  if (components > 1) widen(components, 1);
+  return places;
+}
+
+/**
+ * The value as a typed array of exactly the leaf's type and length.
+ * @param {Leaf} leaf
+ * @param {any} value
+ * @param {string} what how a message names the value
+ * @returns {any}
+ */
+export function accept(leaf, value, what) {
+  const type = TYPES[leaf.element_type];
+  const count = leaf.bytes / type.array.BYTES_PER_ELEMENT;
+  const wanted = `${what} must be ${describe(leaf)}, a ${type.array.name} of ${count} elements`;
+  if (ArrayBuffer.isView(value)) {
+    // By tag and not by instanceof: the array may come from a frame or another realm.
+    const tag = /** @type {any} */ (value)[Symbol.toStringTag];
+    const length = /** @type {any} */ (value).length;
+    if (tag === type.array.name && length === count) return value;
+    throw new ArgumentError(`${wanted}; got ${tag ? `a ${tag} of ${length}` : 'a DataView'}`);
+  }
+  if (typeof value === 'object' ? !Array.isArray(value) : !['number', 'bigint', 'boolean'].includes(typeof value)) {
+    throw new ArgumentError(`${wanted}; got ${value === null ? 'null' : typeof value === 'object' ? value.constructor?.name : typeof value}`);
+  }
+  if (type.components > 1 && leaf.dimensions.length && !Array.isArray(value)) throw new ArgumentError(`${wanted}; got one number`);
+  const shape = type.components > 1 ? [...leaf.dimensions, type.components] : leaf.dimensions;
+  const array = new type.array(count);
+  let filled = 0;
+  const fill = (/** @type {any} */ item, /** @type {number} */ depth) => {
+    if (depth < shape.length) {
+      if (!Array.isArray(item) || item.length !== shape[depth]) throw new ArgumentError(`${wanted}; got nested arrays of another shape`);
+      for (const inner of item) fill(inner, depth + 1);
+    } else {
+      if (!store(array, filled, item, type.kind)) throw new ArgumentError(`${wanted}; ${typeof item === 'bigint' ? `${item}n` : JSON.stringify(item)} does not fit`);
+      filled++;
+    }
+  };
+  // A flat array serves for any shape.
+  if (Array.isArray(value) && value.length === count && shape.length > 1 && !value.some(Array.isArray)) for (const item of value) fill(item, shape.length);
+  else fill(value, 0);
+  return array;
+}
+
+/**
+ * Stores one number, if that changes nothing but a float's rounding.
+ * @param {any} array
+ * @param {number} index
+ * @param {any} item
+ * @param {ElementType['kind']} kind
+ */
+function store(array, index, item, kind) {
+  if (kind === 'pred') {
+    if (item !== true && item !== false && item !== 0 && item !== 1) return false;
+    array[index] = item;
+    return true;
+  }
+  if (kind === 'float' && typeof item === 'number') {
+    array[index] = item;
+    return Number.isFinite(array[index]) || !Number.isFinite(item);
+  }
+  if (kind === 'int' && (typeof item === 'bigint' || Number.isSafeInteger(item))) {
+    const big = BigInt(item);
+    array[index] = typeof array[index] === 'bigint' ? big : Number(item);
+    return BigInt(array[index]) === big;
+  }
+  return false;
+}

@@ -1,0 +1,45 @@
+// What this engine can run, found by validating modules of one function that use one instruction of the feature.
+
+/**
+ * A module whose only function, () -> v128, has this body.
+ * @param {number[]} body
+ */
+function probe(body) {
+  const code = [0, ...body, 0x0b];
+  return new Uint8Array([
+    0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, // magic and version
+    1, 5, 1, 0x60, 0, 1, 0x7b, // one type: () -> v128
+    3, 2, 1, 0, // one function of that type
+    10, code.length + 2, 1, code.length, ...code,
+  ]);
+}
+
+const zero = [0x41, 0, 0xfd, 0x0f]; // i32.const 0; i8x16.splat
+
+const PROBES = {
+  simd128: probe([...zero, 0xfd, 0x62]), // i8x16.popcnt
+  'relaxed-simd': probe([...zero, ...zero, ...zero, 0xfd, 0x85, 2]), // f32x4.relaxed_madd
+};
+
+/** @typedef {keyof typeof PROBES} Feature */
+
+/** @type {Map<Feature, boolean>} */
+const known = new Map();
+
+/**
+ * Whether this engine has a WebAssembly feature; false for names it never heard of.
+ * @param {string} feature
+ * @returns {boolean}
+ */
+export function supports(feature) {
+  if (!Object.hasOwn(PROBES, feature)) return false;
+  const key = /** @type {Feature} */ (feature);
+  let answer = known.get(key);
+  if (answer === undefined) known.set(key, (answer = WebAssembly.validate(PROBES[key])));
+  return answer;
+}
+
+/** The features this engine lacks. */
+export function missing() {
+  return Object.keys(PROBES).filter((feature) => !supports(feature));
+}

@@ -1,0 +1,282 @@
+// The manifest, checked before anything relies on it: a manifest can lie. Mirrors xla_wasm/host/manifest.py.
+
+import { ArtifactError, UnsupportedError } from './errors.js';
+import { TYPES } from './arrays.js';
+import { supports } from './features.js';
+
+const SECTION = 'xla_wasm';
+const FORMAT = 1;
+const PAGE = 65536;
+const MAX_RANK = 32;
+
+/**
+ * An array in the module's memory: a leaf of a parameter or of the result.
+ * @typedef {object} Leaf
+ * @property {string} name
+ * @property {string} element_type the HLO element type, such as `f32`
+ * @property {number[]} dimensions
+ * @property {number[]} minor_to_major
+ * @property {number} offset
+ * @property {number} bytes
+ * @property {'input' | 'weight' | 'state' | 'output'} kind
+ * @property {number | null} [alias]
+ * @property {number | null} [init]
+ */
+
+/**
+ * One `init(index)` call; its bytes come from the module, the weights file or `exe.set`.
+ * @typedef {object} Init
+ * @property {number} index
+ * @property {'segment' | 'sidecar' | 'weight'} kind
+ * @property {string} name
+ * @property {number} staging
+ * @property {number} bytes
+ * @property {number} sidecar_offset
+ * @property {string} sha256
+ */
+
+/**
+ * @typedef {object} Manifest
+ * @property {string} name
+ * @property {string} hash
+ * @property {string} producer
+ * @property {string} target
+ * @property {string[]} features
+ * @property {number} pages
+ * @property {number} peak_bytes
+ * @property {Leaf[]} parameters
+ * @property {Leaf[]} results
+ * @property {Init[]} inits
+ * @property {string[]} steps the HLO instruction of each step
+ * @property {number} config
+ * @property {number} memoryBytes
+ * @property {number} sidecarBytes
+ */
+
+/** @type {(where: string, why: string) => never} */
+function fail(where, why) {
+  throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}`);
+}
+
+/** @param {unknown} value */
+const show = (value) => String(JSON.stringify(value)).slice(0, 60);
+
+/** A JSON object read field by field, with the path to it for messages. */
+class Fields {
+  /**
+   * @param {any} raw
+   * @param {string} path
+   */
+  constructor(raw, path) {
+    this.path = path;
+    if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) fail(path, `expected an object, got ${show(raw)}`);
+    this.raw = raw;
+  }
+
+  /** @param {string} key */
+  at(key) {
+    return this.path ? `${this.path}.${key}` : key;
+  }
+
+  /**
+   * @param {string} key
+   * @returns {any}
+   */
+  get(key) {
+    if (!Object.hasOwn(this.raw, key)) fail(this.at(key), 'it is missing');
+    return this.raw[key];
+  }
+
+  /** @param {string} key */
+  int(key, low = 0, high = Number.MAX_SAFE_INTEGER) {
+    const value = this.get(key);
+    if (!Number.isSafeInteger(value) || value < low || value > high) {
+      fail(this.at(key), `expected an integer from ${low} to ${high}, got ${show(value)}`);
+    }
+    return /** @type {number} */ (value);
+  }
+
+  /**
+   * @param {string} key
+   * @param {number} count
+   */
+  index(key, count) {
+    return this.get(key) === null ? null : this.int(key, 0, count - 1);
+  }
+
+  /**
+   * @param {string} key
+   * @param {string[]} [choices]
+   */
+  text(key, choices) {
+    const value = this.get(key);
+    if (typeof value !== 'string') fail(this.at(key), `expected a string, got ${show(value)}`);
+    if (choices && !choices.includes(value)) fail(this.at(key), `expected one of ${choices.join(', ')}, got ${show(value)}`);
+    return value;
+  }
+
+  /**
+   * A list whose items all pass.
+   * @template T
+   * @param {string} key
+   * @param {(item: any) => boolean} [passes]
+   * @returns {T[]}
+   */
+  list(key, passes = () => true) {
+    const value = this.get(key);
+    if (!Array.isArray(value)) fail(this.at(key), `expected a list, got ${show(value)}`);
+    const wrong = value.findIndex((/** @type {any} */ item) => !passes(item));
+    if (wrong >= 0) fail(`${this.at(key)}[${wrong}]`, `unexpected ${show(value[wrong])}`);
+    return value;
+  }
+
+  /**
+   * @template T
+   * @param {string} key
+   * @param {(item: Fields) => T} read
+   */
+  objects(key, read) {
+    return this.list(key).map((item, i) => read(new Fields(item, `${this.at(key)}[${i}]`)));
+  }
+
+  /**
+   * An address of `size` bytes inside the memory.
+   * @param {string} key
+   * @param {number} size
+   * @param {number} memory
+   * @param {number} align
+   */
+  address(key, size, memory, align) {
+    const address = this.int(key, 0, memory);
+    if (address % align) fail(this.at(key), `${address} is not a multiple of ${align}`);
+    if (address + size > memory) fail(this.at(key), `${size} bytes at ${address} reach beyond the memory of ${memory} bytes`);
+    return address;
+  }
+}
+
+const isText = (/** @type {unknown} */ item) => typeof item === 'string';
+const isSize = (/** @type {unknown} */ item) => Number.isSafeInteger(item) && /** @type {number} */ (item) >= 0;
+
+/**
+ * @param {Fields} item
+ * @param {number} memory
+ * @param {string[]} kinds
+ * @param {boolean} placed
+ * @returns {Leaf}
+ */
+function readLeaf(item, memory, kinds, placed) {
+  const element_type = item.text('element_type');
+  const type = TYPES[element_type];
+  if (!type) fail(item.at('element_type'), `'${element_type}' is not the type of an array`);
+  const width = type.array.BYTES_PER_ELEMENT * type.components;
+  /** @type {number[]} */
+  const dimensions = item.list('dimensions', isSize);
+  if (dimensions.length > MAX_RANK) fail(item.at('dimensions'), `rank ${dimensions.length} is above ${MAX_RANK}`);
+  if (dimensions.reduce((product, d) => product * (d || 1), width) > Number.MAX_SAFE_INTEGER) fail(item.at('dimensions'), 'the array is too large');
+  /** @type {number[]} */
+  const minor_to_major = item.list('minor_to_major', isSize);
+  if ([...minor_to_major].sort((a, b) => a - b).join() !== [...dimensions.keys()].join()) {
+    fail(item.at('minor_to_major'), `${show(minor_to_major)} is not a permutation of ${dimensions.length} dimensions`);
+  }
+  const bytes = item.int('bytes');
+  const expected = dimensions.reduce((product, d) => product * d, width);
+  if (bytes !== expected) fail(item.at('bytes'), `${element_type}[${dimensions}] takes ${expected} bytes, not ${bytes}`);
+  return {
+    name: item.text('name'),
+    element_type,
+    dimensions,
+    minor_to_major,
+    offset: placed ? item.address('offset', bytes, memory, type.array.BYTES_PER_ELEMENT) : 0,
+    bytes,
+    kind: /** @type {Leaf['kind']} */ (item.text('kind', kinds)),
+  };
+}
+
+/**
+ * @param {Fields} item
+ * @param {number} memory
+ * @returns {Init}
+ */
+function readInit(item, memory) {
+  const kind = /** @type {Init['kind']} */ (item.text('kind', ['segment', 'sidecar', 'weight']));
+  const bytes = item.int('bytes');
+  const sidecar = kind === 'sidecar';
+  return {
+    index: item.int('index', 0, 2 ** 31 - 1),
+    kind,
+    name: item.text('name'),
+    staging: kind === 'segment' ? 0 : item.address('staging', bytes, memory, 1),
+    bytes,
+    sidecar_offset: sidecar ? item.int('sidecar_offset') : 0,
+    sha256: sidecar ? item.text('sha256') : '',
+  };
+}
+
+/**
+ * Checks every field; throws ArtifactError naming the first that is wrong.
+ * @param {unknown} raw
+ * @returns {Manifest}
+ */
+export function parseManifest(raw) {
+  const top = new Fields(raw, '');
+  const format = top.int('format');
+  if (format !== FORMAT) fail('format', `this xla_wasm reads format ${FORMAT}, the artifact has ${format}`);
+  /** @type {string[]} */
+  const features = top.list('features', isText);
+  const lacking = features.filter((feature) => !supports(feature));
+  if (lacking.length) throw new UnsupportedError(`this engine lacks the WebAssembly feature ${lacking.join(' and ')} that the module needs`);
+  if (top.list('requests').length) throw new UnsupportedError('this host serves no requests (collectives, host input and output)');
+  const memory = top.int('pages', 1, 65536) * PAGE;
+  const steps = new Fields(top.get('steps'), 'steps');
+  /** @type {string[]} */
+  const names = steps.list('names', isText);
+  const count = steps.int('count');
+  if (count !== names.length) fail('steps.count', `${count} steps, but ${names.length} names`);
+  steps.address('address', count * steps.int('entry_bytes', 1), memory, 4);
+  const inits = top.objects('inits', (item) => readInit(item, memory));
+  const results = top.objects('results', (item) => readLeaf(item, memory, ['output', 'state'], true));
+  const seen = new Set();
+  const parameters = top.objects('parameters', (item) => {
+    const init = item.index('init', inits.length);
+    const leaf = { ...readLeaf(item, memory, ['input', 'weight', 'state'], init === null), alias: item.index('alias', results.length), init };
+    if (seen.has(leaf.name)) fail(item.at('name'), `'${leaf.name}' names two parameters`);
+    seen.add(leaf.name);
+    if (init !== null) {
+      if (leaf.kind !== 'weight' || inits[init].kind !== 'weight') fail(item.at('init'), `a parameter of kind ${leaf.kind} with an init of kind ${inits[init].kind}`);
+      if (inits[init].bytes !== leaf.bytes) fail(item.at('init'), `the weight has ${leaf.bytes} bytes, its init ${inits[init].bytes}`);
+    }
+    return leaf;
+  });
+  return {
+    name: top.text('name'),
+    hash: top.text('hash'),
+    producer: top.text('producer'),
+    target: top.text('target', ['simd128', 'relaxed-simd']),
+    features,
+    pages: memory / PAGE,
+    peak_bytes: top.int('peak_bytes', 0, memory),
+    parameters,
+    results,
+    inits,
+    steps: names,
+    config: top.address('config', 4, memory, 4),
+    memoryBytes: memory,
+    sidecarBytes: Math.max(0, ...inits.filter((init) => init.kind === 'sidecar').map((init) => init.sidecar_offset + init.bytes)),
+  };
+}
+
+/**
+ * The manifest inside a compiled module.
+ * @param {WebAssembly.Module} module
+ */
+export function readManifest(module) {
+  const [section] = WebAssembly.Module.customSections(module, SECTION);
+  if (!section) throw new ArtifactError(`this WebAssembly module has no custom section '${SECTION}': it was not made by xla_wasm, or was stripped`);
+  let raw;
+  try {
+    raw = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(section));
+  } catch (error) {
+    throw new ArtifactError(`the manifest in section '${SECTION}' is not valid JSON`, { cause: error });
+  }
+  return parseManifest(raw);
+}

@@ -1,0 +1,86 @@
+"""xla_wasm compiles XLA HLO modules to small standalone WebAssembly modules.
+
+    import xla_wasm
+
+    module = xla_wasm.HloModule.from_proto(data)    # serialized HloModuleProto or HloProto
+    artifact = xla_wasm.compile(module)             # Artifact: .wasm, .manifest, .weights, .save(path)
+    exe = xla_wasm.load(artifact)                   # Executable under wasmtime
+    outputs = exe.run(*arrays)                      # the flattened result as numpy arrays
+    expected = xla_wasm.evaluate(module, *arrays)   # the same from the NumPy reference evaluator
+
+Names load on first use: importing the package, reading modules and compiling them need nothing outside the standard library.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .errors import (
+    ArgumentError,
+    ArtifactError,
+    ExchangeError,
+    LimitError,
+    ParseError,
+    RunError,
+    UnsupportedError,
+    VerifyError,
+    XlaWasmError,
+)
+
+if TYPE_CHECKING:
+    from .artifact import Artifact
+    from .compiler import compile
+    from .hlo.ir import Module as HloModule
+    from .host.executor import Executable, load
+    from .options import Options
+    from .reference import evaluate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "Artifact",
+    "ArtifactError",
+    "ExchangeError",
+    "Executable",
+    "HloModule",
+    "LimitError",
+    "Options",
+    "ParseError",
+    "RunError",
+    "UnsupportedError",
+    "VerifyError",
+    "XlaWasmError",
+    "__version__",
+    "compile",
+    "evaluate",
+    "load",
+]
+
+_LAZY = {
+    "Artifact": ("artifact", "Artifact"),
+    "Executable": ("host.executor", "Executable"),
+    "HloModule": ("hlo.ir", "Module"),
+    "Options": ("options", "Options"),
+    "compile": ("compiler", "compile"),
+    "evaluate": ("reference", "evaluate"),
+    "load": ("host.executor", "load"),
+}
+"""Public name -> the module that defines it, and its name there."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "jax":
+        return import_module(".jax", __name__)
+    try:
+        module, attribute = _LAZY[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    value = getattr(import_module(f".{module}", __name__), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

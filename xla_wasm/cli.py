@@ -1,0 +1,487 @@
+"""The command `xla-wasm`. Commands print to standard output, errors to standard error in one line.
+
+Exit codes: 0 done; 1 `check` found a difference; 2 the input or the command line is wrong; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from . import __version__, report
+from .artifact import Artifact
+from .errors import ArgumentError, RunError, UnsupportedError, XlaWasmError
+from .hlo.ir import Module
+from .hlo.types import TYPES
+from .options import Options
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .host.arrays import Array
+    from .host.executor import Executable
+    from .host.manifest import Leaf
+
+EXAMPLE = "jax.jit(f).lower(*args).compiler_ir('hlo').as_serialized_hlo_module_proto()"
+
+app = typer.Typer(
+    help=f"""Compiles XLA HLO modules to small standalone WebAssembly modules.
+
+    MODULE is a serialized HloModuleProto or HloProto, as JAX writes it:
+
+    {EXAMPLE}
+    """,
+    epilog="Start with:  xla-wasm compile model.hlo.pb  &&  xla-wasm run model.wasm --random-inputs",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+Target = Literal["simd128", "relaxed-simd"]
+Tune = Literal["portable", "wasmtime", "v8"]
+Stage = Literal["hlo", "plan", "loops", "wat", "manifest"]
+
+ModulePath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
+AnyPath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, metavar="MODULE|OUT.WASM")]
+TargetOption = Annotated[Target, typer.Option("--target", help="simd128 runs everywhere; relaxed-simd adds fused multiply-add.")]
+TuneOption = Annotated[Tune, typer.Option("--tune", help="Engine to shape the matrix kernels for.")]
+WeightOption = Annotated[
+    list[str], typer.Option("--weight", metavar="NAME", help="A parameter (name or index) set once, not at each run. Repeatable.")
+]
+StateOption = Annotated[
+    list[str],
+    typer.Option("--state", metavar="NAME=RESULT", help="A parameter that stays inside, and the result it becomes. Repeatable."),
+]
+InputOption = Annotated[
+    list[Path],
+    typer.Option("--input", "-i", exists=True, dir_okay=False, metavar="X.NPY", help="An argument, in the parameters' order. Repeatable."),
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random inputs.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"xla-wasm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")] = False,
+) -> None:
+    pass
+
+
+@app.command("compile")
+def compile_command(
+    module: ModulePath,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; else MODULE's name with .wasm, here.")] = None,
+    target: TargetOption = "simd128",
+    tune: TuneOption = "portable",
+    weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
+    state: StateOption = [],  # noqa: B006
+) -> None:
+    """Compiles MODULE to one .wasm file (and a .weights file beside it where weights are kept outside)."""
+    source = _module(module, "compile")
+    began = time.perf_counter()
+    artifact = _compile(source, target, tune, weight, state)
+    seconds = time.perf_counter() - began
+    where = output or Path(_stem(module) + ".wasm")
+    artifact.save(where)
+    what = f"  {report.size(len(artifact.wasm))}"
+    if artifact.weights:
+        what += f" + {report.size(len(artifact.weights))} of weights in {where.with_suffix('.weights').name}"
+    report.console().print(Text.assemble((str(where), "bold"), f"{what}, compiled in {report.duration(seconds)}"), soft_wrap=True)
+
+
+@app.command()
+def run(
+    path: AnyPath,
+    inputs: InputOption = [],  # noqa: B006
+    settings: Annotated[
+        list[str], typer.Option("--set", metavar="NAME=X.NPY", help="The value of a weight or state. Repeatable.")
+    ] = [],  # noqa: B006
+    random_inputs: Annotated[bool, typer.Option("--random-inputs", help="Make up what --input and --set do not give.")] = False,
+    seed: SeedOption = 0,
+    iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Run so many times and print the times.")] = 1,
+    profile: Annotated[bool, typer.Option("--profile", help="Print how long each step takes.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", file_okay=False, help="Folder for the results: 0.npy, 1.npy, ...")] = None,
+    target: TargetOption = "simd128",
+    tune: TuneOption = "portable",
+) -> None:
+    """Runs a module or a compiled artifact under wasmtime and prints the results."""
+    exe = _load(_artifact(_read(path), target, tune))
+    arrays = _arguments(exe, inputs, random_inputs, seed)
+    _set_values(exe, settings, random_inputs, seed)
+    results = exe.run(*arrays)
+    console = report.console()
+    table = report.table("result", "type", "value")
+    for leaf, array in zip((leaf for leaf in exe.results if leaf.kind == "output"), results):
+        table.add_row(leaf.name, str(leaf), _summary(array))
+    console.print(table)
+    if iterations > 1:
+        _print_times(console, exe, arrays, iterations)
+    if profile:
+        _print_profile(console, exe.profile(*arrays))
+    if output:
+        import numpy as np
+
+        output.mkdir(parents=True, exist_ok=True)
+        for i, array in enumerate(results):
+            np.save(output / f"{i}.npy", array)
+        console.print(f"{len(results)} results written to {output}/")
+
+
+@app.command()
+def check(
+    module: ModulePath,
+    inputs: InputOption = [],  # noqa: B006
+    seed: SeedOption = 0,
+    target: TargetOption = "simd128",
+    tune: TuneOption = "portable",
+    tolerance: Annotated[
+        float | None,
+        typer.Option("--tolerance", min=0, help="Difference allowed, relative to the result's largest value. By default the type's."),
+    ] = None,
+) -> None:
+    """Compares the compiled MODULE with the reference evaluator, on random inputs where --input gives none. Exit code 1 if they differ."""
+    from . import compare
+    from .reference import evaluate
+
+    source = _module(module, "check")
+    exe = _load(_compile(source, target, tune))
+    arrays = _arguments(exe, inputs, True, seed)
+    actual = exe.run(*arrays)
+    expected = evaluate(source, *arrays)
+    table = report.table("result", "type", ">worst abs", ">worst rel", ">worst ulp", "worst at", "")
+    agree = len(actual) == len(expected)
+    for leaf, a, b in zip(exe.results, actual, expected):
+        if (a.dtype, a.shape) != (b.dtype, b.shape):
+            raise RunError(f"result '{leaf.name}' is {a.dtype}{list(a.shape)}, but the evaluator gives {b.dtype}{list(b.shape)}")
+        worst = compare.difference(a, b)
+        allowed = compare.tolerance(a.dtype) if tolerance is None else tolerance
+        good = worst.relative <= allowed
+        agree &= good
+        at = "" if worst.at is None else str(list(worst.at))
+        ulp = "" if worst.ulp is None else str(worst.ulp)
+        verdict = Text("ok", "green") if good else Text(f"differs (allowed {allowed:.1e})", "bold red")
+        table.add_row(leaf.name, str(leaf), f"{worst.absolute:.2e}", f"{worst.relative:.1e}", ulp, at, verdict)
+    report.console().print(table)
+    if not agree:
+        raise typer.Exit(1)
+
+
+@app.command()
+def inspect(path: AnyPath, target: TargetOption = "simd128", tune: TuneOption = "portable") -> None:
+    """Shows the interface, operations, sizes, memory and imports of a module or an artifact, and what is not supported, if anything."""
+    from .host.manifest import Manifest
+
+    source = _read(path)
+    console = report.console()
+    if isinstance(source, Module) and not _print_module(console, source):
+        raise UnsupportedError("the module cannot be compiled: see the instructions above, and docs/gaps.md")
+    artifact = _artifact(source, target, tune)
+    manifest = Manifest.parse(artifact.manifest)
+    table = report.table("", "name", "type", "kind", ">bytes")
+    for title, leaves in (("parameter", manifest.parameters), ("result", manifest.results)):
+        for i, leaf in enumerate(leaves):
+            table.add_row(f"{title} {i}", leaf.name, str(leaf), leaf.kind, f"{leaf.bytes:,}")
+    console.print(table)
+    facts = report.table("compiled", "")
+    facts.add_row("size", report.size(len(artifact.wasm)))
+    if artifact.weights:
+        facts.add_row("weights", report.size(len(artifact.weights)))
+    facts.add_row("memory", f"{report.size(manifest.memory_bytes)}, peak use {report.size(manifest.peak_bytes)}")
+    facts.add_row("steps", str(len(manifest.steps)))
+    facts.add_row("needs", ", ".join(manifest.features))
+    facts.add_row("imports", ", ".join(_imports(artifact.wasm)) or "nothing")
+    facts.add_row("producer", manifest.producer)
+    facts.add_row("hash", manifest.hash)
+    console.print(facts)
+
+
+@app.command()
+def dump(
+    path: AnyPath,
+    stage: Annotated[Stage, typer.Option("--stage", help="What to print; an artifact has only wat and manifest.")],
+    target: TargetOption = "simd128",
+    tune: TuneOption = "portable",
+) -> None:
+    """Prints the module as it stands at a boundary of the compiler."""
+    source = _read(path)
+    if isinstance(source, Module):
+        from .compiler import stages
+
+        text = stages(source, Options(target=target, tune=tune))[stage]
+    elif stage == "wat":
+        from .wasm.disasm import disassemble
+
+        text = disassemble(source.wasm)
+    elif stage == "manifest":
+        import json
+
+        text = json.dumps(source.manifest, indent=2, ensure_ascii=False)
+    else:
+        raise ArgumentError(f"{path} is compiled: it has no stage {stage}; name the HLO module it was made from")
+    print(text.removesuffix("\n"))
+
+
+@app.command()
+def ops(
+    name: Annotated[str | None, typer.Argument(help="One operation, to see its attributes and constraints.")] = None,
+) -> None:
+    """Lists the operations with their documentation."""
+    from .ops.table import OPS
+
+    console = report.console()
+    if name is None:
+        table = report.table("operation", "operands", "what it computes")
+        for opcode in sorted(OPS):
+            table.add_row(opcode, _arity(OPS[opcode].arity), OPS[opcode].doc)
+        console.print(table)
+        return
+    op = OPS.get(name)
+    if op is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, OPS, n=3)
+        raise ArgumentError(f"there is no operation '{name}'" + (f"; did you mean {' or '.join(near)}?" if near else ": see xla-wasm ops"))
+    console.print(Text.assemble((op.opcode, "bold"), " ", op.doc))
+    table = report.table("part", "")
+    table.add_row("operands", _arity(op.arity))
+    for attribute in op.attrs:
+        table.add_row("attribute", f"{attribute.name}: {attribute.kind}")
+    for called in op.called:
+        table.add_row("calls", called)
+    for constraint in op.constraints:
+        table.add_row("constraint", constraint)
+    console.print(table)
+
+
+@app.command()
+def serve(
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+) -> None:
+    """Serves the demo page: draw a digit and watch the model answer."""
+    from .serve import make_server
+
+    server = make_server(host, port)
+    url = f"http://{host}:{server.server_address[1]}/"
+    report.console().print(Text.assemble((url, "bold"), "   draw a digit; Ctrl-C ends"))
+    if open_browser:
+        import webbrowser
+
+        webbrowser.open(url)
+    with server:
+        server.serve_forever()
+
+
+def main() -> None:
+    """Runs the command line; a mistake of the user's ends in one line and exit code 2, never in a traceback."""
+    try:
+        app()
+    except XlaWasmError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), message), highlight=False)
+    sys.exit(2)
+
+
+def _read(path: Path) -> Module | Artifact:
+    """What the file holds, told by its content: HLO text, a proto with an HLO module, or a compiled artifact with the weights beside it."""
+    try:
+        data = path.read_bytes()
+        if data.startswith(b"\0asm"):
+            return Artifact.open(path)
+        if data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"HloModule", b"ENTRY", b"//", b"/*")):
+            return Module.from_text(data.decode("utf-8-sig", errors="replace"))
+        return Module.from_proto(data)
+    except XlaWasmError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _module(path: Path, command: str) -> Module:
+    source = _read(path)
+    if isinstance(source, Artifact):
+        raise ArgumentError(f"{path} is compiled already; '{command}' needs the HLO module it was made from")
+    return source
+
+
+def _compile(module: Module, target: Target, tune: Tune, weights: Iterable[str] = (), state: Iterable[str] = ()) -> Artifact:
+    from .compiler import compile
+
+    def selector(name: str) -> str | int:
+        return int(name) if name.isdecimal() else name
+
+    pairs = []
+    for pair in state:
+        parameter, separator, result = pair.rpartition("=")
+        if not separator:
+            raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
+        pairs.append((selector(parameter), selector(result)))
+    return compile(module, Options(target=target, tune=tune, weights=tuple(map(selector, weights)), state=tuple(pairs)))
+
+
+def _artifact(source: Module | Artifact, target: Target, tune: Tune) -> Artifact:
+    return source if isinstance(source, Artifact) else _compile(source, target, tune)
+
+
+def _load(artifact: Artifact) -> Executable:
+    from .host.executor import load
+
+    return load(artifact)
+
+
+def _stem(path: Path) -> str:
+    """The file's name without the suffixes that HLO files go by."""
+    name = path.name
+    for suffix in (".pb", ".hlo", ".txt", ".hlo_module"):
+        name = name.removesuffix(suffix)
+    return name or "out"
+
+
+def _arguments(exe: Executable, paths: list[Path], fill: bool, seed: int) -> list[Array]:
+    """The inputs of a run: those of the files, then random ones if `fill`. Counts, shapes and dtypes are checked by `run`."""
+    import numpy as np
+
+    from .host.arrays import dtype_of
+
+    leaves = [leaf for leaf in exe.parameters if leaf.kind == "input"]
+    if len(paths) > len(leaves) or (len(paths) < len(leaves) and not fill):
+        wanted = ", ".join(f"{leaf.name} {leaf}" for leaf in leaves) or "none"
+        hint = "; --random-inputs makes up the rest" if len(paths) < len(leaves) else ""
+        raise ArgumentError(f"the module takes {len(leaves)} inputs ({wanted}), and --input gives {len(paths)}{hint}")
+    arrays: list[Array] = []
+    rng = np.random.default_rng(seed)
+    for i, leaf in enumerate(leaves):
+        dtype = dtype_of(leaf.element_type)
+        if i >= len(paths):
+            arrays.append(_random(rng, leaf, dtype))
+            continue
+        arrays.append(_load_array(paths[i], dtype))
+    return arrays
+
+
+def _set_values(exe: Executable, settings: list[str], fill: bool, seed: int) -> None:
+    """Sets weights and states from the files of `--set`, and the weights that it leaves out to random values if `fill`."""
+    import numpy as np
+
+    from .host.arrays import dtype_of
+
+    leaves = {leaf.name: leaf for leaf in exe.parameters if leaf.kind != "input"}
+    for setting in settings:
+        name, separator, path = setting.rpartition("=")
+        if not separator or name not in leaves or not Path(path).is_file():
+            known = ", ".join(leaves) or "there is none"
+            raise ArgumentError(f"--set {setting}: expected NAME=X.NPY with the name of a weight or state ({known}) and a file")
+        exe.set(name, _load_array(Path(path), dtype_of(leaves.pop(name).element_type)))
+    rng = np.random.default_rng(seed)
+    for leaf in leaves.values():
+        if fill and leaf.kind == "weight":
+            exe.set(leaf.name, _random(rng, leaf, dtype_of(leaf.element_type)))
+
+
+def _load_array(path: Path, dtype: np.dtype[Any]) -> Array:
+    """The array of a `.npy` file. The format does not know bfloat16 and its like: such arrays come back as raw bytes of their width."""
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise ArgumentError(f"{path} is not a .npy file: {error}") from error
+    return array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
+
+
+def _random(rng: np.random.Generator, leaf: Leaf, dtype: np.dtype[Any]) -> Array:
+    """Normal floats and complex numbers, integers from 0 to 9, or 0 and 1 where the type has less than a byte."""
+    shape = leaf.dimensions
+    element = TYPES[leaf.element_type]
+    if element.kind in ("pred", "signed", "unsigned"):
+        return rng.integers(0, 2 if element.kind == "pred" or element.bits < 8 else 10, shape).astype(dtype)
+    values = rng.standard_normal(shape)
+    return (values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)
+
+
+def _print_times(console: Console, exe: Executable, arrays: list[Array], iterations: int) -> None:
+    times = []
+    for _ in range(iterations):
+        began = time.perf_counter()
+        exe.run(*arrays)
+        times.append(time.perf_counter() - began)
+    times.sort()
+    console.print(
+        f"{iterations} runs: fastest {report.duration(times[0])}, median {report.duration(times[len(times) // 2])}, "
+        f"mean {report.duration(sum(times) / len(times))}, slowest {report.duration(times[-1])}"
+    )
+
+
+def _print_profile(console: Console, steps: list[tuple[str, float]]) -> None:
+    total = sum(seconds for _, seconds in steps)
+    table = report.table("step", ">time", ">share")
+    for name, seconds in sorted(steps, key=lambda step: -step[1]):
+        table.add_row(name, report.duration(seconds), f"{seconds / (total or 1):.1%}")
+    table.add_row("all", report.duration(total), "")
+    console.print(table)
+
+
+def _print_module(console: Console, module: Module) -> bool:
+    """Prints a module's operations; returns whether all of them can be compiled."""
+    from .compiler import unsupported
+
+    counts = Counter(instruction.opcode for instruction in module.instructions())
+    constants = sum(i.shape.bytes for i in module.instructions() if i.opcode == "constant")
+    facts = report.table("module", "")
+    facts.add_row("name", module.name)
+    facts.add_row("computations", str(len(module.computations)))
+    facts.add_row("instructions", str(sum(counts.values())))
+    facts.add_row("constants", report.size(constants))
+    facts.add_row("operations", ", ".join(f"{opcode} {n}" if n > 1 else opcode for opcode, n in sorted(counts.items())))
+    console.print(facts)
+    problems = unsupported(module)
+    if problems:
+        table = report.table("not supported", "why")
+        for instruction, why in problems:
+            table.add_row(Text(instruction.where, "red"), why)
+        console.print(table)
+    return not problems
+
+
+def _imports(wasm: bytes) -> list[str]:
+    """What the module imports, according to wasmtime, which also validates it."""
+    import wasmtime
+
+    module = wasmtime.Module(wasmtime.Engine(), wasm)
+    return [f"{item.module}.{item.name}" for item in module.imports]
+
+
+def _arity(arity: tuple[int, int | None]) -> str:
+    least, most = arity
+    return f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
+
+
+def _summary(array: Array) -> str:
+    import numpy as np
+
+    if array.size <= 16:
+        return str(np.array2string(array, precision=6, separator=", ", max_line_width=10**6).replace("\n", " "))
+    if array.dtype.kind == "c":
+        return f"mean {array.mean():.6g}"
+    wide = array.astype(np.float64)
+    return f"min {wide.min():.6g}, max {wide.max():.6g}, mean {wide.mean():.6g}"

@@ -1,0 +1,141 @@
+"""The HLO graph: Module, Computation, Instruction. Mutable, so that passes can rewrite it in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import UnsupportedError
+from .attrs import Metadata
+from .shape import Layout, Shape
+
+
+class Instruction:
+    """One HLO instruction.
+
+    `attrs` maps an attribute's name in HLO text ("dimensions", "index", "direction", "literal", "window", ...) to a
+    typed value (int, bool, str, tuple of ints, a class of `hlo.attrs`, a Literal). The instruction's op record
+    (`ops.table.OPS[opcode]`) says which attributes it has; those with a default are always present.
+    `called` lists the called computations in the proto's order (a while has [body, condition]).
+    """
+
+    __slots__ = (
+        *("name", "opcode", "shape", "operands", "attrs", "called"),
+        *("metadata", "frontend_attributes", "control_predecessors", "unknown"),
+    )
+
+    def __init__(
+        self,
+        name: str,
+        opcode: str,
+        shape: Shape,
+        operands: list[Instruction] | None = None,
+        attrs: dict[str, Any] | None = None,
+        called: list[Computation] | None = None,
+        metadata: Metadata | None = None,
+    ):
+        self.name = name
+        self.opcode = opcode
+        self.shape = shape
+        self.operands: list[Instruction] = operands if operands is not None else []
+        self.attrs: dict[str, Any] = attrs if attrs is not None else {}
+        self.called: list[Computation] = called if called is not None else []
+        self.metadata = metadata
+        self.frontend_attributes: dict[str, str] = {}
+        self.control_predecessors: list[Instruction] = []
+        self.unknown = b""
+        """Wire bytes of the fields this version does not know, written back as they were."""
+
+    def __repr__(self) -> str:
+        operands = ", ".join(o.name for o in self.operands)
+        return f"{self.name} = {self.shape} {self.opcode}({operands})"
+
+    @property
+    def where(self) -> str:
+        """A phrase for error messages: the instruction, and the user's op_name and source line where known."""
+        text = f"{self.opcode} '{self.name}'"
+        meta = self.metadata
+        if meta and meta.op_name:
+            text += f" (op_name {meta.op_name!r}"
+            text += f", {meta.source_file}:{meta.source_line})" if meta.source_file else ")"
+        return text
+
+
+class Computation:
+    """A list of instructions, operands before users, with one root."""
+
+    __slots__ = ("name", "instructions", "root", "is_fusion_computation", "execution_thread", "unknown")
+
+    def __init__(self, name: str, instructions: list[Instruction], root: Instruction | None = None):
+        self.name = name
+        self.instructions = instructions
+        self.root = root if root is not None else instructions[-1]
+        self.is_fusion_computation = False
+        self.execution_thread = ""
+        self.unknown = b""
+
+    def __repr__(self) -> str:
+        return f"<Computation {self.name}: {len(self.instructions)} instructions>"
+
+    @property
+    def parameters(self) -> list[Instruction]:
+        """The parameters in the order of their numbers."""
+        found = [i for i in self.instructions if i.opcode == "parameter"]
+        return sorted(found, key=lambda i: i.attrs["parameter_number"])
+
+
+class Module:
+    """An HLO module. `computations` lists callees before callers; `entry` is one of them."""
+
+    def __init__(self, name: str, computations: list[Computation], entry: Computation):
+        self.name = name
+        self.computations = computations
+        self.entry = entry
+        self.parameter_shapes: list[Shape] | None = None
+        """Shapes with the layouts that callers use (host_program_shape); None: those of the entry's parameters."""
+        self.result_shape: Shape | None = None
+        self.frontend_attributes: dict[str, str] = {}
+        self.input_output_alias: list[tuple[tuple[int, ...], int, tuple[int, ...], str]] = []
+        """(output index, parameter number, parameter index, "may-alias" or "must-alias")."""
+        self.buffer_donor: list[tuple[int, tuple[int, ...]]] = []
+        self.replica_count = 1
+        self.num_partitions = 1
+        self.is_scheduled = False
+        """Whether the order of instructions in every computation is a schedule to keep."""
+        self.unknown = b""
+        """Wire bytes of the fields this version does not know, written back as they were."""
+
+    def __repr__(self) -> str:
+        return f"<Module {self.name}: {len(self.computations)} computations>"
+
+    @staticmethod
+    def from_proto(data: bytes | bytearray | memoryview) -> Module:
+        """Read a serialized HloModuleProto, or an HloProto or snapshot that holds one. Raises ParseError."""
+        from .proto import from_proto
+
+        return from_proto(data)
+
+    @staticmethod
+    def from_text(text: str) -> Module:
+        """Read HLO text."""
+        raise UnsupportedError("HLO text is not read yet: give HloModule.from_proto a serialized HloModuleProto")
+
+    def to_proto(self) -> bytes:
+        """The serialized HloModuleProto."""
+        from .proto import to_proto
+
+        return to_proto(self)
+
+    def to_text(self, *, large_constants: bool = False) -> str:
+        """HLO text. Constants of more than ten elements are shown as {...} unless `large_constants`."""
+        from .printer import to_text
+
+        return to_text(self, large_constants=large_constants)
+
+    def instructions(self) -> Iterator[Instruction]:
+        """Every instruction of every computation."""
+        for computation in self.computations:
+            yield from computation.instructions
+
+
+__all__ = ["Computation", "Instruction", "Layout", "Module", "Shape"]

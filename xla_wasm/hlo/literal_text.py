@@ -1,0 +1,101 @@
+"""Literals as HLO text: the shortest numbers that read back to the same bits."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import smallfloat
+from .literal import Literal
+from .shape import Shape
+from .types import TYPES
+
+_MOST_SHOWN = 10
+_BF16 = Shape("bf16", (1,))
+_PACKED = {"f16": ("<e", 10), "f32": ("<f", 23), "c64": ("<f", 23), "f64": ("<d", 52), "c128": ("<d", 52)}
+"""Type -> (struct format of a part, mantissa bits)."""
+
+
+def literal_text(literal: Literal, large: bool) -> str:
+    """The text between the parentheses of a constant; {...} for more than ten elements or a tuple unless `large`."""
+    shape = literal.shape
+    if shape.is_tuple:
+        return f"({', '.join(literal_text(element, large) for element in literal.elements)})" if large else "{...}"
+    if not shape.is_array:
+        return ""
+    if shape.size > _MOST_SHOWN and not large:
+        return "{...}"
+    values = literal.values()
+    if shape.rank == 0 and shape.element_type == "pred":
+        return "true" if values[0] else "false"
+    words = _words(literal, values)
+    return next(words) if shape.rank == 0 else _nested(words, shape.dimensions, "" if shape.rank == 1 else " ")
+
+
+def _nested(words: Iterator[str], dimensions: tuple[int, ...], pad: str) -> str:
+    if dimensions[0] == 0:
+        return "{}"
+    if len(dimensions) == 1:
+        return "{" + pad + ", ".join(next(words) for _ in range(dimensions[0])) + pad + "}"
+    return "{ " + ", ".join(_nested(words, dimensions[1:], " ") for _ in range(dimensions[0])) + " }"
+
+
+def _words(literal: Literal, values: list[Any]) -> Iterator[str]:
+    """The elements as text, in row-major order."""
+    name, kind = literal.shape.element_type, TYPES[literal.shape.element_type].kind
+    if kind not in ("float", "complex"):
+        yield from (str(int(value)) for value in values)
+        return
+    number = _formatter(name)
+    width = TYPES[name].bytes
+    data = literal.row_major()
+    for at, value in enumerate(values):
+        place = at * width
+        if kind == "float":
+            yield number(value, data[place : place + width])
+        else:
+            middle, end = place + width // 2, place + width
+            yield f"({number(value.real, data[place:middle])}, {number(value.imag, data[middle:end])})"
+
+
+def _formatter(name: str) -> Callable[[float, Any], str]:
+    """Formats a number of the type, given its bits too for the sake of NaNs."""
+    form, mantissa_bits = _PACKED.get(name, ("", 7 if name == "bf16" else 0))
+
+    def same(text: str, value: float) -> bool:
+        if name in smallfloat.FORMATS:
+            return smallfloat.encode(name, float(text)) == smallfloat.encode(name, value)
+        if name == "bf16":
+            return Literal.from_values(_BF16, [float(text)]).data == Literal.from_values(_BF16, [value]).data
+        try:
+            return struct.pack(form, float(text)) == struct.pack(form, value)
+        except OverflowError:
+            return False
+
+    def number(value: float, data: Any) -> str:
+        if value != value:
+            return _nan(int.from_bytes(data, "little"), 8 * len(data), mantissa_bits)
+        if value in (float("inf"), float("-inf")):
+            return "inf" if value > 0 else "-inf"
+        if value == 0:
+            return "-0.0" if str(value)[0] == "-" else "0"  # "-0" would be read as an integer, which has no sign
+        if form == "<d":
+            text = repr(value)
+            return text[:-2] if text.endswith(".0") else text
+        for digits in range(6 if form == "<f" else 1, 10):
+            text = f"{value:.{digits}g}"
+            if same(text, value):
+                break
+        return text
+
+    return number
+
+
+def _nan(bits: int, width: int, mantissa_bits: int) -> str:
+    """nan, with its sign and, unless only the quiet bit is set, its payload."""
+    if not mantissa_bits:
+        return "nan"
+    sign = "-" if bits >> width - 1 else ""
+    payload = bits & (1 << mantissa_bits) - 1
+    return sign + ("nan" if payload == 1 << mantissa_bits - 1 else f"nan({payload:#x})")

@@ -1,0 +1,383 @@
+"""Modules to and from HloModuleProto.
+
+Reading resolves everything: operands and called computations become objects, ids disappear. What this version does not
+model stays as wire bytes in `unknown` of the module, computation or instruction, and is written back.
+"""
+
+from __future__ import annotations
+
+import gc
+from functools import cache
+from typing import Any, NamedTuple
+
+from ..errors import ParseError
+from .attr_kinds import KINDS, Reader, Writer
+from .attrs import Metadata
+from .container import module_bytes
+from .ir import Computation, Instruction, Module
+from .op import REQUIRED
+from .schema import MESSAGES
+from .shape import Shape
+from .shape_proto import read_program_shape, read_shape, write_program_shape, write_shape
+from .wire import UNKNOWN, Buffer, Fields, decode, encode
+
+_MODULE, _COMPUTATION, _INSTRUCTION, _METADATA = (
+    MESSAGES[name] for name in ("HloModuleProto", "HloComputationProto", "HloInstructionProto", "OpMetadata")
+)
+_LOW32 = (1 << 32) - 1
+_ALIAS_KINDS = ("undefined-alias", "may-alias", "must-alias")
+_OLD_COMPARISONS = {
+    "equal-to": "EQ",
+    "not-equal-to": "NE",
+    "greater-than-or-equal-to": "GE",
+    "greater-than": "GT",
+    "less-than-or-equal-to": "LE",
+    "less-than": "LT",
+}
+_METADATA_FIELDS = ("op_type", "op_name", "source_file", "source_line", "stack_frame_id")
+
+
+class _Plan(NamedTuple):
+    """How one attribute of an opcode is read and written."""
+
+    name: str
+    read: Reader
+    write: Writer
+    keys: tuple[str, ...]
+    absent: Any
+    """The value where the proto has none of the fields, if that does not need `read`."""
+
+
+@cache
+def _plans(opcode: str) -> tuple[_Plan, ...] | None:
+    """The attributes of an opcode from its record; None for an unknown opcode."""
+    from ..ops.table import OPS
+
+    op = OPS.get(opcode)
+    if op is None:
+        return None
+    plans = []
+    for attr in op.attrs:
+        kind, keys = KINDS[attr.kind], tuple(_INSTRUCTION.by_number[number] for number in attr.fields)
+        plans.append(_Plan(attr.name, kind.read, kind.write, keys, kind.absent))
+    return tuple(plans)
+
+
+def from_proto(data: bytes | bytearray | memoryview) -> Module:
+    """The module in `data`: an HloModuleProto, or an HloProto, HloSnapshot or HloUnoptimizedSnapshot that holds one."""
+    collecting = gc.isenabled()
+    gc.disable()  # a big module is a big graph of live objects: looking for garbage in it takes longer than reading it
+    try:
+        return _Reader().module(module_bytes(data))
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Reader:
+    """One module being read. Equal shapes, metadata and attribute messages are decoded once and shared."""
+
+    def __init__(self) -> None:
+        self.computations: dict[int, Computation] = {}
+        self.shapes: dict[Buffer, Shape] = {}
+        self.metadata: dict[Buffer, Metadata] = {}
+        self.orders: dict[int, list[int]] = {}
+        self.frames: Fields = {}
+        self.sources: dict[int, tuple[str, int]] = {}
+
+    def module(self, data: Buffer) -> Module:
+        fields = decode(_MODULE, data)
+        self._schedule(fields)
+        self.frames = decode(MESSAGES["StackFrameIndexProto"], fields.get("stack_frame_index", b""))
+        computations = []
+        for item in fields.pop("computations", ()):
+            computation, number = self._computation(item)
+            if number in self.computations:
+                raise ParseError(f"two computations have the id {number}")
+            self.computations[number] = computation
+            computations.append(computation)
+        if not computations:
+            raise ParseError("the module has no computations")
+        entry = self.computations.get(fields.pop("entry_computation_id", 0))
+        name = fields.pop("entry_computation_name", "")
+        if entry is None:
+            raise ParseError(f"the entry computation {name!r} does not exist")
+        module = Module(fields.pop("name", ""), computations, entry)
+        module.is_scheduled = bool(self.orders)
+        self._signature(module, fields)
+        for item in decode(MESSAGES["HloInputOutputAliasProto"], fields.pop("input_output_alias", b"")).get("entries", ()):
+            alias = decode(MESSAGES["AliasEntryProto"], item)
+            kind = alias.get("kind", 0)
+            if not 0 <= kind < len(_ALIAS_KINDS):
+                raise ParseError(f"input_output_alias of kind {kind}")
+            output, parameter = tuple(alias.get("output_shape_index", ())), tuple(alias.get("parameter_shape_index", ()))
+            module.input_output_alias.append((output, alias.get("parameter_number", 0), parameter, _ALIAS_KINDS[kind or 1]))
+        for item in decode(MESSAGES["HloBufferDonorProto"], fields.pop("buffer_donor", b"")).get("entries", ()):
+            donor = decode(MESSAGES["BufferDonorEntryProto"], item)
+            module.buffer_donor.append((donor.get("parameter_number", 0), tuple(donor.get("parameter_shape_index", ()))))
+        module.frontend_attributes = _read_map(fields.pop("frontend_attributes", b""))
+        if "device_assignment" in fields:  # stays in `unknown` too: it lists the devices
+            assignment = decode(MESSAGES["DeviceAssignmentProto"], fields["device_assignment"])
+            module.replica_count = max(assignment.get("replica_count", 1), 1)
+            module.num_partitions = max(assignment.get("computation_count", 1), 1)
+        module.unknown = encode(_MODULE, fields) if fields else b""
+        return module
+
+    def _schedule(self, fields: Fields) -> None:
+        """The schedule's order of instructions, by computation id. It becomes the order of `Computation.instructions`."""
+        for item in decode(MESSAGES["HloScheduleProto"], fields.pop("schedule", b"")).get("sequences", ()):
+            entry = decode(MESSAGES["SequenceEntry"], item)
+            ids = decode(MESSAGES["InstructionSequence"], entry.get("value", b"")).get("instruction_ids", ())
+            self.orders[entry.get("key", 0)] = [number & _LOW32 for number in ids]
+
+    def _signature(self, module: Module, fields: Fields) -> None:
+        """The shapes with the caller's layouts, which must be those of the entry computation otherwise."""
+        data = fields.pop("host_program_shape", None)
+        if data is None:
+            return
+        parameters, result = read_program_shape(data)
+        declared = [p.shape.without_layout() for p in module.entry.parameters]
+        if result is None or [s.without_layout() for s in parameters] != declared:
+            raise ParseError("host_program_shape does not have the parameters of the entry computation")
+        if result.without_layout() != module.entry.root.shape.without_layout():
+            raise ParseError(f"host_program_shape has the result {result}, the entry computation {module.entry.root.shape}")
+        module.parameter_shapes, module.result_shape = parameters, result
+
+    def _computation(self, data: Buffer) -> tuple[Computation, int]:
+        """A computation and its id."""
+        fields = decode(_COMPUTATION, data)
+        name = fields.pop("name", "")
+        by_id: dict[int, Instruction] = {}
+        later: list[tuple[Instruction, list[int]]] = []
+        try:
+            for item in fields.pop("instructions", ()):
+                self._instruction(item, by_id, later)
+        except ParseError as error:
+            raise ParseError(f"computation {name!r}: {error}") from None
+        for instruction, ids in later:
+            for number in ids:
+                predecessor = by_id.get(number & _LOW32)
+                if predecessor is None:
+                    raise ParseError(f"computation {name!r}: {instruction.where}: control predecessor {number} does not exist")
+                instruction.control_predecessors.append(predecessor)
+        root = by_id.get(fields.pop("root_id", 0) & _LOW32)
+        if root is None:
+            raise ParseError(f"computation {name!r}: its root does not exist")
+        number = fields.pop("id", 0)
+        computation = Computation(name, self._ordered(name, by_id, self.orders.get(number)), root)
+        numbers = sorted(i.attrs.get("parameter_number", -1) for i in by_id.values() if i.opcode == "parameter")
+        if numbers != list(range(len(numbers))):
+            raise ParseError(f"computation {name!r}: its parameters are numbered {numbers[:16]}, not from 0 on, each once")
+        computation.is_fusion_computation = fields.pop("is_fusion_computation", False)
+        computation.execution_thread = fields.pop("execution_thread", "")
+        fields.pop("program_shape", None)
+        computation.unknown = encode(_COMPUTATION, fields) if fields else b""
+        return computation, number
+
+    def _ordered(self, name: str, by_id: dict[int, Instruction], order: list[int] | None) -> list[Instruction]:
+        """The instructions in the order of the schedule, or as they are if there is none."""
+        if order is None:
+            return list(by_id.values())
+        if len(order) != len(by_id) or set(order) != set(by_id):
+            raise ParseError(f"computation {name!r}: its schedule does not list its instructions, each once")
+        place = {by_id[number]: at for at, number in enumerate(order)}
+        for instruction, at in place.items():
+            if any(place[operand] >= at for operand in instruction.operands):
+                raise ParseError(f"computation {name!r}: its schedule runs {instruction.where} before an operand")
+        return list(place)
+
+    def _instruction(self, data: Buffer, by_id: dict[int, Instruction], later: list[tuple[Instruction, list[int]]]) -> None:
+        fields = decode(_INSTRUCTION, data)
+        pop = fields.pop
+        opcode = pop("opcode", "")
+        number = pop("id", 0) & _LOW32
+        name = pop("name", "") or f"{opcode}.{number}"
+        key = pop("shape", None)
+        if key is None:
+            raise ParseError(f"{opcode} '{name}': it has no shape")
+        shape = self.shapes.get(key)
+        if shape is None:
+            shape = self.shapes[key] = read_shape(key)
+        if opcode in _OLD_COMPARISONS:
+            fields["comparison_direction"] = _OLD_COMPARISONS[opcode]
+            opcode = "compare"
+        instruction = Instruction(name, opcode, shape)
+        ids = pop("operand_ids", None)
+        if ids:
+            try:
+                instruction.operands = [by_id[operand & _LOW32] for operand in ids]
+            except KeyError:
+                raise ParseError(f"{instruction.where}: an operand is missing or comes later") from None
+        ids = pop("called_computation_ids", None)
+        if ids:
+            try:
+                instruction.called = [self.computations[called] for called in ids]
+            except KeyError:
+                raise ParseError(f"{instruction.where}: a called computation is missing or comes later") from None
+        key = pop("metadata", None)
+        if key:
+            metadata = self.metadata.get(key)
+            if metadata is None:
+                metadata = self.metadata[key] = self._metadata(key)
+            instruction.metadata = metadata
+        key = pop("frontend_attributes", None)
+        if key:
+            instruction.frontend_attributes = _read_map(key)
+        attrs = instruction.attrs
+        for name, read, _, keys, absent in _plans(opcode) or ():
+            if absent is not REQUIRED and keys[0] not in fields:
+                attrs[name] = absent
+            else:
+                attrs[name] = read(fields, keys, instruction)
+        if fields:
+            if "control_predecessor_ids" in fields:
+                later.append((instruction, pop("control_predecessor_ids")))
+            if "sharding" in fields:
+                attrs["sharding"] = bytes(pop("sharding"))
+            if "backend_config" in fields:
+                attrs["backend_config"] = bytes(pop("backend_config"))
+            if fields.get("statistics_viz") == b"":
+                del fields["statistics_viz"]
+            if fields:
+                instruction.unknown = encode(_INSTRUCTION, fields)
+        if number in by_id:
+            raise ParseError(f"{instruction.where}: its id {number} is that of '{by_id[number].name}' too")
+        by_id[number] = instruction
+
+    def _metadata(self, data: Buffer) -> Metadata:
+        """Metadata with the source line of the innermost stack frame; one that is spelled out as well goes to `unknown`."""
+        fields = decode(_METADATA, data)
+        pop = fields.pop
+        kind, name, frame = pop("op_type", ""), pop("op_name", ""), pop("stack_frame_id", 0)
+        if frame:
+            file, line = self._source(frame)
+        else:
+            file, line = pop("source_file", ""), pop("source_line", 0)
+        return Metadata(kind, name, file, line, frame, encode(_METADATA, fields) if fields else b"")
+
+    def _source(self, frame: int) -> tuple[str, int]:
+        """File and line of a stack frame, counted from 1; nothing where the tables lack it, for it only serves messages."""
+        source = self.sources.get(frame)
+        if source is None:
+            where = self._entry("stack_frames", "StackFrame", frame)
+            location = self._entry("file_locations", "FileLocation", where.get("file_location_id", 0))
+            file, names = location.get("file_name_id", 0), self.frames.get("file_names", ())
+            source = self.sources[frame] = (names[file - 1] if 0 < file <= len(names) else "", location.get("line", 0))
+        return source
+
+    def _entry(self, table: str, message: str, number: int) -> Fields:
+        """An entry of a stack frame table, counted from 1."""
+        entries = self.frames.get(table, ())
+        return decode(MESSAGES[message], entries[number - 1]) if 0 < number <= len(entries) else {}
+
+
+def _write_metadata(metadata: Metadata | None) -> bytes:
+    if metadata is None:
+        return b""
+    fields: Fields = {name: getattr(metadata, name) for name in _METADATA_FIELDS}
+    if metadata.stack_frame_id:  # the source came from there, or stands in `unknown`
+        del fields["source_file"], fields["source_line"]
+    return encode(_METADATA, {**fields, UNKNOWN: metadata.unknown})
+
+
+def _read_map(data: Buffer) -> dict[str, str]:
+    """The map of a FrontendAttributes message."""
+    if not data:
+        return {}
+    entries = [decode(MESSAGES["StringEntry"], item) for item in decode(MESSAGES["FrontendAttributes"], data).get("map", ())]
+    return {entry.get("key", ""): entry.get("value", "") for entry in entries}
+
+
+def _write_map(values: dict[str, str]) -> bytes:
+    entries = [encode(MESSAGES["StringEntry"], {"key": key, "value": values[key]}) for key in sorted(values)]
+    return encode(MESSAGES["FrontendAttributes"], {"map": entries})
+
+
+def to_proto(module: Module) -> bytes:
+    """The HloModuleProto of a module, with fresh ids as XLA numbers them."""
+    numbers = {computation: number for number, computation in enumerate(module.computations)}
+    shapes: dict[Shape, bytes] = {}
+    computations, sequences = [], []
+    for number, computation in enumerate(module.computations):
+        ids = {instruction: number << 32 | at for at, instruction in enumerate(computation.instructions)}
+        computations.append(_write_computation(computation, number, ids, numbers, shapes))
+        if module.is_scheduled and not computation.is_fusion_computation:
+            sequence = encode(MESSAGES["InstructionSequence"], {"instruction_ids": list(ids.values())})
+            sequences.append(encode(MESSAGES["SequenceEntry"], {"key": number, "value": sequence}))
+    entry = module.entry
+    parameters = module.parameter_shapes or [p.shape for p in entry.parameters]
+    aliases = [
+        encode(
+            MESSAGES["AliasEntryProto"],
+            {"output_shape_index": output, "parameter_number": number, "parameter_shape_index": index, "kind": _ALIAS_KINDS.index(kind)},
+        )
+        for output, number, index, kind in module.input_output_alias
+    ]
+    donors = [
+        encode(MESSAGES["BufferDonorEntryProto"], {"parameter_number": number, "parameter_shape_index": index})
+        for number, index in module.buffer_donor
+    ]
+    return encode(
+        _MODULE,
+        {
+            "name": module.name,
+            "entry_computation_name": entry.name,
+            "computations": computations,
+            "host_program_shape": write_program_shape(
+                parameters, module.result_shape or entry.root.shape, [p.name for p in entry.parameters]
+            ),
+            "entry_computation_id": numbers[entry],
+            "schedule": encode(MESSAGES["HloScheduleProto"], {"sequences": sequences}) if sequences else None,
+            "input_output_alias": encode(MESSAGES["HloInputOutputAliasProto"], {"entries": aliases}) if aliases else None,
+            "buffer_donor": encode(MESSAGES["HloBufferDonorProto"], {"entries": donors}) if donors else None,
+            "frontend_attributes": _write_map(module.frontend_attributes) if module.frontend_attributes else None,
+            UNKNOWN: module.unknown,
+        },
+    )
+
+
+def _write_computation(
+    computation: Computation, number: int, ids: dict[Instruction, int], numbers: dict[Computation, int], shapes: dict[Shape, bytes]
+) -> bytes:
+    parameters = computation.parameters
+    return encode(
+        _COMPUTATION,
+        {
+            "name": computation.name,
+            "instructions": [_write_instruction(i, ids, numbers, shapes) for i in computation.instructions],
+            "program_shape": write_program_shape([p.shape for p in parameters], computation.root.shape, [p.name for p in parameters]),
+            "id": number,
+            "root_id": ids[computation.root],
+            "is_fusion_computation": computation.is_fusion_computation,
+            "execution_thread": computation.execution_thread,
+            UNKNOWN: computation.unknown,
+        },
+    )
+
+
+def _write_instruction(
+    instruction: Instruction, ids: dict[Instruction, int], numbers: dict[Computation, int], shapes: dict[Shape, bytes]
+) -> bytes:
+    shape = shapes.get(instruction.shape)
+    if shape is None:
+        shape = shapes[instruction.shape] = write_shape(instruction.shape)
+    attrs = instruction.attrs
+    fields: Fields = {
+        "name": instruction.name,
+        "opcode": instruction.opcode,
+        "shape": shape,
+        "metadata": _write_metadata(instruction.metadata),
+        "id": ids[instruction],
+        "operand_ids": [ids[operand] for operand in instruction.operands],
+        "control_predecessor_ids": [ids[predecessor] for predecessor in instruction.control_predecessors],
+        "called_computation_ids": [numbers[called] for called in instruction.called],
+        "sharding": attrs.get("sharding"),
+        "backend_config": attrs.get("backend_config"),
+        "frontend_attributes": _write_map(instruction.frontend_attributes),
+        "statistics_viz": b"",
+        UNKNOWN: instruction.unknown,
+    }
+    for name, _, write, keys, _ in _plans(instruction.opcode) or ():
+        if name in attrs:
+            write(fields, keys, attrs[name])
+    return encode(_INSTRUCTION, fields)

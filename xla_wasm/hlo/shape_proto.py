@@ -1,0 +1,122 @@
+"""Shapes to and from ShapeProto and ProgramShapeProto."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import ParseError, UnsupportedError
+from .schema import MESSAGES
+from .shape import UNBOUNDED, Layout, Shape
+from .types import BY_NUMBER, TYPES
+from .wire import UNKNOWN, Buffer, decode, encode
+
+_SHAPE, _LAYOUT, _TILE, _PROGRAM = (MESSAGES[name] for name in ("ShapeProto", "LayoutProto", "TileProto", "ProgramShapeProto"))
+_MOST_DIMENSIONS = 256
+_MOST_ELEMENTS = 1 << 60
+_DEEPEST = 64
+_SPARSE = ("physical_shape", "index_primitive_type", "pointer_primitive_type", "dim_unique", "dim_ordered")
+
+
+def read_shape(data: Buffer, depth: int = 0) -> Shape:
+    """A Shape from the bytes of a ShapeProto."""
+    fields = decode(_SHAPE, data)
+    type_ = BY_NUMBER.get(fields.get("element_type", 0))
+    if type_ is None:
+        raise ParseError(f"shape: element type {fields.get('element_type', 0)} does not exist")
+    inner = fields.get("tuple_shapes", ())
+    dimensions = tuple(fields.get("dimensions", ()))
+    if type_.bits == 0:
+        if dimensions:
+            raise ParseError(f"shape: a {type_.name} has no dimensions")
+        if inner and depth == _DEEPEST:
+            raise ParseError(f"shape: tuples nested deeper than {_DEEPEST}")
+        if type_.name == "buffer" and len(inner) != 1:
+            raise ParseError("shape: a buffer has exactly one inner shape")
+        if inner and type_.name not in ("tuple", "buffer"):
+            raise ParseError(f"shape: a {type_.name} has no inner shapes")
+        return Shape(type_.name, tuple_shapes=tuple([read_shape(item, depth + 1) for item in inner]))
+    if inner:
+        raise ParseError(f"shape: an array of {type_.name} has no inner shapes")
+    rank = len(dimensions)
+    if rank > _MOST_DIMENSIONS:
+        raise ParseError(f"shape: {rank} dimensions")
+    size = 1
+    for dim in dimensions:
+        if dim < 0 and dim != UNBOUNDED:
+            raise ParseError(f"shape: dimension of size {dim}")
+        size = size * max(dim, 1)
+        if size > _MOST_ELEMENTS:
+            raise ParseError(f"shape: {type_.name}{list(dimensions)} has more elements than any machine holds")
+    dynamic = fields.get("is_dynamic_dimension", ())
+    if dynamic and len(dynamic) != rank:
+        raise ParseError(f"shape: {len(dynamic)} dynamic flags for {rank} dimensions")
+    layout = fields.get("layout")
+    return Shape(
+        type_.name,
+        dimensions,
+        None if layout is None else _read_layout(layout, rank),
+        tuple(dynamic) if any(dynamic) else (),
+    )
+
+
+def _read_layout(data: Buffer, rank: int) -> Layout:
+    fields = decode(_LAYOUT, data)
+    minor_to_major = tuple(fields.pop("minor_to_major", ()))
+    if sorted(minor_to_major) != list(range(rank)):
+        raise ParseError(f"layout: {list(minor_to_major[:8])} is no permutation of {rank} dimensions")
+    if any(name in fields for name in _SPARSE) or any(fields.pop("dim_level_types", ())):
+        raise UnsupportedError("layout: sparse arrays are not supported")
+    tiles = tuple(tuple(decode(_TILE, tile).get("dimensions", ())) for tile in fields.pop("tiles", ()))
+    if any(size < 1 and size != UNBOUNDED for tile in tiles for size in tile) or any(not 0 < len(tile) <= rank for tile in tiles):
+        raise ParseError(f"layout: tiles {tiles} do not fit {rank} dimensions")
+    return Layout(
+        minor_to_major,
+        tiles,
+        fields.pop("element_size_in_bits", 0),
+        fields.pop("memory_space", 0),
+        fields.pop("tail_padding_alignment_in_elements", 0) or 1,
+        fields.pop("dynamic_shape_metadata_prefix_bytes", 0),
+        encode(_LAYOUT, fields) if fields else b"",
+    )
+
+
+def write_shape(shape: Shape) -> bytes:
+    """The bytes of the ShapeProto of `shape`, as XLA writes it."""
+    fields = {"element_type": TYPES[shape.element_type].number}
+    if not shape.is_array:
+        return encode(_SHAPE, {**fields, "tuple_shapes": [write_shape(inner) for inner in shape.tuple_shapes]})
+    layout = shape.layout or Layout.default(shape.rank)
+    return encode(
+        _SHAPE,
+        {
+            **fields,
+            "dimensions": shape.dimensions,
+            "layout": encode(
+                _LAYOUT,
+                {
+                    "minor_to_major": layout.minor_to_major,
+                    "tiles": [encode(_TILE, {"dimensions": tile}) for tile in layout.tiles],
+                    "element_size_in_bits": layout.element_size_in_bits,
+                    "memory_space": layout.memory_space,
+                    "tail_padding_alignment_in_elements": layout.tail_padding_alignment_in_elements,
+                    "dynamic_shape_metadata_prefix_bytes": layout.dynamic_shape_metadata_prefix_bytes,
+                    UNKNOWN: layout.unknown,
+                },
+            ),
+            "is_dynamic_dimension": shape.dynamic or (False,) * shape.rank,
+        },
+    )
+
+
+def read_program_shape(data: Buffer) -> tuple[list[Shape], Shape | None]:
+    """The parameters and the result of a ProgramShapeProto."""
+    fields = decode(_PROGRAM, data)
+    result = fields.get("result")
+    return [read_shape(item) for item in fields.get("parameters", ())], None if result is None else read_shape(result)
+
+
+def write_program_shape(parameters: Iterable[Shape], result: Shape, names: Iterable[str]) -> bytes:
+    """The bytes of a ProgramShapeProto."""
+    return encode(
+        _PROGRAM, {"parameters": [write_shape(s) for s in parameters], "result": write_shape(result), "parameter_names": list(names)}
+    )

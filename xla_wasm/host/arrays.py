@@ -1,0 +1,117 @@
+"""numpy arrays on one side, leaves of the manifest on the other: element types, arguments, views on linear memory."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, ArtifactError
+from ..hlo.types import TYPES
+from .manifest import Leaf
+
+Array = np.ndarray[Any, Any]
+
+_NUMPY = {
+    "pred": "bool",
+    "s8": "int8",
+    "s16": "int16",
+    "s32": "int32",
+    "s64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "c64": "complex64",
+    "c128": "complex128",
+}
+_ML_DTYPES = {"bf16": "bfloat16", "s4": "int4", "u4": "uint4", "s2": "int2", "u2": "uint2", "s1": "int1", "u1": "uint1"}
+
+
+@cache
+def dtype_of(element_type: str) -> np.dtype[Any]:
+    """The numpy dtype of an HLO element type; the narrow ones come from ml_dtypes, a byte for each element."""
+    if element_type in _NUMPY:
+        return np.dtype(_NUMPY[element_type])
+    import ml_dtypes
+
+    # f8e4m3fn is float8_e4m3fn there, f4e2m1fn float4_e2m1fn, and so on.
+    name = _ML_DTYPES.get(element_type) or f"float{element_type[1]}_{element_type[2:]}"
+    scalar = getattr(ml_dtypes, name, None)
+    if element_type not in TYPES or scalar is None:
+        raise ArtifactError(f"this host has no numpy dtype for {element_type}")
+    return np.dtype(scalar)
+
+
+def view(leaf: Leaf, memory: memoryview) -> Array:
+    """The leaf's place in memory as an array of its logical shape, whatever its layout."""
+    dtype = dtype_of(leaf.element_type)
+    strides = [0] * len(leaf.dimensions)
+    step = dtype.itemsize
+    for dimension in leaf.minor_to_major:
+        strides[dimension] = step
+        step *= leaf.dimensions[dimension]
+    offset = 0 if leaf.bytes == 0 else leaf.offset
+    return np.ndarray(leaf.dimensions, dtype, memory, offset, strides)
+
+
+def physical_bytes(leaf: Leaf, array: Array) -> bytes:
+    """The elements of an array of the leaf's shape in the order of the leaf's layout."""
+    return array.transpose(leaf.minor_to_major[::-1]).tobytes()
+
+
+class Slot:
+    """What an array that goes into a leaf must be: the check of every argument."""
+
+    __slots__ = ("dtype", "leaf", "shape", "what")
+
+    def __init__(self, leaf: Leaf, what: str) -> None:
+        self.leaf = leaf
+        self.what = what
+        self.dtype = dtype_of(leaf.element_type)
+        self.shape = leaf.dimensions
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+
+    def accept(self, value: Any) -> Array:
+        """`value` as an array of exactly this dtype and shape; Python numbers and lists are converted if that loses nothing."""
+        typed = hasattr(value, "dtype")
+        try:
+            array = np.asarray(value)
+        except Exception as error:  # whatever a foreign __array__ may raise
+            raise ArgumentError(f"{self.what} must be {self}: {error}") from error
+        if not typed:
+            array = self._convert(array)
+        if array.dtype != self.dtype or array.shape != self.shape:
+            hint = ""
+            if array.shape == self.shape:
+                hint = f"; convert it with .astype({self.dtype.name!r})" if self.dtype.name in _NUMPY.values() else "; convert its dtype"
+            elif array.dtype == self.dtype and array.size == self.leaf.bytes // self.dtype.itemsize:
+                hint = f"; .reshape({self.shape}) would give it that shape"
+            raise ArgumentError(f"{self.what} must be {self}, got {array.dtype.name}[{','.join(map(str, array.shape))}]{hint}")
+        return array
+
+    def _convert(self, array: Array) -> Array:
+        """Python numbers as the leaf's dtype. A float may be rounded, but an integer must stay what it is and nothing may overflow."""
+        if array.size == 0:
+            return array.astype(self.dtype)
+        order = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+        kind = TYPES[self.leaf.element_type].kind
+        target = {"pred": 0, "signed": 1, "unsigned": 1, "float": 2, "complex": 3}[kind]
+        if array.dtype.kind not in order or order[array.dtype.kind] > target or (array.dtype.kind == "b") != (kind == "pred"):
+            raise ArgumentError(f"{self.what} must be {self}, got Python values of type {array.dtype.name}")
+        with np.errstate(all="ignore"):
+            converted = array.astype(self.dtype)
+            exact = array.dtype.kind in "fc" or bool(np.all(converted.astype(array.dtype) == array))
+            # Unsigned targets wrap negative numbers, and wrapping back hides it.
+            exact = exact and not (kind == "unsigned" and bool(np.any(array < 0)))
+            exact = exact and not (kind == "signed" and array.dtype.kind == "u" and bool(np.any(converted < 0)))
+            finite = kind not in ("float", "complex") or bool(np.all(np.isfinite(converted) | ~np.isfinite(array)))
+        if not (exact and finite):
+            raise ArgumentError(f"{self.what} must be {self}: a value does not fit {self.dtype.name}")
+        return converted

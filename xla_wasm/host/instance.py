@@ -1,0 +1,314 @@
+"""One instance of a module under wasmtime: engines, compiled modules, limits, and calls as cheap as ctypes allows.
+
+An instance runs one thing at a time; `pool` hands it to one caller.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from math import ceil
+from typing import Any, NoReturn
+
+import wasmtime
+from wasmtime import _ffi as ffi
+
+from ..errors import ArtifactError, LimitError, RunError
+from .arrays import view
+from .manifest import PAGE, Manifest
+
+DONE = 0
+_EXPORTS = {"run": ([], ["i32"]), "init": (["i32"], []), "step": (["i32"], ["i32"])}
+_KEPT_MODULES = 16
+_MAX_TABLE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an executable may use; None means no limit. Fuel and time count for each call into the module by itself."""
+
+    memory: int | None = None
+    fuel: int | None = None
+    timeout: float | None = None
+
+
+class _Clock:
+    """Advances the epoch of an engine while any call with a time limit is under way."""
+
+    PERIOD = 0.004
+
+    def __init__(self, engine: wasmtime.Engine) -> None:
+        self._engine = engine
+        self._busy = threading.Event()
+        self._lock = threading.Lock()
+        self._calls = 0
+        threading.Thread(target=self._tick, name="xla_wasm epoch", daemon=True).start()
+
+    def _tick(self) -> None:
+        while True:
+            self._busy.wait()
+            time.sleep(self.PERIOD)
+            self._engine.increment_epoch()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._calls += 1
+            self._busy.set()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._calls -= 1
+            if not self._calls:
+                self._busy.clear()
+
+
+@cache
+def _engine(fuel: bool, epochs: bool) -> tuple[wasmtime.Engine, _Clock | None]:
+    """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask."""
+    config = wasmtime.Config()
+    config.cranelift_opt_level = "speed"
+    config.consume_fuel = fuel
+    config.epoch_interruption = epochs
+    engine = wasmtime.Engine(config)
+    return engine, _Clock(engine) if epochs else None
+
+
+class _ModuleCache:
+    """The compiled modules used last, by content and engine: loading an artifact again costs nothing."""
+
+    def __init__(self) -> None:
+        self._modules: OrderedDict[tuple[bytes, int], wasmtime.Module] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, engine: wasmtime.Engine, wasm: bytes) -> wasmtime.Module:
+        key = (sha256(wasm).digest(), id(engine))
+        with self._lock:
+            if key in self._modules:
+                self._modules.move_to_end(key)
+                return self._modules[key]
+        try:
+            module = wasmtime.Module(engine, wasm)
+        except wasmtime.WasmtimeError as error:
+            raise ArtifactError(f"wasmtime refuses the module: {_first_lines(error)}") from error
+        with self._lock:
+            self._modules[key] = module
+            if len(self._modules) > _KEPT_MODULES:
+                self._modules.popitem(last=False)
+        return module
+
+
+_modules = _ModuleCache()
+
+
+class Program:
+    """A compiled module that is what its manifest says: no imports, the exports of the contract, the stated memory."""
+
+    def __init__(self, wasm: bytes, manifest: Manifest, weights: bytes, limits: Limits) -> None:
+        if limits.memory is not None and manifest.memory_bytes > limits.memory:
+            raise LimitError(f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {limits.memory}")
+        self.manifest = manifest
+        self.limits = limits
+        self.engine, self.clock = _engine(limits.fuel is not None, limits.timeout is not None)
+        self.module = _modules.get(self.engine, wasm)
+        self._check_module()
+        self.sidecar = _check_sidecar(manifest, weights)
+
+    def _check_module(self) -> None:
+        imports = [f"{item.module}.{item.name}" for item in self.module.imports]
+        if imports:
+            raise ArtifactError(f"the module must import nothing, but imports {', '.join(imports[:5])}")
+        exports = {item.name: item.type for item in self.module.exports}
+        for name, (params, results) in _EXPORTS.items():
+            kind = exports.get(name)
+            if not isinstance(kind, wasmtime.FuncType):
+                raise ArtifactError(f"the module exports no function '{name}'")
+            if [str(t) for t in kind.params] != params or [str(t) for t in kind.results] != results:
+                raise ArtifactError(f"the exported function '{name}' has the wrong type")
+        memory = exports.get("memory")
+        if not isinstance(memory, wasmtime.MemoryType) or memory.is_64 or memory.is_shared or memory.page_size != PAGE:
+            raise ArtifactError("the module exports no plain 32-bit memory called 'memory'")
+        pages = self.manifest.pages
+        if (memory.limits.min, memory.limits.max) != (pages, pages):
+            raise ArtifactError(f"the manifest states {pages} pages of memory, the module {memory.limits.min} to {memory.limits.max}")
+
+
+def _check_sidecar(manifest: Manifest, weights: bytes) -> tuple[memoryview, ...]:
+    """The bytes of each init, empty for those that are not in the sidecar; hashed once, since files get mixed up."""
+    data = memoryview(weights)
+    if manifest.sidecar_bytes > len(data):
+        why = "and none was given" if not data else f"but has only {len(data)}: it is cut short or of another module"
+        raise ArtifactError(f"the .weights file of '{manifest.name}' must have {manifest.sidecar_bytes} bytes {why}")
+    parts = []
+    for init in manifest.inits:
+        part = data[init.sidecar_offset : init.sidecar_offset + init.bytes] if init.kind == "sidecar" else data[:0]
+        if init.kind == "sidecar" and sha256(part).hexdigest() != init.sha256:
+            raise ArtifactError(f"the weights of '{init.name}' are not those the module was compiled with: wrong or damaged .weights file")
+        parts.append(part)
+    return tuple(parts)
+
+
+class Instance:
+    """Linear memory with its views, and the module's exports as plain callables.
+
+    It holds its Store: wasmtime aborts the process when a function outlives that.
+    """
+
+    def __init__(self, program: Program) -> None:
+        manifest = program.manifest
+        self._manifest = manifest
+        self._limits = program.limits
+        self._clock = program.clock
+        self._counted = program.limits.fuel is not None or program.limits.timeout is not None
+        self._store = wasmtime.Store(program.engine)
+        self._store.set_limits(manifest.memory_bytes, _MAX_TABLE, 1, 1, 1)
+        self._stage = "starting"
+        instance = self._instantiate(program)
+        exports = instance.exports(self._store)
+        memory: Any = exports["memory"]
+        base = ctypes.addressof(memory.data_ptr(self._store).contents)
+        self.memory = memoryview((ctypes.c_ubyte * manifest.memory_bytes).from_address(base)).cast("B")
+        self.inputs = tuple(view(p, self.memory) for p in manifest.parameters if p.kind == "input")
+        self.outputs = tuple(view(r, self.memory) for r in manifest.results if r.kind == "output")
+        self.states = {p.name: view(p, self.memory) for p in manifest.parameters if p.kind == "state"}
+        self.weights: Mapping[str, bytes] = {}
+        self._run = self._bind(exports["run"])
+        self._init = self._bind(exports["init"])
+        self._step = self._bind(exports["step"])
+        for init, data in zip(manifest.inits, program.sidecar):
+            if init.kind != "weight":
+                self._fill(init.index, init.name, init.staging, data)
+
+    def run(self) -> None:
+        """Runs the whole module."""
+        self._stage = ""
+        if self._run(0) != DONE:
+            raise RunError(f"'{self._manifest.name}' waits for its host, but stated no requests")
+
+    def profile(self) -> list[tuple[str, float]]:
+        """Runs the module step by step; the seconds of each step that ran, in order of the table, loops summed."""
+        self._stage = ""
+        names = self._manifest.steps
+        seconds = [-1.0] * len(names)
+        pc = 0 if names else -1
+        clock = time.perf_counter
+        while pc >= 0:
+            begin = clock()
+            after = self._step(pc)
+            seconds[pc] = max(seconds[pc], 0.0) + clock() - begin
+            pc = after
+            if pc >= len(names):
+                raise ArtifactError(f"the module jumps to step {pc} of {len(names)}")
+        return [(name, spent) for name, spent in zip(names, seconds) if spent >= 0]
+
+    def apply(self, weights: Mapping[str, bytes]) -> None:
+        """Brings the weights up to date: those whose bytes are other objects than last time are written."""
+        for parameter in self._manifest.parameters:
+            data = weights.get(parameter.name)
+            if parameter.kind != "weight" or data is None or data is self.weights.get(parameter.name):
+                continue
+            if parameter.init is None:
+                self.memory[parameter.offset : parameter.offset + parameter.bytes] = data
+            else:
+                init = self._manifest.inits[parameter.init]
+                self._fill(init.index, parameter.name, init.staging, memoryview(data))
+        self.weights = weights
+
+    def _fill(self, index: int, name: str, staging: int, data: memoryview) -> None:
+        self._stage = f"preparing the weights of '{name}'"
+        self.memory[staging : staging + len(data)] = data
+        self._init(index)
+
+    def _instantiate(self, program: Program) -> wasmtime.Instance:
+        try:
+            if program.clock is None:
+                self._arm()
+                return wasmtime.Instance(self._store, program.module, [])
+            with program.clock:
+                self._arm()
+                return wasmtime.Instance(self._store, program.module, [])
+        except wasmtime.Trap as trap:
+            if trap.trap_code in (wasmtime.TrapCode.OUT_OF_FUEL, wasmtime.TrapCode.INTERRUPT):
+                self._raise_trap(trap)
+            raise ArtifactError(f"the module traps when it starts: {_first_lines(trap)}") from trap
+        except wasmtime.WasmtimeError as error:
+            message = _first_lines(error)
+            if "limits" in message:
+                raise ArtifactError(f"the module asks for more than its manifest states: {message}") from error
+            raise LimitError(f"no room for an instance with {program.manifest.memory_bytes} bytes of memory: {message}") from error
+
+    def _arm(self) -> None:
+        if self._limits.fuel is not None:
+            self._store.set_fuel(self._limits.fuel)
+        if self._limits.timeout is not None:
+            self._store.set_epoch_deadline(ceil(self._limits.timeout / _Clock.PERIOD) + 1)
+
+    def _bind(self, func: Any) -> Callable[[int], int]:
+        """The export as `f(i32) -> i32` on prepared arguments: 0.4 us where a `wasmtime.Func` takes 8 (and more with arguments).
+
+        The unchecked call reads its arguments from `cell` and leaves the result there.
+        """
+        call = ffi.dll["wasmtime_func_call_unchecked"]  # an own function object: its restype is changed here
+        call.restype = ctypes.c_void_p
+        cell = ffi.wasmtime_val_raw_t()
+        trap = ctypes.POINTER(ffi.wasm_trap_t)()
+        prepared = (self._store._context(), ctypes.byref(func._func), ctypes.byref(cell), ctypes.c_size_t(1), ctypes.byref(trap))
+
+        def invoke(argument: int) -> int:
+            cell.i32 = argument
+            error = call(*prepared)
+            if error or trap:
+                self._raise_failure(error, trap)
+            return cell.i32
+
+        if not self._counted:
+            return invoke
+        clock = self._clock
+
+        def invoke_counted(argument: int) -> int:
+            self._arm()
+            if clock is None:
+                return invoke(argument)
+            with clock:
+                return invoke(argument)
+
+        return invoke_counted
+
+    def _raise_failure(self, error: int | None, trap: Any) -> NoReturn:
+        if trap:
+            # The pointer's cell lives as long as the binding: the Trap owns a copy of it, and the cell is emptied.
+            owned = ctypes.cast(trap, ctypes.POINTER(ffi.wasm_trap_t))
+            ctypes.memset(ctypes.byref(trap), 0, ctypes.sizeof(trap))
+            self._raise_trap(wasmtime.Trap._from_ptr(owned))
+        failure = wasmtime.WasmtimeError._from_ptr(ctypes.cast(error or 0, ctypes.POINTER(ffi.wasmtime_error_t)))
+        raise RunError(f"{self._where()}: {_first_lines(failure)}")
+
+    def _raise_trap(self, trap: wasmtime.Trap) -> NoReturn:
+        code = trap.trap_code
+        if code == wasmtime.TrapCode.OUT_OF_FUEL:
+            raise LimitError(f"{self._where()}: it used up its fuel of {self._limits.fuel}") from trap
+        if code == wasmtime.TrapCode.INTERRUPT:
+            raise LimitError(f"{self._where()}: it took longer than its {self._limits.timeout} s") from trap
+        raise RunError(f"{self._where()}: {_cause(trap)}") from trap
+
+    def _where(self) -> str:
+        name = self._manifest.name
+        if self._stage:
+            return f"'{name}' failed {self._stage}"
+        pc = int.from_bytes(self.memory[self._manifest.config : self._manifest.config + 4], "little")
+        return f"'{name}' failed in step {pc} of {len(self._manifest.steps)}, {self._manifest.step_name(pc)}"
+
+
+def _first_lines(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _cause(trap: wasmtime.Trap) -> str:
+    """The last line of a trap's message: what comes before it is a backtrace of function numbers."""
+    lines = [line.strip() for line in str(trap).splitlines() if line.strip()]
+    return lines[-1] if lines else "trap"

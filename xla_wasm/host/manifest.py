@@ -1,0 +1,282 @@
+"""The manifest as typed records, checked before anything relies on it: a manifest can lie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+from ..artifact import FORMAT
+from ..errors import ArtifactError
+from ..hlo.types import TYPES
+
+PAGE = 65536
+MAX_PAGES = 65536
+MAX_INT = 2**53 - 1  # what a JavaScript host can represent
+MAX_RANK = 32
+FEATURES = ("simd128", "relaxed-simd")
+TARGETS = ("simd128", "relaxed-simd")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An array in the module's memory: a leaf of a parameter or of the result."""
+
+    name: str
+    element_type: str
+    dimensions: tuple[int, ...]
+    minor_to_major: tuple[int, ...]
+    offset: int
+    bytes: int
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.element_type}[{','.join(map(str, self.dimensions))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Leaf):
+    """An input (an argument of `run`), a weight (set once, perhaps packed by `init`) or a state (lives in the module between runs)."""
+
+    alias: int | None
+    init: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Leaf):
+    """An output (returned by `run`) or the new value of a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """One `init(index)` call: its bytes come from a segment of the module, from the sidecar file or from `exe.set`."""
+
+    index: int
+    kind: str
+    name: str
+    staging: int
+    bytes: int
+    sidecar_offset: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a host relies on, checked."""
+
+    name: str
+    hash: str
+    producer: str
+    target: str
+    features: tuple[str, ...]
+    pages: int
+    peak_bytes: int
+    parameters: tuple[Parameter, ...]
+    results: tuple[Result, ...]
+    inits: tuple[Init, ...]
+    steps: tuple[str, ...]
+    config: int
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of linear memory of one instance."""
+        return self.pages * PAGE
+
+    @property
+    def sidecar_bytes(self) -> int:
+        """Bytes that the `.weights` file must have at least."""
+        return max((init.sidecar_offset + init.bytes for init in self.inits if init.kind == "sidecar"), default=0)
+
+    def step_name(self, pc: int) -> str:
+        """The instruction that step `pc` computes."""
+        return self.steps[pc] if 0 <= pc < len(self.steps) else f"step {pc}"
+
+    @staticmethod
+    def parse(raw: Mapping[str, Any]) -> Manifest:
+        """Checks every field; raises ArtifactError naming the first that is wrong."""
+        return _manifest(_Object(raw, ""))
+
+
+class _Object:
+    """A JSON object that is read field by field, with the path to it for messages."""
+
+    def __init__(self, raw: Any, path: str) -> None:
+        self.path = path
+        if not isinstance(raw, Mapping):
+            self.fail("", f"expected an object, got {_show(raw)}")
+        self.raw = raw
+
+    def fail(self, key: str, why: str) -> NoReturn:
+        where = f"{self.path}.{key}".strip(".") or "the top"
+        raise ArtifactError(f"the artifact's manifest is wrong at {where}: {why}")
+
+    def get(self, key: str) -> Any:
+        if key not in self.raw:
+            self.fail(key, "it is missing")
+        return self.raw[key]
+
+    def integer(self, key: str, low: int = 0, high: int = MAX_INT) -> int:
+        value = self.get(key)
+        if not _is_int(value) or not low <= value <= high:
+            self.fail(key, f"expected an integer from {low} to {high}, got {_show(value)}")
+        return int(value)
+
+    def index(self, key: str, count: int) -> int | None:
+        return None if self.get(key) is None else self.integer(key, 0, count - 1)
+
+    def text(self, key: str) -> str:
+        value = self.get(key)
+        if not isinstance(value, str):
+            self.fail(key, f"expected a string, got {_show(value)}")
+        return value
+
+    def choice(self, key: str, choices: tuple[str, ...]) -> str:
+        value = self.text(key)
+        if value not in choices:
+            self.fail(key, f"expected one of {', '.join(choices)}, got {_show(value)}")
+        return value
+
+    def array(self, key: str) -> list[Any]:
+        value = self.get(key)
+        if not isinstance(value, (list, tuple)):
+            self.fail(key, f"expected a list, got {_show(value)}")
+        return list(value)
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        values = self.array(key)
+        for value in values:
+            if not _is_int(value) or not 0 <= value <= MAX_INT:
+                self.fail(key, f"expected integers of 0 and more, got {_show(value)}")
+        return tuple(values)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        values = self.array(key)
+        for value in values:
+            if not isinstance(value, str):
+                self.fail(key, f"expected strings, got {_show(value)}")
+        return tuple(values)
+
+    def objects(self, key: str, read: Callable[[_Object], T]) -> tuple[T, ...]:
+        return tuple(read(_Object(item, f"{self.path}.{key}[{i}]".strip("."))) for i, item in enumerate(self.array(key)))
+
+    def range(self, key: str, size: int, memory: int, align: int) -> int:
+        """An address of `size` bytes inside the memory."""
+        address = self.integer(key, 0, memory)
+        if address % align:
+            self.fail(key, f"{address} is not a multiple of {align}")
+        if address + size > memory:
+            self.fail(key, f"{size} bytes at {address} reach beyond the memory of {memory} bytes")
+        return address
+
+
+def _manifest(top: _Object) -> Manifest:
+    version = top.integer("format")
+    if version != FORMAT:
+        top.fail("format", f"this xla_wasm reads format {FORMAT}, the artifact has {version}: compile it again or use the matching version")
+    for feature in top.texts("features"):
+        if feature not in FEATURES:
+            top.fail("features", f"this host does not know the feature {_show(feature)}")
+    if top.array("requests"):
+        top.fail("requests", "this host serves no requests (collectives, host input and output)")
+    memory = top.integer("pages", 1, MAX_PAGES) * PAGE
+    steps = _Object(top.get("steps"), "steps")
+    names = steps.texts("names")
+    count = steps.integer("count")
+    if count != len(names):
+        steps.fail("count", f"{count} steps, but {len(names)} names")
+    steps.range("address", count * steps.integer("entry_bytes", 1), memory, 4)
+    result_count, init_count = len(top.array("results")), len(top.array("inits"))
+    manifest = Manifest(
+        name=top.text("name"),
+        hash=top.text("hash"),
+        producer=top.text("producer"),
+        target=top.choice("target", TARGETS),
+        features=top.texts("features"),
+        pages=memory // PAGE,
+        peak_bytes=top.integer("peak_bytes", 0, memory),
+        parameters=top.objects("parameters", lambda item: _parameter(item, memory, result_count, init_count)),
+        results=top.objects("results", lambda item: Result(**_leaf(item, memory, ("output", "state")))),
+        inits=top.objects("inits", lambda item: _init(item, memory)),
+        steps=names,
+        config=top.range("config", 4, memory, 4),
+    )
+    _check_together(top, manifest)
+    return manifest
+
+
+def _leaf(item: _Object, memory: int, kinds: tuple[str, ...], placed: bool = True) -> dict[str, Any]:
+    element_type = item.text("element_type")
+    if element_type not in TYPES or TYPES[element_type].kind == "none":
+        item.fail("element_type", f"{_show(element_type)} is not the type of an array")
+    width = TYPES[element_type].bytes
+    dimensions = item.integers("dimensions")
+    if len(dimensions) > MAX_RANK:
+        item.fail("dimensions", f"rank {len(dimensions)} is above {MAX_RANK}")
+    if math.prod(d or 1 for d in dimensions) * width > MAX_INT:
+        item.fail("dimensions", "the array is too large")
+    minor_to_major = item.integers("minor_to_major")
+    if sorted(minor_to_major) != list(range(len(dimensions))):
+        item.fail("minor_to_major", f"{_show(minor_to_major)} is not a permutation of {len(dimensions)} dimensions")
+    size = item.integer("bytes")
+    if size != math.prod(dimensions) * width:
+        item.fail("bytes", f"{element_type}[{','.join(map(str, dimensions))}] takes {math.prod(dimensions) * width} bytes, not {size}")
+    component = width // 2 if TYPES[element_type].kind == "complex" else width
+    return {
+        "name": item.text("name"),
+        "element_type": element_type,
+        "dimensions": dimensions,
+        "minor_to_major": minor_to_major,
+        "offset": item.range("offset", size, memory, component) if placed else 0,
+        "bytes": size,
+        "kind": item.choice("kind", kinds),
+    }
+
+
+def _parameter(item: _Object, memory: int, results: int, inits: int) -> Parameter:
+    init = item.index("init", inits)
+    # A weight that `init` packs has no array of its own: the host writes it to the staging area.
+    leaf = _leaf(item, memory, ("input", "weight", "state"), placed=init is None)
+    return Parameter(**leaf, alias=item.index("alias", results), init=init)
+
+
+def _init(item: _Object, memory: int) -> Init:
+    kind = item.choice("kind", ("segment", "sidecar", "weight"))
+    size = item.integer("bytes")
+    return Init(
+        index=item.integer("index", 0, 2**31 - 1),
+        kind=kind,
+        name=item.text("name"),
+        # A segment is copied by the module itself: the host needs no address.
+        staging=0 if kind == "segment" else item.range("staging", size, memory, 1),
+        bytes=size,
+        sidecar_offset=item.integer("sidecar_offset") if kind == "sidecar" else 0,
+        sha256=item.text("sha256") if kind == "sidecar" else "",
+    )
+
+
+def _check_together(top: _Object, manifest: Manifest) -> None:
+    """What concerns several entries at once."""
+    names: set[str] = set()
+    for i, parameter in enumerate(manifest.parameters):
+        if parameter.name in names:
+            top.fail(f"parameters[{i}].name", f"{_show(parameter.name)} names two parameters")
+        names.add(parameter.name)
+        if parameter.init is None:
+            continue
+        init = manifest.inits[parameter.init]
+        if parameter.kind != "weight" or init.kind != "weight":
+            top.fail(f"parameters[{i}].init", f"a parameter of kind {parameter.kind} with an init of kind {init.kind}")
+        if init.bytes != parameter.bytes:
+            top.fail(f"parameters[{i}].init", f"the weight has {parameter.bytes} bytes, its init {init.bytes}")
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

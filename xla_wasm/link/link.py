@@ -1,0 +1,199 @@
+"""Compile time: copy the runtime functions that a module calls into it, with everything that they need in turn.
+
+`runtime.bin` (made by `objfile.py` when the package is built) holds bodies from which the fields to be relocated were cut out.
+Linking puts the final index or address there, in its shortest form; no instruction is ever decoded.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..wasm.encoding import Reader, sleb32, uleb
+from ..wasm.module import Module, Signature
+from ..wasm.opcodes import VALUE_TYPES
+
+# What a hole is filled with: an index (CALL, TYPE, STACK), a table slot or an address, as LEB128 or as a 32-bit word.
+CALL, SLOT, SLOT_WORD, ADDRESS, ADDRESS_SIGNED, ADDRESS_WORD, TYPE, STACK = range(8)
+FORMAT = 1
+
+_TYPE_NAMES = {byte: name for name, byte in VALUE_TYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A place in cut content: `target` is a function, data or type index of the table, `addend` a byte offset."""
+
+    offset: int
+    kind: int
+    target: int
+    addend: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A compiled C function: its body without the bytes of the holes."""
+
+    name: str
+    type: int
+    body: bytes
+    holes: tuple[Hole, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Static data; `content` may be shorter than `size`, the rest is zero."""
+
+    align: int
+    size: int
+    content: bytes
+    holes: tuple[Hole, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The whole runtime; references between its parts are indices."""
+
+    types: tuple[Signature, ...]
+    functions: tuple[Function, ...]
+    data: tuple[Data, ...]
+
+
+def read_table(packed: bytes) -> Table:
+    """The table out of the contents of `runtime.bin`."""
+    reader = Reader(zlib.decompress(packed))
+    if reader.u8() != FORMAT:
+        raise reader.fail("runtime.bin was built for another version of xla_wasm; build it again")
+
+    def kinds() -> tuple[str, ...]:
+        return tuple(_TYPE_NAMES[byte] for byte in reader.take(reader.unsigned()))
+
+    def holes() -> tuple[Hole, ...]:
+        return tuple(Hole(reader.unsigned(), reader.u8(), reader.unsigned(), reader.signed(32)) for _ in range(reader.unsigned()))
+
+    def function() -> Function:
+        return Function(reader.name(), reader.unsigned(), reader.take(reader.unsigned()), holes())
+
+    def data() -> Data:
+        return Data(reader.unsigned(), reader.unsigned(), reader.take(reader.unsigned()), holes())
+
+    types = tuple((kinds(), kinds()) for _ in range(reader.unsigned()))
+    functions = tuple(function() for _ in range(reader.unsigned()))
+    return Table(types, functions, tuple(data() for _ in range(reader.unsigned())))
+
+
+@cache
+def _runtime() -> Table:
+    path = Path(__file__).with_name("runtime.bin")
+    try:
+        packed = path.read_bytes()
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is missing; `python hatch_build.py` in a source tree builds it") from None
+    return read_table(packed)
+
+
+def runtime_functions() -> dict[str, Signature]:
+    """The functions that `Linker.need` can supply, with their parameter and result types."""
+    table = _runtime()
+    return {function.name: table.types[function.type] for function in table.functions if function.name.startswith("xw_")}
+
+
+class Linker:
+    """Links runtime functions into `module`. `alloc(size, align)` gives the address of memory that stays theirs, for static
+    data and, if any of them needs one, a stack of `stack_bytes`; the memory must be zero when the module starts."""
+
+    def __init__(self, module: Module, alloc: Callable[[int, int], int], stack_bytes: int = 32768, table: Table | None = None) -> None:
+        self._module = module
+        self._alloc = alloc
+        self._stack_bytes = stack_bytes
+        self._table = table or _runtime()
+        self._by_name = {function.name: i for i, function in enumerate(self._table.functions)}
+        self._placed: dict[int, int] = {}
+        self._address: dict[int, int] = {}
+        self._stack: int | None = None
+
+    def need_missing(self) -> None:
+        """Link every symbol that the module uses and does not define."""
+        for symbol in self._module.missing():
+            self.need(symbol)
+
+    def need(self, symbol: str) -> None:
+        """Link a function and its closure; nothing happens if it is there already."""
+        if symbol not in self._by_name:
+            raise ValueError(f"the runtime has no function {symbol}")
+        new = self._closure(self._by_name[symbol])
+        # Indices first, for recursion; add_code then hands out the same ones.
+        base = self._module.function_count()
+        self._placed.update({index: base + i for i, index in enumerate(new)})
+        for index in new:
+            function = self._table.functions[index]
+            params, results = self._table.types[function.type]
+            self._module.add_code(function.name, params, results, self._fill(function.body, function.holes))
+
+    def _closure(self, root: int) -> list[int]:
+        """The functions reachable from one, through data as well, that are not in the module yet; in order of discovery."""
+        if root in self._placed:
+            return []
+        functions = [root]
+        seen: set[tuple[bool, int]] = {(True, root)}
+        work = [self._table.functions[root].holes]
+        while work:
+            for hole in work.pop():
+                if hole.kind in (TYPE, STACK):
+                    continue
+                is_function = hole.kind in (CALL, SLOT, SLOT_WORD)
+                if (is_function, hole.target) in seen or (is_function and hole.target in self._placed):
+                    continue
+                seen.add((is_function, hole.target))
+                if is_function:
+                    functions.append(hole.target)
+                    work.append(self._table.functions[hole.target].holes)
+                else:
+                    work.append(self._table.data[hole.target].holes)
+        return functions
+
+    def _fill(self, content: bytes, holes: tuple[Hole, ...]) -> bytes:
+        parts = []
+        start = 0
+        for hole in holes:
+            parts.append(content[start : hole.offset])
+            parts.append(self._filling(hole))
+            start = hole.offset
+        parts.append(content[start:])
+        return b"".join(parts)
+
+    def _filling(self, hole: Hole) -> bytes:
+        target, kind = hole.target, hole.kind
+        if kind == CALL:
+            return uleb(self._placed[target])
+        if kind == TYPE:
+            return uleb(self._module.type_index(*self._table.types[target]))
+        if kind == STACK:
+            return uleb(self._stack_global())
+        if kind in (SLOT, SLOT_WORD):
+            value = self._module.slot(self._table.functions[target].name)
+        else:
+            value = self._place(target) + hole.addend & 0xFFFFFFFF
+        if kind in (SLOT_WORD, ADDRESS_WORD):
+            return value.to_bytes(4, "little")
+        return uleb(value) if kind == ADDRESS else sleb32(value)
+
+    def _place(self, index: int) -> int:
+        """The address of static data, which is placed at its first use."""
+        if index not in self._address:
+            data = self._table.data[index]
+            # Known before it is filled, because data may point at itself.
+            self._address[index] = self._alloc(data.size, data.align)
+            content = self._fill(data.content, data.holes).rstrip(b"\0")
+            if content:
+                self._module.data(self._address[index], content)
+        return self._address[index]
+
+    def _stack_global(self) -> int:
+        if self._stack is None:
+            top = self._alloc(self._stack_bytes, 16) + self._stack_bytes
+            self._stack = self._module.global_("i32", True, top)
+        return self._stack

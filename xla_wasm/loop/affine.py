@@ -1,0 +1,133 @@
+"""Affine indices: a constant plus multiples of loop variables plus multiples of values known only at run time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .ir import Loop, Val
+
+
+class Affine:
+    """`const + sum(coefficient * loop variable) + sum(coefficient * value)`; immutable and hashable.
+
+    Loop variables count elements (a vector loop's variable is that of its first lane).
+    """
+
+    __slots__ = ("const", "loops", "values", "_hash")
+
+    def __init__(self, const: int = 0, loops: tuple[tuple[Loop, int], ...] = (), values: tuple[tuple[Val, int], ...] = ()):
+        self.const = const
+        self.loops = loops
+        self.values = values
+        self._hash = hash((const, loops, values))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Affine) and self.const == other.const and self.loops == other.loops and self.values == other.values
+
+    def __repr__(self) -> str:
+        parts = [f"{c}*i{loop.level}" for loop, c in self.loops] + [f"{c}*{v!r}" for v, c in self.values]
+        return " + ".join([*parts, str(self.const)]) if parts else str(self.const)
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.const + other, self.loops, self.values) if other else self
+        if not other.loops and not other.values:
+            return Affine(self.const + other.const, self.loops, self.values) if other.const else self
+        return Affine(self.const + other.const, _merge(self.loops, other.loops), _merge(self.values, other.values))
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        return self + (-other if isinstance(other, int) else other * -1)
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 1:
+            return self
+        if factor == 0:
+            return ZERO
+        return Affine(self.const * factor, tuple((x, c * factor) for x, c in self.loops), tuple((x, c * factor) for x, c in self.values))
+
+    @property
+    def is_const(self) -> bool:
+        return not self.loops and not self.values
+
+    def coefficient(self, loop: Loop | None) -> int:
+        """The coefficient of `loop`'s variable."""
+        for candidate, c in self.loops:
+            if candidate is loop:
+                return c
+        return 0
+
+    def range(self) -> tuple[int, int] | None:
+        """The least and greatest value over all loop trips, or None if run-time values take part."""
+        if self.values:
+            return None
+        low = high = self.const
+        for loop, c in self.loops:
+            last = c * (loop.trips * loop.step - 1)
+            low, high = (low, high + last) if last > 0 else (low + last, high)
+        return low, high
+
+
+def _merge(a: tuple, b: tuple) -> tuple:
+    if not b:
+        return a
+    if not a:
+        return b
+    total = dict(a)
+    for key, c in b:
+        total[key] = total.get(key, 0) + c
+    # By depth, so that equal sums are equal however they were added up.
+    return tuple(sorted(((key, c) for key, c in total.items() if c), key=_depth))
+
+
+def _depth(term: tuple) -> int:
+    block = term[0].body if hasattr(term[0], "body") else term[0].block
+    return block.level
+
+
+ZERO = Affine()
+
+
+def linearize(index: tuple[Affine, ...], dims: tuple[int, ...]) -> Affine:
+    """The row-major position of `index` in an array of `dims`."""
+    position, stride = ZERO, 1
+    for i, size in zip(reversed(index), reversed(dims)):
+        if size != 1:
+            position = position + i * stride
+        stride *= size
+    return position
+
+
+def delinearize(position: Affine, dims: tuple[int, ...]) -> tuple[Affine, ...] | None:
+    """The index in `dims` of a row-major position, or None if it would need a division at run time.
+
+    Each term goes to the dimension whose stride divides its coefficient; that is right where the terms that go to the
+    dimensions below never add up to a whole stride, which the ranges of the loop variables tell.
+    """
+    if sum(size != 1 for size in dims) <= 1:
+        return tuple(position if size != 1 else ZERO for size in dims)
+    strides, stride = [], 1
+    for size in reversed(dims):
+        strides.append(stride)
+        stride *= size
+    strides.reverse()
+    index = []
+    rest = position
+    for size, stride in zip(dims, strides):
+        if size == 1:
+            index.append(ZERO)
+            continue
+        high = Affine(
+            rest.const // stride,
+            tuple((x, c // stride) for x, c in rest.loops if c % stride == 0),
+            tuple((x, c // stride) for x, c in rest.values if c % stride == 0),
+        )
+        rest = rest - high * stride
+        bounds = rest.range()
+        if bounds is None or bounds[0] < 0 or bounds[1] >= stride:
+            return None
+        index.append(high)
+    return tuple(index)

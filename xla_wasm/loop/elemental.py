@@ -1,0 +1,159 @@
+"""The elemental style: an HLO instruction as a function from an output index to a value.
+
+`Elemental.value(x, index)` walks from an instruction through what was fused into it down to buffers, turning indices
+on the way. Reductions open loops where they are met; what belongs to an outer loop lands there by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import UnsupportedError
+from ..hlo.ir import Computation, Instruction
+from .affine import ZERO, Affine, linearize
+from .builder import Builder
+from .ir import Val
+
+Index = tuple[Affine, ...]
+
+
+class NeedsBuffer(Exception):
+    """An instruction cannot be part of a kernel's expression as it is used there: it needs a buffer of its own."""
+
+    def __init__(self, instruction: Instruction):
+        super().__init__(instruction.name)
+        self.instruction = instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An array in a buffer of the kernel: element strides by dimension and the first element's position."""
+
+    number: int
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    def position(self, index: Index) -> Affine:
+        position = Affine(self.offset) if self.offset else ZERO
+        for i, stride in zip(index, self.strides):
+            if stride:
+                position = position + i * stride
+        return position
+
+    @property
+    def dense(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        expected = 1
+        for size, stride in zip(reversed(self.dims), reversed(self.strides)):
+            if size != 1 and stride != expected:
+                return False
+            expected *= size
+        return True
+
+
+@dataclass(slots=True)
+class Scratch:
+    """A value kept for one row of a row kernel: written when first computed, read from then on.
+
+    `rows` is the number of leading dimensions that the row's loops run over.
+    """
+
+    number: int
+    rows: int
+    filled: bool = False
+
+
+@dataclass(slots=True)
+class Elemental:
+    """Evaluates instructions inside one kernel.
+
+    `sources` are the instructions that lie in buffers. `known` holds values given from outside, such as a GEMM's
+    accumulator, with the index they stand for.
+    """
+
+    b: Builder
+    sources: dict[Instruction, Source]
+    scratch: dict[Instruction, Scratch] = field(default_factory=dict)
+    known: dict[Instruction, tuple[Index, Val]] = field(default_factory=dict)
+    memo: dict[tuple[Instruction, Index], Any] = field(default_factory=dict)
+    reads: dict[Instruction, set[Index]] = field(default_factory=dict)
+    """Every index at which each source was read: tells whether a result may overwrite it."""
+
+    def value(self, x: Instruction, index: Index) -> Any:
+        """The element of `x` at `index`; a list of values for an instruction with a tuple result."""
+        key = (x, index)
+        found = self.memo.get(key)
+        if found is not None and self._alive(found):
+            return found
+        result = self._compute(x, index)
+        self.memo[key] = result
+        return result
+
+    def _alive(self, value: Any) -> bool:
+        block = (value[0] if isinstance(value, list) else value).block
+        stack = self.b.stack
+        return block.level < len(stack) and stack[block.level] is block
+
+    def _compute(self, x: Instruction, index: Index) -> Any:
+        known = self.known.get(x)
+        if known is not None:
+            if known[0] != index:
+                raise NeedsBuffer(x)
+            return known[1]
+        source = self.sources.get(x)
+        if source is not None:
+            self.reads.setdefault(x, set()).add(index)
+            return self.b.load(source.number, source.position(index), source.dtype)
+        scratch = self.scratch.get(x)
+        if scratch is None:
+            return self.expression(x, index)
+        position = linearize(index[scratch.rows :], x.shape.dimensions[scratch.rows :])
+        if scratch.filled:
+            return self.b.load(scratch.number, position, x.shape.element_type)
+        value = self.expression(x, index)
+        self.b.pin(value)
+        self.b.store(scratch.number, position, value, x.shape.element_type)
+        return value
+
+    def expression(self, x: Instruction, index: Index) -> Any:
+        """The value of `x` from those of its operands."""
+        from ..ops.lowering import ELEMENTAL, ELEMENTWISE
+
+        elementwise = ELEMENTWISE.get(x.opcode)
+        if elementwise is not None:
+            operands = [self.value(o, index if o.shape.rank == len(index) else ()) for o in x.operands]
+            return elementwise(self.b, x, *operands)
+        lower: Callable[[Elemental, Instruction, Index], Any] | None = ELEMENTAL.get(x.opcode)
+        if lower is None:
+            raise NeedsBuffer(x)
+        return lower(self, x, index)
+
+    def apply(self, computation: Computation, arguments: list[Val]) -> list[Val]:
+        """The results of a scalar computation, such as a reducer, on values: one per leaf of its root."""
+        from ..ops.lowering import ELEMENTWISE
+
+        values: dict[Instruction, Any] = {}
+        for x in computation.instructions:
+            if x.opcode == "parameter":
+                values[x] = arguments[x.attrs["parameter_number"]]
+            elif x.opcode == "constant":
+                values[x] = self.b.const(x.shape.element_type, x.attrs["literal"].splat_value())
+            elif x.opcode == "tuple":
+                values[x] = [values[o] for o in x.operands]
+            elif x.opcode == "get-tuple-element":
+                values[x] = values[x.operands[0]][x.attrs["index"]]
+            elif x.opcode in ("reshape", "broadcast", "copy", "bitcast", "transpose") and x.shape.rank == 0:
+                values[x] = values[x.operands[0]]
+            elif x.opcode in ELEMENTWISE:
+                values[x] = ELEMENTWISE[x.opcode](self.b, x, *(values[o] for o in x.operands))
+            elif x.opcode in ("call", "map") and x.shape.rank == 0:
+                results = self.apply(x.called[0], [values[o] for o in x.operands])
+                values[x] = results if x.shape.is_tuple else results[0]
+            else:
+                raise UnsupportedError(f"{x.where}: not supported inside a computation applied to scalars ('{computation.name}')")
+        root = values[computation.root]
+        return root if isinstance(root, list) else [root]

@@ -1,0 +1,659 @@
+"""loop.Func -> wasm.Func.
+
+Values used once where they stand are left on the stack; all others get a local. Constants are rebuilt at each use:
+there are only 16 vector registers, and engines keep constants in memory operands.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from ..hlo.types import TYPES
+from ..wasm.func import Func as WasmFunc
+from ..wasm.opcodes import CODE
+from .builder import WIDE, is_float, limits
+from .ir import Barrier, Block, Func, If, Loop, Store, Val
+from .scalar import CONVERT, CONVERT_LANES, register, scalar_code, unsigned, vector_code
+
+import os
+COLD=int(os.environ.get("COLD","0"))
+_MAX_DEPTH = 40
+"""How deep a stack expression may nest before its parts get locals."""
+
+_REMATERIALIZED = ("const", "induction", "carry", "result")
+
+
+def emit(func: Func) -> WasmFunc:
+    """The wasm function of a kernel, of type (args, begin, end)."""
+    return _Emitter(func).run()
+
+
+class _Emitter:
+    def __init__(self, func: Func):
+        self.func = func
+        self.out = WasmFunc(func.name, ("i32", "i32", "i32"), ())
+        self.op = self.out.op
+        self.counters: dict[Loop, tuple[int, int]] = {}
+        """The local and the final value of the counters of loops with barriers."""
+
+    def run(self) -> WasmFunc:
+        _count_uses(self.func.body)
+        self.block(self.func.body)
+        return self.out
+
+    # --- statements ---------------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        for statement in block.statements:
+            if isinstance(statement, Val):
+                if statement.uses and statement.local == _TO_LOCAL:
+                    self.compute(statement)
+                    self.set_local(statement)
+            elif isinstance(statement, Store):
+                self.store(statement)
+            elif isinstance(statement, Loop):
+                self.loop(statement)
+            elif isinstance(statement, Barrier):
+                self.barrier(statement)
+            else:
+                self.value(statement.condition)
+                self.op("if", None)
+                self.block(statement.body)
+                self.op("end")
+
+    def set_local(self, val: Val) -> None:
+        val.local = self.out.local(register(val.dtype, val.lanes))
+        self.op("local.set", val.local)
+
+    def loop(self, loop: Loop) -> None:
+        for carry in loop.carries:
+            self.value(carry.init)
+            self.set_local(carry.value)
+            if carry.result is not None:
+                carry.result.local = carry.value.local
+        inductions = {c: v for c, v in loop.inductions.items() if v.uses}
+        if not any(c > 0 for c in inductions):
+            inductions[1] = loop.inductions.get(1) or Val("induction", (), "s32", 1, 1, loop.body)
+        if loop.ranged:
+            self.op("block", None)
+            self.op("local.get", 1)
+            self.op("local.get", 2)
+            self.op("i32.ge_u")
+            self.op("br_if", 0)
+        for c, val in inductions.items():
+            self.scaled(c * loop.step, 1 if loop.ranged else None)
+            self.set_local(val)
+        counter = min(c for c in inductions if c > 0)
+        limit = -1
+        if loop.ranged:
+            self.scaled(counter * loop.step, 2)
+            limit = self.out.local("i32")
+            self.op("local.set", limit)
+        exits = any(isinstance(statement, Barrier) for statement in loop.body.statements)
+        if exits:
+            assert not loop.ranged, "a barrier needs a constant limit"
+            self.counters[loop] = inductions[counter].local, counter * loop.step * loop.trips
+            if COLD: self.op("block", None)
+            self.op("block", None)
+        self.op("loop", None)
+        self.block(loop.body)
+        for carry in loop.carries:
+            assert carry.next is not None
+            self.value(carry.next)
+        for carry in reversed(loop.carries):
+            self.op("local.set", carry.value.local)
+        for c, val in [*((c, v) for c, v in inductions.items() if c != counter), (counter, inductions[counter])]:
+            self.op("local.get", val.local)
+            self.op("i32.const", c * loop.step)
+            self.op("i32.add")
+            self.op("local.tee" if c == counter else "local.set", val.local)
+        if loop.ranged:
+            self.op("local.get", limit)
+        else:
+            self.op("i32.const", counter * loop.step * loop.trips)
+        self.op("i32.ne")
+        self.op("br_if", 0)
+        self.op("end")
+        if loop.ranged or exits:
+            if COLD and exits:
+                self.op("br", 1)
+            self.op("end")
+            if COLD and exits:
+                for carry in loop.carries:
+                    self.op("i32.const", 0)
+                    self.op("local.get", carry.value.local)
+                    self.op("v128.store", 0, 0)
+                self.op("unreachable")
+                self.op("end")
+
+    def barrier(self, barrier: Barrier) -> None:
+        for _, val in barrier.values:
+            self.value(val)
+        for carry, val in reversed(barrier.values):
+            val.local = carry.value.local
+            self.op("local.set", val.local)
+        counter, limit = self.counters[barrier.loop]
+        self.op("local.get", counter)
+        self.op("i32.const", limit)
+        self.op("i32.eq")
+        self.op("br_if", 1)
+
+    def scaled(self, factor: int, local: int | None) -> None:
+        """Pushes a bound of the range times `factor`, or 0."""
+        if local is None:
+            self.op("i32.const", 0)
+            return
+        self.op("local.get", local)
+        if factor != 1:
+            self.op("i32.const", factor)
+            self.op("i32.mul")
+
+    def store(self, store: Store) -> None:
+        value, dtype, offset = store.value, store.dtype, store.offset
+        size = TYPES[dtype].bytes
+        if value.lanes == 1:
+            self.value(store.address)
+            self.value(value)
+            self.op(_STORE[register(dtype), size], 0, offset)
+            return
+        if store.stride == 1:
+            if size * value.lanes == 16:
+                self.value(store.address)
+                self.value(value)
+                self.op("v128.store", 0, offset)
+                return
+            self.value(store.address)
+            self.value(value)
+            self.narrow(dtype, value.lanes)
+            self.op(f"v128.store{size * value.lanes * 8}_lane", 0, offset, 0)
+            return
+        value_local = self.temporary(value)
+        for k in range(value.lanes):
+            self.value(store.address)
+            shift = offset + store.stride * k * size
+            if shift < 0:
+                self.op("i32.const", shift)
+                self.op("i32.add")
+                shift = 0
+            self.op("local.get", value_local)
+            if size >= 4:
+                self.op(f"v128.store{size * 8}_lane", 0, shift, k)
+            else:
+                self.extract(dtype, value.lanes, k)
+                self.op(_STORE["i32", size], 0, shift)
+
+    def narrow(self, dtype: str, lanes: int) -> None:
+        """Gathers the low bytes of each lane at the start of the vector on the stack."""
+        size = TYPES[dtype].bytes
+        if dtype == "pred":
+            self.op("v128.const", (b"\1\0\0\0" if lanes == 4 else b"\1\0\0\0\0\0\0\0") * lanes)
+            self.op("v128.and")
+        elif lanes == 2 and size == 4:
+            return
+        # In two lanes, a pred lies in lanes of 64 bits; every other narrow type in lanes of 32.
+        step = 8 if lanes == 2 and dtype == "pred" else 4
+        picked = [k * step + byte for k in range(lanes) for byte in range(size)]
+        local = self.out.local("v128")
+        self.op("local.tee", local)
+        self.op("local.get", local)
+        self.op("i8x16.shuffle", *picked, *([0] * (16 - len(picked))))
+
+    def temporary(self, val: Val) -> int:
+        """The local of a value, computed now if it has none."""
+        if val.local >= 0:
+            return val.local
+        self.value(val)
+        local = self.out.local(register(val.dtype, val.lanes))
+        self.op("local.set", local)
+        return local
+
+    # --- values -------------------------------------------------------------------------------------------------
+
+    def value(self, val: Val) -> None:
+        """Pushes a value."""
+        if val.local >= 0:
+            self.op("local.get", val.local)
+        else:
+            self.compute(val)
+
+    def compute(self, val: Val) -> None:
+        special = _SPECIAL.get(val.op)
+        if special is not None:
+            special(self, val)
+            return
+        dtype = val.args[0].dtype
+        if val.lanes == 1:
+            code = scalar_code(val.op, dtype)
+            if code is None:
+                self.composed(val.op, val.args)
+                return
+            for arg in val.args:
+                self.value(arg)
+        else:
+            code = vector_code(val.op, dtype, val.lanes)
+            if code is None:
+                self.lane_by_lane(val)
+                return
+            for arg in val.args:
+                self.value(arg)
+        for name in code:
+            self.op(name)
+
+    def composed(self, op: str, args: tuple[Val, ...]) -> None:
+        """Scalar operations that wasm has no instruction for."""
+        dtype = args[0].dtype
+        reg = register(dtype)
+        if op in ("min", "max", "pmin", "pmax"):
+            # min: y < x ? y : x, max: x < y ? y : x
+            x, y = (self.temporary(a) for a in args)
+            self.op("local.get", y)
+            self.op("local.get", x)
+            first, second = (y, x) if op in ("min", "pmin") else (x, y)
+            self.op("local.get", first)
+            self.op("local.get", second)
+            self.op(f"{reg}.lt" if is_float(dtype) else f"{reg}.lt_{'u' if unsigned(dtype) else 's'}")
+            self.op("select")
+        elif op == "neg":
+            self.op(f"{reg}.const", 0)
+            self.value(args[0])
+            self.op(f"{reg}.sub")
+        elif op == "abs":
+            if unsigned(dtype):
+                self.value(args[0])
+                return
+            x = self.temporary(args[0])
+            self.op(f"{reg}.const", 0)
+            self.op("local.get", x)
+            self.op(f"{reg}.sub")
+            self.op("local.get", x)
+            self.op("local.get", x)
+            self.op(f"{reg}.const", 0)
+            self.op(f"{reg}.lt_s")
+            self.op("select")
+        elif op == "not":
+            self.value(args[0])
+            self.op(f"{reg}.const", 1 if dtype == "pred" else -1)
+            self.op(f"{reg}.xor")
+        elif op == "andnot":
+            self.value(args[0])
+            self.value(args[1])
+            self.op(f"{reg}.const", -1)
+            self.op(f"{reg}.xor")
+            self.op(f"{reg}.and")
+        else:
+            raise AssertionError(f"no scalar form of {op} on {dtype}")
+
+    def lane_by_lane(self, val: Val) -> None:
+        """A vector operation without an instruction: each lane by its scalar form."""
+        args = [(a, self.temporary(a)) for a in val.args]
+        mask = val.dtype == "pred" and val.op != "select"
+        result = self.out.local("v128")
+        for k in range(val.lanes):
+            if k:
+                self.op("local.get", result)
+            scalars = []
+            for arg, local in args:
+                self.op("local.get", local)
+                self.extract(arg.dtype, arg.lanes, k)
+                scalar = Val("lane", (), arg.dtype, 1, k, arg.block)
+                scalar.local = self.out.local(register(arg.dtype))
+                self.op("local.set", scalar.local)
+                scalars.append(scalar)
+            self.compute(Val(val.op, tuple(scalars), val.dtype, 1, val.imm, val.block))
+            if mask:
+                self.mask_from_scalar(val.lanes)
+            if k:
+                self.op(f"{_shape(val.dtype, val.lanes)}.replace_lane", k)
+            else:
+                self.op(f"{_shape(val.dtype, val.lanes)}.splat")
+            if k < val.lanes - 1:
+                self.op("local.set", result)
+
+    def mask_from_scalar(self, lanes: int) -> None:
+        """0 or 1 on the stack becomes a lane of a mask."""
+        if lanes == 2:
+            self.op("i64.extend_i32_u")
+            local = self.out.local("i64")
+            self.op("local.set", local)
+            self.op("i64.const", 0)
+            self.op("local.get", local)
+            self.op("i64.sub")
+        else:
+            local = self.out.local("i32")
+            self.op("local.set", local)
+            self.op("i32.const", 0)
+            self.op("local.get", local)
+            self.op("i32.sub")
+
+    def extract(self, dtype: str, lanes: int, lane: int) -> None:
+        """One lane of the vector on the stack, as a scalar of its type."""
+        self.op(f"{_shape(dtype, lanes)}.extract_lane", lane)
+        if dtype == "pred":
+            if lanes == 2:
+                self.op("i32.wrap_i64")
+            self.op("i32.const", 1)
+            self.op("i32.and")
+
+    # --- values with a form of their own ------------------------------------------------------------------------
+
+    def const(self, val: Val) -> None:
+        pattern = val.imm
+        reg = register(val.dtype)
+        if val.lanes > 1:
+            if val.dtype == "pred":
+                data = (b"\xff" if pattern else b"\0") * 16
+            else:
+                size = 8 if reg in ("i64", "f64") else 4
+                data = (pattern & ((1 << size * 8) - 1)).to_bytes(size, "little")
+                data = data * (16 // size)
+            self.op("v128.const", data)
+        elif reg == "f32":
+            self.out.raw(CODE["f32.const"] + struct.pack("<I", pattern))
+        elif reg == "f64":
+            self.out.raw(CODE["f64.const"] + struct.pack("<Q", pattern))
+        else:
+            self.op(f"{reg}.const", pattern)
+
+    def splat(self, val: Val) -> None:
+        (x,) = val.args
+        if x.op == "const":
+            self.const(Val("const", (), val.dtype, val.lanes, x.imm, val.block))
+            return
+        self.value(x)
+        if val.dtype == "pred":
+            self.mask_from_scalar(val.lanes)
+        self.op(f"{_shape(val.dtype, val.lanes)}.splat")
+
+    def pointer(self, val: Val) -> None:
+        self.op("local.get", 0)
+        self.op("i32.load", 2, val.imm * 4)
+
+    def ramp(self, val: Val) -> None:
+        self.op("v128.const", b"".join(((k * val.imm) & 0xFFFFFFFF).to_bytes(4, "little") for k in range(4)))
+
+    def load(self, val: Val) -> None:
+        self.value(val.args[0])
+        self.op(_LOAD[val.dtype] if val.dtype in _LOAD else _LOAD_SIZE[TYPES[val.dtype].bytes, unsigned(val.dtype)], 0, val.imm[0])
+
+    def load_vector(self, val: Val) -> None:
+        size, lanes, offset = TYPES[val.dtype].bytes, val.lanes, val.imm[0]
+        self.value(val.args[0])
+        if size * lanes == 16:
+            self.op("v128.load", 0, offset)
+            return
+        sign = "u" if unsigned(val.dtype) else "s"
+        if lanes == 4 and size == 2:
+            self.op(f"v128.load16x4_{sign}", 0, offset)
+            return
+        if lanes == 2 and size == 4:
+            self.op("v128.load64_zero", 0, offset)
+            return
+        if lanes == 2:
+            # One 16- or 32-bit load holds both lanes; widen from it.
+            self.op("i32.load16_u" if size == 1 else "i32.load", 0, offset)
+            self.op("i32x4.splat")
+        else:
+            self.op("v128.load32_zero", 0, offset)
+        if size == 1:
+            self.op(f"i16x8.extend_low_i8x16_{sign}")
+        self.op(f"i32x4.extend_low_i16x8_{sign}")
+        if val.dtype == "pred":
+            if lanes == 2:
+                self.op("i64x2.extend_low_i32x4_u")
+            local = self.out.local("v128")
+            self.op("local.set", local)
+            self.op("v128.const", b"\0" * 16)
+            self.op("local.get", local)
+            self.op("i32x4.sub" if lanes == 4 else "i64x2.sub")
+
+    def load_strided(self, val: Val) -> None:
+        address = self.temporary(val.args[0])
+        offset, stride = val.imm
+        size = TYPES[val.dtype].bytes
+        for k in range(val.lanes):
+            shift = offset + k * stride * size
+            if size >= 4:
+                if k == 0:
+                    self.lane_address(address, shift)
+                    self.op(f"v128.load{size * 8}_zero", 0, max(shift, 0))
+                else:
+                    local = self.out.local("v128")
+                    self.op("local.set", local)
+                    self.lane_address(address, shift)
+                    self.op("local.get", local)
+                    self.op(f"v128.load{size * 8}_lane", 0, max(shift, 0), k)
+                continue
+            self.lane_address(address, shift)
+            self.op(_LOAD_SIZE[size, unsigned(val.dtype)], 0, max(shift, 0))
+            if val.dtype == "pred":
+                self.mask_from_scalar(val.lanes)
+            form = _shape(val.dtype, val.lanes)
+            self.op(f"{form}.splat") if k == 0 else self.op(f"{form}.replace_lane", k)
+
+    def lane_address(self, address: int, shift: int) -> None:
+        self.op("local.get", address)
+        if shift < 0:
+            self.op("i32.const", shift)
+            self.op("i32.add")
+
+    def bitcast(self, val: Val) -> None:
+        (x,) = val.args
+        self.value(x)
+        source, target = register(x.dtype), register(val.dtype)
+        if val.lanes == 1 and source != target:
+            self.op(f"{target}.reinterpret_{source}")
+
+    def wrap(self, val: Val) -> None:
+        (x,) = val.args
+        self.value(x)
+        bits = TYPES[val.dtype].bits
+        if unsigned(val.dtype):
+            low, high = limits(val.dtype)
+            self.op("i32.const", high) if val.lanes == 1 else self.op("v128.const", high.to_bytes(4, "little") * 4)
+            self.op("i32.and" if val.lanes == 1 else "v128.and")
+        elif val.lanes == 1:
+            self.op(f"i32.extend{bits}_s")
+        else:
+            for name in ("shl", "shr_s"):
+                self.op("i32.const", 32 - bits)
+                self.op(f"i32x4.{name}")
+
+    def convert(self, val: Val) -> None:
+        (x,) = val.args
+        key = (val.imm, val.dtype)
+        if val.lanes == 1:
+            self.value(x)
+            for name in CONVERT[key]:
+                self.op(name)
+        elif key in CONVERT_LANES:
+            self.value(x)
+            for name in CONVERT_LANES[key]:
+                self.op(name)
+        elif val.imm in WIDE and val.dtype in ("s32", "u32"):
+            local = self.temporary(x)
+            self.op("local.get", local)
+            self.op("local.get", local)
+            self.op("i8x16.shuffle", 0, 1, 2, 3, 8, 9, 10, 11, *([0] * 8))
+        else:
+            self.lane_by_lane(val)
+
+    def select(self, val: Val) -> None:
+        condition, x, y = val.args
+        self.value(x)
+        self.value(y)
+        self.value(condition)
+        if val.lanes == 1:
+            self.op("select")
+            return
+        if val.lanes == 2 and val.dtype not in WIDE and val.dtype != "pred":
+            local = self.out.local("v128")
+            self.op("local.tee", local)
+            self.op("local.get", local)
+            self.op("i8x16.shuffle", 0, 1, 2, 3, 8, 9, 10, 11, *([0] * 8))
+        self.op("v128.bitselect")
+
+    def lane(self, val: Val) -> None:
+        (x,) = val.args
+        self.value(x)
+        self.extract(x.dtype, x.lanes, val.imm)
+
+    def splat_lane(self, val: Val) -> None:
+        (x,) = val.args
+        local = self.temporary(x)
+        size = 16 // x.lanes
+        self.op("local.get", local)
+        self.op("local.get", local)
+        self.op("i8x16.shuffle", *[val.imm * size + byte for _ in range(x.lanes) for byte in range(size)])
+
+    def shuffle(self, val: Val) -> None:
+        x, y = val.args
+        size = 16 // x.lanes
+        self.value(x)
+        self.value(y)
+        self.op("i8x16.shuffle", *[lane * size + byte for lane in val.imm for byte in range(size)])
+
+    def pack(self, val: Val) -> None:
+        form = _shape(val.dtype, val.lanes)
+        for k, x in enumerate(val.args):
+            self.value(x)
+            if val.dtype == "pred":
+                self.mask_from_scalar(val.lanes)
+            self.op(f"{form}.splat") if k == 0 else self.op(f"{form}.replace_lane", k)
+
+    def call(self, val: Val) -> None:
+        if val.lanes > 1:
+            self.lane_by_lane(val)
+            return
+        for arg in val.args:
+            self.value(arg)
+        self.out.call(val.imm)
+
+    def slow_path(self, val: Val) -> None:
+        mask, fast, *args = val.args
+        self.value(fast)
+        result = self.out.local(register(val.dtype, val.lanes))
+        self.op("local.set", result)
+        mask_local = self.temporary(mask)
+        self.op("local.get", mask_local)
+        if val.lanes == 1:
+            self.op("if", None)
+            for arg in args:
+                self.value(arg)
+            self.out.call(val.imm)
+            self.op("local.set", result)
+            self.op("end")
+        else:
+            self.op("v128.any_true")
+            self.op("if", None)
+            locals_ = [self.temporary(a) for a in args]
+            for k in range(val.lanes):
+                self.op("local.get", mask_local)
+                self.extract("pred", val.lanes, k)
+                self.op("if", None)
+                self.op("local.get", result)
+                for arg, local in zip(args, locals_):
+                    self.op("local.get", local)
+                    self.extract(arg.dtype, arg.lanes, k)
+                self.out.call(val.imm)
+                self.op(f"{_shape(val.dtype, val.lanes)}.replace_lane", k)
+                self.op("local.set", result)
+                self.op("end")
+            self.op("end")
+        self.op("local.get", result)
+
+    def shift_lanes(self, val: Val) -> None:
+        """A shift whose amount differs by lane, or has 64 bits."""
+        x, amount = val.args
+        if val.lanes > 1:
+            self.lane_by_lane(val)
+            return
+        self.value(x)
+        self.value(amount)
+        source, target = register(amount.dtype), register(x.dtype)
+        if source != target:
+            self.op("i32.wrap_i64" if target == "i32" else "i64.extend_i32_u")
+        self.op(f"{target}.{val.imm}")
+
+    def shift(self, val: Val) -> None:
+        """A shift by one amount for all lanes."""
+        x, amount = val.args
+        self.value(x)
+        self.value(amount)
+        reg = register(x.dtype)
+        if val.lanes > 1:
+            self.op(f"{'i64x2' if reg == 'i64' else 'i32x4'}.{val.op}")
+            return
+        if reg == "i64":
+            self.op("i64.extend_i32_u")
+        self.op(f"{reg}.{val.op}")
+
+
+_LOAD = {"f32": "f32.load", "f64": "f64.load", "s32": "i32.load", "u32": "i32.load", "s64": "i64.load", "u64": "i64.load"}
+_LOAD_SIZE = {(1, True): "i32.load8_u", (1, False): "i32.load8_s", (2, True): "i32.load16_u", (2, False): "i32.load16_s"}
+_STORE = {("f32", 4): "f32.store", ("f64", 8): "f64.store", ("i32", 4): "i32.store", ("i64", 8): "i64.store", ("i32", 1): "i32.store8", ("i32", 2): "i32.store16"}
+
+_SPECIAL: dict[str, Callable[[_Emitter, Val], None]] = {
+    name: getattr(_Emitter, name)
+    for name in (
+        *("const", "splat", "pointer", "ramp", "load", "load_vector", "load_strided", "bitcast", "wrap", "convert", "select"),
+        *("lane", "splat_lane", "shuffle", "pack", "call", "slow_path", "shift_lanes"),
+    )
+}
+_SPECIAL |= {"shl": _Emitter.shift, "shr_s": _Emitter.shift, "shr_u": _Emitter.shift}
+
+_TO_LOCAL = -2
+"""Marks a value that gets a local where it stands."""
+
+
+def _shape(dtype: str, lanes: int) -> str:
+    """The vector shape whose lanes hold a type in a kernel of `lanes` lanes."""
+    if dtype == "pred":
+        return "i32x4" if lanes == 4 else "i64x2"
+    if dtype in WIDE:
+        return "f64x2" if dtype == "f64" else "i64x2"
+    return "f32x4" if dtype == "f32" else "i32x4"
+
+
+def _count_uses(root: Block) -> None:
+    """Counts the uses of every value that a store needs, and marks those that get a local."""
+    pending: list[Val] = []
+
+    def use(val: Val, block: Block) -> None:
+        val.uses += 1
+        if val.op in _REMATERIALIZED:
+            if val.op in ("carry", "result"):
+                return
+        elif val.uses > 1 or val.block is not block or val.pinned:
+            val.local = _TO_LOCAL
+        if val.uses == 1:
+            pending.append(val)
+
+    blocks = [root]
+    while blocks:
+        block = blocks.pop()
+        for statement in block.statements:
+            if isinstance(statement, Store):
+                use(statement.address, block)
+                use(statement.value, block)
+            elif isinstance(statement, Loop):
+                blocks.append(statement.body)
+                for carry in statement.carries:
+                    use(carry.init, block)
+                    assert carry.next is not None, "a carried value has no next value"
+                    use(carry.next, statement.body)
+            elif isinstance(statement, Barrier):
+                for _, val in statement.values:
+                    use(val, block)
+            elif isinstance(statement, If):
+                blocks.append(statement.body)
+                use(statement.condition, block)
+            elif statement.args:
+                depth = 1 + max(a.depth for a in statement.args)
+                if depth > _MAX_DEPTH:
+                    depth, statement.pinned = 0, True
+                statement.depth = depth
+    while pending:
+        val = pending.pop()
+        for arg in val.args:
+            use(arg, val.block)

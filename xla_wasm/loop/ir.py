@@ -1,0 +1,122 @@
+"""The loop IR: typed SSA values in blocks, loops with carried values, stores. It knows nothing of HLO.
+
+A kernel is a `Func`: its body is a `Block`; a block is a list of `Val`, `Store`, `Loop` and `If`. A value lives in the
+outermost block where all that it needs is defined, so loop-invariant code never stands inside a loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Val:
+    """One SSA value: `lanes` elements of the HLO type `dtype` (lanes > 1: one v128).
+
+    `op` is a name that `loop.emit` knows, `imm` its immediate. `block` is where the value is defined.
+    """
+
+    __slots__ = ("op", "args", "dtype", "lanes", "imm", "block", "pinned", "uses", "local", "depth")
+
+    def __init__(self, op: str, args: tuple[Val, ...], dtype: str, lanes: int, imm: Any, block: Block):
+        self.op = op
+        self.args = args
+        self.dtype = dtype
+        self.lanes = lanes
+        self.imm = imm
+        self.block = block
+        self.pinned = False
+        """Computed at its place in the block and kept in a local, even if used only once."""
+        self.uses = 0
+        self.local = -1
+        self.depth = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.op}:{self.dtype}x{self.lanes}>"
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A straight list of statements at one loop depth."""
+
+    level: int
+    statements: list[Val | Store | Loop | If | Barrier] = field(default_factory=list)
+    values: dict[Any, Val] = field(default_factory=dict)
+    """Values already in this block, by what they compute: common subexpressions are found as they are built."""
+    guarded: bool = False
+    """Inside an `If`: what may trap or has no meaning outside must stay here."""
+
+
+@dataclass(eq=False, slots=True)
+class Store:
+    """Writes `value` at `address + offset`. `stride` is the distance of its lanes in elements (1: one vector store)."""
+
+    address: Val
+    offset: int
+    value: Val
+    dtype: str
+    stride: int
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """Runs `body` for its variable from 0 in steps of `step` below `trips * step`, at least once.
+
+    With `ranged` the trip numbers go from the kernel's `begin` to its `end` instead, and may be none.
+    `lanes` > 1 marks the loop whose variable runs along the lanes of vectors.
+    """
+
+    trips: int
+    step: int
+    lanes: int
+    ranged: bool
+    body: Block
+    carries: list[Carry] = field(default_factory=list)
+    inductions: dict[int, Val] = field(default_factory=dict)
+    """Values `coefficient * variable`, by coefficient: each becomes one local that the loop advances."""
+
+    @property
+    def level(self) -> int:
+        return self.body.level
+
+
+@dataclass(eq=False, slots=True)
+class Carry:
+    """A value that a loop carries: `value` inside the loop, `result` after it."""
+
+    init: Val
+    value: Val
+    next: Val | None = None
+    result: Val | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Barrier:
+    """Keeps an engine's scheduler from moving work across this place in a loop's body: a branch out, never taken.
+
+    `values` are what the loop's carries hold here: each stays in its carry's local from here on, so that the value before
+    it can be forgotten. Stands directly in the body of `loop`.
+    """
+
+    loop: Loop
+    values: list[tuple[Carry, Val]]
+
+
+@dataclass(eq=False, slots=True)
+class If:
+    """Runs `body` where `condition` (a scalar pred) holds."""
+
+    condition: Val
+    body: Block
+
+
+@dataclass(eq=False, slots=True)
+class Func:
+    """A kernel of the type (args, begin, end): `args` points to `pointers` 32-bit buffer addresses."""
+
+    name: str
+    body: Block
+    pointers: int
+    trips: int
+    """The trip count of the outermost loop: the range that callers may split."""
+    comment: str = ""

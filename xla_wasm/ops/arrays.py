@@ -1,0 +1,107 @@
+"""NumPy dtypes of HLO element types, and the widening and narrowing that the reference evaluator computes with."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from ..hlo.types import TYPES
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Value: TypeAlias = Any
+"""A value in the evaluator: an Array, a tuple of Values, or None (a token)."""
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(type_)
+    for name, type_ in {
+        "pred": np.bool_,
+        "s1": ml_dtypes.int1,
+        "s2": ml_dtypes.int2,
+        "s4": ml_dtypes.int4,
+        "s8": np.int8,
+        "s16": np.int16,
+        "s32": np.int32,
+        "s64": np.int64,
+        "u1": ml_dtypes.uint1,
+        "u2": ml_dtypes.uint2,
+        "u4": ml_dtypes.uint4,
+        "u8": np.uint8,
+        "u16": np.uint16,
+        "u32": np.uint32,
+        "u64": np.uint64,
+        "f16": np.float16,
+        "bf16": ml_dtypes.bfloat16,
+        "f32": np.float32,
+        "f64": np.float64,
+        "f8e5m2": ml_dtypes.float8_e5m2,
+        "f8e4m3": ml_dtypes.float8_e4m3,
+        "f8e3m4": ml_dtypes.float8_e3m4,
+        "f8e4m3fn": ml_dtypes.float8_e4m3fn,
+        "f8e4m3b11fnuz": ml_dtypes.float8_e4m3b11fnuz,
+        "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+        "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+        "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
+        "f4e2m1fn": ml_dtypes.float4_e2m1fn,
+        "f6e2m3fn": ml_dtypes.float6_e2m3fn,
+        "f6e3m2fn": ml_dtypes.float6_e3m2fn,
+        "c64": np.complex64,
+        "c128": np.complex128,
+    }.items()
+}
+"""The dtype of an array of each element type."""
+
+_WIDER = {"f16", "bf16", "f32", "f64"}
+
+
+def wide(x: Array) -> Array:
+    """`x` in the type that the evaluator computes in: f64, c128, or an integer of at least a byte.
+
+    One f64 operation rounded to f32 is the f32 operation, for + - * / and square root, and nearly always for the rest.
+    """
+    kind = TYPES_OF[x.dtype].kind
+    if kind == "float":
+        return x.astype(np.float64)
+    if kind == "complex":
+        return x.astype(np.complex128)
+    if x.dtype.kind == "V":
+        return x.astype(np.int8 if kind == "signed" else np.uint8)
+    return x
+
+
+TYPES_OF = {dtype: TYPES[name] for name, dtype in DTYPES.items()}
+
+
+def dtype_of(element_type: str, precise: bool) -> np.dtype[Any]:
+    """The dtype that holds `element_type`; when `precise`, that of floats of 16 bits and more is f64."""
+    if precise and element_type in _WIDER:
+        return DTYPES["f64"]
+    if precise and element_type == "c64":
+        return DTYPES["c128"]
+    return DTYPES[element_type]
+
+
+def narrow(x: Array, element_type: str, precise: bool) -> Array:
+    """A computed `x` as an array of `element_type`: integers keep their low bits, floats round to nearest even.
+
+    Floats narrower than f32 are rounded to f32 first, which is what XLA computes them in.
+    """
+    x = np.asarray(x)
+    dtype = dtype_of(element_type, precise)
+    if x.dtype == dtype:
+        return x
+    type_ = TYPES[element_type]
+    if type_.kind in ("signed", "unsigned") and type_.bits < 8:
+        low = x.astype(np.int64) & ((1 << type_.bits) - 1)
+        if type_.kind == "signed":
+            sign = 1 << (type_.bits - 1)
+            low = (low ^ sign) - sign
+        return low.astype(np.int8).astype(dtype)
+    if type_.kind == "float" and type_.bits < 32 and x.dtype == np.float64 and dtype != np.float64:
+        x = x.astype(np.float32)
+    if type_.kind != "complex" and x.dtype.kind == "c":
+        x = x.real
+    if element_type == "f4e2m1fn":
+        x = np.clip(x, -6, 6)
+    return x.astype(dtype)

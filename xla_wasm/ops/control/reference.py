@@ -1,0 +1,71 @@
+"""NumPy semantics of control flow and of what only structures a module. A token is None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...hlo.ir import Instruction
+from ..arrays import Value
+
+
+def _first(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    return operands[0]
+
+
+def _tuple(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    return tuple(operands)
+
+
+def _get_tuple_element(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    return operands[0][instr.attrs["index"]]
+
+
+def _call(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    return call(instr.called[0], *operands)
+
+
+def _while(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    body, condition = instr.called
+    state = operands[0]
+    while bool(call(condition, state)):
+        state = call(body, state)
+    return state
+
+
+def _conditional(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """A pred picks branch 0 when true; an index outside the branches picks the last one."""
+    selector, count = operands[0], len(instr.called)
+    if selector.dtype == bool:
+        branch = 0 if selector else 1
+    else:
+        branch = int(selector) if 0 <= int(selector) < count else count - 1
+    return call(instr.called[branch], operands[1 + branch])
+
+
+def _token(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    return None
+
+
+def _barrier(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    return operands[0] if len(operands) == 1 else tuple(operands)
+
+
+def _copy_start(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    return (operands[0], operands[0], None)
+
+
+EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
+    "tuple": _tuple,
+    "get-tuple-element": _get_tuple_element,
+    "call": _call,
+    "fusion": _call,
+    "while": _while,
+    "conditional": _conditional,
+    "after-all": _token,
+    "add-dependency": _first,
+    "domain": _first,
+    "opt-barrier": _barrier,
+    "copy-start": _copy_start,
+    "copy-done": lambda instr, operands, call: operands[0][0],
+}

@@ -1,0 +1,47 @@
+"""convolution as an expression: a sum over the window and the input features. The fast kernels are in `kernels/conv.py`."""
+
+from __future__ import annotations
+
+from ...hlo.ir import Instruction
+from ...loop.affine import Affine
+from ...loop.elemental import Elemental, Index
+from ...loop.ir import Val
+from ...loop.nest import fold
+
+
+def _convolution(e: Elemental, x: Instruction, index: Index) -> Val:
+    """Padding, base dilation and reversal are explicit by now (`passes.expand`); a group is an offset of the features."""
+    b = e.b
+    n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
+    image, kernel = x.operands
+    dtype = x.shape.element_type
+    groups = x.attrs["feature_group_count"]
+    inputs = kernel.shape.dimensions[n.kernel_input_feature_dimension]
+    outputs = kernel.shape.dimensions[n.kernel_output_feature_dimension]
+    out_feature = index[n.output_feature_dimension]
+    first = Affine()
+    if groups > 1:
+        per_group = outputs // groups
+        if per_group == 1:
+            first = out_feature * inputs
+        else:
+            group = b.div(b.index_value(out_feature), b.const("s32", per_group))
+            first = Affine(0, (), ((group, inputs),))
+    sizes = (*(w.size for w in window), inputs)
+
+    def step(inner: Index, acc: list[Val]) -> list[Val]:
+        *taps, feature = inner
+        at_image: dict[int, Affine] = {n.input_batch_dimension: index[n.output_batch_dimension], n.input_feature_dimension: first + feature}
+        at_kernel = {n.kernel_input_feature_dimension: feature, n.kernel_output_feature_dimension: out_feature}
+        for d, w in enumerate(window):
+            at_image[n.input_spatial_dimensions[d]] = index[n.output_spatial_dimensions[d]] * w.stride + taps[d] * w.window_dilation
+            at_kernel[n.kernel_spatial_dimensions[d]] = taps[d]
+        p = b.convert(e.value(image, tuple(at_image[d] for d in range(image.shape.rank))), dtype)
+        q = b.convert(e.value(kernel, tuple(at_kernel[d] for d in range(kernel.shape.rank))), dtype)
+        return [b.fma(p, q, acc[0])]
+
+    lanes = b.lanes if b.vector is not None and any(i.coefficient(b.vector) for i in index) else 1
+    return fold(b, sizes, [b.const(dtype, 0)], lanes, step)[0]
+
+
+ELEMENTAL = {"convolution": _convolution}

@@ -1,0 +1,82 @@
+"""The record of convolution."""
+
+from __future__ import annotations
+
+from ...hlo.attrs import ConvolutionDimensionNumbers, PrecisionConfig, Window
+from ...hlo.infer import array, brief, broken, product_type, result, window_size
+from ...hlo.ir import Instruction
+from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.shape import Shape
+
+
+def _convolution(instr: Instruction) -> Shape:
+    x, kernel = array(instr, 0), array(instr, 1)
+    window: Window | None = instr.attrs["window"]
+    numbers: ConvolutionDimensionNumbers | None = instr.attrs["dim_labels"]
+    if window is None or numbers is None:
+        raise broken(instr, 2, "the window or dim_labels are missing")
+    rank = len(window.dimensions) + 2
+    for what, shape, dims in (
+        ("the input", x, (numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions)),
+        (
+            "the kernel",
+            kernel,
+            (numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension, *numbers.kernel_spatial_dimensions),
+        ),
+        ("the output", None, (numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions)),
+    ):
+        if (shape is not None and shape.rank != rank) or sorted(dims) != list(range(rank)):
+            name = f"{what} {brief(shape)}" if shape else what
+            raise broken(instr, 2, f"dim_labels and a window of {rank - 2} dimensions do not fit {name}")
+    groups, batches = instr.attrs["feature_group_count"], instr.attrs["batch_group_count"]
+    if groups < 1 or batches < 1 or (groups > 1 and batches > 1):
+        raise broken(instr, 3, f"feature_group_count {groups} and batch_group_count {batches}: both positive, at most one above 1")
+    batch, features = x.dimensions[numbers.input_batch_dimension], x.dimensions[numbers.input_feature_dimension]
+    inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
+    outputs = kernel.dimensions[numbers.kernel_output_feature_dimension]
+    if inputs * groups != features:
+        raise broken(instr, 4, f"{features} input features in {groups} groups, but the kernel takes {inputs}")
+    if outputs % groups or outputs % batches:
+        raise broken(instr, 5, f"{outputs} output features cannot be split into {max(groups, batches)} groups")
+    if batch % batches:
+        raise broken(instr, 6, f"a batch of {batch} cannot be split into {batches} groups")
+    sizes = [0] * rank
+    sizes[numbers.output_batch_dimension] = batch // batches
+    sizes[numbers.output_feature_dimension] = outputs
+    for w, source, part, target in zip(
+        window.dimensions, numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions
+    ):
+        if w.size != kernel.dimensions[part]:
+            raise broken(instr, 7, f"the window's size {w.size} is not that of dimension {part} of the kernel {brief(kernel)}")
+        sizes[target] = window_size(instr, x.dimensions[source], w, 8)
+    return result(instr, product_type(instr, x, kernel, 9), sizes)
+
+
+OPS: tuple[Op, ...] = (
+    Op(
+        "convolution",
+        (2, 2),
+        _convolution,
+        (
+            Attr("window", "window", (15,), Window()),
+            Attr("dim_labels", "convolution_dimension_numbers", (16,), REQUIRED),
+            Attr("feature_group_count", "count", (50,), 1),
+            Attr("batch_group_count", "count", (58,), 1),
+            Attr("precision_config", "precision_config", (51,), PrecisionConfig()),
+            Attr("convolution_kind", "convolution_kind", (97,), "unset"),
+            Attr("sparsity_config", "raw", (98,)),
+        ),
+        doc="Sums of products of a kernel with the input under it, at every place of the kernel; the kernel is not flipped.",
+        constraints=(
+            "The operands are arrays.",
+            "dim_labels name each dimension of input, kernel and output once, and the window has the spatial ones.",
+            "feature_group_count and batch_group_count are positive, at most one of them above 1.",
+            "The kernel's input features are the input's divided by feature_group_count.",
+            "The output features are a multiple of both counts.",
+            "The batch is a multiple of batch_group_count.",
+            "The window's sizes are those of the kernel.",
+            "Sizes, strides and dilations of the window are positive.",
+            "The result's type, which is free otherwise, can hold a product: float from floats, complex from complex numbers.",
+        ),
+    ),
+)

@@ -1,0 +1,103 @@
+"""Records of the exchange with the host, and of sends between modules."""
+
+from __future__ import annotations
+
+from ...hlo.infer import brief, broken
+from ...hlo.ir import Instruction
+from ...hlo.op import Attr, Op
+from ...hlo.shape import Shape
+
+_TOKEN = Shape("token")
+_TRANSFER = (Attr("channel_id", "channel_id", (26,)), Attr("is_host_transfer", "bool", (47,), False))
+
+
+def _need_token(instr: Instruction, index: int) -> None:
+    if not instr.operands[index].shape.is_token:
+        raise broken(instr, 1, f"operand {index} must be a token, not {brief(instr.operands[index].shape)}")
+
+
+def _infeed(instr: Instruction) -> Shape:
+    _need_token(instr, 0)
+    parts = instr.shape.tuple_shapes
+    if len(parts) != 2 or not parts[1].is_token:
+        raise broken(instr, 2, f"the result shape must be given as (data, token), not {brief(instr.shape)}")
+    return instr.shape
+
+
+def _outfeed(instr: Instruction) -> Shape:
+    _need_token(instr, 1)
+    return _TOKEN
+
+
+def _send(instr: Instruction) -> Shape:
+    _need_token(instr, 1)
+    return Shape.tuple([instr.operands[0].shape.without_layout(), Shape("u32"), _TOKEN])
+
+
+def _recv(instr: Instruction) -> Shape:
+    _need_token(instr, 0)
+    _parts(instr, instr.shape, 2, "the result shape must be given as")
+    return instr.shape
+
+
+def _send_done(instr: Instruction) -> Shape:
+    _parts(instr, instr.operands[0].shape, 1, "the operand must be")
+    return _TOKEN
+
+
+def _recv_done(instr: Instruction) -> Shape:
+    data = _parts(instr, instr.operands[0].shape, 1, "the operand must be")
+    return Shape.tuple([data.without_layout(), _TOKEN])
+
+
+def _parts(instr: Instruction, shape: Shape, rule: int, what: str) -> Shape:
+    """The data of what send and recv give."""
+    parts = shape.tuple_shapes
+    if len(parts) != 3 or parts[1].without_layout() != Shape("u32") or not parts[2].is_token:
+        raise broken(instr, rule, f"{what} (data, u32[], token), not {brief(shape)}")
+    return parts[0]
+
+
+OPS: tuple[Op, ...] = (
+    Op(
+        "infeed",
+        (1, 1),
+        _infeed,
+        (Attr("infeed_config", "bytes", (27,), b""),),
+        doc="The next item that the host feeds in: (data, token).",
+        constraints=("The operand is a token.", "The result is (data, token)."),
+    ),
+    Op(
+        "outfeed",
+        (2, 2),
+        _outfeed,
+        (Attr("outfeed_shape", "shape", (29,)), Attr("outfeed_config", "bytes", (22,), b"")),
+        doc="Hands the first operand to the host.",
+        constraints=("The second operand is a token.",),
+    ),
+    Op(
+        "send",
+        (2, 2),
+        _send,
+        _TRANSFER,
+        doc="Starts to send the first operand over a channel: (data, u32, token).",
+        constraints=("The second operand is a token.",),
+    ),
+    Op("send-done", (1, 1), _send_done, _TRANSFER, doc="Waits for a send.", constraints=("The operand is what send gives.",)),
+    Op(
+        "recv",
+        (1, 1),
+        _recv,
+        _TRANSFER,
+        doc="Starts to receive over a channel: (data, u32, token).",
+        constraints=("The operand is a token.", "The result is (data, u32[], token)."),
+    ),
+    Op(
+        "recv-done",
+        (1, 1),
+        _recv_done,
+        _TRANSFER,
+        doc="Waits for a recv: (data, token).",
+        constraints=("The operand is what recv gives.",),
+    ),
+)

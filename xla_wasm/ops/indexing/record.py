@@ -1,0 +1,242 @@
+"""Records of the operations that take indices at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...hlo.attrs import GatherDimensionNumbers, ScatterDimensionNumbers
+from ...hlo.infer import (
+    array,
+    arrays,
+    ascending,
+    brief,
+    broken,
+    called_signature,
+    dimensions,
+    joined,
+    need_kind,
+    result,
+)
+from ...hlo.ir import Instruction
+from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.shape import Shape
+
+_INTEGER = ("signed", "unsigned")
+_SORTED = Attr("indices_are_sorted", "bool", (67,), False)
+
+
+def _start_indices(instr: Instruction, first: int, rank: int) -> None:
+    """The start operands: one integer scalar for each dimension, or (in old modules) one vector of them."""
+    starts = [array(instr, index, 2) for index in range(first, len(instr.operands))]
+    for start in starts:
+        need_kind(instr, start.element_type, _INTEGER, 2, "an index")
+        if start.element_type != starts[0].element_type:
+            raise broken(instr, 2, f"indices of types {starts[0].element_type} and {start.element_type}")
+    if len(starts) == 1 and starts[0].dimensions == (rank,):
+        return
+    if len(starts) != rank:
+        raise broken(instr, 2, f"{len(starts)} start indices for {rank} dimensions")
+    for start in starts:
+        if start.dimensions:
+            raise broken(instr, 2, f"a start index must be a scalar, not {brief(start)}")
+
+
+def _dynamic_slice(instr: Instruction) -> Shape:
+    shape, sizes = array(instr, 0), instr.attrs["dynamic_slice_sizes"]
+    _start_indices(instr, 1, shape.rank)
+    if len(sizes) != shape.rank or any(not 0 <= size <= whole for size, whole in zip(sizes, shape.dimensions)):
+        raise broken(instr, 3, f"dynamic_slice_sizes {sizes[:64]} do not fit {brief(shape)}")
+    return result(instr, shape.element_type, sizes)
+
+
+def _dynamic_update_slice(instr: Instruction) -> Shape:
+    shape, update = array(instr, 0), array(instr, 1)
+    _start_indices(instr, 2, shape.rank)
+    if update.rank != shape.rank or any(size > whole for size, whole in zip(update.dimensions, shape.dimensions)):
+        raise broken(instr, 3, f"the update {brief(update)} does not fit {brief(shape)}")
+    if update.element_type != shape.element_type:
+        raise broken(instr, 4, f"the update {brief(update)} has not the type of {brief(shape)}")
+    return Shape(shape.element_type, shape.dimensions, None, shape.dynamic)
+
+
+def _batch_dimensions(instr: Instruction, indices: Shape, index_vector_dim: int, rule: int) -> tuple[list[int], int]:
+    """The dimensions of `indices` that count index vectors, and the length of such a vector."""
+    need_kind(instr, indices.element_type, _INTEGER, rule, "the indices")
+    if not 0 <= index_vector_dim <= indices.rank:
+        raise broken(instr, rule, f"index_vector_dim {index_vector_dim} does not fit the indices {brief(indices)}")
+    batch = [d for d in range(indices.rank) if d != index_vector_dim]
+    return batch, indices.dimensions[index_vector_dim] if index_vector_dim < indices.rank else 1
+
+
+def _index_map(
+    instr: Instruction,
+    rank: int,
+    indices: Shape,
+    length: int,
+    index_vector_dim: int,
+    start_map: tuple[int, ...],
+    removed: tuple[int, ...],
+    batching: tuple[int, ...],
+    index_batching: tuple[int, ...],
+    sizes: Sequence[int],
+) -> None:
+    """What gather and scatter ask of their dimension numbers alike, rules 3 to 6. `sizes` are those of the operand."""
+    dimensions(instr, start_map, rank, 3, "the dimensions that an index vector starts")
+    if len(start_map) != length:
+        raise broken(instr, 3, f"index vectors of {length} elements are to start {len(start_map)} dimensions")
+    ascending(instr, removed, rank, 4, "the dimensions left out of a window")
+    ascending(instr, batching, rank, 5, "the operand's batching dimensions")
+    dimensions(instr, index_batching, indices.rank, 5, "the batching dimensions of the indices")
+    if {*removed, *start_map} & {*batching} or index_vector_dim in index_batching:
+        raise broken(instr, 5, "a batching dimension is also indexed, left out of a window, or holds the index vectors")
+    if len(batching) != len(index_batching):
+        raise broken(instr, 6, f"{len(batching)} batching dimensions of the operand, {len(index_batching)} of the indices")
+    for mine, theirs in zip(batching, index_batching):
+        if sizes[mine] != indices.dimensions[theirs]:
+            raise broken(instr, 6, f"batching dimension {mine} of the operand and {theirs} of the indices differ in size")
+
+
+def _gather(instr: Instruction) -> Shape:
+    shape, indices = arrays(instr)
+    numbers: GatherDimensionNumbers = instr.attrs["gather_dimension_numbers"]
+    sizes: tuple[int, ...] = instr.attrs["slice_sizes"]
+    batch, length = _batch_dimensions(instr, indices, numbers.index_vector_dim, 2)
+    removed, batching = numbers.collapsed_slice_dims, numbers.operand_batching_dims
+    _index_map(
+        instr,
+        shape.rank,
+        indices,
+        length,
+        numbers.index_vector_dim,
+        numbers.start_index_map,
+        removed,
+        batching,
+        numbers.start_indices_batching_dims,
+        shape.dimensions,
+    )
+    if len(sizes) != shape.rank or any(not 0 <= size <= whole for size, whole in zip(sizes, shape.dimensions)):
+        raise broken(instr, 7, f"slice_sizes {sizes[:64]} do not fit {brief(shape)}")
+    gone = {*removed, *batching}
+    if any(sizes[d] > 1 for d in gone):
+        raise broken(instr, 8, "slice_sizes of collapsed and of batching dimensions must be 1, or 0")
+    kept = [sizes[d] for d in range(shape.rank) if d not in gone]
+    offsets = numbers.offset_dims
+    rank = len(batch) + len(offsets)
+    ascending(instr, offsets, rank, 9, "offset_dims")
+    if len(offsets) != len(kept):
+        raise broken(instr, 9, f"{len(offsets)} offset_dims for the {len(kept)} dimensions of a slice")
+    inner, outer = iter(kept), iter(batch)
+    there = set(offsets)
+    return result(instr, shape.element_type, [next(inner) if d in there else indices.dimensions[next(outer)] for d in range(rank)])
+
+
+def _scatter(instr: Instruction) -> Shape:
+    shapes = arrays(instr)
+    count = len(shapes) // 2
+    if len(shapes) != 2 * count + 1:
+        raise broken(instr, 1, f"{len(shapes)} operands: n arrays, the indices and n updates are expected")
+    inputs, indices, updates = shapes[:count], shapes[count], shapes[count + 1 :]
+    shape, update = inputs[0], updates[0]
+    numbers: ScatterDimensionNumbers = instr.attrs["scatter_dimension_numbers"]
+    batch, length = _batch_dimensions(instr, indices, numbers.index_vector_dim, 2)
+    removed, batching = numbers.inserted_window_dims, numbers.input_batching_dims
+    _index_map(
+        instr,
+        shape.rank,
+        indices,
+        length,
+        numbers.index_vector_dim,
+        numbers.scatter_dims_to_operand_dims,
+        removed,
+        batching,
+        numbers.scatter_indices_batching_dims,
+        shape.dimensions,
+    )
+    for other, its in zip(inputs, updates):
+        if other.dimensions != shape.dimensions or its.dimensions != update.dimensions:
+            raise broken(instr, 7, "all arrays must have equal sizes, and so must all updates")
+    gone = {*removed, *batching}
+    windows = [size for d, size in enumerate(shape.dimensions) if d not in gone]
+    ascending(instr, numbers.update_window_dims, update.rank, 8, "update_window_dims")
+    if len(numbers.update_window_dims) != len(windows):
+        raise broken(instr, 8, f"{len(numbers.update_window_dims)} update_window_dims for the {len(windows)} dimensions of a window")
+    for dim, whole in zip(numbers.update_window_dims, windows):
+        if update.dimensions[dim] > whole:
+            raise broken(instr, 8, f"dimension {dim} of the updates {brief(update)} exceeds the window's {whole}")
+    outer = [size for d, size in enumerate(update.dimensions) if d not in numbers.update_window_dims]
+    if outer != [indices.dimensions[d] for d in batch]:
+        raise broken(instr, 9, f"the updates {brief(update)} do not hold one window for each index vector of {brief(indices)}")
+    scalars = [Shape(s.element_type) for s in (*inputs, *updates)]
+    called_signature(instr, 0, 10, scalars, scalars[:count])
+    return joined([Shape(s.element_type, s.dimensions, None, s.dynamic) for s in inputs], instr.called[0].root.shape.is_tuple)
+
+
+_STARTS = "The start indices are integer scalars of one type, one for each dimension, or one vector of them."
+_MAP = (
+    "The indices are integers, and index_vector_dim is one of their dimensions, or their rank.",
+    "Each element of an index vector starts another dimension of the operand.",
+    "The dimensions left out of a window are different dimensions of the operand, in increasing order.",
+    "Batching dimensions are different dimensions, the operand's in increasing order, neither indexed nor left out as well.",
+    "Operand and indices have equally many batching dimensions, of equal sizes.",
+)
+
+OPS: tuple[Op, ...] = (
+    Op(
+        "dynamic-slice",
+        (1, None),
+        _dynamic_slice,
+        (Attr("dynamic_slice_sizes", "ints", (20,), REQUIRED),),
+        doc="A block of constant sizes that starts at indices computed at run time, which are moved so that it fits.",
+        constraints=("The first operand is an array.", _STARTS, "dynamic_slice_sizes lie between 0 and the operand's sizes."),
+    ),
+    Op(
+        "dynamic-update-slice",
+        (2, None),
+        _dynamic_update_slice,
+        doc="The first operand with a block overwritten by the second; the start is moved so that the block fits.",
+        constraints=(
+            "The first two operands are arrays.",
+            _STARTS,
+            "The update has the array's rank, and sizes that are not greater.",
+            "The update has the array's type.",
+        ),
+    ),
+    Op(
+        "gather",
+        (2, 2),
+        _gather,
+        (
+            Attr("gather_dimension_numbers", "gather_dimension_numbers", (33,), REQUIRED),
+            Attr("slice_sizes", "ints", (34,), REQUIRED),
+            _SORTED,
+        ),
+        doc="Slices of the first operand that start where the index vectors in the second say, moved so that they fit.",
+        constraints=(
+            "The operands are arrays.",
+            *_MAP,
+            "slice_sizes lie between 0 and the operand's sizes.",
+            "Collapsed and batching dimensions have slice_sizes of at most 1.",
+            "offset_dims are different dimensions of the result in increasing order, one for each dimension that a slice keeps.",
+        ),
+    ),
+    Op(
+        "scatter",
+        (3, None),
+        _scatter,
+        (
+            Attr("scatter_dimension_numbers", "scatter_dimension_numbers", (48,), REQUIRED),
+            _SORTED,
+            Attr("unique_indices", "bool", (69,), False),
+        ),
+        ("to_apply",),
+        doc="n arrays with n updates combined in, window by window where the index vectors say; windows that do not fit are dropped.",
+        constraints=(
+            "The operands are n arrays, the indices, and n updates.",
+            *_MAP,
+            "The arrays have equal sizes, and so have the updates.",
+            "update_window_dims are different dimensions of the updates in increasing order, one for each of a window, none greater.",
+            "The other dimensions of the updates are those of the indices without index_vector_dim.",
+            "to_apply takes n scalars of the arrays' types and n of the updates' and returns the former.",
+        ),
+    ),
+)

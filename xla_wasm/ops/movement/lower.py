@@ -1,0 +1,139 @@
+"""Data movement: index maps inside expressions, and kernels that write their result region by region."""
+
+from __future__ import annotations
+
+from ...hlo.ir import Instruction
+from ...loop.affine import ZERO, Affine, delinearize, linearize
+from ...loop.elemental import Elemental, Index, NeedsBuffer
+from ...loop.ir import Val
+from ...loop.nest import Kernel, nest
+
+
+def _broadcast(e: Elemental, x: Instruction, index: Index) -> Val:
+    return e.value(x.operands[0], tuple(index[d] for d in x.attrs["dimensions"]))
+
+
+def _reshape(e: Elemental, x: Instruction, index: Index) -> Val:
+    operand = x.operands[0]
+    position = linearize(index, x.shape.dimensions)
+    source = e.sources.get(operand)
+    if source is not None and source.dense:
+        e.reads.setdefault(operand, set()).add((position,))
+        return e.b.load(source.number, position + source.offset, source.dtype)
+    mapped = delinearize(position, operand.shape.dimensions)
+    if mapped is None:
+        raise NeedsBuffer(operand)
+    return e.value(operand, mapped)
+
+
+def _transpose(e: Elemental, x: Instruction, index: Index) -> Val:
+    mapped = [ZERO] * len(index)
+    for i, d in enumerate(x.attrs["dimensions"]):
+        mapped[d] = index[i]
+    return e.value(x.operands[0], tuple(mapped))
+
+
+def _slice(e: Elemental, x: Instruction, index: Index) -> Val:
+    return e.value(x.operands[0], tuple(i * s.stride + s.start for i, s in zip(index, x.attrs["slice"])))
+
+
+def _reverse(e: Elemental, x: Instruction, index: Index) -> Val:
+    dims = x.attrs["dimensions"]
+    return e.value(x.operands[0], tuple(Affine(x.shape.dimensions[d] - 1) - i if d in dims else i for d, i in enumerate(index)))
+
+
+def _iota(e: Elemental, x: Instruction, index: Index) -> Val:
+    dtype = x.shape.element_type
+    value = e.b.index_value(index[x.attrs["iota_dimension"]])
+    return e.b.convert(value, dtype)
+
+
+def _constant(e: Elemental, x: Instruction, index: Index) -> Val:
+    value = x.attrs["literal"].splat_value()
+    if value is None:
+        raise NeedsBuffer(x)
+    return e.b.const(x.shape.element_type, value)
+
+
+def _concatenate(e: Elemental, x: Instruction, index: Index) -> Val:
+    """Inside an expression: only where the index lies in one operand, as the bounds of its loops tell."""
+    d = x.attrs["dimensions"][0]
+    bounds = index[d].range()
+    start = 0
+    for operand in x.operands:
+        size = operand.shape.dimensions[d]
+        if bounds is not None and start <= bounds[0] and bounds[1] < start + size:
+            return e.value(operand, (*index[:d], index[d] - start, *index[d + 1 :]))
+        start += size
+    raise NeedsBuffer(x)
+
+
+def concatenate_kernel(k: Kernel, x: Instruction) -> None:
+    """Each operand fills its region of the result."""
+    d = x.attrs["dimensions"][0]
+    start = 0
+    for operand in x.operands:
+        if operand.shape.size:
+            shift = start
+
+            def body(index: Index, operand: Instruction = operand, shift: int = shift) -> None:
+                k.store(x, (*index[:d], index[d] + shift, *index[d + 1 :]), k.e.value(operand, index))
+
+            nest(k.b, operand.shape.dimensions, body)
+        start += operand.shape.dimensions[d]
+
+
+def pad_kernel(k: Kernel, x: Instruction) -> None:
+    """The padding value where the operand does not reach, then the operand over it."""
+    operand, value = x.operands
+    padding = x.attrs["padding"]
+    dims = operand.shape.dimensions
+    fill = k.e.value(value, ())
+    if x.shape.size == 0:
+        return
+    # Positions along each dimension that take an operand element: first operand index, count, first result index.
+    spans = []
+    for size, out, p in zip(dims, x.shape.dimensions, padding):
+        step = p.interior_padding + 1
+        first = max(0, -(p.edge_padding_low // step)) if p.edge_padding_low < 0 else 0
+        at = p.edge_padding_low + first * step
+        count = max(0, min(size - first, -((at - out) // step))) if at < out else 0
+        spans.append((first, count, at, step))
+    empty = any(count == 0 for _, count, _, _ in spans)
+    if empty or any(step > 1 for *_, step in spans):
+        nest(k.b, x.shape.dimensions, lambda index: k.store(x, index, fill))
+    else:
+        # Only the border: around dimension d, inside the operand's span of the dimensions before it.
+        for d, (_, count, at, _) in enumerate(spans):
+            for low, high in ((0, at), (at + count, x.shape.dimensions[d])):
+                if low >= high:
+                    continue
+                sizes = (*(s[1] for s in spans[:d]), high - low, *x.shape.dimensions[d + 1 :])
+                shifts = (*(s[2] for s in spans[:d]), low, *(0 for _ in x.shape.dimensions[d + 1 :]))
+
+                def border(index: Index, shifts: tuple[int, ...] = shifts) -> None:
+                    k.store(x, tuple(i + s for i, s in zip(index, shifts)), fill)
+
+                nest(k.b, sizes, border)
+    if not empty:
+
+        def body(index: Index) -> None:
+            inner = tuple(i + first for i, (first, *_) in zip(index, spans))
+            k.store(x, tuple(i * step + at for i, (_, _, at, step) in zip(index, spans)), k.e.value(operand, inner))
+
+        nest(k.b, tuple(count for _, count, _, _ in spans), body)
+
+
+ELEMENTAL = {
+    "broadcast": _broadcast,
+    "reshape": _reshape,
+    "bitcast": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "reverse": _reverse,
+    "iota": _iota,
+    "constant": _constant,
+    "concatenate": _concatenate,
+}
+KERNELS = {"concatenate": concatenate_kernel, "pad": pad_kernel}
+VIEWS = ("broadcast", "reshape", "bitcast", "transpose", "slice", "reverse")

@@ -1,0 +1,205 @@
+"""Records of the operations that move elements without looking at them."""
+
+from __future__ import annotations
+
+from ...hlo.infer import (
+    array,
+    arrays,
+    brief,
+    broken,
+    declared,
+    dilated,
+    dimensions,
+    flags,
+    need_scalar,
+    one_dimension,
+    result,
+)
+from ...hlo.ir import Instruction
+from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.shape import Shape
+from ...hlo.types import TYPES
+
+_DIMENSIONS = Attr("dimensions", "ints", (14,), REQUIRED)
+
+
+def _copy(instr: Instruction) -> Shape:
+    return instr.operands[0].shape.without_layout()
+
+
+def _bitcast(instr: Instruction) -> Shape:
+    shape, target = array(instr, 0), declared(instr)
+    bits = [s.size * TYPES[s.element_type].bits for s in (shape, target)]
+    if bits[0] != bits[1] and shape.bytes != target.bytes:
+        raise broken(instr, 2, f"{brief(shape)} and {brief(target)} do not take the same number of bytes")
+    return target
+
+
+def _broadcast(instr: Instruction) -> Shape:
+    shape, target = array(instr, 0), declared(instr)
+    dims = dimensions(instr, instr.attrs["dimensions"], target.rank, 3)
+    if len(dims) != shape.rank:
+        raise broken(instr, 2, f"dimensions has {len(dims)} elements for the {shape.rank} dimensions of the operand")
+    for index, dim in enumerate(dims):
+        if shape.dimensions[index] != target.dimensions[dim]:
+            raise broken(instr, 4, f"dimension {index} of {brief(shape)} and {dim} of {brief(target)} differ in size")
+    return Shape(shape.element_type, target.dimensions, None, target.dynamic)
+
+
+def _reshape(instr: Instruction) -> Shape:
+    shape, target = array(instr, 0), declared(instr)
+    if shape.size != target.size:
+        raise broken(instr, 2, f"{brief(shape)} has {shape.size} elements, {brief(target)} has {target.size}")
+    inferred = instr.attrs["inferred_dimension"]
+    if inferred is not None and not 0 <= inferred < target.rank:
+        raise broken(instr, 3, f"inferred_dimension {inferred} is none of the {target.rank} dimensions of the result")
+    return Shape(shape.element_type, target.dimensions, None, target.dynamic)
+
+
+def _transpose(instr: Instruction) -> Shape:
+    shape = array(instr, 0)
+    dims = dimensions(instr, instr.attrs["dimensions"], shape.rank, 2)
+    if len(dims) != shape.rank:
+        raise broken(instr, 2, f"dimensions must be a permutation of the {shape.rank} dimensions")
+    dynamic = tuple([shape.dynamic[d] for d in dims]) if shape.dynamic else ()
+    return Shape(shape.element_type, tuple([shape.dimensions[d] for d in dims]), None, dynamic)
+
+
+def _reverse(instr: Instruction) -> Shape:
+    shape = array(instr, 0)
+    dimensions(instr, instr.attrs["dimensions"], shape.rank, 2)
+    return Shape(shape.element_type, shape.dimensions, None, shape.dynamic)
+
+
+def _slice(instr: Instruction) -> Shape:
+    shape, bounds = array(instr, 0), instr.attrs["slice"]
+    if len(bounds) != shape.rank:
+        raise broken(instr, 2, f"slice has {len(bounds)} bounds for {shape.rank} dimensions")
+    sizes = []
+    for dim, (bound, size) in enumerate(zip(bounds, shape.dimensions)):
+        if bound.stride < 1 or not 0 <= bound.start <= bound.limit <= size:
+            text = f"[{bound.start}:{bound.limit}:{bound.stride}]"
+            raise broken(instr, 3, f"bounds {text} do not fit dimension {dim} of size {size}")
+        sizes.append((bound.limit - bound.start + bound.stride - 1) // bound.stride)
+    return result(instr, shape.element_type, sizes)
+
+
+def _concatenate(instr: Instruction) -> Shape:
+    shapes = arrays(instr)
+    first = shapes[0]
+    dim = one_dimension(instr, first.rank, 2)
+    before, after = first.dimensions[:dim], first.dimensions[dim + 1 :]
+    total = 0
+    for index, shape in enumerate(shapes):
+        sizes = shape.dimensions
+        if shape.element_type != first.element_type or len(sizes) != first.rank or sizes[:dim] != before or sizes[dim + 1 :] != after:
+            raise broken(instr, 3, f"operand {index} is {brief(shape)}, which differs from {brief(first)} beyond dimension {dim}")
+        total += sizes[dim]
+    dynamic: tuple[bool, ...] = tuple(map(any, zip(*map(flags, shapes)))) if any(s.dynamic for s in shapes) else ()
+    return result(instr, first.element_type, (*before, total, *after), dynamic)
+
+
+def _pad(instr: Instruction) -> Shape:
+    shape, padding = array(instr, 0), instr.attrs["padding"]
+    need_scalar(instr, 1, shape.element_type, 2)
+    if len(padding) != shape.rank:
+        raise broken(instr, 3, f"padding has {len(padding)} elements for {shape.rank} dimensions")
+    sizes = []
+    for dim, (pad, size) in enumerate(zip(padding, shape.dimensions)):
+        if pad.interior_padding < 0:
+            raise broken(instr, 4, f"interior padding of dimension {dim} is negative")
+        sizes.append(pad.edge_padding_low + pad.edge_padding_high + dilated(size, pad.interior_padding + 1))
+        if sizes[-1] < 0:
+            raise broken(instr, 5, f"dimension {dim} of size {size} would get the size {sizes[-1]}")
+    return result(instr, shape.element_type, sizes)
+
+
+OPS: tuple[Op, ...] = (
+    Op("copy", (1, 1), _copy, doc="The same value in a buffer of its own, perhaps in another layout."),
+    Op(
+        "bitcast",
+        (1, 1),
+        _bitcast,
+        doc="The operand's bytes in memory, taken as another array.",
+        constraints=("Operand and result are arrays.", "They take the same number of bytes."),
+    ),
+    Op(
+        "broadcast",
+        (1, 1),
+        _broadcast,
+        (Attr("dimensions", "ints", (14,), ()),),
+        doc="The operand repeated along new dimensions; `dimensions` says which dimension of the result each of its own becomes.",
+        constraints=(
+            "Operand and result are arrays.",
+            "`dimensions` has an element for each dimension of the operand.",
+            "Its elements differ and are dimensions of the result.",
+            "The operand's sizes are those of the result there; a size of 1 is not stretched.",
+        ),
+    ),
+    Op(
+        "reshape",
+        (1, 1),
+        _reshape,
+        (Attr("inferred_dimension", "optional_first_int", (14,)),),
+        doc="The same elements in row-major order under other dimensions.",
+        constraints=(
+            "Operand and result are arrays.",
+            "They have the same number of elements.",
+            "inferred_dimension, if there, is a dimension of the result.",
+        ),
+    ),
+    Op(
+        "transpose",
+        (1, 1),
+        _transpose,
+        (_DIMENSIONS,),
+        doc="The dimensions permuted: dimension i of the result is dimension `dimensions[i]` of the operand.",
+        constraints=("The operand is an array.", "`dimensions` is a permutation of its dimensions."),
+    ),
+    Op(
+        "reverse",
+        (1, 1),
+        _reverse,
+        (_DIMENSIONS,),
+        doc="The elements in opposite order along the given dimensions.",
+        constraints=("The operand is an array.", "`dimensions` are different dimensions of it."),
+    ),
+    Op(
+        "slice",
+        (1, 1),
+        _slice,
+        (Attr("slice", "slices", (17,), REQUIRED),),
+        doc="A block between constant bounds, every stride-th element of it.",
+        constraints=(
+            "The operand is an array.",
+            "There are bounds for each of its dimensions.",
+            "0 <= start <= limit <= size, and the stride is at least 1.",
+        ),
+    ),
+    Op(
+        "concatenate",
+        (1, None),
+        _concatenate,
+        (_DIMENSIONS,),
+        doc="The operands one after another along one dimension.",
+        constraints=(
+            "The operands are arrays.",
+            "`dimensions` holds one dimension of the first.",
+            "All operands have its type and its sizes in the other dimensions.",
+        ),
+    ),
+    Op(
+        "pad",
+        (2, 2),
+        _pad,
+        (Attr("padding", "padding", (21,), REQUIRED),),
+        doc="The first operand with copies of the second, a scalar, between its elements and at its edges; negative edges are cut off.",
+        constraints=(
+            "The first operand is an array.",
+            "The second is a scalar of its type.",
+            "There is padding for each dimension.",
+            "Interior padding is not negative.",
+            "No size of the result is negative.",
+        ),
+    ),
+)

@@ -1,0 +1,98 @@
+"""NumPy semantics of rng-bit-generator: the counter-based generators Threefry-2x32 and Philox-4x32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...hlo.ir import Instruction
+from ...hlo.types import TYPES
+from ..arrays import DTYPES, Array, Value
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+def _low(x: Any) -> Any:
+    return (x & _LOW).astype(np.uint32)
+
+
+def _high(x: Any) -> Any:
+    return (x >> np.uint64(32)).astype(np.uint32)
+
+
+def threefry(key: np.uint64, counters: Array) -> tuple[Array, Array]:
+    """The two words of every 64-bit counter's block."""
+    keys = [_low(key), _high(key)]
+    keys.append(keys[0] ^ keys[1] ^ np.uint32(0x1BD11BDA))
+    x0, x1 = _low(counters) + keys[0], _high(counters) + keys[1]
+    for group in range(1, 6):
+        for rotation in _ROTATIONS[(group - 1) % 2]:
+            x0 = x0 + x1
+            x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
+            x1 = x1 ^ x0
+        x0, x1 = x0 + keys[group % 3], x1 + keys[(group + 1) % 3] + np.uint32(group)
+    return x0, x1
+
+
+def philox(key: np.uint64, low: Array, high: Array) -> list[Array]:
+    """The four words of every 128-bit counter's block."""
+    x = [_low(low), _high(low), _low(high), _high(high)]
+    k0, k1 = _low(key), _high(key)
+    for _ in range(10):
+        p0, p1 = x[0].astype(np.uint64) * np.uint64(0xD2511F53), x[2].astype(np.uint64) * np.uint64(0xCD9E8D57)
+        x = [_high(p1) ^ x[1] ^ k0, _low(p1), _high(p0) ^ x[3] ^ k1, _low(p0)]
+        k0, k1 = k0 + np.uint32(0x9E3779B9), k1 + np.uint32(0xBB67AE85)
+    return x
+
+
+def _threefry_bits(state: Array, dims: tuple[int, ...], bits: int) -> tuple[Array, Array]:
+    if bits == 64:
+        count = prod(dims)
+        x0, x1 = threefry(state[0], state[1] + np.arange(count, dtype=np.uint64))
+        draws = (x0.astype(np.uint64) | x1.astype(np.uint64) << np.uint64(32)).reshape(dims)
+        return np.array([state[0], state[1] + np.uint64(count)]), draws
+    if not dims:
+        return np.array([state[0], state[1] + np.uint64(1)]), threefry(state[0], state[1:2])[0].reshape(())
+    # the two words of a block become neighbours along the first even dimension, else along the largest
+    even = [d for d, size in enumerate(dims) if size % 2 == 0]
+    split = even[0] if even else dims.index(max(dims))
+    half = tuple((size + 1) // 2 if d == split else size for d, size in enumerate(dims))
+    words = threefry(state[0], state[1] + np.arange(prod(half), dtype=np.uint64))
+    pairs = np.stack([w.reshape(half) for w in words], split + 1)
+    full = tuple(2 * size if d == split else size for d, size in enumerate(half))
+    draws = pairs.reshape(full)[tuple(slice(size) for size in dims)]
+    return np.array([state[0], state[1] + np.uint64(prod(half))]), draws
+
+
+def _philox_bits(state: Array, dims: tuple[int, ...], bits: int) -> tuple[Array, Array]:
+    count = prod(dims)
+    blocks = -(-count * (2 if bits == 64 else 1) // 4)
+    low, high = int(state[1]), int(state[2] if len(state) == 3 else state[0])
+    counter = low | high << 64
+    lows = state[1] + np.arange(blocks, dtype=np.uint64)
+    carried = (lows < state[1]).astype(np.uint64)
+    words = np.stack(philox(state[0], lows, np.uint64(high) + carried), 1).reshape(-1)
+    if bits == 64:
+        pairs = words.reshape(-1, 2).astype(np.uint64)
+        words = pairs[:, 0] | pairs[:, 1] << np.uint64(32)
+    after = counter + blocks
+    parts = [int(state[0]), after & (2**64 - 1), after >> 64 & (2**64 - 1)]
+    return np.array(parts[: len(state)], np.uint64), words[:count].reshape(dims)
+
+
+def _rng_bit_generator(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    shape = instr.shape.tuple_shapes[1]
+    bits = TYPES[shape.element_type].bits
+    generate = _threefry_bits if "three" in instr.attrs["algorithm"].lower() else _philox_bits
+    state, draws = generate(operands[0], shape.dimensions, bits)
+    draws = draws & draws.dtype.type(2**bits - 1)
+    if TYPES[shape.element_type].kind == "float":
+        return state, draws.astype(f"u{bits // 8}").view(DTYPES[shape.element_type])
+    return state, draws
+
+
+EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"rng-bit-generator": _rng_bit_generator}

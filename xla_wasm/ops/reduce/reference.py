@@ -1,0 +1,63 @@
+"""NumPy semantics of reduce, map and scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...hlo.ir import Instruction
+from ..arrays import Value, wide
+from .combine import combiner
+
+
+def _reduce(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """Combine elements into the initial values: pairwise for one monoid, else in index order."""
+    count = len(operands) // 2
+    xs, inits = operands[:count], operands[count:]
+    dims = instr.attrs["dimensions"]
+    kept = [d for d in range(xs[0].ndim) if d not in dims]
+    out = tuple(xs[0].shape[d] for d in kept)
+    length = int(np.prod([xs[0].shape[d] for d in dims], dtype=np.int64))
+    flat = [x.transpose([*dims, *kept]).reshape(length, *out) for x in xs]
+    combine, widen = combiner(instr.called[0], call)
+    totals = [np.broadcast_to(init, out) for init in inits]
+    if widen:
+        rest = wide(flat[0])
+        while len(rest) > 1:
+            half = len(rest) // 2
+            rest = np.concatenate([*combine([rest[:half]], [rest[half : 2 * half]]), rest[2 * half :]])
+        if len(rest):
+            totals = combine(totals, [rest[0]])
+    else:
+        for k in range(length):
+            totals = combine(totals, [x[k] for x in flat])
+    return tuple(totals) if instr.shape.is_tuple else totals[0]
+
+
+def _map(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    return call.lanes(instr.called[0], *operands)
+
+
+def _scan(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """Walk one dimension with carries; outputs are stacked along it, the final carries follow."""
+    carries_count = instr.attrs["num_carries"]
+    split = len(operands) - carries_count
+    xs, carries = operands[:split], tuple(operands[split:])
+    dim = instr.attrs["dimensions"][0]
+    length = xs[0].shape[dim]
+    order = range(length - 1, -1, -1) if instr.attrs["is_reverse"] else range(length)
+    outputs_count = len(instr.shape.tuple_shapes) - carries_count
+    outputs: list[Any] = [np.zeros(s.dimensions, xs[0].dtype) for s in instr.shape.tuple_shapes[:outputs_count]]
+    rows: dict[int, Any] = {}
+    for k in order:
+        result = call(instr.called[0], *(np.take(x, k, dim) for x in xs), *carries)
+        result = result if isinstance(result, tuple) else (result,)
+        rows[k], carries = result[:outputs_count], result[outputs_count:]
+    if length:
+        outputs = [np.stack([rows[k][i] for k in range(length)], dim) for i in range(outputs_count)]
+    return (*outputs, *carries)
+
+
+EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"reduce": _reduce, "map": _map, "scan": _scan}

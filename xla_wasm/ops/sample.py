@@ -1,0 +1,111 @@
+"""What a sample of an operation is: a small module, its arguments, and what it must give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..builder import Builder
+from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.shape import Shape
+from .arrays import DTYPES, TYPES_OF, Array
+
+Body = Callable[..., Instruction]
+"""From a Builder and the parameters of a computation to its root."""
+Maker = Callable[[], Computation]
+"""Makes a computation that a sample calls, anew for every module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One case of an operation.
+
+    `expected` holds the flattened result. Floats may be off by `ulp` units in the last place of each element;
+    0 means equal bits, NaN payloads aside. `xla` says why XLA:CPU gives something else, empty if it agrees.
+    """
+
+    name: str
+    opcode: str
+    args: tuple[Array, ...]
+    expected: tuple[Array, ...]
+    body: Body
+    ulp: float = 0
+    xla: str = ""
+
+    def module(self) -> Module:
+        """The module, built anew."""
+        builder = Builder(re.sub(r"\W+", "_", self.name))
+        parameters = [builder.parameter(i, shape_of(arg)) for i, arg in enumerate(self.args)]
+        return builder.module(self.body(builder, *parameters))
+
+
+def case(
+    opcode: str,
+    args: Sequence[Array],
+    expected: Array | Sequence[Array],
+    *,
+    name: str = "",
+    ulp: float = 0,
+    xla: str = "",
+    called: Sequence[Maker] = (),
+    shape: Shape | None = None,
+    **attrs: Any,
+) -> Sample:
+    """A sample of one operation on parameters."""
+
+    def body(builder: Builder, *parameters: Instruction) -> Instruction:
+        return builder.op(opcode, *parameters, called=[make() for make in called], shape=shape, **attrs)
+
+    return program(opcode, args, expected, body, name=name, ulp=ulp, xla=xla)
+
+
+def program(
+    opcode: str, args: Sequence[Array], expected: Array | Sequence[Array], body: Body, *, name: str = "", ulp: float = 0, xla: str = ""
+) -> Sample:
+    """A sample whose module needs more than one instruction."""
+    results = (expected,) if isinstance(expected, np.ndarray) else tuple(expected)
+    kinds = "-".join(dict.fromkeys(TYPES_OF[a.dtype].name for a in (*args, *results)))
+    return Sample(" ".join(filter(None, (opcode, kinds, name))), opcode, tuple(args), results, body, ulp, xla)
+
+
+def function(parameters: str, body: Body) -> Maker:
+    """A maker of a computation; `parameters` lists shapes, as in "f32, s32[2]"."""
+
+    def make() -> Computation:
+        builder = Builder("fn")
+        shapes = re.findall(r"\w+(?:\[[\d,]*\])?", parameters)
+        return builder.build(body(builder, *(builder.parameter(i, shape(s)) for i, s in enumerate(shapes))))
+
+    return make
+
+
+def reducer(opcode: str, element_type: str) -> Maker:
+    """A maker of the computation of one binary operation on scalars."""
+    return function(f"{element_type}, {element_type}", lambda b, x, y: b.op(opcode, x, y))
+
+
+def shape(text: str) -> Shape:
+    """The array shape written as in "f32[2,3]" or "f32"."""
+    element_type, _, dims = text.rstrip("]").partition("[")
+    return Shape(element_type, tuple(int(d) for d in dims.split(",") if d))
+
+
+def shape_of(array: Array) -> Shape:
+    """The shape of an array."""
+    return Shape(TYPES_OF[array.dtype].name, array.shape)
+
+
+def array(element_type: str, values: Any) -> Array:
+    """An array of an HLO element type."""
+    return np.array(values, DTYPES[element_type])
+
+
+pred, s8, s16, s32, s64, u8, u16, u32, u64, f16, bf16, f32, f64 = (
+    partial(array, name) for name in ("pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64")
+)
+inf, nan = float("inf"), float("nan")

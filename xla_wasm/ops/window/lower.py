@@ -1,0 +1,122 @@
+"""reduce-window as an expression, select-and-scatter as a kernel."""
+
+from __future__ import annotations
+
+from ...hlo.ir import Instruction
+from ...loop.affine import Affine
+from ...loop.builder import Builder
+from ...loop.elemental import Elemental, Index
+from ...loop.ir import Val
+from ...loop.nest import Kernel, fold, nest, scalar_nest
+
+
+def _clamped(b: Builder, position: Affine, size: int) -> tuple[Affine, Val | None]:
+    """A position brought inside `0..size-1`, and whether it was inside (None: it always is)."""
+    bounds = position.range()
+    if bounds is not None and bounds[0] >= 0 and bounds[1] < size:
+        return position, None
+    value = b.index_value(position)
+    inside = b.lt(b.bitcast(value, "u32"), b.const("u32", size))
+    clamped = b.min(b.max(value, b.const("s32", 0)), b.const("s32", size - 1))
+    return Affine(0, (), ((clamped, 1),)), inside
+
+
+def _reduce_window(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
+    b = e.b
+    count = len(x.operands) // 2
+    operands, reducer = x.operands[:count], x.called[0]
+    window = x.attrs["window"].dimensions
+    shape = operands[0].shape.dimensions
+    inits = [e.value(i, ()) for i in x.operands[count:]]
+    lanes = b.lanes if b.vector is not None and any(i.coefficient(b.vector) for i in index) else 1
+
+    def step(inner: Index, acc: list[Val]) -> list[Val]:
+        place, masks = [], []
+        for i, k, w, size in zip(index, inner, window, shape):
+            position = i * w.stride + k * w.window_dilation - w.padding_low
+            if w.base_dilation > 1:
+                value = b.index_value(position)
+                dilation = b.const("s32", w.base_dilation)
+                masks.append(b.eq(b.rem(value, dilation), b.const("s32", 0)))
+                masks.append(b.ge(value, b.const("s32", 0)))
+                position = Affine(0, (), ((b.div(value, dilation), 1),))
+            position, inside = _clamped(b, position, size)
+            place.append(position)
+            if inside is not None:
+                masks.append(inside)
+        new = e.apply(reducer, acc + [e.value(o, tuple(place)) for o in operands])
+        for mask in masks:
+            new = [b.select(mask, n, a) for n, a in zip(new, acc)]
+        return new
+
+    results = fold(b, tuple(w.size for w in window), inits, lanes, step)
+    return results if x.shape.is_tuple else results[0]
+
+
+def select_and_scatter_kernel(k: Kernel, x: Instruction) -> None:
+    """Fills the result with the init, then adds each source element where its window's chosen element lies."""
+    b, e = k.b, k.e
+    operand, source, init = x.operands
+    window = x.attrs["window"].dimensions
+    select, scatter = x.called
+    shape = operand.shape.dimensions
+    dtype = x.shape.element_type
+    fill = e.value(init, ())
+    nest(b, x.shape.dimensions, lambda index: k.store(x, index, fill))
+    sizes = tuple(w.size for w in window)
+
+    def place(index: Index, inner: Index) -> tuple[Index, list[Val]]:
+        position, masks = [], []
+        for i, j, w, size in zip(index, inner, window, shape):
+            p, inside = _clamped(b, i * w.stride + j * w.window_dilation - w.padding_low, size)
+            position.append(p)
+            if inside is not None:
+                masks.append(inside)
+        return tuple(position), masks
+
+    def ordinal(inner: Index) -> Affine:
+        total = Affine()
+        for j, size in zip(inner, sizes):
+            total = total * size + j
+        return total
+
+    def body(index: Index) -> None:
+        lanes = b.lanes if b.vector is not None else 1
+
+        def choose(inner: Index, acc: list[Val]) -> list[Val]:
+            best, chosen = acc
+            position, masks = place(index, inner)
+            candidate = e.value(operand, position)
+            first = b.lt(chosen, b.const("s32", 0))
+            keep = e.apply(select, [best, candidate])[0]
+            take = b.or_(first, b.not_(keep))
+            for mask in masks:
+                take = b.and_(take, mask)
+            return [b.select(take, candidate, best), b.select(take, b.index_value(ordinal(inner)), chosen)]
+
+        _, chosen = fold(b, sizes, [b.const(dtype, 0), b.const("s32", -1)], lanes, choose)
+        chosen = b.pin(chosen) if chosen.op != "result" else chosen
+        value = e.value(source, index)
+        target = k.outputs[x][0]
+
+        def put(inner: Index, acc: list[Val]) -> list[Val]:
+            position, _ = place(index, inner)
+            spot = target.position(position)
+            old = b.load(target.number, spot, dtype)
+            hit = b.eq(chosen, b.index_value(ordinal(inner)))
+            new = b.select(hit, e.apply(scatter, [old, value])[0], old)
+            b.store(target.number, spot, new, dtype)
+            return acc
+
+        fold(b, sizes, [], lanes, put)
+
+    # Windows of neighbouring positions may meet in one element, so only a dimension without windows runs in lanes.
+    w = window[-1] if window else None
+    if w is not None and w.size == 1 and w.stride == 1 and not w.padding_low and not w.padding_high and source.shape.dimensions[-1] >= b.lanes:
+        nest(b, source.shape.dimensions, body)
+    else:
+        scalar_nest(b, source.shape.dimensions, body)
+
+
+ELEMENTAL = {"reduce-window": _reduce_window}
+KERNELS = {"select-and-scatter": select_and_scatter_kernel}

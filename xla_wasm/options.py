@@ -1,0 +1,39 @@
+"""Options of the compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import ArgumentError
+
+TARGETS = ("simd128", "relaxed-simd")
+TUNES = ("portable", "wasmtime", "v8")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to compile for.
+
+    `target`: "simd128" runs everywhere and gives the same bits on every engine; "relaxed-simd" uses fused multiply-add.
+    `tune`: the engine whose register allocator the matrix kernels are shaped for, or "portable".
+    `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
+    `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
+    """
+
+    target: str = "simd128"
+    tune: str = "portable"
+    weights: tuple[str | int, ...] = ()
+    state: tuple[tuple[str | int, str | int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise ArgumentError(f"unknown target {self.target!r}: choose one of {', '.join(TARGETS)}")
+        if self.tune not in TUNES:
+            raise ArgumentError(f"unknown tune {self.tune!r}: choose one of {', '.join(TUNES)}")
+        object.__setattr__(self, "weights", tuple(self.weights))
+        pairs = self.state.items() if isinstance(self.state, dict) else self.state
+        object.__setattr__(self, "state", tuple((a, b) for a, b in pairs))
+
+    @property
+    def relaxed(self) -> bool:
+        return self.target == "relaxed-simd"

@@ -1,0 +1,1 @@
+"""Passes over `hlo.Module`: each takes the module, changes it in place, and leaves it valid."""

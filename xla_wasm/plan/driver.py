@@ -1,0 +1,214 @@
+"""The step table and the small wasm program that runs it.
+
+A table entry has eight 32-bit words: kind, function slot, address of the argument block (or of a value), begin, end,
+target, address of a switch's targets, their count. The program counter lies in memory, so a run can stop and go on.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ..wasm.func import Func
+from .plan import Label, Plan, Step
+
+ENTRY_BYTES = 32
+HALT, KERNEL, JUMP, BRANCH, SWITCH = range(5)
+_KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switch": SWITCH}
+
+COPY = "copy"
+"""The kernel (args, begin, end) that copies bytes begin..end from its second pointer to its first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the driver's data lie: the program counter, the step table, then argument blocks and switch targets."""
+
+    config: int
+    table: int
+    blocks: int
+    end: int
+
+
+def layout(steps: list[Step], config: int) -> Layout:
+    """Reserves room for the table of `steps` behind the configuration block."""
+    table = config + 64
+    blocks = table + ENTRY_BYTES * len(steps)
+    words = sum(len(s.arguments) if s.kind == "kernel" else len(s.targets) for s in steps)
+    return Layout(config, table, blocks, blocks + 4 * words)
+
+
+def drop_empty(plan: Plan) -> None:
+    """Removes copies onto the same place, and renumbers labels."""
+    renumbered, kept = [], []
+    for step in plan.steps:
+        renumbered.append(len(kept))
+        if step.kind == "kernel" and step.func is None and step.arguments[0].address == step.arguments[1].address:
+            continue
+        kept.append(step)
+    renumbered.append(len(kept))
+    labels: set[Label] = set()
+    for step in kept:
+        for label in step.targets:
+            if label not in labels:
+                labels.add(label)
+                label.step = renumbered[label.step]
+    plan.steps = kept
+
+
+def all_steps(plan: Plan) -> list[Step]:
+    """The entries of the table: the run, then each group of `init`, each with its halt."""
+    return plan.steps + [s for steps in plan.inits.values() for s in (*steps, Step("halt", "end"))]
+
+
+def init_starts(plan: Plan) -> list[int]:
+    """The first entry of each group of `init`."""
+    starts, at = [], len(plan.steps)
+    for steps in plan.inits.values():
+        starts.append(at)
+        at += len(steps) + 1
+    return starts
+
+
+def table(steps: list[Step], place: Layout, slots: dict[str, int]) -> bytes:
+    """The bytes of the step table and of what its entries point to."""
+    entries, blocks = bytearray(), bytearray()
+    for step in steps:
+        block = place.blocks + len(blocks)
+        kind = _KINDS[step.kind]
+        slot = begin = end = target = targets = count = 0
+        if kind == KERNEL:
+            slot = slots[step.func.name if step.func else COPY]
+            end = step.func.trips if step.func else step.bytes
+            blocks += struct.pack(f"<{len(step.arguments)}I", *(v.address for v in step.arguments))
+        elif kind == JUMP:
+            target = step.targets[0].step
+        elif kind == BRANCH:
+            block, target = step.arguments[0].address, step.targets[0].step
+        elif kind == SWITCH:
+            targets, count = block, len(step.targets)
+            block = step.arguments[0].address
+            blocks += struct.pack(f"<{count}I", *(t.step for t in step.targets))
+        entries += struct.pack("<8I", kind, slot, block, begin, end, target, targets, count)
+    return bytes(entries + blocks)
+
+
+def copy_kernel() -> Func:
+    """The kernel behind copy steps."""
+    f = Func(COPY, ("i32", "i32", "i32"), ())
+    for offset in (0, 4):
+        f.op("local.get", 0)
+        f.op("i32.load", 2, offset)
+        f.op("local.get", 1)
+        f.op("i32.add")
+    f.op("local.get", 2)
+    f.op("local.get", 1)
+    f.op("i32.sub")
+    f.op("memory.copy")
+    return f
+
+
+def step_function(place: Layout) -> Func:
+    """`step(pc) -> next pc`: runs one entry of the table; -1 at the end."""
+    f = Func("step", ("i32",), ("i32",))
+    entry = f.local("i32")
+
+    def word(k: int) -> None:
+        f.op("local.get", entry)
+        f.op("i32.load", 2, 4 * k)
+
+    # The counter is kept where a host finds it after a trap.
+    f.op("i32.const", place.config)
+    f.op("local.get", 0)
+    f.op("i32.store", 2, 0)
+    f.op("local.get", 0)
+    f.op("i32.const", 5)
+    f.op("i32.shl")
+    f.op("i32.const", place.table)
+    f.op("i32.add")
+    f.op("local.set", entry)
+    for _ in range(5):
+        f.op("block", None)
+    word(0)
+    f.op("br_table", [HALT, KERNEL, JUMP, BRANCH], SWITCH)
+    f.op("end")
+    f.op("i32.const", -1)
+    f.op("return")
+    f.op("end")
+    for k in (2, 3, 4, 1):
+        word(k)
+    f.call_indirect(("i32", "i32", "i32"), ())
+    f.op("local.get", 0)
+    f.op("i32.const", 1)
+    f.op("i32.add")
+    f.op("return")
+    f.op("end")
+    word(5)
+    f.op("return")
+    f.op("end")
+    f.op("local.get", 0)
+    f.op("i32.const", 1)
+    f.op("i32.add")
+    word(5)
+    word(2)
+    f.op("i32.load8_u", 0, 0)
+    f.op("select")
+    f.op("return")
+    f.op("end")
+    # An index out of range, read as unsigned, runs the last branch.
+    index, count = f.local("i32"), f.local("i32")
+    word(7)
+    f.op("i32.const", 1)
+    f.op("i32.sub")
+    f.op("local.set", count)
+    word(2)
+    f.op("i32.load", 2, 0)
+    f.op("local.tee", index)
+    f.op("local.get", count)
+    f.op("local.get", index)
+    f.op("local.get", count)
+    f.op("i32.lt_u")
+    f.op("select")
+    f.op("i32.const", 2)
+    f.op("i32.shl")
+    word(6)
+    f.op("i32.add")
+    f.op("i32.load", 2, 0)
+    return f
+
+
+def run_function() -> Func:
+    """`run() -> 0`: runs the table from its first entry to the end."""
+    f = Func("run", (), ("i32",))
+    _run_from(f, f.local("i32"), 0)
+    f.op("i32.const", 0)
+    return f
+
+
+def init_function(starts: list[int]) -> Func:
+    """`init(i)`: runs group `i` of the steps that prepare constants and weights."""
+    f = Func("init", ("i32",), ())
+    pc = f.local("i32")
+    for i, start in enumerate(starts):
+        f.op("local.get", 0)
+        f.op("i32.const", i)
+        f.op("i32.eq")
+        f.op("if", None)
+        _run_from(f, pc, start)
+        f.op("return")
+        f.op("end")
+    f.op("unreachable")
+    return f
+
+
+def _run_from(f: Func, pc: int, start: int) -> None:
+    f.op("i32.const", start)
+    f.op("local.set", pc)
+    f.op("loop", None)
+    f.op("local.get", pc)
+    f.call("step")
+    f.op("local.tee", pc)
+    f.op("i32.const", 0)
+    f.op("i32.ge_s")
+    f.op("br_if", 0)
+    f.op("end")

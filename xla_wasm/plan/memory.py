@@ -1,0 +1,124 @@
+"""Gives every buffer its address: one static plan for the whole program, temporaries sharing memory over time."""
+
+from __future__ import annotations
+
+from .plan import ALIGNMENT, Buffer, Plan
+
+
+def live_ranges(plan: Plan) -> None:
+    """Sets when each buffer holds something. What is alive at a loop's start and used in the loop lives to its end."""
+    staged = _staged(plan)
+    for buffer in plan.buffers:
+        buffer.first = buffer.last = 0 if buffer in staged else -1
+    for i, step in enumerate(plan.steps):
+        for view in step.arguments:
+            _extend(view.buffer.root(), i, i)
+    for view in plan.results:
+        _extend(view.buffer.root(), len(plan.steps), len(plan.steps))
+    # Inner loops come first in the list, so one sweep reaches the outermost.
+    for start, end in plan.loops:
+        for buffer in plan.buffers:
+            if buffer.first < start <= buffer.last <= end and buffer.first >= 0:
+                buffer.last = end
+
+
+def _staged(plan: Plan) -> set[Buffer]:
+    """Constants that only the first `init` reads: their place is free as soon as it is done."""
+    used = {v.buffer.root() for s in plan.steps for v in s.arguments} | {v.buffer.root() for v in plan.results}
+    used |= {v.buffer.root() for group, steps in plan.inits.items() if group for s in steps for v in s.arguments}
+    staged = {b for b in plan.buffers if b.kind == "constant" and b not in used}
+    for buffer in staged:
+        buffer.kind = "temporary"
+    return staged | {b for b in plan.buffers if b.kind == "temporary" and b.data is not None}
+
+
+def _extend(buffer: Buffer, first: int, last: int) -> None:
+    buffer.first = first if buffer.first < 0 else min(buffer.first, first)
+    buffer.last = max(buffer.last, last)
+
+
+def share(plan: Plan) -> None:
+    """Lets a result take over the memory of an input that is read for the last time: in place, and copies that vanish."""
+    for i, step in enumerate(plan.steps):
+        if step.kind != "kernel":
+            continue
+        target = step.arguments[0].buffer.root()
+        candidates = (1,) if step.func is None else step.in_place
+        for number in candidates:
+            source = step.arguments[number].buffer.root()
+            if source.kind != "temporary" or target.kind != "temporary" or source is target:
+                continue
+            if step.arguments[0].offset or step.arguments[number].offset or source.bytes != target.bytes:
+                continue
+            others = [v.buffer.root() for k, v in enumerate(step.arguments) if k not in (0, number)]
+            if source.last == i and target.first == i and source not in others:
+                source.last = max(source.last, target.last)
+                target.merged = source
+                break
+
+
+def share_carries(plan: Plan) -> None:
+    """Lets the next value of a loop's carry be made right where the carry lies, if nobody needs the old one by then."""
+    accesses: dict[Buffer, list[int]] = {}
+    for i, step in enumerate(plan.steps):
+        for buffer in {v.buffer.root(): None for v in step.arguments}:
+            accesses.setdefault(buffer, []).append(i)
+    for i, step in enumerate(plan.steps):
+        if step.kind != "kernel" or step.func is not None:
+            continue
+        carry, source = (v.buffer.root() for v in step.arguments)
+        if carry is source or source.kind != "temporary" or carry.kind != "temporary" or carry.bytes != source.bytes:
+            continue
+        if step.arguments[0].offset or step.arguments[1].offset or source.last != i or carry.first >= source.first:
+            continue
+        if _loop_of(plan, source.first) != _loop_of(plan, i):
+            continue
+        maker = plan.steps[source.first]
+        if maker.arguments[0].buffer.root() is not source:
+            continue
+        allowed = (1,) if maker.func is None else maker.in_place
+        old = [k for k, v in enumerate(maker.arguments) if v.buffer.root() is carry]
+        if any(k not in allowed or maker.arguments[k].offset for k in old):
+            continue
+        if any(source.first < at < i for at in accesses.get(carry, [])):
+            continue
+        source.merged = carry
+        carry.last = max(carry.last, source.last)
+        accesses.setdefault(carry, []).extend(accesses.get(source, []))
+
+
+def _loop_of(plan: Plan, step: int) -> tuple[int, int] | None:
+    """The innermost loop that a step is in."""
+    inside = [loop for loop in plan.loops if loop[0] <= step <= loop[1]]
+    return min(inside, key=lambda loop: loop[1] - loop[0], default=None)
+
+
+def place(plan: Plan, start: int) -> int:
+    """Assigns addresses from `start` on; the first address past everything."""
+    address = start
+    for buffer in plan.buffers:
+        if buffer.merged is None and buffer.kind != "temporary":
+            buffer.address = address
+            address += _padded(buffer.bytes)
+    temporaries = [b for b in plan.buffers if b.merged is None and b.kind == "temporary" and b.first >= 0]
+    temporaries.sort(key=lambda b: -b.bytes)
+    placed: list[Buffer] = []
+    end = address
+    for buffer in temporaries:
+        at = address
+        size = _padded(buffer.bytes)
+        for other in placed:
+            if other.first <= buffer.last and buffer.first <= other.last and other.address < at + size and at < other.address + _padded(other.bytes):
+                at = other.address + _padded(other.bytes)
+        buffer.address = at
+        placed.append(buffer)
+        placed.sort(key=lambda b: b.address)
+        end = max(end, at + size)
+    for buffer in plan.buffers:
+        if buffer.merged is None and buffer.address < 0:
+            buffer.address = address
+    return end
+
+
+def _padded(size: int) -> int:
+    return max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT)

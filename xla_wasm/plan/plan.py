@@ -1,0 +1,181 @@
+"""What a plan is made of: buffers, views on them, and steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..hlo.types import TYPES
+from ..loop.ir import Func
+
+ALIGNMENT = 64
+"""Buffers start at multiples of this many bytes and are padded to one, so that vectors may reach beyond their end."""
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """A range of linear memory. `first` and `last` are the steps between which it holds something; `address` comes last.
+
+    `kind`: temporary (shares memory with others), parameter, constant (`data` holds its bytes) or persistent.
+    """
+
+    bytes: int
+    kind: str
+    name: str = ""
+    data: bytes | memoryview | None = None
+    first: int = -1
+    last: int = -1
+    address: int = -1
+    merged: Buffer | None = None
+
+    def root(self) -> Buffer:
+        """The buffer whose memory this one shares."""
+        buffer = self
+        while buffer.merged is not None:
+            buffer = buffer.merged
+        return buffer
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """An array in a buffer: strides and offset count elements."""
+
+    buffer: Buffer
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def dense(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        expected = 1
+        for size, stride in zip(reversed(self.dims), reversed(self.strides)):
+            if size != 1 and stride != expected:
+                return False
+            expected *= size
+        return True
+
+    @property
+    def size(self) -> int:
+        total = 1
+        for size in self.dims:
+            total *= size
+        return total
+
+    @property
+    def bytes(self) -> int:
+        return self.size * TYPES[self.dtype].bytes
+
+    @property
+    def byte_offset(self) -> int:
+        return self.offset * TYPES[self.dtype].bytes
+
+    @property
+    def address(self) -> int:
+        return self.buffer.root().address + self.byte_offset
+
+    def __str__(self) -> str:
+        dims = ",".join(map(str, self.dims))
+        place = f"{self.buffer.root().name}@{self.buffer.root().address}"
+        return f"{self.dtype}[{dims}] in {place}" + (f"+{self.byte_offset}" if self.offset else "") + ("" if self.dense else f" strides {self.strides}")
+
+
+def row_major_strides(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Element strides of a dense row-major array."""
+    strides, stride = [], 1
+    for size in reversed(dims):
+        strides.append(stride)
+        stride *= size
+    return tuple(reversed(strides))
+
+
+def reshaped_strides(dims: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides of a strided array under a reshape, or None if no strides can express it."""
+    source = [(size, stride) for size, stride in zip(dims, strides) if size != 1]
+    result: list[int] = []
+    i, at = 0, 0
+    for k, size in enumerate(to):
+        if size == 1:
+            result.append(0)
+            continue
+        if i >= len(source):
+            return None
+        # A run of source dimensions whose product is that of a run of target dimensions.
+        if at == 0:
+            total, inner = source[i][0], i
+            need = size
+            j = k
+            while total != need:
+                if total < need:
+                    inner += 1
+                    if inner >= len(source) or source[inner - 1][1] != source[inner][0] * source[inner][1]:
+                        return None
+                    total *= source[inner][0]
+                else:
+                    j += 1
+                    if j >= len(to):
+                        return None
+                    need *= to[j]
+            at, last = total, source[inner][1]
+            i = inner + 1
+        at //= size
+        result.append(at * last)
+        at = 0 if at == 1 else at
+    return tuple(result)
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """One entry of the step table.
+
+    `kind`: kernel (call `func` on `arguments`; or with no `func` copy `bytes` from the second to the first), jump (to
+    `target`), branch (to `target` where the pred `arguments[0]` is false), switch (to `targets` by the s32
+    `arguments[0]`, the last where it is out of range) or halt. Targets are labels: positions in the list of steps.
+    """
+
+    kind: str
+    name: str
+    func: Func | None = None
+    arguments: list[View] = field(default_factory=list)
+    written: int = 0
+    """How many of the arguments, from the first on, are written."""
+    bytes: int = 0
+    targets: list[Label] = field(default_factory=list)
+    in_place: tuple[int, ...] = ()
+    """Arguments that the first one may overwrite: each element is read before it is written."""
+
+
+@dataclass(eq=False, slots=True)
+class Label:
+    """A place in the list of steps that is known later."""
+
+    step: int = -1
+
+
+@dataclass(eq=False, slots=True)
+class Plan:
+    """The whole program. `parameters` and `results` are views of the flattened entry signature."""
+
+    steps: list[Step]
+    buffers: list[Buffer]
+    parameters: list[View]
+    results: list[View]
+    loops: list[tuple[int, int]]
+    """First and last step of each loop, inner loops first: what lives across a loop lives for all of it."""
+    funcs: dict[str, Func]
+    weights: list[Buffer] = field(default_factory=list)
+    """The parameters that are set once."""
+    inits: dict[int, list[Step]] = field(default_factory=dict)
+    """Steps that run before the first run: group 0 reads constants only, group i + 1 weight i as well."""
+
+    def __str__(self) -> str:
+        lines = [f"parameter {i}: {v}" for i, v in enumerate(self.parameters)]
+        for i, step in enumerate(self.steps):
+            what = step.func.name if step.func else f"copy {step.bytes}" if step.kind == "kernel" else step.kind
+            lines.append(f"{i:4} {what}{''.join(f' -> {t.step}' for t in step.targets)}  # {step.name}")
+            for k, view in enumerate(step.arguments):
+                lines.append(f"       {'out' if k < step.written else 'in '} {view}")
+        for group, steps in self.inits.items():
+            lines += [f"init {group}: {s.func.name if s.func else 'copy'}  # {s.name}" for s in steps]
+        lines += [f"result {i}: {v}" for i, v in enumerate(self.results)]
+        return "\n".join(lines) + "\n"

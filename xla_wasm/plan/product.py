@@ -1,0 +1,169 @@
+"""Kernels of products: a dot or a convolution with what finishes its elements, and the packing of its right side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..hlo.ir import Instruction
+from ..hlo.shape import Shape
+from ..kernels.gemm import Gemm, gemm_kernel, pack_kernel, packed_size
+from ..kernels.tiles import tile
+from ..loop.affine import ZERO, Affine, delinearize, linearize
+from ..loop.builder import Builder
+from ..loop.elemental import Elemental, Index, NeedsBuffer, Source
+from ..loop.ir import Val
+from .kernels import Expression, KernelCache, Lowered
+from .plan import View, row_major_strides
+
+GEMM_TYPES = ("f32", "f64", "s32", "u32")
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A dot or convolution as a GEMM: `groups` right sides of [k, n] each, in a row."""
+
+    gemm: Gemm
+    groups: int
+    offset: int
+    """The first element of the left side, in its buffer."""
+
+
+def of_dot(x: Instruction, lhs: View) -> Product | None:
+    """A canonical dot [batch, m, k] x [batch, k, n] whose left side is read through `lhs`, if its rows are contiguous."""
+    batch, m, k = x.operands[0].shape.dimensions
+    n = x.shape.dimensions[2]
+    if x.shape.element_type not in GEMM_TYPES or (k > 1 and lhs.strides[2] != 1) or not (batch and m and n and k):
+        return None
+    return Product(Gemm(x.shape.element_type, ((batch, lhs.strides[0], 1),), m, lhs.strides[1], n, (), k), batch, lhs.offset)
+
+
+def of_convolution(x: Instruction, lhs: View) -> Product | None:
+    """A canonical convolution over a dense image. Few outputs per group go through the plain expression instead."""
+    window = x.attrs["window"].dimensions
+    groups = x.attrs["feature_group_count"]
+    *taps, inputs, outputs = x.operands[1].shape.dimensions
+    if x.shape.element_type not in GEMM_TYPES or not window or not lhs.dense or not x.shape.size or not x.operands[1].shape.size:
+        return None
+    if groups > 1 and outputs // groups < 4:
+        return None
+    per_group = outputs // groups
+    batch, *spatial, features = row_major_strides(lhs.dims)
+    sizes = x.shape.dimensions
+    outer = [(groups, inputs, 1), (sizes[0], batch, 0)]
+    outer += [(size, stride * w.stride, 0) for size, stride, w in zip(sizes[1:-2], spatial, window)]
+    last = window[-1]
+    segments = [(w.size, stride * w.window_dilation) for w, stride in zip(window, spatial)]
+    run = inputs
+    if groups == 1 and last.window_dilation == 1:
+        segments.pop()
+        run = inputs * last.size
+    segments = [(count, stride) for count, stride in segments if count > 1]
+    gemm = Gemm(x.shape.element_type, tuple(outer), sizes[-2], spatial[-1] * last.stride, per_group, tuple(segments), run)
+    return Product(gemm, groups, lhs.offset)
+
+
+def right_side(x: Instruction, product: Product) -> Instruction:
+    """The right side as [groups, k, n]: a renaming of the second operand's indices."""
+    rhs = x.operands[1]
+    g = product.gemm
+    if x.opcode == "dot":
+        return rhs
+    flat = Instruction(x.name, "reshape", Shape(g.dtype, (g.k, product.groups, g.n)), [rhs])
+    if product.groups == 1:
+        return Instruction(x.name, "reshape", Shape(g.dtype, (1, g.k, g.n)), [rhs])
+    return Instruction(x.name, "transpose", Shape(g.dtype, (product.groups, g.k, g.n)), [flat], {"dimensions": (1, 0, 2)})
+
+
+def _tiled(cache: KernelCache, product: Product) -> tuple[Gemm, Any]:
+    """The GEMM with the packed right side's strides, and its tile."""
+    g = product.gemm
+    shape = tile(g, cache.tune, cache.relaxed)
+    size = packed_size(g, shape)
+    outer = tuple((count, left, size if right else 0) for count, left, right in g.outer)
+    return Gemm(g.dtype, tuple(o for o in outer if o[0] > 1), g.m, g.m_stride, g.n, g.segments, g.run), shape
+
+
+def packed_elements(cache: KernelCache, product: Product) -> int:
+    """The elements of all packed right sides."""
+    g, shape = _tiled(cache, product)
+    return packed_size(g, shape) * product.groups
+
+
+def lower_pack(cache: KernelCache, product: Product, expression: Expression) -> Lowered:
+    """The kernel that packs the right side; `expression` computes it as [groups, k, n]."""
+    g, shape = _tiled(cache, product)
+    key = ("pack", expression.key, g, shape)
+    found = cache.lowered.get(key)
+    if found is not None:
+        return found
+    (root,) = expression.roots
+    sources = {x: Source(1 + i, v.dtype, v.dims, v.strides) for i, (x, v) in enumerate(expression.sources.items())}
+    b = Builder(cache.name("pack"), 1 + len(sources), expression.lanes, cache.relaxed, frozenset((0,)))
+    e = Elemental(b, sources)
+
+    def group(i: Affine) -> None:
+        pack_kernel(b, g, shape, 0, lambda k, n: e.value(root, (i, k, n)), i * packed_size(g, shape))
+
+    if product.groups == 1:
+        group(ZERO)
+    else:
+        with b.loop(product.groups, ranged=True) as i:
+            group(i)
+    return _keep(cache, key, b)
+
+
+def lower_product(cache: KernelCache, product: Product, x: Instruction, root: Instruction, expression: Expression) -> Lowered:
+    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, sources."""
+    g, shape = _tiled(cache, product)
+    key = ("product", expression.key, g, shape)
+    found = cache.lowered.get(key)
+    if found is not None:
+        return found
+    sources = {y: Source(3 + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
+    b = Builder(cache.name(x.opcode), 3 + len(sources), expression.lanes, cache.relaxed, frozenset((0,)))
+    e = Elemental(b, sources)
+    target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))
+    path = _path(x, root, expression)
+    sizes = [count for count, _, _ in product.gemm.outer]
+
+    def store(outer: tuple[Affine, ...], m: Affine, n: Affine, value: Val) -> None:
+        present = iter(outer)
+        full = [next(present) if size > 1 else ZERO for size in sizes]
+        index: Index
+        if x.opcode == "dot":
+            index = (full[0], m, n)
+        else:
+            group, batch, *rows = full
+            index = (batch, *rows, m, group * product.gemm.n + n)
+        e.known[x] = (index, value)
+        e.memo.clear()
+        place = index
+        for y in path:
+            if y.opcode == "reshape":
+                mapped = delinearize(linearize(place, y.operands[0].shape.dimensions), y.shape.dimensions)
+                if mapped is None:
+                    raise NeedsBuffer(x)
+                place = mapped
+        b.store(0, target.position(place), e.value(root, place), target.dtype)
+
+    gemm_kernel(b, g, shape, (1, 0), 2, store)
+    return _keep(cache, key, b)
+
+
+def _path(x: Instruction, root: Instruction, expression: Expression) -> list[Instruction]:
+    """The instructions from `x` (not included) up to `root`."""
+    path = []
+    current = x
+    inner = set(expression.inner)
+    while current is not root:
+        current = next(y for y in expression.inner if current in y.operands and y in inner)
+        path.append(current)
+    return path
+
+
+def _keep(cache: KernelCache, key: Any, b: Builder) -> Lowered:
+    func = b.func()
+    cache.funcs[func.name] = func
+    lowered = cache.lowered[key] = Lowered(func, ())
+    return lowered

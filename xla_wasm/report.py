@@ -1,0 +1,38 @@
+"""How the command line and the examples print: tables, sizes, times."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+
+def console() -> Console:
+    """The console of standard output. Piped output is read by programs and by grep, so it is not folded at 80 columns.
+
+    Markup is off: names of instructions and shapes have brackets of their own.
+    """
+    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+
+
+def table(*columns: str) -> Table:
+    """A plain table; a column whose title begins with `>` holds numbers."""
+    made = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+    return made
+
+
+def size(count: int) -> str:
+    """A number of bytes, as in "43.8 KB" (1 KB is 1000 bytes)."""
+    if count < 10_000:
+        return f"{count:,} bytes"
+    return f"{count / 1000:.1f} KB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"
+
+
+def duration(seconds: float) -> str:
+    """A time, as in "1.25 s", "3.10 ms" or "8.2 us"."""
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"

@@ -1,0 +1,8 @@
+"""WebAssembly: opcodes, functions and modules to bytes, back to text, and checked. Knows nothing of HLO."""
+
+from .encoding import custom_section, sleb, uleb
+from .func import Func
+from .module import Module
+from .opcodes import CODE, OPCODES, Opcode
+
+__all__ = ["CODE", "OPCODES", "Func", "Module", "Opcode", "custom_section", "sleb", "uleb"]

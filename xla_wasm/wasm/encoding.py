@@ -1,0 +1,188 @@
+"""Variable-length integers, and the reader that every consumer of WebAssembly binaries shares."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from ..errors import ArtifactError
+
+MAGIC = b"\0asm\1\0\0\0"
+_CACHED = 1 << 16
+
+
+class _Unsigned(dict[int, bytes]):
+    """LEB128 of non-negative ints, remembered while small. A hit costs one dictionary lookup in C."""
+
+    def __missing__(self, n: int) -> bytes:
+        if n < 0:
+            raise ValueError(f"negative {n} where an unsigned integer is needed")
+        out = bytearray()
+        rest = n
+        while rest > 0x7F:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest)
+        encoded = bytes(out)
+        if n < _CACHED:
+            self[n] = encoded
+        return encoded
+
+
+class _Signed(dict[int, bytes]):
+    """Signed LEB128, remembered while small."""
+
+    def __missing__(self, n: int) -> bytes:
+        out = bytearray()
+        rest = n
+        while not -0x40 <= rest < 0x40:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest & 0x7F)
+        encoded = bytes(out)
+        if -_CACHED < n < _CACHED:
+            self[n] = encoded
+        return encoded
+
+
+uleb = _Unsigned().__getitem__
+sleb = _Signed().__getitem__
+
+
+def sleb32(n: int) -> bytes:
+    """An i32 constant, given in the signed or the unsigned range."""
+    if not -(1 << 31) <= n < 1 << 32:
+        raise ValueError(f"{n} does not fit 32 bits")
+    return sleb(n - (1 << 32) if n >> 31 > 0 else n)
+
+
+def sleb64(n: int) -> bytes:
+    """An i64 constant, given in the signed or the unsigned range."""
+    if not -(1 << 63) <= n < 1 << 64:
+        raise ValueError(f"{n} does not fit 64 bits")
+    return sleb(n - (1 << 64) if n >> 63 > 0 else n)
+
+
+def f32_bytes(value: float | bytes) -> bytes:
+    """An f32 constant: a number, or its four bytes when the very bits matter."""
+    if isinstance(value, bytes):
+        if len(value) != 4:
+            raise ValueError("an f32 constant has four bytes")
+        return value
+    return struct.pack("<f", value)
+
+
+def f64_bytes(value: float | bytes) -> bytes:
+    """An f64 constant: a number, or its eight bytes when the very bits matter."""
+    if isinstance(value, bytes):
+        if len(value) != 8:
+            raise ValueError("an f64 constant has eight bytes")
+        return value
+    return struct.pack("<d", value)
+
+
+def sized(data: bytes | bytearray | memoryview) -> bytes:
+    """The data behind its length."""
+    return uleb(len(data)) + bytes(data)
+
+
+def named(text: str) -> bytes:
+    """A name: UTF-8 behind its length."""
+    return sized(text.encode())
+
+
+def vector(items: list[bytes]) -> bytes:
+    """The items behind their count."""
+    return uleb(len(items)) + b"".join(items)
+
+
+class Reader:
+    """A cursor over untrusted bytes. Whatever is wrong with them becomes an ArtifactError."""
+
+    __slots__ = ("data", "end", "pos")
+
+    def __init__(self, data: bytes, pos: int = 0, end: int | None = None) -> None:
+        self.data = data
+        self.pos = pos
+        self.end = len(data) if end is None else end
+
+    def fail(self, message: str) -> ArtifactError:
+        return ArtifactError(f"damaged WebAssembly at byte {self.pos}: {message}")
+
+    def u8(self) -> int:
+        if self.pos >= self.end:
+            raise self.fail("unexpected end")
+        self.pos += 1
+        return self.data[self.pos - 1]
+
+    def take(self, count: int) -> bytes:
+        if count > self.end - self.pos:
+            raise self.fail("unexpected end")
+        self.pos += count
+        return self.data[self.pos - count : self.pos]
+
+    def unsigned(self, bits: int = 32) -> int:
+        result = shift = 0
+        while True:
+            byte = self.u8()
+            result |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+            if shift >= bits:
+                raise self.fail("integer representation too long")
+        if result >> bits:
+            raise self.fail("integer too large")
+        return result
+
+    def signed(self, bits: int) -> int:
+        result = shift = 0
+        while True:
+            byte = self.u8()
+            result |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+            if shift >= bits:
+                raise self.fail("integer representation too long")
+        if byte & 0x40:
+            result -= 1 << shift
+        if not -(1 << bits - 1) <= result < 1 << bits - 1:
+            raise self.fail("integer too large")
+        return result
+
+    def name(self) -> str:
+        try:
+            return self.take(self.unsigned()).decode()
+        except UnicodeDecodeError:
+            raise self.fail("malformed UTF-8") from None
+
+    def sub(self) -> Reader:
+        """A reader of the next length-prefixed part; this one moves past it."""
+        size = self.unsigned()
+        if size > self.end - self.pos:
+            raise self.fail("unexpected end")
+        part = Reader(self.data, self.pos, self.pos + size)
+        self.pos += size
+        return part
+
+    def done(self) -> bool:
+        return self.pos >= self.end
+
+
+def sections(wasm: bytes) -> Iterator[tuple[int, Reader]]:
+    """Section ids and readers of their contents, in file order."""
+    if wasm[:8] != MAGIC:
+        raise ArtifactError("not a WebAssembly module: the magic number or version is wrong")
+    reader = Reader(wasm, 8)
+    while not reader.done():
+        identity = reader.u8()
+        yield identity, reader.sub()
+
+
+def custom_section(wasm: bytes, name: str) -> bytes | None:
+    """The contents of the first custom section called `name`, or None."""
+    for identity, part in sections(wasm):
+        if identity == 0 and part.name() == name:
+            return part.take(part.end - part.pos)
+    return None

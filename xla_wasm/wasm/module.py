@@ -1,0 +1,225 @@
+"""A WebAssembly module under construction. Functions are known by symbol; indices exist only in the encoded bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .encoding import MAGIC, f32_bytes, f64_bytes, named, sized, sleb32, sleb64, uleb, vector
+from .func import Func
+from .opcodes import CODE, VALUE_TYPES
+
+Signature = tuple[tuple[str, ...], tuple[str, ...]]
+
+_CONST: dict[str, Callable[[Any], bytes]] = {"i32": sleb32, "i64": sleb64, "f32": f32_bytes, "f64": f64_bytes}
+_FUNC, _MEMORY = 0, 2
+
+
+def _result_types(kinds: tuple[str, ...]) -> bytes:
+    return uleb(len(kinds)) + bytes(VALUE_TYPES[kind] for kind in kinds)
+
+
+def _constant(kind: str, value: float | int) -> bytes:
+    return CODE[f"{kind}.const"] + _CONST[kind](value) + CODE["end"]
+
+
+def _section(identity: int, content: bytes) -> bytes:
+    return bytes([identity]) + sized(content)
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A function whose body, locals vector and `end` included, is already final."""
+
+    name: str
+    params: tuple[str, ...]
+    results: tuple[str, ...]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Import:
+    module: str
+    field: str
+    name: str
+    signature: Signature
+
+
+@dataclass(slots=True)
+class _Memory:
+    least: int
+    most: int
+    shared: bool
+    imported: tuple[str, str] | None
+
+    def limits(self) -> bytes:
+        return bytes([3 if self.shared else 1]) + uleb(self.least) + uleb(self.most)
+
+
+@dataclass(slots=True)
+class Module:
+    """Collects the parts, then `encode()`. Equal calls in equal order give equal bytes."""
+
+    functions: list[Func | Linked] = field(default_factory=list)
+    _imports: list[_Import] = field(default_factory=list)
+    _index: dict[str, int] = field(default_factory=dict)
+    _types: dict[Signature, int] = field(default_factory=dict)
+    _memory: _Memory | None = None
+    _slots: dict[str, int] = field(default_factory=dict)
+    _segments: list[tuple[int | None, bytes]] = field(default_factory=list)
+    _exports: list[tuple[str, int, str]] = field(default_factory=list)
+    _globals: list[tuple[str, bool, float | int]] = field(default_factory=list)
+    _customs: list[tuple[str, bytes]] = field(default_factory=list)
+
+    # functions
+
+    def import_func(self, module: str, field_name: str, name: str, params: tuple[str, ...], results: tuple[str, ...]) -> int:
+        """Declare an imported function, known here as `name`. Imports come before all other functions."""
+        if self.functions:
+            raise ValueError("imports must be declared before functions")
+        self._imports.append(_Import(module, field_name, name, (params, results)))
+        return self._name(name)
+
+    def add(self, func: Func) -> int:
+        """Add a function; its index. Its code may still grow until `encode`."""
+        self.functions.append(func)
+        return self._name(func.name)
+
+    def add_code(self, name: str, params: tuple[str, ...], results: tuple[str, ...], body: bytes) -> int:
+        """Add a function whose body is final; its index."""
+        self.functions.append(Linked(name, params, results, body))
+        return self._name(name)
+
+    def _name(self, name: str) -> int:
+        if name in self._index:
+            raise ValueError(f"two functions are called {name}")
+        index = self._index[name] = len(self._index)
+        return index
+
+    def has(self, name: str) -> bool:
+        """Whether a function of this name was added or imported."""
+        return name in self._index
+
+    def function_index(self, name: str) -> int:
+        """The index of a function."""
+        return self._index[name]
+
+    def function_count(self) -> int:
+        """How many functions there are; the index of the next one."""
+        return len(self._index)
+
+    def missing(self) -> list[str]:
+        """Symbols that functions, slots and exports use and nothing defines, in order of first use."""
+        used: dict[str, None] = {}
+        for func in self.functions:
+            if isinstance(func, Func):
+                used.update((symbol, None) for _, symbol in func.calls)
+        used.update(dict.fromkeys(self._slots))
+        used.update((name, None) for _, kind, name in self._exports if kind == _FUNC)
+        return [symbol for symbol in used if symbol not in self._index]
+
+    def type_index(self, params: tuple[str, ...], results: tuple[str, ...]) -> int:
+        """The index of a function type, which is added if it is new."""
+        return self._types.setdefault((params, results), len(self._types))
+
+    def slot(self, name: str) -> int:
+        """The slot of a function in the function table; slot 0 stays null."""
+        return self._slots.setdefault(name, len(self._slots) + 1)
+
+    # memory, data, globals
+
+    def memory(self, least: int, most: int | None = None, shared: bool = False) -> None:
+        """Declare the one memory, in pages; by default it cannot grow."""
+        self._memory = _Memory(least, least if most is None else most, shared, None)
+
+    def import_memory(self, module: str, field_name: str, least: int, most: int, shared: bool = False) -> None:
+        """Take the one memory from the host, as threads need it."""
+        self._memory = _Memory(least, most, shared, (module, field_name))
+
+    def data(self, address: int, content: bytes) -> int:
+        """Add a segment which is copied to its address when the module starts; its index."""
+        self._segments.append((address, content))
+        return len(self._segments) - 1
+
+    def passive(self, content: bytes) -> int:
+        """Add a segment for `memory.init`; its index."""
+        self._segments.append((None, content))
+        return len(self._segments) - 1
+
+    def global_(self, kind: str, mutable: bool, value: float | int) -> int:
+        """Add a global; its index."""
+        self._globals.append((kind, mutable, value))
+        return len(self._globals) - 1
+
+    # exports and the rest
+
+    def export_func(self, name: str, func_name: str) -> None:
+        """Export a function under a name."""
+        self._exports.append((name, _FUNC, func_name))
+
+    def export_memory(self, name: str) -> None:
+        """Export the memory under a name."""
+        self._exports.append((name, _MEMORY, ""))
+
+    def custom(self, name: str, content: bytes) -> None:
+        """Add a custom section; such sections end the module."""
+        self._customs.append((name, content))
+
+    def encode(self, names: bool = False) -> bytes:
+        """The module's bytes; `names` adds the function names for debuggers and the disassembler."""
+        signatures = [self.type_index(func.params, func.results) for func in self.functions]
+        imported = [self.type_index(*item.signature) for item in self._imports]
+        bodies = [self._body(func) for func in self.functions]
+        imports = [
+            named(item.module) + named(item.field) + b"\0" + uleb(index) for item, index in zip(self._imports, imported, strict=True)
+        ]
+        memories = []
+        if self._memory is not None:
+            if self._memory.imported is None:
+                memories.append(self._memory.limits())
+            else:
+                module, field_name = self._memory.imported
+                imports.append(named(module) + named(field_name) + b"\2" + self._memory.limits())
+        types = [b"\x60" + _result_types(params) + _result_types(results) for params, results in self._types]
+        slots = len(self._slots) + 1
+        out = [MAGIC]
+
+        def put(identity: int, items: list[bytes]) -> None:
+            if items:
+                out.append(_section(identity, vector(items)))
+
+        put(1, types)
+        put(2, imports)
+        put(3, [uleb(index) for index in signatures])
+        put(4, [b"\x70\1" + uleb(slots) + uleb(slots)] if self._uses_table() else [])
+        put(5, memories)
+        put(6, [bytes([VALUE_TYPES[kind], mutable]) + _constant(kind, value) for kind, mutable, value in self._globals])
+        put(7, [named(name) + bytes([kind]) + uleb(self._index[target] if kind == _FUNC else 0) for name, kind, target in self._exports])
+        put(9, [b"\0" + _constant("i32", 1) + vector([uleb(self._index[name]) for name in self._slots])] if self._slots else [])
+        if any(address is None for address, _ in self._segments):
+            out.append(_section(12, uleb(len(self._segments))))
+        put(10, [sized(body) for body in bodies])
+        put(11, [self._segment(address, content) for address, content in self._segments])
+        out.extend(_section(0, named(name) + content) for name, content in self._customs)
+        if names:
+            entries = vector([uleb(index) + named(name) for name, index in self._index.items()])
+            out.append(_section(0, named("name") + _section(1, entries)))
+        return b"".join(out)
+
+    def _uses_table(self) -> bool:
+        return bool(self._slots) or any(func.type_uses for func in self.functions if isinstance(func, Func))
+
+    def _body(self, func: Func | Linked) -> bytes:
+        if isinstance(func, Linked):
+            return func.body
+        try:
+            return func.body(self._index.__getitem__, self.type_index)
+        except KeyError as missing:
+            raise ValueError(f"{func.name} calls {missing}, which the module does not define") from None
+
+    @staticmethod
+    def _segment(address: int | None, content: bytes) -> bytes:
+        if address is None:
+            return b"\1" + sized(content)
+        return b"\0" + _constant("i32", address) + sized(content)
