@@ -36,9 +36,7 @@ def as_text(proto: bytes, metadata: bool = True) -> str:
 
 
 def _convolution(x: Any, w: Any) -> Any:
-    y = lax.conv_general_dilated(
-        x, w, (1, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest"
-    )
+    y = lax.conv_general_dilated(x, w, (1, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest")
     y = lax.reduce_window(y, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
     z = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2 + jnp.asarray(np.arange(4, dtype=F32))), (0, y))[1]
     return jnp.sort(z.reshape(-1)), z[0, 0, 0, jnp.array([0, 1])], jnp.argmax(z)

@@ -10,9 +10,9 @@ from typing import Any
 import compare
 import numpy as np
 import pytest
-from xla_wasm.builder import Builder
 
 import xla_wasm
+from xla_wasm.builder import Builder
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.arrays import DTYPES

@@ -22,7 +22,14 @@ SMALL: dict[str, Any] = {name: getattr(ml_dtypes, f"float{name[1]}_{name[2:]}") 
 DTYPES: dict[str, Any] = {
     **{"pred": np.bool_, "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64, "u8": np.uint8, "u16": np.uint16},
     **{"u32": np.uint32, "u64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": ml_dtypes.bfloat16},
-    **{"c64": np.complex64, "c128": np.complex128, "s4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "s2": ml_dtypes.int2, "u2": ml_dtypes.uint2},
+    **{
+        "c64": np.complex64,
+        "c128": np.complex128,
+        "s4": ml_dtypes.int4,
+        "u4": ml_dtypes.uint4,
+        "s2": ml_dtypes.int2,
+        "u2": ml_dtypes.uint2,
+    },
     **SMALL,
 }
 

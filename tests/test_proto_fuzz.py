@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from functools import cache
 
 from hlo_modules import lowered_modules, text_modules
@@ -81,25 +82,28 @@ opcodes = st.sampled_from(
     "parameter constant add dot convolution reduce reduce-window gather scatter slice pad iota broadcast transpose reshape while "
     "conditional call fusion custom-call tuple get-tuple-element sort all-reduce all-gather dynamic-slice fft compare concatenate".split()
 )
-attributes = st.dictionaries(
-    st.sampled_from(sorted(MESSAGES["HloInstructionProto"].writers)), st.one_of(numbers, st.lists(numbers, max_size=4), st.binary(max_size=16))
+WRITERS = MESSAGES["HloInstructionProto"].writers
+attributes = st.lists(
+    st.tuples(st.sampled_from(sorted(WRITERS)), numbers, st.lists(numbers, max_size=4), st.binary(max_size=16)), max_size=6
 )
 
 
 @FAST
 @given(st.lists(st.tuples(opcodes, shape_fields, st.lists(st.integers(0, 4), max_size=4), attributes), min_size=1, max_size=5))
-def test_well_formed_nonsense(rows: list[tuple[str, dict[str, object], list[int], dict[str, object]]]) -> None:
+def test_well_formed_nonsense(rows: list[tuple[str, dict[str, object], list[int], list[tuple[str, int, list[int], bytes]]]]) -> None:
     """Messages that decode, with fields of any value in instructions that have no use for them."""
     instructions = []
     for number, (opcode, shape, operands, extra) in enumerate(rows):
         fields: dict[str, object] = {"opcode": opcode, "shape": encode(MESSAGES["ShapeProto"], shape), "id": number}
         fields["operand_ids"] = [operand for operand in operands if operand < number]
         data = encode(MESSAGES["HloInstructionProto"], fields)
-        for name, value in extra.items():
-            try:
-                data += encode(MESSAGES["HloInstructionProto"], {name: value})
-            except (TypeError, AttributeError, ValueError, OverflowError):
-                pass  # a value that this field cannot hold
+        for name, value, values, blob in extra:
+            for item in (values, [blob]) if WRITERS[name][2] else (value, blob):
+                try:
+                    data += encode(MESSAGES["HloInstructionProto"], {name: item})
+                    break
+                except (TypeError, AttributeError, ValueError, OverflowError, struct.error):
+                    pass  # not what this field holds
         instructions.append(data)
     computation = encode(MESSAGES["HloComputationProto"], {"name": "e", "instructions": instructions, "root_id": len(rows) - 1})
     check(encode(MESSAGES["HloModuleProto"], {"name": "m", "computations": [computation]}))

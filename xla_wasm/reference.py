@@ -51,8 +51,8 @@ def evaluate(module: Module, *arrays: Any, precision: Literal["native", "f64"] =
     leaves = [(p.name + "".join(f".{i}" for i in index), shape) for p in parameters for index, shape in p.shape.leaves()]
     if len(arrays) != len(leaves):
         raise ArgumentError(f"{module.name} takes {len(leaves)} arrays ({', '.join(name for name, _ in leaves)}), not {len(arrays)}")
-    flat = iter([_argument(name, shape, array, evaluator.precise) for (name, shape), array in zip(leaves, arrays)])
     with np.errstate(all="ignore"):
+        flat = iter([_argument(name, shape, array, evaluator.precise) for (name, shape), array in zip(leaves, arrays)])
         result = evaluator(module.entry, *(_nested(p.shape, flat) for p in parameters))
     return [np.array(leaf) for leaf in _flattened(result)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 from . import smallfloat
@@ -24,8 +25,9 @@ def literal_text(literal: Literal, large: bool) -> str:
         return f"({', '.join(literal_text(element, large) for element in literal.elements)})" if large else "{...}"
     if not shape.is_array:
         return ""
-    if shape.size > _MOST_SHOWN and not large:
-        return "{...}"
+    braces = prod(shape.dimensions[: shape.dimensions.index(0)]) if shape.size == 0 else shape.size
+    if braces > _MOST_SHOWN and (not large or shape.size == 0):
+        return "{...}"  # an empty array can have any number of empty rows
     values = literal.values()
     if shape.rank == 0 and shape.element_type == "pred":
         return "true" if values[0] else "false"

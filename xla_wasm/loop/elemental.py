@@ -65,6 +65,7 @@ class Scratch:
     number: int
     rows: int
     filled: bool = False
+    touched: bool = False
 
 
 @dataclass(slots=True)
@@ -82,6 +83,8 @@ class Elemental:
     memo: dict[tuple[Instruction, Index], Any] = field(default_factory=dict)
     reads: dict[Instruction, set[Index]] = field(default_factory=dict)
     """Every index at which each source was read: tells whether a result may overwrite it."""
+    row: Index | None = None
+    """In a row kernel, the index of the row: reductions are computed once for it and nowhere else."""
 
     def value(self, x: Instruction, index: Index) -> Any:
         """The element of `x` at `index`; a list of values for an instruction with a tuple result."""
@@ -110,12 +113,16 @@ class Elemental:
             return self.b.load(source.number, source.position(index), source.dtype)
         scratch = self.scratch.get(x)
         if scratch is None:
+            if x.opcode == "reduce" and self.row is not None and len(self.b.stack) - 1 > max((i.loops[-1][0].level for i in self.row if i.loops), default=0):
+                # Inside the loops of the row: its value there would be another for each element.
+                raise NeedsBuffer(x)
             return self.expression(x, index)
         position = linearize(index[scratch.rows :], x.shape.dimensions[scratch.rows :])
         if scratch.filled:
             return self.b.load(scratch.number, position, x.shape.element_type)
         value = self.expression(x, index)
         self.b.pin(value)
+        scratch.touched = True
         self.b.store(scratch.number, position, value, x.shape.element_type)
         return value
 

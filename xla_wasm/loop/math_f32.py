@@ -18,6 +18,7 @@ Val: TypeAlias = Any
 INF = float("inf")
 NAN = float("nan")
 _MAGIC = 1.5 * 2.0**23
+_FLOOR = float.fromhex("-0x1.fffffep-2")  # rounding z + this is floor(z), also for z = 0
 _LOG2E = float.fromhex("0x1.715476p+0")
 _LN2 = float.fromhex("0x1.62e43p-1")
 _LN2_HI = float.fromhex("0x1.62e4p-1")  # 15 bits: k * _LN2_HI is exact for |k| <= 256
@@ -109,7 +110,7 @@ def exp(b: Builder, x: Val) -> Val:
     """
     x = b.pmax(b.pmin(x, _c(b, 89.0)), _c(b, -88.0))
     magic = _c(b, _MAGIC + 127)
-    t = b.add(b.fma(x, _c(b, _LOG2E), _c(b, -0.5)), magic)
+    t = b.add(b.fma(x, _c(b, _LOG2E), _c(b, _FLOOR)), magic)
     k = b.sub(t, magic)
     r = b.fma(k, _c(b, -_LN2_LO), b.fma(k, _c(b, -_LN2_HI), x))
     return b.mul(_power_of_two(b, t), _poly(b, r, _EXP))
@@ -271,7 +272,7 @@ def _sine_of(b: Builder, parts: tuple[Val, Val], t: Val) -> Val:
     """(-1)^t sin r for |r| <= pi/2, at most 1."""
     r = b.add(*parts)
     a, u = b.abs(r), b.mul(r, r)
-    y = b.pmin(b.fma(a, b.mul(u, _poly(b, u, _SIN)), a), _c(b, 1.0))
+    y = b.pmin(b.fma(b.mul(a, u), _poly(b, u, _SIN), a), _c(b, 1.0))
     sign = b.xor(b.bitcast(r, "s32"), b.shl(b.bitcast(t, "s32"), 31))
     return b.copysign(y, b.bitcast(sign, "f32"))
 
@@ -301,8 +302,9 @@ def tan(b: Builder, x: Val) -> Val:
     # The slope is up to 2, so what the sum of the parts would lose counts: add the second part times tan' = 1 + tan^2.
     r, lost = _less_multiples(b, x, b.sub(t, magic), 0.5)
     u = b.mul(r, r)
-    y = b.fma(b.mul(r, u), _poly(b, u, _TAN), r)
-    y = b.copysign(b.add(y, b.fma(lost, b.mul(y, y), lost)), r)
+    cube, q = b.mul(r, u), _poly(b, u, _TAN)
+    y = b.fma(cube, q, r)
+    y = b.copysign(b.add(r, b.fma(cube, q, b.fma(lost, b.mul(y, y), lost))), r)
     odd = b.lt(b.shl(b.bitcast(t, "s32"), 31), b.const("s32", 0))
     y = b.select(odd, b.div(_c(b, -1.0), y), y)
     return b.slow_path(b.gt(b.abs(x), _c(b, 51470.0)), y, "xw_tan_f32", x)
@@ -322,7 +324,7 @@ def cosh(b: Builder, x: Val) -> Val:
     """h + 1 / 4h with h = e^|x| / 2 = e^(|x| - ln 2), degree 6 on [0, ln 2]. Max ulp @cosh@."""
     a = b.pmin(b.abs(x), _c(b, 90.0))
     magic = _c(b, _MAGIC + 126)
-    t = b.add(b.fma(a, _c(b, _LOG2E), _c(b, -0.5)), magic)
+    t = b.add(b.fma(a, _c(b, _LOG2E), _c(b, _FLOOR)), magic)
     k = b.sub(t, magic)
     r = b.fma(k, _c(b, -_LN2_HI), a)
     r = b.fma(k, _c(b, -_LN2_LO), r)

@@ -9,6 +9,7 @@ from ..hlo.types import TYPES
 from ..loop.elemental import NeedsBuffer
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, VIEWS
 from .fuse import PRODUCTS, materialized
+from .group import Group, grouped
 from .kernels import Expression, KernelCache, Lowered, lower_kernel
 from .plan import Buffer, Label, Plan, Step, View, reshaped_strides, row_major_strides
 from .product import Product, lower_pack, lower_product, of_convolution, of_dot, packed_elements, right_side
@@ -161,20 +162,83 @@ class _Scope:
         self.computation = computation
         self.arguments = arguments
         self.chosen = materialized(computation)
+        self.groups = grouped(computation, self.chosen)
+        self.outside = self.used_outside()
         self.views: dict[Instruction, list[View]] = {}
 
     def run(self) -> list[View]:
         for x in self.computation.instructions:
-            if x in self.chosen and x not in self.views:
-                self.views[x] = self.place(x)
+            if x in self.chosen:
+                self.ensure(x)
         return self.views[self.computation.root]
+
+    def used_outside(self) -> set[Instruction]:
+        """The members of groups that something outside their group reads."""
+        found = {self.computation.root}
+        owner: dict[Instruction, set[Group]] = {}
+        for x in reversed(self.computation.instructions):
+            groups = {self.groups[x]} if x in self.groups else owner.get(x, set())
+            for o in x.operands:
+                if o in self.chosen:
+                    if groups != {self.groups[o]}:
+                        found.add(o)
+                else:
+                    owner.setdefault(o, set()).update(groups)
+        return found
+
+    def ensure(self, x: Instruction) -> None:
+        """Places a materialized instruction, after all that its group waits for."""
+        pending = [x]
+        while pending:
+            y = pending[-1]
+            if y in self.views:
+                pending.pop()
+                continue
+            group = self.groups[y]
+            missing = [s for s in group.operands if s not in self.views and self.groups[s] is not group and s in self.outside]
+            if missing:
+                pending.extend(reversed(missing))
+                continue
+            pending.pop()
+            self.place_group(group)
+
+    def place_group(self, group: Group) -> None:
+        """Emits the kernel of a group; where its members cannot be in one, a kernel for each."""
+        if len(group.members) > 1:
+            try:
+                self.group_kernel(group)
+                return
+            except NeedsBuffer:
+                pass
+        for x in group.members:
+            if x not in self.views:
+                self.views[x] = self.place(x)
+
+    def group_kernel(self, group: Group) -> None:
+        """One kernel for all members that are read outside; the others are part of it."""
+        roots = [x for x in group.members if x in self.outside]
+        expression = Expression(self.p.cache, roots, self.available)
+        self.reading(expression)
+        lowered = lower_kernel(self.p.cache, expression, group.full, group.rows)
+        outputs = [self.p.view(x.shape, name=x.name) for x in roots]
+        self.emit(roots[-1].name, outputs, expression, lowered)
+        for x, view in zip(roots, outputs):
+            self.views[x] = [view]
+        for x in group.members:
+            self.views.setdefault(x, [])
+
+    def emit(self, name: str, outputs: list[View], expression: Expression, lowered: Lowered) -> None:
+        """The step of a lowered kernel."""
+        scratch = [self.p.view(Shape("u8", (size,)), name="row") for size in lowered.scratch]
+        arguments = outputs + list(expression.sources.values()) + scratch
+        self.p.step(Step("kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place))
 
     def available(self, x: Instruction) -> View | None:
         """The view of an array that has a buffer."""
         if x.opcode == "constant" and x in self.chosen:
             return self.p.constant(x)
         views = self.views.get(x)
-        return views[0] if views is not None and not x.shape.is_tuple else None
+        return views[0] if views and not x.shape.is_tuple else None
 
     def place(self, x: Instruction) -> list[View]:
         """Emits what computes an instruction; the views of its leaves."""
@@ -315,7 +379,7 @@ class _Scope:
                 self.start_from(target, operand, x)
         elif x.shape.is_array and x.shape.size == 0:
             return outputs
-        self.p.step(Step("kernel", x.name, lowered.func, outputs + list(expression.sources.values()), len(outputs), in_place=lowered.in_place))
+        self.emit(x.name, outputs, expression, lowered)
         return outputs
 
     def start_from(self, target: View, operand: Instruction, x: Instruction) -> None:

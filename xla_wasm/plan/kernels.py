@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import Affine
+from ..loop.affine import ZERO, Affine, delinearize, linearize
 from ..loop.builder import WIDE, Builder
-from ..loop.elemental import Elemental, Index, Source
+from ..loop.elemental import Elemental, Index, NeedsBuffer, Scratch, Source
 from ..loop.ir import Func
 from ..loop.nest import Kernel, nest
-from ..ops.lowering import ELEMENTWISE, KERNELS
+from ..ops.lowering import CHEAP, ELEMENTWISE, KERNELS
 from .plan import View, row_major_strides
 
 
@@ -23,6 +24,8 @@ class Lowered:
 
     func: Func
     in_place: tuple[int, ...]
+    scratch: tuple[int, ...] = ()
+    """Bytes of the scratch rows that follow the sources among the arguments."""
 
 
 class KernelCache:
@@ -95,11 +98,11 @@ class Expression:
 
     @property
     def flat(self) -> bool:
-        """Whether every array in it has the elements of the one root in the same order: one loop over all of them."""
+        """Whether every array in it has the elements of the roots in the same order: one loop over all of them."""
         root = self.roots[0]
-        if len(self.roots) > 1 or root.shape.is_tuple:
-            return False
         size = root.shape.size
+        if any(r.shape.is_tuple or r.shape.size != size for r in self.roots):
+            return False
         for x in self.inner:
             if x.shape.size == size and (x.opcode in ELEMENTWISE or x.opcode in ("reshape", "copy")):
                 continue
@@ -150,13 +153,14 @@ class _Flat(Elemental):
         return ELEMENTWISE[x.opcode](self.b, x, *(self.value(o, index) for o in x.operands))
 
 
-def lower_kernel(cache: KernelCache, expression: Expression) -> Lowered:
-    """The kernel of an expression: its results are the first arguments, its sources follow in order.
+def lower_kernel(cache: KernelCache, expression: Expression, full: tuple[int, ...] | None = None, rows: int | None = None) -> Lowered:
+    """The kernel of an expression: its results are the first arguments, its sources follow in order, then scratch rows.
 
-    Raises `NeedsBuffer` where an instruction cannot be computed inside the kernel.
+    `full` and `rows` are the dimensions of a group (see `plan.group`). Raises `NeedsBuffer` where an instruction cannot
+    be computed inside the kernel.
     """
-    flat = expression.flat
-    key = (expression.key, flat)
+    flat = rows is None and expression.flat
+    key = (expression.key, flat, full, rows)
     found = cache.lowered.get(key)
     if found is not None:
         return found
@@ -169,41 +173,134 @@ def lower_kernel(cache: KernelCache, expression: Expression) -> Lowered:
             leaves.append(Source(number, shape.element_type, shape.dimensions, row_major_strides(shape.dimensions)))
             number += 1
         outputs[r] = tuple(leaves)
-    written = frozenset(range(number))
     sources = {x: Source(number + i, v.dtype, v.dims, v.strides) for i, (x, v) in enumerate(expression.sources.items())}
-    b = Builder(cache.name(_kernel_name(root)), number + len(sources), expression.lanes, cache.relaxed, written)
-    dims = next(s.dimensions for _, s in root.shape.leaves())
+    count = number + len(sources)
+    kept = _kept(expression, full, rows) if rows is not None and full is not None else []
+    scratch = {x: Scratch(count + i, rows or 0) for i, x in enumerate(kept)}
+    written = frozenset((*range(number), *(s.number for s in scratch.values())))
+    b = Builder(cache.name(_kernel_name(root)), count + len(scratch), expression.lanes, cache.relaxed, written)
     in_place: tuple[int, ...] = ()
     if flat:
-        e: Elemental = _Flat(b, sources)
-        target = outputs[root][0]
-        size = root.shape.size
-
-        def element(index: Index) -> None:
-            b.store(target.number, index[0], e.value(root, index), target.dtype)
-
-        if size == 1:
-            b.store(target.number, Affine(), e.value(root, (Affine(),)), target.dtype)
-        else:
-            nest(b, (size,), element, padded=True, ranged=True)
-        width = TYPES[target.dtype].bytes
-        in_place = tuple(s.number for x, s in sources.items() if x.shape.size == size and TYPES[s.dtype].bytes == width)
+        in_place = _lower_flat(b, _Flat(b, sources), expression, outputs, sources)
     else:
-        e = Elemental(b, sources)
-        kernel = Kernel(b, e, outputs)
+        kernel = Kernel(b, Elemental(b, sources, scratch), outputs)
         special = KERNELS.get(root.opcode)
-        if special is not None:
+        if rows is not None and full is not None:
+            _lower_rows(kernel, expression, full, rows)
+        elif special is not None:
             special(kernel, root)
         else:
-            nest(b, dims, lambda index: _store_leaves(kernel, root, index), ranged=True)
+            dims = next(s.dimensions for _, s in root.shape.leaves())
+            nest(b, dims, lambda index: _store_roots(kernel, expression.roots, index), ranged=True)
     func = b.func()
     cache.funcs[func.name] = func
-    lowered = cache.lowered[key] = Lowered(func, in_place)
+    sizes = tuple(x.shape.bytes // prod(full[:rows]) for x in kept) if full is not None else ()
+    lowered = cache.lowered[key] = Lowered(func, in_place, sizes)
     return lowered
 
 
+def _lower_flat(b: Builder, e: Elemental, expression: Expression, outputs: dict[Instruction, tuple[Source, ...]], sources: dict[Instruction, Source]) -> tuple[int, ...]:
+    """One loop over all elements; the inputs that the first result may overwrite."""
+    roots = expression.roots
+    size = roots[0].shape.size
+
+    def element(index: Index) -> None:
+        values = [e.value(r, index) for r in roots]
+        if len(roots) > 1:
+            # All are computed before any is stored: a result may lie where an input lay.
+            values = [v if v.op == "const" else b.pin(v) for v in values]
+        for r, value in zip(roots, values):
+            target = outputs[r][0]
+            b.store(target.number, index[0], value, target.dtype)
+
+    if size == 1:
+        element((Affine(),))
+    else:
+        nest(b, (size,), element, padded=True, ranged=True)
+    width = TYPES[outputs[roots[0]][0].dtype].bytes
+    return tuple(s.number for x, s in sources.items() if x.shape.size == size and TYPES[s.dtype].bytes == width)
+
+
+def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], rows: int) -> None:
+    """Loops over rows: first what is one value per row, reductions among it, then the elements of the row."""
+    b, e = kernel.b, kernel.e
+    row_dims = full[:rows]
+    reductions = [x for x in expression.inner if x.opcode == "reduce"]
+    per_row = [r for r in expression.roots if r.shape.dimensions != full or r.opcode == "reduce"]
+    per_element = [r for r in expression.roots if r not in per_row]
+
+    def row(index: Index) -> None:
+        for s in e.scratch.values():
+            s.filled = False
+        e.row = index
+        for x in reductions:
+            place = _row_index(x, index, row_dims)
+            value = e.value(x, place)
+            b.pin(value)
+            for s in e.scratch.values():
+                s.filled = s.filled or s.touched
+        for r in per_row:
+            place = _row_index(r, index, row_dims)
+            kernel.store(r, place, e.value(r, place))
+        if per_element:
+            nest(b, full[rows:], lambda i: _store_roots(kernel, per_element, i), done=index)
+
+    def level(d: int, index: Index) -> None:
+        if d == rows:
+            row(index)
+        elif row_dims[d] == 1:
+            level(d + 1, (*index, ZERO))
+        else:
+            with b.loop(row_dims[d], ranged=not any(i.loops for i in index)) as i:
+                level(d + 1, (*index, i))
+
+    level(0, ())
+
+
+def _row_index(x: Instruction, index: Index, row_dims: tuple[int, ...]) -> Index:
+    """The index of a row in an array of one value per row."""
+    place = delinearize(linearize(index, row_dims), x.shape.dimensions)
+    if place is None:
+        raise NeedsBuffer(x)
+    return place
+
+
+def _kept(expression: Expression, full: tuple[int, ...], rows: int) -> list[Instruction]:
+    """The values of a row that more than one of its loops needs and that cost more to compute than to load."""
+    users: dict[Instruction, set[Instruction]] = {x: set() for x in expression.inner}
+    roots = set(expression.roots)
+    # The loops in which each instruction is computed: those of reductions, and the last one (its key: the first root).
+    last = expression.roots[0]
+    for x in reversed(expression.inner):
+        loops = set(users[x])
+        if x in roots and x.opcode != "reduce" and x.shape.dimensions == full:
+            loops.add(last)
+        users[x] = loops
+        for o in x.operands:
+            if o in users and o.shape.dimensions == full:
+                users[o] |= {x} if x.opcode == "reduce" else loops
+    cost: dict[Instruction, int] = {}
+    kept = []
+    for x in expression.inner:
+        own = sum(cost.get(o, 1) for o in x.operands) + (1 if x.opcode in CHEAP or x.opcode not in ELEMENTWISE else 10)
+        cost[x] = own if x.shape.dimensions == full else 1
+        if x.shape.dimensions == full and len(users[x]) > 1 and own > 10 and x.shape.is_array:
+            kept.append(x)
+            cost[x] = 1
+    return kept
+
+
+def _store_roots(kernel: Kernel, roots: list[Instruction], index: Index) -> None:
+    if len(roots) == 1:
+        _store_leaves(kernel, roots[0], index)
+        return
+    values = [kernel.e.value(r, index) for r in roots]
+    for r, value in zip(roots, values):
+        kernel.store(r, index, value if value.op == "const" else kernel.b.pin(value))
+
+
 def _store_leaves(kernel: Kernel, root: Instruction, index: Index) -> None:
-    value = kernel.e.expression(root, index)
+    value = kernel.e.value(root, index)
     if not isinstance(value, list):
         kernel.store(root, index, value)
         return

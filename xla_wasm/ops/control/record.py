@@ -1,4 +1,4 @@
-"""Records of control flow, and of what only gives a module its structure: parameters, tuples, tokens, asynchronous pairs."""
+"""Records of control flow and structure: calls, loops, branches, parameters, tuples, tokens and asynchronous pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of the elementwise operations, and of the constants and index ramps that they start from."""
+"""Records of the elementwise operations, of constants and of index ramps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of the exchange with the host, and of sends between modules."""
+"""Records of the exchange with the host and with other modules."""
 
 from __future__ import annotations
 
