@@ -161,8 +161,9 @@ fn {
 ENTRY e {
   p = f32[4,4]{1,0} parameter(0), sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}
   q = f32[4,4]{0,1} parameter(1), sharding={replicated}
-  k = (f32[4,4]{1,0}, s32[2]{0}) custom-call(p, q), custom_call_target="some \\"thing\\"", operand_layout_constraints={f32[4,4]{1,0}, f32[4,4]{0,1}},
-    custom_call_has_side_effect=true, output_to_operand_aliasing={{0}: (0, {})}, api_version=API_VERSION_TYPED_FFI, backend_config={a = 1 : i32},
+  k = (f32[4,4]{1,0}, s32[2]{0}) custom-call(p, q), custom_call_target="some \\"thing\\"",
+    operand_layout_constraints={f32[4,4]{1,0}, f32[4,4]{0,1}}, custom_call_has_side_effect=true, output_to_operand_aliasing={{0}: (0, {})},
+    api_version=API_VERSION_TYPED_FFI, backend_config={a = 1 : i32},
     frontend_attributes={u="v",w={"x":1}}, metadata={op_type="t" op_name="n\\"m" source_file="f.py" source_line=7}
   l = f32[4,4]{1,0} get-tuple-element(k), index=0, control-predecessors={q}
   j = f32[4,4]{1,0} custom-call(l), custom_call_target="c", called_computations={add}, schedule=SCHEDULE_EARLIEST, backend_config="plain"
@@ -210,7 +211,8 @@ ENTRY e {
   z = f32[] constant(0)
   w = f32[3,3]{1,0} reduce-window(p, z), window={size=2x2 stride=1x2 rhs_reversal=1x0}, to_apply=add
   s = f32[4,6]{1,0} select-and-scatter(p, w, z), window={size=2x2 stride=1x2}, select=ge, scatter=add
-  d = f32[4,4]{1,0} dot(s, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}, operand_precision={high,default}, algorithm=dot_bf16_bf16_f32_x3
+  d = f32[4,4]{1,0} dot(s, p), lhs_contracting_dims={1}, rhs_contracting_dims={1},
+    operand_precision={high,default}, algorithm=dot_bf16_bf16_f32_x3
   r = f32[4,6]{1,0} rng(z, z), distribution=rng_uniform
   n = (u64[2]{0}, u32[3]{0}) rng-bit-generator(k), algorithm=rng_philox
   q = u64[1]{0} rng-get-and-update-state(), delta=5

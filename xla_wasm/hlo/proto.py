@@ -59,7 +59,8 @@ def _plans(opcode: str) -> tuple[_Plan, ...] | None:
     plans = []
     for attr in op.attrs:
         kind, keys = KINDS[attr.kind], tuple(_INSTRUCTION.by_number[number] for number in attr.fields)
-        plans.append(_Plan(attr.name, kind.read, kind.write, keys, kind.absent))
+        absent = attr.default if kind.absent is None and attr.default is not REQUIRED else kind.absent
+        plans.append(_Plan(attr.name, kind.read, kind.write, keys, absent))
     return tuple(plans)
 
 

@@ -1,244 +1,240 @@
 """Matrix products and direct convolutions: one generator of register-tiled kernels.
 
 The left side is read where it lies: each row of a tile by vector loads along k, whose lanes are splatted one by one. The
-right side is packed beforehand into panels `[n / nr][k][nr]`, zero padded in n. Accumulators stay in registers over all
-of k, so that what follows a product (bias, activation, residual) works on them, before they are first stored.
+right side is packed beforehand. Accumulators stay in registers over all of k, so that what follows a product (bias,
+activation, residual) works on them before they are ever stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Callable
+from functools import partial
 
 from ..hlo.types import TYPES
 from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
 from ..loop.nest import fold
-from .tiles import Tile
+from .packing import is_trip, pack_kernel, panels
+from .tiles import Gemm, Tile, packed_size
 
-Store = Callable[[tuple[Affine, ...], Affine, Affine, Val], None]
-"""Takes the outer index, m, n and the product there: a vector along n, or a scalar."""
+__all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
 
+Index = tuple[Affine, ...]
+Store = Callable[[Index, Affine, Affine, Val], None]
+"""Takes the outer index, m, n and the product there: a vector where n runs along lanes, else a scalar."""
+Park = Callable[[Index, Affine, Affine], tuple[int, Affine]]
+"""A buffer and the position in it for the product at (outer index, m, n); n must have stride 1."""
 
-@dataclass(frozen=True, slots=True)
-class Gemm:
-    """out[outer, m, n] = sum over k of lhs[outer, m, k] * rhs[outer, k, n]. Strides count elements."""
-
-    dtype: str
-    """f32, f64, s32 or u32, also of the result."""
-    outer: tuple[tuple[int, int, int], ...]
-    """Batches, or a convolution's images and rows: (size, lhs stride, rhs stride in the packed rhs, 0 if shared)."""
-    m: int
-    m_stride: int
-    n: int
-    segments: tuple[tuple[int, int], ...]
-    """k runs over these, (count, lhs stride), and a contiguous run: a convolution's kernel rows and taps."""
-    run: int
-
-    @property
-    def k(self) -> int:
-        return self.run * prod(count for count, _ in self.segments)
+_CACHE = 256 << 10
+"""Bytes of left rows that stay in the second-level cache while the panels pass."""
+_ROWS = 64
+"""Rows after which a panel of the right side is as good as free; more would leave threads too little to share."""
 
 
-def packed_size(g: Gemm, tile: Tile) -> int:
-    """The elements of one packed right side."""
-    return g.k * -(-g.n // tile.nr) * tile.nr
+def gemm_kernel(b: Builder, g: Gemm, tile: Tile, lhs: tuple[int, int], rhs: int, store: Store, park: Park | None = None) -> None:
+    """Writes a GEMM: `lhs` is a buffer and the first element in it, `rhs` a buffer with packed right sides.
+
+    The code of `store` appears once for every vector of a tile. Where it is long, `park` names a place for raw products,
+    which is not what `store` reads, and `store` becomes a loop over them.
+    """
+    assert b.lanes == g.lanes, "accumulators need all lanes of their type"
+    _Writer(b, g, tile, lhs, rhs, store, park).outer_loops()
 
 
 class _Writer:
-    """Writes one GEMM into a kernel."""
+    """Writes one GEMM, from the outermost loop inwards."""
 
-    def __init__(self, b: Builder, g: Gemm, tile: Tile, lhs: tuple[int, int], rhs: int, store: Store):
+    def __init__(self, b: Builder, g: Gemm, tile: Tile, lhs: tuple[int, int], rhs: int, store: Store, park: Park | None):
         self.b = b
         self.g = g
         self.tile = tile
-        self.lhs = b.pointer(lhs[0])
-        self.lhs_offset = lhs[1]
+        self.lhs, self.lhs_offset = b.pointer(lhs[0]), lhs[1]
         self.rhs = b.pointer(rhs)
         self.store = store
-        self.lanes = 16 // TYPES[g.dtype].bytes
-        self.zero = b.const(g.dtype, 0)
-        self.panels = -(-g.n // tile.nr)
-        # Where one row of a convolution's output is short, rows stay together below the panel that they share.
-        self.inner = 0
-        rows = g.m
-        for size, _, rhs_stride in reversed(g.outer):
-            if rhs_stride or rows * size > tile.rows:
-                break
-            rows *= size
-            self.inner += 1
-        self.folded = prod(size for size, _, _ in g.outer[len(g.outer) - self.inner :])
+        self.park = park
+        self.zero = b.splat(b.const(g.dtype, 0), g.lanes)
+        self.split = self._split()
 
-    def run(self) -> None:
-        """Loops over the outer dimensions, groups of rows and panels; the outermost is the range that callers may split."""
-        outer = self.g.outer[: len(self.g.outer) - self.inner]
-        ranged = next((d for d, (size, _, _) in enumerate(outer) if size > 1), None)
+    def _split(self) -> int:
+        """How many outer dimensions enclose the panel loop. The others, short rows of a convolution, share each panel."""
+        split, rows = len(self.g.outer), self.g.m
+        while split and not self.g.outer[split - 1][2] and rows * self.g.outer[split - 1][0] <= 4 * _ROWS and rows < _ROWS // 2:
+            split -= 1
+            rows *= self.g.outer[split][0]
+        return split
 
-        def level(d: int, index: tuple[Affine, ...]) -> None:
-            if d == len(outer):
-                self.groups(index, ranged is None)
+    def outer_loops(self) -> None:
+        """Loops over the outer dimensions. The outermost loop of more than one trip is the range that callers may split."""
+        sizes = [size for size, _, _ in self.g.outer[: self.split]]
+        ranged = next((d for d, size in enumerate(sizes) if size > 1), -1)
+
+        def level(index: Index) -> None:
+            d = len(index)
+            if d == len(sizes):
+                self.groups(index, ranged < 0)
             else:
-                with self.b.loop(outer[d][0], ranged=d == ranged) as i:
-                    level(d + 1, (*index, i))
+                with self.b.loop(sizes[d], ranged=d == ranged) as i:
+                    level((*index, i))
 
-        level(0, ())
+        level(())
 
-    def groups(self, outer: tuple[Affine, ...], ranged: bool) -> None:
-        """Splits the rows into groups that stay in the second-level cache while all panels pass."""
-        mr, m = self.tile.mr, self.g.m
-        blocks, rest = divmod(m, mr)
-        size = _group(blocks, max(1, min(self.tile.rows, _CACHE // (self.g.k * TYPES[self.g.dtype].bytes)) // mr))
-        count = blocks // size if size else 0
-        if self.inner or count <= 1:
+    def groups(self, outer: Index, ranged: bool) -> None:
+        """Splits the rows into groups that stay cached while all panels pass."""
+        b, mr = self.b, self.tile.mr
+        blocks, rest = divmod(self.g.m, mr)
+        rows = min(_ROWS, _CACHE // (self.g.k * TYPES[self.g.dtype].bytes))
+        size = _group(blocks, max(rows // mr, 4))
+        if self.split < len(self.g.outer) or size == blocks:
             self.columns(outer, ZERO, blocks, rest, ranged)
             return
-        b = self.b
+        count = blocks // size
         loop = b.open_loop(count, size * mr, ranged=ranged)
         self.columns(outer, Affine(0, ((loop, 1),)), size, 0, False)
-        if count * size < blocks or rest:
-            with b.when(self.at(loop, count - 1)):
-                self.columns(outer, Affine(count * size * mr), blocks - count * size, rest, False)
+        done = count * size
+        if done < blocks or rest:
+            with b.when(is_trip(b, loop, count - 1)):
+                self.columns(outer, Affine(done * mr), blocks - done, rest, False)
         b.close_loop(loop)
 
-    def at(self, loop: Loop, trip: int) -> Val:
-        return self.b.eq(self.b.variable(loop), self.b.const("s32", trip * loop.step))
-
-    def columns(self, outer: tuple[Affine, ...], m: Affine, blocks: int, rest: int, ranged: bool) -> None:
+    def columns(self, outer: Index, m: Affine, blocks: int, rest: int, ranged: bool) -> None:
         """All panels for `blocks` tiles of rows from `m` on and `rest` rows more."""
-        b, nr, n = self.b, self.tile.nr, self.g.n
-        tail = n % nr
-        loop = b.open_loop(self.panels, nr, vector=nr > 1, ranged=ranged)
-        panel = Affine(0, ((loop, 1),))
-        if tail and self.panels > 1:
-            last = self.at(loop, self.panels - 1)
-            with b.when(b.eq(last, b.const("pred", False))):
-                self.rows(outer, m, blocks, rest, panel, nr)
-            with b.when(last):
-                self.rows(outer, m, blocks, rest, panel, tail)
-        else:
-            self.rows(outer, m, blocks, rest, panel, tail or nr)
-        b.close_loop(loop)
+        nr = self.tile.nr
+        panels(self.b, self.g.n, nr, nr > 1, ranged, partial(self.rows, outer, m, blocks, rest))
 
-    def rows(self, outer: tuple[Affine, ...], m: Affine, blocks: int, rest: int, panel: Affine, columns: int) -> None:
-        """All rows of one panel, of which `columns` columns exist."""
-        folded = self.g.outer[len(outer) :]
+    def rows(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, first: int | None, columns: int) -> None:
+        """All rows of the panel from column `n` on, of which `columns` columns exist."""
+        if len(outer) < len(self.g.outer):
+            with self.b.loop(self.g.outer[len(outer)][0]) as i:
+                self.rows((*outer, i), m, blocks, rest, n, first, columns)
+            return
+        mr = self.tile.mr
+        if blocks:
+            with self.b.loop(blocks, mr) as i:
+                self.block(outer, m + i, mr, n, first, columns)
+        if rest:
+            self.block(outer, m + blocks * mr, rest, n, first, columns)
 
-        def level(index: tuple[Affine, ...]) -> None:
-            if len(index) < len(self.g.outer):
-                with self.b.loop(self.g.outer[len(index)][0]) as i:
-                    level((*index, i))
-                return
-            if blocks:
-                with self.b.loop(blocks, self.tile.mr) as i:
-                    self.block(index, m + i, self.tile.mr, panel, columns)
-            if rest:
-                self.block(index, m + blocks * self.tile.mr, rest, panel, columns)
-
-        del folded
-        level(outer)
-
-    def block(self, outer: tuple[Affine, ...], m: Affine, rows: int, panel: Affine, columns: int) -> None:
-        """One tile: `rows` rows from `m` on."""
-        b, g, lanes, nr = self.b, self.g, self.lanes, self.tile.nr
+    def block(self, outer: Index, m: Affine, rows: int, n: Affine, first: int | None, columns: int) -> None:
+        """One tile: `rows` rows from `m` on by `columns` columns from `n` on."""
+        g, nr = self.g, self.tile.nr
         x = m * g.m_stride + self.lhs_offset
-        y = panel * g.k
+        y = n * g.k
         for i, (_, lhs_stride, rhs_stride) in zip(outer, g.outer):
             x = x + i * lhs_stride
             y = y + i * rhs_stride
-        vectors = 1 if nr == 1 else -(-columns // lanes)
 
-        def segment(index: tuple[Affine, ...], sums: list[Val]) -> list[Val]:
-            at_x, k = x, ZERO
+        def segment(index: Index, sums: list[Val]) -> list[Val]:
+            at, k = x, ZERO
             for i, (count, stride) in zip(index, g.segments):
-                at_x = at_x + i * stride
+                at = at + i * stride
                 k = k * count + i
-            return (self.dots if nr == 1 else self.products)(at_x, y + k * (g.run * nr), sums, vectors)
+            return (self.dots if nr == 1 else self.products)(at, y + k * (g.run * nr), rows, sums)
 
         counts = tuple(count for count, _ in g.segments)
-        sums = fold(b, counts, [b.splat(self.zero, lanes)] * (rows * vectors), lanes, segment)
-        for r in range(rows):
-            if nr == 1:
-                self.store(outer, m + r, panel, self.total(sums[r]))
-                continue
-            for j in range(vectors):
-                value = sums[r * vectors + j]
-                if (j + 1) * lanes <= columns:
-                    self.store(outer, m + r, panel + j * lanes, value)
-                    continue
-                first = (self.panels - 1) * nr + j * lanes
-                for lane in range(columns - j * lanes):
-                    self.store(outer, m + r, Affine(first + lane), b.lane(value, lane))
+        sums = fold(self.b, counts, [self.zero] * (rows * -(-columns // g.lanes)), g.lanes, segment)
+        if nr == 1:
+            self.finish(outer, m, [[self.total(value)] for value in sums], n, 1)
+            return
+        # What is left of a panel's last vector goes lane by lane, at columns that are constants: nothing there runs along lanes.
+        whole = columns // g.lanes
+        width = -(-columns // g.lanes)
+        grid = [sums[r * width : (r + 1) * width] for r in range(rows)]
+        if whole:
+            self.finish(outer, m, [row[:whole] for row in grid], n, g.lanes)
+        if whole < width:
+            assert first is not None
+            tail = columns - whole * g.lanes
+            scalars = [[self.b.lane(row[-1], lane) for lane in range(tail)] for row in grid]
+            self.finish(outer, m, scalars, Affine(first + whole * g.lanes), 1)
 
-    def products(self, x: Affine, y: Affine, sums: list[Val], vectors: int) -> list[Val]:
+    def finish(self, outer: Index, m: Affine, grid: list[list[Val]], n: Affine, step: int) -> None:
+        """Hands a grid of finished sums, `step` columns apart, to `store`."""
+        b, park = self.b, self.park
+        for r, row in enumerate(grid):
+            for at, value in enumerate(row):
+                if park is None:
+                    self.store(outer, m + r, n + at * step, value)
+                else:
+                    number, position = park(outer, m + r, n + at * step)
+                    b.store(number, position, value, self.g.dtype)
+        if park is not None:
+            with b.loop(len(grid)) as i, b.loop(len(grid[0]), step) as j:
+                number, position = park(outer, m + i, n + j)
+                self.store(outer, m + i, n + j, b.load(number, position, self.g.dtype))
+
+    def products(self, x: Affine, y: Affine, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the outer products of one contiguous run of k."""
-        b, g, lanes, nr = self.b, self.g, self.lanes, self.tile.nr
-        rows = range(len(sums) // vectors)
-        dtype = g.dtype
+        b, g, lanes, nr = self.b, self.g, self.g.lanes, self.tile.nr
+        width = len(sums) // rows
 
-        def step(sums: Sequence[Val], splats: Callable[[int], Val], y: Affine, loop: Loop | None = None) -> list[Val]:
-            if loop and self.tile.barrier and self.first:
-                b.barrier(loop, sums)
-            self.first = True
-            right = [b.load_lanes(self.rhs, y + j * lanes, dtype) for j in range(vectors)]
-            sums = list(sums)
-            for r in rows:
-                if loop and self.tile.barrier and r and r % self.tile.barrier == 0:
+        def step(left: Callable[[int], Val], y: Affine, sums: list[Val]) -> list[Val]:
+            right = [b.load_lanes(self.rhs, y + j * lanes, g.dtype) for j in range(width)]
+            after = []
+            for r in range(rows):
+                splat = left(r)
+                # The operand that Cranelift overwrites comes first: the one with fewer other uses.
+                after += [b.pin(b.fma(right[j], splat, sums[r * width + j])) for j in range(width)]
+            return after
+
+        def element(x: Affine, r: int) -> Val:
+            return b.splat(b.load_at(self.lhs, x + r * g.m_stride, g.dtype), lanes)
+
+        def body(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            vectors = [] if self.tile.scalar else [b.load_lanes(self.lhs, x + k + r * g.m_stride, g.dtype) for r in range(rows)]
+            for u in range(lanes):
+                if u and loop and self.tile.barrier:
                     b.barrier(loop, sums)
-                left = splats(r)
-                for j in range(vectors):
-                    at = r * vectors + j
-                    if self.tile.tie:
-                        sums[at] = b.pin(b.fma(right[j], left, sums[at]))
-                    else:
-                        sums[at] = b.pin(b.fma(left, right[j], sums[at]))
+                left = partial(element, x + k + u) if self.tile.scalar else lambda r, u=u: b.splat_lane(vectors[r], u)
+                sums = step(left, y + (k + u) * nr, sums)
             return sums
 
-        def scalar(x: Affine) -> Callable[[int], Val]:
-            return lambda r: b.splat(b.load_at(self.lhs, x + r * g.m_stride, dtype), lanes)
+        sums = self.along(g.run // lanes, lanes, sums, body)
+        done = g.run - g.run % lanes
+        return self.along(
+            g.run - done, 1, sums, lambda _, k, sums: step(partial(element, x + (k + done)), y + (k + done) * nr, sums)
+        )
 
-        def reload(x: Affine, u: int) -> Callable[[int], Val]:
-            return lambda r: b.splat_lane(b.load_lanes(self.lhs, x + r * g.m_stride, dtype, False), u)
+    def dots(self, x: Affine, y: Affine, rows: int, sums: list[Val]) -> list[Val]:
+        """Adds the products of one contiguous run of k, every lane a sum of its own."""
+        b, g, lanes = self.b, self.g, self.g.lanes
 
-        unroll = self.tile.unroll if self.tile.scalar else lanes
-        trips, rest = divmod(g.run, unroll)
-        if trips:
-            loop = b.open_loop(trips, unroll)
-            carries = [b.carry(loop, s, lanes) for s in sums]
-            sums = [c.value for c in carries]
-            k = Affine(0, ((loop, 1),))
-            left = [] if self.tile.scalar else [b.load_lanes(self.lhs, x + k + r * g.m_stride, dtype) for r in rows]
-            self.first = False
-            for u in range(unroll):
-                splats = scalar(x + k + u) if self.tile.scalar==1 else reload(x+k,u) if self.tile.scalar else lambda r, u=u: b.splat_lane(left[r], u)
-                sums = step(sums, splats, y + k * nr + u * nr, loop)
-            for carry, value in zip(carries, sums):
-                carry.next = value
-            b.close_loop(loop)
-            sums = [c.result for c in carries if c.result is not None]
-        for k in range(g.run - rest, g.run):
-            sums = step(sums, scalar(x + k), y + k * nr)
-        return sums
+        def body(_: Loop | None, k: Affine, sums: list[Val], lost: int = 0) -> list[Val]:
+            def load(base: Val, at: Affine) -> Val:
+                value = b.load_lanes(base, at + k, g.dtype)
+                return b.shuffle(value, self.zero, (*[lanes] * lost, *range(lost, lanes))) if lost else value
 
-    def dots(self, x: Affine, y: Affine, sums: list[Val], vectors: int) -> list[Val]:
-        raise NotImplementedError
+            right = load(self.rhs, y)
+            return [b.fma(load(self.lhs, x + r * g.m_stride), right, sums[r]) for r in range(rows)]
+
+        sums = self.along(g.run // lanes, lanes, sums, body)
+        tail = g.run % lanes
+        # The last vector overlaps the one before it, whose elements count only once.
+        return body(None, Affine(g.run - lanes), sums, lanes - tail) if tail else sums
+
+    def along(self, trips: int, step: int, sums: list[Val], body: Callable[[Loop | None, Affine, list[Val]], list[Val]]) -> list[Val]:
+        """Carries sums through a loop along k."""
+        if trips <= 1:
+            return body(None, ZERO, sums) if trips else sums
+        b = self.b
+        loop = b.open_loop(trips, step)
+        carries = [b.carry(loop, value, self.g.lanes) for value in sums]
+        for carry, value in zip(carries, body(loop, Affine(0, ((loop, 1),)), [carry.value for carry in carries])):
+            carry.next = value
+        b.close_loop(loop)
+        return [carry.result for carry in carries if carry.result is not None]
 
     def total(self, value: Val) -> Val:
-        raise NotImplementedError
-
-
-def gemm_kernel(b: Builder, g: Gemm, tile: Tile, lhs: tuple[int, int], rhs: int, store: Store) -> None:
-    """Writes a GEMM: `lhs` is a buffer and the first element in it, `rhs` a buffer with packed right sides."""
-    _Writer(b, g, tile, lhs, rhs, store).run()
-
-
-_CACHE = 256 << 10
-"""Bytes of left rows that stay cached while the panels pass."""
+        """The sum of a vector's lanes."""
+        b = self.b
+        lanes = [b.lane(value, lane) for lane in range(self.g.lanes)]
+        while len(lanes) > 1:
+            lanes = [b.add(x, y) for x, y in zip(lanes[::2], lanes[1::2])]
+        return lanes[0]
 
 
 def _group(blocks: int, most: int) -> int:
-    """How many blocks of rows make a group: at most `most` or so, and few blocks left over."""
+    """How many blocks of rows make a group: `most` or somewhat less, such that few blocks are left over."""
     if blocks <= most:
         return blocks
-    return min(range(most, (most + 1) // 2 - 1 or 1, -1), key=lambda size: (blocks % size, -size))
+    return min(range(most, most // 2, -1), key=lambda size: (blocks % size, -size))

@@ -1,10 +1,71 @@
+"""What a matrix product is to the kernels, and the register tile that suits it."""
+
+from __future__ import annotations
+
 from dataclasses import dataclass
+from math import prod
+
+from ..hlo.types import TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """out[outer, m, n] = sum over k of lhs[outer, m, k] * rhs[outer, k, n]. Strides count elements."""
+
+    dtype: str
+    """f32, f64, s32 or u32; also that of the result."""
+    outer: tuple[tuple[int, int, int], ...]
+    """Batches, or a convolution's images and rows: (size, lhs stride, stride in the packed rhs: 0 if shared)."""
+    m: int
+    m_stride: int
+    n: int
+    segments: tuple[tuple[int, int], ...]
+    """What k runs over before its contiguous run: (count, lhs stride), a convolution's kernel rows and taps."""
+    run: int
+
+    @property
+    def k(self) -> int:
+        return self.run * prod(count for count, _ in self.segments)
+
+    @property
+    def lanes(self) -> int:
+        """Elements in a vector."""
+        return 16 // TYPES[self.dtype].bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Tile:
+    """`mr` rows by `nr` columns of accumulators. With `nr` 1, vectors run along k and each row is a dot product."""
+
     mr: int
     nr: int
-    barrier: int = 4
-    scalar: int = 0
-    unroll: int = 4
-    rows: int = 64
-    tie: int = 0
+    scalar: bool = False
+    """Reads the left side one element at a time: fewer registers, which V8 turns into more rows."""
+    barrier: bool = True
+    """Keeps the steps along k apart, which Cranelift would otherwise interleave until it runs out of registers."""
+
+
+def tile(g: Gemm, tune: str, relaxed: bool) -> Tile:
+    """The tile for a product: eight or more accumulators hide the latency of an addition, 16 registers bound them."""
+    lanes = g.lanes
+    if g.n <= 2 and g.run >= 4 * lanes:
+        return Tile(4, 1)
+    vectors = -(-g.n // lanes)
+    if vectors == 1:
+        return Tile(min(g.m, 8), lanes, scalar=True)
+    if g.m == 1:
+        return Tile(1, min(vectors, 8) * lanes)
+    fused = relaxed and g.dtype[0] == "f"
+    if fused and tune == "v8" and g.m > 4:
+        return Tile(6, 2 * lanes, scalar=True, barrier=False)
+    # Two rows need no more than their two vectors of the left side; four share one load of the right side.
+    half_empty = 0 < vectors % 4 <= 2 and vectors < 32
+    low = g.m == 2 or (4 < g.m < 12 and g.m % 4 in (1, 2))
+    if (not fused or low) and not half_empty:
+        return Tile(2, 4 * lanes)
+    return Tile(min(g.m, 4), 2 * lanes)
+
+
+def packed_size(g: Gemm, tile: Tile) -> int:
+    """The elements of one packed right side."""
+    return g.k * -(-g.n // tile.nr) * tile.nr

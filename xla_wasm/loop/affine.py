@@ -66,7 +66,7 @@ class Affine:
             return None
         low = high = self.const
         for loop, c in self.loops:
-            last = c * (loop.trips * loop.step - 1)
+            last = c * ((loop.trips - 1) * loop.step + loop.lanes - 1)
             low, high = (low, high + last) if last > 0 else (low + last, high)
         return low, high
 

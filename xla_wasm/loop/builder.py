@@ -386,10 +386,10 @@ class Builder:
             val.pinned = True
         return val
 
-    def load_lanes(self, base: Val, index: Affine, dtype: str, shared: bool = True) -> Val:
+    def load_lanes(self, base: Val, index: Affine, dtype: str) -> Val:
         """A vector of consecutive elements from `index` on, whichever loop runs along lanes; only for what is not written."""
         address, offset = self.address(base, index, TYPES[dtype].bytes)
-        return self._val("load_vector", (address,), dtype, self.lanes, (offset, 1), address.block, shared)
+        return self._val("load_vector", (address,), dtype, self.lanes, (offset, 1), address.block)
 
     def _innermost_guard(self, block: Block) -> Block | None:
         """The deepest guarded block that is open below `block`: a load must not rise above its guard."""

@@ -16,8 +16,6 @@ from .builder import WIDE, is_float, limits
 from .ir import Barrier, Block, Func, If, Loop, Store, Val
 from .scalar import CONVERT, CONVERT_LANES, register, scalar_code, unsigned, vector_code
 
-import os
-COLD=int(os.environ.get("COLD","0"))
 _MAX_DEPTH = 40
 """How deep a stack expression may nest before its parts get locals."""
 
@@ -94,7 +92,6 @@ class _Emitter:
         if exits:
             assert not loop.ranged, "a barrier needs a constant limit"
             self.counters[loop] = inductions[counter].local, counter * loop.step * loop.trips
-            if COLD: self.op("block", None)
             self.op("block", None)
         self.op("loop", None)
         self.block(loop.body)
@@ -116,16 +113,7 @@ class _Emitter:
         self.op("br_if", 0)
         self.op("end")
         if loop.ranged or exits:
-            if COLD and exits:
-                self.op("br", 1)
             self.op("end")
-            if COLD and exits:
-                for carry in loop.carries:
-                    self.op("i32.const", 0)
-                    self.op("local.get", carry.value.local)
-                    self.op("v128.store", 0, 0)
-                self.op("unreachable")
-                self.op("end")
 
     def barrier(self, barrier: Barrier) -> None:
         for _, val in barrier.values:

@@ -7,13 +7,12 @@ addition of 1.5*2^23: the low mantissa bits are then the integer, and a bias add
 The figure after "max ulp" is the largest error over all 2^32 inputs (unfused / fused), results below the smallest normal excepted.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from __future__ import annotations
 
-Builder: TypeAlias = Any
-"""The loop builder that records operations, or anything with its arithmetic methods."""
-Val: TypeAlias = Any
-"""A value of that builder."""
+from collections.abc import Callable, Sequence
+
+from .builder import Builder
+from .ir import Val
 
 INF = float("inf")
 NAN = float("nan")
@@ -254,7 +253,7 @@ def cbrt(b: Builder, x: Val) -> Val:
 
 
 def _less_multiples(b: Builder, x: Val, n: Val, unit: float) -> tuple[Val, Val]:
-    """(r, lost) with r + lost = x - n pi unit, lost below an ulp of r unless r is tiny; n is a multiple of 1/2 with at most 15 bits, unit a power of two.
+    """(r, excess) with r - excess = x - n pi unit, excess below an ulp of r unless r is tiny; n is a multiple of 1/2 with at most 15 bits, unit a power of two.
 
     The products are exact but the last, and so are the first two differences and the tail, which takes what the third difference loses.
     """
@@ -264,13 +263,12 @@ def _less_multiples(b: Builder, x: Val, n: Val, unit: float) -> tuple[Val, Val]:
     head = b.sub(near, product)
     tail = b.sub(b.mul(n, fourth), b.sub(b.sub(near, head), product))
     r = b.sub(head, tail)
-    lost = b.fnma(n, fifth, b.sub(b.sub(head, r), tail))
-    return r, lost
+    return r, b.fma(n, fifth, b.sub(tail, b.sub(head, r)))
 
 
 def _sine_of(b: Builder, parts: tuple[Val, Val], t: Val) -> Val:
     """(-1)^t sin r for |r| <= pi/2, at most 1."""
-    r = b.add(*parts)
+    r = b.sub(*parts)
     a, u = b.abs(r), b.mul(r, r)
     y = b.pmin(b.fma(b.mul(a, u), _poly(b, u, _SIN), a), _c(b, 1.0))
     sign = b.xor(b.bitcast(r, "s32"), b.shl(b.bitcast(t, "s32"), 31))
@@ -299,12 +297,12 @@ def tan(b: Builder, x: Val) -> Val:
     """x - n pi/2, odd polynomial of degree 13 on [-pi/4, pi/4], -1/t for odd n; beyond 2^14 pi the C function. Max ulp @tan@."""
     magic = _c(b, _MAGIC)
     t = b.fma(x, _c(b, 2 / 3.141592653589793), magic)
-    # The slope is up to 2, so what the sum of the parts would lose counts: add the second part times tan' = 1 + tan^2.
-    r, lost = _less_multiples(b, x, b.sub(t, magic), 0.5)
+    # The slope is up to 2, so what r - excess would lose counts: take the excess times tan' = 1 + tan^2.
+    r, excess = _less_multiples(b, x, b.sub(t, magic), 0.5)
     u = b.mul(r, r)
     cube, q = b.mul(r, u), _poly(b, u, _TAN)
     y = b.fma(cube, q, r)
-    y = b.copysign(b.add(r, b.fma(cube, q, b.fma(lost, b.mul(y, y), lost))), r)
+    y = b.copysign(b.sub(r, b.fnma(cube, q, b.fma(excess, b.mul(y, y), excess))), r)
     odd = b.lt(b.shl(b.bitcast(t, "s32"), 31), b.const("s32", 0))
     y = b.select(odd, b.div(_c(b, -1.0), y), y)
     return b.slow_path(b.gt(b.abs(x), _c(b, 51470.0)), y, "xw_tan_f32", x)
@@ -516,13 +514,13 @@ def round_nearest_afz(b: Builder, x: Val) -> Val:
 
 
 def sign(b: Builder, x: Val) -> Val:
-    """+-1; zeros and NaN stay."""
-    return b.select(b.gt(b.abs(x), _c(b, 0.0)), b.copysign(_c(b, 1.0), x), x)
+    """+-1; zeros and NaN stay. For f32 and f64."""
+    return b.select(b.gt(b.abs(x), b.const(x.dtype, 0.0)), b.copysign(b.const(x.dtype, 1.0), x), x)
 
 
 def is_finite(b: Builder, x: Val) -> Val:
-    """The pred |x| < inf."""
-    return b.lt(b.abs(x), _c(b, INF))
+    """The pred |x| < inf, for f32 and f64."""
+    return b.lt(b.abs(x), b.const(x.dtype, INF))
 
 
 FUNCTIONS: dict[str, Callable[..., Val]] = {

@@ -300,7 +300,9 @@ class _Scope:
                 packing = self.reading(Expression(self.p.cache, [reading], self.available), reading)
                 if packing.lanes != lanes:
                     raise NeedsBuffer(rhs)
-                pack = lower_pack(self.p.cache, product, packing)
+                seen = self.strided(reading)
+                along_k = seen is not None and seen.strides[1] == 1 and seen.strides[2] != 1
+                pack = lower_pack(self.p.cache, product, packing, along_k)
                 break
             except NeedsBuffer as need:
                 self.give_buffer(need.instruction, x)

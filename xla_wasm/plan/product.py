@@ -7,14 +7,18 @@ from typing import Any
 
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
-from ..kernels.gemm import Gemm, gemm_kernel, pack_kernel, packed_size
-from ..kernels.tiles import tile
+from ..kernels.gemm import gemm_kernel
+from ..kernels.packing import pack_kernel
+from ..kernels.tiles import Gemm, Tile, packed_size, tile
 from ..loop.affine import ZERO, Affine, delinearize, linearize
 from ..loop.builder import Builder
 from ..loop.elemental import Elemental, Index, NeedsBuffer, Source
 from ..loop.ir import Val
 from .kernels import Expression, KernelCache, Lowered
 from .plan import View, row_major_strides
+
+_LONG_EPILOGUE = 12
+"""Instructions above which an epilogue is not copied for every vector of a tile."""
 
 GEMM_TYPES = ("f32", "f64", "s32", "u32")
 
@@ -75,7 +79,7 @@ def right_side(x: Instruction, product: Product) -> Instruction:
     return Instruction(x.name, "transpose", Shape(g.dtype, (product.groups, g.k, g.n)), [flat], {"dimensions": (1, 0, 2)})
 
 
-def _tiled(cache: KernelCache, product: Product) -> tuple[Gemm, Any]:
+def _tiled(cache: KernelCache, product: Product) -> tuple[Gemm, Tile]:
     """The GEMM with the packed right side's strides, and its tile."""
     g = product.gemm
     shape = tile(g, cache.tune, cache.relaxed)
@@ -90,10 +94,10 @@ def packed_elements(cache: KernelCache, product: Product) -> int:
     return packed_size(g, shape) * product.groups
 
 
-def lower_pack(cache: KernelCache, product: Product, expression: Expression) -> Lowered:
-    """The kernel that packs the right side; `expression` computes it as [groups, k, n]."""
+def lower_pack(cache: KernelCache, product: Product, expression: Expression, along_k: bool) -> Lowered:
+    """The kernel that packs the right side; `expression` computes it as [groups, k, n]. `along_k`: k lies contiguously."""
     g, shape = _tiled(cache, product)
-    key = ("pack", expression.key, g, shape)
+    key = ("pack", expression.key, g, shape, along_k)
     found = cache.lowered.get(key)
     if found is not None:
         return found
@@ -103,7 +107,7 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression) -> 
     e = Elemental(b, sources)
 
     def group(i: Affine) -> None:
-        pack_kernel(b, g, shape, 0, lambda k, n: e.value(root, (i, k, n)), i * packed_size(g, shape))
+        pack_kernel(b, g, shape, 0, lambda k, n: e.value(root, (i, k, n)), i * packed_size(g, shape), along_k)
 
     if product.groups == 1:
         group(ZERO)
@@ -127,17 +131,15 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
     path = _path(x, root, expression)
     sizes = [count for count, _, _ in product.gemm.outer]
 
-    def store(outer: tuple[Affine, ...], m: Affine, n: Affine, value: Val) -> None:
+    def placed(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[Index, Index]:
+        """The index of a product, and the one in the root that it becomes."""
         present = iter(outer)
         full = [next(present) if size > 1 else ZERO for size in sizes]
-        index: Index
         if x.opcode == "dot":
-            index = (full[0], m, n)
+            index: Index = (full[0], m, n)
         else:
             group, batch, *rows = full
             index = (batch, *rows, m, group * product.gemm.n + n)
-        e.known[x] = (index, value)
-        e.memo.clear()
         place = index
         for y in path:
             if y.opcode == "reshape":
@@ -145,9 +147,20 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
                 if mapped is None:
                     raise NeedsBuffer(x)
                 place = mapped
+        return index, place
+
+    def store(outer: tuple[Affine, ...], m: Affine, n: Affine, value: Val) -> None:
+        index, place = placed(outer, m, n)
+        e.known[x] = (index, value)
+        e.memo.clear()
         b.store(0, target.position(place), e.value(root, place), target.dtype)
 
-    gemm_kernel(b, g, shape, (1, 0), 2, store)
+    def park(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[int, Affine]:
+        return 0, target.position(placed(outer, m, n)[1])
+
+    # A long epilogue is written once, over products that wait where its results will go.
+    long = len(expression.inner) > _LONG_EPILOGUE and root.shape.element_type == g.dtype
+    gemm_kernel(b, g, shape, (1, 0), 2, store, park if long else None)
     return _keep(cache, key, b)
 
 

@@ -112,8 +112,9 @@ def _collective_broadcast(instr: Instruction) -> Shape:
 
 def _check_pairs(instr: Instruction, rule: int) -> None:
     pairs = instr.attrs["source_target_pairs"]
-    for what, ids in (("source", [source for source, _ in pairs]), ("target", [target for _, target in pairs])):
-        if len(set(ids)) != len(ids) or any(i < 0 for i in ids):
+    for end, what in enumerate(("source", "target")):
+        ids = [pair[end] for pair in pairs if len(pair) == 2]
+        if len(set(ids)) != len(pairs) or any(i < 0 for i in ids):
             raise broken(instr, rule, f"a {what} of source_target_pairs is negative or occurs twice")
 
 

@@ -250,10 +250,6 @@ def _constant(instr: Instruction) -> Shape:
     return instr.shape
 
 
-def _kinds(kinds: tuple[str, ...]) -> str:
-    return "any type" if kinds == _ALL else " or ".join(kinds)
-
-
 _EQUAL_SIZES = "The operands are arrays of equal sizes."
 _EQUAL_TYPES = "The operands have one element type."
 
@@ -265,12 +261,18 @@ OPS: tuple[Op, ...] = (
             _unary(kinds, _BECOMES.get(opcode, _same_type)),
             _ACCURACY if accuracy else (),
             doc=doc,
-            constraints=("The operand is an array.", f"Its type is {_kinds(kinds)}."),
+            constraints=("The operand is an array.", f"Its type is {' or '.join(kinds)}."),
         )
         for opcode, (kinds, accuracy, doc) in _UNARY.items()
     ),
     *(
-        Op(opcode, (2, 2), _binary(kinds), doc=doc, constraints=(_EQUAL_SIZES, _EQUAL_TYPES, f"The type is {_kinds(kinds)}."))
+        Op(
+            opcode,
+            (2, 2),
+            _binary(kinds),
+            doc=doc,
+            constraints=(_EQUAL_SIZES, _EQUAL_TYPES, *([] if kinds == _ALL else [f"The type is {' or '.join(kinds)}."])),
+        )
         for opcode, (kinds, doc) in _BINARY.items()
     ),
     *(Op(opcode, (2, 2), _shift, doc=doc, constraints=(_EQUAL_SIZES, "Both have integer types.")) for opcode, doc in _SHIFTS.items()),

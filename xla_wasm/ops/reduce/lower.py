@@ -141,4 +141,3 @@ def _get_tuple_element(e: Elemental, x: Instruction, index: Index) -> Val:
 
 
 ELEMENTAL = {"reduce": _reduce, "map": _map, "get-tuple-element": _get_tuple_element}
-

@@ -1,0 +1,208 @@
+"""The GEMM and convolution kernels against NumPy, on every kind of tail, and what they promise about ranges and code size."""
+
+from __future__ import annotations
+
+import struct
+from itertools import product
+
+import numpy as np
+import pytest
+import wasmtime
+
+from xla_wasm.kernels import Gemm, Tile, gemm_kernel, pack_kernel, packed_size, tile
+from xla_wasm.loop.affine import ZERO, Affine
+from xla_wasm.loop.builder import Builder
+from xla_wasm.loop.emit import emit
+from xla_wasm.loop.ir import Val
+from xla_wasm.wasm import Module
+
+DTYPES = {"f32": np.float32, "f64": np.float64, "s32": np.int32, "u32": np.uint32}
+TARGETS = [(tune, relaxed) for tune in ("portable", "v8") for relaxed in (False, True)]
+ENGINE = wasmtime.Engine()
+GUARD = 64
+"""Bytes around each buffer which must stay as they are."""
+
+
+def strides(dims: tuple[int, ...]) -> list[int]:
+    return [int(np.prod(dims[d + 1 :])) for d in range(len(dims))]
+
+
+def kernels(g: Gemm, shape: Tile, relaxed: bool, along_k: bool, bias: bool, parked: bool) -> list[Builder]:
+    """A pack kernel (packed, rhs) and a GEMM (out, lhs, packed, bias) that writes a dense result."""
+    pack = Builder("pack", 2, g.lanes, relaxed, frozenset({0}))
+    copies = max([1, *(size for size, _, rhs in g.outer if rhs)])
+
+    def fill(batch: Affine) -> None:
+        def element(k: Affine, n: Affine) -> Val:
+            at = n * g.k + k if along_k else k * g.n + n
+            return pack.load(1, batch * (g.k * g.n) + at, g.dtype)
+
+        pack_kernel(pack, g, shape, 0, element, batch * packed_size(g, shape), along_k)
+
+    if copies == 1:
+        fill(ZERO)
+    else:
+        with pack.loop(copies, ranged=True) as batch:
+            fill(batch)
+
+    gemm = Builder("gemm", 4, g.lanes, relaxed, frozenset({0}))
+    places = strides((*(size for size, _, _ in g.outer), g.m, g.n))
+
+    def position(outer: tuple[Affine, ...], m: Affine, n: Affine) -> Affine:
+        total = n
+        for i, stride in zip((*outer, m), places):
+            total = total + i * stride
+        return total
+
+    def store(outer: tuple[Affine, ...], m: Affine, n: Affine, value: Val) -> None:
+        if bias:
+            value = gemm.add(value, gemm.load(3, n, g.dtype))
+        gemm.store(0, position(outer, m, n), value, g.dtype)
+
+    park = (lambda outer, m, n: (0, position(outer, m, n))) if parked else None
+    gemm_kernel(gemm, g, shape, (1, 3), 2, store, park)
+    return [pack, gemm]
+
+
+def run(g: Gemm, shape: Tile, relaxed: bool, lhs: np.ndarray, rhs: np.ndarray, bias: np.ndarray | None = None, **options: bool) -> np.ndarray:
+    """Packs and multiplies in wasmtime, in two ranges each; the guards around the buffers must survive."""
+    along_k, parked = options.get("along_k", False), options.get("parked", False)
+    builders = kernels(g, shape, relaxed, along_k, bias is not None, parked)
+    module = Module()
+    funcs = [b.func() for b in builders]
+    for func in funcs:
+        code = emit(func)
+        assert len(code.code) <= 8192, f"{len(code.code)} bytes of code"
+        module.add(code)
+        module.export_func(func.name, func.name)
+    copies = max([1, *(size for size, _, right in g.outer if right)])
+    outs = (*(size for size, _, _ in g.outer), g.m, g.n)
+    dtype = np.dtype(DTYPES[g.dtype])
+    extra = np.zeros(g.n, dtype) if bias is None else bias
+    sizes = [int(np.prod(outs)), lhs.size + 3, packed_size(g, shape) * copies, extra.size, rhs.size]
+    addresses, top = [], 64
+    for size in sizes:
+        addresses.append(top + GUARD)
+        top += (size * dtype.itemsize + 2 * GUARD + 63) // 64 * 64
+    module.memory(top // 65536 + 1)
+    module.export_memory("memory")
+    store = wasmtime.Store(ENGINE)
+    exports = wasmtime.Instance(store, wasmtime.Module(ENGINE, module.encode()), []).exports(store)
+    memory = exports["memory"]
+    out, left, packed, third, right = addresses
+    memory.write(store, b"\xaa" * (top - 64), 64)
+    memory.write(store, struct.pack("<6I", packed, right, out, left, packed, third), 8)
+    memory.write(store, lhs.tobytes(), left + 3 * dtype.itemsize)
+    memory.write(store, extra.tobytes(), third)
+    memory.write(store, np.ascontiguousarray(rhs.swapaxes(-1, -2) if along_k else rhs).tobytes(), right)
+    for func, args in zip(funcs, (8, 16)):
+        half = func.trips // 2
+        exports[func.name](store, args, half, func.trips)
+        exports[func.name](store, args, 0, half)
+    for address, size in zip(addresses[:3:2], sizes[:3:2]):
+        end = address + size * dtype.itemsize
+        assert memory.read(store, address - GUARD, address) == b"\xaa" * GUARD
+        assert memory.read(store, end, end + GUARD) == b"\xaa" * GUARD
+    return np.frombuffer(memory.read(store, out, out + sizes[0] * dtype.itemsize), dtype).reshape(outs)
+
+
+def values(rng: np.random.Generator, dtype: str, *dims: int) -> np.ndarray:
+    """Small whole numbers: every order of summation gives the same."""
+    return rng.integers(-8, 9, dims).astype(DTYPES[dtype])
+
+
+def matmul(m: int, n: int, k: int, dtype: str = "f32", batch: int = 0, pad: int = 0) -> Gemm:
+    outer = ((batch, m * (k + pad), 1),) if batch else ()
+    return Gemm(dtype, outer, m, k + pad, n, (), k)
+
+
+def check(g: Gemm, tune: str, relaxed: bool, seed: int, shape: Tile | None = None, **options: bool) -> None:
+    rng = np.random.default_rng(seed)
+    shape = shape or tile(g, tune, relaxed)
+    batches = tuple(size for size, _, _ in g.outer)
+    g = Gemm(g.dtype, tuple((size, left, packed_size(g, shape) if right else 0) for size, left, right in g.outer), *fields(g)[2:])
+    lhs = values(rng, g.dtype, *batches, g.m, g.m_stride)
+    rhs = values(rng, g.dtype, *(size for size, _, right in g.outer if right), g.k, g.n)
+    bias = values(rng, g.dtype, g.n) if options.pop("bias", False) else None
+    expected = lhs[..., : g.k] @ rhs + (0 if bias is None else bias)
+    np.testing.assert_array_equal(run(g, shape, relaxed, lhs, rhs, bias, **options), expected, f"{g} {shape}")
+
+
+def fields(g: Gemm) -> tuple:
+    return (g.dtype, g.outer, g.m, g.m_stride, g.n, g.segments, g.run)
+
+
+@pytest.mark.parametrize(("tune", "relaxed"), TARGETS)
+def test_small_sizes(tune: str, relaxed: bool) -> None:
+    for i, (m, n, k) in enumerate(product((1, 2, 3, 5, 6, 8, 13), (1, 2, 3, 4, 7, 8, 17, 32), (1, 3, 4, 9, 16, 22))):
+        check(matmul(m, n, k), tune, relaxed, i, bias=i % 2 == 0, along_k=i % 3 == 0)
+
+
+@pytest.mark.parametrize(("tune", "relaxed"), TARGETS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_random_sizes(dtype: str, tune: str, relaxed: bool) -> None:
+    rng = np.random.default_rng(7)
+    for i in range(30):
+        m, n, k = (int(x) for x in rng.integers(1, 71, 3))
+        check(matmul(m, n, k, dtype, pad=int(rng.integers(0, 3))), tune, relaxed, i, bias=i % 2 == 0, along_k=i % 3 == 0, parked=i % 4 == 1)
+
+
+@pytest.mark.parametrize("shape", [Tile(4, 8), Tile(2, 16), Tile(6, 8, True, False), Tile(3, 4, True), Tile(4, 1), Tile(1, 32)], ids=str)
+def test_tiles(shape: Tile) -> None:
+    for i, (m, n, k) in enumerate(product((1, 9, 30), (5, 33), (8, 21))):
+        check(matmul(m, n, k), "", True, i, shape, bias=True, parked=i % 2 == 0)
+
+
+@pytest.mark.parametrize(("tune", "relaxed"), TARGETS)
+def test_batches(tune: str, relaxed: bool) -> None:
+    for i, (batch, m, n, k) in enumerate([(3, 5, 7, 9), (2, 70, 12, 8), (12, 16, 16, 32), (4, 1, 40, 6), (5, 9, 1, 33)]):
+        check(matmul(m, n, k, batch=batch), tune, relaxed, i, along_k=i % 2 == 0, bias=True)
+
+
+@pytest.mark.parametrize("m", [64, 127, 130, 200, 509])
+def test_groups_of_rows(m: int) -> None:
+    for relaxed in (False, True):
+        check(matmul(m, 20, 19), "portable", relaxed, m, bias=True)
+
+
+@pytest.mark.parametrize(("tune", "relaxed"), TARGETS)
+@pytest.mark.parametrize(
+    ("images", "size", "channels", "outputs", "taps", "stride", "dilation"),
+    [(1, 9, 4, 8, 3, 1, 1), (2, 7, 3, 5, 3, 2, 1), (1, 12, 5, 20, 3, 1, 2), (2, 80, 2, 4, 5, 1, 1), (1, 40, 1, 9, 7, 2, 1), (3, 5, 8, 16, 1, 1, 1)],
+)
+def test_convolution(
+    tune: str, relaxed: bool, images: int, size: int, channels: int, outputs: int, taps: int, stride: int, dilation: int
+) -> None:
+    """A two-dimensional convolution, NHWC and HWIO: kernel rows are segments, and taps too where they lie apart."""
+    rng = np.random.default_rng(size)
+    x = values(rng, "f32", images, size, size, channels)
+    w = values(rng, "f32", taps, taps, channels, outputs)
+    result = (size - (taps - 1) * dilation - 1) // stride + 1
+    row = size * channels
+    segments = ((taps, dilation * row),) if dilation == 1 else ((taps, dilation * row), (taps, dilation * channels))
+    g = Gemm(
+        "f32",
+        ((images, size * row, 0), (result, stride * row, 0)),
+        result,
+        stride * channels,
+        outputs,
+        segments,
+        taps * channels if dilation == 1 else channels,
+    )
+    reach = (result - 1) * stride + 1
+    expected = sum(
+        x[:, i * dilation :, j * dilation :][:, :reach:stride, :reach:stride] @ w[i, j] for i, j in product(range(taps), range(taps))
+    )
+    rhs = w.reshape(-1, outputs)
+    np.testing.assert_array_equal(run(g, tile(g, tune, relaxed), relaxed, x, rhs), expected)
+
+
+def test_special_values_stay_apart() -> None:
+    """Padding and overlapping loads multiply nothing twice, so an infinity or NaN reaches only its own row and column."""
+    rng = np.random.default_rng(0)
+    for m, n, k in ((5, 1, 19), (5, 2, 33), (3, 7, 9), (6, 19, 5)):
+        lhs, rhs = values(rng, "f32", m, k), np.abs(values(rng, "f32", k, n)) + 1
+        lhs[1, k - 2], rhs[0, n - 1] = np.inf, np.nan
+        for tune, relaxed in TARGETS:
+            g = matmul(m, n, k)
+            np.testing.assert_array_equal(run(g, tile(g, tune, relaxed), relaxed, lhs, rhs), lhs @ rhs)

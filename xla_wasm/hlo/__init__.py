@@ -1,0 +1,1 @@
+"""HLO modules: the graph, its protobuf and text forms, verification."""
