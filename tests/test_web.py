@@ -109,21 +109,19 @@ def draw(page: Page, strokes: list[list[tuple[float, float]]], touch: bool = Fal
         client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
 
 
-def answer(page: Page) -> int | None:
-    """What the page says once it has looked at the drawing."""
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
-    text = page.locator("#digit").inner_text()
-    return int(text) if text.isdigit() else None
+def expect_answer(page: Page, digit: int | None) -> None:
+    """The page says this digit, as soon as it has looked at the drawing."""
+    expect(page.locator("#digit")).to_have_text("–" if digit is None else str(digit))
 
 
 def test_drawn_digits_are_read(open_page: Any) -> None:
     page = open_page()
-    assert answer(page) is None
+    expect_answer(page, None)
     for digit in STROKES:
         page.get_by_role("button", name="Clear").click()
-        assert answer(page) is None
+        expect_answer(page, None)
         draw(page, STROKES[digit])
-        assert answer(page) == digit
+        expect_answer(page, digit)
         assert page.locator(".bars .best .name").inner_text() == str(digit)
         shares = [float(text.split()[0]) for text in page.locator(".bars .value").all_inner_texts()]
         assert len(shares) == 10 and abs(sum(shares) - 100) < 1 and max(shares) == shares[digit]
@@ -137,7 +135,7 @@ def test_the_answer_is_live(open_page: Any) -> None:
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 20, steps=10)
-    assert answer(page) == 1
+    expect_answer(page, 1)
 
 
 def test_on_a_phone(open_page: Any) -> None:
@@ -147,29 +145,29 @@ def test_on_a_phone(open_page: Any) -> None:
     for digit in (3, 7):
         # Clicks, not taps: Chromium drops a tap that follows a quick stroke, or that a busy machine draws out.
         page.get_by_role("button", name="Clear").click()
-        expect(page.locator("#digit")).to_have_text("–")
+        expect_answer(page, None)
         draw(page, STROKES[digit], touch=True)
-        expect(page.locator("#digit")).to_have_text(str(digit))
+        expect_answer(page, digit)
         assert page.evaluate("scrollY") == 0
     page.get_by_role("button", name="Sample image of a 5").first.click()
-    expect(page.locator("#digit")).to_have_text("5")
+    expect_answer(page, 5)
 
 
 def test_with_the_keyboard(open_page: Any) -> None:
     page = open_page(viewport={"width": 1200, "height": 1400})
     for digit in range(10):
         page.keyboard.press(str(digit))
-        assert answer(page) == digit
+        expect_answer(page, digit)
     expect(page.locator("#live")).to_contain_text("a 9, ")
     page.keyboard.press("Escape")
-    assert answer(page) is None
+    expect_answer(page, None)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "clear"
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    assert answer(page) == 0
+    expect_answer(page, 0)
     draw(page, STROKES[1])  # takes the sample's place
-    assert answer(page) == 1
+    expect_answer(page, 1)
     assert page.locator(".samples [aria-pressed=true]").count() == 0
 
 

@@ -15,7 +15,7 @@ from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
 from ..loop.nest import fold
-from .packing import is_trip, pack_kernel, panels
+from .packing import is_trip, pack_kernel
 from .tiles import Gemm, Tile, packed_size
 
 __all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
@@ -99,25 +99,28 @@ class _Writer:
 
     def columns(self, outer: Index, m: Affine, blocks: int, rest: int, ranged: bool) -> None:
         """All panels for `blocks` tiles of rows from `m` on and `rest` rows more."""
-        nr = self.tile.nr
-        panels(self.b, self.g.n, nr, nr > 1, ranged, partial(self.rows, outer, m, blocks, rest))
+        b, nr, n = self.b, self.tile.nr, self.g.n
+        loop = b.open_loop(-(-n // nr), nr, vector=nr > 1, ranged=ranged)
+        last = is_trip(b, loop, loop.trips - 1) if n % nr and loop.trips > 1 else None
+        self.rows(outer, m, blocks, rest, Affine(0, ((loop, 1),)), last)
+        b.close_loop(loop)
 
-    def rows(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, first: int | None, columns: int) -> None:
-        """All rows of the panel from column `n` on, of which `columns` columns exist."""
+    def rows(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, last: Val | None) -> None:
+        """All rows of the panel from column `n` on. `last` tells whether it is the last, if that has fewer columns."""
         if len(outer) < len(self.g.outer):
             with self.b.loop(self.g.outer[len(outer)][0]) as i:
-                self.rows((*outer, i), m, blocks, rest, n, first, columns)
+                self.rows((*outer, i), m, blocks, rest, n, last)
             return
         mr = self.tile.mr
         if blocks:
             with self.b.loop(blocks, mr) as i:
-                self.block(outer, m + i, mr, n, first, columns)
+                self.block(outer, m + i, mr, n, last)
         if rest:
-            self.block(outer, m + blocks * mr, rest, n, first, columns)
+            self.block(outer, m + blocks * mr, rest, n, last)
 
-    def block(self, outer: Index, m: Affine, rows: int, n: Affine, first: int | None, columns: int) -> None:
-        """One tile: `rows` rows from `m` on by `columns` columns from `n` on."""
-        g, nr = self.g, self.tile.nr
+    def block(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None) -> None:
+        """One tile: `rows` rows from `m` on by the columns from `n` on."""
+        b, g, nr = self.b, self.g, self.tile.nr
         x = m * g.m_stride + self.lhs_offset
         y = n * g.k
         for i, (_, lhs_stride, rhs_stride) in zip(outer, g.outer):
@@ -132,21 +135,27 @@ class _Writer:
             return (self.dots if nr == 1 else self.products)(at, y + k * (g.run * nr), rows, sums)
 
         counts = tuple(count for count, _ in g.segments)
-        sums = fold(self.b, counts, [self.zero] * (rows * -(-columns // g.lanes)), g.lanes, segment)
+        sums = fold(b, counts, [self.zero] * (rows * -(-min(g.n, nr) // g.lanes)), g.lanes, segment)
         if nr == 1:
             self.finish(outer, m, [[self.total(value)] for value in sums], n, 1)
-            return
-        # What is left of a panel's last vector goes lane by lane, at columns that are constants: nothing there runs along lanes.
-        whole = columns // g.lanes
-        width = -(-columns // g.lanes)
+        elif last is None:
+            self.finish_columns(outer, m, rows, n, min(g.n, nr), sums)
+        else:
+            with b.when(b.not_(last)):
+                self.finish_columns(outer, m, rows, n, nr, sums)
+            with b.when(last):
+                self.finish_columns(outer, m, rows, n, g.n % nr, sums)
+
+    def finish_columns(self, outer: Index, m: Affine, rows: int, n: Affine, columns: int, sums: list[Val]) -> None:
+        """Finishes the first `columns` columns of a tile."""
+        width, (whole, tail) = len(sums) // rows, divmod(columns, self.g.lanes)
         grid = [sums[r * width : (r + 1) * width] for r in range(rows)]
         if whole:
-            self.finish(outer, m, [row[:whole] for row in grid], n, g.lanes)
-        if whole < width:
-            assert first is not None
-            tail = columns - whole * g.lanes
-            scalars = [[self.b.lane(row[-1], lane) for lane in range(tail)] for row in grid]
-            self.finish(outer, m, scalars, Affine(first + whole * g.lanes), 1)
+            self.finish(outer, m, [row[:whole] for row in grid], n, self.g.lanes)
+        if tail:
+            # The rest of a vector goes lane by lane. Its columns are constants, so that nothing there runs along lanes.
+            scalars = [[self.b.lane(row[whole], lane) for lane in range(tail)] for row in grid]
+            self.finish(outer, m, scalars, Affine(self.g.n - tail), 1)
 
     def finish(self, outer: Index, m: Affine, grid: list[list[Val]], n: Affine, step: int) -> None:
         """Hands a grid of finished sums, `step` columns apart, to `store`."""
@@ -174,7 +183,7 @@ class _Writer:
             for r in range(rows):
                 splat = left(r)
                 # The operand that Cranelift overwrites comes first: the one with fewer other uses.
-                after += [b.pin(b.fma(right[j], splat, sums[r * width + j])) for j in range(width)]
+                after += [b.pin(b.fma(right[j], splat, sums[r * width + j]) if self.tile.barrier else b.fma(splat, right[j], sums[r * width + j])) for j in range(width)]
             return after
 
         def element(x: Affine, r: int) -> Val:
@@ -182,15 +191,16 @@ class _Writer:
 
         def body(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
             vectors = [] if self.tile.scalar else [b.load_lanes(self.lhs, x + k + r * g.m_stride, g.dtype) for r in range(rows)]
-            for u in range(lanes):
+            for u in range(unroll):
                 if u and loop and self.tile.barrier:
                     b.barrier(loop, sums)
                 left = partial(element, x + k + u) if self.tile.scalar else lambda r, u=u: b.splat_lane(vectors[r], u)
                 sums = step(left, y + (k + u) * nr, sums)
             return sums
 
-        sums = self.along(g.run // lanes, lanes, sums, body)
-        done = g.run - g.run % lanes
+        unroll = self.tile.unroll or lanes
+        sums = self.along(g.run // unroll, unroll, sums, body)
+        done = g.run - g.run % unroll
         return self.along(
             g.run - done, 1, sums, lambda _, k, sums: step(partial(element, x + (k + done)), y + (k + done) * nr, sums)
         )
@@ -234,7 +244,8 @@ class _Writer:
 
 
 def _group(blocks: int, most: int) -> int:
-    """How many blocks of rows make a group: `most` or somewhat less, such that few blocks are left over."""
+    """How many blocks of rows make a group: about `most`, such that best none and else few blocks are left over."""
     if blocks <= most:
         return blocks
-    return min(range(most, most // 2, -1), key=lambda size: (blocks % size, -size))
+    sizes = [*range(most, most // 2, -1), *range(most + 1, 2 * most)]
+    return min(sizes, key=lambda size: blocks % size)

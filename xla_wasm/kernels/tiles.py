@@ -42,6 +42,7 @@ class Tile:
     scalar: bool = False
     """Reads the left side one element at a time: fewer registers, which V8 turns into more rows."""
     barrier: bool = True
+    unroll: int = 0
     """Keeps the steps along k apart, which Cranelift would otherwise interleave until it runs out of registers."""
 
 
@@ -58,12 +59,11 @@ def tile(g: Gemm, tune: str, relaxed: bool) -> Tile:
     fused = relaxed and g.dtype[0] == "f"
     if fused and tune == "v8" and g.m > 4:
         return Tile(6, 2 * lanes, scalar=True, barrier=False)
-    # Two rows need no more than their two vectors of the left side; four share one load of the right side.
     half_empty = 0 < vectors % 4 <= 2 and vectors < 32
-    low = g.m == 2 or (4 < g.m < 12 and g.m % 4 in (1, 2))
-    if (not fused or low) and not half_empty:
-        return Tile(2, 4 * lanes)
-    return Tile(min(g.m, 4), 2 * lanes)
+    large = g.k * 4 * 16 > 128 << 10
+    if half_empty or large:
+        return Tile(min(g.m, 4), 2*lanes, True, False, 1) if fused else Tile(min(g.m, 4), 2 * lanes)
+    return Tile(2, 4 * lanes, True, False, 1) if fused else Tile(2, 4 * lanes)
 
 
 def packed_size(g: Gemm, tile: Tile) -> int:

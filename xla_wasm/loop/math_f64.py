@@ -1,6 +1,7 @@
 """Elementary functions on f64 values, scalar or two lanes: the methods of `math_f32` with longer polynomials.
 
-The frequent ones are inline; the others call the scalar C function for each lane. "max ulp" is the largest error met on dense samples (unfused / fused).
+The frequent ones are inline; the others call the scalar C function for each lane. "Max ulp" is the largest error met on
+dense samples, unfused / fused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .math_f32 import is_finite, sign
 INF = float("inf")
 NAN = float("nan")
 _MAGIC = 1.5 * 2.0**52
-_FLOOR = float.fromhex("-0x1.fffffffffffffp-2")  # rounding z + this is floor(z), also for z = 0
+_HALF_DOWN = float.fromhex("0x1.fffffffffffffp-2")
 _LOG2E = float.fromhex("0x1.71547652b82fep+0")
 _LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 _LN2_HI = float.fromhex("0x1.62e42feep-1")  # 31 bits: k * _LN2_HI is exact
@@ -133,7 +134,9 @@ def exp(b: Builder, x: Val) -> Val:
     """2^k e^r with k the floor, degree 11 on [0, ln 2]; results below 2^-1022 are 0. Max ulp @exponential@."""
     x = b.pmax(b.pmin(x, _c(b, 710.0)), _c(b, -709.0))
     magic = _c(b, _MAGIC + 1023)
-    t = b.add(b.fma(x, _c(b, _LOG2E), _c(b, _FLOOR)), magic)
+    # The floor, or one more just below an integer: so -1022 is met, and 1024 becomes 1023 with r > ln 2.
+    t = b.add(b.fma(x, _c(b, _LOG2E), _c(b, -0.5 + 2.0**-40)), magic)
+    t = b.pmin(t, _c(b, _MAGIC + 2046))
     k = b.sub(t, magic)
     r = b.fma(k, _c(b, -_LN2_LO), b.fma(k, _c(b, -_LN2_HI), x))
     return b.mul(_power_of_two(b, t), _poly(b, r, _EXP))
@@ -281,7 +284,7 @@ def cos(b: Builder, x: Val) -> Val:
 
 def round_nearest_afz(b: Builder, x: Val) -> Val:
     """trunc(x + the largest number below 1/2 with the sign of x)."""
-    return b.trunc(b.add(x, b.copysign(_c(b, -_FLOOR), x)))
+    return b.trunc(b.add(x, b.copysign(_c(b, _HALF_DOWN), x)))
 
 
 def _called(symbol: str) -> Callable[..., Val]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 
 from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ..hlo.ir import Computation, Instruction, Module
@@ -61,31 +62,53 @@ def _padded(x: Instruction, operand: Instruction, value: Instruction, padding: l
 
 
 def _dot(x: Instruction, emit: Emit) -> Instruction:
-    """Operands become [batch, m, k] and [batch, k, n] by index maps; the result gets its dimensions back."""
+    """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back.
+
+    Products read their left side along k where it lies and pack their right side anyway, so a left side that would have
+    to be transposed changes places with a right side that would not.
+    """
     n = x.attrs["dot_dimension_numbers"]
     lhs, rhs = x.operands
     dtype = x.shape.element_type
     left, right = dot_free_dimensions(x)
-
-    def size(o: Instruction, dims: tuple[int, ...] | list[int]) -> int:
-        total = 1
-        for d in dims:
-            total *= o.shape.dimensions[d]
-        return total
+    contracted, other = n.lhs_contracting_dimensions, n.rhs_contracting_dimensions
+    swapped = not _trailing(lhs, contracted) and _trailing(rhs, other)
+    batches, other_batches = n.lhs_batch_dimensions, n.rhs_batch_dimensions
+    if swapped:
+        lhs, rhs, left, right, contracted, other, batches, other_batches = rhs, lhs, right, left, other, contracted, other_batches, batches
+    batch = tuple(lhs.shape.dimensions[d] for d in batches)
+    m = prod(lhs.shape.dimensions[d] for d in left)
+    k = prod(lhs.shape.dimensions[d] for d in contracted)
+    width = prod(rhs.shape.dimensions[d] for d in right)
+    rank = len(batch)
+    canonical = DotDimensionNumbers((rank + 1,), (rank,), tuple(range(rank)), tuple(range(rank)))
+    if not swapped and n == canonical and lhs.shape.rank == rhs.shape.rank == rank + 2 and lhs.shape.element_type == rhs.shape.element_type == dtype:
+        return x
 
     def arranged(o: Instruction, order: tuple[int, ...], dims: tuple[int, ...]) -> Instruction:
         o = _transposed(x, _converted(x, o, dtype, emit), order, emit)
         return emit(derived(x, "reshape", Shape(dtype, dims), [o])) if o.shape.dimensions != dims else o
 
-    batch, m, k, width = size(lhs, n.lhs_batch_dimensions), size(lhs, left), size(lhs, n.lhs_contracting_dimensions), size(rhs, right)
-    canonical = DotDimensionNumbers((2,), (1,), (0,), (0,))
-    if x.attrs["dot_dimension_numbers"] == canonical and lhs.shape.element_type == rhs.shape.element_type == dtype and x.shape.rank == 3:
-        return x
-    a = arranged(lhs, (*n.lhs_batch_dimensions, *left, *n.lhs_contracting_dimensions), (batch, m, k))
-    c = arranged(rhs, (*n.rhs_batch_dimensions, *n.rhs_contracting_dimensions, *right), (batch, k, width))
-    product = derived(x, "dot", Shape(dtype, (batch, m, width)), [a, c], dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config"))
-    emit(product)
-    return emit(derived(x, "reshape", x.shape.without_layout(), [product]))
+    a = arranged(lhs, (*batches, *left, *contracted), (*batch, m, k))
+    c = arranged(rhs, (*other_batches, *other, *right), (*batch, k, width))
+    attrs = {"dot_dimension_numbers": canonical, "precision_config": x.attrs.get("precision_config")}
+    product = emit(derived(x, "dot", Shape(dtype, (*batch, m, width)), [a, c], **attrs))
+    free = [*(lhs.shape.dimensions[d] for d in left), *(rhs.shape.dimensions[d] for d in right)]
+    whole = product
+    if product.shape.dimensions != (*batch, *free):
+        whole = emit(derived(x, "reshape", Shape(dtype, (*batch, *free)), [product]))
+    if not swapped:
+        return whole
+    order = (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left)))
+    return _transposed(x, whole, order, emit)
+
+
+def _trailing(x: Instruction, dims: tuple[int, ...]) -> bool:
+    """Whether these dimensions are the last ones of an operand where it lies in memory, seen through transposes."""
+    while x.opcode == "transpose":
+        dims = tuple(x.attrs["dimensions"][d] for d in dims)
+        x = x.operands[0]
+    return dims == tuple(range(x.shape.rank - len(dims), x.shape.rank))
 
 
 def _convolution(x: Instruction, emit: Emit) -> Instruction:

@@ -161,8 +161,8 @@ class _Scope:
         self.p = planner
         self.computation = computation
         self.arguments = arguments
-        self.chosen = materialized(computation)
-        self.groups = grouped(computation, self.chosen)
+        self.chosen, products = materialized(computation)
+        self.groups = grouped(computation, self.chosen, products)
         self.outside = self.used_outside()
         self.views: dict[Instruction, list[View]] = {}
 
@@ -277,6 +277,15 @@ class _Scope:
             except NeedsBuffer as need:
                 self.give_buffer(need.instruction, x)
 
+    def fits(self, x: Instruction) -> bool:
+        """Whether one kernel can compute `x` as things stand."""
+        expression = Expression(self.p.cache, [x], self.available)
+        try:
+            lower_kernel(self.p.cache, self.reading(expression, x))
+        except NeedsBuffer:
+            return False
+        return True
+
     def product(self, x: Instruction) -> list[View] | None:
         """The steps of a dot or convolution that `x` is, or finishes; None if it has to go another way."""
         expression = Expression(self.p.cache, [x], self.available)
@@ -286,11 +295,11 @@ class _Scope:
         (y,) = found
         lhs, rhs = y.operands
         left = self.strided(lhs)
-        product = self.as_product(y, left) if left is not None else None
+        product = self.as_product(y, left, x) if left is not None else None
         if product is None and lhs not in self.views:
             self.views[lhs] = self.place(lhs)
             left = self.views[lhs][0]
-            product = self.as_product(y, left)
+            product = self.as_product(y, left, x)
         if product is None or left is None:
             return None
         reading = right_side(y, product)
@@ -301,7 +310,7 @@ class _Scope:
                 if packing.lanes != lanes:
                     raise NeedsBuffer(rhs)
                 seen = self.strided(reading)
-                along_k = seen is not None and seen.strides[1] == 1 and seen.strides[2] != 1
+                along_k = seen is not None and seen.strides[-2] == 1 and seen.strides[-1] != 1
                 pack = lower_pack(self.p.cache, product, packing, along_k)
                 break
             except NeedsBuffer as need:
@@ -324,8 +333,14 @@ class _Scope:
         self.p.step(Step("kernel", x.name, lowered.func, [output, left, packed, *finishing.sources.values()], 1))
         return [output]
 
-    def as_product(self, y: Instruction, left: View) -> Product | None:
-        return of_dot(y, left) if y.opcode == "dot" else of_convolution(y, left)
+    def as_product(self, y: Instruction, left: View, root: Instruction) -> Product | None:
+        """The GEMM of a product; its rows are split where the dimensions of the kernel's root split them."""
+        if y.opcode == "convolution":
+            return of_convolution(y, left)
+        m, n = y.shape.dimensions[-2:]
+        dims = [d for d in root.shape.dimensions if d != 1]
+        rows = dims[-2] if root is not y and len(dims) > 1 and dims[-1] == n and m % dims[-2] == 0 and dims[-2] >= 4 else m
+        return of_dot(y, left, rows)
 
     def reading(self, expression: Expression, *own: Instruction) -> Expression:
         """The same expression, if all in it can be computed where it is read."""
@@ -344,7 +359,7 @@ class _Scope:
     def strided(self, x: Instruction) -> View | None:
         """An array that lies in a buffer, seen through the index maps that strides can express."""
         view = self.available(x)
-        if view is not None or x.opcode not in VIEWS:
+        if view is not None or x.opcode not in (*VIEWS, "copy"):
             return view
         inner = self.strided(x.operands[0])
         if inner is None:
@@ -360,6 +375,8 @@ class _Scope:
             for d, stride in zip(x.attrs["dimensions"], strides):
                 spread[d] = stride
             strides = tuple(spread)
+        elif x.opcode == "copy":
+            pass
         elif x.opcode == "reshape":
             split = reshaped_strides(inner.dims, strides, dims)
             if split is None:
@@ -374,6 +391,12 @@ class _Scope:
             done = self.product(x)
             if done is not None:
                 return done
+        if x.opcode == "reshape" and x.operands[0] not in self.views and not self.fits(x):
+            # What it renames needs a buffer, and then the renaming is free.
+            self.give_buffer(x.operands[0], x)
+            alias = self.alias(x)
+            if alias is not None:
+                return [alias]
         expression, lowered = self.lower(x)
         outputs = [self.p.view(shape, name=x.name) for _, shape in x.shape.leaves()]
         if x.opcode in _UPDATES:

@@ -16,8 +16,8 @@ _READ_ONCE: dict[str, tuple[int, ...]] = {
 }
 
 
-def materialized(computation: Computation) -> set[Instruction]:
-    """The instructions of a computation that get buffers."""
+def materialized(computation: Computation) -> tuple[set[Instruction], set[Instruction]]:
+    """The instructions of a computation that get buffers, and those of them that finish a product."""
     users: dict[Instruction, list[Instruction]] = {x: [] for x in computation.instructions}
     for x in computation.instructions:
         for o in dict.fromkeys(x.operands):
@@ -47,7 +47,7 @@ def materialized(computation: Computation) -> set[Instruction]:
         elif len(kernels[x]) == 1 and _chained(x, users[x], chosen, chains):
             chains.add(x)
         weight[x] = 1 + heaviest
-    return chosen
+    return chosen, products
 
 
 def _chained(x: Instruction, users: list[Instruction], chosen: set[Instruction], chains: set[Instruction]) -> bool:
@@ -93,8 +93,14 @@ def _used_by_control(users: list[Instruction]) -> bool:
 
 
 def _epilogue(x: Instruction, users: list[Instruction]) -> bool:
-    """Whether a reduction's only user takes each of its elements once, right where it is finished."""
-    return len(users) == 1 and users[0].opcode in ELEMENTWISE and users[0].shape.size == x.shape.size and x.opcode in ("reduce",)
+    """Whether a reduction's only user takes each of its elements once, right where it is finished.
+
+    Reductions over the last dimensions get a group instead (see `plan.group`).
+    """
+    if x.opcode != "reduce" or len(users) != 1 or not _follows(users[0], x):
+        return False
+    rank = x.operands[0].shape.rank
+    return sorted(x.attrs["dimensions"]) != list(range(rank - len(x.attrs["dimensions"]), rank))
 
 
 def _absorbs(user: Instruction, x: Instruction) -> bool:
@@ -105,6 +111,9 @@ def _absorbs(user: Instruction, x: Instruction) -> bool:
         return x.shape.size == 1
     if user.opcode in ("dynamic-slice", "gather"):
         return x is not user.operands[0] or _cheap(x, 4)
+    if user.opcode in PRODUCTS:
+        # Packed once, element by element.
+        return user.operands[0] is not x and (user.opcode == "dot" or _cheap(x, 6))
     if user.opcode == "concatenate":
         return True
     if user.opcode in _READ_ONCE:

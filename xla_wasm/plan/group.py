@@ -33,15 +33,15 @@ class Group:
     """Materialized instructions that the members read, each once."""
 
 
-def grouped(computation: Computation, chosen: set[Instruction]) -> dict[Instruction, Group]:
-    """The group of every materialized instruction."""
+def grouped(computation: Computation, chosen: set[Instruction], products: set[Instruction]) -> dict[Instruction, Group]:
+    """The group of every materialized instruction. Those that finish a product stay alone."""
     reads, weights = _reads(computation, chosen)
     number = {x: i for i, x in enumerate(x for x in computation.instructions if x in chosen)}
     groups: dict[Instruction, Group] = {}
     readers: dict[Instruction, list[Group]] = {}
     order: list[Group] = []
     for x in number:
-        full, rows = _space(x)
+        full, rows = _space(x) if x not in products else (None, None)
         own = Group([x], full, rows, weights[x], 1 << number[x], 0, list(reads[x]))
         for s in own.operands:
             own.before |= groups[s].bit | groups[s].before

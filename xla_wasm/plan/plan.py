@@ -98,10 +98,10 @@ def reshaped_strides(dims: tuple[int, ...], strides: tuple[int, ...], to: tuple[
         if size == 1:
             result.append(0)
             continue
-        if i >= len(source):
-            return None
-        # A run of source dimensions whose product is that of a run of target dimensions.
         if at == 0:
+            # A run of source dimensions whose product is that of a run of target dimensions.
+            if i >= len(source):
+                return None
             total, inner = source[i][0], i
             need = size
             j = k

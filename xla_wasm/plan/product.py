@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from ..hlo.ir import Instruction
@@ -25,21 +26,32 @@ GEMM_TYPES = ("f32", "f64", "s32", "u32")
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A dot or convolution as a GEMM: `groups` right sides of [k, n] each, in a row."""
+    """A dot or convolution as a GEMM: right sides of [k, n], one for each index of `groups`."""
 
     gemm: Gemm
-    groups: int
+    groups: tuple[int, ...]
     offset: int
     """The first element of the left side, in its buffer."""
 
 
-def of_dot(x: Instruction, lhs: View) -> Product | None:
-    """A canonical dot [batch, m, k] x [batch, k, n] whose left side is read through `lhs`, if its rows are contiguous."""
-    batch, m, k = x.operands[0].shape.dimensions
-    n = x.shape.dimensions[2]
-    if x.shape.element_type not in GEMM_TYPES or (k > 1 and lhs.strides[2] != 1) or not (batch and m and n and k):
+def of_dot(x: Instruction, lhs: View, rows: int) -> Product | None:
+    """A canonical dot [batch..., m, k] x [batch..., k, n] whose left side is read through `lhs`, if its rows are contiguous.
+
+    `rows` divides m: the rows that stay together in the dimensions of the result.
+    """
+    *batch, m, k = x.operands[0].shape.dimensions
+    n = x.shape.dimensions[-1]
+    *strides, m_stride, k_stride = lhs.strides
+    if x.shape.element_type not in GEMM_TYPES or (k > 1 and k_stride != 1) or not x.shape.size or not k:
         return None
-    return Product(Gemm(x.shape.element_type, ((batch, lhs.strides[0], 1),), m, lhs.strides[1], n, (), k), batch, lhs.offset)
+    groups = prod(batch)
+    outer, right = [], groups
+    for size, stride in zip(batch, strides):
+        right //= size
+        outer.append((size, stride, right))
+    if rows != m:
+        outer.append((m // rows, m_stride * rows, 0))
+    return Product(Gemm(x.shape.element_type, tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset)
 
 
 def of_convolution(x: Instruction, lhs: View) -> Product | None:
@@ -64,19 +76,20 @@ def of_convolution(x: Instruction, lhs: View) -> Product | None:
         run = inputs * last.size
     segments = [(count, stride) for count, stride in segments if count > 1]
     gemm = Gemm(x.shape.element_type, tuple(outer), sizes[-2], spatial[-1] * last.stride, per_group, tuple(segments), run)
-    return Product(gemm, groups, lhs.offset)
+    return Product(gemm, (groups,), lhs.offset)
 
 
 def right_side(x: Instruction, product: Product) -> Instruction:
-    """The right side as [groups, k, n]: a renaming of the second operand's indices."""
+    """The right side as [groups..., k, n]: a renaming of the second operand's indices."""
     rhs = x.operands[1]
-    g = product.gemm
     if x.opcode == "dot":
-        return rhs
-    flat = Instruction(x.name, "reshape", Shape(g.dtype, (g.k, product.groups, g.n)), [rhs])
-    if product.groups == 1:
+        return Instruction(x.name, "copy", rhs.shape, [rhs])
+    g = product.gemm
+    (groups,) = product.groups
+    if groups == 1:
         return Instruction(x.name, "reshape", Shape(g.dtype, (1, g.k, g.n)), [rhs])
-    return Instruction(x.name, "transpose", Shape(g.dtype, (product.groups, g.k, g.n)), [flat], {"dimensions": (1, 0, 2)})
+    flat = Instruction(x.name, "reshape", Shape(g.dtype, (g.k, groups, g.n)), [rhs])
+    return Instruction(x.name, "transpose", Shape(g.dtype, (groups, g.k, g.n)), [flat], {"dimensions": (1, 0, 2)})
 
 
 def _tiled(cache: KernelCache, product: Product) -> tuple[Gemm, Tile]:
@@ -84,18 +97,18 @@ def _tiled(cache: KernelCache, product: Product) -> tuple[Gemm, Tile]:
     g = product.gemm
     shape = tile(g, cache.tune, cache.relaxed)
     size = packed_size(g, shape)
-    outer = tuple((count, left, size if right else 0) for count, left, right in g.outer)
+    outer = tuple((count, left, right * size) for count, left, right in g.outer)
     return Gemm(g.dtype, tuple(o for o in outer if o[0] > 1), g.m, g.m_stride, g.n, g.segments, g.run), shape
 
 
 def packed_elements(cache: KernelCache, product: Product) -> int:
     """The elements of all packed right sides."""
     g, shape = _tiled(cache, product)
-    return packed_size(g, shape) * product.groups
+    return packed_size(g, shape) * prod(product.groups)
 
 
 def lower_pack(cache: KernelCache, product: Product, expression: Expression, along_k: bool) -> Lowered:
-    """The kernel that packs the right side; `expression` computes it as [groups, k, n]. `along_k`: k lies contiguously."""
+    """The kernel that packs the right side; `expression` computes it as [groups..., k, n]. `along_k`: k lies contiguously."""
     g, shape = _tiled(cache, product)
     key = ("pack", expression.key, g, shape, along_k)
     found = cache.lowered.get(key)
@@ -106,14 +119,21 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
     b = Builder(cache.name("pack"), 1 + len(sources), expression.lanes, cache.relaxed, frozenset((0,)))
     e = Elemental(b, sources)
 
-    def group(i: Affine) -> None:
-        pack_kernel(b, g, shape, 0, lambda k, n: e.value(root, (i, k, n)), i * packed_size(g, shape), along_k)
+    size = packed_size(g, shape)
 
-    if product.groups == 1:
-        group(ZERO)
-    else:
-        with b.loop(product.groups, ranged=True) as i:
-            group(i)
+    def level(index: Index, base: Affine) -> None:
+        if len(index) == len(product.groups):
+            pack_kernel(b, g, shape, 0, lambda k, n: e.value(root, (*index, k, n)), base, along_k)
+            return
+        count = product.groups[len(index)]
+        step = size * prod(product.groups[len(index) + 1 :])
+        if count == 1:
+            level((*index, ZERO), base)
+        else:
+            with b.loop(count, ranged=not base.loops) as i:
+                level((*index, i), base + i * step)
+
+    level((), ZERO)
     return _keep(cache, key, b)
 
 
@@ -136,10 +156,12 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
         present = iter(outer)
         full = [next(present) if size > 1 else ZERO for size in sizes]
         if x.opcode == "dot":
-            index: Index = (full[0], m, n)
+            batch = len(product.groups)
+            row = full[batch] * product.gemm.m + m if len(full) > batch else m
+            index: Index = (*full[:batch], row, n)
         else:
-            group, batch, *rows = full
-            index = (batch, *rows, m, group * product.gemm.n + n)
+            group, image, *rows = full
+            index = (image, *rows, m, group * product.gemm.n + n)
         place = index
         for y in path:
             if y.opcode == "reshape":
