@@ -49,7 +49,6 @@ def image(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from xla_wasm.compiler import compile
-
     from xla_wasm.hlo.ir import Module
 
     return compile(Module.from_proto(MODEL.read_bytes())).save(tmp_path_factory.mktemp("cli") / "digits.wasm")

@@ -64,7 +64,9 @@ def kernels(g: Gemm, shape: Tile, relaxed: bool, along_k: bool, bias: bool, park
     return [pack, gemm]
 
 
-def run(g: Gemm, shape: Tile, relaxed: bool, lhs: np.ndarray, rhs: np.ndarray, bias: np.ndarray | None = None, **options: bool) -> np.ndarray:
+def run(
+    g: Gemm, shape: Tile, relaxed: bool, lhs: np.ndarray, rhs: np.ndarray, bias: np.ndarray | None = None, **options: bool
+) -> np.ndarray:
     """Packs and multiplies in wasmtime, in two ranges each; the guards around the buffers must survive."""
     along_k, parked = options.get("along_k", False), options.get("parked", False)
     builders = kernels(g, shape, relaxed, along_k, bias is not None, parked)
@@ -147,7 +149,7 @@ def test_random_sizes(dtype: str, tune: str, relaxed: bool) -> None:
         check(matmul(m, n, k, dtype, pad=int(rng.integers(0, 3))), tune, relaxed, i, bias=i % 2 == 0, along_k=i % 3 == 0, parked=i % 4 == 1)
 
 
-@pytest.mark.parametrize("shape", [Tile(4, 8), Tile(2, 16), Tile(6, 8, True, False), Tile(3, 4, True), Tile(4, 1), Tile(1, 32)], ids=str)
+@pytest.mark.parametrize("shape", [Tile(4, 8), Tile(2, 16), Tile(6, 8, True), Tile(3, 4, True), Tile(4, 1), Tile(1, 32)], ids=str)
 def test_tiles(shape: Tile) -> None:
     for i, (m, n, k) in enumerate(product((1, 9, 30), (5, 33), (8, 21))):
         check(matmul(m, n, k), "", True, i, shape, bias=True, parked=i % 2 == 0)
@@ -168,7 +170,14 @@ def test_groups_of_rows(m: int) -> None:
 @pytest.mark.parametrize(("tune", "relaxed"), TARGETS)
 @pytest.mark.parametrize(
     ("images", "size", "channels", "outputs", "taps", "stride", "dilation"),
-    [(1, 9, 4, 8, 3, 1, 1), (2, 7, 3, 5, 3, 2, 1), (1, 12, 5, 20, 3, 1, 2), (2, 80, 2, 4, 5, 1, 1), (1, 40, 1, 9, 7, 2, 1), (3, 5, 8, 16, 1, 1, 1)],
+    [
+        (1, 9, 4, 8, 3, 1, 1),
+        (2, 7, 3, 5, 3, 2, 1),
+        (1, 12, 5, 20, 3, 1, 2),
+        (2, 80, 2, 4, 5, 1, 1),
+        (1, 40, 1, 9, 7, 2, 1),
+        (3, 5, 8, 16, 1, 1, 1),
+    ],
 )
 def test_convolution(
     tune: str, relaxed: bool, images: int, size: int, channels: int, outputs: int, taps: int, stride: int, dilation: int
@@ -205,4 +214,5 @@ def test_special_values_stay_apart() -> None:
         lhs[1, k - 2], rhs[0, n - 1] = np.inf, np.nan
         for tune, relaxed in TARGETS:
             g = matmul(m, n, k)
-            np.testing.assert_array_equal(run(g, tile(g, tune, relaxed), relaxed, lhs, rhs), lhs @ rhs)
+            with np.errstate(invalid="ignore"):
+                np.testing.assert_array_equal(run(g, tile(g, tune, relaxed), relaxed, lhs, rhs), lhs @ rhs)

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import oracle
 import pytest
-from xla_wasm.builder import Builder
 
 import xla_wasm.jax
+from xla_wasm.builder import Builder
 from xla_wasm.errors import ArgumentError, UnsupportedError
 from xla_wasm.hlo.attrs import Window, WindowDimension
 from xla_wasm.hlo.shape import Shape

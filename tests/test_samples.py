@@ -8,10 +8,10 @@ from importlib import import_module
 import compare
 import oracle
 import pytest
-from xla_wasm.ops.table import OPS
 
 import xla_wasm
 from xla_wasm.ops.sample import Sample
+from xla_wasm.ops.table import OPS
 from xla_wasm.reference import EVALUATE, evaluate
 
 FAMILIES = ("elementwise", "movement", "indexing", "reduce", "window", "dot", "conv", "control")

@@ -16,13 +16,13 @@ from .hlo.types import TYPES
 from .hlo.verify import verify
 from .link.link import Linker
 from .loop.emit import emit
-from .options import Options
 from .ops.lowering import CONTROL, ELEMENTAL, ELEMENTWISE, KERNELS
+from .options import Options
 from .passes import pipeline
 from .passes.clone import clone
 from .plan import driver
-from .plan.hoist import hoist
 from .plan.build import SUPPORTED_TYPES, build
+from .plan.hoist import hoist
 from .plan.memory import live_ranges, place, share, share_carries
 from .plan.plan import Plan, View
 from .wasm.module import Module as WasmModule

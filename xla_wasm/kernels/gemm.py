@@ -7,8 +7,7 @@ activation, residual) works on them before they are ever stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable
 
 from ..hlo.types import TYPES
 from ..loop.affine import ZERO, Affine
@@ -177,33 +176,34 @@ class _Writer:
         b, g, lanes, nr = self.b, self.g, self.g.lanes, self.tile.nr
         width = len(sums) // rows
 
-        def step(left: Callable[[int], Val], y: Affine, sums: list[Val]) -> list[Val]:
+        def step(left: Iterable[Val], y: Affine, sums: list[Val]) -> list[Val]:
             right = [b.load_lanes(self.rhs, y + j * lanes, g.dtype) for j in range(width)]
             after = []
-            for r in range(rows):
-                splat = left(r)
-                # The operand that Cranelift overwrites comes first: the one with fewer other uses.
-                after += [b.pin(b.fma(right[j], splat, sums[r * width + j]) if self.tile.barrier else b.fma(splat, right[j], sums[r * width + j])) for j in range(width)]
+            for splat in left:
+                for column in right:
+                    # Cranelift overwrites the first operand: here comes the one that costs it fewer spills.
+                    factors = (splat, column) if self.tile.scalar else (column, splat)
+                    after.append(b.pin(b.fma(*factors, sums[len(after)])))
             return after
 
-        def element(x: Affine, r: int) -> Val:
-            return b.splat(b.load_at(self.lhs, x + r * g.m_stride, g.dtype), lanes)
+        def one(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            k = k + done
+            left = (b.splat(b.load_at(self.lhs, x + k + r * g.m_stride, g.dtype), lanes) for r in range(rows))
+            return step(left, y + k * nr, sums)
 
-        def body(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
-            vectors = [] if self.tile.scalar else [b.load_lanes(self.lhs, x + k + r * g.m_stride, g.dtype) for r in range(rows)]
-            for u in range(unroll):
-                if u and loop and self.tile.barrier:
+        def several(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            vectors = [b.load_lanes(self.lhs, x + k + r * g.m_stride, g.dtype) for r in range(rows)]
+            for u in range(lanes):
+                if u and loop:
+                    # Without it, Cranelift moves all loads before all arithmetic and runs out of registers.
                     b.barrier(loop, sums)
-                left = partial(element, x + k + u) if self.tile.scalar else lambda r, u=u: b.splat_lane(vectors[r], u)
-                sums = step(left, y + (k + u) * nr, sums)
+                sums = step((b.splat_lane(vector, u) for vector in vectors), y + (k + u) * nr, sums)
             return sums
 
-        unroll = self.tile.unroll or lanes
-        sums = self.along(g.run // unroll, unroll, sums, body)
-        done = g.run - g.run % unroll
-        return self.along(
-            g.run - done, 1, sums, lambda _, k, sums: step(partial(element, x + (k + done)), y + (k + done) * nr, sums)
-        )
+        whole = 0 if self.tile.scalar else g.run // lanes
+        done = whole * lanes
+        sums = self.along(whole, lanes, sums, several)
+        return self.along(g.run - done, 1, sums, one)
 
     def dots(self, x: Affine, y: Affine, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the products of one contiguous run of k, every lane a sum of its own."""

@@ -40,30 +40,33 @@ class Tile:
     mr: int
     nr: int
     scalar: bool = False
-    """Reads the left side one element at a time: fewer registers, which V8 turns into more rows."""
-    barrier: bool = True
-    unroll: int = 0
-    """Keeps the steps along k apart, which Cranelift would otherwise interleave until it runs out of registers."""
+    """Reads the left side element by element and takes one step along k a trip; else a vector, hence several steps."""
 
 
 def tile(g: Gemm, tune: str, relaxed: bool) -> Tile:
-    """The tile for a product: eight or more accumulators hide the latency of an addition, 16 registers bound them."""
+    """The tile for a product, as measured: at least eight accumulators hide an addition's latency, and 16 registers hold all.
+
+    Cranelift spills accumulators of unrolled loops with fused operations, so those read scalars; V8 has room for twelve then.
+    """
     lanes = g.lanes
+    vectors = -(-g.n // lanes)
+    fused = relaxed and g.dtype[0] == "f"
     if g.n <= 2 and g.run >= 4 * lanes:
         return Tile(4, 1)
-    vectors = -(-g.n // lanes)
     if vectors == 1:
         return Tile(min(g.m, 8), lanes, scalar=True)
     if g.m == 1:
         return Tile(1, min(vectors, 8) * lanes)
-    fused = relaxed and g.dtype[0] == "f"
     if fused and tune == "v8" and g.m > 4:
-        return Tile(6, 2 * lanes, scalar=True, barrier=False)
+        return Tile(6, 2 * lanes, scalar=True)
     half_empty = 0 < vectors % 4 <= 2 and vectors < 32
-    large = g.k * 4 * 16 > 128 << 10
-    if half_empty or large:
-        return Tile(min(g.m, 4), 2*lanes, True, False, 1) if fused else Tile(min(g.m, 4), 2 * lanes)
-    return Tile(2, 4 * lanes, True, False, 1) if fused else Tile(2, 4 * lanes)
+    if half_empty or g.k * 64 > _PANEL:
+        return Tile(min(g.m, 4), 2 * lanes, scalar=fused)
+    return Tile(2, 4 * lanes, scalar=fused)
+
+
+_PANEL = 256 << 10
+"""Bytes of a panel of four vectors beyond which narrower panels, read half as often, are better for the caches."""
 
 
 def packed_size(g: Gemm, tile: Tile) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .ir import Loop, Val
@@ -71,7 +71,7 @@ class Affine:
         return low, high
 
 
-def _merge(a: tuple, b: tuple) -> tuple:
+def _merge(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
     if not b:
         return a
     if not a:
@@ -83,9 +83,8 @@ def _merge(a: tuple, b: tuple) -> tuple:
     return tuple(sorted(((key, c) for key, c in total.items() if c), key=_depth))
 
 
-def _depth(term: tuple) -> int:
-    block = term[0].body if hasattr(term[0], "body") else term[0].block
-    return block.level
+def _depth(term: tuple[Loop | Val, int]) -> int:
+    return term[0].level
 
 
 ZERO = Affine()

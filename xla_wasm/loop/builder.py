@@ -48,7 +48,9 @@ class Builder:
 
     # --- values -------------------------------------------------------------------------------------------------
 
-    def _val(self, op: str, args: tuple[Val, ...], dtype: str, lanes: int, imm: Any = None, block: Block | None = None, shared: bool = True) -> Val:
+    def _val(
+        self, op: str, args: tuple[Val, ...], dtype: str, lanes: int, imm: Any = None, block: Block | None = None, shared: bool = True
+    ) -> Val:
         if block is None:
             block = self.root
             for arg in args:
@@ -243,7 +245,13 @@ class Builder:
         if op == "shr_u" and x.dtype in ("s8", "s16"):
             x = self.and_(x, self.bits(x.dtype, (1 << TYPES[x.dtype].bits) - 1))
         if amount.lanes > 1 or amount.dtype in WIDE:
-            result = self._val("shift_lanes", (self.splat(x, max(x.lanes, amount.lanes)), self.splat(amount, max(x.lanes, amount.lanes))), x.dtype, max(x.lanes, amount.lanes), op)
+            result = self._val(
+                "shift_lanes",
+                (self.splat(x, max(x.lanes, amount.lanes)), self.splat(amount, max(x.lanes, amount.lanes))),
+                x.dtype,
+                max(x.lanes, amount.lanes),
+                op,
+            )
         else:
             result = self._val(op, (x, amount), x.dtype, x.lanes)
         return self._op("wrap", result) if x.dtype in NARROW else result

@@ -84,7 +84,8 @@ class Elemental:
     reads: dict[Instruction, set[Index]] = field(default_factory=dict)
     """Every index at which each source was read: tells whether a result may overwrite it."""
     row: Index | None = None
-    """In a row kernel, the index of the row: reductions are computed once for it and nowhere else."""
+    row_depth: int = 0
+    """In a row kernel, the index of the row and the blocks open there: reductions are computed once there and nowhere else."""
 
     def value(self, x: Instruction, index: Index) -> Any:
         """The element of `x` at `index`; a list of values for an instruction with a tuple result."""
@@ -113,7 +114,7 @@ class Elemental:
             return self.b.load(source.number, source.position(index), source.dtype)
         scratch = self.scratch.get(x)
         if scratch is None:
-            if x.opcode == "reduce" and self.row is not None and len(self.b.stack) - 1 > max((i.loops[-1][0].level for i in self.row if i.loops), default=0):
+            if x.opcode == "reduce" and self.row is not None and len(self.b.stack) > self.row_depth:
                 # Inside the loops of the row: its value there would be another for each element.
                 raise NeedsBuffer(x)
             return self.expression(x, index)
@@ -153,7 +154,7 @@ class Elemental:
                 values[x] = [values[o] for o in x.operands]
             elif x.opcode == "get-tuple-element":
                 values[x] = values[x.operands[0]][x.attrs["index"]]
-            elif x.opcode in ("reshape", "broadcast", "copy", "bitcast", "transpose") and x.shape.rank == 0:
+            elif x.opcode in ("reshape", "broadcast", "copy", "transpose") and x.shape.rank == 0:
                 values[x] = values[x.operands[0]]
             elif x.opcode in ELEMENTWISE:
                 values[x] = ELEMENTWISE[x.opcode](self.b, x, *(values[o] for o in x.operands))

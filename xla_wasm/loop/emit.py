@@ -579,7 +579,14 @@ class _Emitter:
 
 _LOAD = {"f32": "f32.load", "f64": "f64.load", "s32": "i32.load", "u32": "i32.load", "s64": "i64.load", "u64": "i64.load"}
 _LOAD_SIZE = {(1, True): "i32.load8_u", (1, False): "i32.load8_s", (2, True): "i32.load16_u", (2, False): "i32.load16_s"}
-_STORE = {("f32", 4): "f32.store", ("f64", 8): "f64.store", ("i32", 4): "i32.store", ("i64", 8): "i64.store", ("i32", 1): "i32.store8", ("i32", 2): "i32.store16"}
+_STORE = {
+    ("f32", 4): "f32.store",
+    ("f64", 8): "f64.store",
+    ("i32", 4): "i32.store",
+    ("i64", 8): "i64.store",
+    ("i32", 1): "i32.store8",
+    ("i32", 2): "i32.store16",
+}
 
 _SPECIAL: dict[str, Callable[[_Emitter, Val], None]] = {
     name: getattr(_Emitter, name)

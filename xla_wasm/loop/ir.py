@@ -31,6 +31,10 @@ class Val:
         self.local = -1
         self.depth = 0
 
+    @property
+    def level(self) -> int:
+        return self.block.level
+
     def __repr__(self) -> str:
         return f"<{self.op}:{self.dtype}x{self.lanes}>"
 

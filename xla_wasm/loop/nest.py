@@ -27,7 +27,9 @@ class Kernel:
         self.b.store(target.number, target.position(index), value, target.dtype)
 
 
-def nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, padded: bool = False, ranged: bool = False, done: Index = ()) -> None:
+def nest(
+    b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, padded: bool = False, ranged: bool = False, done: Index = ()
+) -> None:
     """Runs `body` at every index of `dims`, along vectors in the last dimension that is not 1.
 
     `done` are the indices of dimensions that are open already. `ranged` lets the outermost loop be split by callers.

@@ -21,7 +21,9 @@ def unsigned(dtype: str) -> bool:
     return TYPES[dtype].kind in ("unsigned", "pred")
 
 
-_FLOAT = {op: op for op in ("add", "sub", "mul", "div", "min", "max", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "nearest", "copysign")}
+_FLOAT = {
+    op: op for op in ("add", "sub", "mul", "div", "min", "max", "neg", "abs", "sqrt", "floor", "ceil", "trunc", "nearest", "copysign")
+}
 _FLOAT |= {op: op for op in ("eq", "ne", "lt", "le", "gt", "ge")}
 _INT = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor", "shl": "shl", "shr_s": "shr_s", "shr_u": "shr_u"}
 _INT |= {"eq": "eq", "ne": "ne", "clz": "clz", "popcnt": "popcnt"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .conv import lower as conv
+from .dot import lower as dot
 from .elementwise.lower import CHEAP, ELEMENTWISE
 from .indexing import lower as indexing
 from .movement import lower as movement
 from .reduce import lower as reduce
 from .window import lower as window
-from .dot import lower as dot
-from .conv import lower as conv
 
 _FAMILIES: tuple[Any, ...] = (movement, indexing, reduce, window, dot, conv)
 

@@ -56,7 +56,8 @@ def constant_instruction(name: str, shape: Shape, values: list[float | int]) -> 
 def _padded(x: Instruction, operand: Instruction, value: Instruction, padding: list[PaddingDimension], emit: Emit) -> Instruction:
     """`operand` with explicit padding."""
     dims = tuple(
-        p.edge_padding_low + p.edge_padding_high + size + max(size - 1, 0) * p.interior_padding for p, size in zip(padding, operand.shape.dimensions)
+        p.edge_padding_low + p.edge_padding_high + size + max(size - 1, 0) * p.interior_padding
+        for p, size in zip(padding, operand.shape.dimensions)
     )
     return emit(derived(x, "pad", operand.shape.with_dimensions(dims), [operand, value], padding=tuple(padding)))
 
@@ -82,7 +83,12 @@ def _dot(x: Instruction, emit: Emit) -> Instruction:
     width = prod(rhs.shape.dimensions[d] for d in right)
     rank = len(batch)
     canonical = DotDimensionNumbers((rank + 1,), (rank,), tuple(range(rank)), tuple(range(rank)))
-    if not swapped and n == canonical and lhs.shape.rank == rhs.shape.rank == rank + 2 and lhs.shape.element_type == rhs.shape.element_type == dtype:
+    if (
+        not swapped
+        and n == canonical
+        and lhs.shape.rank == rhs.shape.rank == rank + 2
+        and lhs.shape.element_type == rhs.shape.element_type == dtype
+    ):
         return x
 
     def arranged(o: Instruction, order: tuple[int, ...], dims: tuple[int, ...]) -> Instruction:
@@ -137,7 +143,9 @@ def _convolution(x: Instruction, emit: Emit) -> Instruction:
     if reversed_:
         dims = tuple(d for d, w in zip(n.kernel_spatial_dimensions, window) if w.window_reversal)
         kernel = emit(derived(x, "reverse", kernel.shape.without_layout(), [kernel], dimensions=dims))
-    kernel = _transposed(x, kernel, (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension), emit)
+    kernel = _transposed(
+        x, kernel, (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension), emit
+    )
     if padded:
         zero = emit(constant_instruction(f"{x.name}.zero", Shape(dtype), [0]))
         padding = [PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1) for w in window]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
-
 from .clone import copy_instruction
 
 INLINED = ("call", "fusion")
@@ -45,5 +44,3 @@ def _inline(computation: Computation) -> None:
     computation.instructions = result
     if computation.root.opcode == "parameter" and computation.root not in result:
         raise AssertionError("a root that is nowhere")
-
-

@@ -8,9 +8,10 @@ from ..hlo.ir import Module
 from .clean import remove_dead
 from .expand import expand
 from .inline import inline
+from .layout import forget_layouts
 from .simplify import simplify
 
-PASSES: tuple[Callable[[Module], None], ...] = (inline, remove_dead, simplify, expand, simplify, remove_dead)
+PASSES: tuple[Callable[[Module], None], ...] = (forget_layouts, inline, remove_dead, simplify, expand, simplify, remove_dead)
 
 
 def run(module: Module) -> None:

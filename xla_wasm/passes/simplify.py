@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..hlo.attrs import SliceDimension
+from ..hlo.attrs import PaddingDimension, SliceDimension
 from ..hlo.ir import Computation, Instruction, Module
 
 Rule = Callable[[Instruction], Instruction]
@@ -96,13 +96,6 @@ def _reshape(x: Instruction) -> Instruction:
     return x
 
 
-def _bitcast(x: Instruction) -> Instruction:
-    (o,) = x.operands
-    if x.shape.element_type == o.shape.element_type and x.shape.is_row_major and o.shape.is_row_major:
-        return derived(x, "reshape", x.shape.without_layout(), x.operands)
-    return x
-
-
 def _broadcast(x: Instruction) -> Instruction:
     (o,) = x.operands
     if same_shape(x, o) and x.attrs["dimensions"] == tuple(range(x.shape.rank)):
@@ -147,16 +140,20 @@ def _slice(x: Instruction) -> Instruction:
     if o.opcode == "broadcast" and o.operands[0].shape.rank == 0:
         return derived(x, "broadcast", x.shape.without_layout(), o.operands, dimensions=())
     if o.opcode == "slice":
-        merged = tuple(
-            SliceDimension(i.start + s.start * i.stride, i.start + (s.limit - 1) * i.stride + 1 if s.limit > s.start else i.start + s.start * i.stride, s.stride * i.stride)
-            for s, i in zip(x.attrs["slice"], o.attrs["slice"])
-        )
+        merged = tuple(_composed(outer, inner) for outer, inner in zip(x.attrs["slice"], o.attrs["slice"]))
         return derived(x, "slice", x.shape.without_layout(), o.operands, slice=merged)
     return x
 
 
+def _composed(outer: SliceDimension, inner: SliceDimension) -> SliceDimension:
+    """One dimension of a slice of a slice."""
+    start = inner.start + outer.start * inner.stride
+    last = inner.start + (outer.limit - 1) * inner.stride
+    return SliceDimension(start, last + 1 if outer.limit > outer.start else start, outer.stride * inner.stride)
+
+
 def _pad(x: Instruction) -> Instruction:
-    if same_shape(x, x.operands[0]) and all(not (p.edge_padding_low or p.edge_padding_high or p.interior_padding) for p in x.attrs["padding"]):
+    if same_shape(x, x.operands[0]) and all(p == PaddingDimension() for p in x.attrs["padding"]):
         return x.operands[0]
     return x
 
@@ -194,7 +191,6 @@ def _reduce(x: Instruction) -> Instruction:
 
 _RULES: dict[str, Rule] = {
     "reshape": _reshape,
-    "bitcast": _bitcast,
     "broadcast": _broadcast,
     "transpose": _transpose,
     "slice": _slice,

@@ -46,7 +46,9 @@ class _Planner:
                 if shape.element_type not in SUPPORTED_TYPES:
                     raise UnsupportedError(f"{x.where}: element type {shape.element_type} is not supported yet")
                 if shape.is_dynamic:
-                    raise UnsupportedError(f"{x.where}: dynamic dimensions ({shape}) are not supported yet; export the model with static shapes")
+                    raise UnsupportedError(
+                        f"{x.where}: dynamic dimensions ({shape}) are not supported yet; export the model with static shapes"
+                    )
         entry = self.module.entry
         parameters: list[View] = []
         arguments: list[list[View]] = []
@@ -148,9 +150,7 @@ def _passed_through(body: Computation) -> set[int]:
         return set()
     (parameter,) = body.parameters
     return {
-        i
-        for i, o in enumerate(root.operands)
-        if o.opcode == "get-tuple-element" and o.operands[0] is parameter and o.attrs["index"] == i
+        i for i, o in enumerate(root.operands) if o.opcode == "get-tuple-element" and o.operands[0] is parameter and o.attrs["index"] == i
     }
 
 
@@ -260,13 +260,14 @@ class _Scope:
         return [alias] if alias is not None else self.kernel(x)
 
     def alias(self, x: Instruction) -> View | None:
-        """The view of a reshape of something dense that lies in a buffer: nothing to compute."""
+        """The view of a reshape or bitcast of something dense that lies in a buffer: nothing to compute."""
         if x.opcode not in ("reshape", "bitcast") or x.operands[0] not in self.views:
             return None
         view = self.views[x.operands[0]][0]
-        if not view.dense or x.opcode == "bitcast":
+        dtype = x.shape.element_type
+        if not view.dense or view.byte_offset % TYPES[dtype].bytes:
             return None
-        return View(view.buffer, view.dtype, x.shape.dimensions, row_major_strides(x.shape.dimensions), view.offset)
+        return View(view.buffer, dtype, x.shape.dimensions, row_major_strides(x.shape.dimensions), view.byte_offset // TYPES[dtype].bytes)
 
     def lower(self, x: Instruction) -> tuple[Expression, Lowered]:
         """The kernel of an instruction. What turns out not to fit into it is computed before it, into a buffer."""
@@ -466,5 +467,3 @@ class _Scope:
             p.step(Step("jump", x.name, targets=[end]))
         p.label(end)
         return results
-
-

@@ -40,7 +40,8 @@ def layout(steps: list[Step], config: int) -> Layout:
 
 def drop_empty(plan: Plan) -> None:
     """Removes copies onto the same place, and renumbers labels."""
-    renumbered, kept = [], []
+    renumbered: list[int] = []
+    kept: list[Step] = []
     for step in plan.steps:
         renumbered.append(len(kept))
         if step.kind == "kernel" and step.func is None and step.arguments[0].address == step.arguments[1].address:

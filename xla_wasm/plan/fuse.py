@@ -105,7 +105,7 @@ def _epilogue(x: Instruction, users: list[Instruction]) -> bool:
 
 def _absorbs(user: Instruction, x: Instruction) -> bool:
     """Whether a user may compute `x` itself without computing much of it again."""
-    if user.opcode in ELEMENTWISE or user.opcode in ("reduce", "map", "reshape", "bitcast", "transpose", "reverse", "slice"):
+    if user.opcode in ELEMENTWISE or user.opcode in ("reduce", "map", "reshape", "transpose", "reverse", "slice"):
         return True
     if user.opcode == "broadcast":
         return x.shape.size == 1

@@ -99,4 +99,6 @@ def _conditional(plan: Plan, i: int, first_jump: int) -> bool:
     """Whether a step may be jumped over."""
     if i < first_jump:
         return False
-    return any(j < i < label.step for j, step in enumerate(plan.steps[:i]) for label in step.targets if step.kind in ("branch", "switch", "jump"))
+    return any(
+        j < i < label.step for j, step in enumerate(plan.steps[:i]) for label in step.targets if step.kind in ("branch", "switch", "jump")
+    )

@@ -199,7 +199,9 @@ def lower_kernel(cache: KernelCache, expression: Expression, full: tuple[int, ..
     return lowered
 
 
-def _lower_flat(b: Builder, e: Elemental, expression: Expression, outputs: dict[Instruction, tuple[Source, ...]], sources: dict[Instruction, Source]) -> tuple[int, ...]:
+def _lower_flat(
+    b: Builder, e: Elemental, expression: Expression, outputs: dict[Instruction, tuple[Source, ...]], sources: dict[Instruction, Source]
+) -> tuple[int, ...]:
     """One loop over all elements; the inputs that the first result may overwrite."""
     roots = expression.roots
     size = roots[0].shape.size
@@ -232,7 +234,7 @@ def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], r
     def row(index: Index) -> None:
         for s in e.scratch.values():
             s.filled = False
-        e.row = index
+        e.row, e.row_depth = index, len(b.stack)
         for x in reductions:
             place = _row_index(x, index, row_dims)
             value = e.value(x, place)
@@ -304,8 +306,9 @@ def _store_leaves(kernel: Kernel, root: Instruction, index: Index) -> None:
     if not isinstance(value, list):
         kernel.store(root, index, value)
         return
-    for leaf, v in enumerate(value):
-        kernel.b.pin(v) if v.op not in ("const", "result", "carry") else None
+    for v in value:
+        if v.op not in ("const", "result", "carry"):
+            kernel.b.pin(v)
     for leaf, v in enumerate(value):
         kernel.store(root, index, v, leaf)
 

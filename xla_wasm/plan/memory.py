@@ -108,7 +108,12 @@ def place(plan: Plan, start: int) -> int:
         at = address
         size = _padded(buffer.bytes)
         for other in placed:
-            if other.first <= buffer.last and buffer.first <= other.last and other.address < at + size and at < other.address + _padded(other.bytes):
+            if (
+                other.first <= buffer.last
+                and buffer.first <= other.last
+                and other.address < at + size
+                and at < other.address + _padded(other.bytes)
+            ):
                 at = other.address + _padded(other.bytes)
         buffer.address = at
         placed.append(buffer)

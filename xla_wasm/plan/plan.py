@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from ..hlo.types import TYPES
 from ..loop.ir import Func
 
+Data = bytes | memoryview
+
 ALIGNMENT = 64
 """Buffers start at multiples of this many bytes and are padded to one, so that vectors may reach beyond their end."""
 
@@ -21,7 +23,7 @@ class Buffer:
     bytes: int
     kind: str
     name: str = ""
-    data: bytes | memoryview | None = None
+    data: Data | None = None
     first: int = -1
     last: int = -1
     address: int = -1
@@ -76,8 +78,8 @@ class View:
 
     def __str__(self) -> str:
         dims = ",".join(map(str, self.dims))
-        place = f"{self.buffer.root().name}@{self.buffer.root().address}"
-        return f"{self.dtype}[{dims}] in {place}" + (f"+{self.byte_offset}" if self.offset else "") + ("" if self.dense else f" strides {self.strides}")
+        place = f"{self.buffer.root().name}@{self.buffer.root().address}" + (f"+{self.byte_offset}" if self.offset else "")
+        return f"{self.dtype}[{dims}] in {place}" + ("" if self.dense else f" strides {self.strides}")
 
 
 def row_major_strides(dims: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
@@ -101,6 +100,10 @@ def _shift(op: str) -> Lower:
         inside = b.lt(amount, b.const(unsigned, bits))
         if op == "shr_s":
             limited = b.select(inside, amount, b.const(unsigned, bits - 1))
+            if a.dtype in NARROW:
+                # The sign is the highest bit, of unsigned types too.
+                signed = f"s{bits}"
+                return b.convert(b.shr_s(b.convert(a, signed), limited), a.dtype)
             return b.shr_s(a, limited)
         limited = b.select(inside, amount, b.const(unsigned, 0))
         shifted = b.shl(a, limited) if op == "shl" else b.shr_u(a, limited)
@@ -137,8 +140,6 @@ def _convert(b: Builder, x: Instruction, a: Val) -> Val:
 
 def _bitcast_convert(b: Builder, x: Instruction, a: Val) -> Val:
     target = x.shape.element_type
-    if TYPES[target].bits != TYPES[a.dtype].bits:
-        raise UnsupportedError(f"{x.where}: bitcast-convert between widths is not supported yet")
     if a.dtype in NARROW and target in NARROW:
         return b._op("wrap", b.bitcast(a, target))
     return b.bitcast(a, target)
@@ -266,7 +267,7 @@ FUNCTIONS = (
     *("exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "tanh", "erf", "sine", "cosine", "tan", "rsqrt", "cbrt"),
     *("atan2", "round-nearest-afz", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
 )
-ELEMENTWISE |= {opcode: _function for opcode in FUNCTIONS}
+ELEMENTWISE |= dict.fromkeys(FUNCTIONS, _function)
 
 CHEAP = frozenset(ELEMENTWISE) - {*FUNCTIONS, "power", "remainder", "divide", "sqrt", "reduce-precision"}
 """Operations that may be computed again rather than stored."""

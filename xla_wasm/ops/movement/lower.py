@@ -26,6 +26,15 @@ def _reshape(e: Elemental, x: Instruction, index: Index) -> Val:
     return e.value(operand, mapped)
 
 
+def _bitcast(e: Elemental, x: Instruction, index: Index) -> Val:
+    """Other elements in the same dense bytes (`passes.layout` leaves no other bitcast)."""
+    operand = x.operands[0]
+    source = e.sources.get(operand)
+    if source is None or not source.dense:
+        raise NeedsBuffer(operand)
+    return e.b.load(source.number, linearize(index, x.shape.dimensions), x.shape.element_type)
+
+
 def _transpose(e: Elemental, x: Instruction, index: Index) -> Val:
     mapped = [ZERO] * len(index)
     for i, d in enumerate(x.attrs["dimensions"]):
@@ -127,7 +136,7 @@ def pad_kernel(k: Kernel, x: Instruction) -> None:
 ELEMENTAL = {
     "broadcast": _broadcast,
     "reshape": _reshape,
-    "bitcast": _reshape,
+    "bitcast": _bitcast,
     "transpose": _transpose,
     "slice": _slice,
     "reverse": _reverse,
@@ -136,4 +145,4 @@ ELEMENTAL = {
     "concatenate": _concatenate,
 }
 KERNELS = {"concatenate": concatenate_kernel, "pad": pad_kernel}
-VIEWS = ("broadcast", "reshape", "bitcast", "transpose", "slice", "reverse")
+VIEWS = ("broadcast", "reshape", "transpose", "slice", "reverse")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...hlo.ir import Computation, Instruction
-
 from ...loop.affine import Affine
 from ...loop.builder import Builder, is_float, limits
 from ...loop.elemental import Elemental, Index
