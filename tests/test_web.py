@@ -99,7 +99,7 @@ def draw(page: Page, strokes: list[list[tuple[float, float]]], touch: bool = Fal
             page.mouse.move(x, y)
             page.mouse.down()
             for x, y in rest:
-                page.mouse.move(x, y, steps=5)
+                page.mouse.move(x, y, steps=2)
             page.mouse.up()
         return
     client = page.context.new_cdp_session(page)

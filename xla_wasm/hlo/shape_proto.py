@@ -67,7 +67,7 @@ def _read_layout(data: Buffer, rank: int) -> Layout:
     if any(name in fields for name in _SPARSE) or any(fields.pop("dim_level_types", ())):
         raise UnsupportedError("layout: sparse arrays are not supported")
     tiles = tuple(tuple(decode(_TILE, tile).get("dimensions", ())) for tile in fields.pop("tiles", ()))
-    if any(size < 1 and size != UNBOUNDED for tile in tiles for size in tile) or any(not 0 < len(tile) <= rank for tile in tiles):
+    if any(size < 1 and size != UNBOUNDED for tile in tiles for size in tile) or any(not 0 < len(tile) <= max(rank, 1) for tile in tiles):
         raise ParseError(f"layout: tiles {tiles} do not fit {rank} dimensions")
     return Layout(
         minor_to_major,

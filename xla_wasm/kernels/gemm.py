@@ -28,7 +28,9 @@ Park = Callable[[Index, Affine, Affine], tuple[int, Affine]]
 _CACHE = 256 << 10
 """Bytes of left rows that stay in the second-level cache while the panels pass."""
 _ROWS = 64
-"""Rows after which a panel of the right side is as good as free; more would leave threads too little to share."""
+"""Rows after which reading a panel of the right side is as good as free."""
+_SHARES = 8
+"""Groups of rows that leave threads enough to share."""
 
 
 def gemm_kernel(b: Builder, g: Gemm, tile: Tile, lhs: tuple[int, int], rhs: int, store: Store, park: Park | None = None) -> None:
@@ -82,7 +84,7 @@ class _Writer:
         """Splits the rows into groups that stay cached while all panels pass."""
         b, mr = self.b, self.tile.mr
         blocks, rest = divmod(self.g.m, mr)
-        rows = min(_ROWS, _CACHE // (self.g.k * TYPES[self.g.dtype].bytes))
+        rows = min(max(self.g.m // _SHARES, _ROWS // 4), _ROWS, _CACHE // (self.g.k * TYPES[self.g.dtype].bytes))
         size = _group(blocks, max(rows // mr, 4))
         if self.split < len(self.g.outer) or size == blocks:
             self.columns(outer, ZERO, blocks, rest, ranged)
@@ -178,7 +180,7 @@ class _Writer:
 
         def step(left: Iterable[Val], y: Affine, sums: list[Val]) -> list[Val]:
             right = [b.load_lanes(self.rhs, y + j * lanes, g.dtype) for j in range(width)]
-            after = []
+            after: list[Val] = []
             for splat in left:
                 for column in right:
                     # Cranelift overwrites the first operand: here comes the one that costs it fewer spills.

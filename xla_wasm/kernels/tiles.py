@@ -57,7 +57,7 @@ def tile(g: Gemm, tune: str, relaxed: bool) -> Tile:
         return Tile(min(g.m, 8), lanes, scalar=True)
     if g.m == 1:
         return Tile(1, min(vectors, 8) * lanes)
-    if fused and tune == "v8" and g.m > 4:
+    if fused and tune == "v8" and (g.m > 36 or g.m % 6 in (0, 3, 4, 5)):
         return Tile(6, 2 * lanes, scalar=True)
     half_empty = 0 < vectors % 4 <= 2 and vectors < 32
     if half_empty or g.k * 64 > _PANEL:

@@ -132,9 +132,16 @@ class _Planner:
             self.copy(target, self.dense(source, x), x.name)
 
     def dense(self, view: View, x: Instruction) -> View:
-        if not view.dense:
-            raise UnsupportedError(f"{x.where}: an operand with a layout that is not row-major is not supported yet")
-        return view
+        """The same array in row-major order: a parameter with another layout is copied for `x`."""
+        if view.dense:
+            return view
+        shape = Shape(view.dtype, view.dims)
+        source = Instruction(x.name, "parameter", shape)
+        copy = Instruction(x.name, "copy", shape, [source])
+        expression = Expression(self.cache, [copy], lambda y: view if y is source else None)
+        target = self.view(shape, name=f"{x.name}.dense")
+        self.step(Step("kernel", x.name, lower_kernel(self.cache, expression).func, [target, view], 1))
+        return target
 
     # --- computations -------------------------------------------------------------------------------------------
 
@@ -272,7 +279,10 @@ class _Scope:
     def lower(self, x: Instruction) -> tuple[Expression, Lowered]:
         """The kernel of an instruction. What turns out not to fit into it is computed before it, into a buffer."""
         while True:
-            expression = Expression(self.p.cache, [x], self.available)
+            # What an update starts from is there already: its kernel reads it nowhere else.
+            start = _UPDATES[x.opcode](x) if x.opcode in _UPDATES else []
+            unread = frozenset(o for o in start if x.operands.count(o) == 1)
+            expression = Expression(self.p.cache, [x], self.available, x, unread)
             try:
                 return expression, lower_kernel(self.p.cache, self.reading(expression, x))
             except NeedsBuffer as need:
@@ -316,7 +326,7 @@ class _Scope:
                 break
             except NeedsBuffer as need:
                 self.give_buffer(need.instruction, x)
-        finishing = Expression(self.p.cache, [x], lambda z: None if z in (lhs, rhs) else self.available(z), stop=frozenset((lhs, rhs)))
+        finishing = Expression(self.p.cache, [x], self.available, y, frozenset((lhs, rhs)))
         if finishing.lanes != lanes and x is not y:
             self.give_buffer(y, x)
             return None
@@ -351,7 +361,10 @@ class _Scope:
         return expression
 
     def give_buffer(self, y: Instruction, x: Instruction) -> None:
-        """Computes `y` into a buffer now, because it does not fit into the kernel of `x`."""
+        """Computes `y` into a buffer now, because it does not fit into the kernel of `x`; one not row-major is put in order."""
+        if y in self.views and y.shape.is_array and not self.views[y][0].dense:
+            self.views[y] = [self.p.dense(self.views[y][0], x)]
+            return
         if y in self.views or y is x:
             raise UnsupportedError(f"{x.where}: not supported yet by the compiler")
         self.chosen.add(y)
@@ -415,9 +428,7 @@ class _Scope:
             self.chosen.add(operand)
             self.views[operand] = self.place(operand)
             source = self.views[operand][0]
-        if not source.dense:
-            raise UnsupportedError(f"{x.where}: an operand with this layout is not supported yet")
-        self.p.copy(target, source, x.name)
+        self.p.copy(target, self.p.dense(source, x), x.name)
 
     def while_(self, x: Instruction) -> list[View]:
         p = self.p

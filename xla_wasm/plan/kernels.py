@@ -15,6 +15,7 @@ from ..loop.elemental import Elemental, Index, NeedsBuffer, Scratch, Source
 from ..loop.ir import Func
 from ..loop.nest import Kernel, nest
 from ..ops.lowering import CHEAP, ELEMENTWISE, KERNELS
+from .driver import COPY
 from .plan import View, row_major_strides
 
 
@@ -41,7 +42,7 @@ class KernelCache:
     def name(self, base: str) -> str:
         """A function name that is not taken."""
         name, n = base, 1
-        while name in self.funcs:
+        while name in self.funcs or name == COPY:
             n += 1
             name = f"{base}.{n}"
         return name
@@ -58,14 +59,16 @@ class KernelCache:
 
 class Expression:
     """What the kernel of `roots` computes: its instructions in a fixed order, down to what `available` finds in a
-    buffer, those sources, and the key of it all. What stands in `stop` is left to the kernel that is written around it."""
+    buffer, those sources, and the key of it all. `unread` are the operands of
+    `reader` that the kernel written around it reads in its own way, or not at all."""
 
     def __init__(
         self,
         cache: KernelCache,
         roots: list[Instruction],
         available: Callable[[Instruction], View | None],
-        stop: frozenset[Instruction] = frozenset(),
+        reader: Instruction | None = None,
+        unread: frozenset[Instruction] = frozenset(),
     ):
         self.roots = roots
         self.inner: list[Instruction] = []
@@ -76,7 +79,7 @@ class Expression:
         pending: list[tuple[Instruction, bool]] = [(r, False) for r in reversed(roots)]
         while pending:
             x, ready = pending.pop()
-            if x in numbers or x in stop:
+            if x in numbers:
                 continue
             view = None if x in roots else available(x)
             if view is not None:
@@ -87,7 +90,7 @@ class Expression:
                 continue
             if not ready:
                 pending.append((x, True))
-                pending.extend((o, False) for o in reversed(x.operands) if o not in numbers)
+                pending.extend((o, False) for o in reversed(x.operands) if o not in numbers and not (x is reader and o in unread))
                 continue
             numbers[x] = len(numbers)
             self.inner.append(x)

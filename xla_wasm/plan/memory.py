@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import insort
+
 from .plan import ALIGNMENT, Buffer, Plan
 
 
@@ -74,9 +76,10 @@ def share_carries(plan: Plan) -> None:
         if _loop_of(plan, source.first) != _loop_of(plan, i):
             continue
         maker = plan.steps[source.first]
-        if maker.arguments[0].buffer.root() is not source:
+        made = [v.buffer.root() for v in maker.arguments[: maker.written]]
+        if source not in made:
             continue
-        allowed = (1,) if maker.func is None else maker.in_place
+        allowed = (1,) if maker.func is None else maker.in_place if made[0] is source else ()
         old = [k for k, v in enumerate(maker.arguments) if v.buffer.root() is carry]
         if any(k not in allowed or maker.arguments[k].offset for k in old):
             continue
@@ -116,8 +119,7 @@ def place(plan: Plan, start: int) -> int:
             ):
                 at = other.address + _padded(other.bytes)
         buffer.address = at
-        placed.append(buffer)
-        placed.sort(key=lambda b: b.address)
+        insort(placed, buffer, key=lambda b: b.address)
         end = max(end, at + size)
     for buffer in plan.buffers:
         if buffer.merged is None and buffer.address < 0:

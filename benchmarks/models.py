@@ -1,0 +1,192 @@
+"""The modules that are timed: a product and a convolution built by hand, encoders lowered by JAX and written as ONNX."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xla_wasm import HloModule
+from xla_wasm.builder import Builder
+from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, Window, WindowDimension
+from xla_wasm.hlo.shape import Shape
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
+Tree = Any
+EPSILON = 1e-12
+"""What BERT's layer normalisation adds to the variance."""
+
+
+def matmul(size: int) -> HloModule:
+    """A product of two square matrices: x, an input, and w, to be declared as a weight."""
+    b = Builder(f"matmul_{size}")
+    x, w = (b.parameter(i, Shape("f32", (size, size)), name) for i, name in enumerate("xw"))
+    return b.module(b.op("dot", x, w, dot_dimension_numbers=DotDimensionNumbers((1,), (0,))))
+
+
+def convolution(size: int, channels: int) -> HloModule:
+    """A 3x3 convolution with padding over a square image [1, size, size, channels], with as many channels out."""
+    b = Builder(f"convolution_{size}_{channels}")
+    x = b.parameter(0, Shape("f32", (1, size, size, channels)), "x")
+    w = b.parameter(1, Shape("f32", (3, 3, channels, channels)), "w")
+    window = Window((WindowDimension(3, padding_low=1, padding_high=1),) * 2)
+    labels = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+    return b.module(b.op("convolution", x, w, window=window, dim_labels=labels))
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The sizes of a BERT-like encoder without its embeddings; the default is MiniLM-L6."""
+
+    blocks: int = 6
+    width: int = 384
+    heads: int = 12
+    hidden: int = 1536
+    tokens: int = 128
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations in products."""
+        dense = 4 * self.width**2 + 2 * self.width * self.hidden
+        return 2.0 * self.blocks * self.tokens * (dense + 2 * self.tokens * self.width)
+
+    def input(self) -> Array:
+        return np.random.default_rng(1).standard_normal((1, self.tokens, self.width), np.float32)
+
+    def weights(self) -> dict[str, Array]:
+        """Random weights by the names that the lowered module's parameters have."""
+        rng = np.random.default_rng(2)
+        shapes = {name: (self.width, self.width) for name in ("query", "key", "value", "output")}
+        shapes |= {"up": (self.width, self.hidden), "down": (self.hidden, self.width)}
+        made: dict[str, Array] = {}
+        for block in range(self.blocks):
+            for name, (fan_in, fan_out) in shapes.items():
+                made[f"p.{block}.{name}.w"] = (rng.standard_normal((fan_in, fan_out)) * fan_in**-0.5).astype(np.float32)
+                made[f"p.{block}.{name}.b"] = (rng.standard_normal(fan_out) * 0.1).astype(np.float32)
+            for name in ("norm1", "norm2"):
+                made[f"p.{block}.{name}.scale"] = (1 + rng.standard_normal(self.width) * 0.1).astype(np.float32)
+                made[f"p.{block}.{name}.bias"] = (rng.standard_normal(self.width) * 0.1).astype(np.float32)
+        return made
+
+    def tree(self) -> list[Tree]:
+        """The weights as the list of blocks that `apply` takes."""
+        blocks: list[Tree] = [{} for _ in range(self.blocks)]
+        for path, array in self.weights().items():
+            _, block, layer, name = path.split(".")
+            blocks[int(block)].setdefault(layer, {})[name] = array
+        return blocks
+
+    def apply(self, x: Any, p: list[Tree]) -> Any:
+        """The encoder in JAX: attention and two dense layers, each normalised after its residual, with the exact GELU."""
+        import jax.numpy as jnp
+        from jax import lax, nn
+
+        def dense(layer: Tree, x: Any) -> Any:
+            return x @ layer["w"] + layer["b"]
+
+        def norm(layer: Tree, x: Any) -> Any:
+            centred = x - x.mean(-1, keepdims=True)
+            variance = jnp.mean(centred * centred, -1, keepdims=True)
+            return centred * lax.rsqrt(variance + EPSILON) * layer["scale"] + layer["bias"]
+
+        def heads(x: Any) -> Any:
+            return x.reshape(*x.shape[:2], self.heads, -1)
+
+        for block in p:
+            q, k, v = (heads(dense(block[name], x)) for name in ("query", "key", "value"))
+            scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.float32(np.sqrt(self.width // self.heads))
+            mixed = jnp.einsum("bhqk,bkhd->bqhd", nn.softmax(scores), v).reshape(x.shape)
+            x = norm(block["norm1"], x + dense(block["output"], mixed))
+            h = dense(block["up"], x)
+            h = h * 0.5 * (1 + lax.erf(h / np.float32(np.sqrt(2))))
+            x = norm(block["norm2"], x + dense(block["down"], h))
+        return x
+
+    def forward(self) -> HloModule:
+        """The lowered encoder: parameter x, then the weights."""
+        from xla_wasm.jax import lower
+
+        def encoder(x: Any, p: list[Tree]) -> Any:
+            return self.apply(x, p)
+
+        return lower(encoder, self.input(), self.tree())
+
+    def gradient(self) -> HloModule:
+        """The lowered gradient of the mean square of the outputs, with the value, by all weights."""
+        import jax
+        import jax.numpy as jnp
+
+        from xla_wasm.jax import lower
+
+        def loss(p: list[Tree], x: Any) -> Any:
+            return jnp.mean(self.apply(x, p) ** 2)
+
+        return lower(jax.value_and_grad(loss), self.tree(), self.input())
+
+    def onnx(self) -> bytes:
+        """The same encoder as an ONNX model with its weights inside, in the operators that exporters of BERT write."""
+        from onnx import TensorProto, checker, helper, numpy_helper
+
+        weights = self.weights()
+        size = self.width // self.heads
+        constants: dict[str, Any] = {
+            "split": np.array([1, self.tokens, self.heads, size], np.int64),
+            "merge": np.array([1, self.tokens, self.width], np.int64),
+            "root": np.array(np.sqrt(size), np.float32),
+            "root2": np.array(np.sqrt(2), np.float32),
+            "one": np.array(1, np.float32),
+            "half": np.array(0.5, np.float32),
+        }
+        nodes: list[Any] = []
+
+        def node(op: str, *inputs: str, **attributes: Any) -> str:
+            name = f"{op}_{len(nodes)}"
+            nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
+            return name
+
+        def dense(layer: str, x: str) -> str:
+            return node("Add", node("MatMul", x, f"{layer}.w"), f"{layer}.b")
+
+        def norm(layer: str, x: str) -> str:
+            return node("LayerNormalization", x, f"{layer}.scale", f"{layer}.bias", axis=-1, epsilon=EPSILON)
+
+        def heads(x: str, order: tuple[int, ...]) -> str:
+            return node("Transpose", node("Reshape", x, "split"), perm=order)
+
+        x = "x"
+        for number in range(self.blocks):
+            block = f"p.{number}"
+            q, v = (heads(dense(f"{block}.{name}", x), (0, 2, 1, 3)) for name in ("query", "value"))
+            k = heads(dense(f"{block}.key", x), (0, 2, 3, 1))
+            scores = node("Softmax", node("Div", node("MatMul", q, k), "root"), axis=-1)
+            mixed = node("Reshape", node("Transpose", node("MatMul", scores, v), perm=(0, 2, 1, 3)), "merge")
+            x = norm(f"{block}.norm1", node("Add", x, dense(f"{block}.output", mixed)))
+            h = dense(f"{block}.up", x)
+            h = node("Mul", node("Mul", h, node("Add", node("Erf", node("Div", h, "root2")), "one")), "half")
+            x = norm(f"{block}.norm2", node("Add", x, dense(f"{block}.down", h)))
+        nodes.append(helper.make_node("Identity", [x], ["y"]))
+        shape = [1, self.tokens, self.width]
+        graph = helper.make_graph(
+            nodes,
+            "encoder",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+            [numpy_helper.from_array(array, name) for name, array in (weights | constants).items()],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        checker.check_model(model)
+        return model.SerializeToString()
+
+
+def cached(path: Path, make: Callable[[], HloModule]) -> HloModule:
+    """The module in a file beside `path`, made first if it is not there; its name changes with this source."""
+    tag = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
+    path = path.with_name(f"{path.name}-{tag}.hlo.pb")
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(make().to_proto())
+    return HloModule.from_proto(path.read_bytes())
