@@ -14,6 +14,7 @@ usage: ./build.sh COMMAND
 
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
   test     lint, type-check and run all tests: Python, Node and Chromium
+  bench    time it against the machine's peak and onnxruntime-web, and compile times (5 minutes)
   serve    open the page where you draw a digit and the model answers
   wheel    build a wheel in dist/ that installs without a compiler
 
@@ -120,6 +121,19 @@ test_all() {
   say "all tests passed"
 }
 
+# onnx and onnxruntime-web are needed by nothing else: no extra of the package names them.
+bench() {
+  ensure_package test
+  $PY -c 'import onnx' 2>/dev/null || quietly $PY -m pip install --quiet 'onnx>=1.17'
+  ensure_node
+  if [ ! -d .tools/node_modules/onnxruntime-web ]; then
+    say "installing onnxruntime-web into .tools/"
+    quietly npm install --prefix .tools --no-save --no-package-lock --no-audit --no-fund onnxruntime-web@1.30
+  fi
+  say "timing: leave the machine alone meanwhile"
+  $PY -m benchmarks "$@"
+}
+
 serve() {
   ensure_package
   exec .venv/bin/xla-wasm serve "$@"
@@ -139,6 +153,7 @@ command=${1:-help}
 case $command in
   demo) demo ;;
   test) test_all ;;
+  bench) bench "$@" ;;
   serve) serve "$@" ;;
   wheel) wheel ;;
   help | -h | --help) usage ;;

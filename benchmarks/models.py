@@ -60,7 +60,7 @@ class Encoder:
     def weights(self) -> dict[str, Array]:
         """Random weights by the names that the lowered module's parameters have."""
         rng = np.random.default_rng(2)
-        shapes = {name: (self.width, self.width) for name in ("query", "key", "value", "output")}
+        shapes = dict.fromkeys(("query", "key", "value", "output"), (self.width, self.width))
         shapes |= {"up": (self.width, self.hidden), "down": (self.hidden, self.width)}
         made: dict[str, Array] = {}
         for block in range(self.blocks):
@@ -182,11 +182,11 @@ class Encoder:
         return model.SerializeToString()
 
 
-def cached(path: Path, make: Callable[[], HloModule]) -> HloModule:
-    """The module in a file beside `path`, made first if it is not there; its name changes with this source."""
-    tag = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
-    path = path.with_name(f"{path.name}-{tag}.hlo.pb")
+def lowered(folder: Path, name: str, encoder: Encoder, make: Callable[[], HloModule]) -> Path:
+    """The file of a module that JAX lowers, made if it is not there yet; its name changes with the sizes and this source."""
+    tag = hashlib.sha256(f"{encoder}".encode() + Path(__file__).read_bytes()).hexdigest()[:12]
+    path = folder / f"{name}-{tag}.hlo.pb"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         path.write_bytes(make().to_proto())
-    return HloModule.from_proto(path.read_bytes())
+    return path

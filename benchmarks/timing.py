@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 
-def interleaved(jobs: Mapping[str, Callable[[], object]], seconds: float, runs: int) -> dict[str, float]:
+def interleaved(jobs: Mapping[K, Callable[[], object]], seconds: float, runs: int) -> dict[K, float]:
     """The least time of each job in seconds, over at least `runs` rounds of all jobs that go on for `seconds` each.
 
     Rounds give all jobs the same weather. The time is that of the thread on its core: waiting for a core does not count.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import compare
@@ -10,10 +11,12 @@ import jax
 import numpy as np
 import oracle
 import pytest
+from node_host import run_in_node
 from programs import PROGRAMS
 
 import xla_wasm
 import xla_wasm.jax
+from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
 from xla_wasm.reference import evaluate
 
@@ -73,9 +76,19 @@ def test_true_values_are_those_of_jax_in_f64(name: str) -> None:
         np.testing.assert_allclose(actual, wanted, rtol=1e-6, atol=1e-7 * max(1, np.max(np.abs(wanted), initial=0)))
 
 
+@cache
+def compiled(name: str, target: str) -> Artifact:
+    return xla_wasm.compile(lowered(name)[0], xla_wasm.Options(target=target))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compiled(name: str, target: str) -> None:
-    module, args = lowered(name)
-    artifact = xla_wasm.compile(module, xla_wasm.Options(target=target))
-    check(name, xla_wasm.load(artifact).run(*args))
+    check(name, xla_wasm.load(compiled(name, target)).run(*lowered(name)[1]))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_compiled_in_node(name: str, target: str, tmp_path: Path) -> None:
+    (results,) = run_in_node(compiled(name, target), [lowered(name)[1]], tmp_path)
+    check(name, results)

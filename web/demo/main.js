@@ -173,7 +173,6 @@ function showFacts({ manifest }) {
     ['Steps', String(manifest.steps.length)],
     ['Memory', `${manifest.memoryBytes / 1024} KB`],
     ['Instructions', manifest.target],
-    ['Threads', '1'],
   ];
   for (const [name, value] of facts) {
     const cell = document.createElement('div');

@@ -489,17 +489,19 @@ class _Emitter:
     def splat_lane(self, val: Val) -> None:
         (x,) = val.args
         local = self.temporary(x)
-        size = 16 // x.lanes
+        size = _lane_bytes(x)
         self.op("local.get", local)
         self.op("local.get", local)
-        self.op("i8x16.shuffle", *[val.imm * size + byte for _ in range(x.lanes) for byte in range(size)])
+        self.op("i8x16.shuffle", *[val.imm * size + byte for _ in range(16 // size) for byte in range(size)])
 
     def shuffle(self, val: Val) -> None:
         x, y = val.args
-        size = 16 // x.lanes
+        size = _lane_bytes(x)
+        starts = [lane * size if lane < x.lanes else 16 + (lane - x.lanes) * size for lane in val.imm]
+        picked = [start + byte for start in starts for byte in range(size)]
         self.value(x)
         self.value(y)
-        self.op("i8x16.shuffle", *[lane * size + byte for lane in val.imm for byte in range(size)])
+        self.op("i8x16.shuffle", *picked, *([0] * (16 - len(picked))))
 
     def pack(self, val: Val) -> None:
         form = _shape(val.dtype, val.lanes)
@@ -599,6 +601,11 @@ _SPECIAL |= {"shl": _Emitter.shift, "shr_s": _Emitter.shift, "shr_u": _Emitter.s
 
 _TO_LOCAL = -2
 """Marks a value that gets a local where it stands."""
+
+
+def _lane_bytes(x: Val) -> int:
+    """The bytes of one lane of a vector: two lanes of a 32-bit type fill half of it."""
+    return 8 if x.dtype in WIDE or (x.dtype == "pred" and x.lanes == 2) else 4
 
 
 def _shape(dtype: str, lanes: int) -> str:

@@ -40,7 +40,9 @@ _EXP = _hex("0x1p+0", "0x1.fffffap-1", "0x1.0000bap-1", "0x1.553884p-3", "0x1.57
 _EXPM1 = _hex("0x1.fffffep-2", "0x1.5554b4p-3", "0x1.5556f2p-5", "0x1.122560p-7", "0x1.6b9ca4p-10")
 _EXPM1_MINUS = tuple(c * (-1) ** i for i, c in enumerate(_EXPM1))
 # (1 - e^-r - r) / r^2 on |r| <= ln(2)/2, weighted for 1 - s e^-r with s = 1 only at r >= 0, relative error 2^-27.1.
-_ONE_MINUS_EXP = _hex("-0x1.fffff4p-2", "0x1.55548cp-3", "-0x1.555dc6p-5", "0x1.123d38p-7", "-0x1.6730f2p-10")
+# The last bits of the first two are the best of a search, for tanh and for erf.
+_ONE_MINUS_EXP = _hex("-0x1.fffff4p-2", "0x1.55549p-3", "-0x1.555dc6p-5", "0x1.123d38p-7", "-0x1.6730f2p-10")
+_ONE_MINUS_EXP_ERF = _hex("-0x1.fffff6p-2", "0x1.55548ep-3", "-0x1.555dc6p-5", "0x1.123d38p-7", "-0x1.6730f2p-10")
 # (log(1+f) - f) / f^2 on [sqrt(1/2) - 1, sqrt(2) - 1], relative error of log(1+f) 2^-27.8.
 _LOG1P = _hex(
     "-0x1.fffff8p-2",
@@ -55,7 +57,7 @@ _LOG1P = _hex(
 )
 # (-log(erfc(a)) - a) / a on [0, 3.95], weighted by its effect on erf, error 2^-27.8.
 _ERF = _hex(
-    "0x1.06eba8p-3",
+    "0x1.06ebaap-3",
     "0x1.45f2fep-1",
     "0x1.a4f8c4p-4",
     "-0x1.39b7ccp-6",
@@ -162,7 +164,7 @@ def expm1(b: Builder, x: Val) -> Val:
     return b.copysign(b.add(h, h), x)
 
 
-def _one_minus_exp_parts(b: Builder, w: Val) -> tuple[Val, Val]:
+def _one_minus_exp_parts(b: Builder, w: Val, coefficients: Sequence[float]) -> tuple[Val, Val]:
     """(s, p) with e^-w = s (1 - p), s = 2^k, for 0 <= w < 80, degree 6.
 
     One constant for ln 2 is enough: an error of r counts only times e^-w.
@@ -171,12 +173,12 @@ def _one_minus_exp_parts(b: Builder, w: Val) -> tuple[Val, Val]:
     t = b.fma(w, _c(b, -_LOG2E), magic)
     r = b.fma(b.sub(t, magic), _c(b, _LN2), w)
     r2 = b.mul(r, r)
-    return _power_of_two(b, t), b.fma(r2, _split_poly(b, r, r2, _ONE_MINUS_EXP), r)
+    return _power_of_two(b, t), b.fma(r2, _split_poly(b, r, r2, coefficients), r)
 
 
 def tanh(b: Builder, x: Val) -> Val:
     """(1 - e) / (1 + e) with e = e^(-2|x|) = s (1 - p). Max ulp @tanh@."""
-    scale, p = _one_minus_exp_parts(b, b.pmin(b.abs(b.add(x, x)), _c(b, 20.0)))
+    scale, p = _one_minus_exp_parts(b, b.pmin(b.abs(b.add(x, x)), _c(b, 20.0)), _ONE_MINUS_EXP)
     one = _c(b, 1.0)
     below = b.fma(scale, p, b.sub(one, scale))
     above = b.fnma(scale, p, b.add(one, scale))
@@ -186,7 +188,7 @@ def tanh(b: Builder, x: Val) -> Val:
 def erf(b: Builder, x: Val) -> Val:
     """1 - e^-w with w = -log(erfc |x|) = a + a Q(a), Q of degree 8: one formula for small and large x, no division. Max ulp @erf@."""
     a = b.pmin(b.abs(x), _c(b, 3.9375))
-    scale, p = _one_minus_exp_parts(b, b.fma(a, _split_poly(b, a, b.mul(a, a), _ERF), a))
+    scale, p = _one_minus_exp_parts(b, b.fma(a, _split_poly(b, a, b.mul(a, a), _ERF), a), _ONE_MINUS_EXP_ERF)
     return b.copysign(b.fma(scale, p, b.sub(_c(b, 1.0), scale)), x)
 
 

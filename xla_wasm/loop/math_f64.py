@@ -135,7 +135,7 @@ def _power_of_two(b: Builder, biased: Val) -> Val:
 
 
 def exp(b: Builder, x: Val) -> Val:
-    """2^k e^r with k the floor, degree 11 on [0, ln 2]; results below 2^-1022 are 0. Max ulp @exponential@."""
+    """2^k e^r with k the floor, degree 11 on [0, ln 2]; results below 2^-1022 are 0. Max ulp 1.71 / 1.49."""
     x = b.pmax(b.pmin(x, _c(b, 710.0)), _c(b, -709.0))
     magic = _c(b, _MAGIC + 1023)
     # The floor, or one more just below an integer: so -1022 is met, and 1024 becomes 1023 with r > ln 2.
@@ -147,7 +147,7 @@ def exp(b: Builder, x: Val) -> Val:
 
 
 def logistic(b: Builder, x: Val) -> Val:
-    """s / (s + e^-r) with s = 2^k, x = k ln 2 + r, degree 12; below -1022.5 ln 2 it is 0. Max ulp @logistic@."""
+    """s / (s + e^-r) with s = 2^k, x = k ln 2 + r, degree 12; below -1022.5 ln 2 it is 0. Max ulp 1.73 / 1.67."""
     x = b.pmax(b.pmin(x, _c(b, 700.0)), _c(b, -709.0))
     magic = _c(b, _MAGIC + 1023)
     t = b.fma(x, _c(b, _LOG2E), magic)
@@ -163,7 +163,7 @@ def logistic(b: Builder, x: Val) -> Val:
 
 
 def expm1(b: Builder, x: Val) -> Val:
-    """2^k (e^r - 1) + (2^k - 1), degree 12, at half size because 2^1024 is no f64. Max ulp @exponential-minus-one@."""
+    """2^k (e^r - 1) + (2^k - 1), degree 12, at half size because 2^1024 is no f64. Max ulp 1.94 / 1.81."""
     clamped = b.pmax(b.pmin(x, _c(b, 710.0)), _c(b, -40.0))
     magic = _c(b, _MAGIC + 1022)
     t = b.fma(clamped, _c(b, _LOG2E), magic)
@@ -186,7 +186,7 @@ def _one_minus_exp_parts(b: Builder, w: Val) -> tuple[Val, Val]:
 
 
 def tanh(b: Builder, x: Val) -> Val:
-    """(1 - e) / (1 + e) with e = e^(-2|x|) = s (1 - p). Max ulp @tanh@."""
+    """(1 - e) / (1 + e) with e = e^(-2|x|) = s (1 - p). Max ulp 2.11 / 2.08."""
     scale, p = _one_minus_exp_parts(b, b.pmin(b.abs(b.add(x, x)), _c(b, 40.0)))
     one = _c(b, 1.0)
     below = b.fma(scale, p, b.sub(one, scale))
@@ -195,7 +195,7 @@ def tanh(b: Builder, x: Val) -> Val:
 
 
 def erf(b: Builder, x: Val) -> Val:
-    """1 - e^-w with w = -log(erfc |x|) = a + a Q(a), Q of degree 23. Max ulp @erf@."""
+    """1 - e^-w with w = -log(erfc |x|) = a + a Q(a), Q of degree 23. Max ulp 1.61 / 1.42."""
     a = b.pmin(b.abs(x), _c(b, 6.0))
     scale, p = _one_minus_exp_parts(b, b.fma(a, _split_poly(b, a, b.mul(a, a), _ERF), a))
     return b.copysign(b.fma(scale, p, b.sub(_c(b, 1.0), scale)), x)
@@ -228,7 +228,7 @@ def _log_edges(b: Builder, x: Val, pole: float, y: Val) -> Val:
 
 
 def log(b: Builder, x: Val) -> Val:
-    """k ln 2 + log m, m in [sqrt(1/2), sqrt(2)); subnormal x are scaled by 2^52. Max ulp @log@."""
+    """k ln 2 + log m, m in [sqrt(1/2), sqrt(2)); subnormal x are scaled by 2^52. Max ulp 0.79 / 0.78."""
     small = b.lt(x, _c(b, _SMALLEST_NORMAL))
     bits = b.bitcast(b.select(small, b.mul(x, _c(b, 2.0**52)), x), "s64")
     moved = b.add(bits, b.const("s64", _ONE_BITS - _SQRT_HALF_BITS))
@@ -238,7 +238,7 @@ def log(b: Builder, x: Val) -> Val:
 
 
 def log1p(b: Builder, x: Val) -> Val:
-    """As log, on f = (1 + x) 2^-k - 1 taken from x, not from the rounded 1 + x; 4 * 2^-k is normal for all k. Max ulp @log-plus-one@."""
+    """As log, on f = (1 + x) 2^-k - 1 taken from x, not from the rounded 1 + x; 4 * 2^-k is normal for all k. Max ulp 1.20 / 1.20."""
     bits = b.bitcast(b.add(_c(b, 1.0), x), "s64")
     moved = b.add(bits, b.const("s64", _ONE_BITS - _SQRT_HALF_BITS))
     field = b.and_(moved, b.const("s64", ~_MANTISSA))
@@ -272,7 +272,7 @@ def _sine_of_multiple(b: Builder, x: Val, n: Val, t: Val) -> Val:
 
 
 def sin(b: Builder, x: Val) -> Val:
-    """x - n pi, one odd polynomial of degree 17 on [-pi/2, pi/2]; beyond 2^21 pi the C function. Max ulp @sine@."""
+    """x - n pi, one odd polynomial of degree 17 on [-pi/2, pi/2]; beyond 2^21 pi the C function. Max ulp 1.84 / 1.64."""
     magic = _c(b, _MAGIC)
     t = b.fma(x, _c(b, 1 / 3.141592653589793), magic)
     y = _sine_of_multiple(b, x, b.sub(t, magic), t)
@@ -280,7 +280,7 @@ def sin(b: Builder, x: Val) -> Val:
 
 
 def cos(b: Builder, x: Val) -> Val:
-    """(-1)^t sin(x - (t - 1/2) pi), as sin; beyond 2^20 pi the C function. Max ulp @cosine@."""
+    """(-1)^t sin(x - (t - 1/2) pi), as sin; beyond 2^20 pi the C function. Max ulp 1.85 / 1.63."""
     magic = _c(b, _MAGIC)
     half = _c(b, 0.5)
     a = b.abs(x)

@@ -33,7 +33,7 @@ def materialized(computation: Computation) -> tuple[set[Instruction], set[Instru
         kernels[x] = frozenset[Instruction]().union(*(kernels[u] for u in users[x]))
         heaviest = max((weight[u] for u in users[x]), default=0)
         left = any(u in lefts or (u.opcode in PRODUCTS and u.operands[0] is x) for u in users[x])
-        if left and x.opcode in VIEWS and x.opcode != "reverse" and x is not computation.root:
+        if left and x.opcode in VIEWS and x.opcode != "reverse" and x is not computation.root and not _used_by_control(users[x]):
             # A product reads its left side through strides.
             lefts.add(x)
         elif left or _needs_buffer(x, users[x], computation, len(kernels[x]), heaviest):

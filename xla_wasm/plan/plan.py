@@ -93,6 +93,8 @@ def row_major_strides(dims: tuple[int, ...]) -> tuple[int, ...]:
 
 def reshaped_strides(dims: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides of a strided array under a reshape, or None if no strides can express it."""
+    if 0 in to:
+        return row_major_strides(to)
     source = [(size, stride) for size, stride in zip(dims, strides) if size != 1]
     result: list[int] = []
     i, at = 0, 0
