@@ -138,11 +138,11 @@ def _under_wasmtime(product: Case, convolved: Case, encoder: Case, effort: Effor
         goals = target == RELAXED
         seconds = times[product.title, target]
         rate = product.flops / seconds
-        goal = {"goal": "at least 0.65", "met": rate >= 0.65 * top} if goals else {}
+        goal = {"goal": ">= 0.65", "met": rate >= 0.65 * top} if goals else {}
         rows.append(product.row("wasmtime", target, seconds, ratio=rate / top, against="peak", **goal))
         seconds = times[convolved.title, target]
         share = convolved.flops / seconds / rate
-        goal = {"goal": "at least 0.5", "met": share >= 0.5} if goals else {}
+        goal = {"goal": ">= 0.5", "met": share >= 0.5} if goals else {}
         rows.append(convolved.row("wasmtime", target, seconds, ratio=share, against="matmul", **goal))
     rows += [encoder.row("wasmtime", target, times[encoder.title, target]) for target in TARGETS]
     return rows, [residents[encoder.title, target].output() for target in TARGETS]
@@ -156,7 +156,7 @@ def _in_node(encoder: Case, node: node_host.InNode) -> list[Row]:
     rows = [encoder.row(host, f"{node_host.RUNTIME} {node_host.runtime_version()}", theirs)]
     for target in TARGETS:
         ours = node.seconds[target]
-        goal = {"goal": "at most 1.05", "met": ours <= 1.05 * theirs} if target == RELAXED else {}
+        goal = {"goal": "<= 1.05", "met": ours <= 1.05 * theirs} if target == RELAXED else {}
         rows.append(encoder.row(host, target, ours, ratio=ours / theirs, against=node_host.RUNTIME, **goal))
     return rows
 
@@ -170,14 +170,14 @@ def compiling_time(sizes: Sizes, effort: Effort) -> list[Row]:
     small = digits.seconds <= 0.5 and digits.bytes - digits.weights <= 60_000
     fast = gradient.seconds <= 5e-4 * gradient.instructions
     return [
-        _compile_row("digits", digits, goal="at most 0.5 s and 60 KB", met=small),
-        _compile_row(f"{e.blocks}-block encoder", encoder),
-        _compile_row(f"{g.blocks}-block encoder's gradient", gradient, goal="at most 0.5 ms each", met=fast),
+        _compile_row("digits", digits, goal="<= 0.5 s, 60 KB", met=small),
+        _compile_row(f"encoder, {e.blocks} blocks", encoder),
+        _compile_row(f"gradient of {g.blocks} blocks", gradient, goal="<= 0.5 ms", met=fast),
     ]
 
 
 def _compile_row(title: str, c: compiling.Compiled, **rest: Any) -> Row:
     weights = f" + {report.size(c.weights)} weights" if c.weights > 10_000 else ""
     code = report.size(c.bytes - c.weights if weights else c.bytes)
-    each = f"{c.instructions:,} instructions, {c.seconds / c.instructions * 1e3:.2f} ms each"
+    each = f"{c.seconds / c.instructions * 1e3:.2f} ms x {c.instructions:,} instructions"
     return Row(f"compile {title}", "Python", f"{code}{weights}", c.seconds, each, **rest)

@@ -282,7 +282,7 @@ def slice_(p: Program) -> None:
     v = p.any(rank=1)
     bounds = []
     for size in v.dims:
-        start = p.draw.integer(0, size - 1) if p.draw.chance(2) and size else 0
+        start = p.draw.integer(0, size - 1) if size and p.draw.chance(2) else 0
         limit = p.draw.integer(min(start + 1, size), size) if p.draw.chance(2) else size
         bounds.append(SliceDimension(start, limit, p.draw.pick((1, 1, 2, 3))))
     p.keep(p.b.op("slice", v.x, slice=tuple(bounds)), v.bound)

@@ -68,7 +68,7 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     run(command, "compile", MODEL, "-o", tmp_path / "digits.wasm", **bare)
     assert "f32[1,10]" in run(command, "run", tmp_path / "digits.wasm", "--random-inputs", **bare)
     script = "import xla_wasm.serve as s, pathlib; print(s.__file__, s.model().is_file(), (s.site() / 'demo' / 'index.html').is_file())"
-    where, model, page = run(python, "-c", script, **bare).split()
+    where, model, page = run(python, "-P", "-c", script, **bare).split()
     assert str(tmp_path) in where
     assert (model, page) == ("True", "True")
 

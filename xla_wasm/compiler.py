@@ -69,7 +69,7 @@ def unsupported(module: Module) -> list[tuple[Instruction, str]]:
     return found
 
 
-OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, "call", "fusion", "copy", "opt-barrier", "domain"))
+OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, "call", "fusion", "copy", "opt-barrier"))
 """Every opcode that `compile` takes."""
 
 

@@ -4,7 +4,8 @@ They have no branches but `slow_path` (huge arguments of sin, cos and tan, big q
 not the builder's `fma` fuses. NaN passes clamps: `pmin(x, limit)` and `pmax(x, limit)` return a first operand that is NaN.
 Adding 1.5*2^23 turns a float into an integer, the low bits of the sum; with 127 + k as that integer, `bits << 23` is 2^k.
 
-"Max ulp" is the largest error over all 2^32 inputs, unfused / fused; results below the smallest normal number may be 0.
+"Max ulp" is the largest error met, unfused / fused, over all 2^32 inputs for expm1, log, log1p, logistic, tanh and erf and
+all inline ones for sin, over every seventh or ninth for the others. Results below the smallest normal number may be 0.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _power_of_two(b: Builder, biased: Val) -> Val:
 
 
 def exp(b: Builder, x: Val) -> Val:
-    """2^k e^r, degree 6 on [0, ln 2]; results below 2^-126 are 0. Max ulp @exponential@.
+    """2^k e^r, degree 6 on [0, ln 2]; results below 2^-126 are 0. Max ulp 1.83 / 1.48.
 
     k is the floor, not the nearest: then 2^k overflows and vanishes exactly where the result does, k in -126..127 being the normal numbers.
     """
@@ -131,7 +132,7 @@ def exp(b: Builder, x: Val) -> Val:
 
 
 def logistic(b: Builder, x: Val) -> Val:
-    """s / (s + e^-r) with s = 2^k, x = k ln 2 + r, degree 6 on |r| <= ln(2)/2; below -126.5 ln 2 it is 0. Max ulp @logistic@."""
+    """s / (s + e^-r) with s = 2^k, x = k ln 2 + r, degree 6 on |r| <= ln(2)/2; below -126.5 ln 2 it is 0. Max ulp 1.77 / 1.75."""
     x = b.pmax(b.pmin(x, _c(b, 87.0)), _c(b, -88.0))
     magic = _c(b, _MAGIC + 127)
     t = b.fma(x, _c(b, _LOG2E), magic)
@@ -159,7 +160,7 @@ def _scaled_expm1(b: Builder, x: Val, log2_scale: int) -> Val:
 
 
 def expm1(b: Builder, x: Val) -> Val:
-    """2^k (e^r - 1) + (2^k - 1), degree 6 on |r| <= ln(2)/2, at half size because 2^128 is no f32. Max ulp @exponential-minus-one@."""
+    """2^k (e^r - 1) + (2^k - 1), degree 6 on |r| <= ln(2)/2, at half size because 2^128 is no f32. Max ulp 1.81 / 1.70."""
     h = _scaled_expm1(b, b.pmax(b.pmin(x, _c(b, 89.0)), _c(b, -18.0)), -1)
     return b.copysign(b.add(h, h), x)
 
@@ -177,7 +178,7 @@ def _one_minus_exp_parts(b: Builder, w: Val, coefficients: Sequence[float]) -> t
 
 
 def tanh(b: Builder, x: Val) -> Val:
-    """(1 - e) / (1 + e) with e = e^(-2|x|) = s (1 - p). Max ulp @tanh@."""
+    """(1 - e) / (1 + e) with e = e^(-2|x|) = s (1 - p). Max ulp 1.98 / 1.95."""
     scale, p = _one_minus_exp_parts(b, b.pmin(b.abs(b.add(x, x)), _c(b, 20.0)), _ONE_MINUS_EXP)
     one = _c(b, 1.0)
     below = b.fma(scale, p, b.sub(one, scale))
@@ -186,7 +187,7 @@ def tanh(b: Builder, x: Val) -> Val:
 
 
 def erf(b: Builder, x: Val) -> Val:
-    """1 - e^-w with w = -log(erfc |x|) = a + a Q(a), Q of degree 8: one formula for small and large x, no division. Max ulp @erf@."""
+    """1 - e^-w with w = -log(erfc |x|) = a + a Q(a), Q of degree 8: one formula for small and large x, no division. Max ulp 1.93 / 1.89."""
     a = b.pmin(b.abs(x), _c(b, 3.9375))
     scale, p = _one_minus_exp_parts(b, b.fma(a, _split_poly(b, a, b.mul(a, a), _ERF), a), _ONE_MINUS_EXP_ERF)
     return b.copysign(b.fma(scale, p, b.sub(_c(b, 1.0), scale)), x)
@@ -218,7 +219,7 @@ def _split(b: Builder, x: Val, lowest_bits: int) -> tuple[Val, Val]:
 
 
 def log(b: Builder, x: Val) -> Val:
-    """k ln 2 + log m, m in [sqrt(1/2), sqrt(2)), degree 10; subnormal x are exact too. Max ulp @log@."""
+    """k ln 2 + log m, m in [sqrt(1/2), sqrt(2)), degree 10; subnormal x are exact too. Max ulp 1.09 / 0.96."""
     k, m = _split(b, x, _SQRT_HALF_BITS)
     return _log_edges(b, x, 0.0, _log_sum(b, k, b.sub(m, _c(b, 1.0))))
 
@@ -238,17 +239,17 @@ def _log1p(b: Builder, x: Val, extra: Val | None = None) -> Val:
 
 
 def log1p(b: Builder, x: Val) -> Val:
-    """As log, on f = (1 + x) 2^-k - 1, no division. Max ulp @log1p@."""
+    """As log, on f = (1 + x) 2^-k - 1, no division. Max ulp 1.58 / 1.50."""
     return b.copysign(_log_edges(b, x, -1.0, _log1p(b, x)), x)
 
 
 def rsqrt(b: Builder, x: Val) -> Val:
-    """1 / sqrt x, two correctly rounded operations. Max ulp @rsqrt@."""
+    """1 / sqrt x, two correctly rounded operations. Max ulp 1.49."""
     return b.div(_c(b, 1.0), b.sqrt(x))
 
 
 def cbrt(b: Builder, x: Val) -> Val:
-    """z ~ a^(-1/3) guessed from bits / 3, one step of order 4, one of order 2, a Newton step for a z^2. Max ulp @cbrt@."""
+    """z ~ a^(-1/3) guessed from bits / 3, one step of order 4, one of order 2, a Newton step for a z^2. Max ulp 1.17."""
     a = b.abs(x)
     small = b.lt(a, _c(b, _SMALLEST_NORMAL))
     a = b.select(small, b.mul(a, _c(b, 2.0**24)), a)
@@ -296,7 +297,7 @@ def _sine_of(b: Builder, parts: tuple[Val, Val], t: Val) -> Val:
 
 
 def sin(b: Builder, x: Val) -> Val:
-    """x - n pi in five parts, one odd polynomial of degree 9 on [-pi/2, pi/2]; beyond 2^15 pi the C function. Max ulp @sine@."""
+    """x - n pi in five parts, one odd polynomial of degree 9 on [-pi/2, pi/2]; beyond 2^15 pi the C function. Max ulp 2.00 / 1.73."""
     magic = _c(b, _MAGIC)
     t = b.fma(x, _c(b, 1 / 3.141592653589793), magic)
     parts = _less_multiples(b, x, b.sub(t, magic), 1.0)
@@ -304,7 +305,7 @@ def sin(b: Builder, x: Val) -> Val:
 
 
 def cos(b: Builder, x: Val) -> Val:
-    """(-1)^t sin(x - (t - 1/2) pi), as sin; beyond 2^14 pi the C function. Max ulp @cosine@."""
+    """(-1)^t sin(x - (t - 1/2) pi), as sin; beyond 2^14 pi the C function. Max ulp 2.06 / 1.80."""
     magic = _c(b, _MAGIC)
     half = _c(b, 0.5)
     a = b.abs(x)
@@ -314,7 +315,7 @@ def cos(b: Builder, x: Val) -> Val:
 
 
 def tan(b: Builder, x: Val) -> Val:
-    """x - n pi/2, odd polynomial of degree 13 on [-pi/4, pi/4], -1/t for odd n; beyond 2^14 pi the C function. Max ulp @tan@."""
+    """x - n pi/2, odd polynomial of degree 13 on [-pi/4, pi/4], -1/t for odd n; beyond 2^14 pi the C function. Max ulp 1.88 / 2.02."""
     magic = _c(b, _MAGIC)
     t = b.fma(x, _c(b, 2 / 3.141592653589793), magic)
     # The slope is up to 2, so what r - excess would lose counts: take the excess times tan' = 1 + tan^2.
@@ -329,7 +330,7 @@ def tan(b: Builder, x: Val) -> Val:
 
 
 def sinh(b: Builder, x: Val) -> Val:
-    """Odd degree 7 on [0, 1], above it (m + m / (m + 1)) / 2 with m = e^|x| - 1. Max ulp @sinh@."""
+    """Odd degree 7 on [0, 1], above it (m + m / (m + 1)) / 2 with m = e^|x| - 1. Max ulp 1.51 / 1.51."""
     a = b.pmin(b.abs(x), _c(b, 89.75))
     quarter = _scaled_expm1(b, a, -2)
     y = b.add(quarter, b.div(quarter, b.fma(quarter, _c(b, 4.0), _c(b, 1.0))))
@@ -339,7 +340,7 @@ def sinh(b: Builder, x: Val) -> Val:
 
 
 def cosh(b: Builder, x: Val) -> Val:
-    """h + 1 / 4h with h = e^|x| / 2 = e^(|x| - ln 2), degree 6 on [0, ln 2]. Max ulp @cosh@."""
+    """h + 1 / 4h with h = e^|x| / 2 = e^(|x| - ln 2), degree 6 on [0, ln 2]. Max ulp 1.96 / 1.67."""
     a = b.pmin(b.abs(x), _c(b, 90.0))
     magic = _c(b, _MAGIC + 126)
     t = b.add(b.fma(a, _c(b, _LOG2E), _c(b, _FLOOR)), magic)
@@ -358,7 +359,7 @@ def _big_log1p(b: Builder, a: Val, small: Val) -> Val:
 
 
 def asinh(b: Builder, x: Val) -> Val:
-    """log1p(a + a^2 / (1 + sqrt(a^2 + 1))). Max ulp @asinh@."""
+    """log1p(a + a^2 / (1 + sqrt(a^2 + 1))). Max ulp 1.91 / 1.90."""
     a = b.abs(x)
     one = _c(b, 1.0)
     a2 = b.mul(a, a)
@@ -367,7 +368,7 @@ def asinh(b: Builder, x: Val) -> Val:
 
 
 def acosh(b: Builder, x: Val) -> Val:
-    """log1p(t + sqrt(t (t + 2))) with t = x - 1. Max ulp @acosh@."""
+    """log1p(t + sqrt(t (t + 2))) with t = x - 1. Max ulp 2.12 / 1.96."""
     t = b.sub(x, _c(b, 1.0))
     y = _big_log1p(b, x, b.add(t, b.sqrt(b.fma(t, t, b.add(t, t)))))
     y = b.select(b.lt(x, _c(b, INF)), y, x)
@@ -375,7 +376,7 @@ def acosh(b: Builder, x: Val) -> Val:
 
 
 def atanh(b: Builder, x: Val) -> Val:
-    """log1p(2a + 2a a / (1 - a)) / 2. Max ulp @atanh@."""
+    """log1p(2a + 2a a / (1 - a)) / 2. Max ulp 1.81 / 1.82."""
     a = b.abs(x)
     one = _c(b, 1.0)
     twice = b.add(a, a)
@@ -390,7 +391,7 @@ def _asin_poly(b: Builder, z: Val, z2: Val) -> Val:
 
 
 def asin(b: Builder, x: Val) -> Val:
-    """Odd degree 11 on [0, 1/2], above it pi/2 - 2 asin(sqrt((1 - a) / 2)). Max ulp @asin@."""
+    """Odd degree 11 on [0, 1/2], above it pi/2 - 2 asin(sqrt((1 - a) / 2)). Max ulp 2.03."""
     a = b.abs(x)
     big = b.gt(a, _c(b, 0.5))
     half = _c(b, 0.5)
@@ -403,7 +404,7 @@ def asin(b: Builder, x: Val) -> Val:
 
 
 def acos(b: Builder, x: Val) -> Val:
-    """pi/2 - asin x on |x| <= 1/2, else 2 asin(sqrt((1 - |x|) / 2)), from pi for negative x. Max ulp @acos@."""
+    """pi/2 - asin x on |x| <= 1/2, else 2 asin(sqrt((1 - |x|) / 2)), from pi for negative x. Max ulp 1.27."""
     a = b.abs(x)
     half = _c(b, 0.5)
     big = b.gt(a, half)
@@ -424,7 +425,7 @@ def _atan_unit(b: Builder, q: Val) -> Val:
 
 
 def atan(b: Builder, x: Val) -> Val:
-    """Odd degree 19 on [0, 1], above it pi/2 - atan(1/a). Max ulp @atan@."""
+    """Odd degree 19 on [0, 1], above it pi/2 - atan(1/a). Max ulp 1.95 / 1.80."""
     a = b.abs(x)
     one = _c(b, 1.0)
     big = b.gt(a, one)
@@ -433,7 +434,7 @@ def atan(b: Builder, x: Val) -> Val:
 
 
 def atan2(b: Builder, y: Val, x: Val) -> Val:
-    """atan of the smaller over the larger magnitude, added to or taken from 0, pi/2 or pi by octant. Max ulp @atan2@ on samples."""
+    """atan of the smaller over the larger magnitude, added to or taken from 0, pi/2 or pi by octant. Max ulp 1.95 / 1.79 on samples."""
     ay, ax = b.abs(y), b.abs(x)
     small, large = b.min(ay, ax), b.max(ay, ax)
     q = b.select(b.eq(small, large), _c(b, 1.0), b.div(small, large))
@@ -482,7 +483,7 @@ def _log2_pair(b: Builder, a: Val) -> tuple[Val, Val]:
 
 
 def power(b: Builder, x: Val, y: Val) -> Val:
-    """2^(y log2 |x|) with log2 and the product as pairs, degree 6 for 2^r, then the edge cases of C99. Max ulp @power@ on samples."""
+    """2^(y log2 |x|) with log2 and the product as pairs, degree 6 for 2^r, then the edge cases of C99. Max ulp 1.93 / 1.54 on samples."""
     zero, one, half = _c(b, 0.0), _c(b, 1.0), _c(b, 0.5)
     a = b.abs(x)
     log_high, log_low = _log2_pair(b, a)

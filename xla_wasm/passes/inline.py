@@ -6,7 +6,7 @@ from ..hlo.ir import Computation, Instruction, Module
 from .clone import copy_instruction
 
 INLINED = ("call", "fusion")
-IDENTITIES = ("opt-barrier", "domain", "copy", "optimization-barrier")
+IDENTITIES = ("opt-barrier", "copy")
 
 
 def inline(module: Module) -> None:

@@ -401,6 +401,8 @@ class _Scope:
         return View(inner.buffer, inner.dtype, dims, strides, offset)
 
     def kernel(self, x: Instruction) -> list[View]:
+        if not any(shape.size for _, shape in x.shape.leaves()):
+            return [self.p.view(shape, name=x.name) for _, shape in x.shape.leaves()]
         if x.opcode in PRODUCTS or x.opcode in ELEMENTWISE or x.opcode == "reshape":
             done = self.product(x)
             if done is not None:
@@ -416,8 +418,6 @@ class _Scope:
         if x.opcode in _UPDATES:
             for target, operand in zip(outputs, _UPDATES[x.opcode](x)):
                 self.start_from(target, operand, x)
-        elif x.shape.is_array and x.shape.size == 0:
-            return outputs
         self.emit(x.name, outputs, expression, lowered)
         return outputs
 

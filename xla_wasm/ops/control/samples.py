@@ -136,5 +136,10 @@ SAMPLES: tuple[Sample, ...] = (
         lambda b, x, y: b.op("tuple", b.op("tuple", x, y), x), name="nested",
     ),
     program("get-tuple-element", (f32([1, 2]), s32(3)), s32(3), lambda b, x, y: b.op("get-tuple-element", b.op("tuple", x, y), index=1)),
+    case("opt-barrier", (f32([1, np.nan]),), f32([1, np.nan])),
+    program(
+        "opt-barrier", (f32([1, 2]), s32(3)), (f32([1, 2]), s32(3)),
+        lambda b, x, y: b.op("opt-barrier", b.op("tuple", x, y)), name="of a tuple",
+    ),
     program("parameter", (f32([1, 2]), s32(3)), f32([1, 2]), lambda b, x, y: x, name="one unused"),
 )  # fmt: skip

@@ -91,6 +91,7 @@ SAMPLES: tuple[Sample, ...] = (
         "two dimensions",
         value=-inf,
     ),
+    case("bitcast", (f32([[1, 2, 3], [4, 5, 6]]),), f32([[1, 2], [3, 4], [5, 6]]), shape=shape("f32[3,2]"), xla="StableHLO has no bitcast"),
     case("copy", (f32([1, nan, -0.0, inf]),), f32([1, nan, -0.0, inf]), name="special values"),
     program(
         "transpose",
