@@ -91,11 +91,12 @@ def compile_command(
     tune: TuneOption = "portable",
     weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
     state: StateOption = [],  # noqa: B006
+    sidecar: Annotated[bool, typer.Option("--sidecar", help="Put large constants into a .weights file beside the .wasm.")] = False,
 ) -> None:
-    """Compiles MODULE to one .wasm file (and a .weights file beside it where weights are kept outside)."""
+    """Compiles MODULE to one .wasm file."""
     source = _module(module, "compile")
     began = time.perf_counter()
-    artifact = _compile(source, target, tune, weight, state)
+    artifact = _compile(source, target, tune, weight, state, sidecar)
     seconds = time.perf_counter() - began
     where = output or Path(_stem(module) + ".wasm")
     artifact.save(where)
@@ -324,7 +325,9 @@ def _module(path: Path, command: str) -> Module:
     return source
 
 
-def _compile(module: Module, target: Target, tune: Tune, weights: Iterable[str] = (), state: Iterable[str] = ()) -> Artifact:
+def _compile(
+    module: Module, target: Target, tune: Tune, weights: Iterable[str] = (), state: Iterable[str] = (), sidecar: bool = False
+) -> Artifact:
     from .compiler import compile
 
     def selector(name: str) -> str | int:
@@ -336,7 +339,8 @@ def _compile(module: Module, target: Target, tune: Tune, weights: Iterable[str] 
         if not separator:
             raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
         pairs.append((selector(parameter), selector(result)))
-    return compile(module, Options(target=target, tune=tune, weights=tuple(map(selector, weights)), state=tuple(pairs)))
+    options = Options(target=target, tune=tune, weights=tuple(map(selector, weights)), state=tuple(pairs), sidecar=sidecar)
+    return compile(module, options)
 
 
 def _artifact(source: Module | Artifact, target: Target, tune: Tune) -> Artifact:

@@ -9,10 +9,7 @@ from typing import Any
 
 from .errors import XlaWasmError
 from .hlo.ir import Module
-
-PARAMETER_NAMES = "xla_wasm.parameter_names"
-RESULT_NAMES = "xla_wasm.result_names"
-"""Frontend attributes of a module: JSON lists with one name for every flattened parameter or result."""
+from .hlo.signature import PARAMETER_NAMES, RESULT_NAMES
 
 
 def lower(fn: Callable[..., Any], *args: Any, donate_argnums: Sequence[int] = (), platform: str = "cpu", **kwargs: Any) -> Module:

@@ -18,12 +18,14 @@ class Options:
     `tune`: the engine whose register allocator the matrix kernels are shaped for, or "portable".
     `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
     `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
+    `sidecar`: large constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`.
     """
 
     target: str = "simd128"
     tune: str = "portable"
     weights: tuple[str | int, ...] = ()
     state: tuple[tuple[str | int, str | int], ...] = ()
+    sidecar: bool = False
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:

@@ -1,0 +1,166 @@
+"""From a plan to an artifact: addresses, the step table, code, data, the runtime's functions, and the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .artifact import FORMAT, SECTION, Artifact, encode_manifest
+from .errors import UnsupportedError
+from .hlo.shape import Shape
+from .hlo.signature import Leaf
+from .hlo.types import TYPES
+from .link.link import Linker
+from .loop.emit import emit
+from .options import Options
+from .plan import driver
+from .plan.memory import place
+from .plan.plan import ALIGNMENT, Buffer, Plan, View
+from .wasm.module import Module
+
+PRODUCER = "xla_wasm 0.1.0"
+CONFIG = 64
+"""Address of the driver's configuration block; what lies below stays zero, so that a null pointer hits nothing."""
+
+PAGE = 65536
+SIDECAR_BYTES = 65536
+"""Constants of at least this size go to the sidecar, if there is to be one."""
+_MAX_BYTES = 2**32 - PAGE
+_SLACK = 64
+"""Bytes behind everything, for vectors that reach beyond the last buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What callers see of a program: its flattened inputs and outputs, and which of them stay inside."""
+
+    name: str
+    content: bytes
+    """What the artifact's hash is taken of."""
+    parameters: list[Leaf]
+    results: list[Leaf]
+    weights: tuple[int, ...]
+    state: dict[int, int]
+
+
+@dataclass(slots=True)
+class _Sidecar:
+    """Constants outside the module, each at a multiple of `ALIGNMENT`."""
+
+    content: bytearray = field(default_factory=bytearray)
+    entries: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, buffer: Buffer, data: bytes, index: int) -> None:
+        self.content += bytes(-len(self.content) % ALIGNMENT)
+        entry = {"index": index, "kind": "sidecar", "name": buffer.name, "staging": buffer.root().address, "bytes": len(data)}
+        self.entries.append(entry | {"sidecar_offset": len(self.content), "sha256": hashlib.sha256(data).hexdigest()})
+        self.content += data
+
+
+def assemble(plan: Plan, interface: Interface, options: Options, names: bool) -> Artifact:
+    """The artifact of a plan; `names` keeps function names in it."""
+    wasm = Module()
+    wasm.add(driver.copy_kernel())
+    for func in plan.funcs.values():
+        wasm.add(emit(func))
+    slots = {name: wasm.slot(name) for name in (driver.COPY, *plan.funcs)}
+    # Room for all steps: which of them vanish shows only when everything has its place.
+    end = place(plan, _aligned(driver.layout(driver.all_steps(plan), CONFIG).end))
+    driver.drop_empty(plan)
+    steps = driver.all_steps(plan)
+    room = driver.layout(steps, CONFIG)
+    wasm.data(room.table, driver.table(steps, room, slots))
+    sidecar = _Sidecar()
+    for buffer in plan.buffers:
+        if buffer.data is None or not buffer.bytes:
+            continue
+        if options.sidecar and buffer.bytes >= SIDECAR_BYTES:
+            sidecar.add(buffer, bytes(buffer.data), len(plan.inits))
+        else:
+            wasm.data(buffer.address, bytes(buffer.data))
+    wasm.add(driver.step_function(room))
+    wasm.add(driver.run_function())
+    wasm.add(driver.init_function(driver.init_starts(plan)))
+    top = end
+
+    def alloc(size: int, align: int) -> int:
+        nonlocal top
+        address = -(-top // align) * align
+        top = address + size
+        return address
+
+    Linker(wasm, alloc).need_missing()
+    top += _SLACK
+    if top > _MAX_BYTES:
+        raise UnsupportedError(f"the program needs {top / 2**30:.1f} GiB of memory; a 32-bit WebAssembly memory holds 4 GiB")
+    wasm.memory(-(-top // PAGE))
+    wasm.export_memory("memory")
+    for name in ("run", "init", "step"):
+        wasm.export_func(name, name)
+    manifest = _manifest(plan, interface, options, top, room, sidecar.entries)
+    wasm.custom(SECTION, encode_manifest(manifest))
+    return Artifact(wasm.encode(names=names), manifest, bytes(sidecar.content))
+
+
+def _aligned(address: int) -> int:
+    return -(-address // ALIGNMENT) * ALIGNMENT
+
+
+def _manifest(
+    plan: Plan, interface: Interface, options: Options, top: int, room: driver.Layout, inits: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """What hosts need to know. The sidecar's constants come first: the other `init` steps may read them."""
+    state = interface.state
+    steps = [s.name for s in driver.all_steps(plan)]
+    parameters = []
+    for i, ((name, shape), view) in enumerate(zip(interface.parameters, plan.parameters)):
+        kind = "weight" if i in interface.weights else "state" if i in state else "input"
+        parameters.append(_array(name, shape, view, kind) | {"alias": state.get(i), "init": None})
+    inits = list(inits)
+    for index, group in enumerate(plan.inits):
+        if group == 0:
+            inits.append({"index": index, "kind": "segment", "name": "constants", "staging": 0, "bytes": 0})
+            continue
+        weight = parameters[interface.weights[group - 1]]
+        weight["init"] = len(inits)
+        inits.append({"index": index, "kind": "weight", "name": weight["name"], "staging": weight["offset"], "bytes": weight["bytes"]})
+    replaced = set(state.values())
+    results = [
+        _array(name, shape, view, "state" if r in replaced else "output")
+        for r, ((name, shape), view) in enumerate(zip(interface.results, plan.results))
+    ]
+    return {
+        "format": FORMAT,
+        "producer": PRODUCER,
+        "name": interface.name,
+        "hash": hashlib.sha256(repr(options).encode() + interface.content).hexdigest(),
+        "target": options.target,
+        "tune": options.tune,
+        "features": ["simd128", "relaxed-simd"] if options.relaxed else ["simd128"],
+        "pages": -(-top // PAGE),
+        "peak_bytes": top,
+        "parameters": parameters,
+        "results": results,
+        "inits": inits,
+        "steps": {"address": room.table, "count": len(steps), "entry_bytes": driver.ENTRY_BYTES, "names": steps},
+        "requests": [],
+        "config": CONFIG,
+        "request": CONFIG + 16,
+        "profile": None,
+    }
+
+
+def _array(name: str, shape: Shape, view: View, kind: str) -> dict[str, Any]:
+    # A result may be a parameter, which lies in that parameter's order.
+    order = range(len(view.dims) - 1, -1, -1) if view.dense else sorted(range(len(view.dims)), key=lambda d: (view.strides[d], -d))
+    return {
+        "name": name,
+        "element_type": shape.element_type,
+        "dimensions": list(shape.dimensions),
+        "minor_to_major": list(order),
+        "offset": view.address,
+        "bytes": shape.size * TYPES[shape.element_type].bytes,
+        "kind": kind,
+    }

@@ -1,0 +1,68 @@
+"""The names of a module's inputs and outputs: the leaves of its parameters and of its result, flattened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from ..errors import ArgumentError
+from .ir import Module
+from .shape import Shape
+
+PARAMETER_NAMES = "xla_wasm.parameter_names"
+RESULT_NAMES = "xla_wasm.result_names"
+"""Frontend attributes of a module: JSON lists with a name for each leaf."""
+
+Leaf = tuple[str, Shape]
+
+
+def parameter_leaves(module: Module) -> list[Leaf]:
+    """Name and shape of every leaf of every parameter, in order; names are unique."""
+    leaves = []
+    for p in module.entry.parameters:
+        base = p.metadata.op_name if p.metadata and p.metadata.op_name else p.name
+        leaves += [(base + "".join(f".{i}" for i in index), shape) for index, shape in p.shape.leaves()]
+    return _named(module, PARAMETER_NAMES, leaves)
+
+
+def result_leaves(module: Module) -> list[Leaf]:
+    """Name and shape of every leaf of the result, in order; names are unique."""
+    leaves = [("result" + "".join(f".{i}" for i in index), shape) for index, shape in module.entry.root.shape.leaves()]
+    return _named(module, RESULT_NAMES, leaves)
+
+
+def leaf_index(leaves: list[Leaf], key: str | int, what: str) -> int:
+    """The position of a leaf given by its name or number; `what` is "parameter" or "result". Raises ArgumentError."""
+    if isinstance(key, int):
+        if 0 <= key < len(leaves):
+            return key
+        raise ArgumentError(f"there is no {what} {key}: the module has {len(leaves)}")
+    names = [name for name, _ in leaves]
+    if key in names:
+        return names.index(key)
+    raise ArgumentError(f"there is no {what} named {key!r}; there are {', '.join(names) or 'none'}")
+
+
+def _named(module: Module, attribute: str, leaves: list[Leaf]) -> list[Leaf]:
+    """The leaves with the names that the module carries for them, if it does, made unique."""
+    names = [name for name, _ in leaves]
+    given = module.frontend_attributes.get(attribute)
+    if given is not None:
+        try:
+            listed = json.loads(given)
+        except ValueError:
+            listed = None
+        if isinstance(listed, list) and len(listed) == len(names) and all(isinstance(n, str) for n in listed):
+            names = listed
+    return list(zip(_unique(names), (shape for _, shape in leaves)))
+
+
+def _unique(names: list[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in names:
+        candidate, n = name, 1
+        while candidate in seen:
+            n += 1
+            candidate = f"{name}.{n}"
+        seen.add(candidate)
+        yield candidate
