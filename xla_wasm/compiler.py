@@ -20,6 +20,7 @@ from .plan.hoist import hoist
 from .plan.memory import live_ranges, share, share_carries
 from .plan.plan import Plan
 
+
 def compile(module: Module, options: Options | None = None) -> Artifact:
     """Compiles an HLO module; `options` says for which target. Raises VerifyError or UnsupportedError."""
     return _compile(module, options or Options()).artifact

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import lax
+from jax.scipy.ndimage import map_coordinates
 from sklearn.datasets import load_digits
 
 # The module carries source lines for error messages and profiles: as paths inside the project, whatever machine this runs on.
@@ -61,6 +62,12 @@ def forward(params: Params, images: jax.Array) -> jax.Array:
     return x.reshape(x.shape[0], -1) @ params["dense"] + params["dense_bias"]
 
 
+def sample(image: jax.Array, u: jax.Array, v: jax.Array) -> jax.Array:
+    """The image at columns `u` and rows `v`, between pixels too."""
+    pixels: jax.Array = map_coordinates(image, [v, u], order=1)  # type: ignore[no-untyped-call]
+    return pixels
+
+
 def augment(key: jax.Array, images: jax.Array) -> jax.Array:
     """Turns, slants, stretches and shifts every image a little and scales its ink, as a hand on a drawing surface does."""
     n = images.shape[0]
@@ -72,8 +79,7 @@ def augment(key: jax.Array, images: jax.Array) -> jax.Array:
     turn, slant, wide, tall = (v[:, None, None] for v in (turn, slant, wide, tall))
     u = (1 + wide) * (x * jnp.cos(turn) + y * jnp.sin(turn) + slant * y) + shift[0][:, None, None] + 3.5
     v = (1 + tall) * (y * jnp.cos(turn) - x * jnp.sin(turn)) + shift[1][:, None, None] + 3.5
-    warp = jax.vmap(lambda image, u, v: jax.scipy.ndimage.map_coordinates(image, [v, u], order=1))
-    warped = warp(images[..., 0], u, v)[..., None]
+    warped = jax.vmap(sample)(images[..., 0], u, v)[..., None]
     return jnp.clip(warped * jax.random.uniform(ink_key, (n, 1, 1, 1), minval=0.8, maxval=1.4), 0, 1)
 
 
