@@ -64,7 +64,7 @@ def forward(params: Params, images: jax.Array) -> jax.Array:
 
 def sample(image: jax.Array, u: jax.Array, v: jax.Array) -> jax.Array:
     """The image at columns `u` and rows `v`, between pixels too."""
-    pixels: jax.Array = map_coordinates(image, [v, u], order=1)  # type: ignore[no-untyped-call]
+    pixels: jax.Array = map_coordinates(image, [v, u], order=1)
     return pixels
 
 
