@@ -5,9 +5,11 @@ An instance runs one thing at a time; `pool` hands it to one caller.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -68,6 +70,17 @@ class _Clock:
                 self._busy.clear()
 
 
+_alive: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Engines and modules that still exist. What is left of them when the interpreter takes its own modules apart can no
+longer be freed, and says so on standard error; stores keep their own hold on what they run."""
+
+
+@atexit.register
+def _close_all() -> None:
+    for thing in list(_alive):
+        thing.close()
+
+
 @cache
 def _engine(fuel: bool, epochs: bool) -> tuple[wasmtime.Engine, _Clock | None]:
     """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask."""
@@ -76,6 +89,7 @@ def _engine(fuel: bool, epochs: bool) -> tuple[wasmtime.Engine, _Clock | None]:
     config.consume_fuel = fuel
     config.epoch_interruption = epochs
     engine = wasmtime.Engine(config)
+    _alive.add(engine)
     return engine, _Clock(engine) if epochs else None
 
 
@@ -96,6 +110,7 @@ class _ModuleCache:
             module = wasmtime.Module(engine, wasm)
         except wasmtime.WasmtimeError as error:
             raise ArtifactError(f"wasmtime refuses the module: {_first_lines(error)}") from error
+        _alive.add(module)
         with self._lock:
             self._modules[key] = module
             if len(self._modules) > _KEPT_MODULES:

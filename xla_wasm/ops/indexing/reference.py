@@ -37,9 +37,8 @@ def _start_vectors(
 ) -> Array:
     """Array [index batch dims..., rank]: where the slice of each index starts in the operand."""
     indices = wide(indices)
-    if indices.dtype == np.uint64:  # how far beyond the operand an index lies does not matter
-        indices = np.minimum(indices, np.uint64(2**62))
-    indices = indices.astype(np.int64)
+    # How far beyond the operand an index lies does not matter, and sums with it must not wrap.
+    indices = np.clip(indices, 0 if indices.dtype == np.uint64 else -(2**62), 2**62).astype(np.int64)
     if index_vector_dim == indices.ndim:
         indices = indices[..., None]
     vectors = np.moveaxis(indices, index_vector_dim, -1)

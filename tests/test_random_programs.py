@@ -1,0 +1,25 @@
+"""Random small programs, compiled for every target, against the reference evaluator: equal in every element."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_programs import Draw, draw_program
+
+import xla_wasm
+from xla_wasm.reference import evaluate
+
+TARGETS = ("simd128", "relaxed-simd")
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.data())
+def test_compiled_programs_agree_with_the_reference(data: st.DataObject) -> None:
+    module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
+    expected = evaluate(module, *arguments)
+    for target in TARGETS:
+        results = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(*arguments)
+        for actual, wanted in zip(results, expected, strict=True):
+            assert actual.dtype == wanted.dtype
+            np.testing.assert_array_equal(actual, wanted)
