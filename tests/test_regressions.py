@@ -1,0 +1,135 @@
+"""The smallest programs that once came out wrong, or not at all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xla_wasm
+from xla_wasm.builder import Builder
+from xla_wasm.hlo.attrs import DotDimensionNumbers, PaddingDimension, ScatterDimensionNumbers
+from xla_wasm.hlo.ir import Instruction, Module
+from xla_wasm.hlo.shape import Layout, Shape
+from xla_wasm.ops.arrays import Array
+from xla_wasm.reference import evaluate
+
+targets = pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
+
+
+def check(module: Module, target: str, *arguments: Array) -> list[Array]:
+    """The compiled results, which are those of the reference."""
+    results = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(*arguments)
+    for actual, expected in zip(results, evaluate(module, *arguments), strict=True):
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
+    return results
+
+
+def numbers(*dims: int, dtype: type = np.float32) -> Array:
+    return np.arange(np.prod(dims)).reshape(dims).astype(dtype)
+
+
+def column_major(element_type: str, dims: tuple[int, ...]) -> Shape:
+    return Shape(element_type, dims, Layout(tuple(range(len(dims)))))
+
+
+@targets
+def test_two_lanes_of_32_bits_are_summed_across(target: str) -> None:
+    b = Builder("sum")
+    x = b.parameter(0, Shape("f64", (3, 16)))
+    check(b.module(b.reduce(b.convert(x, "f32"), 0, "add", (1,))), target, numbers(3, 16, dtype=np.float64))
+
+
+@targets
+def test_a_reshape_is_a_result_and_the_left_side_of_a_product(target: str) -> None:
+    b = Builder("product")
+    x, y = b.parameter(0, Shape("f32", (4, 5))), b.parameter(1, Shape("f32", (5, 6)))
+    first = b.reshape(b.dot(x, y), (4, 2, 3))
+    second = b.dot(first, b.parameter(2, Shape("f32", (3, 2))))
+    check(b.module(b.tuple(first, second)), target, numbers(4, 5), numbers(5, 6), numbers(3, 2))
+
+
+@targets
+def test_a_product_without_elements(target: str) -> None:
+    b = Builder("empty")
+    x, y = b.parameter(0, Shape("f32", (2,))), b.parameter(1, Shape("f32", (2,)))
+    empty = b.op("pad", b.reshape(x, (1, 1, 2)), b.constant(0), padding=(PaddingDimension(0, -1), PaddingDimension(), PaddingDimension()))
+    product = b.negate(b.op("dot", empty, y, dot_dimension_numbers=DotDimensionNumbers((2,), (0,))))
+    check(b.module(product), target, numbers(2), numbers(2))
+
+
+@targets
+@pytest.mark.parametrize("element_type", ["u8", "u16"])
+def test_arithmetic_shifts_of_narrow_unsigned_types_keep_the_highest_bit(element_type: str, target: str) -> None:
+    b = Builder("shift")
+    x, y = (b.parameter(i, Shape(element_type, (5,))) for i in range(2))
+    dtype = np.uint8 if element_type == "u8" else np.uint16
+    x_values = np.array([0, 1, 127, 128, np.iinfo(dtype).max], dtype)
+    check(b.module(b.shift_right_arithmetic(x, y)), target, x_values, np.array([1, 0, 3, 2, 40], dtype))
+
+
+@targets
+def test_a_reshape_of_a_parameter_that_is_not_row_major(target: str) -> None:
+    b = Builder("layout")
+    x = b.parameter(0, column_major("f32", (4, 6)))
+    check(b.module(b.tuple(b.reshape(x, (3, 8)), b.reshape(x, (24,)), x)), target, numbers(4, 6))
+
+
+@targets
+def test_updates_and_loops_start_from_parameters_that_are_not_row_major(target: str) -> None:
+    b = Builder("layout")
+    shape = column_major("f32", (4, 6))
+    x, zero = b.parameter(0, shape), b.constant(0, "s32")
+    updated = b.dynamic_update_slice(x, b.full(7, Shape("f32", (2, 2))), zero, zero)
+    state = b.tuple(x, zero)
+
+    def on_state(name: str) -> tuple[Builder, Instruction, Instruction]:
+        inner = Builder(name)
+        whole = inner.parameter(0, state.shape)
+        return inner, inner.get_tuple_element(whole, 0), inner.get_tuple_element(whole, 1)
+
+    body, array, count = on_state("body")
+    body.tuple(body.add(array, array), body.add(count, body.constant(1, "s32")))
+    condition, _, count = on_state("condition")
+    condition.compare(count, condition.constant(2, "s32"), "LT")
+    loop = b.while_(state, condition.build(), body.build())
+    check(b.module(b.tuple(updated, b.get_tuple_element(loop, 0))), target, numbers(4, 6))
+
+
+@targets
+def test_bitcasts_follow_layouts(target: str) -> None:
+    b = Builder("bitcast")
+    x = b.parameter(0, column_major("f32", (4, 6)))
+    turned = b.op("bitcast", b.negate(x), shape=Shape("f32", (6, 4), Layout((1, 0))))
+    same = b.op("bitcast", x, shape=column_major("f32", (4, 6)))
+    other = b.op("bitcast", b.op("copy", x, shape=Shape("f32", (4, 6), Layout((1, 0)))), shape=Shape("u32", (24,)))
+    check(b.module(b.tuple(turned, same, other)), target, numbers(4, 6))
+
+
+@targets
+def test_bitcast_convert_between_widths_of_what_has_no_buffer(target: str) -> None:
+    b = Builder("bits")
+    x = b.parameter(0, Shape("u32", (3, 2)))
+    split = b.bitcast_convert(b.add(x, x), "u16")
+    joined = b.bitcast_convert(b.reverse(split, dimensions=(2,)), "u32")
+    wide = b.bitcast_convert(b.op("transpose", joined, dimensions=(0, 1)), "f64")
+    check(b.module(b.tuple(split, joined, b.negate(wide))), target, numbers(3, 2, dtype=np.uint32) * 2**27)
+
+
+def test_scatter_of_the_reference_drops_the_largest_indices() -> None:
+    b = Builder("scatter")
+    x, i, u = b.parameter(0, Shape("f32", (4,))), b.parameter(1, Shape("s64", (3, 1))), b.parameter(2, Shape("f32", (3, 2)))
+    f = Builder("set")
+    f.parameter(0, Shape("f32"))
+    called = f.build(f.parameter(1, Shape("f32")))
+    spots = ScatterDimensionNumbers((1,), (), (0,), 1)
+    module = b.module(b.op("scatter", x, i, u, called=[called], scatter_dimension_numbers=spots))
+    indices = np.array([[2**63 - 1], [-(2**63)], [1]])
+    np.testing.assert_array_equal(check(module, "simd128", numbers(4), indices, numbers(3, 2) + 10)[0], [0, 14, 15, 3])
+
+
+def test_a_tiled_layout_of_a_scalar_is_read() -> None:
+    b = Builder("scalar")
+    root = b.negate(b.parameter(0, Shape("f32", (), Layout((), tiles=((128,),)))))
+    module = Module.from_proto(b.module(root).to_proto())
+    check(module, "simd128", np.float32(3))
