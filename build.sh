@@ -126,9 +126,11 @@ bench() {
   ensure_package test
   $PY -c 'import onnx' 2>/dev/null || quietly $PY -m pip install --quiet 'onnx>=1.17'
   ensure_node
-  if [ ! -d .tools/node_modules/onnxruntime-web ]; then
-    say "installing onnxruntime-web into .tools/"
-    quietly npm install --prefix .tools --no-save --no-package-lock --no-audit --no-fund onnxruntime-web@1.30
+  # A folder of its own: npm removes from a folder what it was not told of, here Node.
+  if [ ! -d .tools/onnxruntime/node_modules ]; then
+    say "installing onnxruntime-web into .tools/onnxruntime/"
+    mkdir -p .tools/onnxruntime
+    quietly npm install --prefix .tools/onnxruntime --no-save --no-package-lock --no-audit --no-fund onnxruntime-web@1.30
   fi
   say "timing: leave the machine alone meanwhile"
   $PY -m benchmarks "$@"

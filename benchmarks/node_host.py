@@ -32,7 +32,7 @@ def find_node() -> Path:
 
 def find_runtime() -> Path | None:
     """onnxruntime-web as an ES module, if it is installed."""
-    path = HERE.parent / ".tools" / "node_modules" / RUNTIME / "dist" / "ort.node.min.mjs"
+    path = HERE.parent / ".tools" / "onnxruntime" / "node_modules" / RUNTIME / "dist" / "ort.node.min.mjs"
     return path if path.exists() else None
 
 

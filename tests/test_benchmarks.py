@@ -38,12 +38,10 @@ def test_encoder_under_wasmtime_is_that_of_jax() -> None:
 
 
 def test_onnx_encoder_is_the_same() -> None:
-    onnx = pytest.importorskip("onnx.reference", reason="./build.sh bench installs onnx")
-    pytest.importorskip("onnx")
-    import onnx as package
-
-    model = package.load_model_from_string(TINY.onnx())
-    (theirs,) = onnx.ReferenceEvaluator(model).run(None, {"x": TINY.input()})
+    onnx = pytest.importorskip("onnx", reason="./build.sh bench installs onnx")
+    reference = pytest.importorskip("onnx.reference")
+    model = onnx.load_model_from_string(TINY.onnx())
+    (theirs,) = reference.ReferenceEvaluator(model).run(None, {"x": TINY.input()})
     np.testing.assert_allclose(theirs, np.asarray(TINY.apply(TINY.input(), TINY.tree())), rtol=1e-4, atol=1e-5)
 
 

@@ -45,8 +45,8 @@ def test_a_reshape_is_a_result_and_the_left_side_of_a_product(target: str) -> No
     b = Builder("product")
     x, y = b.parameter(0, Shape("f32", (4, 5))), b.parameter(1, Shape("f32", (5, 6)))
     first = b.reshape(b.dot(x, y), (4, 2, 3))
-    second = b.dot(first, b.parameter(2, Shape("f32", (3, 2))))
-    check(b.module(b.tuple(first, second)), target, numbers(4, 5), numbers(5, 6), numbers(3, 2))
+    second = b.dot(first, b.parameter(2, Shape("f32", (4, 2))), ((0,), (0,)))
+    check(b.module(b.tuple(first, second)), target, numbers(4, 5), numbers(5, 6), numbers(4, 2))
 
 
 @targets
@@ -126,6 +126,12 @@ def test_scatter_of_the_reference_drops_the_largest_indices() -> None:
     module = b.module(b.op("scatter", x, i, u, called=[called], scatter_dimension_numbers=spots))
     indices = np.array([[2**63 - 1], [-(2**63)], [1]])
     np.testing.assert_array_equal(check(module, "simd128", numbers(4), indices, numbers(3, 2) + 10)[0], [0, 14, 15, 3])
+
+
+def test_reduce_precision_without_mantissa_rounds_halfway_to_even_exponents() -> None:
+    b = Builder("round")
+    module = b.module(b.op("reduce-precision", b.parameter(0, Shape("f32", (4,))), exponent_bits=8, mantissa_bits=0))
+    np.testing.assert_array_equal(check(module, "simd128", np.float32([3, 6, -0.75, 1.25]))[0], [2, 8, -0.5, 1])
 
 
 def test_a_tiled_layout_of_a_scalar_is_read() -> None:

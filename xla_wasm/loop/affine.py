@@ -89,6 +89,9 @@ def _depth(term: tuple[Loop | Val, int]) -> int:
 
 ZERO = Affine()
 
+Index = tuple[Affine, ...]
+"""One position along each dimension of an array."""
+
 
 def linearize(index: tuple[Affine, ...], dims: tuple[int, ...]) -> Affine:
     """The row-major position of `index` in an array of `dims`."""

@@ -1,30 +1,12 @@
-"""Loop nests over an iteration space, and what a kernel writes to."""
+"""Loop nests over an iteration space."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from ..hlo.ir import Instruction
-from .affine import ZERO, Affine
+from .affine import ZERO, Affine, Index
 from .builder import Builder
-from .elemental import Elemental, Index, Source
 from .ir import Val
-
-
-@dataclass(slots=True)
-class Kernel:
-    """A kernel while its body is written: `outputs` are the arrays that it fills."""
-
-    b: Builder
-    e: Elemental
-    outputs: dict[Instruction, tuple[Source, ...]]
-    """One array per result leaf of each root."""
-
-    def store(self, x: Instruction, index: Index, value: Val, leaf: int = 0) -> None:
-        """Writes the element of `x` (of its tuple leaf, if it has several) at `index`."""
-        target = self.outputs[x][leaf]
-        self.b.store(target.number, target.position(index), value, target.dtype)
 
 
 def nest(

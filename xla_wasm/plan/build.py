@@ -6,7 +6,7 @@ from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
-from ..loop.elemental import NeedsBuffer
+from ..ops.kernel import NeedsBuffer
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, VIEWS
 from .fuse import PRODUCTS, materialized
 from .group import Group, grouped

@@ -9,11 +9,12 @@ from typing import Any
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import ZERO, Affine, delinearize, linearize
+from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
 from ..loop.builder import WIDE, Builder
-from ..loop.elemental import Elemental, Index, NeedsBuffer, Scratch, Source
 from ..loop.ir import Func
-from ..loop.nest import Kernel, nest
+from ..loop.nest import nest
+from ..ops.elemental import Elemental
+from ..ops.kernel import Kernel, NeedsBuffer, Scratch, Source
 from ..ops.lowering import CHEAP, ELEMENTWISE, KERNELS
 from .driver import COPY
 from .plan import View, row_major_strides

@@ -11,10 +11,11 @@ from ..hlo.shape import Shape
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel
 from ..kernels.tiles import Gemm, Tile, packed_size, tile
-from ..loop.affine import ZERO, Affine, delinearize, linearize
+from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
 from ..loop.builder import Builder
-from ..loop.elemental import Elemental, Index, NeedsBuffer, Source
 from ..loop.ir import Val
+from ..ops.elemental import Elemental
+from ..ops.kernel import NeedsBuffer, Source
 from .kernels import Expression, KernelCache, Lowered
 from .plan import View, row_major_strides
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...hlo.ir import Instruction
-from ...loop.elemental import Elemental, Index
+from ...loop.affine import Index
 from ...loop.ir import Val
 from ...loop.nest import fold
+
+if TYPE_CHECKING:
+    from ..elemental import Elemental
 
 
 def dot_free_dimensions(x: Instruction) -> tuple[list[int], list[int]]:

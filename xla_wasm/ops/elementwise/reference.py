@@ -254,7 +254,11 @@ def _reduce_precision(instr: Instruction, operands: list[Value], call: Any) -> V
     exponent_bits, mantissa_bits = instr.attrs["exponent_bits"], instr.attrs["mantissa_bits"]
     bias = (1 << (exponent_bits - 1)) - 1
     fraction, exponent = np.frexp(x)
-    rounded = np.ldexp(np.rint(np.ldexp(fraction, mantissa_bits + 1)), exponent - mantissa_bits - 1)
+    steps = np.rint(np.ldexp(fraction, mantissa_bits + 1))
+    if mantissa_bits == 0:
+        # The last bit that stays is the exponent's: halfway, an even exponent field (its bias is odd) stays.
+        steps = np.where((np.abs(fraction) == 0.75) & (exponent % 2 == 0), np.sign(fraction), steps)
+    rounded = np.ldexp(steps, exponent - mantissa_bits - 1)
     # f64's own range is as wide as any format's
     if bias < 1023:
         rounded = np.where(np.abs(rounded) >= 2.0 ** (bias + 1), np.copysign(np.inf, x), rounded)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...hlo.ir import Instruction
-from ...loop.affine import ZERO, Affine
+from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder
-from ...loop.elemental import Elemental, Index
 from ...loop.ir import Val
-from ...loop.nest import Kernel, nest, scalar_nest
+from ...loop.nest import nest, scalar_nest
+from ..kernel import Kernel
+
+if TYPE_CHECKING:
+    from ..elemental import Elemental
 
 
 def _start(b: Builder, start: Val, last: int) -> Affine:

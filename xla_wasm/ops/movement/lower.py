@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...hlo.ir import Instruction
-from ...loop.affine import ZERO, Affine, delinearize, linearize
-from ...loop.elemental import Elemental, Index, NeedsBuffer
+from ...loop.affine import ZERO, Affine, Index, delinearize, linearize
 from ...loop.ir import Val
-from ...loop.nest import Kernel, nest
+from ...loop.nest import nest
+from ..kernel import Kernel, NeedsBuffer
+
+if TYPE_CHECKING:
+    from ..elemental import Elemental
 
 
 def _broadcast(e: Elemental, x: Instruction, index: Index) -> Val:

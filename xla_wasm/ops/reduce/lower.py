@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ...hlo.ir import Computation, Instruction
-from ...loop.affine import Affine
+from ...loop.affine import Affine, Index
 from ...loop.builder import Builder, is_float, limits
-from ...loop.elemental import Elemental, Index
 from ...loop.ir import Val
 from ...loop.nest import fold
+
+if TYPE_CHECKING:
+    from ..elemental import Elemental
 
 _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""

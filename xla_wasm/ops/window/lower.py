@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...hlo.ir import Instruction
-from ...loop.affine import Affine
+from ...loop.affine import Affine, Index
 from ...loop.builder import Builder
-from ...loop.elemental import Elemental, Index
 from ...loop.ir import Val
-from ...loop.nest import Kernel, fold, nest, scalar_nest
+from ...loop.nest import fold, nest, scalar_nest
+from ..kernel import Kernel
+
+if TYPE_CHECKING:
+    from ..elemental import Elemental
 
 
 def _clamped(b: Builder, position: Affine, size: int) -> tuple[Affine, Val | None]:

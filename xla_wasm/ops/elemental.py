@@ -12,60 +12,11 @@ from typing import Any
 
 from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction
-from .affine import ZERO, Affine, linearize
-from .builder import Builder
-from .ir import Val
-
-Index = tuple[Affine, ...]
-
-
-class NeedsBuffer(Exception):
-    """An instruction cannot be part of a kernel's expression as it is used there: it needs a buffer of its own."""
-
-    def __init__(self, instruction: Instruction):
-        super().__init__(instruction.name)
-        self.instruction = instruction
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """An array in a buffer of the kernel: element strides by dimension and the first element's position."""
-
-    number: int
-    dtype: str
-    dims: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int = 0
-
-    def position(self, index: Index) -> Affine:
-        position = Affine(self.offset) if self.offset else ZERO
-        for i, stride in zip(index, self.strides):
-            if stride:
-                position = position + i * stride
-        return position
-
-    @property
-    def dense(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
-        expected = 1
-        for size, stride in zip(reversed(self.dims), reversed(self.strides)):
-            if size != 1 and stride != expected:
-                return False
-            expected *= size
-        return True
-
-
-@dataclass(slots=True)
-class Scratch:
-    """A value kept for one row of a row kernel: written when first computed, read from then on.
-
-    `rows` is the number of leading dimensions that the row's loops run over.
-    """
-
-    number: int
-    rows: int
-    filled: bool = False
-    touched: bool = False
+from ..loop.affine import Index, linearize
+from ..loop.builder import Builder
+from ..loop.ir import Val
+from .kernel import NeedsBuffer, Scratch, Source
+from .lowering import ELEMENTAL, ELEMENTWISE
 
 
 @dataclass(slots=True)
@@ -129,8 +80,6 @@ class Elemental:
 
     def expression(self, x: Instruction, index: Index) -> Any:
         """The value of `x` from those of its operands."""
-        from ..ops.lowering import ELEMENTAL, ELEMENTWISE
-
         elementwise = ELEMENTWISE.get(x.opcode)
         if elementwise is not None:
             operands = [self.value(o, index if o.shape.rank == len(index) else ()) for o in x.operands]
@@ -142,8 +91,6 @@ class Elemental:
 
     def apply(self, computation: Computation, arguments: list[Val]) -> list[Val]:
         """The results of a scalar computation, such as a reducer, on values: one per leaf of its root."""
-        from ..ops.lowering import ELEMENTWISE
-
         values: dict[Instruction, Any] = {}
         for x in computation.instructions:
             if x.opcode == "parameter":
