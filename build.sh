@@ -92,11 +92,11 @@ ensure_node() {
   local arch=x64 node
   case $(uname -m) in aarch64 | arm64) arch=arm64 ;; esac
   node=$PWD/.tools/node_modules/node-linux-$arch/bin
-  if [ ! -x "$node/node" ]; then
+  if [ ! -x "$node/node" ] || [ ! -x .tools/node_modules/.bin/tsc ]; then
     apt_install npm npm
-    say "installing Node 24 into .tools/"
+    say "installing Node 24 and TypeScript into .tools/"
     mkdir -p .tools
-    quietly npm install --prefix .tools --no-save --no-package-lock --no-audit --no-fund "node-linux-$arch@24"
+    quietly npm install --prefix .tools --no-save --no-package-lock --no-audit --no-fund "node-linux-$arch@24" typescript@5.9.3
   fi
   export PATH=$node:$PATH
 }
@@ -121,10 +121,8 @@ test_all() {
   say "all tests passed"
 }
 
-# onnx and onnxruntime-web are needed by nothing else: no extra of the package names them.
 bench() {
   ensure_package test
-  $PY -c 'import onnx' 2>/dev/null || quietly $PY -m pip install --quiet 'onnx>=1.17'
   ensure_node
   # A folder of its own: npm removes from a folder what it was not told of, here Node.
   if [ ! -d .tools/onnxruntime/node_modules ]; then

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import xla_wasm
 from benchmarks import node_host, suite
@@ -38,10 +40,8 @@ def test_encoder_under_wasmtime_is_that_of_jax() -> None:
 
 
 def test_onnx_encoder_is_the_same() -> None:
-    onnx = pytest.importorskip("onnx", reason="./build.sh bench installs onnx")
-    reference = pytest.importorskip("onnx.reference")
     model = onnx.load_model_from_string(TINY.onnx())
-    (theirs,) = reference.ReferenceEvaluator(model).run(None, {"x": TINY.input()})
+    (theirs,) = ReferenceEvaluator(model).run(None, {"x": TINY.input()})
     np.testing.assert_allclose(theirs, np.asarray(TINY.apply(TINY.input(), TINY.tree())), rtol=1e-4, atol=1e-5)
 
 
