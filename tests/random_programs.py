@@ -1,17 +1,11 @@
-"""Random small HLO programs, drawn so that their results are exact: floats hold small whole numbers.
-
-`Draw` makes every choice; hypothesis is behind it in tests. Every value carries a bound on its magnitude, so that sums
-and products stay exact in any order; where that cannot be, an operation is passed over.
-"""
+"""Random small HLO programs whose results are exact: one function per kind of operation, and `draw_program`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import prod
-from typing import TypeVar
 
-import numpy as np
+from random_values import ALL, FLOATS, INTEGERS, MOST_ELEMENTS, SIZES, Draw, Program, Skip, Value, is_float, values
 
 from xla_wasm.builder import Builder, scalar_computation
 from xla_wasm.hlo.attrs import (
@@ -27,146 +21,7 @@ from xla_wasm.hlo.attrs import (
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import DTYPES, Array
-
-T = TypeVar("T")
-
-FLOATS = ("f32", "f64")
-INTEGERS = ("s32", "u8", "s8", "u32", "s64", "s16", "u16", "u64")
-ALL = (*FLOATS, *INTEGERS, "pred")
-SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17)
-MOST_ELEMENTS = 600
-EXACT = 2.0**20
-"""Whole numbers below this are exact in f32, with room for one more sum."""
-
-
-class Draw:
-    """Choices out of small ranges; the first alternatives are the simplest."""
-
-    def __init__(self, integer: Callable[[int, int], int]):
-        self.integer = integer
-
-    def pick(self, items: Sequence[T]) -> T:
-        return items[self.integer(0, len(items) - 1)]
-
-    def chance(self, one_in: int) -> bool:
-        return self.integer(1, one_in) == one_in
-
-    def permutation(self, count: int) -> tuple[int, ...]:
-        rest = list(range(count))
-        return tuple(rest.pop(self.integer(0, len(rest) - 1)) for _ in range(count))
-
-    def subset(self, items: Sequence[T]) -> tuple[T, ...]:
-        return tuple(x for x in items if self.chance(2))
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An array and a bound on the magnitude of its elements (0 for types that wrap)."""
-
-    x: Instruction
-    bound: float
-
-    @property
-    def dtype(self) -> str:
-        return self.x.shape.element_type
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        return self.x.shape.dimensions
-
-
-class Skip(Exception):
-    """What was drawn has no exact result or no sensible shape."""
-
-
-def is_float(dtype: str) -> bool:
-    return dtype in FLOATS
-
-
-class Program:
-    """A computation that grows by random operations."""
-
-    def __init__(self, draw: Draw, name: str = "main", depth: int = 0):
-        self.draw = draw
-        self.b = Builder(name)
-        self.depth = depth
-        self.values: list[Value] = []
-
-    def keep(self, x: Instruction, bound: float) -> Value:
-        if bound > EXACT:
-            raise Skip
-        value = Value(x, bound)
-        self.values.append(value)
-        return value
-
-    def grow(self, count: int) -> None:
-        """Appends up to `count` random operations."""
-        for _ in range(count):
-            mark, known = len(self.b.instructions), len(self.values)
-            try:
-                self.draw.pick(OPERATIONS)(self)
-            except Skip:
-                del self.b.instructions[mark:], self.values[known:]
-
-    # --- operands -----------------------------------------------------------------------------------------------
-
-    def any(self, types: Sequence[str] = ALL, rank: int = 0) -> Value:
-        """One of the values, most likely a late one."""
-        found = [v for v in self.values if v.dtype in types and len(v.dims) >= rank]
-        if not found:
-            raise Skip
-        return found[-1 - min(self.draw.integer(0, len(found) - 1), self.draw.integer(0, len(found) - 1))]
-
-    def like(self, v: Value, dtype: str = "") -> Value:
-        """A value of the same dimensions (and type, if not given): another one, a broadcast scalar, or a constant."""
-        dtype = dtype or v.dtype
-        found = [w for w in self.values if w.dims == v.dims and w.dtype == dtype]
-        if found and not self.draw.chance(4):
-            return self.draw.pick(found[::-1])
-        scalars = [w for w in self.values if not w.dims and w.dtype == dtype]
-        s = self.draw.pick(scalars) if scalars and self.draw.chance(2) else self.scalar(dtype)
-        return Value(self.b.broadcast(s.x, v.dims), s.bound) if v.dims else s
-
-    def scalar(self, dtype: str) -> Value:
-        number = self.draw.pick((0, 1, 2, 3, -1, -2, 5)) if dtype != "pred" else self.draw.pick((0, 1))
-        if TYPES[dtype].kind == "unsigned":
-            number = abs(number)
-        return Value(self.b.constant(number, dtype), abs(number))
-
-    def index(self, limit: int) -> Value:
-        """A scalar index, perhaps out of range."""
-        found = [v for v in self.values if not v.dims and v.dtype in INTEGERS]
-        if found and self.draw.chance(2):
-            return self.draw.pick(found)
-        dtype = self.draw.pick(("s32", "u32", "s64"))
-        low = 0 if dtype == "u32" else -2
-        return Value(self.b.constant(self.draw.integer(low, limit + 2), dtype), 0)
-
-    def dims(self, most_rank: int = 4) -> tuple[int, ...]:
-        sizes = tuple(self.draw.pick(SIZES) for _ in range(self.draw.integer(0, most_rank)))
-        return sizes if prod(sizes) <= MOST_ELEMENTS else sizes[:2]
-
-    def literal(self, dims: tuple[int, ...], dtype: str) -> Value:
-        """A constant array of varied values."""
-        data = values(self.draw.integer(0, 9), dims, dtype)
-        return Value(self.b.constant(Shape(dtype, dims), data.reshape(-1).tolist()), 8)
-
-
-def values(seed: int, dims: tuple[int, ...], dtype: str) -> Array:
-    """An array of small numbers that are exact in every type."""
-    rng = np.random.default_rng(seed)
-    if dtype == "pred":
-        return rng.integers(0, 2, dims).astype(np.bool_)
-    if is_float(dtype):
-        return rng.integers(-8, 9, dims).astype(DTYPES[dtype])
-    info = np.iinfo(DTYPES[dtype])
-    small = rng.integers(0 if info.min == 0 else -9, 10, dims)
-    wild = rng.integers(info.min, info.max, dims, DTYPES[dtype], endpoint=True)
-    return np.where(rng.random(dims) < 0.9, small, wild).astype(DTYPES[dtype]) if seed % 2 else small.astype(DTYPES[dtype])
-
-
-# --- operations ---------------------------------------------------------------------------------------------------
+from xla_wasm.ops.arrays import Array
 
 
 def unary(p: Program) -> None:
@@ -264,7 +119,8 @@ def broadcast(p: Program) -> None:
 
 def reshape(p: Program) -> None:
     v = p.any()
-    rest, sizes = prod(v.dims), []
+    rest = prod(v.dims)
+    sizes: list[int] = []
     while rest > 1 and len(sizes) < 4:
         factors = [f for f in range(1, rest + 1) if rest % f == 0]
         sizes.append(p.draw.pick(factors))
@@ -535,7 +391,7 @@ def scatter(p: Program) -> None:
 
 def _body(p: Program, name: str, arguments: list[Value], tuple_shape: Shape) -> tuple[Program, Instruction]:
     """A computation on the elements of one tuple."""
-    inner = Program(p.draw, name, p.depth + 1)
+    inner = Program(p.operations, p.draw, name, p.depth + 1)
     state = inner.b.parameter(0, tuple_shape)
     for i, v in enumerate(arguments):
         inner.values.append(Value(inner.b.get_tuple_element(state, i), v.bound))
@@ -602,7 +458,7 @@ def call(p: Program) -> None:
     if p.depth > 1 or not p.values:
         raise Skip
     given = [p.any() for _ in range(p.draw.integer(1, 2))]
-    inner = Program(p.draw, "called", p.depth + 1)
+    inner = Program(p.operations, p.draw, "called", p.depth + 1)
     inner.values = [Value(inner.b.parameter(i, v.x.shape.without_layout()), v.bound) for i, v in enumerate(given)]
     inner.grow(p.draw.integer(1, 4))
     root = inner.values[-1]
@@ -658,7 +514,7 @@ OPERATIONS: tuple[Callable[[Program], None], ...] = (
 
 def draw_program(draw: Draw) -> tuple[Module, list[Array]]:
     """A program and its arguments."""
-    p = Program(draw)
+    p = Program(OPERATIONS, draw)
     arguments: list[Array] = []
     for i in range(draw.integer(1, 4)):
         shape = Shape(draw.pick(ALL) if draw.chance(2) else "f32", p.dims(3) or (4, 5))

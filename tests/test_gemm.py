@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 import wasmtime
 
+import xla_wasm
+from xla_wasm.builder import Builder as HloBuilder
+from xla_wasm.hlo.shape import Shape
 from xla_wasm.kernels import Gemm, Tile, gemm_kernel, pack_kernel, packed_size, tile
 from xla_wasm.loop.affine import ZERO, Affine
 from xla_wasm.loop.builder import Builder
@@ -216,3 +219,16 @@ def test_special_values_stay_apart() -> None:
             g = matmul(m, n, k)
             with np.errstate(invalid="ignore"):
                 np.testing.assert_array_equal(run(g, tile(g, tune, relaxed), relaxed, lhs, rhs), lhs @ rhs)
+
+
+@pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
+@pytest.mark.parametrize("k", [4096, 5003])
+def test_long_sums_are_made_of_parts(k: int, target: str) -> None:
+    """One chain of so many additions would be 30 ulp off."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((5, k), np.float32), rng.random((k, 19), np.float32)
+    b = HloBuilder("m")
+    module = b.module(b.dot(b.parameter(0, Shape("f32", x.shape)), b.parameter(1, Shape("f32", y.shape))))
+    (result,) = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x, y)
+    true = x.astype(np.float64) @ y.astype(np.float64)
+    assert np.abs(result - true).max() <= 8 * np.spacing(np.float32(true.max()))

@@ -18,6 +18,19 @@ F32: dict[str, Reference] = dict(math_f32.FUNCTIONS)
 F64: dict[str, Reference] = dict(math_f64.FUNCTIONS)
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _erf_series(x: np.ndarray) -> np.ndarray:
+    """2/sqrt(pi) e^(-a^2) (a + 2a^3/3 + 4a^5/15 + ...), 1 from 6.5 on: no cancellation, so about as exact as the type of x."""
+    a = np.minimum(np.abs(x), 6.5)
+    term = a * np.exp(-a * a) / np.sqrt(np.arctan(x.dtype.type(1)))
+    total = term
+    for n in range(1, 200):
+        term = term * (2 * a * a / (2 * n + 1))
+        total = total + term
+    return np.copysign(np.where(a < 6.5, total, np.where(np.isnan(a), a, 1)), x)
+
+
 UNARY: dict[str, Reference] = {
     "acos": np.arccos,
     "acosh": np.arccosh,
@@ -61,6 +74,49 @@ F64_INLINE = (
     "sine",
     "tanh",
 )
+
+# Where exhaustive or dense searches met the largest errors, unfused and fused, of these or of earlier versions.
+WORST_F32: dict[str, tuple[float, ...]] = {
+    "acos": (-0.500880361, -0.500427961),
+    "acosh": (1.03111219, 1.03087676, 1.06291389, 1.02865505),
+    "asin": (0.535418749, -0.838416338, 0.500546455),
+    "asinh": (1.16690028, 1.12686324, -0.357111782),
+    "atan": (1.0718658, 1.71932435, 1.0044415),
+    "atanh": (0.181472152, 0.221610874),
+    "cbrt": (1.24920643e-38,),
+    "cosh": (4.53606796, 4.55985785, 6.90254259),
+    "cosine": (0.0880735517, 0.00513035059, 0.292556345),
+    "erf": (0.0273800306, 0.00691269897, 0.224017695),
+    "exponential": (-0.00145170081, -0.0295780003),
+    "exponential-minus-one": (0.381712973, 0.381541848),
+    "log": (0.706616342, 1.56143236),
+    "log-plus-one": (0.419910043, 0.417296737),
+    "logistic": (-1.10576379, -1.1153928),
+    "rsqrt": (1.93784353e-34,),
+    "sine": (7.74192333, 4.71751928, 356.645203),
+    "sinh": (1.10584676, 1.75764918),
+    "tan": (133.982315, 35913.9023, 45841.3359, 43029.6094),
+    "tanh": (0.518485785, 0.51936686, 0.125219017),
+}
+WORST_F32_BINARY: dict[str, tuple[tuple[float, float], ...]] = {
+    "atan2": ((-6.6200395, 6.364036), (1.0000026, 0.9214842), (11.163835, 89.13523), (-1.713384, 27.378868)),
+    "power": (
+        (float.fromhex("0x1.fffff4p-1"), float.fromhex("0x1.f3129ap+8")),
+        (float.fromhex("0x1.02ec9ap+0"), float.fromhex("-0x1.0f039p+0")),
+    ),
+}
+WORST_F64: dict[str, tuple[float, ...]] = {
+    "cosine": (0.074927021399375057, 0.14718542356353428, 0.15528560560586546, 9.335596292608948),
+    "erf": (0.20928583019919078,),
+    "exponential": (-0.051728740137370444, -0.00089998377817729347, 38.79680010181838),
+    "exponential-minus-one": (0.35532056824802216, 0.39335065629233901, 0.34724054235560825, 0.39897073812972783),
+    "log": (0.7061318237324143,),
+    "log-plus-one": (0.4758309743942419,),
+    "logistic": (-1.0996898258480905, -1.1034135071256901),
+    "rsqrt": (1.0070772391688267,),
+    "sine": (1.6552368687228136, 1.6401581555669993, 1.693899802809371),
+    "tanh": (4.1587781871130645, 3.120027245615198, 0.2578125, 0.25781249999999994, 0.48, 0.16),
+}
 
 
 def samples_f32() -> np.ndarray:
@@ -109,12 +165,12 @@ def apply(table: dict[str, Reference], name: str, builder: NumpyBuilder, dtype: 
 
 @pytest.mark.parametrize("name", sorted(UNARY))
 def test_f32(builder: NumpyBuilder, name: str) -> None:
-    x = samples_f32()
+    x = np.concatenate([samples_f32(), np.asarray(WORST_F32[name], np.float32)])
     with np.errstate(all="ignore"):
         got = apply(F32, name, builder, "f32", x)
         want = UNARY[name](x.astype(np.float64))
         error, message = worst(got, want, x)
-    assert error <= (2.1 if name == "cosine" else 2.0), message
+    assert error <= 2.0, message
     if name not in ("cosine", "acos"):
         zeros = (want == 0) & (got == 0)
         assert (np.signbit(want) == np.signbit(got))[zeros].all()
@@ -138,7 +194,7 @@ def pairs_f32() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("name", sorted(BINARY))
 def test_f32_binary(builder: NumpyBuilder, name: str) -> None:
-    x, y = pairs_f32()
+    x, y = np.concatenate([pairs_f32(), np.asarray(WORST_F32_BINARY.get(name, ()), np.float32).reshape(-1, 2).T], axis=1)
     with np.errstate(all="ignore"):
         got = apply(F32, name, builder, "f32", x, y)
         want = BINARY[name](x.astype(np.float64), y.astype(np.float64))
@@ -160,18 +216,20 @@ def test_f64(builder: NumpyBuilder, name: str) -> None:
         np.arange(-20_000, 20_000) * (math.pi / 2),
         np.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 2.0**-1022, 6.0, 22.0, -1.0]),
         np.asarray([709.782712893384, 709.7827128933841, -708.3964185322641]),
+        np.asarray(WORST_F64[name]),
     ]
     x = np.concatenate(parts)
-    wide = np.longdouble if np.finfo(np.longdouble).nmant >= 63 and name != "erf" else np.float64
+    wide = np.longdouble if np.finfo(np.longdouble).nmant >= 63 else np.float64
     with np.errstate(all="ignore"):
         if name in ("sine", "cosine"):
             x = x[~(np.abs(x) > 3e6)]  # beyond it is the C function
         got = apply(F64, name, builder, "f64", x)
-        want = UNARY[name](x.astype(wide))
+        want = (_erf_series if name == "erf" and wide is np.longdouble else UNARY[name])(x.astype(wide))
         if wide is np.longdouble and name in ("sine", "cosine", "tanh", "logistic"):
             want = np.where(np.isfinite(want), want, UNARY[name](x).astype(wide))
         error, message = worst(got, want, x)
-    assert error <= (2.2 if wide is np.longdouble else 3.0), message
+    # Where NumPy has no wider type, the reference is rounded too.
+    assert error <= (2.0 if wide is np.longdouble else 3.0), message
     zeros = (want == 0) & (got == 0)
     assert (np.signbit(want) == np.signbit(got))[zeros].all()
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import PROGRAMS
-from random_programs import Draw, draw_program
+from random_programs import draw_program
+from random_values import Draw
 from test_programs import lowered
 
 from xla_wasm.hlo.ir import Module

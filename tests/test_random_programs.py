@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_programs import Draw, draw_program
+from random_programs import draw_program
+from random_values import Draw
 
 import xla_wasm
 from xla_wasm.reference import evaluate

@@ -41,6 +41,17 @@ def test_two_lanes_of_32_bits_are_summed_across(target: str) -> None:
 
 
 @targets
+@pytest.mark.parametrize("dims, reduced", [((100_003,), (0,)), ((20_000, 12), (0,)), ((700, 300), (0, 1)), ((50, 60, 70), (0, 2))])
+def test_long_sums_stay_near_the_true_ones(dims: tuple[int, ...], reduced: tuple[int, ...], target: str) -> None:
+    b = Builder("sum")
+    module = b.module(b.reduce(b.parameter(0, Shape("f32", dims)), 0, "add", reduced))
+    x = np.random.default_rng(1).random(dims).astype(np.float32)
+    (actual,) = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x)
+    expected = np.sum(x, reduced, np.float64)
+    assert np.all(np.abs(actual - expected) <= 4 * np.spacing(expected.astype(np.float32)))
+
+
+@targets
 def test_a_reshape_is_a_result_and_the_left_side_of_a_product(target: str) -> None:
     b = Builder("product")
     x, y = b.parameter(0, Shape("f32", (4, 5))), b.parameter(1, Shape("f32", (5, 6)))

@@ -21,6 +21,11 @@ from .types import TYPES
 
 COMBINE = UNBOUNDED
 """The size in a tile that merges a dimension into the next more minor one (`*` in text)."""
+LAYOUT_FIELDS = (
+    *("tiles", "element_size_in_bits", "tail_padding_alignment_in_elements"),
+    *("dynamic_shape_metadata_prefix_bytes", "padded_dimensions", "padding_value"),
+)
+"""What a layout may say, beyond the order of dimensions, about where elements lie."""
 _HOLE = -(1 << 62)
 """Stands for padding in lists of positions; it stays negative whatever is added to it."""
 
@@ -84,7 +89,7 @@ def index_at(shape: Shape, place: int) -> Index | None:
     for d in range(len(dims) - 1, -1, -1):
         place, coordinates[d] = divmod(place, dims[d])
     for tiling in reversed(tilings(shape)):
-        joined = tiling.join(coordinates)
+        joined = tiling.join(coordinates[len(coordinates) - len(tiling.after) :])
         if joined is None:
             return None
         coordinates = joined

@@ -11,10 +11,10 @@ from .wire import Message
 
 _TABLE = """
 ShapeProto = 2 element_type:enum; 3 dimensions:i64*; 4 tuple_shapes:ShapeProto*; 5 layout:LayoutProto; 6 is_dynamic_dimension:bool*
-LayoutProto = 1 minor_to_major:i64*; 6 tiles:TileProto*; 7 element_size_in_bits:i64; 8 memory_space:i64; 9 dim_level_types:enum*;
-    10 physical_shape:ShapeProto; 11 index_primitive_type:enum; 12 pointer_primitive_type:enum; 13 dim_unique:bool*;
-    14 dim_ordered:bool*; 15 dynamic_shape_metadata_prefix_bytes:i64; 16 tail_padding_alignment_in_elements:i64;
-    17 split_configs:SplitConfigProto*
+LayoutProto = 1 minor_to_major:i64*; 2 padded_dimensions:i64*; 3 padding_value:enum; 6 tiles:TileProto*; 7 element_size_in_bits:i64;
+    8 memory_space:i64; 9 dim_level_types:enum*; 10 physical_shape:ShapeProto; 11 index_primitive_type:enum;
+    12 pointer_primitive_type:enum; 13 dim_unique:bool*; 14 dim_ordered:bool*; 15 dynamic_shape_metadata_prefix_bytes:i64;
+    16 tail_padding_alignment_in_elements:i64; 17 split_configs:SplitConfigProto*
 TileProto = 1 dimensions:i64*
 SplitConfigProto = 1 dimension:i64; 2 split_indices:i64*
 ProgramShapeProto = 1 parameters:ShapeProto*; 2 result:ShapeProto; 3 parameter_names:str*

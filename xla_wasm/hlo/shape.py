@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
+from ..errors import ArgumentError
 from .types import TYPES
 
 UNBOUNDED = -(2**63)
@@ -25,6 +26,9 @@ class Layout:
     memory_space: int = 0
     tail_padding_alignment_in_elements: int = 1
     dynamic_shape_metadata_prefix_bytes: int = 0
+    padded_dimensions: tuple[int, ...] = ()
+    """An older field: the sizes to which the dimensions are padded with `padding_value`; empty: no padding."""
+    padding_value: int = 0
     unknown: bytes = b""
     """Wire bytes of the fields not named here, written back as they were."""
 
@@ -87,6 +91,21 @@ class Shape:
         return len(self.dimensions)
 
     @property
+    def true_rank(self) -> int:
+        """The number of dimensions larger than 1."""
+        return sum(size > 1 for size in self.dimensions)
+
+    def dimension_number(self, d: int) -> int:
+        """The number of a dimension that may be counted from the end: -1 is the last one."""
+        if not -self.rank <= d < self.rank:
+            raise ArgumentError(f"{self} has no dimension {d}")
+        return d % self.rank
+
+    def dimension(self, d: int) -> int:
+        """The size of a dimension, which may be counted from the end."""
+        return self.dimensions[self.dimension_number(d)]
+
+    @property
     def size(self) -> int:
         """Number of elements of an array (of its bound, where a dimension is dynamic)."""
         return prod(self.dimensions)
@@ -113,15 +132,29 @@ class Shape:
         else:
             yield index, self
 
+    def with_leaves(self, leaves: Iterator[Shape]) -> Shape:
+        """The same tuple of tuples with the next ones of `leaves` in the places of its own; such a leaf itself if it is none."""
+        return Shape.tuple([s.with_leaves(leaves) for s in self.tuple_shapes]) if self.is_tuple else next(leaves)
+
     def without_layout(self) -> Shape:
         """The same shape with no layout anywhere: two shapes hold the same values exactly if these are equal."""
-        if self.is_tuple:
-            return Shape.tuple([s.without_layout() for s in self.tuple_shapes])
+        if self.tuple_shapes:
+            return Shape(self.element_type, tuple_shapes=tuple([s.without_layout() for s in self.tuple_shapes]))
         return Shape(self.element_type, self.dimensions, None, self.dynamic if any(self.dynamic) else ())
 
     def with_dimensions(self, dimensions: Index) -> Shape:
         """An array of the same element type with other static dimensions, in the default layout."""
         return Shape(self.element_type, dimensions)
+
+    def with_layout(self, layout: Layout | None) -> Shape:
+        """The same array laid out otherwise; None: in row-major order."""
+        return replace(self, layout=layout)
+
+    def with_default_layout(self) -> Shape:
+        """The same shape with every array in it row-major, and said to be so."""
+        if self.is_tuple:
+            return Shape.tuple([s.with_default_layout() for s in self.tuple_shapes])
+        return replace(self, layout=Layout.default(self.rank)) if self.is_array else self
 
     def with_element_type(self, element_type: str) -> Shape:
         return replace(self, element_type=element_type)
@@ -133,4 +166,5 @@ class Shape:
             return f"b({self.tuple_shapes[0]})"
         dynamic = self.dynamic or (False,) * self.rank
         dims = ("?" if size == UNBOUNDED else f"<={size}" if flag else str(size) for size, flag in zip(self.dimensions, dynamic))
-        return f"{self.element_type}[{','.join(dims)}]" + (str(self.layout) if self.layout and self.rank else "")
+        shown = self.layout and (self.rank or self.layout != Layout())
+        return f"{self.element_type}[{','.join(dims)}]" + (str(self.layout) if shown else "")

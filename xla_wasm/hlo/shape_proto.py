@@ -67,8 +67,12 @@ def _read_layout(data: Buffer, rank: int) -> Layout:
     if any(name in fields for name in _SPARSE) or any(fields.pop("dim_level_types", ())):
         raise UnsupportedError("layout: sparse arrays are not supported")
     tiles = tuple(tuple(decode(_TILE, tile).get("dimensions", ())) for tile in fields.pop("tiles", ()))
-    if any(size < 1 and size != UNBOUNDED for tile in tiles for size in tile) or any(not 0 < len(tile) <= max(rank, 1) for tile in tiles):
-        raise ParseError(f"layout: tiles {tiles} do not fit {rank} dimensions")
+    # A tile may have more dimensions than the array: later tiles apply to what earlier ones make.
+    if not all(size > 0 or size == UNBOUNDED for tile in tiles for size in tile) or not all(0 < len(t) <= _MOST_DIMENSIONS for t in tiles):
+        raise ParseError(f"layout: {tiles[:8]} are no tiles")
+    padded = tuple(fields.pop("padded_dimensions", ()))
+    if padded and len(padded) != rank:
+        raise ParseError(f"layout: {len(padded)} padded sizes for {rank} dimensions")
     return Layout(
         minor_to_major,
         tiles,
@@ -76,6 +80,8 @@ def _read_layout(data: Buffer, rank: int) -> Layout:
         fields.pop("memory_space", 0),
         fields.pop("tail_padding_alignment_in_elements", 0) or 1,
         fields.pop("dynamic_shape_metadata_prefix_bytes", 0),
+        padded,
+        fields.pop("padding_value", 0),
         encode(_LAYOUT, fields) if fields else b"",
     )
 
@@ -95,6 +101,8 @@ def write_shape(shape: Shape) -> bytes:
                 _LAYOUT,
                 {
                     "minor_to_major": layout.minor_to_major,
+                    "padded_dimensions": layout.padded_dimensions,
+                    "padding_value": layout.padding_value,
                     "tiles": [encode(_TILE, {"dimensions": tile}) for tile in layout.tiles],
                     "element_size_in_bits": layout.element_size_in_bits,
                     "memory_space": layout.memory_space,

@@ -27,6 +27,8 @@ Park = Callable[[Index, Affine, Affine], tuple[int, Affine]]
 
 _CACHE = 256 << 10
 """Bytes of left rows that stay in the second-level cache while the panels pass."""
+_CHAIN = 1024
+"""Products of floats in one sum: longer sums are made of such parts, so that their error grows no further."""
 _ROWS = 64
 """Rows after which reading a panel of the right side is as good as free."""
 _SHARES = 8
@@ -128,15 +130,29 @@ class _Writer:
             x = x + i * lhs_stride
             y = y + i * rhs_stride
 
+        zeros = [self.zero] * (rows * -(-min(g.n, nr) // g.lanes))
+        chain = _chain(g)
+
         def segment(index: Index, sums: list[Val]) -> list[Val]:
             at, k = x, ZERO
             for i, (count, stride) in zip(index, g.segments):
                 at = at + i * stride
                 k = k * count + i
-            return (self.dots if nr == 1 else self.products)(at, y + k * (g.run * nr), rows, sums)
+            k = k * g.run
+            if not chain:
+                return run(at, k, g.run, sums)
+            sums = fold(b, (g.run // chain,), sums, g.lanes, lambda i, sums: partial(at + i[0] * chain, k + i[0] * chain, chain, sums))
+            done = g.run - g.run % chain
+            return partial(at + done, k + done, g.run - done, sums) if done < g.run else sums
+
+        def run(at: Affine, k: Affine, length: int, sums: list[Val]) -> list[Val]:
+            return (self.dots if nr == 1 else self.products)(at, y + k * nr, length, rows, sums)
+
+        def partial(at: Affine, k: Affine, length: int, sums: list[Val]) -> list[Val]:
+            return [b.pin(b.add(total, part)) for total, part in zip(sums, run(at, k, length, zeros))]
 
         counts = tuple(count for count, _ in g.segments)
-        sums = fold(b, counts, [self.zero] * (rows * -(-min(g.n, nr) // g.lanes)), g.lanes, segment)
+        sums = fold(b, counts, zeros, g.lanes, segment)
         if nr == 1:
             self.finish(outer, m, [[self.total(value)] for value in sums], n, 1)
         elif last is None:
@@ -173,7 +189,7 @@ class _Writer:
                 number, position = park(outer, m + i, n + j)
                 self.store(outer, m + i, n + j, b.load(number, position, self.g.dtype))
 
-    def products(self, x: Affine, y: Affine, rows: int, sums: list[Val]) -> list[Val]:
+    def products(self, x: Affine, y: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the outer products of one contiguous run of k."""
         b, g, lanes, nr = self.b, self.g, self.g.lanes, self.tile.nr
         width = len(sums) // rows
@@ -202,12 +218,12 @@ class _Writer:
                 sums = step((b.splat_lane(vector, u) for vector in vectors), y + (k + u) * nr, sums)
             return sums
 
-        whole = 0 if self.tile.scalar else g.run // lanes
+        whole = 0 if self.tile.scalar else run // lanes
         done = whole * lanes
         sums = self.along(whole, lanes, sums, several)
-        return self.along(g.run - done, 1, sums, one)
+        return self.along(run - done, 1, sums, one)
 
-    def dots(self, x: Affine, y: Affine, rows: int, sums: list[Val]) -> list[Val]:
+    def dots(self, x: Affine, y: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the products of one contiguous run of k, every lane a sum of its own."""
         b, g, lanes = self.b, self.g, self.g.lanes
 
@@ -219,10 +235,10 @@ class _Writer:
             right = load(self.rhs, y)
             return [b.fma(load(self.lhs, x + r * g.m_stride), right, sums[r]) for r in range(rows)]
 
-        sums = self.along(g.run // lanes, lanes, sums, body)
-        tail = g.run % lanes
+        sums = self.along(run // lanes, lanes, sums, body)
+        tail = run % lanes
         # The last vector overlaps the one before it, whose elements count only once.
-        return body(None, Affine(g.run - lanes), sums, lanes - tail) if tail else sums
+        return body(None, Affine(run - lanes), sums, lanes - tail) if tail else sums
 
     def along(self, trips: int, step: int, sums: list[Val], body: Callable[[Loop | None, Affine, list[Val]], list[Val]]) -> list[Val]:
         """Carries sums through a loop along k."""
@@ -243,6 +259,14 @@ class _Writer:
         while len(lanes) > 1:
             lanes = [b.add(x, y) for x, y in zip(lanes[::2], lanes[1::2])]
         return lanes[0]
+
+
+def _chain(g: Gemm) -> int:
+    """How many products of a contiguous run go into one part of a sum; 0 if the whole sum is one."""
+    if g.dtype[0] != "f" or g.k <= _CHAIN:
+        return 0
+    parts = -(-g.run // _CHAIN)
+    return -(-g.run // (parts * g.lanes)) * g.lanes
 
 
 def _group(blocks: int, most: int) -> int:

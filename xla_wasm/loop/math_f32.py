@@ -4,8 +4,8 @@ They have no branches but `slow_path` (huge arguments of sin, cos and tan, big q
 not the builder's `fma` fuses. NaN passes clamps: `pmin(x, limit)` and `pmax(x, limit)` return a first operand that is NaN.
 Adding 1.5*2^23 turns a float into an integer, the low bits of the sum; with 127 + k as that integer, `bits << 23` is 2^k.
 
-"Max ulp" is the largest error met, unfused / fused, over all 2^32 inputs for expm1, log, log1p, logistic, tanh and erf and
-all inline ones for sin, over every seventh or ninth for the others. Results below the smallest normal number may be 0.
+"Max ulp" is the largest error met, unfused / fused, over all 2^32 inputs (on random samples for power). Results below the
+smallest normal number may be 0.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 
 from .builder import Builder
 from .ir import Val
+from .math_f32_trig import acos, asin, atan, atan2, cos, sin, tan
+from .polynomial import hex_floats, poly, split_poly
 
 INF = float("inf")
 NAN = float("nan")
@@ -23,29 +25,23 @@ _LOG2E = float.fromhex("0x1.715476p+0")
 _LN2 = float.fromhex("0x1.62e43p-1")
 _LN2_HI = float.fromhex("0x1.62e4p-1")  # 15 bits: k * _LN2_HI is exact for |k| <= 256
 _LN2_LO = float.fromhex("0x1.7f7d1cp-20")
-_PI = float.fromhex("0x1.921fb6p+1")
-_PI_2 = float.fromhex("0x1.921fb6p+0")
 _ONE_BITS = 0x3F800000
 _SQRT_HALF_BITS = 0x3F3504F3
 _MANTISSA = 0x007FFFFF
 _SMALLEST_NORMAL = 2.0**-126
 
 
-def _hex(*texts: str) -> tuple[float, ...]:
-    return tuple(float.fromhex(text) for text in texts)
-
-
 # e^r on [0, ln 2] with constant 1, degree 6, relative error 2^-28.8.
-_EXP = _hex("0x1p+0", "0x1.fffffap-1", "0x1.0000bap-1", "0x1.553884p-3", "0x1.5755d2p-5", "0x1.fef9bcp-8", "0x1.fe553ep-10")
+_EXP = hex_floats("0x1p+0", "0x1.fffffap-1", "0x1.0000bap-1", "0x1.553884p-3", "0x1.5755d2p-5", "0x1.fef9bcp-8", "0x1.fe553ep-10")
 # (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, relative error of e^r - 1 2^-26.1.
-_EXPM1 = _hex("0x1.fffffep-2", "0x1.5554b4p-3", "0x1.5556f2p-5", "0x1.122560p-7", "0x1.6b9ca4p-10")
+_EXPM1 = hex_floats("0x1.fffffep-2", "0x1.5554b4p-3", "0x1.5556f2p-5", "0x1.122560p-7", "0x1.6b9ca4p-10")
 _EXPM1_MINUS = tuple(c * (-1) ** i for i, c in enumerate(_EXPM1))
 # (1 - e^-r - r) / r^2 on |r| <= ln(2)/2, weighted for 1 - s e^-r with s = 1 only at r >= 0, relative error 2^-27.1.
 # The last bits of the first two are the best of a search, for tanh and for erf.
-_ONE_MINUS_EXP = _hex("-0x1.fffff4p-2", "0x1.55549p-3", "-0x1.555dc6p-5", "0x1.123d38p-7", "-0x1.6730f2p-10")
-_ONE_MINUS_EXP_ERF = _hex("-0x1.fffff6p-2", "0x1.55548ep-3", "-0x1.555dc6p-5", "0x1.123d38p-7", "-0x1.6730f2p-10")
+_ONE_MINUS_EXP = hex_floats("-0x1.fffff4p-2", "0x1.55549p-3", "-0x1.555dc6p-5", "0x1.123d38p-7", "-0x1.6730f2p-10")
+_ONE_MINUS_EXP_ERF = hex_floats("-0x1.fffff6p-2", "0x1.55548ep-3", "-0x1.555dc6p-5", "0x1.123d38p-7", "-0x1.6730f2p-10")
 # (log(1+f) - f) / f^2 on [sqrt(1/2) - 1, sqrt(2) - 1], relative error of log(1+f) 2^-27.8.
-_LOG1P = _hex(
+_LOG1P = hex_floats(
     "-0x1.fffff8p-2",
     "0x1.55555p-2",
     "-0x1.000438p-2",
@@ -57,7 +53,7 @@ _LOG1P = _hex(
     "-0x1.381574p-4",
 )
 # (-log(erfc(a)) - a) / a on [0, 3.95], weighted by its effect on erf, error 2^-27.8.
-_ERF = _hex(
+_ERF = hex_floats(
     "0x1.06ebaap-3",
     "0x1.45f2fep-1",
     "0x1.a4f8c4p-4",
@@ -68,49 +64,16 @@ _ERF = _hex(
     "0x1.f2847cp-14",
     "-0x1.3afb92p-17",
 )
-# (sin(r) - r) / r^3 in r^2 on |r| <= pi/2, relative error 2^-27.3.
-_SIN = _hex("-0x1.55554cp-3", "0x1.110edap-7", "-0x1.9f70eap-13", "0x1.5dc84ap-19")
-# pi in parts of at most 9 bits (exact times a 15-bit integer), the last in full: 66 bits behind the point.
-_PI_PARTS = _hex("0x1.92p+1", "0x1.fbp-11", "0x1.51p-21", "0x1.0bp-33", "0x1.184698p-43")
-# (tan(r) - r) / r^3 in r^2 on |r| <= pi/4, relative error 2^-25.7.
-_TAN = _hex("0x1.5554dep-2", "0x1.112deap-3", "0x1.b5851ep-5", "0x1.90729ep-6", "0x1.9684d0p-9", "0x1.33e7aep-7")
-# (atan(q) - q) / q^3 in q^2 on [0, 1], relative error of atan(q) 2^-28.5.
-_ATAN = _hex(
-    "-0x1.55553ep-2",
-    "0x1.9991e4p-3",
-    "-0x1.242086p-3",
-    "0x1.c08c4ep-4",
-    "-0x1.58092p-4",
-    "0x1.da2a48p-5",
-    "-0x1.fd7f4p-6",
-    "0x1.64275ap-7",
-    "-0x1.d361eap-10",
-)
 # (sinh(a) - a) / a^3 in a^2 on [0, 1], relative error of sinh(a) 2^-25.3.
-_SINH = _hex("0x1.555598p-3", "0x1.10f76p-7", "0x1.ab428ap-13")
-# (asin(z) - z) / z^3 in z^2 on [0, 1/2], relative error of asin(z) 2^-27.6.
-_ASIN = _hex("0x1.5555c8p-3", "0x1.330204p-4", "0x1.747bbap-5", "0x1.8c3e2ap-6", "0x1.595c8cp-5")
+_SINH = hex_floats("0x1.555598p-3", "0x1.10f76p-7", "0x1.ab428ap-13")
 # 2^r on [0, 1] with constant 1, relative error 2^-28.8.
-_EXP2 = _hex("0x1p+0", "0x1.62e42cp-1", "0x1.ebfd3ap-3", "0x1.c68af0p-5", "0x1.3cfdf0p-7", "0x1.473232p-10", "0x1.c45862p-13")
+_EXP2 = hex_floats("0x1p+0", "0x1.62e42cp-1", "0x1.ebfd3ap-3", "0x1.c68af0p-5", "0x1.3cfdf0p-7", "0x1.473232p-10", "0x1.c45862p-13")
 # (3 atanh(s)/s - 3 - s^2) / s^4 in s^2 on |s| <= (sqrt 2 - 1)/(sqrt 2 + 1), error 2^-36 of 3.
-_POW_LOG = _hex("0x1.33338p-1", "0x1.b67baep-2", "0x1.67bbbcp-2")
+_POW_LOG = hex_floats("0x1.33338p-1", "0x1.b67baep-2", "0x1.67bbbcp-2")
 
 
 def _c(b: Builder, number: float) -> Val:
     return b.const("f32", number)
-
-
-def _poly(b: Builder, x: Val, coefficients: Sequence[float]) -> Val:
-    """Horner's rule; the constant term comes first."""
-    result = _c(b, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        result = b.fma(result, x, _c(b, coefficient))
-    return result
-
-
-def _split_poly(b: Builder, x: Val, x2: Val, coefficients: Sequence[float]) -> Val:
-    """Even and odd powers apart, in x2 = x^2: half the latency of Horner's rule, which bounds long loops without branches."""
-    return b.fma(_poly(b, x2, coefficients[1::2]), x, _poly(b, x2, coefficients[::2]))
 
 
 def _power_of_two(b: Builder, biased: Val) -> Val:
@@ -128,7 +91,7 @@ def exp(b: Builder, x: Val) -> Val:
     t = b.add(b.fma(x, _c(b, _LOG2E), _c(b, _FLOOR)), magic)
     k = b.sub(t, magic)
     r = b.fma(k, _c(b, -_LN2_LO), b.fma(k, _c(b, -_LN2_HI), x))
-    return b.mul(_power_of_two(b, t), _poly(b, r, _EXP))
+    return b.mul(_power_of_two(b, t), poly(b, r, _EXP))
 
 
 def logistic(b: Builder, x: Val) -> Val:
@@ -143,19 +106,23 @@ def logistic(b: Builder, x: Val) -> Val:
     head = b.add(one, scale)
     lost = b.sub(scale, b.sub(head, one))
     r2 = b.mul(r, r)
-    p = b.fma(r2, _split_poly(b, r, r2, _EXPM1_MINUS), b.sub(lost, r))
+    p = b.fma(r2, split_poly(b, r, r2, _EXPM1_MINUS), b.sub(lost, r))
     return b.div(scale, b.add(head, p))
 
 
-def _scaled_expm1(b: Builder, x: Val, log2_scale: int) -> Val:
-    """2^log2_scale (e^x - 1) for x >= -18 as long as 2^(k + log2_scale) < 2^128; -0 gives +0."""
+def _scaled_exp_parts(b: Builder, x: Val, log2_scale: int) -> tuple[Val, Val]:
+    """(s, p) with 2^log2_scale e^x = s (1 + p), s a power of two, |x - its logarithm| <= ln(2)/2, degree 6."""
     magic = _c(b, _MAGIC + 127 + log2_scale)
     t = b.fma(x, _c(b, _LOG2E), magic)
     k = b.sub(t, magic)
     r = b.fma(k, _c(b, -_LN2_LO), b.fma(k, _c(b, -_LN2_HI), x))
     r2 = b.mul(r, r)
-    p = b.fma(r2, _split_poly(b, r, r2, _EXPM1), r)
-    scale = _power_of_two(b, t)
+    return _power_of_two(b, t), b.fma(r2, split_poly(b, r, r2, _EXPM1), r)
+
+
+def _scaled_expm1(b: Builder, x: Val, log2_scale: int) -> Val:
+    """2^log2_scale (e^x - 1) for x >= -18 as long as 2^(k + log2_scale) < 2^128; -0 gives +0."""
+    scale, p = _scaled_exp_parts(b, x, log2_scale)
     return b.fma(scale, p, b.sub(scale, _c(b, 2.0**log2_scale)))
 
 
@@ -174,7 +141,7 @@ def _one_minus_exp_parts(b: Builder, w: Val, coefficients: Sequence[float]) -> t
     t = b.fma(w, _c(b, -_LOG2E), magic)
     r = b.fma(b.sub(t, magic), _c(b, _LN2), w)
     r2 = b.mul(r, r)
-    return _power_of_two(b, t), b.fma(r2, _split_poly(b, r, r2, coefficients), r)
+    return _power_of_two(b, t), b.fma(r2, split_poly(b, r, r2, coefficients), r)
 
 
 def tanh(b: Builder, x: Val) -> Val:
@@ -189,14 +156,16 @@ def tanh(b: Builder, x: Val) -> Val:
 def erf(b: Builder, x: Val) -> Val:
     """1 - e^-w with w = -log(erfc |x|) = a + a Q(a), Q of degree 8: one formula for small and large x, no division. Max ulp 1.93 / 1.89."""
     a = b.pmin(b.abs(x), _c(b, 3.9375))
-    scale, p = _one_minus_exp_parts(b, b.fma(a, _split_poly(b, a, b.mul(a, a), _ERF), a), _ONE_MINUS_EXP_ERF)
+    scale, p = _one_minus_exp_parts(b, b.fma(a, split_poly(b, a, b.mul(a, a), _ERF), a), _ONE_MINUS_EXP_ERF)
     return b.copysign(b.fma(scale, p, b.sub(_c(b, 1.0), scale)), x)
 
 
-def _log_sum(b: Builder, k: Val, f: Val) -> Val:
-    """k ln 2 + log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2))."""
+def _log_sum(b: Builder, k: Val, f: Val, low: Val | None = None) -> Val:
+    """k ln 2 + log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)), plus low."""
     f2 = b.mul(f, f)
-    return b.fma(k, _c(b, _LN2), b.fma(f2, _split_poly(b, f, f2, _LOG1P), f))
+    p = split_poly(b, f, f2, _LOG1P)
+    log = b.fma(f2, p, f) if low is None else b.add(b.fma(f2, p, low), f)
+    return b.fma(k, _c(b, _LN2), log)
 
 
 def _log_edges(b: Builder, x: Val, pole: float, y: Val) -> Val:
@@ -224,18 +193,27 @@ def log(b: Builder, x: Val) -> Val:
     return _log_edges(b, x, 0.0, _log_sum(b, k, b.sub(m, _c(b, 1.0))))
 
 
-def _log1p(b: Builder, x: Val, extra: Val | None = None) -> Val:
-    """log(1 + x) + extra ln 2 for x > -1. f = (1 + x) 2^-k - 1 comes from x, not from the rounded 1 + x; 4 * 2^-k is normal for all k."""
+def _log1p(b: Builder, x: Val, extra: Val | None = None, low: Val | None = None) -> Val:
+    """log(1 + x + low) + extra ln 2 for x > -1.
+
+    f = (1 + x) 2^-k - 1 comes from x, not from the rounded 1 + x; 4 * 2^-k is normal for all k.
+    """
     bits = b.bitcast(b.add(_c(b, 1.0), x), "s32")
     moved = b.sub(bits, b.const("s32", _SQRT_HALF_BITS))
     exponent = b.and_(moved, b.const("s32", ~_MANTISSA))
     scale = b.bitcast(b.sub(b.const("s32", _ONE_BITS + (2 << 23)), exponent), "f32")
     quarter = _c(b, 0.25)
-    f = b.fma(b.mul(x, scale), quarter, b.fma(scale, quarter, _c(b, -1.0)))
+    base = b.fma(scale, quarter, _c(b, -1.0))
+    scaled = b.mul(x, scale)
+    f = b.fma(scaled, quarter, base)
     k = b.convert(b.shr_s(moved, 23), "f32")
     if extra is not None:
         k = b.add(k, extra)
-    return _log_sum(b, k, f)
+    if low is not None:
+        # With what f lost, times 2^-k / (1 + f), for which 2^-k (1 - f) will do.
+        lost = b.fma(scaled, quarter, b.sub(base, f))
+        low = b.mul(b.fma(b.mul(low, scale), quarter, lost), b.sub(_c(b, 1.0), f))
+    return _log_sum(b, k, f, low)
 
 
 def log1p(b: Builder, x: Val) -> Val:
@@ -249,7 +227,7 @@ def rsqrt(b: Builder, x: Val) -> Val:
 
 
 def cbrt(b: Builder, x: Val) -> Val:
-    """z ~ a^(-1/3) guessed from bits / 3, one step of order 4, one of order 2, a Newton step for a z^2. Max ulp 1.17."""
+    """z ~ a^(-1/3) guessed from bits / 3, one step of order 4, one of order 2, a Newton step for a z^2. Max ulp 1.23."""
     a = b.abs(x)
     small = b.lt(a, _c(b, _SMALLEST_NORMAL))
     a = b.select(small, b.mul(a, _c(b, 2.0**24)), a)
@@ -258,7 +236,7 @@ def cbrt(b: Builder, x: Val) -> Val:
     t = b.fma(bits, _c(b, -1.0 / 1536.0), _c(b, float((0x54A21D2A >> 9) + (1 << 23))))
     z = b.bitcast(b.shl(b.bitcast(t, "s32"), 9), "f32")
     e = b.sub(_c(b, 1.0), b.mul(b.mul(b.mul(a, z), z), z))
-    step = _poly(b, e, [1 / 3, 2 / 9, 14 / 81])
+    step = poly(b, e, [1 / 3, 2 / 9, 14 / 81])
     z = b.fma(b.mul(z, e), step, z)
     e = b.sub(_c(b, 1.0), b.mul(b.mul(b.mul(a, z), z), z))
     z = b.fma(b.mul(z, _c(b, 1 / 3)), e, z)
@@ -272,111 +250,53 @@ def cbrt(b: Builder, x: Val) -> Val:
     return b.copysign(y, x)
 
 
-def _less_multiples(b: Builder, x: Val, n: Val, unit: float) -> tuple[Val, Val]:
-    """(r, excess) with r - excess = x - n pi unit, the excess below an ulp of r unless r is tiny.
-
-    n is a multiple of 1/2 with at most 15 bits, unit a power of two. Exact are the products but the last, the first two
-    differences and the tail, which takes what the third difference loses.
-    """
-    first, second, third, fourth, fifth = (_c(b, part * unit) for part in _PI_PARTS)
-    near = b.fnma(n, second, b.fnma(n, first, x))
-    product = b.mul(n, third)
-    head = b.sub(near, product)
-    tail = b.sub(b.mul(n, fourth), b.sub(b.sub(near, head), product))
-    r = b.sub(head, tail)
-    return r, b.fma(n, fifth, b.sub(tail, b.sub(head, r)))
-
-
-def _sine_of(b: Builder, parts: tuple[Val, Val], t: Val) -> Val:
-    """(-1)^t sin r for |r| <= pi/2, at most 1."""
-    r = b.sub(*parts)
-    a, u = b.abs(r), b.mul(r, r)
-    y = b.pmin(b.fma(b.mul(a, u), _poly(b, u, _SIN), a), _c(b, 1.0))
-    sign = b.xor(b.bitcast(r, "s32"), b.shl(b.bitcast(t, "s32"), 31))
-    return b.copysign(y, b.bitcast(sign, "f32"))
-
-
-def sin(b: Builder, x: Val) -> Val:
-    """x - n pi in five parts, one odd polynomial of degree 9 on [-pi/2, pi/2]; beyond 2^15 pi the C function. Max ulp 2.00 / 1.73."""
-    magic = _c(b, _MAGIC)
-    t = b.fma(x, _c(b, 1 / 3.141592653589793), magic)
-    parts = _less_multiples(b, x, b.sub(t, magic), 1.0)
-    return b.slow_path(b.gt(b.abs(x), _c(b, 102943.0)), _sine_of(b, parts, t), "xw_sin_f32", x)
-
-
-def cos(b: Builder, x: Val) -> Val:
-    """(-1)^t sin(x - (t - 1/2) pi), as sin; beyond 2^14 pi the C function. Max ulp 2.06 / 1.80."""
-    magic = _c(b, _MAGIC)
-    half = _c(b, 0.5)
-    a = b.abs(x)
-    t = b.add(b.fma(a, _c(b, 1 / 3.141592653589793), half), magic)
-    parts = _less_multiples(b, a, b.sub(b.sub(t, magic), half), 1.0)
-    return b.slow_path(b.gt(a, _c(b, 51470.0)), _sine_of(b, parts, t), "xw_cos_f32", x)
-
-
-def tan(b: Builder, x: Val) -> Val:
-    """x - n pi/2, odd polynomial of degree 13 on [-pi/4, pi/4], -1/t for odd n; beyond 2^14 pi the C function. Max ulp 1.88 / 2.02."""
-    magic = _c(b, _MAGIC)
-    t = b.fma(x, _c(b, 2 / 3.141592653589793), magic)
-    # The slope is up to 2, so what r - excess would lose counts: take the excess times tan' = 1 + tan^2.
-    r, excess = _less_multiples(b, x, b.sub(t, magic), 0.5)
-    u = b.mul(r, r)
-    cube, q = b.mul(r, u), _poly(b, u, _TAN)
-    y = b.fma(cube, q, r)
-    y = b.copysign(b.sub(r, b.fnma(cube, q, b.fma(excess, b.mul(y, y), excess))), r)
-    odd = b.lt(b.shl(b.bitcast(t, "s32"), 31), b.const("s32", 0))
-    y = b.select(odd, b.div(_c(b, -1.0), y), y)
-    return b.slow_path(b.gt(b.abs(x), _c(b, 51470.0)), y, "xw_tan_f32", x)
-
-
 def sinh(b: Builder, x: Val) -> Val:
-    """Odd degree 7 on [0, 1], above it (m + m / (m + 1)) / 2 with m = e^|x| - 1. Max ulp 1.51 / 1.51."""
+    """Odd degree 7 on [0, 1], above it (m + m / (m + 1)) / 2 with m = e^|x| - 1. Max ulp 1.52 / 1.52"""
     a = b.pmin(b.abs(x), _c(b, 89.75))
     quarter = _scaled_expm1(b, a, -2)
     y = b.add(quarter, b.div(quarter, b.fma(quarter, _c(b, 4.0), _c(b, 1.0))))
     u = b.mul(a, a)
-    small = b.fma(b.mul(a, u), _poly(b, u, _SINH), a)
+    small = b.fma(b.mul(a, u), poly(b, u, _SINH), a)
     return b.copysign(b.select(b.gt(a, _c(b, 1.0)), b.add(y, y), small), x)
 
 
 def cosh(b: Builder, x: Val) -> Val:
-    """h + 1 / 4h with h = e^|x| / 2 = e^(|x| - ln 2), degree 6 on [0, ln 2]. Max ulp 1.96 / 1.67."""
-    a = b.pmin(b.abs(x), _c(b, 90.0))
-    magic = _c(b, _MAGIC + 126)
-    t = b.add(b.fma(a, _c(b, _LOG2E), _c(b, _FLOOR)), magic)
-    k = b.sub(t, magic)
-    r = b.fma(k, _c(b, -_LN2_HI), a)
-    r = b.fma(k, _c(b, -_LN2_LO), r)
-    h = b.mul(_power_of_two(b, t), _poly(b, r, _EXP))
-    return b.add(h, b.div(_c(b, 0.25), h))
+    """2 (g + 1 / 16g) with g = e^|x| / 4. Max ulp 1.50 / 1.52"""
+    scale, p = _scaled_exp_parts(b, b.pmin(b.abs(x), _c(b, 89.75)), -2)
+    g = b.fma(scale, p, scale)
+    y = b.add(g, b.div(_c(b, 0.0625), g))
+    return b.add(y, y)
 
 
-def _big_log1p(b: Builder, a: Val, small: Val) -> Val:
-    """log(2a) where a > 2^13, else log1p(small)."""
+def _big_log1p(b: Builder, a: Val, larger: Val, smaller: Val) -> Val:
+    """log(2a) where a > 2^13, else log(1 + larger + smaller)."""
+    zero, one = _c(b, 0.0), _c(b, 1.0)
     big = b.gt(a, _c(b, 8192.0))
-    z = b.select(big, b.sub(a, _c(b, 1.0)), small)
-    return _log1p(b, z, b.select(big, _c(b, 1.0), _c(b, 0.0)))
+    small = b.add(larger, smaller)
+    z = b.select(big, b.sub(a, one), small)
+    low = b.select(big, zero, b.sub(smaller, b.sub(small, larger)))
+    return _log1p(b, z, b.select(big, one, zero), low)
 
 
 def asinh(b: Builder, x: Val) -> Val:
-    """log1p(a + a^2 / (1 + sqrt(a^2 + 1))). Max ulp 1.91 / 1.90."""
+    """log1p(a + a^2 / (1 + sqrt(a^2 + 1))). Max ulp 1.31 / 1.28"""
     a = b.abs(x)
     one = _c(b, 1.0)
     a2 = b.mul(a, a)
-    y = _big_log1p(b, a, b.add(a, b.div(a2, b.add(one, b.sqrt(b.add(a2, one))))))
+    y = _big_log1p(b, a, a, b.div(a2, b.add(one, b.sqrt(b.add(a2, one)))))
     return b.copysign(b.select(b.lt(a, _c(b, INF)), y, a), x)
 
 
 def acosh(b: Builder, x: Val) -> Val:
-    """log1p(t + sqrt(t (t + 2))) with t = x - 1. Max ulp 2.12 / 1.96."""
+    """log1p(t + sqrt(t (t + 2))) with t = x - 1. Max ulp 1.82 / 1.83"""
     t = b.sub(x, _c(b, 1.0))
-    y = _big_log1p(b, x, b.add(t, b.sqrt(b.fma(t, t, b.add(t, t)))))
+    y = _big_log1p(b, x, b.sqrt(b.fma(t, t, b.add(t, t))), t)
     y = b.select(b.lt(x, _c(b, INF)), y, x)
     return b.select(b.ge(x, _c(b, 1.0)), y, _c(b, NAN))
 
 
 def atanh(b: Builder, x: Val) -> Val:
-    """log1p(2a + 2a a / (1 - a)) / 2. Max ulp 1.81 / 1.82."""
+    """log1p(2a + 2a a / (1 - a)) / 2. Max ulp 1.85 / 1.90"""
     a = b.abs(x)
     one = _c(b, 1.0)
     twice = b.add(a, a)
@@ -384,67 +304,6 @@ def atanh(b: Builder, x: Val) -> Val:
     y = b.mul(_log1p(b, z), _c(b, 0.5))
     outside = b.select(b.eq(a, one), _c(b, INF), _c(b, NAN))
     return b.copysign(b.select(b.lt(a, one), y, outside), x)
-
-
-def _asin_poly(b: Builder, z: Val, z2: Val) -> Val:
-    return b.fma(b.mul(z, z2), _poly(b, z2, _ASIN), z)
-
-
-def asin(b: Builder, x: Val) -> Val:
-    """Odd degree 11 on [0, 1/2], above it pi/2 - 2 asin(sqrt((1 - a) / 2)). Max ulp 2.03."""
-    a = b.abs(x)
-    big = b.gt(a, _c(b, 0.5))
-    half = _c(b, 0.5)
-    z2 = b.select(big, b.mul(b.sub(_c(b, 1.0), a), half), b.mul(a, a))
-    z = b.select(big, b.sqrt(z2), a)
-    cubic = b.mul(b.mul(z, z2), _poly(b, z2, _ASIN))
-    # pi/2 - 2z is exact where it is below 1; the cubic's part takes the rest of pi/2.
-    y = b.sub(b.sub(_c(b, _PI_2), b.add(z, z)), b.add(b.add(cubic, cubic), _c(b, float.fromhex("0x1.777a5cp-25"))))
-    return b.copysign(b.select(big, y, b.add(z, cubic)), x)
-
-
-def acos(b: Builder, x: Val) -> Val:
-    """pi/2 - asin x on |x| <= 1/2, else 2 asin(sqrt((1 - |x|) / 2)), from pi for negative x. Max ulp 1.27."""
-    a = b.abs(x)
-    half = _c(b, 0.5)
-    big = b.gt(a, half)
-    z2 = b.select(big, b.mul(b.sub(_c(b, 1.0), a), half), b.mul(a, a))
-    y = _asin_poly(b, b.select(big, b.sqrt(z2), a), z2)
-    y = b.select(big, b.add(y, y), y)
-    # acos x = base + sign y: (pi/2, -sign x) inside, (0, +) or (pi, -) outside.
-    negative = b.lt(x, _c(b, 0.0))
-    base = b.select(big, b.select(negative, _c(b, _PI), _c(b, 0.0)), _c(b, _PI_2))
-    minus = b.xor(big, negative)
-    return b.add(base, b.select(minus, y, b.neg(y)))
-
-
-def _atan_unit(b: Builder, q: Val) -> Val:
-    """atan q for 0 <= q <= 1, odd degree 19."""
-    q2 = b.mul(q, q)
-    return b.fma(b.mul(q, q2), _poly(b, q2, _ATAN), q)
-
-
-def atan(b: Builder, x: Val) -> Val:
-    """Odd degree 19 on [0, 1], above it pi/2 - atan(1/a). Max ulp 1.95 / 1.80."""
-    a = b.abs(x)
-    one = _c(b, 1.0)
-    big = b.gt(a, one)
-    y = _atan_unit(b, b.select(big, b.div(one, a), a))
-    return b.copysign(b.select(big, b.sub(_c(b, _PI_2), y), y), x)
-
-
-def atan2(b: Builder, y: Val, x: Val) -> Val:
-    """atan of the smaller over the larger magnitude, added to or taken from 0, pi/2 or pi by octant. Max ulp 1.95 / 1.79 on samples."""
-    ay, ax = b.abs(y), b.abs(x)
-    small, large = b.min(ay, ax), b.max(ay, ax)
-    q = b.select(b.eq(small, large), _c(b, 1.0), b.div(small, large))
-    q = b.select(b.eq(small, _c(b, 0.0)), _c(b, 0.0), q)
-    p = _atan_unit(b, q)
-    steep = b.gt(ay, ax)
-    left = b.lt(b.bitcast(x, "s32"), b.const("s32", 0))
-    base = b.select(steep, _c(b, _PI_2), b.select(left, _c(b, _PI), _c(b, 0.0)))
-    p = b.select(b.xor(steep, left), b.neg(p), p)
-    return b.copysign(b.add(base, p), y)
 
 
 def _high_half(b: Builder, x: Val) -> Val:
@@ -466,7 +325,7 @@ def _log2_pair(b: Builder, a: Val) -> tuple[Val, Val]:
     w_low = b.sub(m, b.sub(w_high, one))
     s_low = b.mul(b.sub(b.sub(f, b.mul(s_high, w_high)), b.mul(s_high, w_low)), inverse)
     s2 = b.mul(s, s)
-    r = b.fma(b.mul(s2, s2), _poly(b, s2, _POW_LOG), b.mul(s_low, b.add(s_high, s)))
+    r = b.fma(b.mul(s2, s2), poly(b, s2, _POW_LOG), b.mul(s_low, b.add(s_high, s)))
     three = _c(b, 3.0)
     square = b.mul(s_high, s_high)
     t_high = _high_half(b, b.add(b.add(three, square), r))
@@ -504,7 +363,7 @@ def power(b: Builder, x: Val, y: Val) -> Val:
     # The floor as in exp; k at most 127 because high + low may round up to 128.
     k = b.pmin(b.floor(b.add(high, low)), _c(b, 127.0))
     r = b.add(b.sub(high, k), low)
-    result = b.mul(_power_of_two(b, b.add(k, magic)), _poly(b, r, _EXP2))
+    result = b.mul(_power_of_two(b, b.add(k, magic)), poly(b, r, _EXP2))
     # The sign: y is an integer, and odd.
     half_y = b.mul(y, half)
     integer = b.eq(b.floor(y), y)

@@ -6,11 +6,12 @@ dense samples, unfused / fused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from .builder import Builder
 from .ir import Val
 from .math_f32 import is_finite, sign
+from .polynomial import hex_floats, poly, split_poly
 
 INF = float("inf")
 NAN = float("nan")
@@ -25,12 +26,8 @@ _MANTISSA = (1 << 52) - 1
 _SMALLEST_NORMAL = 2.0**-1022
 
 
-def _hex(*texts: str) -> tuple[float, ...]:
-    return tuple(float.fromhex(text) for text in texts)
-
-
 # e^r on [0, ln 2], degree 11, relative error 2^-57.8.
-_EXP = _hex(
+_EXP = hex_floats(
     "0x1p+0",
     "0x1p+0",
     "0x1.ffffffffffe28p-2",
@@ -45,7 +42,7 @@ _EXP = _hex(
     "0x1.2d3cc5baedacdp-25",
 )
 # (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, relative error of e^r - 1 2^-61.6.
-_EXPM1 = _hex(
+_EXPM1 = hex_floats(
     "0x1p-1",
     "0x1.5555555555559p-3",
     "0x1.5555555555558p-5",
@@ -60,8 +57,22 @@ _EXPM1 = _hex(
 )
 _EXPM1_MINUS = tuple(c * (-1) ** i for i, c in enumerate(_EXPM1))
 _ONE_MINUS_EXP = tuple(-c for c in _EXPM1_MINUS)
+# As _EXPM1, on -ln(2)/2..0.516, relative error 2^-57.9.
+_TANH = hex_floats(
+    "0x1.fffffffffffffp-2",
+    "0x1.5555555555541p-3",
+    "0x1.5555555555a69p-5",
+    "0x1.1111111116e3fp-7",
+    "0x1.6c16c16a62018p-10",
+    "0x1.a01a018291de8p-13",
+    "0x1.a01a09421498dp-16",
+    "0x1.71de63a42b762p-19",
+    "0x1.27d5a207541c7p-22",
+    "0x1.aeafdcd3fd90dp-26",
+    "0x1.36072eb780c67p-29",
+)
 # (2 atanh(s) - 2s) / s^3 in s^2 on |s| <= (sqrt 2 - 1)/(sqrt 2 + 1), relative error of 2 atanh(s) 2^-59.5.
-_ATANH = _hex(
+_ATANH = hex_floats(
     "0x1.5555555555592p-1",
     "0x1.999999997ff3bp-2",
     "0x1.24924941def48p-2",
@@ -71,7 +82,7 @@ _ATANH = _hex(
     "0x1.2f0387319647ap-3",
 )
 # (-log(erfc(a)) - a) / a on [0, 6], weighted by its effect on erf, error 2^-54.9.
-_ERF = _hex(
+_ERF = hex_floats(
     "0x1.06eba8214db68p-3",
     "0x1.45f306dc9c8dap-1",
     "0x1.a4f4e2a1a99e2p-4",
@@ -98,7 +109,7 @@ _ERF = _hex(
     "-0x1.02ac8fde5179cp-48",
 )
 # (sin(r) - r) / r^3 in r^2 on |r| <= pi/2, relative error 2^-61.5.
-_SIN = _hex(
+_SIN = hex_floats(
     "-0x1.5555555555555p-3",
     "0x1.11111111110c8p-7",
     "-0x1.a01a01a014d6fp-13",
@@ -109,24 +120,11 @@ _SIN = _hex(
     "0x1.8832a369daeefp-49",
 )
 # pi in parts of at most 32 bits (exact times a 21-bit integer), the last in full.
-_PI_PARTS = _hex("0x1.921fb544p+1", "0x1.0b4611a6p-33", "0x1.3198a2e0p-68", "0x1.b839a252049c1p-103")
+_PI_PARTS = hex_floats("0x1.921fb544p+1", "0x1.0b4611a6p-33", "0x1.3198a2e0p-68", "0x1.b839a252049c1p-103")
 
 
 def _c(b: Builder, number: float) -> Val:
     return b.const("f64", number)
-
-
-def _poly(b: Builder, x: Val, coefficients: Sequence[float]) -> Val:
-    """Horner's rule; the constant term comes first."""
-    result = _c(b, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        result = b.fma(result, x, _c(b, coefficient))
-    return result
-
-
-def _split_poly(b: Builder, x: Val, x2: Val, coefficients: Sequence[float]) -> Val:
-    """Even and odd powers apart, in x2 = x^2, for half the latency."""
-    return b.fma(_poly(b, x2, coefficients[1::2]), x, _poly(b, x2, coefficients[::2]))
 
 
 def _power_of_two(b: Builder, biased: Val) -> Val:
@@ -135,7 +133,7 @@ def _power_of_two(b: Builder, biased: Val) -> Val:
 
 
 def exp(b: Builder, x: Val) -> Val:
-    """2^k e^r with k the floor, degree 11 on [0, ln 2]; results below 2^-1022 are 0. Max ulp 1.71 / 1.49."""
+    """2^k e^r with k the floor, degree 11 on [0, ln 2]; results below 2^-1022 are 0. Max ulp 1.95 / 1.63"""
     x = b.pmax(b.pmin(x, _c(b, 710.0)), _c(b, -709.0))
     magic = _c(b, _MAGIC + 1023)
     # The floor, or one more just below an integer: so -1022 is met, and 1024 becomes 1023 with r > ln 2.
@@ -143,11 +141,11 @@ def exp(b: Builder, x: Val) -> Val:
     t = b.pmin(t, _c(b, _MAGIC + 2046))
     k = b.sub(t, magic)
     r = b.fma(k, _c(b, -_LN2_LO), b.fma(k, _c(b, -_LN2_HI), x))
-    return b.mul(_power_of_two(b, t), _poly(b, r, _EXP))
+    return b.mul(_power_of_two(b, t), poly(b, r, _EXP))
 
 
 def logistic(b: Builder, x: Val) -> Val:
-    """s / (s + e^-r) with s = 2^k, x = k ln 2 + r, degree 12; below -1022.5 ln 2 it is 0. Max ulp 1.73 / 1.67."""
+    """s / (s + e^-r) with s = 2^k, x = k ln 2 + r, degree 12; below -1022.5 ln 2 it is 0. Max ulp 1.75 / 1.74"""
     x = b.pmax(b.pmin(x, _c(b, 700.0)), _c(b, -709.0))
     magic = _c(b, _MAGIC + 1023)
     t = b.fma(x, _c(b, _LOG2E), magic)
@@ -158,18 +156,18 @@ def logistic(b: Builder, x: Val) -> Val:
     head = b.add(one, scale)
     lost = b.sub(scale, b.sub(head, one))
     r2 = b.mul(r, r)
-    p = b.fma(r2, _split_poly(b, r, r2, _EXPM1_MINUS), b.sub(lost, r))
+    p = b.fma(r2, split_poly(b, r, r2, _EXPM1_MINUS), b.sub(lost, r))
     return b.div(scale, b.add(head, p))
 
 
 def expm1(b: Builder, x: Val) -> Val:
-    """2^k (e^r - 1) + (2^k - 1), degree 12, at half size because 2^1024 is no f64. Max ulp 1.94 / 1.81."""
+    """2^k (e^r - 1) + (2^k - 1), degree 12, at half size because 2^1024 is no f64. Max ulp 1.97 / 1.84"""
     clamped = b.pmax(b.pmin(x, _c(b, 710.0)), _c(b, -40.0))
     magic = _c(b, _MAGIC + 1022)
     t = b.fma(clamped, _c(b, _LOG2E), magic)
     k = b.sub(t, magic)
     r = b.fma(k, _c(b, -_LN2_LO), b.fma(k, _c(b, -_LN2_HI), clamped))
-    p = b.fma(b.mul(r, r), _poly(b, r, _EXPM1), r)
+    p = b.fma(b.mul(r, r), poly(b, r, _EXPM1), r)
     half_scale = _power_of_two(b, t)
     h = b.fma(half_scale, p, b.sub(half_scale, _c(b, 0.5)))
     return b.copysign(b.add(h, h), x)
@@ -182,22 +180,32 @@ def _one_minus_exp_parts(b: Builder, w: Val) -> tuple[Val, Val]:
     k = b.sub(t, magic)
     r = b.fma(k, _c(b, _LN2_LO), b.fma(k, _c(b, _LN2_HI), w))
     r2 = b.mul(r, r)
-    return _power_of_two(b, t), b.fma(r2, _split_poly(b, r, r2, _ONE_MINUS_EXP), r)
+    return _power_of_two(b, t), b.fma(r2, split_poly(b, r, r2, _ONE_MINUS_EXP), r)
 
 
 def tanh(b: Builder, x: Val) -> Val:
-    """(1 - e) / (1 + e) with e = e^(-2|x|) = s (1 - p). Max ulp 2.11 / 2.08."""
-    scale, p = _one_minus_exp_parts(b, b.pmin(b.abs(b.add(x, x)), _c(b, 40.0)))
-    one = _c(b, 1.0)
-    below = b.fma(scale, p, b.sub(one, scale))
-    above = b.fnma(scale, p, b.add(one, scale))
-    return b.copysign(b.div(below, above), x)
+    """m / (m + 2) with m = e^2a - 1 and a = |x|; below 0.258, where tanh is 1/4, a less a^2 (..) / (m + 2). Max ulp 1.50 / 1.50"""
+    a = b.pmin(b.abs(x), _c(b, 20.0))
+    zero, one = _c(b, 0.0), _c(b, 1.0)
+    small = b.lt(a, _c(b, 0.2578125))
+    magic = _c(b, _MAGIC + 1023)
+    t = b.fma(b.select(small, zero, a), _c(b, 2 * _LOG2E), magic)
+    k = b.sub(t, magic)
+    r = b.fma(k, _c(b, -_LN2_LO), b.fma(k, _c(b, -_LN2_HI), b.add(a, a)))
+    r2 = b.mul(r, r)
+    # m = r + r^2 q where k = 0; then a - m / (m + 2) = r^2 (1/2 - (1 - a) q) / (m + 2).
+    q = split_poly(b, r, r2, _TANH)
+    scale = _power_of_two(b, t)
+    m = b.fma(scale, b.fma(r2, q, r), b.sub(scale, one))
+    less = b.mul(r2, b.fma(b.sub(one, a), q, _c(b, -0.5)))
+    quotient = b.div(b.select(small, less, m), b.add(m, _c(b, 2.0)))
+    return b.copysign(b.add(b.select(small, a, zero), quotient), x)
 
 
 def erf(b: Builder, x: Val) -> Val:
     """1 - e^-w with w = -log(erfc |x|) = a + a Q(a), Q of degree 23. Max ulp 1.61 / 1.42."""
     a = b.pmin(b.abs(x), _c(b, 6.0))
-    scale, p = _one_minus_exp_parts(b, b.fma(a, _split_poly(b, a, b.mul(a, a), _ERF), a))
+    scale, p = _one_minus_exp_parts(b, b.fma(a, split_poly(b, a, b.mul(a, a), _ERF), a))
     return b.copysign(b.fma(scale, p, b.sub(_c(b, 1.0), scale)), x)
 
 
@@ -209,7 +217,7 @@ def _log_sum(b: Builder, k: Val, f: Val) -> Val:
     s = b.div(f, b.add(f, _c(b, 2.0)))
     s2 = b.mul(s, s)
     half_square = b.mul(b.mul(f, _c(b, 0.5)), f)
-    rest = b.fma(s2, _poly(b, s2, _ATANH), half_square)
+    rest = b.fma(s2, poly(b, s2, _ATANH), half_square)
     small = b.fma(s, rest, b.mul(k, _c(b, _LN2_LO)))
     return b.fma(k, _c(b, _LN2_HI), b.sub(f, b.sub(half_square, small)))
 
@@ -266,13 +274,13 @@ def _sine_of_multiple(b: Builder, x: Val, n: Val, t: Val) -> Val:
     r = b.sub(head, tail)
     r = b.sub(r, b.fma(n, fourth, b.sub(tail, b.sub(head, r))))
     a, u = b.abs(r), b.mul(r, r)
-    y = b.pmin(b.fma(b.mul(a, u), _poly(b, u, _SIN), a), _c(b, 1.0))
+    y = b.pmin(b.fma(b.mul(a, u), poly(b, u, _SIN), a), _c(b, 1.0))
     sign_bit = b.xor(b.bitcast(r, "s64"), b.shl(b.bitcast(t, "s64"), 63))
     return b.copysign(y, b.bitcast(sign_bit, "f64"))
 
 
 def sin(b: Builder, x: Val) -> Val:
-    """x - n pi, one odd polynomial of degree 17 on [-pi/2, pi/2]; beyond 2^21 pi the C function. Max ulp 1.84 / 1.64."""
+    """x - n pi, one odd polynomial of degree 17 on [-pi/2, pi/2]; beyond 2^21 pi the C function. Max ulp 1.92 / 1.71"""
     magic = _c(b, _MAGIC)
     t = b.fma(x, _c(b, 1 / 3.141592653589793), magic)
     y = _sine_of_multiple(b, x, b.sub(t, magic), t)
@@ -280,7 +288,7 @@ def sin(b: Builder, x: Val) -> Val:
 
 
 def cos(b: Builder, x: Val) -> Val:
-    """(-1)^t sin(x - (t - 1/2) pi), as sin; beyond 2^20 pi the C function. Max ulp 1.85 / 1.63."""
+    """(-1)^t sin(x - (t - 1/2) pi), as sin; beyond 2^20 pi the C function. Max ulp 1.95 / 1.71"""
     magic = _c(b, _MAGIC)
     half = _c(b, 0.5)
     a = b.abs(x)

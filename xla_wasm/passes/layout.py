@@ -1,21 +1,98 @@
-"""Frees a module from its layouts: from here on every array inside is row-major, whatever its shape says."""
+"""Frees a module from its layouts: from here on every array inside is row-major, whatever its shape says.
+
+What lies otherwise at the boundary comes in and goes out with its dimensions in the order of memory, and a transpose
+stands behind each such parameter and before each such result. A bitcast becomes the same: the operand in the order of its
+bytes, read as the result's.
+"""
 
 from __future__ import annotations
 
+from math import prod
+
+from ..errors import UnsupportedError
+from ..hlo.attrs import PaddingDimension, SliceDimension
 from ..hlo.ir import Computation, Instruction, Module
-from ..hlo.shape import Shape
+from ..hlo.layout import Tiling, element_bits, is_plain, physical_bounds, physical_elements, prefix_bytes, tilings
+from ..hlo.literal import Literal
+from ..hlo.shape import Index, Shape
 from ..hlo.types import TYPES
 from .simplify import derived
 
 
 def forget_layouts(module: Module) -> None:
-    """Writes the bitcasts, whose meaning hangs on layouts, as transposes and reshapes around one of dense row-major bytes.
+    """Writes layouts, where values depend on them, as transposes of row-major arrays.
 
     A bitcast that is left changes the element type; so does bitcast-convert between widths, which becomes one.
     """
     for computation in module.computations:
         if any(x.opcode in ("bitcast", "bitcast-convert") for x in computation.instructions):
             _rewrite(computation)
+    parameters = module.parameter_shapes or [p.shape for p in module.entry.parameters]
+    _enter(module.entry, parameters)
+    _leave(module.entry, module.result_shape or module.entry.root.shape)
+    module.parameter_shapes = module.result_shape = None
+
+
+# --- the boundary ---------------------------------------------------------------------------------------------------
+
+
+def _enter(entry: Computation, declared: list[Shape]) -> None:
+    """Gives each parameter the dimensions of its memory, and its users the array that it stands for."""
+    replaced: dict[Instruction, Instruction] = {}
+    result: list[Instruction] = []
+    shapes = dict(zip(entry.parameters, declared))
+    for x in entry.instructions:
+        x.operands = [replaced.get(o, o) for o in x.operands]
+        result.append(x)
+        shape = shapes.get(x)
+        if shape is None or all(leaf.is_row_major for _, leaf in shape.leaves()):
+            continue
+        x.shape = _in_memory_order(shape)
+        replaced[x] = _transposed_leaves(x, x, shape, True, result)
+    entry.root = replaced.get(entry.root, entry.root)
+    entry.instructions = result
+
+
+def _leave(entry: Computation, declared: Shape) -> None:
+    """Ends the entry computation with results that have the dimensions of their memory."""
+    if not all(leaf.is_row_major for _, leaf in declared.leaves()):
+        entry.root = _transposed_leaves(entry.root, entry.root, declared, False, entry.instructions)
+
+
+def _in_memory_order(shape: Shape) -> Shape:
+    """The shape with the dimensions of every array from major to minor."""
+    if shape.is_tuple:
+        return Shape.tuple([_in_memory_order(s) for s in shape.tuple_shapes])
+    if shape.is_row_major:
+        return shape.without_layout()
+    order = shape.minor_to_major[::-1]
+    dynamic = tuple(shape.dynamic[d] for d in order) if shape.is_dynamic else ()
+    return Shape(shape.element_type, tuple(shape.dimensions[d] for d in order), None, dynamic)
+
+
+def _transposed_leaves(x: Instruction, value: Instruction, shape: Shape, inwards: bool, made: list[Instruction]) -> Instruction:
+    """`value` with the dimensions of its leaves in logical order (`inwards`), or in that of memory."""
+
+    def keep(y: Instruction) -> Instruction:
+        made.append(y)
+        return y
+
+    if shape.is_tuple:
+        leaves = []
+        for i, inner in enumerate(shape.tuple_shapes):
+            part = keep(derived(x, "get-tuple-element", value.shape.tuple_shapes[i], [value], index=i))
+            leaves.append(_transposed_leaves(x, part, inner, inwards, made))
+        return keep(derived(x, "tuple", Shape.tuple([leaf.shape for leaf in leaves]), leaves))
+    if not shape.is_array or shape.is_row_major:
+        return value
+    order = shape.minor_to_major[::-1]
+    if inwards:
+        order = tuple(order.index(d) for d in range(shape.rank))
+    dims = tuple(value.shape.dimensions[d] for d in order)
+    return keep(derived(x, "transpose", value.shape.with_dimensions(dims), [value], dimensions=order))
+
+
+# --- bitcasts -------------------------------------------------------------------------------------------------------
 
 
 def _rewrite(computation: Computation) -> None:
@@ -26,7 +103,7 @@ def _rewrite(computation: Computation) -> None:
         x.operands = [replaced.get(o, o) for o in x.operands]
         made = [x]
         if x.opcode == "bitcast" and x.shape.is_array:
-            made = _bitcast(x, laid_out[0])
+            made = _Bitcast(x).steps(laid_out[0])
         elif x.opcode == "bitcast-convert" and TYPES[x.shape.element_type].bits != TYPES[laid_out[0].element_type].bits:
             made = [derived(x, "bitcast", x.shape.without_layout(), x.operands)]
         result += made
@@ -36,19 +113,100 @@ def _rewrite(computation: Computation) -> None:
     computation.instructions = result
 
 
-def _bitcast(x: Instruction, source: Shape) -> list[Instruction]:
-    """The operand in the order of its bytes, under its new shape, and back from the order of the result's bytes."""
-    (o,) = x.operands
-    made: list[Instruction] = []
-    before, after = source.minor_to_major[::-1], x.shape.minor_to_major[::-1]
-    if not source.is_row_major:
-        dims = tuple(source.dimensions[d] for d in before)
-        o = derived(x, "transpose", source.with_dimensions(dims), [o], dimensions=before)
-        made.append(o)
-    opcode = "reshape" if source.element_type == x.shape.element_type else "bitcast"
-    o = derived(x, opcode, x.shape.with_dimensions(tuple(x.shape.dimensions[d] for d in after)), [o])
-    made.append(o)
-    if not x.shape.is_row_major:
-        back = tuple(after.index(d) for d in range(len(after)))
-        made.append(derived(x, "transpose", x.shape.without_layout(), [o], dimensions=back))
-    return made
+class _Bitcast:
+    """The instructions that a bitcast becomes: index maps that bring the operand into the order of its bytes, a bitcast or
+    reshape of dense row-major arrays, and index maps back from the order of the result's bytes."""
+
+    def __init__(self, x: Instruction):
+        self.x = x
+        self.made: list[Instruction] = []
+        (self.value,) = x.operands
+
+    def steps(self, source: Shape) -> list[Instruction]:
+        target = self.x.shape
+        tiled = not (is_plain(source) and is_plain(target))
+        if tiled:
+            self._refuse_packed(source)
+            self._refuse_packed(target)
+        self._transpose(source.minor_to_major[::-1])
+        if tiled:
+            self._resize(physical_bounds(source))
+            for tiling in tilings(source):
+                self._tile(tiling)
+            # Bytes behind the operand's are unspecified: zeros do.
+            widths = [TYPES[shape.element_type].bytes for shape in (source, target)]
+            count = -(-physical_elements(target) * widths[1] // widths[0])
+            self._resize((count,))
+            self._reinterpret((count * widths[0] // widths[1],))
+            after = tilings(target)
+            dims = after[-1].after if after else physical_bounds(target)
+            self._resize((prod(dims),))
+            self._reinterpret(dims)
+            for tiling in reversed(after):
+                self._untile(tiling)
+            self._resize(tuple(target.dimensions[d] for d in target.minor_to_major[::-1]))
+        else:
+            self._reinterpret(physical_bounds(target))
+        order = target.minor_to_major[::-1]
+        self._transpose(tuple(order.index(d) for d in range(target.rank)))
+        return self.made or [derived(self.x, "reshape", target.without_layout(), [self.value])]
+
+    def _refuse_packed(self, shape: Shape) -> None:
+        if element_bits(shape) != 8 * TYPES[shape.element_type].bytes or prefix_bytes(shape):
+            raise UnsupportedError(f"{self.x.where}: a bitcast of elements that share bytes, or behind a prefix, is not supported yet")
+
+    def _emit(self, opcode: str, shape: Shape, operands: list[Instruction], **attrs: object) -> Instruction:
+        self.made.append(derived(self.x, opcode, shape, operands, **attrs))
+        return self.made[-1]
+
+    def _transpose(self, order: Index) -> None:
+        if order != tuple(range(len(order))):
+            shape = self.value.shape
+            dims = tuple(shape.dimensions[d] for d in order)
+            self.value = self._emit("transpose", shape.with_dimensions(dims), [self.value], dimensions=order)
+
+    def _reinterpret(self, dims: Index) -> None:
+        """The same bytes as an array of the result's type once there is no other, of the operand's before."""
+        shape = Shape(self.x.shape.element_type, dims)
+        if shape.element_type != self.value.shape.element_type:
+            self.value = self._emit("bitcast", shape, [self.value])
+        else:
+            self._reshape(dims)
+
+    def _reshape(self, dims: Index) -> None:
+        if dims != self.value.shape.dimensions:
+            self.value = self._emit("reshape", self.value.shape.with_dimensions(dims), [self.value])
+
+    def _resize(self, dims: Index) -> None:
+        """Cuts or pads every dimension at its end; an array that has not as many becomes flat first."""
+        shape = self.value.shape
+        if len(dims) != shape.rank:
+            self._reshape((prod(shape.dimensions),) if len(dims) == 1 else shape.dimensions[shape.rank - len(dims) :])
+            shape = self.value.shape
+        if any(size > before for size, before in zip(dims, shape.dimensions)):
+            scalar = Shape(shape.element_type)
+            zero = self._emit("constant", scalar, [], literal=Literal.from_values(scalar, [0]))
+            wide = tuple(max(size, before) for size, before in zip(dims, shape.dimensions))
+            padding = tuple(PaddingDimension(0, size - before) for size, before in zip(wide, shape.dimensions))
+            self.value = self._emit("pad", shape.with_dimensions(wide), [self.value, zero], padding=padding)
+        if dims != self.value.shape.dimensions:
+            cut = tuple(SliceDimension(0, size, 1) for size in dims)
+            self.value = self._emit("slice", shape.with_dimensions(dims), [self.value], slice=cut)
+
+    def _tile(self, tiling: Tiling) -> None:
+        """Pads to whole tiles, splits each dimension and moves the parts inside tiles to the minor end."""
+        outer, k = tiling.outer, len(tiling.tile)
+        rank = len(outer)
+        self._reshape((*outer, *tiling.dims))
+        self._resize((*outer, *tiling.padded))
+        self._reshape((*outer, *(size for pair in zip(tiling.counts, tiling.tile) for size in pair)))
+        self._transpose((*range(rank), *(rank + 2 * i for i in range(k)), *(rank + 2 * i + 1 for i in range(k))))
+
+    def _untile(self, tiling: Tiling) -> None:
+        outer, k = tiling.outer, len(tiling.tile)
+        rank = len(outer)
+        self._reshape(tiling.after)
+        self._transpose((*range(rank), *(axis for i in range(k) for axis in (rank + i, rank + k + i))))
+        self._reshape((*outer, *tiling.padded))
+        self._resize((*outer, *tiling.dims))
+        self._reshape(tiling.before)

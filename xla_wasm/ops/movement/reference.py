@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...hlo.ir import Instruction
-from ...hlo.shape import Shape
+from ...hlo.layout import physical_elements
+from ...host.layouts import logical, physical
 from ..arrays import DTYPES, Value, narrow
 
 
@@ -64,22 +65,18 @@ def _pad(instr: Instruction, operands: list[Value], call: Any) -> Value:
     return result
 
 
-def _physical(shape: Shape) -> tuple[int, ...]:
-    """The dimensions from slowest to fastest varying."""
-    return tuple(reversed(shape.minor_to_major))
-
-
 def _bitcast(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """The bytes of the operand's layout, read under the result's."""
+    """The bytes of the operand's layout, read under the result's; zeros where the result's padding reaches beyond them."""
     source, target = instr.operands[0].shape, instr.shape
     if not source.dimensions and not target.dimensions and source.element_type == target.element_type:
         return operands[0]
-    x = operands[0].transpose(_physical(source)).reshape(-1)
+    x = physical(source, operands[0])
     if source.element_type != target.element_type:
-        x = narrow(x, source.element_type, False).view(DTYPES[target.element_type])
-    order = _physical(target)
-    x = x.reshape([target.dimensions[d] for d in order])
-    return x.transpose(np.argsort(order)) if order else x
+        x = narrow(x, source.element_type, False)
+        dtype = DTYPES[target.element_type]
+        x = np.pad(x, (0, -x.nbytes % dtype.itemsize // x.itemsize)).view(dtype)
+    missing = max(physical_elements(target) - x.size, 0)
+    return logical(target, np.pad(x, (0, missing)))
 
 
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...hlo.ir import Computation, Instruction
-from ...loop.affine import Affine, Index
+from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder, is_float, limits
 from ...loop.ir import Val
 from ...loop.nest import fold
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""
+_CHAIN = 64
+"""Additions of floats one after another: in longer sums rounding errors would add up."""
 
 
 def monoid(computation: Computation) -> str | None:
@@ -59,50 +62,58 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
         return tuple(reduced[d] if d in reduced else next(kept) for d in range(len(shape)))
 
     b = e.b
-    opcode = monoid(reducer)
-    if count == 1 and opcode and b.vector is None and b.lanes > 1 and sizes and 0 not in sizes and sizes[-1] >= b.lanes:
-        result = _along_lanes(b, opcode, x, sizes, lambda inner: e.value(operands[0], at(inner)), lambda p, q: e.apply(reducer, [p, q])[0])
-        return e.apply(reducer, [inits[0], result])[0]
+    opcode = monoid(reducer) if count == 1 else None
+
+    def combine(p: Val, q: Val) -> Val:
+        return e.apply(reducer, [p, q])[0]
+
+    def element(inner: Index) -> Val:
+        return e.value(operands[0], at(inner))
+
+    if opcode and b.vector is None and b.lanes > 1 and sizes and 0 not in sizes and sizes[-1] >= b.lanes:
+        return combine(inits[0], _along_lanes(b, opcode, x.shape.element_type, sizes, element, combine))
     lanes = b.lanes if b.vector is not None and any(i.coefficient(b.vector) for i in index) else 1
+    if opcode == "add" and is_float(x.shape.element_type) and 0 not in sizes:
+        parts = _Parts(b, [b.splat(identity(b, opcode, x.shape.element_type), lanes)], combine)
+        start = [b.splat(inits[0], lanes)]
+        return parts.fold(sizes, 1, start, lambda inner, acc: [b.splat(combine(acc[0], element(inner)), lanes)])[0]
     results = fold(b, sizes, inits, lanes, lambda inner, acc: e.apply(reducer, acc + [e.value(o, at(inner)) for o in operands]))
     return results if x.shape.is_tuple else results[0]
 
 
 def _along_lanes(
-    b: Builder, opcode: str, x: Instruction, sizes: tuple[int, ...], element: Callable[[Index], Val], combine: Callable[[Val, Val], Val]
+    b: Builder, opcode: str, dtype: str, sizes: tuple[int, ...], element: Callable[[Index], Val], combine: Callable[[Val, Val], Val]
 ) -> Val:
     """Reduces along the lanes of vectors: `_UNROLL` vector accumulators and a scalar one for what is left over."""
-    dtype = x.shape.element_type
     neutral = identity(b, opcode, dtype)
     lanes, last = b.lanes, sizes[-1]
     unroll = _UNROLL if last >= 2 * _UNROLL * lanes else 1
     wide = last // (lanes * unroll)
     whole = last // lanes
     rest = last - whole * lanes
+    start = [b.splat(neutral, lanes)] * unroll + [neutral] * bool(rest)
+    restart = opcode == "add" and is_float(dtype)
 
     def row(index: Index, acc: list[Val]) -> list[Val]:
         vectors, scalar = acc[:unroll], acc[unroll:]
         if wide:
-            loop = b.open_loop(wide, lanes * unroll, vector=True)
-            carries = [b.carry(loop, v, lanes) for v in vectors]
-            for u, carry in enumerate(carries):
-                carry.next = b.pin(b.splat(combine(carry.value, element((*index, Affine(u * lanes, ((loop, 1),))))), lanes))
-            b.close_loop(loop)
-            vectors = [c.result for c in carries if c.result is not None]
+
+            def several(i: Affine, acc: list[Val]) -> list[Val]:
+                return [b.pin(combine(v, element((*index, i + u * lanes)))) for u, v in enumerate(acc)]
+
+            vectors = _Parts(b, start[:unroll] if restart else None, combine).turns(wide, 1, vectors, several, lanes * unroll, True)
         left = whole - wide * unroll
         if left:
-            loop = b.open_loop(left, lanes, vector=True)
-            carry = b.carry(loop, vectors[0], lanes)
-            carry.next = b.splat(combine(carry.value, element((*index, Affine(wide * unroll * lanes, ((loop, 1),))))), lanes)
-            b.close_loop(loop)
-            assert carry.result is not None
-            vectors[0] = carry.result
+
+            def one(i: Affine, acc: list[Val]) -> list[Val]:
+                return [combine(acc[0], element((*index, i + wide * unroll * lanes)))]
+
+            vectors[:1] = _loop(b, left, vectors[:1], one, lanes, True)
         if rest:
             scalar = fold(b, (rest,), scalar, 1, lambda i, a: [combine(a[0], element((*index, i[0] + whole * lanes)))])
         return vectors + scalar
 
-    start = [b.splat(neutral, lanes)] * unroll + [neutral] * bool(rest)
-    acc = _fold_mixed(b, sizes[:-1], start, row)
+    acc = _Parts(b, start if restart else None, combine).fold(sizes[:-1], _chain(wide, 1), start, row)
     vectors, scalar = acc[:unroll], acc[unroll:]
     while len(vectors) > 1:
         vectors = [combine(p, q) for p, q in zip(vectors[::2], vectors[1::2])]
@@ -115,22 +126,68 @@ def _along_lanes(
     return combine(scalar[0], result) if rest else result
 
 
-def _fold_mixed(b: Builder, dims: tuple[int, ...], inits: list[Val], body: Callable[[Index, list[Val]], list[Val]]) -> list[Val]:
-    """As `nest.fold`, each value keeping its own lanes."""
+_Turn = Callable[[Affine, list[Val]], list[Val]]
 
-    def level(d: int, index: Index, values: list[Val]) -> list[Val]:
-        if d == len(dims):
-            return body(index, values)
-        if dims[d] == 1:
-            return level(d + 1, (*index, Affine()), values)
-        loop = b.open_loop(dims[d])
-        carries = [b.carry(loop, v, v.lanes) for v in values]
-        for carry, new in zip(carries, level(d + 1, (*index, Affine(0, ((loop, 1),))), [c.value for c in carries])):
-            carry.next = new
-        b.close_loop(loop)
-        return [c.result for c in carries if c.result is not None]
 
-    return level(0, (), inits)
+def _loop(b: Builder, trips: int, inits: list[Val], body: _Turn, step: int = 1, vector: bool = False) -> list[Val]:
+    """Carries values through one loop, each keeping its own lanes."""
+    if trips == 1 and not vector:
+        return body(ZERO, inits)
+    loop = b.open_loop(trips, step, vector)
+    carries = [b.carry(loop, v, v.lanes) for v in inits]
+    for carry, new in zip(carries, body(Affine(0, ((loop, 1),)), [c.value for c in carries])):
+        carry.next = b.splat(new, carry.value.lanes)
+    b.close_loop(loop)
+    return [c.result for c in carries if c.result is not None]
+
+
+def _block(trips: int, run: int) -> int:
+    """How many turns of `run` additions each make one partial sum: if possible so many that no turns are left over."""
+    most = max(1, _CHAIN // max(run, 1))
+    return next((k for k in range(most, most // 2, -1) if trips % k == 0), most) if trips > most else most
+
+
+def _chain(trips: int, run: int) -> int:
+    """How many additions `_Parts.turns` makes one after another."""
+    block = _block(trips, run)
+    return trips * run if trips <= block else _chain(trips // block, 1) + (trips % block > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Accumulators carried through loops, which start anew from `fresh` after `_CHAIN` turns and are combined. None: never."""
+
+    b: Builder
+    fresh: list[Val] | None
+    combine: Callable[[Val, Val], Val]
+
+    def turns(self, trips: int, run: int, acc: list[Val], body: _Turn, step: int = 1, vector: bool = False) -> list[Val]:
+        """One loop, of whose turns each makes `run` additions."""
+        block, fresh = _block(trips, run), self.fresh
+        if fresh is None or trips <= block:
+            return _loop(self.b, trips, acc, body, step, vector)
+        count, rest = divmod(trips, block)
+
+        def part(start: Affine, size: int, acc: list[Val]) -> list[Val]:
+            own = _loop(self.b, size, fresh, lambda i, a: body(start + i, a), step, vector)
+            return [self.combine(p, q) for p, q in zip(acc, own)]
+
+        acc = self.turns(count, 1, acc, lambda i, a: part(i * (block * step), block, a))
+        return part(Affine(count * block * step), rest, acc) if rest else acc
+
+    def fold(self, dims: tuple[int, ...], run: int, inits: list[Val], body: Callable[[Index, list[Val]], list[Val]]) -> list[Val]:
+        """As `nest.fold`; `run` is the number of additions in one `body`."""
+        runs = []
+        for size in reversed(dims):
+            runs.append(run)
+            run = _chain(size, run)
+
+        def level(d: int, index: Index, acc: list[Val]) -> list[Val]:
+            if d == len(dims):
+                return body(index, acc)
+            return self.turns(dims[d], runs[-1 - d], acc, lambda i, a: level(d + 1, (*index, i), a))
+
+        return level(0, (), inits)
 
 
 def _map(e: Elemental, x: Instruction, index: Index) -> Val:
