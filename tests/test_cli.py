@@ -170,7 +170,6 @@ def test_ops(xla_wasm: Cli) -> None:
         (b"module @jit_f attributes {} {\n  func.func public @main() {}\n}\n", "StableHLO"),
         (b"#loc1 = loc(unknown)\nmodule @jit_f {}\n", "StableHLO"),
         (b"\x18\0\0\0\x01\x02ML\xefR", "jax.export"),
-        (b"HloModule f\n\nENTRY main {\n}\n", "HLO text"),
         (b"PK\x03\x04\x14\0", "zip"),
         (b"hello there\n", "no HLO module"),
         (b"\xff\xff\xff\xff\x01", "no HLO module"),
@@ -185,6 +184,34 @@ def test_other_kinds_of_input_are_named(xla_wasm: Cli, tmp_path: Path, command: 
     assert (code, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1 and err.startswith("error: ")
+
+
+def test_broken_text_is_shown_with_a_caret(xla_wasm: Cli, tmp_path: Path) -> None:
+    (tmp_path / "broken.txt").write_text("HloModule f\n\nENTRY main {\n  ROOT x = f32[2] parameter(zero)\n}\n")
+    code, out, err = xla_wasm("compile", "broken.txt")
+    assert (code, out) == (2, "")
+    first, line, caret = err.rstrip("\n").split("\n")
+    assert first.startswith("error: broken.txt: line 4, column ") and line == "  ROOT x = f32[2] parameter(zero)"
+    assert caret == " " * line.index("zero") + "^"
+
+
+def test_convert_to_text_and_back(xla_wasm: Cli, image: Path) -> None:
+    assert xla_wasm("convert", MODEL, "-o", "digits.txt")[0] == 0
+    assert xla_wasm("convert", "digits.txt", "-o", "digits.pb")[0] == 0
+    assert xla_wasm("convert", "digits.pb", "-o", "again.hlo")[0] == 0
+    assert Path("digits.txt").read_text() == Path("again.hlo").read_text()
+    assert xla_wasm("check", "digits.txt")[0] == 0
+    assert xla_wasm("convert", MODEL, "-o", "short.txt", "--elide")[0] == 0
+    assert "{...}" in Path("short.txt").read_text()
+
+
+def test_layout_is_drawn(xla_wasm: Cli) -> None:
+    code, out, _ = xla_wasm("layout", "f32[3,5]{1,0:T(2,2)}")
+    assert code == 0 and "24 elements, 9 of them padding" in out
+    assert xla_wasm("layout", "f32[3,5]{1,0:T(2,2)}", "--svg", "layout.svg")[0] == 0
+    assert Path("layout.svg").read_text().startswith("<svg")
+    code, _, err = xla_wasm("layout", "f32[3,5")
+    assert code == 2 and "',' expected" in err
 
 
 @pytest.mark.parametrize(

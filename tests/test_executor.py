@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from xla_wasm.artifact import Artifact
 from xla_wasm.errors import ArgumentError, ArtifactError, LimitError, RunError, XlaWasmError
+from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.host.arrays import Slot, dtype_of
 from xla_wasm.host.executor import Executable, load
@@ -95,7 +96,7 @@ def test_python_values_are_converted_when_nothing_is_lost() -> None:
     ],
 )  # fmt: skip
 def test_conversion(element_type: str, value: Any, fits: bool) -> None:
-    slot = Slot(Leaf("a", element_type, (), (), 0, 0, "input"), "argument 0")
+    slot = Slot(Leaf("a", element_type, (), (), 0, 0, "input", Shape(element_type)), "argument 0")
     if fits:
         assert slot.accept(value).dtype == dtype_of(element_type)
     else:

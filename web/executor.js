@@ -10,9 +10,17 @@ import { compile, locationOf, pick, readBytes } from './source.js';
 /** @typedef {import('./arrays.js').Value} Value */
 
 /**
+ * How arrays come from callers and go to them; `accept` gives a row-major array of the leaf's type, `give` takes one.
+ * @typedef {object} Passage
+ * @property {(leaf: Leaf, value: any, what: string) => any} accept
+ * @property {(leaf: Leaf, array: any) => any} give
+ */
+
+/**
  * @typedef {object} LoadOptions
  * @property {import('./source.js').Bytes} [weights] the `.weights` file; by default the one beside the module's URL, if the module needs one
  * @property {number} [memoryLimit] the most bytes of linear memory the module may have
+ * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
  */
 
 /**
@@ -38,7 +46,8 @@ export async function load(source, options = {}) {
     if (error instanceof WebAssembly.RuntimeError) throw new ArtifactError(`the module traps when it starts: ${why}`, { cause: error });
     throw new LimitError(`no room for an instance with ${manifest.memoryBytes} bytes of memory: ${why}`, { cause: error });
   }
-  return new Executable(manifest, instance, weights);
+  const passage = options.physical ? (await import('./lazy/layouts.js')).physical(manifest) : undefined;
+  return new Executable(manifest, instance, weights, passage);
 }
 
 /** @param {WebAssembly.Module} module */
@@ -98,6 +107,7 @@ export class Executable {
   #weights = new Map();
   /** @type {Set<string>} */
   #unset = new Set();
+  #passage;
   /** @type {unknown} */
   #failure;
 
@@ -106,8 +116,10 @@ export class Executable {
    * @param {import('./manifest.js').Manifest} manifest
    * @param {WebAssembly.Instance} instance
    * @param {Uint8Array} sidecar
+   * @param {Passage} [passage]
    */
-  constructor(manifest, instance, sidecar) {
+  constructor(manifest, instance, sidecar, passage = { accept, give: (_, array) => array }) {
+    this.#passage = passage;
     /** @readonly */
     this.manifest = manifest;
     const { memory, run, init, step } = /** @type {any} */ (instance.exports);
@@ -150,7 +162,7 @@ export class Executable {
   run(...values) {
     this.#write(values);
     if (this.#guard(this.#run) !== 0) throw new RunError(`'${this.manifest.name}' waits for its host, but stated no requests`);
-    return this.#outputs.map((place) => place.read());
+    return this.#outputs.map((place) => this.#passage.give(place.leaf, place.read()));
   }
 
   /**
@@ -180,7 +192,7 @@ export class Executable {
    */
   set(name, value) {
     const leaf = this.#leaf(name);
-    const array = accept(leaf, value, `${leaf.kind} '${name}'`);
+    const array = this.#passage.accept(leaf, value, `${leaf.kind} '${name}'`);
     this.#refuseFailed();
     if (leaf.init == null) {
       new Place(leaf, this.#buffer).write(array);
@@ -205,7 +217,7 @@ export class Executable {
     const leaf = this.#leaf(name);
     this.#refuseFailed();
     if (this.#unset.has(name)) throw new ArgumentError(`weight '${name}' has not been set`);
-    return this.#weights.get(name)?.slice() ?? new Place(leaf, this.#buffer).read();
+    return this.#passage.give(leaf, this.#weights.get(name)?.slice() ?? new Place(leaf, this.#buffer).read());
   }
 
   /** @param {string} name */
@@ -226,7 +238,7 @@ export class Executable {
       const names = places.slice(0, 8).map(({ leaf }) => `${leaf.name}: ${describe(leaf)}`).join(', ') + (places.length > 8 ? ', ...' : '');
       throw new ArgumentError(`'${this.manifest.name}' takes ${places.length} arguments (${names}), got ${values.length}`);
     }
-    const arrays = places.map(({ leaf }, i) => accept(leaf, values[i], `argument ${i} ('${leaf.name}')`));
+    const arrays = places.map(({ leaf }, i) => this.#passage.accept(leaf, values[i], `argument ${i} ('${leaf.name}')`));
     places.forEach((place, i) => place.write(arrays[i]));
   }
 

@@ -19,6 +19,7 @@ const MAX_RANK = 32;
  * @property {number} offset
  * @property {number} bytes
  * @property {'input' | 'weight' | 'state' | 'output'} kind
+ * @property {any} raw the manifest's entry, which may say more of the layout that callers use: see lazy/layouts.js
  * @property {number | null} [alias]
  * @property {number | null} [init]
  */
@@ -54,15 +55,15 @@ const MAX_RANK = 32;
  */
 
 /** @type {(where: string, why: string) => never} */
-function fail(where, why) {
+export function fail(where, why) {
   throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}`);
 }
 
 /** @param {unknown} value */
-const show = (value) => String(JSON.stringify(value)).slice(0, 60);
+export const show = (value) => String(JSON.stringify(value)).slice(0, 60);
 
 /** A JSON object read field by field, with the path to it for messages. */
-class Fields {
+export class Fields {
   /**
    * @param {any} raw
    * @param {string} path
@@ -155,7 +156,7 @@ class Fields {
 }
 
 const isText = (/** @type {unknown} */ item) => typeof item === 'string';
-const isSize = (/** @type {unknown} */ item) => Number.isSafeInteger(item) && /** @type {number} */ (item) >= 0;
+export const isSize = (/** @type {unknown} */ item) => Number.isSafeInteger(item) && /** @type {number} */ (item) >= 0;
 
 /**
  * @param {Fields} item
@@ -186,6 +187,7 @@ function readLeaf(item, memory, kinds, placed) {
     element_type,
     dimensions,
     minor_to_major,
+    raw: item.raw,
     offset: placed ? item.address('offset', bytes, memory, type.array.BYTES_PER_ELEMENT) : 0,
     bytes,
     kind: /** @type {Leaf['kind']} */ (item.text('kind', kinds)),

@@ -9,7 +9,8 @@ from typing import Any
 
 from .artifact import FORMAT, SECTION, Artifact, encode_manifest
 from .errors import UnsupportedError
-from .hlo.shape import Shape
+from .hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
+from .hlo.shape import Layout, Shape
 from .hlo.signature import Leaf
 from .hlo.types import TYPES
 from .link.link import Linker
@@ -153,14 +154,30 @@ def _manifest(
 
 
 def _array(name: str, shape: Shape, view: View, kind: str) -> dict[str, Any]:
-    # A result may be a parameter, which lies in that parameter's order.
-    order = range(len(view.dims) - 1, -1, -1) if view.dense else sorted(range(len(view.dims)), key=lambda d: (view.strides[d], -d))
-    return {
+    """An array of the boundary. Inside, it lies untiled; what else its layout asks for is the hosts' part."""
+    entry = {
         "name": name,
         "element_type": shape.element_type,
         "dimensions": list(shape.dimensions),
-        "minor_to_major": list(order),
+        "minor_to_major": list(shape.minor_to_major),
         "offset": view.address,
         "bytes": shape.size * TYPES[shape.element_type].bytes,
         "kind": kind,
     }
+    return entry | _layout_fields(shape)
+
+
+def _layout_fields(shape: Shape) -> dict[str, Any]:
+    """The fields of the manifest for a layout of more than an order of dimensions: what is not default, and the size in bytes."""
+    layout = shape.layout
+    if layout is None or is_plain(shape):
+        return {}
+    plain = Layout(layout.minor_to_major)
+    fields: dict[str, Any] = {name: getattr(layout, name) for name in LAYOUT_FIELDS if getattr(layout, name) != getattr(plain, name)}
+    if layout.tiles:
+        fields["tiles"] = [["*" if size == COMBINE else size for size in tile] for tile in layout.tiles]
+    if layout.padded_dimensions:
+        fields["padded_dimensions"] = list(layout.padded_dimensions)
+        if layout.padding_value:
+            fields["padding_element"] = padding_element(shape).hex()
+    return fields | {"physical_bytes": physical_bytes(shape)}

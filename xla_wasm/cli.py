@@ -18,7 +18,7 @@ from rich.text import Text
 
 from . import __version__, report
 from .artifact import Artifact
-from .errors import ArgumentError, RunError, UnsupportedError, XlaWasmError
+from .errors import ArgumentError, ParseError, RunError, UnsupportedError, XlaWasmError
 from .hlo.ir import Module
 from .hlo.types import TYPES
 from .options import Options
@@ -35,7 +35,7 @@ EXAMPLE = "jax.jit(f).lower(*args).compiler_ir('hlo').as_serialized_hlo_module_p
 app = typer.Typer(
     help=f"""Compiles XLA HLO modules to small standalone WebAssembly modules.
 
-    MODULE is a serialized HloModuleProto or HloProto, as JAX writes it:
+    MODULE is HLO text, or a serialized HloModuleProto or HloProto as JAX writes it:
 
     {EXAMPLE}
     """,
@@ -239,6 +239,38 @@ def dump(
 
 
 @app.command()
+def convert(
+    path: ModulePath,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write: HLO text if it ends in .txt or .hlo, else a proto.")],
+    large_constants: Annotated[bool, typer.Option("--large-constants/--elide", help="Long constants in text: all, or as {...}.")] = True,
+) -> None:
+    """Converts MODULE between HLO text and a serialized HloModuleProto."""
+    module = _module(path, "convert")
+    if output.suffix in (".txt", ".hlo"):
+        output.write_text(module.to_text(large_constants=large_constants), encoding="utf-8")
+    else:
+        output.write_bytes(module.to_proto())
+    report.console().print(Text.assemble((str(output), "bold"), f"  {report.size(output.stat().st_size)}"), soft_wrap=True)
+
+
+@app.command()
+def layout(
+    shape: Annotated[str, typer.Argument(help='A shape as HLO text writes it, such as "f32[3,5]{1,0:T(2,2)}".')],
+    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture instead.")] = None,
+) -> None:
+    """Draws the order in which an array's elements lie in memory."""
+    from . import layout_view
+    from .hlo.parser_shapes import parse_shape
+
+    parsed = parse_shape(shape)
+    if svg is None:
+        report.console().print(layout_view.draw(parsed))
+    else:
+        svg.write_text(layout_view.svg(parsed), encoding="utf-8")
+        report.console().print(Text.assemble((str(svg), "bold"), f"  {report.size(svg.stat().st_size)}"), soft_wrap=True)
+
+
+@app.command()
 def ops(
     name: Annotated[str | None, typer.Argument(help="One operation, to see its attributes and constraints.")] = None,
 ) -> None:
@@ -314,6 +346,8 @@ def _read(path: Path) -> Module | Artifact:
         if data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"HloModule", b"ENTRY", b"//", b"/*")):
             return Module.from_text(data.decode("utf-8-sig", errors="replace"))
         return Module.from_proto(data)
+    except ParseError as error:
+        raise ParseError(f"{path}: {error}") from error
     except XlaWasmError as error:
         raise type(error)(f"{path}: {error}") from error
 

@@ -9,6 +9,8 @@ from .artifact import Artifact
 from .assemble import Interface, assemble
 from .errors import ArgumentError, UnsupportedError
 from .hlo.ir import Instruction, Module
+from .hlo.layout import physical_bytes
+from .hlo.shape import Shape
 from .hlo.signature import leaf_index, parameter_leaves, result_leaves
 from .hlo.verify import verify
 from .ops.lowering import CONTROL, ELEMENTAL, ELEMENTWISE, KERNELS
@@ -55,6 +57,8 @@ def unsupported(module: Module) -> list[tuple[Instruction, str]]:
     return found
 
 
+_MOST_BYTES = 2**32
+
 OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, "call", "fusion", "copy", "opt-barrier"))
 """Every opcode that `compile` takes."""
 
@@ -75,6 +79,7 @@ def _compile(module: Module, options: Options, names: bool = False) -> _Compiled
         raise UnsupportedError(f"{x.where}: {reason}{more}")
     interface = _interface(module, options)
     canonical = clone(module)
+    canonical.result_shape = module.entry.root.shape.with_leaves(iter([shape for _, shape in interface.results]))
     pipeline.run(canonical)
     plan = build(canonical, options.relaxed, options.tune, interface.weights, interface.state)
     hoist(plan)
@@ -96,6 +101,19 @@ def _interface(module: Module, options: Options) -> Interface:
             raise ArgumentError(f"parameter {name!r} is named both as a weight and as state")
         if before.without_layout() != after.without_layout():
             raise ArgumentError(f"state {name!r} is {before}, but the result {result!r} that replaces it is {after}")
+        outputs[r] = (result, before)  # it ends where the state lies, and as it does
     if len(set(state.values())) != len(state):
         raise ArgumentError("one result replaces two parameters of the state")
+    for name, shape in (*inputs, *outputs):
+        _check_layout(name, shape)
     return Interface(module.name, module.to_proto(), inputs, outputs, weights, state)
+
+
+def _check_layout(name: str, shape: Shape) -> None:
+    """Refuses a layout of the boundary that hosts could not convert."""
+    try:
+        size = physical_bytes(shape) if shape.is_array else 0
+    except ArgumentError as error:
+        raise UnsupportedError(f"'{name}': {error}") from None
+    if size > _MOST_BYTES:
+        raise UnsupportedError(f"'{name}': {shape} takes {size} bytes with its padding; arrays of up to 4 GiB are supported")

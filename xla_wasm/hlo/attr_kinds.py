@@ -142,9 +142,26 @@ def _dimension_numbers(cls: Any) -> Kind:
     return _converted(lambda data: _record(cls, name, data), lambda value: _message(name, value), cls())
 
 
-def _words(words: str) -> Kind:
+WORDS: dict[str, tuple[str, ...]] = {
+    kind: tuple(words.split())
+    for kind, words in {
+        "fft_type": "FFT IFFT RFFT IRFFT",
+        "distribution": "rng_invalid rng_uniform rng_normal",
+        "rng_algorithm": "rng_default rng_three_fry rng_philox",
+        "padding_type": "PADDING_INVALID PADDING_VALID PADDING_SAME",
+        "custom_call_schedule": "SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST",
+        "custom_call_api_version": (
+            "API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING "
+            "API_VERSION_STATUS_RETURNING_UNIFIED API_VERSION_TYPED_FFI"
+        ),
+        "convolution_kind": "unset fprop dgrad wgrad",
+    }.items()
+}
+"""Kinds that are enums: their words in HLO text, in the order of the numbers."""
+
+
+def _words(names: tuple[str, ...]) -> Kind:
     """An enum as its word in HLO text."""
-    names = words.split()
     return _converted(lambda number: word(names, number), names.index, names[0])
 
 
@@ -411,7 +428,6 @@ def _write_domain(fields: Fields, _: tuple[str, ...], value: tuple[bytes, bytes]
 
 _INT = _scalar(0)
 _INTS = _converted(tuple, list, ())
-CONVOLUTION_KINDS = "unset fprop dgrad wgrad"
 
 KINDS: dict[str, Kind] = {
     "int": _INT,
@@ -459,15 +475,6 @@ KINDS: dict[str, Kind] = {
     "domain": Kind(_read_domain, _write_domain),
     "comparison_direction": _scalar(""),
     "comparison_type": Kind(_read_type, _scalar("").write),
-    "fft_type": _words("FFT IFFT RFFT IRFFT"),
-    "distribution": _words("rng_invalid rng_uniform rng_normal"),
-    "rng_algorithm": _words("rng_default rng_three_fry rng_philox"),
-    "padding_type": _words("PADDING_INVALID PADDING_VALID PADDING_SAME"),
-    "custom_call_schedule": _words("SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST"),
-    "custom_call_api_version": _words(
-        "API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING "
-        "API_VERSION_STATUS_RETURNING_UNIFIED API_VERSION_TYPED_FFI"
-    ),
+    **{kind: _words(names) for kind, names in WORDS.items()},
     "tri_state": _converted(lambda n: {1: True, 2: False}.get(n), lambda v: 1 if v else 2),
-    "convolution_kind": _words(CONVOLUTION_KINDS),
 }

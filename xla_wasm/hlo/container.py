@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from ..errors import ParseError, UnsupportedError
 from .wire import Buffer, fields
 
+if TYPE_CHECKING:
+    from .ir import Module
+
 _HOW = "lower the function with jax.jit(f).lower(...).compiler_ir('hlo').as_serialized_hlo_module_proto()"
 _MLIR_MAGIC = b"ML\xefR"
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_COMMENTS = rb"(?:\s++|//[^\n]*+\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+"
+_TEXT = re.compile(_COMMENTS + rb"(?:HloModule\b|(?:ENTRY\s++)?+%?+[A-Za-z_][\w.-]*+\s*+(?:\([^()]*+[:)]|\{))")
+_MLIR = re.compile(_COMMENTS + rb"(?:#\w|module\b|builtin\.module|func\.func)")
+
+
+def read_module(data: str | bytes | bytearray | memoryview) -> Module:
+    """The module in the contents of a file: HLO text, or a proto of any of the kinds that `module_bytes` knows."""
+    from .ir import Module
+
+    if isinstance(data, str):
+        return Module.from_text(data)
+    if not is_text(data):
+        return Module.from_proto(data)
+    try:
+        return Module.from_text(bytes(data).decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ParseError(f"HLO text: the byte at {error.start} is not UTF-8") from None
+
+
+def is_text(data: bytes | bytearray | memoryview) -> bool:
+    """Whether this looks like HLO text: a header or a computation, behind comments, and no control characters."""
+    head = bytes(memoryview(data)[: 1 << 16]).removeprefix(b"\xef\xbb\xbf")
+    return not _CONTROL.search(head) and not _MLIR.match(head) and bool(_TEXT.match(head))
 
 
 def module_bytes(data: bytes | bytearray | memoryview) -> Buffer:
@@ -33,7 +63,7 @@ def _reject_others(view: memoryview) -> None:
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if not text:
         raise ParseError("the module is empty")
-    if text.startswith((b"HloModule", b"ENTRY", b"//", b"/*")):
+    if is_text(view):
         raise UnsupportedError("this is HLO text: give it to HloModule.from_text")
     if text.startswith((b"module @", b"module {", b"module attributes", b"#loc", b"builtin.module", b"func.func")):
         raise UnsupportedError(f"this is StableHLO (MLIR text), not HLO: {_HOW}")

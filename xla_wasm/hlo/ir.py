@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import UnsupportedError
 from .attrs import Metadata
 from .shape import Layout, Shape
 
@@ -100,6 +99,9 @@ class Module:
         self.buffer_donor: list[tuple[int, tuple[int, ...]]] = []
         self.replica_count = 1
         self.num_partitions = 1
+        self.propagate_to_parameters: tuple[bool, ...] = ()
+        """For which parameters a partitioner may choose the sharding; only HLO text has this."""
+        self.propagate_to_output: tuple[bool, ...] = ()
         self.is_scheduled = False
         """Whether the order of instructions in every computation is a schedule to keep."""
         self.unknown = b""
@@ -117,8 +119,10 @@ class Module:
 
     @staticmethod
     def from_text(text: str) -> Module:
-        """Read HLO text."""
-        raise UnsupportedError("HLO text is not read yet: give HloModule.from_proto a serialized HloModuleProto")
+        """Read HLO text. Raises ParseError, which shows the place of what is wrong."""
+        from .parser import from_text
+
+        return from_text(text)
 
     def to_proto(self) -> bytes:
         """The serialized HloModuleProto."""
@@ -126,8 +130,8 @@ class Module:
 
         return to_proto(self)
 
-    def to_text(self, *, large_constants: bool = False) -> str:
-        """HLO text. Constants of more than ten elements are shown as {...} unless `large_constants`."""
+    def to_text(self, *, large_constants: bool = True) -> str:
+        """HLO text. Without `large_constants`, those of more than ten elements are shown as {...}."""
         from .printer import to_text
 
         return to_text(self, large_constants=large_constants)

@@ -46,12 +46,14 @@ class Literal:
     a byte (signed ones sign-extended). `dynamic_sizes` are the actual sizes where the shape is dynamic.
     """
 
-    __slots__ = ("shape", "elements", "dynamic_sizes", "_data", "_packed", "_hash")
+    __slots__ = ("shape", "elements", "dynamic_sizes", "elided", "_data", "_packed", "_hash")
 
     def __init__(self, shape: Shape, data: Buffer = b"", elements: tuple[Literal, ...] = (), dynamic_sizes: tuple[int, ...] = ()):
         self.shape = shape
         self.elements = elements
         self.dynamic_sizes = dynamic_sizes
+        self.elided = False
+        """Whether HLO text left the elements out: zeros stand in for them, and the module cannot be compiled."""
         self._data: Buffer | None = data
         self._packed: bytes | None = None  # the varints of the proto, until somebody asks for `data`
         self._hash: int | None = None

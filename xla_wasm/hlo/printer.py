@@ -19,19 +19,33 @@ from .attrs import (
     Window,
 )
 from .ir import Computation, Instruction, Module
+from .literal import Literal
 from .literal_text import literal_text
 from .op import REQUIRED
+from .printer_messages import metadata_text, origin_text, sparsity_text, stack_frames_text, statistics_text
+from .schema import MESSAGES
 from .shape import Layout, Shape
+from .shape_text import shape_text
 from .sharding_text import mesh_text, sharding_text
+from .strings import quoted
 from .types import TYPES
+from .wire import Fields, decode
 
 _RESERVED = {
     *(TYPES.keys() - {"tuple", "buffer"}),
     *"HloModule ENTRY ROOT true false inf nan opaque_type maximal replicated manual unknown unreduced shard_as shard_like".split(),
     *"last_tile_dim_replicate last_tile_dims devices sparsity".split(),
 }
+NOT_IN_TEXT = frozenset(
+    {
+        ("parameter", "parameter_number"),  # these two stand in the parentheses
+        ("constant", "literal"),
+        ("custom-call", "constrain_layout"),  # its operand_layout_constraints say it
+        ("topk", "is_stable"),  # XLA's parser does not know it yet
+    }
+)
+"""(opcode, attribute) pairs of the records that HLO text does not have."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
-_SPECIAL = {10: "\\n", 13: "\\r", 9: "\\t", 34: '\\"', 39: "\\'", 92: "\\\\"}
 
 
 def to_text(module: Module, *, large_constants: bool = False) -> str:
@@ -61,6 +75,7 @@ class _Printer:
     def __init__(self, module: Module, large_constants: bool):
         self.source = module
         self.large_constants = large_constants
+        self.shapes: dict[Shape, str] = {}
         names = _Names()
         self.computations = {computation: names.take(computation.name) for computation in module.computations}
 
@@ -76,13 +91,17 @@ class _Printer:
             head.append("buffer_donor={ " + ", ".join(f"({number}, {_list(index)})" for number, index in module.buffer_donor) + " }")
         parameters = module.parameter_shapes or [p.shape for p in module.entry.parameters]
         result = module.result_shape or module.entry.root.shape
-        layout = f"({', '.join(str(_laid_out(s)) for s in parameters)})->{_laid_out(result)}"
+        layout = f"({', '.join(shape_text(_laid_out(s)) for s in parameters)})->{shape_text(_laid_out(result))}"
         head.append(f"entry_computation_layout={{{layout}}}")
+        for key, flags in (("parameters", module.propagate_to_parameters), ("output", module.propagate_to_output)):
+            head += [f"allow_spmd_sharding_propagation_to_{key}={_list(map(_flag, flags))}"] if flags else []
         head += [f"replica_count={module.replica_count}"] if module.replica_count > 1 else []
         head += [f"num_partitions={module.num_partitions}"] if module.num_partitions > 1 else []
         if module.frontend_attributes:
             head.append("frontend_attributes=" + _map(module.frontend_attributes))
-        return "\n\n".join([", ".join(head), *map(self.computation, module.computations)]) + "\n"
+        frames = decode(MESSAGES["HloModuleProto"], module.unknown).get("stack_frame_index")
+        tables = [stack_frames_text(frames)] if frames else []
+        return "\n\n".join([", ".join(head), *tables, *map(self.computation, module.computations)]) + "\n"
 
     def computation(self, computation: Computation) -> str:
         unique = _Names()
@@ -92,7 +111,7 @@ class _Printer:
             root = "ROOT " if instruction is computation.root else ""
             lines.append(f"  {root}{self.instruction(instruction, names)}")
         thread = computation.execution_thread
-        lines.append("}" + (f", execution_thread={_quoted(thread)}" if thread not in ("", "main") else ""))
+        lines.append("}" + (f", execution_thread={quoted(thread)}" if thread not in ("", "main") else ""))
         return "\n".join(lines)
 
     def instruction(self, instruction: Instruction, names: dict[Instruction, str]) -> str:
@@ -102,24 +121,32 @@ class _Printer:
             inside = str(attrs.get("parameter_number", 0))
         elif instruction.opcode == "constant" and attrs.get("literal") is not None:
             inside = literal_text(attrs["literal"], self.large_constants)
-        parts = [f"{names[instruction]} = {instruction.shape} {instruction.opcode}({inside})", *self.attributes(instruction)]
+        parts = [f"{names[instruction]} = {self.shape(instruction.shape)} {instruction.opcode}({inside})", *self.attributes(instruction)]
         if attrs.get("sharding") is not None:
             parts.append("sharding=" + sharding_text(attrs["sharding"]))
         if instruction.frontend_attributes:
             parts.append("frontend_attributes=" + _map(instruction.frontend_attributes))
         if instruction.control_predecessors:
             parts.append("control-predecessors={" + ", ".join(names[p] for p in instruction.control_predecessors) + "}")
-        meta = instruction.metadata
-        if meta:
-            strings = (("op_type", meta.op_type), ("op_name", meta.op_name), ("source_file", meta.source_file))
-            words = [f"{key}={_quoted(value)}" for key, value in strings if value]
-            words += [f"source_line={meta.source_line}"] if meta.source_line else []
-            if words:
-                parts.append(f"metadata={{{' '.join(words)}}}")
+        if instruction.unknown:
+            unknown: Fields = decode(MESSAGES["HloInstructionProto"], instruction.unknown)
+            if unknown.get("statistics_viz"):
+                parts.append("statistics=" + statistics_text(unknown["statistics_viz"]))
+            if "original_value" in unknown:
+                parts.append("origin=" + origin_text(unknown["original_value"]))
+        meta = metadata_text(instruction.metadata) if instruction.metadata else ""
+        parts += [f"metadata={meta}"] if meta else []
         config = attrs.get("backend_config")
         if config:
             parts.append("backend_config=" + _string_or_dict(config))
         return ", ".join(parts)
+
+    def shape(self, shape: Shape) -> str:
+        """The text of a shape; most are shared by several instructions."""
+        text = self.shapes.get(shape)
+        if text is None:
+            text = self.shapes[shape] = shape_text(shape)
+        return text
 
     def attributes(self, instruction: Instruction) -> Iterable[str]:
         """The attributes and called computations that the op's record lists."""
@@ -130,11 +157,13 @@ class _Printer:
             return
         for attr in op.attrs:
             value = instruction.attrs.get(attr.name)
-            if value is None or attr.name == "parameter_number" or (attr.default is not REQUIRED and value == attr.default):
+            if value is None or (op.opcode, attr.name) in NOT_IN_TEXT or (attr.default is not REQUIRED and value == attr.default):
                 continue
             text = _PRINTERS[attr.kind](attr.name, value, instruction)
             if text:
                 yield text
+        if op.opcode == "custom-call" and instruction.attrs.get("constrain_layout") and not instruction.attrs["operand_layout_constraints"]:
+            yield "operand_layout_constraints={}"
         names = [self.computations[called] for called in instruction.called]
         selector = instruction.operands[0].shape if instruction.operands else None
         if instruction.opcode == "conditional" and selector and selector.element_type == "pred" and len(names) == 2:
@@ -165,16 +194,10 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _quoted(value: str | bytes) -> str:
-    """A string with C escapes; bytes that are not ASCII in octal."""
-    data = value.encode() if isinstance(value, str) else value
-    return '"' + "".join(_SPECIAL.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in data) + '"'
-
-
 def _string_or_dict(value: bytes | str) -> str:
     """A JSON-like dict as it is, anything else as a string."""
     data = value.encode() if isinstance(value, str) else value
-    return data.decode() if _is_dict(data) else _quoted(data)
+    return data.decode() if _is_dict(data) else quoted(data)
 
 
 def _is_dict(data: bytes) -> bool:
@@ -205,7 +228,7 @@ def _sizes(values: Iterable[Any]) -> str:
 def _window(name: str, window: Window, _: Instruction) -> str:
     dims = window.dimensions
     if not dims:
-        return ""
+        return f"{name}={{}}"
     parts = ["size=" + _sizes(d.size for d in dims)]
     for word, values, plain in (
         ("stride", [str(d.stride) for d in dims], "1"),
@@ -304,18 +327,24 @@ def _aliasing(name: str, value: Any, _: Instruction) -> str:
     return f"{name}={{{', '.join(f'{_list(out)}: ({operand}, {_list(index)})' for out, operand, index in value)}}}"
 
 
+def _shaped_literal(literal: Literal) -> str:
+    """A literal with its shape, which the elements of a tuple have each."""
+    if literal.shape.is_tuple:
+        return f"( {', '.join(map(_shaped_literal, literal.elements))} )"
+    return f"{shape_text(literal.shape)} {literal_text(literal, True)}"
+
+
 def _comparison_type(name: str, value: str, instruction: Instruction) -> str:
     plain = default_comparison(instruction.operands[0].shape.element_type) if instruction.operands else ""
     return f"{name}={value}" if value and value != plain else ""
 
 
-def _bool(name: str, value: bool, instruction: Instruction) -> str:
-    # A custom-call shows its operand_layout_constraints instead.
-    return "" if name == "constrain_layout" and instruction.opcode == "custom-call" else f"{name}={_flag(value)}"
+def _bool(name: str, value: bool, _: Instruction) -> str:
+    return f"{name}={_flag(value)}"
 
 
 def _str(name: str, value: str, _: Instruction) -> str:
-    return f"{name}={value}" if name == "kind" else f"{name}={_quoted(value)}"  # a fusion's kind is a bare word
+    return f"{name}={value}" if name == "kind" else f"{name}={quoted(value)}"  # a fusion's kind is a bare word
 
 
 def _ints(name: str, value: Any, instruction: Instruction) -> str:
@@ -328,7 +357,7 @@ def _plain(name: str, value: Any, _: Instruction) -> str:
 
 
 _PRINTERS: dict[str, Callable[[str, Any, Instruction], str]] = {
-    **dict.fromkeys(("int", "count", "first_int", "optional_first_int", "optional_int", "channel_id", "shape"), _plain),
+    **dict.fromkeys(("int", "count", "first_int", "optional_first_int", "optional_int", "channel_id"), _plain),
     **dict.fromkeys(("comparison_direction", "fft_type", "distribution", "rng_algorithm", "padding_type"), _plain),
     **dict.fromkeys(("custom_call_schedule", "custom_call_api_version", "convolution_kind"), _plain),
     **dict.fromkeys(("gather_dimension_numbers", "scatter_dimension_numbers"), _dimension_numbers),
@@ -337,13 +366,14 @@ _PRINTERS: dict[str, Callable[[str, Any, Instruction], str]] = {
     "cholesky_options": lambda _, value, __: f"lower={_flag(value)}",
     "float": lambda name, value, _: f"{name}={value!r}",
     "str": _str,
-    "bytes": lambda name, value, _: f"{name}={_quoted(value)}",
-    "raw": lambda *_: "",
+    "bytes": lambda name, value, _: f"{name}={quoted(value)}",
+    "raw": lambda name, value, _: f"{name}={sparsity_text(value)}",
     "ints": _ints,
     "bools": lambda name, value, _: f"{name}={_list(map(_flag, value))}",
     "slices": _slices,
     "padding": _padding,
-    "shapes": lambda name, value, _: f"{name}={{{', '.join(str(_laid_out(s)) for s in value)}}}",
+    "shapes": lambda name, value, _: f"{name}={{{', '.join(shape_text(_laid_out(s)) for s in value)}}}",
+    "shape": lambda name, value, _: f"{name}={shape_text(value)}",
     "source_target_pairs": lambda name, value, _: f"{name}={_lists(value)}",
     "replica_groups": _groups,
     "output_operand_aliasing": _aliasing,
@@ -354,9 +384,7 @@ _PRINTERS: dict[str, Callable[[str, Any, Instruction], str]] = {
     "precision_config": _precision,
     "triangular_solve_options": _triangular,
     "result_accuracy": _accuracy,
-    "literal": lambda name, value, instruction: (
-        "" if instruction.opcode == "constant" else f"{name}={value.shape} {literal_text(value, True)}"
-    ),
+    "literal": lambda name, value, _: f"{name}={_shaped_literal(value)}",
     "domain": lambda name, value, _: f'{name}={{kind="sharding", entry={sharding_text(value[0])}, exit={sharding_text(value[1])}}}',
     "comparison_type": _comparison_type,
 }

@@ -83,13 +83,12 @@ class _Reader:
         self.shapes: dict[Buffer, Shape] = {}
         self.metadata: dict[Buffer, Metadata] = {}
         self.orders: dict[int, list[int]] = {}
-        self.frames: Fields = {}
-        self.sources: dict[int, tuple[str, int]] = {}
+        self.sources = Sources({})
 
     def module(self, data: Buffer) -> Module:
         fields = decode(_MODULE, data)
         self._schedule(fields)
-        self.frames = decode(MESSAGES["StackFrameIndexProto"], fields.get("stack_frame_index", b""))
+        self.sources = Sources.decoded(fields.get("stack_frame_index", b""))
         computations = []
         for item in fields.pop("computations", ()):
             computation, number = self._computation(item)
@@ -219,7 +218,7 @@ class _Reader:
         if key:
             metadata = self.metadata.get(key)
             if metadata is None:
-                metadata = self.metadata[key] = self._metadata(key)
+                metadata = self.metadata[key] = self.sources.metadata(key)
             instruction.metadata = metadata
         key = pop("frontend_attributes", None)
         if key:
@@ -245,7 +244,20 @@ class _Reader:
             raise ParseError(f"{instruction.where}: its id {number} is that of '{by_id[number].name}' too")
         by_id[number] = instruction
 
-    def _metadata(self, data: Buffer) -> Metadata:
+
+class Sources:
+    """Reads metadata, and finds the source lines of stack frames in a module's tables (a decoded StackFrameIndexProto)."""
+
+    def __init__(self, frames: Fields):
+        self.frames = frames
+        self.known: dict[int, tuple[str, int]] = {}
+
+    @staticmethod
+    def decoded(data: Buffer) -> Sources:
+        """From the bytes of a StackFrameIndexProto."""
+        return Sources(decode(MESSAGES["StackFrameIndexProto"], data))
+
+    def metadata(self, data: Buffer) -> Metadata:
         """Metadata with the source line of the innermost stack frame; one that is spelled out as well goes to `unknown`."""
         fields = decode(_METADATA, data)
         pop = fields.pop
@@ -258,12 +270,12 @@ class _Reader:
 
     def _source(self, frame: int) -> tuple[str, int]:
         """File and line of a stack frame, counted from 1; nothing where the tables lack it, for it only serves messages."""
-        source = self.sources.get(frame)
+        source = self.known.get(frame)
         if source is None:
             where = self._entry("stack_frames", "StackFrame", frame)
             location = self._entry("file_locations", "FileLocation", where.get("file_location_id", 0))
             file, names = location.get("file_name_id", 0), self.frames.get("file_names", ())
-            source = self.sources[frame] = (names[file - 1] if 0 < file <= len(names) else "", location.get("line", 0))
+            source = self.known[frame] = (names[file - 1] if 0 < file <= len(names) else "", location.get("line", 0))
         return source
 
     def _entry(self, table: str, message: str, number: int) -> Fields:
@@ -294,14 +306,37 @@ def _write_map(values: dict[str, str]) -> bytes:
     return encode(MESSAGES["FrontendAttributes"], {"map": entries})
 
 
+class _Names:
+    """Names that are unique in a module, as XLA's reader wants them: a clash adds a number, or raises the one that is there."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+        self.next: dict[str, int] = {}
+
+    def take(self, name: str) -> str:
+        if name in self.used:
+            root, point, number = name.rpartition(".")
+            if not (point and root and number.isdecimal()):
+                root = name
+            count = self.next.get(root, 0)
+            while name in self.used:
+                count += 1
+                name = f"{root}.{count}"
+            self.next[root] = count
+        self.used.add(name)
+        return name
+
+
 def to_proto(module: Module) -> bytes:
     """The HloModuleProto of a module, with fresh ids as XLA numbers them."""
     numbers = {computation: number for number, computation in enumerate(module.computations)}
     shapes: dict[Shape, bytes] = {}
     computations, sequences = [], []
+    unique = _Names()
+    names = {instruction: unique.take(instruction.name) for computation in module.computations for instruction in computation.instructions}
     for number, computation in enumerate(module.computations):
         ids = {instruction: number << 32 | at for at, instruction in enumerate(computation.instructions)}
-        computations.append(_write_computation(computation, number, ids, numbers, shapes))
+        computations.append(_write_computation(computation, number, ids, numbers, names, shapes))
         if module.is_scheduled and not computation.is_fusion_computation:
             sequence = encode(MESSAGES["InstructionSequence"], {"instruction_ids": list(ids.values())})
             sequences.append(encode(MESSAGES["SequenceEntry"], {"key": number, "value": sequence}))
@@ -325,7 +360,7 @@ def to_proto(module: Module) -> bytes:
             "entry_computation_name": entry.name,
             "computations": computations,
             "host_program_shape": write_program_shape(
-                parameters, module.result_shape or entry.root.shape, [p.name for p in entry.parameters]
+                parameters, module.result_shape or entry.root.shape, [names[p] for p in entry.parameters]
             ),
             "entry_computation_id": numbers[entry],
             "schedule": encode(MESSAGES["HloScheduleProto"], {"sequences": sequences}) if sequences else None,
@@ -338,15 +373,20 @@ def to_proto(module: Module) -> bytes:
 
 
 def _write_computation(
-    computation: Computation, number: int, ids: dict[Instruction, int], numbers: dict[Computation, int], shapes: dict[Shape, bytes]
+    computation: Computation,
+    number: int,
+    ids: dict[Instruction, int],
+    numbers: dict[Computation, int],
+    names: dict[Instruction, str],
+    shapes: dict[Shape, bytes],
 ) -> bytes:
     parameters = computation.parameters
     return encode(
         _COMPUTATION,
         {
             "name": computation.name,
-            "instructions": [_write_instruction(i, ids, numbers, shapes) for i in computation.instructions],
-            "program_shape": write_program_shape([p.shape for p in parameters], computation.root.shape, [p.name for p in parameters]),
+            "instructions": [_write_instruction(i, ids, numbers, names[i], shapes) for i in computation.instructions],
+            "program_shape": write_program_shape([p.shape for p in parameters], computation.root.shape, [names[p] for p in parameters]),
             "id": number,
             "root_id": ids[computation.root],
             "is_fusion_computation": computation.is_fusion_computation,
@@ -357,14 +397,14 @@ def _write_computation(
 
 
 def _write_instruction(
-    instruction: Instruction, ids: dict[Instruction, int], numbers: dict[Computation, int], shapes: dict[Shape, bytes]
+    instruction: Instruction, ids: dict[Instruction, int], numbers: dict[Computation, int], name: str, shapes: dict[Shape, bytes]
 ) -> bytes:
     shape = shapes.get(instruction.shape)
     if shape is None:
         shape = shapes[instruction.shape] = write_shape(instruction.shape)
     attrs = instruction.attrs
     fields: Fields = {
-        "name": instruction.name,
+        "name": name,
         "opcode": instruction.opcode,
         "shape": shape,
         "metadata": _write_metadata(instruction.metadata),
@@ -378,7 +418,7 @@ def _write_instruction(
         "statistics_viz": b"",
         UNKNOWN: instruction.unknown,
     }
-    for name, _, write, keys, _ in _plans(instruction.opcode) or ():
-        if name in attrs:
-            write(fields, keys, attrs[name])
+    for attr, _, write, keys, _ in _plans(instruction.opcode) or ():
+        if attr in attrs:
+            write(fields, keys, attrs[attr])
     return encode(_INSTRUCTION, fields)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..errors import ParseError
 from .attr_kinds import word
+from .printer_messages import metadata_message_text
 from .schema import MESSAGES
 from .wire import Buffer, Fields, decode
 
@@ -22,14 +23,15 @@ def sharding_text(data: Buffer, depth: int = 0) -> str:
         return _named(decode(MESSAGES["NamedShardingProto"], fields["named_sharding"]))
     if kind == "tuple":
         return "{" + ", ".join(sharding_text(item, depth + 1) for item in fields.get("tuple_shardings", ())) + "}"
-    group = ""
+    tail = _metadata(fields.get("metadata", ()))
+    tail = " " + tail if tail else ""
     if fields.get("is_shard_group"):
-        group = f" shard_{'like' if fields.get('shard_group_type') else 'as'} {fields.get('shard_group_id', 0)}"
+        tail = f" shard_{'like' if fields.get('shard_group_type') else 'as'} {fields.get('shard_group_id', 0)}" + tail
     if kind == "maximal":
-        return f"{{maximal device={(fields.get('tile_assignment_devices') or [0])[0]}{group}}}"
+        return f"{{maximal device={(fields.get('tile_assignment_devices') or [0])[0]}{tail}}}"
     if kind != "devices":
-        return f"{{{kind}{group}}}"
-    return "{devices=" + _tiles(fields) + group + "}"
+        return f"{{{kind}{tail}}}"
+    return "{devices=" + _tiles(fields) + tail + "}"
 
 
 def _tiles(fields: Fields) -> str:
@@ -46,6 +48,11 @@ def _tiles(fields: Fields) -> str:
     return text
 
 
+def _metadata(items: Iterable[Buffer]) -> str:
+    texts = [metadata_message_text(item) for item in items]
+    return "metadata=" + (texts[0] if len(texts) == 1 else "{" + ", ".join(texts) + "}") if texts else ""
+
+
 def _commas(values: Iterable[int]) -> str:
     return ",".join(map(str, values))
 
@@ -57,13 +64,13 @@ def _iota(dims: Iterable[int], perm: Iterable[int]) -> str:
 
 def mesh_text(axes: Iterable[tuple[str, int]], devices: Iterable[int], dims: Iterable[int], perm: Iterable[int]) -> str:
     """mesh['x'=2,'y'=2], with the order of its devices unless that is 0, 1, 2 ..."""
-    text = ",".join(f"'{name}'={size}" for name, size in axes)
+    text = "mesh[" + ",".join(f"'{name}'={size}" for name, size in axes) + "]"
     devices, dims = list(devices), list(dims)
     if devices:
         text += f", device_ids=({_commas(devices)})"
     elif dims:
-        text += f", device_ids=([{_commas(dims)}]T({_commas(perm)}))"
-    return f"mesh[{text}]"
+        text += f", device_ids=([{_commas(dims)}]{f'T({_commas(perm)})' if len(dims) > 1 else ''})"
+    return text
 
 
 def _named(fields: Fields) -> str:
@@ -88,11 +95,13 @@ def _named(fields: Fields) -> str:
     for item in fields.get("dim_shardings", ()):
         dim = decode(MESSAGES["DimensionSharding"], item)
         inner = [refs(dim.get("axes", ()))] if dim.get("axes") else []
-        dims.append("{" + ",".join([*inner, *([] if dim.get("is_closed") else ["?"])]) + "}")
+        dims.append("{" + ", ".join([*inner, *([] if dim.get("is_closed") else ["?"])]) + "}")
     iota = decode(MESSAGES["IotaTransform"], mesh.get("iota_transform", b""))
     parts = [
         mesh_text(axes, mesh.get("device_ids", ()), iota.get("reshape_dims", ()), iota.get("transpose_perm", ())),
         f"[{', '.join(dims)}]",
     ]
     parts += [f"{key}={{{refs(fields[key + '_axes'])}}}" for key in ("replicated", "unreduced", "manual") if fields.get(key + "_axes")]
+    tail = _metadata(fields.get("metadata", ()))
+    parts += [tail] if tail else []
     return "{" + ", ".join(parts) + "}"

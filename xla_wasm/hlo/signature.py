@@ -17,17 +17,19 @@ Leaf = tuple[str, Shape]
 
 
 def parameter_leaves(module: Module) -> list[Leaf]:
-    """Name and shape of every leaf of every parameter, in order; names are unique."""
+    """Name and shape of every leaf of every parameter, laid out as callers have it, in order; names are unique."""
     leaves = []
-    for p in module.entry.parameters:
+    parameters = module.entry.parameters
+    for p, declared in zip(parameters, module.parameter_shapes or [p.shape for p in parameters]):
         base = p.metadata.op_name if p.metadata and p.metadata.op_name else p.name
-        leaves += [(base + "".join(f".{i}" for i in index), shape) for index, shape in p.shape.leaves()]
+        leaves += [(base + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves()]
     return _named(module, PARAMETER_NAMES, leaves)
 
 
 def result_leaves(module: Module) -> list[Leaf]:
-    """Name and shape of every leaf of the result, in order; names are unique."""
-    leaves = [("result" + "".join(f".{i}" for i in index), shape) for index, shape in module.entry.root.shape.leaves()]
+    """Name and shape of every leaf of the result, laid out as callers have it, in order; names are unique."""
+    declared = module.result_shape or module.entry.root.shape
+    leaves = [("result" + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves()]
     return _named(module, RESULT_NAMES, leaves)
 
 

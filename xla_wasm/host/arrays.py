@@ -65,7 +65,7 @@ def physical_bytes(leaf: Leaf, array: Array) -> bytes:
 
 
 class Slot:
-    """What an array that goes into a leaf must be: the check of every argument."""
+    """What goes into a leaf, checked, and what comes out of it."""
 
     __slots__ = ("dtype", "leaf", "shape", "what")
 
@@ -95,6 +95,10 @@ class Slot:
                 hint = f"; .reshape({self.shape}) would give it that shape"
             raise ArgumentError(f"{self.what} must be {self}, got {array.dtype.name}[{','.join(map(str, array.shape))}]{hint}")
         return array
+
+    def give(self, array: Array) -> Array:
+        """What the caller gets of an array in the module's memory: a copy."""
+        return array.copy()
 
     def _convert(self, array: Array) -> Array:
         """Python numbers as the leaf's dtype. A float may be rounded, but an integer must stay what it is and nothing may overflow."""

@@ -13,6 +13,7 @@ from ..artifact import Artifact
 from ..errors import ArgumentError, RunError
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .instance import Instance, Limits, Program
+from .layouts import PhysicalSlot
 from .manifest import Manifest, Parameter, Result
 from .pool import Pool
 
@@ -25,18 +26,22 @@ def load(
     memory_limit: int | None = None,
     fuel: int | None = None,
     timeout: float | None = None,
+    physical: bool = False,
 ) -> Executable:
     """Makes an artifact, the path of one, or the bytes of a `.wasm` ready to run.
 
     `memory_limit` bounds the linear memory, in bytes, of all concurrent runs together; `fuel` (wasmtime's unit, about one instruction)
     and `timeout` (seconds) bound each run. They cost some speed, and nothing when left out.
+
+    With `physical`, arguments and results are not arrays of the logical shapes but the bytes of their layouts, tiles and
+    padding included: `bytes` or arrays of u8 go in, arrays of u8 come out.
     """
     for name, value in (("memory_limit", memory_limit), ("fuel", fuel), ("timeout", timeout)):
         if value is not None and not value > 0:
             raise ArgumentError(f"{name} must be above zero, got {value}")
     if not isinstance(artifact, Artifact):
         artifact = Artifact.open(artifact)
-    return Executable(artifact, Limits(memory_limit, fuel, timeout))
+    return Executable(artifact, Limits(memory_limit, fuel, timeout), physical)
 
 
 class Executable:
@@ -45,13 +50,16 @@ class Executable:
     An executable with state has one instance, so its runs happen one after another.
     """
 
-    def __init__(self, artifact: Artifact, limits: Limits) -> None:
+    def __init__(self, artifact: Artifact, limits: Limits, physical: bool = False) -> None:
         self.manifest = Manifest.parse(artifact.manifest)
         parameters = self.manifest.parameters
         for leaf in (*parameters, *self.manifest.results):
             dtype_of(leaf.element_type)
-        self._inputs = tuple(Slot(p, f"argument {i} ('{p.name}')") for i, p in enumerate(q for q in parameters if q.kind == "input"))
-        self._held = {p.name: Slot(p, f"{p.kind} '{p.name}'") for p in parameters if p.kind != "input"}
+        slot = PhysicalSlot if physical else Slot
+        self._physical = physical
+        self._inputs = tuple(slot(p, f"argument {i} ('{p.name}')") for i, p in enumerate(q for q in parameters if q.kind == "input"))
+        self._outputs = tuple(slot(r, f"result '{r.name}'") for r in self.manifest.results if r.kind == "output")
+        self._held = {p.name: slot(p, f"{p.kind} '{p.name}'") for p in parameters if p.kind != "input"}
         self._states = frozenset(p.name for p in parameters if p.kind == "state")
         self._unset = {p.name for p in parameters if p.kind == "weight"}
         self._lost: set[str] = set()
@@ -84,7 +92,7 @@ class Executable:
             for place, array in zip(instance.inputs, checked):
                 place[...] = array
             instance.run()
-            return [place.copy() for place in instance.outputs]
+            return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]
 
         return self._with_instance(work, needed=self._held.keys())
 
@@ -117,19 +125,21 @@ class Executable:
         """A copy of a weight as it was set, or of a state as the last run left it."""
         slot = self._slot(name)
         if name in self._states:
-            return self._with_instance(lambda instance: instance.states[name].copy(), needed=frozenset({name}))
+            return self._with_instance(lambda instance: slot.give(instance.states[name]), needed=frozenset({name}))
         data = self._weights.get(name)
         if data is None:
             raise ArgumentError(f"weight '{name}' has not been set")
         major_to_minor = slot.leaf.minor_to_major[::-1]
         stored = np.frombuffer(data, slot.dtype).reshape([slot.shape[d] for d in major_to_minor])
-        return stored.transpose(np.argsort(major_to_minor)).copy()
+        return slot.give(stored.transpose(np.argsort(major_to_minor)))
 
     def _check(self, arrays: tuple[Any, ...]) -> list[Array]:
         slots = self._inputs
         if len(arrays) != len(slots):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
             raise ArgumentError(f"'{self.manifest.name}' takes {len(slots)} arguments ({names}), got {len(arrays)}")
+        if self._physical:
+            return [slot.accept(data) for data, slot in zip(arrays, slots)]
         return [
             array if type(array) is np.ndarray and array.dtype == slot.dtype and array.shape == slot.shape else slot.accept(array)
             for array, slot in zip(arrays, slots)

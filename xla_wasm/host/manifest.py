@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
 from ..artifact import FORMAT
-from ..errors import ArtifactError
+from ..errors import ArgumentError, ArtifactError
+from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
+from ..hlo.shape import Layout, Shape
 from ..hlo.types import TYPES
 
 PAGE = 65536
@@ -32,6 +34,8 @@ class Leaf:
     offset: int
     bytes: int
     kind: str
+    shape: Shape
+    """The array with the layout that callers use. In the module's memory it lies in that order, but neither tiled nor padded."""
 
     def __str__(self) -> str:
         return f"{self.element_type}[{','.join(map(str, self.dimensions))}]"
@@ -232,7 +236,38 @@ def _leaf(item: _Object, memory: int, kinds: tuple[str, ...], placed: bool = Tru
         "offset": item.range("offset", size, memory, component) if placed else 0,
         "bytes": size,
         "kind": item.choice("kind", kinds),
+        "shape": Shape(element_type, dimensions, _layout(item, Shape(element_type, dimensions, Layout(minor_to_major)))),
     }
+
+
+def _layout(item: _Object, shape: Shape) -> Layout:
+    """The layout that callers use: `shape` has its order of dimensions, `item` what else is not default."""
+    layout = shape.layout or Layout()
+    given = [name for name in LAYOUT_FIELDS if name in item.raw]
+    if not given:
+        return layout
+    fields: dict[str, Any] = {name: item.integer(name) for name in given if name not in ("tiles", "padded_dimensions")}
+    if "tiles" in given:
+        fields["tiles"] = tuple(_tile(item, tile) for tile in item.array("tiles"))
+    if "padded_dimensions" in given:
+        fields["padded_dimensions"] = item.integers("padded_dimensions")
+    layout = replace(layout, **fields)
+    size = item.integer("physical_bytes", 0, MAX_PAGES * PAGE)
+    try:
+        actual = physical_bytes(shape.with_layout(layout))
+    except ArgumentError as error:
+        item.fail("minor_to_major", str(error))
+    if size != actual:
+        item.fail("physical_bytes", f"{shape.with_layout(layout)} takes {actual} bytes, not {size}")
+    return layout
+
+
+def _tile(item: _Object, tile: Any) -> tuple[int, ...]:
+    if not isinstance(tile, (list, tuple)) or not 0 < len(tile) <= MAX_RANK:
+        item.fail("tiles", f"expected lists of sizes, got {_show(tile)}")
+    if not all(size == "*" or _is_int(size) and 0 < size <= MAX_INT for size in tile):
+        item.fail("tiles", f"expected sizes above 0 or '*', got {_show(tile)}")
+    return tuple(COMBINE if size == "*" else size for size in tile)
 
 
 def _parameter(item: _Object, memory: int, results: int, inits: int) -> Parameter:

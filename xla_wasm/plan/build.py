@@ -84,13 +84,7 @@ class _Planner:
         return made
 
     def view(self, shape: Shape, kind: str = "temporary", name: str = "") -> View:
-        """A new buffer for a dense row-major array; a parameter's lies as its layout says."""
-        if kind == "parameter" and not shape.is_row_major:
-            strides, stride = [0] * shape.rank, 1
-            for d in shape.minor_to_major:
-                strides[d] = stride
-                stride *= shape.dimensions[d]
-            return View(self.buffer(shape.bytes, kind, name), shape.element_type, shape.dimensions, tuple(strides))
+        """A new buffer for a dense row-major array."""
         return View(self.buffer(shape.bytes, kind, name), shape.element_type, shape.dimensions, row_major_strides(shape.dimensions))
 
     def constant(self, x: Instruction) -> View:
@@ -125,23 +119,11 @@ class _Planner:
                 continue
             if source.buffer in own and own[source.buffer] != i:
                 aside = self.view(Shape(source.dtype, source.dims), name=f"{x.name}.aside")
-                self.copy(aside, self.dense(source, x), x.name)
+                self.copy(aside, source, x.name)
                 source = aside
             moved.append((target, source))
         for target, source in moved:
-            self.copy(target, self.dense(source, x), x.name)
-
-    def dense(self, view: View, x: Instruction) -> View:
-        """The same array in row-major order: a parameter with another layout is copied for `x`."""
-        if view.dense:
-            return view
-        shape = Shape(view.dtype, view.dims)
-        source = Instruction(x.name, "parameter", shape)
-        copy = Instruction(x.name, "copy", shape, [source])
-        expression = Expression(self.cache, [copy], lambda y: view if y is source else None)
-        target = self.view(shape, name=f"{x.name}.dense")
-        self.step(Step("kernel", x.name, lower_kernel(self.cache, expression).func, [target, view], 1))
-        return target
+            self.copy(target, source, x.name)
 
     # --- computations -------------------------------------------------------------------------------------------
 
@@ -267,12 +249,12 @@ class _Scope:
         return [alias] if alias is not None else self.kernel(x)
 
     def alias(self, x: Instruction) -> View | None:
-        """The view of a reshape or bitcast of something dense that lies in a buffer: nothing to compute."""
+        """The view of a reshape or bitcast of what lies in a buffer: nothing to compute."""
         if x.opcode not in ("reshape", "bitcast") or x.operands[0] not in self.views:
             return None
         view = self.views[x.operands[0]][0]
         dtype = x.shape.element_type
-        if not view.dense or view.byte_offset % TYPES[dtype].bytes:
+        if view.byte_offset % TYPES[dtype].bytes:
             return None
         return View(view.buffer, dtype, x.shape.dimensions, row_major_strides(x.shape.dimensions), view.byte_offset // TYPES[dtype].bytes)
 
@@ -361,10 +343,7 @@ class _Scope:
         return expression
 
     def give_buffer(self, y: Instruction, x: Instruction) -> None:
-        """Computes `y` into a buffer now, because it does not fit into the kernel of `x`; one not row-major is put in order."""
-        if y in self.views and y.shape.is_array and not self.views[y][0].dense:
-            self.views[y] = [self.p.dense(self.views[y][0], x)]
-            return
+        """Computes `y` into a buffer now, because it does not fit into the kernel of `x`."""
         if y in self.views or y is x:
             raise UnsupportedError(f"{x.where}: not supported yet by the compiler")
         self.chosen.add(y)
@@ -428,18 +407,16 @@ class _Scope:
             self.chosen.add(operand)
             self.views[operand] = self.place(operand)
             source = self.views[operand][0]
-        self.p.copy(target, self.p.dense(source, x), x.name)
+        self.p.copy(target, source, x.name)
 
     def while_(self, x: Instruction) -> list[View]:
         p = self.p
         body, condition = x.called
         inits = self.views[x.operands[0]]
         passed = _passed_through(body)
-        carries = [
-            inits[i] if i in passed and inits[i].dense else p.view(s, name=f"{x.name}.{i}") for i, (_, s) in enumerate(x.shape.leaves())
-        ]
+        carries = [inits[i] if i in passed else p.view(s, name=f"{x.name}.{i}") for i, (_, s) in enumerate(x.shape.leaves())]
         for carry, init in zip(carries, inits):
-            p.copy(carry, p.dense(init, x), x.name)
+            p.copy(carry, init, x.name)
         start, exit_ = Label(), Label()
         p.label(start)
         first = len(p.steps)
@@ -474,7 +451,7 @@ class _Scope:
             p.label(label)
             outs = p.computation(branch, self.bound(branch, self.views[operand]))
             for target, source in zip(results, outs):
-                p.copy(target, p.dense(source, x), x.name)
+                p.copy(target, source, x.name)
             p.step(Step("jump", x.name, targets=[end]))
         p.label(end)
         return results

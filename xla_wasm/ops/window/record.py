@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ...hlo.attrs import Window
 from ...hlo.infer import PRED, array, brief, broken, called_signature, joined, need_scalar, result, window_size
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import Attr, Op
 from ...hlo.shape import Shape
 from ..reduce.record import REDUCTION, reduction
 
-_WINDOW = Attr("window", "window", (15,), REQUIRED)
+_WINDOW = Attr("window", "window", (15,), Window())
 
 
 def _places(instr: Instruction, shape: Shape, rule: int) -> list[int]:

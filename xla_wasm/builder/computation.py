@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .errors import ArgumentError, VerifyError
-from .hlo.attr_kinds import default_comparison
-from .hlo.attrs import DotDimensionNumbers
-from .hlo.infer import brief, same, shape_fault
-from .hlo.ir import Computation, Instruction, Module
-from .hlo.literal import Literal
-from .hlo.op import REQUIRED
-from .hlo.shape import Shape
-from .hlo.types import TYPES
-from .hlo.verify import inferred, record
+from ..errors import ArgumentError, VerifyError
+from ..hlo.attr_kinds import default_comparison
+from ..hlo.attrs import DotDimensionNumbers
+from ..hlo.infer import brief, same, shape_fault
+from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.literal import Literal
+from ..hlo.op import REQUIRED
+from ..hlo.shape import Shape
+from ..hlo.types import TYPES
+from ..hlo.verify import inferred, record
 
 _UNKNOWN = Shape("opaque")
 """What an instruction declares while its shape is being inferred."""
@@ -199,7 +199,7 @@ class Builder:
 
 
 def _opcodes() -> Iterable[str]:
-    from .ops.table import OPS
+    from ..ops.table import OPS
 
     return OPS
 

@@ -1,0 +1,159 @@
+"""HLO text to modules: the header here, the computations in `parser_computations`."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from ..errors import ParseError
+from .ir import Computation, Module
+from .lexer import KEY, NAME, Lexer
+from .parser_attributes import boolean, listed
+from .parser_computations import Computations
+from .parser_infer import compatible
+from .parser_messages import integers, stack_frames
+from .proto import Sources
+from .schema import MESSAGES
+from .shape import Shape
+from .wire import encode
+
+
+def from_text(text: str) -> Module:
+    """The module that HLO text describes. Raises ParseError with the place of what is wrong."""
+    if not isinstance(text, str):
+        raise ParseError(f"HLO text is a str, not {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ParseError(f"HLO text: character {error.start} is half of a surrogate pair") from None
+    collecting = gc.isenabled()
+    gc.disable()  # as for protos: nothing that is made here is garbage
+    try:
+        return _Parser(text).module()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Parser:
+    """Reads a whole module."""
+
+    def __init__(self, text: str):
+        self.lexer = Lexer(text)
+        self.inner = Computations(self.lexer)
+
+    def module(self) -> Module:
+        lexer = self.lexer
+        attributes: dict[str, Any] = {}
+        name, frames = "", b""
+        if lexer.word("HloModule"):
+            name = lexer.need(NAME, "the name of the module")
+            lexer.take(":")
+            while lexer.take(","):
+                self._module_attribute(attributes)
+            frames = stack_frames(lexer)
+        self.inner.sources = Sources.decoded(frames)
+        entry: Computation | None = None
+        while lexer.skip() < len(lexer.text):
+            begin = lexer.pos
+            is_entry = lexer.word("ENTRY")
+            computation = self.inner.computation()
+            if is_entry and entry is not None:
+                lexer.error("a module has one ENTRY computation", begin)
+            entry = computation if is_entry else entry
+        if not self.inner.order:
+            lexer.fail("a computation")
+        entry = entry or self.inner.order[-1]
+        module = Module(name or f"module_{entry.name}", self._callees_first(entry), entry)
+        self._settle(module, attributes)
+        if frames:
+            module.unknown = encode(MESSAGES["HloModuleProto"], {"stack_frame_index": frames})
+        return module
+
+    def _callees_first(self, entry: Computation) -> list[Computation]:
+        """In the order of the text, where callees come first, with the entry last unless it is called."""
+        if any(entry in i.called for c in self.inner.order for i in c.instructions):
+            return self.inner.order
+        return [c for c in self.inner.order if c is not entry] + [entry]
+
+    def _module_attribute(self, found: dict[str, Any]) -> None:
+        lexer = self.lexer
+        begin = lexer.skip()
+        key = lexer.need(KEY, "an attribute of the module")
+        if key in found:
+            lexer.error(f"{key} is given twice", begin)
+        if key in ("is_scheduled", "alias_passthrough_params"):
+            value: Any = boolean(lexer)
+        elif key in ("replica_count", "num_partitions"):
+            value = lexer.integer()
+            if not 0 <= value < 1 << 31:
+                lexer.error(f"{key} cannot be {value}", begin)
+        elif key == "input_output_alias":
+            value = listed(lexer, self._alias)
+        elif key == "buffer_donor":
+            value = listed(lexer, self._donor)
+        elif key == "entry_computation_layout":
+            value = self._entry_layout()
+        elif key == "frontend_attributes":
+            value = self.inner.map()
+        elif key in ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"):
+            value = tuple(listed(lexer, boolean)) if lexer.sees("{") else (boolean(lexer),)
+        elif key == "origin_recovery_table":
+            lexer.braces()  # serves debugging of what XLA made of the module; nothing here looks at it
+            value = None
+        else:
+            lexer.error(f"a module has no attribute {key}", begin)
+        found[key] = value
+
+    def _alias(self, lexer: Lexer) -> tuple[tuple[int, ...], int, tuple[int, ...], str]:
+        """{out}: (parameter, {index}, may-alias)"""
+        output = tuple(integers(lexer))
+        lexer.expect(":")
+        lexer.expect("(")
+        number, kind = lexer.integer(), "may-alias"
+        index: tuple[int, ...] = ()
+        if lexer.take(","):
+            index = tuple(integers(lexer))
+            if lexer.take(","):
+                begin = lexer.skip()
+                kind = lexer.need(NAME, "may-alias or must-alias")
+                if kind not in ("may-alias", "must-alias"):
+                    lexer.fail("may-alias or must-alias", begin)
+        lexer.expect(")")
+        return output, number, index, kind
+
+    def _donor(self, lexer: Lexer) -> tuple[int, tuple[int, ...]]:
+        lexer.expect("(")
+        number = lexer.integer()
+        lexer.expect(",")
+        index = tuple(integers(lexer))
+        lexer.expect(")")
+        return number, index
+
+    def _entry_layout(self) -> tuple[list[Shape], Shape]:
+        lexer = self.lexer
+        lexer.expect("{")
+        parameters = listed(lexer, lambda _: self.inner.shapes.shape(), "(", ")")
+        lexer.expect("->")
+        result = self.inner.shapes.shape()
+        lexer.expect("}")
+        return parameters, result
+
+    def _settle(self, module: Module, found: dict[str, Any]) -> None:
+        """Puts the attributes of the header into the module."""
+        module.is_scheduled = found.get("is_scheduled", False)
+        module.replica_count = found.get("replica_count", 1)
+        module.num_partitions = found.get("num_partitions", 1)
+        module.input_output_alias = found.get("input_output_alias", [])
+        module.buffer_donor = found.get("buffer_donor", [])
+        module.frontend_attributes = found.get("frontend_attributes", {})
+        module.propagate_to_parameters = found.get("allow_spmd_sharding_propagation_to_parameters", ())
+        module.propagate_to_output = found.get("allow_spmd_sharding_propagation_to_output", ())
+        layout = found.get("entry_computation_layout")
+        if layout is None:
+            return
+        parameters, result = layout
+        own = [p.shape for p in module.entry.parameters]
+        if len(own) != len(parameters) or not all(map(compatible, own, parameters)) or not compatible(result, module.entry.root.shape):
+            raise ParseError("entry_computation_layout has not the parameters and the result of the entry computation")
+        module.parameter_shapes, module.result_shape = parameters, result

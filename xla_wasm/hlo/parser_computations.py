@@ -1,0 +1,365 @@
+"""Computations and instructions of HLO text. Attributes are read by what the op records say of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import VerifyError
+from .ir import Computation, Instruction
+from .lexer import HEAD, KEY, NAME, OPCODE, OPERAND, Lexer, terminal
+from .op import REQUIRED, Op
+from .parser_async import Async, sugar
+from .parser_attributes import Spelling, listed, spelling
+from .parser_infer import compatible, inferred, settle_attributes, settle_shape
+from .parser_literals import literal
+from .parser_messages import metadata, origin, sharding, statistics
+from .parser_shapes import Shapes
+from .proto import Sources
+from .schema import MESSAGES
+from .shape import Shape
+from .wire import encode
+
+_INSTRUCTION = MESSAGES["HloInstructionProto"]
+_DEEPEST = 32
+_NO_SHAPE = Shape("tuple")
+_MAP_EQUALS = terminal(r"(=)")
+
+
+class Computations:
+    """Reads computations, and keeps those that are read: `order` lists callees before callers."""
+
+    def __init__(self, lexer: Lexer):
+        self.lexer = lexer
+        self.shapes = Shapes(lexer)
+        self.computations: dict[str, Computation] = {}
+        self.order: list[Computation] = []
+        self.sources = Sources({})
+        self.known_metadata: dict[bytes, Any] = {}
+        self.sync = Async(lexer, self.add)
+        self.depth = 0
+
+    def computation(self) -> Computation:
+        lexer = self.lexer
+        begin = lexer.skip()
+        name = lexer.need(NAME, "a computation")
+        if name in self.computations:
+            lexer.error(f"the name of computation '{name}' is taken", begin)
+        declared = None
+        if lexer.take("("):
+            while not lexer.take(")"):
+                lexer.need(NAME, "the name of a parameter or ')'")
+                lexer.expect(":")
+                self.shapes.shape()
+                if not lexer.take(","):
+                    lexer.expect(")")
+                    break
+            lexer.expect("->")
+            declared = self.shapes.shape()
+        computation = self._body(name)
+        if declared is not None and not compatible(declared, computation.root.shape):
+            lexer.error(f"computation '{name}' is declared to return {declared}, but returns {computation.root.shape}", begin)
+        if lexer.take(","):
+            lexer.expect("execution_thread=")
+            computation.execution_thread = lexer.string().decode(errors="replace")
+        self.add(computation)
+        return computation
+
+    def add(self, computation: Computation) -> None:
+        """Takes in a computation under a name of its own."""
+        name, count = computation.name, 0
+        while computation.name in self.computations:
+            count += 1
+            computation.name = f"{name}.{count}"
+        self.computations[computation.name] = computation
+        self.order.append(computation)
+
+    def _body(self, name: str) -> Computation:
+        lexer = self.lexer
+        begin = lexer.skip()
+        lexer.expect("{")
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            lexer.error("computations nested too deep", begin)
+        instructions: dict[str, Instruction] = {}
+        root: Instruction | None = None
+        while not lexer.take("}"):
+            here = lexer.skip()
+            head = lexer.match(HEAD)
+            if head is None:
+                lexer.fail("an instruction (name = shape opcode(...)) or '}'")
+            label = head[2] or head[3]
+            if label in instructions:
+                lexer.error(f"the name '{label}' is taken", here)
+            instruction = instructions[label] = self._instruction(label, instructions, here)
+            if head[1]:
+                if root is not None:
+                    lexer.error("a computation has one ROOT", here)
+                root = instruction
+        self.depth -= 1
+        if not instructions:
+            lexer.error("the computation has no instructions", begin)
+        computation = Computation(name, list(instructions.values()), root)
+        numbers = sorted(i.attrs["parameter_number"] for i in instructions.values() if i.opcode == "parameter")
+        if numbers != list(range(len(numbers))):
+            lexer.error(f"the parameters of '{name}' are numbered {numbers[:16]}, not from 0 on, each once", begin)
+        return computation
+
+    def _instruction(self, name: str, scope: dict[str, Instruction], begin: int) -> Instruction:
+        """What stands behind the equals sign."""
+        lexer = self.lexer
+        shape = self.shapes.optional()
+        found = lexer.match(OPCODE)
+        if found is None:
+            lexer.fail("an opcode, followed by '(',")
+        opcode, step = found[1], ""
+        words = spelling(opcode)
+        if words is None:
+            opcode, step = sugar(opcode)
+            words = spelling(opcode)
+            if words is None:
+                lexer.error(f"there is no opcode {found[1]}", found.start(1))
+        instruction = Instruction(name, opcode, shape if shape is not None else _NO_SHAPE)
+        self._operands(instruction, scope, shape)
+        async_words = self.sync.words(step, words) if step or opcode.startswith("async-") else words
+        raw = self._attributes(instruction, async_words, scope)
+        if step in ("", "start"):
+            self._build(instruction, words, raw, begin)
+        if shape is None:
+            if step:
+                lexer.error(f"the shape of {found[1]} must be given", found.start(1))
+            instruction.shape = self._inferred(instruction, begin)
+        if step or opcode.startswith("async-"):
+            instruction = self.sync.finish(instruction, step, raw, begin)
+        else:
+            settle_shape(instruction)
+        return instruction
+
+    def _operands(self, instruction: Instruction, scope: dict[str, Instruction], shape: Shape | None) -> None:
+        """What stands in the parentheses."""
+        lexer = self.lexer
+        begin = lexer.pos
+        if instruction.opcode == "parameter":
+            instruction.attrs["parameter_number"] = lexer.integer("the number of the parameter")
+        elif instruction.opcode == "constant":
+            if shape is None:
+                lexer.error("the shape of a constant must be given", begin)
+            if not shape.is_array and not shape.is_tuple:
+                lexer.error(f"there are no constants of shape {shape}", begin)
+            value = instruction.attrs["literal"] = literal(lexer, shape)
+            instruction.shape = value.shape
+        elif not lexer.take(")"):
+            operands = instruction.operands
+            text = lexer.text
+            while True:
+                quick = OPERAND.match(text, lexer.pos)
+                operand = scope.get(quick[1]) if quick else None
+                if quick and operand:
+                    lexer.pos = quick.end()
+                else:
+                    operand = self._operand(scope)
+                operands.append(operand)
+                if text.startswith(", ", lexer.pos):
+                    lexer.pos += 2
+                elif not lexer.take(","):
+                    break
+            lexer.expect(")")
+            return
+        else:
+            return
+        lexer.expect(")")
+
+    def _operand(self, scope: dict[str, Instruction]) -> Instruction:
+        """An operand with its shape, or a nested instruction, which has no attributes."""
+        lexer = self.lexer
+        begin = lexer.skip()
+        shape = self.shapes.optional()
+        found = lexer.match(OPERAND)
+        if found:
+            operand = scope.get(found[1])
+            if operand is None:
+                lexer.error(f"no instruction '{found[1]}' comes before this one", found.start(1))
+            if shape is not None and shape is not operand.shape and not compatible(shape, operand.shape):
+                lexer.error(f"'{found[1]}' is a {operand.shape}, not a {shape}", begin)
+            return operand
+        nested = OPCODE.match(lexer.text, lexer.pos)
+        words = spelling(nested[1]) if nested and not nested[1].startswith("async-") else None
+        if nested is None or words is None:
+            lexer.fail("the name of an instruction, or a nested one,")
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            lexer.error("instructions nested too deep", begin)
+        lexer.pos = nested.end()
+        name, count = f"{nested[1]}.anon", 0
+        while name in scope:
+            count += 1
+            name = f"{nested[1]}.anon.{count}"
+        operand = Instruction(name, nested[1], shape if shape is not None else _NO_SHAPE)
+        scope[name] = operand  # holds the name, so that what is nested in it gets another one
+        self._operands(operand, scope, shape)
+        del scope[name]
+        self._link(operand, words, {})
+        self._build(operand, words, {}, begin)
+        if shape is None:
+            operand.shape = self._inferred(operand, begin)
+        settle_shape(operand)
+        scope[name] = operand
+        self.depth -= 1
+        return operand
+
+    def _attributes(self, instruction: Instruction, words: Spelling, scope: dict[str, Instruction]) -> dict[str, Any]:
+        """The values behind the parentheses, by key. Those that every opcode may have go into the instruction."""
+        lexer = self.lexer
+        parts = words.parts
+        raw: dict[str, Any] = {}
+        called: dict[str, list[Computation]] = {}
+        fields: dict[str, Any] = {}
+        seen: set[str] = set()
+        while lexer.take(","):
+            begin = lexer.skip()
+            key = lexer.need(KEY, "an attribute")
+            if key in seen:
+                lexer.error(f"{key} is given twice", begin)
+            seen.add(key)
+            part = parts.get(key)
+            if part is not None:
+                raw[key] = part.read(lexer, self.shapes)
+            elif key == "metadata":
+                data = metadata(lexer)
+                known = self.known_metadata.get(data)
+                if known is None:
+                    known = self.known_metadata[data] = self.sources.metadata(data)
+                instruction.metadata = known
+            elif key == "sharding":
+                instruction.attrs["sharding"] = sharding(lexer)
+            elif key == "frontend_attributes":
+                instruction.frontend_attributes = self.map()
+            elif key == "backend_config":
+                config = lexer.braces().encode() if lexer.sees("{") else lexer.string()
+                instruction.attrs["backend_config"] = config
+            elif key == "control-predecessors":
+                instruction.control_predecessors = listed(lexer, lambda _: self._predecessor(scope))
+            elif key == "statistics":
+                fields["statistics_viz"] = statistics(lexer)
+            elif key == "origin":
+                fields["original_value"] = origin(lexer)
+            elif self._is_role(instruction, words, key):
+                called[key] = self._called(key)
+            elif key == "mode" and "replica_groups" in parts:
+                lexer.need(NAME, "a word")
+            else:
+                lexer.error(f"{instruction.opcode} has no attribute {key}", begin)
+        if fields:
+            instruction.unknown = encode(_INSTRUCTION, fields)
+        self._link(instruction, words, called)
+        return raw
+
+    def _is_role(self, instruction: Instruction, words: Spelling, key: str) -> bool:
+        roles = _roles(instruction) if instruction.opcode == "conditional" else words.called
+        return any(key == role.rstrip("*?") for role in roles)
+
+    def _called(self, key: str) -> list[Computation]:
+        """One computation, by name or written out in braces; a list of them for those attributes that take one."""
+        lexer = self.lexer
+        if key in ("branch_computations", "called_computations"):
+            return listed(lexer, lambda _: self._one_called(key))
+        return [self._one_called(key)]
+
+    def _one_called(self, key: str) -> Computation:
+        lexer = self.lexer
+        if lexer.sees("{"):
+            computation = self._body(key)
+            self.add(computation)
+            return computation
+        begin = lexer.skip()
+        name = lexer.need(NAME, "the name of a computation")
+        found = self.computations.get(name)
+        return found if found is not None else lexer.error(f"no computation '{name}' comes before this one", begin)
+
+    def _link(self, instruction: Instruction, words: Spelling, called: dict[str, list[Computation]]) -> None:
+        """Orders the called computations as the record does."""
+        roles = _roles(instruction) if instruction.opcode == "conditional" else words.called
+        for role in roles:
+            key = role.rstrip("*?")
+            if key in called:
+                instruction.called += called[key]
+            elif role[-1] not in "*?":
+                self.lexer.error(f"{instruction.opcode} needs {key}=")
+        if instruction.opcode == "fusion" and instruction.called:
+            instruction.called[0].is_fusion_computation = True
+
+    def _predecessor(self, scope: dict[str, Instruction]) -> Instruction:
+        lexer = self.lexer
+        begin = lexer.skip()
+        name = lexer.need(NAME, "the name of an instruction")
+        found = scope.get(name)
+        return found if found is not None else lexer.error(f"no instruction '{name}' comes before this one", begin)
+
+    def map(self) -> dict[str, str]:
+        """{key="value",key={raw}}"""
+        lexer = self.lexer
+        found: dict[str, str] = {}
+
+        def item(_: Lexer) -> None:
+            begin = lexer.skip()
+            plain = lexer.match(KEY)
+            if plain:
+                key = plain[1]
+            elif lexer.sees('"'):
+                key = lexer.string().decode(errors="replace")
+                lexer.need(_MAP_EQUALS, "'='")
+            else:
+                lexer.fail("a name, followed by '=',")
+            if key in found:
+                lexer.error(f"{key} is given twice", begin)
+            found[key] = lexer.braces() if lexer.sees("{") else lexer.string().decode("utf-8", "replace")
+
+        listed(lexer, item)
+        return found
+
+    def _build(self, instruction: Instruction, words: Spelling, raw: dict[str, Any], begin: int) -> None:
+        """Makes the attributes of the record out of what the text has, and checks what it must have."""
+        attrs = instruction.attrs
+        for key, part in words.parts.items():
+            if part.required and key not in raw:
+                self.lexer.error(f"{instruction.opcode} needs {key}=", begin)
+        for name, keys, build, default in words.attributes:
+            if name in attrs:
+                continue
+            if build is not None:
+                attrs[name] = build({key: raw[key] for key in keys if key in raw})
+            elif name in raw:
+                attrs[name] = raw[name]
+            elif default is not REQUIRED:
+                attrs[name] = default
+        if words.one_dimension and len(attrs["dimensions"]) != 1:
+            self.lexer.error(f"{instruction.opcode} takes one dimension, not {len(attrs['dimensions'])}", begin)
+        self._check_arity(instruction, begin)
+        fault = settle_attributes(instruction, "operand_layout_constraints" in raw)
+        if fault:
+            self.lexer.error(fault, begin)
+
+    def _check_arity(self, instruction: Instruction, begin: int) -> None:
+        from ..ops.table import OPS
+
+        op: Op = OPS[instruction.opcode]
+        least, most = op.arity
+        count = len(instruction.operands)
+        if instruction.opcode == "rng":
+            return  # old texts give the shape as an operand; the verifier refuses that
+        if count < least or (most is not None and count > most):
+            wanted = str(least) if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+            self.lexer.error(f"{instruction.opcode} takes {wanted} operands, not {count}", begin)
+
+    def _inferred(self, instruction: Instruction, begin: int) -> Shape:
+        try:
+            return inferred(instruction)
+        except VerifyError as error:
+            self.lexer.error(f"the shape cannot be inferred: {error}", begin)
+
+
+def _roles(conditional: Instruction) -> tuple[str, ...]:
+    """How the branches of a conditional are named: by the type of its selector."""
+    operands = conditional.operands
+    if operands and operands[0].shape.element_type == "pred":
+        return ("true_computation", "false_computation")
+    return ("branch_computations*",)
