@@ -203,6 +203,8 @@ def test_convert_to_text_and_back(xla_wasm: Cli, image: Path) -> None:
     assert xla_wasm("check", "digits.txt")[0] == 0
     assert xla_wasm("convert", MODEL, "-o", "short.txt", "--elide")[0] == 0
     assert "{...}" in Path("short.txt").read_text()
+    code, _, err = xla_wasm("convert", "short.txt", "-o", "short.pb")
+    assert code == 2 and "left out of the text" in err and not Path("short.pb").exists()
 
 
 def test_layout_is_drawn(xla_wasm: Cli) -> None:

@@ -11,7 +11,7 @@ import hlo_modules
 import jax
 import jax.export
 import pytest
-from hlo_modules import all_modules, as_text, from_text, lowered, zeros
+from hlo_modules import all_modules, as_text, lowered, zeros
 
 from xla_wasm.errors import ParseError, UnsupportedError
 from xla_wasm.hlo import attrs
@@ -317,9 +317,3 @@ def test_reading_speed() -> None:
     start = time.perf_counter()
     assert len(Module.from_proto(data).entry.instructions) == 20_001
     assert time.perf_counter() - start < 10
-
-
-def test_text_is_pointed_to_the_proto() -> None:
-    with pytest.raises(UnsupportedError, match="from_proto"):
-        Module.from_text("HloModule m")
-    assert Module.from_proto(from_text("ENTRY e { ROOT c = f32[] constant(1) }")).entry.root.opcode == "constant"

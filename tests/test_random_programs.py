@@ -24,3 +24,19 @@ def test_compiled_programs_agree_with_the_reference(data: st.DataObject) -> None
         for actual, wanted in zip(results, expected, strict=True):
             assert actual.dtype == wanted.dtype
             np.testing.assert_array_equal(actual, wanted)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(st.data())
+def test_text_and_proto_carry_the_whole_program(data: st.DataObject) -> None:
+    module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
+    text = module.to_text()
+    from_text = xla_wasm.HloModule.from_text(text)
+    from_proto = xla_wasm.HloModule.from_proto(from_text.to_proto())
+    assert from_text.to_text() == text
+    # Names that computations share are made unique in the proto.
+    assert xla_wasm.HloModule.from_text(from_proto.to_text()).to_proto() == from_proto.to_proto()
+    expected = evaluate(module, *arguments)
+    for other in (from_text, from_proto):
+        for actual, wanted in zip(evaluate(other, *arguments), expected, strict=True):
+            np.testing.assert_array_equal(actual, wanted)

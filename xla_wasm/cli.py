@@ -19,6 +19,7 @@ from rich.text import Text
 from . import __version__, report
 from .artifact import Artifact
 from .errors import ArgumentError, ParseError, RunError, UnsupportedError, XlaWasmError
+from .hlo.container import read_module
 from .hlo.ir import Module
 from .hlo.types import TYPES
 from .options import Options
@@ -249,6 +250,9 @@ def convert(
     if output.suffix in (".txt", ".hlo"):
         output.write_text(module.to_text(large_constants=large_constants), encoding="utf-8")
     else:
+        elided = next((x for x in module.instructions() if x.opcode == "constant" and x.attrs["literal"].elided), None)
+        if elided is not None:
+            raise ArgumentError(f"{path}: the values of {elided.where} were left out of the text, so there is no proto of it")
         output.write_bytes(module.to_proto())
     report.console().print(Text.assemble((str(output), "bold"), f"  {report.size(output.stat().st_size)}"), soft_wrap=True)
 
@@ -343,9 +347,7 @@ def _read(path: Path) -> Module | Artifact:
         data = path.read_bytes()
         if data.startswith(b"\0asm"):
             return Artifact.open(path)
-        if data.removeprefix(b"\xef\xbb\xbf").lstrip().startswith((b"HloModule", b"ENTRY", b"//", b"/*")):
-            return Module.from_text(data.decode("utf-8-sig", errors="replace"))
-        return Module.from_proto(data)
+        return read_module(data)
     except ParseError as error:
         raise ParseError(f"{path}: {error}") from error
     except XlaWasmError as error:

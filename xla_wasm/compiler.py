@@ -35,7 +35,7 @@ def stages(module: Module, options: Options | None = None) -> dict[str, str]:
 
     made = _compile(module, options or Options(), names=True)
     return {
-        "hlo": made.module.to_text(),
+        "hlo": made.module.to_text(large_constants=False),
         "plan": str(made.plan),
         "loops": "\n".join(to_text(f) for f in made.plan.funcs.values()),
         "wat": disassemble(made.artifact.wasm),

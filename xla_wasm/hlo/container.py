@@ -45,13 +45,13 @@ def module_bytes(data: bytes | bytearray | memoryview) -> Buffer:
         raise ParseError(f"an HLO module is bytes, not {type(data).__name__}")
     view = memoryview(data if isinstance(data, bytes) else bytes(data))
     _reject_others(view)
-    if _is_module(view):
+    if is_module(view):
         return view
     inner = _first(view)  # of an HloProto or HloUnoptimizedSnapshot: the module; of an HloSnapshot: the HloProto
     for _ in range(2):
         if inner is None:
             break
-        if _is_module(inner):
+        if is_module(inner):
             return inner
         inner = _first(inner)
     raise ParseError("these bytes hold no HLO module: they are neither HloModuleProto, HloProto, HloSnapshot nor HloUnoptimizedSnapshot")
@@ -69,14 +69,14 @@ def _reject_others(view: memoryview) -> None:
         raise UnsupportedError(f"this is StableHLO (MLIR text), not HLO: {_HOW}")
     if head.startswith(_MLIR_MAGIC):
         raise UnsupportedError(f"this is StableHLO (MLIR bytecode), not HLO: {_HOW}")
-    if _MLIR_MAGIC in head and not _is_module(view):
+    if _MLIR_MAGIC in head and not is_module(view):
         raise UnsupportedError(f"this is an artifact of jax.export (StableHLO in a flatbuffer), not HLO: {_HOW}")
     for magic, what in ((b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "zip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\0asm", "a WebAssembly module")):
         if head.startswith(magic):
             raise ParseError(f"these bytes are {what}, not an HLO module")
 
 
-def _is_module(data: Buffer) -> bool:
+def is_module(data: Buffer) -> bool:
     """Whether this has the outline of an HloModuleProto: computations with instructions, and a name that is plain text."""
     computations = False
     try:

@@ -21,6 +21,8 @@ _PACKED = {"f16": ("<e", 10), "f32": ("<f", 23), "c64": ("<f", 23), "f64": ("<d"
 def literal_text(literal: Literal, large: bool) -> str:
     """The text between the parentheses of a constant; {...} for more than ten elements or a tuple unless `large`."""
     shape = literal.shape
+    if literal.elided:
+        return "{...}"
     if shape.is_tuple:
         return f"({', '.join(literal_text(element, large) for element in literal.elements)})" if large else "{...}"
     if not shape.is_array:

@@ -64,17 +64,11 @@ class _Parser:
         if not self.inner.order:
             lexer.fail("a computation")
         entry = entry or self.inner.order[-1]
-        module = Module(name or f"module_{entry.name}", self._callees_first(entry), entry)
+        module = Module(name or f"module_{entry.name}", self.inner.order, entry)
         self._settle(module, attributes)
         if frames:
             module.unknown = encode(MESSAGES["HloModuleProto"], {"stack_frame_index": frames})
         return module
-
-    def _callees_first(self, entry: Computation) -> list[Computation]:
-        """In the order of the text, where callees come first, with the entry last unless it is called."""
-        if any(entry in i.called for c in self.inner.order for i in c.instructions):
-            return self.inner.order
-        return [c for c in self.inner.order if c is not entry] + [entry]
 
     def _module_attribute(self, found: dict[str, Any]) -> None:
         lexer = self.lexer
@@ -93,7 +87,7 @@ class _Parser:
         elif key == "buffer_donor":
             value = listed(lexer, self._donor)
         elif key == "entry_computation_layout":
-            value = self._entry_layout()
+            value = (begin, *self._entry_layout())
         elif key == "frontend_attributes":
             value = self.inner.map()
         elif key in ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"):
@@ -152,8 +146,8 @@ class _Parser:
         layout = found.get("entry_computation_layout")
         if layout is None:
             return
-        parameters, result = layout
+        begin, parameters, result = layout
         own = [p.shape for p in module.entry.parameters]
         if len(own) != len(parameters) or not all(map(compatible, own, parameters)) or not compatible(result, module.entry.root.shape):
-            raise ParseError("entry_computation_layout has not the parameters and the result of the entry computation")
+            self.lexer.error("entry_computation_layout has not the parameters and the result of the entry computation", begin)
         module.parameter_shapes, module.result_shape = parameters, result

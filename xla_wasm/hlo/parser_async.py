@@ -30,7 +30,9 @@ class Async:
     def __init__(self, lexer: Lexer, add: Callable[[Computation], None]):
         self.lexer = lexer
         self.add = add
-        self.starts: dict[Computation, Instruction] = {}
+        self.started: set[Computation] = set()
+        self.start_of: dict[Instruction, Instruction] = {}
+        """Step -> the async-start of its operation."""
 
     def words(self, step: str, wrapped: Spelling) -> Spelling:
         """What the text of a step may have: a short form's start all that the wrapped operation has."""
@@ -70,10 +72,7 @@ class Async:
 
     def _hand_down(self, instruction: Instruction) -> None:
         """XLA gives the wrapped operation what every step says of itself; the last one counts."""
-        start = instruction
-        while start.opcode != "async-start":
-            start = start.operands[0]
-        wrapped = start.called[0].root
+        wrapped = self.start_of[instruction].called[0].root
         wrapped.metadata = instruction.metadata or wrapped.metadata
         wrapped.frontend_attributes = instruction.frontend_attributes or wrapped.frontend_attributes
         if "backend_config" in instruction.attrs:
@@ -112,9 +111,10 @@ class Async:
         if len(parts) < 2 or not parts[0].is_tuple:
             self._fail("the result of async-start is ((operands), result, context...)", begin)
         called = start.called[0]
-        if called in self.starts:
+        if called in self.started:
             self._fail(f"computation '{called.name}' is called by another async-start", begin)
-        self.starts[called] = start
+        self.started.add(called)
+        self.start_of[start] = start
         called.execution_thread = called.execution_thread or start.attrs[_THREAD]
 
     def _check_step(self, instruction: Instruction, step: str, wrapped: str, raw: dict[str, Any], begin: int) -> None:
@@ -124,9 +124,7 @@ class Async:
             self._fail("the one operand of an async-update or async-done is an async-start or async-update", begin)
         if step == "update" and not _equal(instruction.shape, source.shape):
             self._fail("an async-update has the shape of its operand", begin)
-        start = source
-        while start.opcode == "async-update":
-            start = start.operands[0]
+        start = self.start_of[instruction] = self.start_of[source]
         root = start.called[0].root.opcode
         if wrapped and wrapped != root:
             self._fail(f"{root} was started, not {wrapped}", begin)

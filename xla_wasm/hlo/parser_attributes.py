@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +28,7 @@ from .attrs import (
 from .lexer import DIM_LABELS, KEY, NAME, NUMBER, PAD, SIZES, Lexer, terminal
 from .op import REQUIRED
 from .parser_literals import literal
-from .parser_messages import axis_refs, integers, iota, mesh, sharding
+from .parser_messages import axis_refs, integers, iota, mesh, sharding, string
 from .printer import NOT_IN_TEXT
 from .schema import MESSAGES
 from .wire import encode
@@ -61,13 +62,13 @@ def _number(lexer: Lexer, _: Shapes) -> float:
     return float(lexer.need(NUMBER, "a number").partition("(")[0])
 
 
-def _single(lexer: Lexer, shapes: Shapes) -> float:
-    """A number that fits f32."""
+def _single(lexer: Lexer, shapes: Shapes) -> Any:
+    """A number, rounded to f32, which it must fit."""
     begin = lexer.skip()
     value = _number(lexer, shapes)
     if abs(value) > 3.4028234663852886e38:
         lexer.error("the number does not fit f32", begin)
-    return value
+    return struct.unpack("<f", struct.pack("<f", value))[0]
 
 
 def boolean(lexer: Lexer, _: Shapes | None = None) -> bool:
@@ -82,11 +83,7 @@ def _booleans(lexer: Lexer, _: Shapes) -> tuple[bool, ...]:
 
 
 def _text(lexer: Lexer, _: Shapes) -> str:
-    begin = lexer.skip()
-    try:
-        return lexer.string().decode()
-    except UnicodeDecodeError:
-        lexer.error("the string is not UTF-8", begin)
+    return string(lexer)
 
 
 def _bytes(lexer: Lexer, _: Shapes) -> bytes:

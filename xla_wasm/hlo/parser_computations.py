@@ -12,7 +12,7 @@ from .parser_async import Async, sugar
 from .parser_attributes import Spelling, listed, spelling
 from .parser_infer import compatible, inferred, settle_attributes, settle_shape
 from .parser_literals import literal
-from .parser_messages import metadata, origin, sharding, statistics
+from .parser_messages import metadata, origin, sharding, statistics, string
 from .parser_shapes import Shapes
 from .proto import Sources
 from .schema import MESSAGES
@@ -36,6 +36,8 @@ class Computations:
         self.sources = Sources({})
         self.known_metadata: dict[bytes, Any] = {}
         self.sync = Async(lexer, self.add)
+        self.numbers: dict[str, int] = {}
+        """Name -> the last number that was added to it."""
         self.depth = 0
 
     def computation(self) -> Computation:
@@ -60,18 +62,23 @@ class Computations:
             lexer.error(f"computation '{name}' is declared to return {declared}, but returns {computation.root.shape}", begin)
         if lexer.take(","):
             lexer.expect("execution_thread=")
-            computation.execution_thread = lexer.string().decode(errors="replace")
+            computation.execution_thread = string(lexer)
         self.add(computation)
         return computation
 
     def add(self, computation: Computation) -> None:
         """Takes in a computation under a name of its own."""
-        name, count = computation.name, 0
-        while computation.name in self.computations:
-            count += 1
-            computation.name = f"{name}.{count}"
+        computation.name = self._free(computation.name, self.computations)
         self.computations[computation.name] = computation
         self.order.append(computation)
+
+    def _free(self, name: str, taken: dict[str, Any]) -> str:
+        """The name, with a number if it is taken."""
+        unique = name
+        while unique in taken:
+            self.numbers[name] = self.numbers.get(name, 0) + 1
+            unique = f"{name}.{self.numbers[name]}"
+        return unique
 
     def _body(self, name: str) -> Computation:
         lexer = self.lexer
@@ -189,10 +196,7 @@ class Computations:
         if self.depth > _DEEPEST:
             lexer.error("instructions nested too deep", begin)
         lexer.pos = nested.end()
-        name, count = f"{nested[1]}.anon", 0
-        while name in scope:
-            count += 1
-            name = f"{nested[1]}.anon.{count}"
+        name = self._free(f"{nested[1]}.anon", scope)
         operand = Instruction(name, nested[1], shape if shape is not None else _NO_SHAPE)
         scope[name] = operand  # holds the name, so that what is nested in it gets another one
         self._operands(operand, scope, shape)
@@ -261,13 +265,13 @@ class Computations:
         """One computation, by name or written out in braces; a list of them for those attributes that take one."""
         lexer = self.lexer
         if key in ("branch_computations", "called_computations"):
-            return listed(lexer, lambda _: self._one_called(key))
-        return [self._one_called(key)]
+            return listed(lexer, lambda _: self._one_called())
+        return [self._one_called()]
 
-    def _one_called(self, key: str) -> Computation:
+    def _one_called(self) -> Computation:
         lexer = self.lexer
         if lexer.sees("{"):
-            computation = self._body(key)
+            computation = self._body("_")
             self.add(computation)
             return computation
         begin = lexer.skip()
@@ -305,13 +309,13 @@ class Computations:
             if plain:
                 key = plain[1]
             elif lexer.sees('"'):
-                key = lexer.string().decode(errors="replace")
+                key = string(lexer)
                 lexer.need(_MAP_EQUALS, "'='")
             else:
                 lexer.fail("a name, followed by '=',")
             if key in found:
                 lexer.error(f"{key} is given twice", begin)
-            found[key] = lexer.braces() if lexer.sees("{") else lexer.string().decode("utf-8", "replace")
+            found[key] = lexer.braces() if lexer.sees("{") else string(lexer)
 
         listed(lexer, item)
         return found

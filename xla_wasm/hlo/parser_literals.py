@@ -39,7 +39,7 @@ _MADE_UP = 1 << 24
 def literal(lexer: Lexer, shape: Shape, whole: bool = True) -> Literal:
     """The literal of that shape, which the text gives in row-major order. `whole`: it is no element of a tuple."""
     if shape.is_tuple:
-        return _elided_tuple(shape) if lexer.match(_ELIDED) else _tuple(lexer, shape)
+        return _tuple(lexer, shape)
     if not shape.is_array:
         return Literal(shape)
     if shape.layout and shape.layout.element_size_in_bits:  # literals are not packed
@@ -72,22 +72,11 @@ def _tuple(lexer: Lexer, shape: Shape) -> Literal:
     return made
 
 
-def _elided_tuple(shape: Shape) -> Literal:
-    """A tuple whose elements the printer left out, with zeros in their places if they are small."""
-    made = Literal(shape, b"", tuple(_elided_tuple(part) if part.is_tuple else _zeros(part) for part in shape.tuple_shapes))
-    made.elided = True
-    return made
-
-
-def _zeros(shape: Shape) -> Literal:
-    return Literal(shape, bytes(shape.bytes if 0 <= shape.size <= _MADE_UP else 0))
-
-
 def _elided(lexer: Lexer, shape: Shape) -> Literal:
     """A constant whose elements the printer left out: marked, so that it can be shown and written but not compiled."""
     if shape.size > _MADE_UP:
         lexer.error("the elements of this constant were left out when the module was printed")
-    made = _zeros(shape)
+    made = Literal(shape, bytes(shape.bytes))
     made.elided = True
     return made
 

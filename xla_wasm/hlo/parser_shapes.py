@@ -24,15 +24,6 @@ _MOST_DIMENSIONS = 256
 _MOST_ELEMENTS = 1 << 60
 
 
-def parse_shape(text: str) -> Shape:
-    """The shape that the text is, such as f32[3,5]{1,0:T(2,2)}. Raises ParseError."""
-    lexer = Lexer(text)
-    shape = Shapes(lexer).shape()
-    if lexer.skip() < len(text):
-        lexer.fail("the end of the shape")
-    return shape
-
-
 class Shapes:
     """Reads shapes; equal texts give the same object."""
 

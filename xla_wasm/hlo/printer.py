@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -248,6 +249,12 @@ def _padding(name: str, padding: Any, _: Instruction) -> str:
     return f"{name}={_sizes(parts)}" if parts else ""
 
 
+def _single(value: float) -> str:
+    """The shortest text of an f32."""
+    exact = struct.pack("<f", value)
+    return next((text for digits in range(6, 9) if struct.pack("<f", float(text := f"{value:.{digits}g}")) == exact), f"{value:.9g}")
+
+
 def _slices(name: str, slices: Any, _: Instruction) -> str:
     parts = (f"[{s.start}:{s.limit}" + (f":{s.stride}" if s.stride != 1 else "") + "]" for s in slices)
     return f"{name}={{{', '.join(parts)}}}"
@@ -364,7 +371,7 @@ _PRINTERS: dict[str, Callable[[str, Any, Instruction], str]] = {
     "bool": _bool,
     "tri_state": _bool,
     "cholesky_options": lambda _, value, __: f"lower={_flag(value)}",
-    "float": lambda name, value, _: f"{name}={value!r}",
+    "float": lambda name, value, _: f"{name}={_single(value)}",
     "str": _str,
     "bytes": lambda name, value, _: f"{name}={quoted(value)}",
     "raw": lambda name, value, _: f"{name}={sparsity_text(value)}",

@@ -118,6 +118,7 @@ DimensionSharding = 1 axes:AxisRefProto*; 2 is_closed:bool
 HloProto = 1 hlo_module:HloModuleProto; 3 buffer_assignment:BufferAssignmentProto
 HloSnapshot = 1 hlo:HloProto; 2 arguments:LiteralProto*; 3 result:LiteralProto; 4 execution_platform:str
 HloUnoptimizedSnapshot = 1 hlo_module:HloModuleProto; 2 partitions:HloInputs*; 3 version:i32
+HloInputs = 1 arguments:LiteralProto*; 2 arguments_descriptors:LiteralDescriptor*
 """
 
 

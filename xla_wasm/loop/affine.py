@@ -93,6 +93,20 @@ Index = tuple[Affine, ...]
 """One position along each dimension of an array."""
 
 
+def row_major_strides(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Element strides of an array whose elements lie in row-major order without gaps."""
+    strides, stride = [], 1
+    for size in reversed(dims):
+        strides.append(stride)
+        stride *= size
+    return tuple(reversed(strides))
+
+
+def is_dense(dims: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether elements with these strides lie in row-major order without gaps."""
+    return all(size == 1 or stride == dense for size, stride, dense in zip(dims, strides, row_major_strides(dims)))
+
+
 def linearize(index: tuple[Affine, ...], dims: tuple[int, ...]) -> Affine:
     """The row-major position of `index` in an array of `dims`."""
     position, stride = ZERO, 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..hlo.ir import Instruction
-from ..loop.affine import ZERO, Affine, Index
+from ..loop.affine import ZERO, Affine, Index, is_dense
 from ..loop.builder import Builder
 from ..loop.ir import Val
 
@@ -42,12 +42,7 @@ class Source:
     @property
     def dense(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
-        expected = 1
-        for size, stride in zip(reversed(self.dims), reversed(self.strides)):
-            if size != 1 and stride != expected:
-                return False
-            expected *= size
-        return True
+        return is_dense(self.dims, self.strides)
 
 
 @dataclass(slots=True)

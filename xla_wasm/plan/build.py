@@ -6,12 +6,13 @@ from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
+from ..loop.affine import row_major_strides
 from ..ops.kernel import NeedsBuffer
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, VIEWS
 from .fuse import PRODUCTS, materialized
 from .group import Group, grouped
 from .kernels import Expression, KernelCache, Lowered, lower_kernel
-from .plan import Buffer, Label, Plan, Step, View, reshaped_strides, row_major_strides
+from .plan import Buffer, Label, Plan, Step, View, reshaped_strides
 from .product import Product, lower_pack, lower_product, of_convolution, of_dot, packed_elements, right_side
 
 _ALONE = ("while", "conditional", "tuple", "parameter")

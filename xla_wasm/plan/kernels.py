@@ -9,7 +9,7 @@ from typing import Any
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
+from ..loop.affine import ZERO, Affine, Index, delinearize, linearize, row_major_strides
 from ..loop.builder import WIDE, Builder
 from ..loop.ir import Func
 from ..loop.nest import nest
@@ -17,7 +17,7 @@ from ..ops.elemental import Elemental
 from ..ops.kernel import Kernel, NeedsBuffer, Scratch, Source
 from ..ops.lowering import CHEAP, ELEMENTWISE, KERNELS
 from .driver import COPY
-from .plan import View, row_major_strides
+from .plan import View
 
 
 @dataclass(slots=True)

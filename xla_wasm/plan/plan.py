@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..hlo.types import TYPES
+from ..loop.affine import is_dense, row_major_strides
 from ..loop.ir import Func
 
 Data = bytes | memoryview
@@ -50,12 +51,7 @@ class View:
     @property
     def dense(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
-        expected = 1
-        for size, stride in zip(reversed(self.dims), reversed(self.strides)):
-            if size != 1 and stride != expected:
-                return False
-            expected *= size
-        return True
+        return is_dense(self.dims, self.strides)
 
     @property
     def size(self) -> int:
@@ -80,15 +76,6 @@ class View:
         dims = ",".join(map(str, self.dims))
         place = f"{self.buffer.root().name}@{self.buffer.root().address}" + (f"+{self.byte_offset}" if self.offset else "")
         return f"{self.dtype}[{dims}] in {place}" + ("" if self.dense else f" strides {self.strides}")
-
-
-def row_major_strides(dims: tuple[int, ...]) -> tuple[int, ...]:
-    """Element strides of a dense row-major array."""
-    strides, stride = [], 1
-    for size in reversed(dims):
-        strides.append(stride)
-        stride *= size
-    return tuple(reversed(strides))
 
 
 def reshaped_strides(dims: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -11,13 +11,13 @@ from ..hlo.shape import Shape
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel
 from ..kernels.tiles import Gemm, Tile, packed_size, tile
-from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
+from ..loop.affine import ZERO, Affine, Index, delinearize, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..ops.elemental import Elemental
 from ..ops.kernel import NeedsBuffer, Source
 from .kernels import Expression, KernelCache, Lowered
-from .plan import View, row_major_strides
+from .plan import View
 
 _LONG_EPILOGUE = 12
 """Instructions above which an epilogue is not copied for every vector of a tile."""
