@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import __version__
 from .artifact import FORMAT, SECTION, Artifact, encode_manifest
 from .errors import UnsupportedError
 from .hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
@@ -21,7 +22,7 @@ from .plan.memory import place
 from .plan.plan import ALIGNMENT, Buffer, Plan, View
 from .wasm.module import Module
 
-PRODUCER = "xla_wasm 0.1.0"
+PRODUCER = f"xla_wasm {__version__}"
 CONFIG = 64
 """Address of the driver's configuration block; what lies below stays zero, so that a null pointer hits nothing."""
 

@@ -49,10 +49,6 @@ class Affine:
             return ZERO
         return Affine(self.const * factor, tuple((x, c * factor) for x, c in self.loops), tuple((x, c * factor) for x, c in self.values))
 
-    @property
-    def is_const(self) -> bool:
-        return not self.loops and not self.values
-
     def coefficient(self, loop: Loop | None) -> int:
         """The coefficient of `loop`'s variable."""
         for candidate, c in self.loops:

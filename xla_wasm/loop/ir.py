@@ -123,4 +123,3 @@ class Func:
     pointers: int
     trips: int
     """The trip count of the outermost loop: the range that callers may split."""
-    comment: str = ""

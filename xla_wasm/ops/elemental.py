@@ -32,8 +32,6 @@ class Elemental:
     scratch: dict[Instruction, Scratch] = field(default_factory=dict)
     known: dict[Instruction, tuple[Index, Val]] = field(default_factory=dict)
     memo: dict[tuple[Instruction, Index], Any] = field(default_factory=dict)
-    reads: dict[Instruction, set[Index]] = field(default_factory=dict)
-    """Every index at which each source was read: tells whether a result may overwrite it."""
     row: Index | None = None
     row_depth: int = 0
     """In a row kernel, the index of the row and the blocks open there: reductions are computed once there and nowhere else."""
@@ -61,7 +59,6 @@ class Elemental:
             return known[1]
         source = self.sources.get(x)
         if source is not None:
-            self.reads.setdefault(x, set()).add(index)
             return self.b.load(source.number, source.position(index), source.dtype)
         scratch = self.scratch.get(x)
         if scratch is None:

@@ -145,7 +145,6 @@ class _Flat(Elemental):
     def _compute(self, x: Instruction, index: Index) -> Any:
         source = self.sources.get(x)
         if source is not None:
-            self.reads.setdefault(x, set()).add(index)
             return self.b.load(source.number, index[0] if x.shape.size > 1 else Affine(), source.dtype)
         return self.expression(x, index)
 

@@ -23,7 +23,6 @@ def _reshape(e: Elemental, x: Instruction, index: Index) -> Val:
     position = linearize(index, x.shape.dimensions)
     source = e.sources.get(operand)
     if source is not None and source.dense:
-        e.reads.setdefault(operand, set()).add((position,))
         return e.b.load(source.number, position + source.offset, source.dtype)
     mapped = delinearize(position, operand.shape.dimensions)
     if mapped is None:
