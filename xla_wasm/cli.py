@@ -111,9 +111,7 @@ def compile_command(
 def run(
     path: AnyPath,
     inputs: InputOption = [],  # noqa: B006
-    settings: Annotated[
-        list[str], typer.Option("--set", metavar="NAME=X.NPY", help="The value of a weight or state. Repeatable.")
-    ] = [],  # noqa: B006
+    settings: Annotated[list[str], typer.Option("--set", metavar="NAME=X.NPY", help="The value of a weight or state. Repeatable.")] = [],  # noqa: B006
     random_inputs: Annotated[bool, typer.Option("--random-inputs", help="Make up what --input and --set do not give.")] = False,
     seed: SeedOption = 0,
     iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Run so many times and print the times.")] = 1,

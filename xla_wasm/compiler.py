@@ -17,6 +17,7 @@ from .ops.lowering import CONTROL, ELEMENTAL, ELEMENTWISE, KERNELS
 from .options import Options
 from .passes import pipeline
 from .passes.clone import clone
+from .passes.expand import EXPAND
 from .plan.build import SUPPORTED_TYPES, build
 from .plan.hoist import hoist
 from .plan.memory import live_ranges, share, share_carries
@@ -59,7 +60,7 @@ def unsupported(module: Module) -> list[tuple[Instruction, str]]:
 
 _MOST_BYTES = 2**32
 
-OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, "call", "fusion", "copy", "opt-barrier"))
+OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, *EXPAND, "call", "fusion", "copy", "opt-barrier"))
 """Every opcode that `compile` takes."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..hlo.types import TYPES
 from .affine import Affine
-from .ir import Barrier, Block, Carry, Func, If, Loop, Store, Val
+from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
 
 WIDE = ("f64", "s64", "u64")
 """Types whose kernels have two lanes; all others have four."""
@@ -41,6 +41,13 @@ class Builder:
         self.vector: Loop | None = None
         """The loop whose variable runs along lanes, while it is open."""
         self.trips = 1
+
+    def scratch_pointer(self) -> int:
+        """The number of one more buffer, which the kernel writes and nobody else sees."""
+        number = self.pointers
+        self.pointers += 1
+        self.written |= {number}
+        return number
 
     def func(self) -> Func:
         """The finished kernel."""
@@ -301,6 +308,11 @@ class Builder:
         """Calls the scalar C function `symbol` for every lane."""
         lanes = max(a.lanes for a in args)
         return self._val("call", tuple(self.splat(a, lanes) for a in args), args[0].dtype, lanes, symbol)
+
+    def invoke(self, symbol: str, *args: Val | int) -> None:
+        """Calls the C function `symbol`, which works on memory, here; a Python number is passed as an i32."""
+        values = tuple(self.const("s32", a) if isinstance(a, int) else a for a in args)
+        self.stack[-1].statements.append(Invoke(symbol, values))
 
     def slow_path(self, mask: Val, fast: Val, symbol: str, *args: Val) -> Val:
         """`fast`, but where a lane of `mask` is set, the scalar C function `symbol` of that lane of `args`."""

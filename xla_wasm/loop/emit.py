@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..hlo.types import TYPES
 from ..wasm.func import Func as WasmFunc
-from .ir import Barrier, Block, Func, If, Loop, Store, Val
+from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
 from .scalar import register
 from .values import Values
 
@@ -49,6 +49,10 @@ class _Emitter(Values):
                 self.loop(statement)
             elif isinstance(statement, Barrier):
                 self.barrier(statement)
+            elif isinstance(statement, Invoke):
+                for arg in statement.args:
+                    self.value(arg)
+                self.out.call(statement.symbol)
             else:
                 self.value(statement.condition)
                 self.op("if", None)
@@ -225,6 +229,9 @@ def _count_uses(root: Block) -> None:
                     use(carry.next, statement.body)
             elif isinstance(statement, Barrier):
                 for _, val in statement.values:
+                    use(val, block)
+            elif isinstance(statement, Invoke):
+                for val in statement.args:
                     use(val, block)
             elif isinstance(statement, If):
                 blocks.append(statement.body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .ir import Block, Func, If, Loop, Store, Val
+from .ir import Block, Func, If, Invoke, Loop, Store, Val
 
 
 def to_text(func: Func) -> str:
@@ -42,6 +42,8 @@ def to_text(func: Func) -> str:
                         lines.append(f"{indent}  next {name(c.value)} = {name(c.next)}")
                     if c.result is not None:
                         names[c.result] = name(c.value) + "'"
+            elif isinstance(s, Invoke):
+                lines.append(f"{indent}invoke {s.symbol}({', '.join(name(a) for a in s.args)})")
             elif isinstance(s, If):
                 lines.append(f"{indent}if {name(s.condition)}")
                 write(s.body, indent + "  ")

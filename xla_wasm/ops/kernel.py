@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING
 
 from ..hlo.ir import Instruction
-from ..loop.affine import ZERO, Affine, Index, is_dense
+from ..hlo.types import TYPES
+from ..loop.affine import ZERO, Affine, Index, is_dense, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
 
@@ -66,6 +68,25 @@ class Kernel:
     e: Elemental
     outputs: dict[Instruction, tuple[Source, ...]]
     """One array per result leaf of each root."""
+    scratch_bytes: list[int] = field(default_factory=list)
+    """The sizes of what `scratch` gave, in order."""
+
+    def scratch(self, dtype: str, dims: tuple[int, ...]) -> Source:
+        """Memory of the kernel's own, with undefined content."""
+        self.scratch_bytes.append(max(1, prod(dims)) * TYPES[dtype].bytes)
+        return Source(self.b.scratch_pointer(), dtype, dims, row_major_strides(dims))
+
+    def whole(self, x: Instruction) -> Source:
+        """An operand that a routine reads by its address: it must lie in a buffer, in row-major order."""
+        source = self.e.sources.get(x)
+        if source is None or not source.dense:
+            raise NeedsBuffer(x)
+        return source
+
+    def address(self, source: Source) -> Val:
+        """Where an array starts, for `Builder.invoke`."""
+        pointer = self.b.pointer(source.number)
+        return self.b.add(pointer, self.b.const("u32", source.offset * TYPES[source.dtype].bytes)) if source.offset else pointer
 
     def store(self, x: Instruction, index: Index, value: Val, leaf: int = 0) -> None:
         """Writes the element of `x` (of its tuple leaf, if it has several) at `index`."""

@@ -1,232 +1,57 @@
-"""Rewrites operations into simpler ones: padding and dilation of windows, dot into batched matrix products."""
+"""Replaces operations that are made of others by these, as the `expand.py` of their family says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from math import prod
-
-from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ..hlo.ir import Computation, Instruction, Module
-from ..hlo.literal import Literal
-from ..hlo.shape import Shape
-from ..hlo.types import TYPES
-from ..loop.builder import limits
-from ..ops.dot.lower import dot_free_dimensions
-from ..ops.reduce.lower import monoid
-from .simplify import derived
+from ..ops.expansion import Expansion, Rule
+from ..ops.norm import expand as norm
 
-Emit = Callable[[Instruction], Instruction]
+EXPAND: dict[str, Rule] = {opcode: rule for family in (norm,) for opcode, rule in family.EXPAND.items()}
+"""opcode -> rule. Listed, never self-registered."""
 
 
 def expand(module: Module) -> None:
-    """Rewrites every instruction that has a rule; what a rule makes is put before its users."""
-    for computation in module.computations:
-        _expand(computation)
+    """Applies the rules, also to what they make, until none has anything left to do."""
+    pending = list(module.computations)
+    done: list[Computation] = []
+    for computation in pending:
+        added: list[Computation] = []
+        _expand(computation, added)
+        done += [*added, computation]
+    module.computations = done
 
 
-def _expand(computation: Computation) -> None:
+def _expand(computation: Computation, added: list[Computation]) -> None:
+    """Rewrites one computation; those that its new instructions call go to `added`, expanded, callees first."""
     result: list[Instruction] = []
     replaced: dict[Instruction, Instruction] = {}
 
-    def emit(x: Instruction) -> Instruction:
-        result.append(x)
+    def resolve(x: Instruction) -> Instruction:
+        while x in replaced:
+            x = replaced[x]
         return x
 
-    for x in computation.instructions:
-        x.operands = [replaced.get(o, o) for o in x.operands]
-        rule = _RULES.get(x.opcode)
+    def visit(x: Instruction) -> None:
+        x.operands = [resolve(o) for o in x.operands]
+        rule = EXPAND.get(x.opcode)
         if rule is None:
             result.append(x)
-        else:
-            y = rule(x, emit)
-            if y is x:
-                result.append(x)
-            else:
-                replaced[x] = y
-    computation.root = replaced.get(computation.root, computation.root)
+            return
+        made: list[Instruction] = []
+        new: list[Computation] = []
+        y = rule(Expansion(x, made, new), x)
+        for c in new:
+            _expand(c, added)
+            added.append(c)
+        if y is x:
+            assert not made, f"the rule of {x.opcode} made instructions and kept the old one"
+            result.append(x)
+            return
+        for z in made:
+            visit(z)
+        replaced[x] = y
+
+    for x in computation.instructions:
+        visit(x)
+    computation.root = resolve(computation.root)
     computation.instructions = result
-
-
-def constant_instruction(name: str, shape: Shape, values: list[float | int]) -> Instruction:
-    """A constant with these values in row-major order."""
-    return Instruction(name, "constant", shape, [], {"literal": Literal.from_values(shape, values)})
-
-
-def _padded(x: Instruction, operand: Instruction, value: Instruction, padding: list[PaddingDimension], emit: Emit) -> Instruction:
-    """`operand` with explicit padding."""
-    dims = tuple(
-        p.edge_padding_low + p.edge_padding_high + size + max(size - 1, 0) * p.interior_padding
-        for p, size in zip(padding, operand.shape.dimensions)
-    )
-    return emit(derived(x, "pad", operand.shape.with_dimensions(dims), [operand, value], padding=tuple(padding)))
-
-
-def _dot(x: Instruction, emit: Emit) -> Instruction:
-    """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back.
-
-    Products read their left side along k where it lies and pack their right side anyway, so a left side that would have
-    to be transposed changes places with a right side that would not.
-    """
-    n = x.attrs["dot_dimension_numbers"]
-    lhs, rhs = x.operands
-    dtype = x.shape.element_type
-    left, right = dot_free_dimensions(x)
-    contracted, other = n.lhs_contracting_dimensions, n.rhs_contracting_dimensions
-    swapped = not _trailing(lhs, contracted) and _trailing(rhs, other)
-    batches, other_batches = n.lhs_batch_dimensions, n.rhs_batch_dimensions
-    if swapped:
-        lhs, rhs, left, right, contracted, other, batches, other_batches = rhs, lhs, right, left, other, contracted, other_batches, batches
-    batch = tuple(lhs.shape.dimensions[d] for d in batches)
-    m = prod(lhs.shape.dimensions[d] for d in left)
-    k = prod(lhs.shape.dimensions[d] for d in contracted)
-    width = prod(rhs.shape.dimensions[d] for d in right)
-    rank = len(batch)
-    canonical = DotDimensionNumbers((rank + 1,), (rank,), tuple(range(rank)), tuple(range(rank)))
-    if (
-        not swapped
-        and n == canonical
-        and lhs.shape.rank == rhs.shape.rank == rank + 2
-        and lhs.shape.element_type == rhs.shape.element_type == dtype
-    ):
-        return x
-
-    def arranged(o: Instruction, order: tuple[int, ...], dims: tuple[int, ...]) -> Instruction:
-        o = _transposed(x, _converted(x, o, dtype, emit), order, emit)
-        return emit(derived(x, "reshape", Shape(dtype, dims), [o])) if o.shape.dimensions != dims else o
-
-    a = arranged(lhs, (*batches, *left, *contracted), (*batch, m, k))
-    c = arranged(rhs, (*other_batches, *other, *right), (*batch, k, width))
-    attrs = {"dot_dimension_numbers": canonical, "precision_config": x.attrs.get("precision_config")}
-    product = emit(derived(x, "dot", Shape(dtype, (*batch, m, width)), [a, c], **attrs))
-    free = [*(lhs.shape.dimensions[d] for d in left), *(rhs.shape.dimensions[d] for d in right)]
-    whole = product
-    if product.shape.dimensions != (*batch, *free):
-        whole = emit(derived(x, "reshape", Shape(dtype, (*batch, *free)), [product]))
-    if not swapped:
-        return whole
-    order = (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left)))
-    return _transposed(x, whole, order, emit)
-
-
-def _trailing(x: Instruction, dims: tuple[int, ...]) -> bool:
-    """Whether these dimensions are the last ones of an operand where it lies in memory, seen through transposes."""
-    while x.opcode == "transpose":
-        dims = tuple(x.attrs["dimensions"][d] for d in dims)
-        x = x.operands[0]
-    return dims == tuple(range(x.shape.rank - len(dims), x.shape.rank))
-
-
-def _convolution(x: Instruction, emit: Emit) -> Instruction:
-    """Brings a convolution to [batch, spatial..., features] with a kernel [spatial..., inputs, outputs].
-
-    Padding and base dilation become an explicit pad, reversal a reverse, batch groups feature groups, and both operands
-    get the result's type. The transposes are index maps that the pad, or the packing of the kernel, reads through.
-    """
-    n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
-    image, kernel = x.operands
-    dtype = x.shape.element_type
-    rank = image.shape.rank
-    canonical = _conv_labels(rank)
-    groups = x.attrs["feature_group_count"]
-    padded = any(w.padding_low or w.padding_high or w.base_dilation != 1 for w in window)
-    reversed_ = any(w.window_reversal for w in window)
-    batch_groups = x.attrs["batch_group_count"]
-    same_type = image.shape.element_type == kernel.shape.element_type == dtype
-    if n == canonical and not padded and not reversed_ and batch_groups == 1 and same_type:
-        return x
-    image = _converted(x, image, dtype, emit)
-    kernel = _converted(x, kernel, dtype, emit)
-    if batch_groups > 1:
-        image, groups = _batch_groups_to_features(x, image, batch_groups, emit), batch_groups
-    image = _transposed(x, image, (n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension), emit)
-    if reversed_:
-        dims = tuple(d for d, w in zip(n.kernel_spatial_dimensions, window) if w.window_reversal)
-        kernel = emit(derived(x, "reverse", kernel.shape.without_layout(), [kernel], dimensions=dims))
-    kernel = _transposed(
-        x, kernel, (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension), emit
-    )
-    if padded:
-        zero = emit(constant_instruction(f"{x.name}.zero", Shape(dtype), [0]))
-        padding = [PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1) for w in window]
-        image = _padded(x, image, zero, [PaddingDimension(), *padding, PaddingDimension()], emit)
-    bare = Window(tuple(WindowDimension(w.size, w.stride, window_dilation=w.window_dilation) for w in window))
-    order = (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension)
-    attrs = x.attrs | {"window": bare, "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
-    dims = tuple(x.shape.dimensions[d] for d in order)
-    y = emit(derived(x, "convolution", x.shape.with_dimensions(dims), [image, kernel], **attrs))
-    return _transposed(x, y, tuple(order.index(d) for d in range(rank)), emit)
-
-
-def _conv_labels(rank: int) -> ConvolutionDimensionNumbers:
-    spatial = tuple(range(1, rank - 1))
-    kernel = tuple(range(rank - 2))
-    return ConvolutionDimensionNumbers(0, rank - 1, spatial, rank - 2, rank - 1, kernel, 0, rank - 1, spatial)
-
-
-def _converted(x: Instruction, o: Instruction, dtype: str, emit: Emit) -> Instruction:
-    if o.shape.element_type == dtype:
-        return o
-    return emit(derived(x, "convert", o.shape.with_element_type(dtype).without_layout(), [o]))
-
-
-def _transposed(x: Instruction, o: Instruction, order: tuple[int, ...], emit: Emit) -> Instruction:
-    if order == tuple(range(len(order))):
-        return o
-    dims = tuple(o.shape.dimensions[d] for d in order)
-    return emit(derived(x, "transpose", o.shape.with_dimensions(dims), [o], dimensions=order))
-
-
-def _batch_groups_to_features(x: Instruction, image: Instruction, groups: int, emit: Emit) -> Instruction:
-    """The group's index leaves the batch dimension and becomes the major part of the features."""
-    n = x.attrs["dim_labels"]
-    batch, feature = n.input_batch_dimension, n.input_feature_dimension
-    dims = image.shape.dimensions
-    split = (*dims[:batch], groups, dims[batch] // groups, *dims[batch + 1 :])
-    whole = emit(derived(x, "reshape", image.shape.with_dimensions(split), [image]))
-    order = [d for d in range(len(split)) if d != batch]
-    order.insert(order.index(feature + (feature > batch)), batch)
-    moved = emit(derived(x, "transpose", image.shape.with_dimensions(tuple(split[d] for d in order)), [whole], dimensions=tuple(order)))
-    merged = tuple(size // groups if d == batch else size * groups if d == feature else size for d, size in enumerate(dims))
-    return emit(derived(x, "reshape", image.shape.with_dimensions(merged), [moved]))
-
-
-def _identity(opcode: str, dtype: str) -> float | int | None:
-    """The Python number that leaves every other as it is."""
-    kind = TYPES[dtype].kind
-    if kind == "pred":
-        return int(opcode in ("multiply", "minimum", "and"))
-    if opcode == "add":
-        return -0.0 if kind == "float" else 0
-    if opcode == "multiply":
-        return 1
-    if opcode in ("maximum", "minimum"):
-        if kind == "float":
-            return float("-inf") if opcode == "maximum" else float("inf")
-        return limits(dtype)[opcode == "minimum"]
-    return None
-
-
-def _reduce_window(x: Instruction, emit: Emit) -> Instruction:
-    """Padding with the reducer's identity is the same as skipping the padding, and costs no test per element."""
-    window = x.attrs["window"]
-    opcode = monoid(x.called[0]) if len(x.operands) == 2 else None
-    if opcode is None or all(not (w.padding_low or w.padding_high or w.base_dilation != 1) for w in window.dimensions):
-        return x
-    value = _identity(opcode, x.shape.element_type)
-    if value is None or x.shape.size == 0:
-        return x
-    neutral = emit(constant_instruction(f"{x.name}.identity", Shape(x.shape.element_type), [value]))
-    padding = [PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1) for w in window.dimensions]
-    operand = _padded(x, x.operands[0], neutral, padding, emit)
-    bare = Window(tuple(replace(w, padding_low=0, padding_high=0, base_dilation=1) for w in window.dimensions))
-    y = derived(x, "reduce-window", x.shape.without_layout(), [operand, x.operands[1]], window=bare)
-    y.called = x.called
-    return emit(y)
-
-
-_RULES: dict[str, Callable[[Instruction, Emit], Instruction]] = {
-    "dot": _dot,
-    "convolution": _convolution,
-    "reduce-window": _reduce_window,
-}

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..hlo.ir import Module
+from .canonical import canonicalize
 from .clean import remove_dead
 from .expand import expand
 from .inline import inline
 from .layout import forget_layouts
 from .simplify import simplify
 
-PASSES: tuple[Callable[[Module], None], ...] = (forget_layouts, inline, remove_dead, simplify, expand, simplify, remove_dead)
+PASSES: tuple[Callable[[Module], None], ...] = (
+    forget_layouts,
+    inline,
+    remove_dead,
+    expand,
+    simplify,
+    canonicalize,
+    simplify,
+    remove_dead,
+)
 
 
 def run(module: Module) -> None:

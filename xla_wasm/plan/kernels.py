@@ -183,6 +183,7 @@ def lower_kernel(cache: KernelCache, expression: Expression, full: tuple[int, ..
     written = frozenset((*range(number), *(s.number for s in scratch.values())))
     b = Builder(cache.name(_kernel_name(root)), count + len(scratch), expression.lanes, cache.relaxed, written)
     in_place: tuple[int, ...] = ()
+    own: list[int] = []
     if flat:
         in_place = _lower_flat(b, _Flat(b, sources), expression, outputs, sources)
     else:
@@ -195,9 +196,10 @@ def lower_kernel(cache: KernelCache, expression: Expression, full: tuple[int, ..
         else:
             dims = next(s.dimensions for _, s in root.shape.leaves())
             nest(b, dims, lambda index: _store_roots(kernel, expression.roots, index), ranged=True)
+        own = kernel.scratch_bytes
     func = b.func()
     cache.funcs[func.name] = func
-    sizes = tuple(x.shape.bytes // prod(full[:rows]) for x in kept) if full is not None else ()
+    sizes = (*(x.shape.bytes // prod(full[:rows]) for x in kept), *own) if full is not None else tuple(own)
     lowered = cache.lowered[key] = Lowered(func, in_place, sizes)
     return lowered
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _convolution(e: Elemental, x: Instruction, index: Index) -> Val:
-    """Padding, base dilation and reversal are explicit by now (`passes.expand`); a group is an offset of the features."""
+    """Padding, base dilation and reversal are explicit by now (`passes.canonical`); a group is an offset of the features."""
     b = e.b
     n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
     image, kernel = x.operands
