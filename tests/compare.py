@@ -26,6 +26,9 @@ def assert_same(actual: Array, expected: Array, ulp: float = 0, what: str = "") 
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
     assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
+    if expected.dtype.kind == "c":
+        _assert_complex(actual, expected, ulp, what)
+        return
     if not is_float(expected):
         np.testing.assert_array_equal(actual, expected, what)
         return
@@ -41,6 +44,21 @@ def assert_same(actual: Array, expected: Array, ulp: float = 0, what: str = "") 
         raise AssertionError(
             f"{what}: {x[worst]!r}, expected {y[worst]!r}: {off[worst]:.3g} ulp, allowed {ulp:g}; all: {actual!r}, {expected!r}"
         )
+
+
+def _assert_complex(actual: Array, expected: Array, ulp: float, what: str) -> None:
+    """The parts as floats, but `ulp` counts units of the magnitude of the number."""
+    off = []
+    for name in ("real", "imag"):
+        x, y = getattr(actual, name), getattr(expected, name)
+        special = ~np.isfinite(x) | ~np.isfinite(y)
+        np.testing.assert_array_equal(x[special], y[special], f"{what}: NaN or infinity in {name} parts: {actual!r}, {expected!r}")
+        zero = (x == 0) & (y == 0)
+        np.testing.assert_array_equal(np.signbit(x[zero]), np.signbit(y[zero]), f"{what}: signs of zeros in {name} parts: {actual!r}")
+        off.append(np.where(special, 0, x).astype(np.float64) - np.where(special, 0, y))
+    size = np.hypot(*(np.where(np.isfinite(p), p, 0).astype(np.float64) for p in (expected.real, expected.imag)))
+    worst = np.max(np.maximum(*np.abs(off)) / ulp_of(size, expected.real.dtype), initial=0)
+    assert worst <= ulp, f"{what}: {worst:.3g} ulp off, allowed {ulp:g}: {actual!r}, {expected!r}"
 
 
 def error(actual: Array, true: Array, what: str = "") -> float:

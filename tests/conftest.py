@@ -1,8 +1,18 @@
-"""Set-up of the tests: JAX on the CPU; in CI the same hypothesis cases on every run, elsewhere new ones."""
+"""Set-up of the tests: JAX on the CPU; in CI the same hypothesis cases on every run, elsewhere new ones; the site in a browser."""
+
+from __future__ import annotations
 
 import os
+import shutil
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -10,3 +20,57 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+CHROMIUM = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.fail("no chromium: ./build.sh test installs it with apt")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    """The address of the pages, as `xla-wasm serve` serves them."""
+    from xla_wasm.serve import make_server
+
+    with make_server("127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.fixture
+def open_page(chromium: Browser, site: str) -> Iterator[Any]:
+    """Opens pages of the site; afterwards, that they asked nobody else for anything and reported no error."""
+    contexts = []
+    complaints: list[str] = []
+
+    def open_(path: str = "/demo/digits/", ready: bool = True, routes: dict[str, Any] | None = None, **options: Any) -> Page:
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda r: r.url.startswith((site, "data:")) or complaints.append(f"request to {r.url}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        if ready:
+            page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
+        for pattern, handler in (routes or {}).items():
+            page.route(pattern, handler)
+        page.goto(site + path)
+        if ready:
+            page.wait_for_selector("body[data-ready=true]", timeout=60_000)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert not complaints

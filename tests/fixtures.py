@@ -164,7 +164,7 @@ def change(path: str, value: Any) -> dict[str, Any]:
 LIES: list[tuple[str, Any, str]] = [
     ("format", 2, "at format: this xla_wasm reads format 1"),
     ("features", ["gc"], "does not know the feature 'gc'"),
-    ("requests", ["all-reduce"], "serves no requests"),
+    ("requests", ["all-reduce"], "requests\\[0\\]: expected an object"),
     ("pages", 2, "states 2 pages of memory, the module 1 to 1"),
     ("pages", 0, "at pages: expected an integer from 1 to 65536"),
     ("name", KeyError, "at name: it is missing"),

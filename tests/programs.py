@@ -17,11 +17,12 @@ Tree = Any
 
 @dataclass(frozen=True)
 class Program:
-    """A function and its arguments; `x64` keeps 64-bit types."""
+    """A function and its arguments; `x64` keeps 64-bit types, `exact` results are XLA:CPU's bit by bit."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     x64: bool = False
+    exact: bool = False
 
 
 PROGRAMS: dict[str, Callable[[], Program]] = {}

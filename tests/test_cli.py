@@ -263,7 +263,7 @@ def test_serve(server: str) -> None:
         assert page.headers["Content-Type"] == "text/html; charset=utf-8"
         assert page.headers["Cross-Origin-Opener-Policy"] == "same-origin"
         assert page.headers["Cross-Origin-Embedder-Policy"] == "require-corp"
-    with urllib.request.urlopen(f"{server}/demo/digits.wasm") as model:
+    with urllib.request.urlopen(f"{server}/demo/digits/digits.wasm") as model:
         assert model.headers["Content-Type"] == "application/wasm"
         assert model.read(4) == b"\0asm"
     for path in ("/nothing", "/../pyproject.toml", "/demo/../../pyproject.toml"):

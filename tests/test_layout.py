@@ -398,7 +398,8 @@ def test_drawings_of_all_kinds(shape: Shape) -> None:
     picture = ElementTree.fromstring(svg(shape))
     texts = [text.text or "" for text in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert str(shape) in texts
-    places = [place for place, index in enumerate(lay.in_memory_order(shape)) if index is not None] if shape.size <= 8 else []
+    whole = shape.size <= 8 and not any(text.startswith("Shown are") for text in texts)
+    places = [place for place, index in enumerate(lay.in_memory_order(shape)) if index is not None] if whole else []
     assert all(str(place) in texts for place in places)
 
 

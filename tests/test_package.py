@@ -67,10 +67,11 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     bare = {"PATH": "/nonexistent", "PYTHONPATH": "", "VIRTUAL_ENV": ""}  # no compiler, and nothing of this checkout
     run(command, "compile", MODEL, "-o", tmp_path / "digits.wasm", **bare)
     assert "f32[1,10]" in run(command, "run", tmp_path / "digits.wasm", "--random-inputs", **bare)
-    script = "import xla_wasm.serve as s, pathlib; print(s.__file__, s.model().is_file(), (s.site() / 'demo' / 'index.html').is_file())"
-    where, model, page = run(python, "-P", "-c", script, **bare).split()
+    found = "all(m.source.is_file() for m in p.MODELS), (p.site() / 'demo' / 'index.html').is_file()"
+    script = f"import xla_wasm.pages as p; print(p.__file__, {found})"
+    where, models, page = run(python, "-P", "-c", script, **bare).split()
     assert str(tmp_path) in where
-    assert (model, page) == ("True", "True")
+    assert (models, page) == ("True", "True")
 
 
 def test_readme_commands_exist() -> None:

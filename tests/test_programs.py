@@ -10,6 +10,8 @@ import compare
 import jax
 import numpy as np
 import oracle
+import programs_linear
+import programs_more
 import pytest
 from node_host import run_in_node
 from programs import PROGRAMS
@@ -21,6 +23,7 @@ from xla_wasm.hlo.ir import Module
 from xla_wasm.reference import evaluate
 
 TARGETS = ("simd128", "relaxed-simd")
+LISTED = (programs_more, programs_linear)  # importing them adds to PROGRAMS
 
 
 @cache
@@ -40,13 +43,19 @@ def judged(name: str) -> tuple[list[compare.Array], list[compare.Array]]:
 
 
 def check(name: str, results: list[compare.Array]) -> None:
-    """Integers exact; floats no further from the true values than twice XLA's distance and 4 ulp of the result's scale."""
+    """Integers exact; floats no further from the true values than twice XLA's distance and 4 ulp of the result's scale.
+
+    An exact program has XLA's results bit by bit.
+    """
     true, xla = judged(name)
+    bitwise = PROGRAMS[name]().exact
     assert len(results) == len(true) == len(xla)
     for i, (actual, exact, other) in enumerate(zip(results, true, xla)):
         what = f"{name}, result {i}"
         assert actual.dtype == other.dtype and actual.shape == other.shape, what
-        if compare.is_float(other):
+        if bitwise:
+            compare.assert_same(actual, other, what=what)
+        elif compare.is_float(other):
             allowed = 2 * compare.error(other, exact, f"{what} of XLA:CPU") + 4 * compare.scale_ulp(exact, other.dtype)
             off = compare.error(actual, exact, what)
             assert off <= allowed, f"{what}: error {off:.3g}, allowed {allowed:.3g}"

@@ -13,11 +13,14 @@ import pytest
 import xla_wasm.jax
 from xla_wasm.builder import Builder
 from xla_wasm.errors import ArgumentError, UnsupportedError
-from xla_wasm.hlo.attrs import Window, WindowDimension
+from xla_wasm.hlo.attrs import ScatterDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.shape import Shape
-from xla_wasm.ops.sample import f32, function, reducer, s32, shape
+from xla_wasm.hlo.types import TYPES
+from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.sample import f32, function, reducer, s32, shape, shape_of
 from xla_wasm.ops.sort.reference import merge_order
-from xla_wasm.reference import evaluate
+from xla_wasm.ops.table import OPS
+from xla_wasm.reference import EVALUATE, NOT_EVALUATED, evaluate
 
 Array = np.ndarray[Any, Any]
 
@@ -179,3 +182,218 @@ def test_small_floats_are_rounded_after_every_operation() -> None:
     np.testing.assert_array_equal(a, (third * 7).astype(jnp.bfloat16).astype(np.float32))
     np.testing.assert_array_equal(b, (x / 3).astype(np.float16).astype(np.float32))
     assert c == 36
+
+
+# --- whole families ---------------------------------------------------------------------------------------------------
+
+
+def test_every_operation_is_evaluated_or_it_is_said_why_not() -> None:
+    assert set(OPS) == {*EVALUATE, *NOT_EVALUATED, "parameter"}
+
+
+def _applied(opcode: str, *args: Array, **more: Any) -> list[Array]:
+    b = Builder("one")
+    return evaluate(b.module(b.op(opcode, *(b.parameter(i, shape_of(a)) for i, a in enumerate(args)), **more)), *args)
+
+
+INTEGERS = [t.name for t in TYPES.values() if t.kind in ("signed", "unsigned")]
+
+
+def _limits(element_type: str) -> tuple[Array, Array]:
+    """Limits and their neighbours, all pairs of them."""
+    type_ = TYPES[element_type]
+    low, high = (-(1 << (type_.bits - 1)), (1 << (type_.bits - 1)) - 1) if type_.kind == "signed" else (0, (1 << type_.bits) - 1)
+    some = sorted({v for v in (low, low + 1, -1, 0, 1, 2, 3, high // 3, high - 1, high) if low <= v <= high})
+    x, y = np.meshgrid(np.array(some, object), np.array(some, object))
+    return x.ravel(), y.ravel()
+
+
+def _exact(opcode: str, x: int, y: int, low: int, bits: int) -> int:
+    quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) if y else -1
+    results = {
+        "add": x + y,
+        "subtract": x - y,
+        "multiply": x * y,
+        "mulhi": x * y >> bits,
+        "divide": quotient,
+        "remainder": x - quotient * y if y else x,
+        "maximum": max(x, y),
+        "minimum": min(x, y),
+        "and": x & y,
+        "or": x | y,
+        "xor": x ^ y,
+        "shift-left": x << (y & ((1 << bits) - 1)) if y & ((1 << bits) - 1) < bits else 0,
+        "shift-right-logical": (x & ((1 << bits) - 1)) >> (y & ((1 << bits) - 1)),
+        "shift-right-arithmetic": _signed(x, bits) >> (y & ((1 << bits) - 1)),
+    }
+    wrapped = results[opcode] & ((1 << bits) - 1)
+    return _signed(wrapped, bits) if low < 0 else wrapped
+
+
+def _signed(x: int, bits: int) -> int:
+    x &= (1 << bits) - 1
+    return x - (1 << bits) if x >> (bits - 1) else x
+
+
+@pytest.mark.parametrize("element_type", INTEGERS)
+@pytest.mark.parametrize(
+    "opcode",
+    "add subtract multiply mulhi divide remainder maximum minimum and or xor shift-left shift-right-logical shift-right-arithmetic".split(),
+)
+def test_integers_of_every_width(opcode: str, element_type: str) -> None:
+    x, y = _limits(element_type)
+    dtype, bits = DTYPES[element_type], TYPES[element_type].bits
+    low = -1 if TYPES[element_type].kind == "signed" else 0
+    expected = [_exact(opcode, int(a), int(b), low, bits) for a, b in zip(x, y)]
+    to_dtype = [np.array([int(v) for v in values], np.int64 if low else np.uint64).astype(dtype) for values in (x, y)]
+    (actual,) = _applied(opcode, *to_dtype)
+    assert [int(v) for v in actual] == expected
+
+
+@pytest.mark.parametrize("element_type", INTEGERS)
+def test_bits_are_counted_in_every_width(element_type: str) -> None:
+    x, _ = _limits(element_type)
+    dtype, bits = DTYPES[element_type], TYPES[element_type].bits
+    values = np.array([int(v) for v in x], np.int64 if TYPES[element_type].kind == "signed" else np.uint64).astype(dtype)
+    masked = [int(v) & ((1 << bits) - 1) for v in x]
+    wrap = (lambda n: _signed(n, bits)) if TYPES[element_type].kind == "signed" else lambda n: n & ((1 << bits) - 1)
+    assert [int(v) for v in _applied("popcnt", values)[0]] == [wrap(v.bit_count()) for v in masked]
+    assert [int(v) for v in _applied("count-leading-zeros", values)[0]] == [wrap(bits - v.bit_length()) for v in masked]
+
+
+MONOIDS = {
+    "add": ("f32", "s32", "bf16", "s4", "pred", "c64"),
+    "multiply": ("f32", "u8", "c64"),
+    "maximum": ("f32", "s8", "u4", "pred"),
+    "minimum": ("f16", "u64", "s2"),
+    "and": ("pred", "s16"),
+    "or": ("pred", "u8"),
+    "xor": ("s64",),
+}
+
+
+@pytest.mark.parametrize(("opcode", "element_type"), [(o, t) for o, types in MONOIDS.items() for t in types])
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_of_one_operation_are_those_of_any_reducer(opcode: str, element_type: str, seed: int) -> None:
+    """The quick way against one window element after the other."""
+    rng = np.random.default_rng(seed)
+    dims = tuple(rng.integers(1, 7, 2))
+    window = Window(
+        tuple(
+            WindowDimension(
+                size=int(rng.integers(1, 6)),
+                stride=int(rng.integers(1, 4)),
+                padding_low=int(rng.integers(-1, 4)),
+                padding_high=int(rng.integers(5, 9)),
+                window_dilation=int(rng.integers(1, 4)),
+                base_dilation=int(rng.integers(1, 4)),
+            )
+            for _ in dims
+        )
+    )
+    x = rng.integers(0, 2 if element_type in ("pred", "s2") else 4, dims).astype(DTYPES[element_type])
+    init = np.array(1).astype(DTYPES[element_type])
+
+    def plain(b: Builder, p: Any, q: Any) -> Any:
+        return b.op(opcode, p, q)
+
+    def behind_a_tuple(b: Builder, p: Any, q: Any) -> Any:
+        return b.op("get-tuple-element", b.op("tuple", b.op(opcode, p, q)), index=0)
+
+    quick, slow = (
+        _applied("reduce-window", x, init, called=[function(f"{element_type}, {element_type}", body)()], window=window)[0]
+        for body in (plain, behind_a_tuple)
+    )
+    np.testing.assert_array_equal(quick, slow)
+
+
+def test_sums_of_negative_zeros() -> None:
+    x = f32([-0.0, -0.0, -0.0])
+    window = Window((WindowDimension(2),))
+    (sums,) = _applied("reduce-window", x, f32(-0.0), called=[reducer("add", "f32")()], window=window)
+    assert np.signbit(sums).all()
+
+
+def test_wide_windows_and_long_reductions_take_no_time() -> None:
+    x = np.random.default_rng(0).integers(0, 9, 60_000).astype(np.int32)
+    window = Window((WindowDimension(60_000, padding_low=59_999),))
+    (sums,) = _applied("reduce-window", x, s32(0), called=[reducer("add", "s32")()], window=window)
+    np.testing.assert_array_equal(sums, np.cumsum(x))
+
+    def later(b: Builder, v: Any, i: Any, w: Any, j: Any) -> Any:
+        take = b.op("compare", w, v, direction="GT")
+        return b.op("tuple", b.op("select", take, w, v), b.op("select", take, j, i))
+
+    y = np.random.default_rng(1).permutation(200_000).astype(np.float32)
+    place = np.arange(len(y), dtype=np.int32)
+    called = [function("f32, s32, f32, s32", later)()]
+    best, at = _applied("reduce", y, place, f32(-1), s32(-1), called=called, dimensions=(0,))
+    assert best == y.max() and at == y.argmax()
+
+
+def test_loops_and_branches_over_many_lanes() -> None:
+    """3 n + 1 or n / 2 until 1: every lane takes its own number of trips."""
+
+    def step(b: Builder, n: Any) -> Any:
+        double = b.op("multiply", n, b.constant(shape("s32"), [3]))
+        return b.op("add", double, b.constant(shape("s32"), [1]))
+
+    def half(b: Builder, n: Any) -> Any:
+        return b.op("divide", n, b.constant(shape("s32"), [2]))
+
+    def body(b: Builder, t: Any) -> Any:
+        n, count = (b.op("get-tuple-element", t, index=i) for i in (0, 1))
+        odd = b.op("and", n, b.constant(shape("s32"), [1]))
+        then = b.op("conditional", odd, n, n, called=[function("s32", half)(), function("s32", step)()])
+        return b.op("tuple", then, b.op("add", count, b.constant(shape("s32"), [1])))
+
+    def going(b: Builder, t: Any) -> Any:
+        return b.op("compare", b.op("get-tuple-element", t, index=0), b.constant(shape("s32"), [1]), direction="NE")
+
+    def trips(b: Builder, n: Any) -> Any:
+        inner = []
+        for part in (body, going):
+            c = Builder(part.__name__)
+            inner.append(c.build(part(c, c.parameter(0, Shape.tuple([shape("s32")] * 2)))))
+        return b.op("get-tuple-element", b.op("while", b.op("tuple", n, b.constant(shape("s32"), [0])), called=inner), index=1)
+
+    def count(n: int) -> int:
+        done = 0
+        while n != 1:
+            n, done = 3 * n + 1 if n % 2 else n // 2, done + 1
+        return done
+
+    x = np.arange(1, 3000, dtype=np.int32).reshape(-1, 1)
+    (result,) = _applied("map", x, called=[function("s32", trips)()], dimensions=(0, 1))
+    np.testing.assert_array_equal(result, np.array([count(int(n)) for n in x.ravel()], np.int32).reshape(x.shape))
+
+
+def test_small_floats_accumulate_in_f32_in_any_reducer() -> None:
+    def shifted(b: Builder, x: Any, y: Any) -> Any:
+        return b.op("add", b.op("add", x, y), b.constant(shape("bf16"), [0]))
+
+    x, zero = np.ones(512, DTYPES["bf16"]), np.zeros((), DTYPES["bf16"])
+    called = [function("bf16, bf16", shifted)()]
+    assert _applied("reduce", x, zero, called=called, dimensions=(0,))[0] == 512
+    window = Window((WindowDimension(512),))
+    assert _applied("reduce-window", x, zero, called=called, window=window)[0].tolist() == [512]
+
+
+def test_small_floats_are_rounded_at_every_update_of_a_scatter() -> None:
+    numbers = ScatterDimensionNumbers((), (0,), (0,), 1)
+    x, indices, updates = np.zeros(1, DTYPES["bf16"]), np.zeros((512, 1), np.int32), np.ones(512, DTYPES["bf16"])
+    (result,) = _applied("scatter", x, indices, updates, called=[reducer("add", "bf16")()], scatter_dimension_numbers=numbers)
+    assert result.tolist() == [256]
+
+
+def test_iota_of_no_elements_but_a_huge_dimension() -> None:
+    b = Builder("iota")
+    module = b.module(b.op("iota", shape=shape("s32[1000000000000,0]"), iota_dimension=0))
+    assert evaluate(module)[0].shape == (1000000000000, 0)
+
+
+def test_scatter_into_nothing() -> None:
+    numbers = ScatterDimensionNumbers((1,), (0,), (0,), 1)
+    x, indices, updates = np.zeros((0, 2), np.float32), np.zeros((3, 1), np.int32), np.ones((3, 2), np.float32)
+    (result,) = _applied("scatter", x, indices, updates, called=[reducer("add", "f32")()], scatter_dimension_numbers=numbers)
+    assert result.shape == (0, 2)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import ml_dtypes
 import numpy as np
+import oracle
 import pytest
 
 import xla_wasm
@@ -142,11 +146,84 @@ def test_scatter_of_the_reference_drops_the_largest_indices() -> None:
 def test_reduce_precision_without_mantissa_rounds_halfway_to_even_exponents() -> None:
     b = Builder("round")
     module = b.module(b.op("reduce-precision", b.parameter(0, Shape("f32", (4,))), exponent_bits=8, mantissa_bits=0))
-    np.testing.assert_array_equal(check(module, "simd128", np.float32([3, 6, -0.75, 1.25]))[0], [2, 8, -0.5, 1])
+    np.testing.assert_array_equal(check(module, "simd128", np.array([3, 6, -0.75, 1.25], np.float32))[0], [2, 8, -0.5, 1])
 
 
 def test_a_tiled_layout_of_a_scalar_is_read() -> None:
     b = Builder("scalar")
     root = b.negate(b.parameter(0, Shape("f32", (), Layout((), tiles=((128,),)))))
     module = Module.from_proto(b.module(root).to_proto())
-    check(module, "simd128", np.float32(3))
+    check(module, "simd128", np.array(3, np.float32))
+
+
+def loop(
+    initial: list[Instruction], b: Builder, body: Callable[[Builder, list[Instruction]], list[Instruction]], limit: int
+) -> Instruction:
+    """A while over a tuple that ends when its element 0 has reached `limit`."""
+    state = b.tuple(*initial)
+
+    def on_state(name: str) -> tuple[Builder, list[Instruction]]:
+        inner = Builder(name)
+        whole = inner.parameter(0, state.shape)
+        return inner, [inner.get_tuple_element(whole, i) for i in range(len(initial))]
+
+    inner, elements = on_state("body")
+    inner.tuple(*body(inner, elements))
+    condition, elements = on_state("condition")
+    condition.compare(elements[0], condition.constant(limit, "s32"), "LT")
+    return b.while_(state, condition.build(), inner.build())
+
+
+@targets
+def test_a_loop_that_changes_nothing_is_gone_even_if_it_would_not_end(target: str) -> None:
+    b = Builder("endless")
+    x, zero = b.parameter(0, Shape("f32", (3,))), b.constant(0, "s32")
+    idle = loop([zero, x], b, lambda inner, s: [inner.add(s[0], inner.constant(0, "s32")), s[1]], 5)
+    sums = loop([zero, zero, b.constant(2, "s32")], b, lambda inner, s: [s[0], s[1], inner.add(s[1], s[2])], 5)
+    # what is used of the third loop stays as it was, what changes is used by nobody
+    partly = loop([zero, x], b, lambda inner, s: [inner.subtract(s[0], inner.constant(1, "s32")), s[1]], 5)
+    roots = b.tuple(idle, sums, b.negate(b.get_tuple_element(partly, 1)))
+    results = xla_wasm.load(xla_wasm.compile(b.module(roots), xla_wasm.Options(target=target))).run(numbers(3))
+    for actual, expected in zip(results, [0, numbers(3), 0, 0, 2, -numbers(3)], strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@targets
+def test_constants_that_a_loop_carries_and_also_swaps(target: str) -> None:
+    b = Builder("swap")
+    x, zero, seven = b.parameter(0, Shape("s32")), b.constant(0, "s32"), b.constant(7, "s32")
+
+    def body(inner: Builder, s: list[Instruction]) -> list[Instruction]:
+        count, fixed, left, right, value = s
+        return [inner.add(count, inner.constant(1, "s32")), fixed, right, left, inner.add(inner.multiply(value, fixed), left)]
+
+    # the one body and condition of two loops with different constants
+    first = loop([zero, seven, seven, zero, x], b, body, 4)
+    second = b.while_(b.tuple(zero, b.constant(3, "s32"), zero, x, seven), first.called[1], first.called[0])
+    check(b.module(b.tuple(first, second)), target, np.array(5, np.int32))
+
+
+def test_adding_nothing_to_integers_and_floats() -> None:
+    b = Builder("neutral")
+    x, y = b.parameter(0, Shape("s32", (3,))), b.parameter(1, Shape("f32", (3,)))
+    zeros, ones = b.full(0, Shape("s32", (3,))), b.full(1, Shape("s32", (3,)))
+    parts = [b.add(zeros, x), b.subtract(x, zeros), b.subtract(zeros, x), b.multiply(x, ones), b.op("or", x, zeros)]
+    module = b.module(b.tuple(*parts, b.add(y, b.full(0, Shape("f32", (3,))))))
+    results = check(module, "simd128", np.array([-1, 0, 2**31 - 1], np.int32), np.array([-0.0, np.nan, 1], np.float32))
+    assert not np.signbit(results[-1][0])
+
+
+@targets
+def test_what_is_computed_in_bf16_and_converted_to_f32_at_once_is_not_rounded(target: str) -> None:
+    b = Builder("round")
+    x = b.parameter(0, Shape("bf16", (4,)))
+    y = b.op("sine", x)
+    parts = [b.convert(y, "f32"), y, b.convert(b.reshape(y, (2, 2)), "f32"), b.convert(y, "f64"), b.op("exponential", y)]
+    module = b.module(b.tuple(*parts))
+    values = np.array([0.3, 1.1, -2.7, 0.9], ml_dtypes.bfloat16)
+    results = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(values)
+    for actual, expected in zip(results, oracle.run(module, values), strict=True):
+        assert actual.dtype == expected.dtype
+        np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), rtol=2e-7)
+    assert not np.array_equal(results[0], results[1].astype(np.float32))
+    assert np.array_equal(results[2].ravel(), results[1].astype(np.float32))

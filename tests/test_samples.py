@@ -10,13 +10,17 @@ import oracle
 import pytest
 
 import xla_wasm
+from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.sample import Sample
 from xla_wasm.ops.table import OPS
 from xla_wasm.reference import EVALUATE, evaluate
 
-FAMILIES = ("elementwise", "movement", "indexing", "reduce", "window", "dot", "conv", "control")
+FAMILIES = (
+    *("elementwise", "movement", "indexing", "reduce", "sort", "window", "dot", "conv", "linalg", "fft", "norm", "random", "control"),
+    *("collective", "custom", "dynamic"),
+)
 TARGETS = ("simd128", "relaxed-simd")
-BASIC_TYPES = {"pred", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f32", "f64"}
+BASIC_TYPES = {*TYPES}
 """Element types that the compiler takes everywhere; of others it may say that they are unsupported."""
 
 XLA_ULP = 4

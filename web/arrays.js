@@ -11,7 +11,13 @@ import { ArgumentError } from './errors.js';
  * @property {any} array the typed array class of its elements
  * @property {number} components 2 for complex numbers, which are (real, imaginary) pairs, else 1
  * @property {'pred' | 'int' | 'float' | 'bits'} kind bits: a type JavaScript has no numbers for, passed as its raw bits
+ * @property {number} [bits] the width of an integer
  */
+
+// f16 is a Float16Array where the engine has one (a Uint16Array of bits is taken too, results are Float16Arrays), else a Uint16Array of
+// bits. Other floats narrower than 32 bits are raw bits, each in an element of a Uint16Array or Uint8Array of its own.
+// Integers narrower than a byte are the numbers in an Int8Array or Uint8Array.
+const { Float16Array } = /** @type {any} */ (globalThis);
 
 /** @type {Record<string, ElementType>} */
 export const TYPES = Object.assign(Object.create(null), {
@@ -20,8 +26,8 @@ export const TYPES = Object.assign(Object.create(null), {
   c128: { array: Float64Array, components: 2, kind: 'float' },
 });
 const rows = /** @type {[any, ElementType['kind'], string][]} */ ([
-  [Int8Array, 'int', 's8'],
-  [Uint8Array, 'int', 'u8'],
+  [Int8Array, 'int', 's1 s2 s4 s8'],
+  [Uint8Array, 'int', 'u1 u2 u4 u8'],
   [Int16Array, 'int', 's16'],
   [Uint16Array, 'int', 'u16'],
   [Int32Array, 'int', 's32'],
@@ -30,11 +36,11 @@ const rows = /** @type {[any, ElementType['kind'], string][]} */ ([
   [BigUint64Array, 'int', 'u64'],
   [Float32Array, 'float', 'f32'],
   [Float64Array, 'float', 'f64'],
-  [Int8Array, 'bits', 's1 s2 s4'],
-  [Uint8Array, 'bits', 'u1 u2 u4 f4e2m1fn f6e3m2fn f6e2m3fn f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu'],
-  [Uint16Array, 'bits', 'f16 bf16'],
+  [Uint8Array, 'bits', 'f4e2m1fn f6e3m2fn f6e2m3fn f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu'],
+  [Uint16Array, 'bits', 'bf16'],
+  [Float16Array ?? Uint16Array, Float16Array ? 'float' : 'bits', 'f16'],
 ]);
-for (const [array, kind, names] of rows) for (const name of names.split(' ')) TYPES[name] = { array, components: 1, kind };
+for (const [array, kind, names] of rows) for (const name of names.split(' ')) TYPES[name] = { array, components: 1, kind, bits: Number(name.slice(1)) };
 
 /** A leaf as the reader of a message knows it. @param {Leaf} leaf */
 export const describe = (leaf) => `${leaf.element_type}[${leaf.dimensions}]`;
@@ -116,6 +122,7 @@ export function accept(leaf, value, what) {
     const tag = /** @type {any} */ (value)[Symbol.toStringTag];
     const length = /** @type {any} */ (value).length;
     if (tag === type.array.name && length === count) return value;
+    if (type.array === Float16Array && tag === 'Uint16Array' && length === count) return new Float16Array(value.buffer, value.byteOffset, count);
     throw new ArgumentError(`${wanted}; got ${tag ? `a ${tag} of ${length}` : 'a DataView'}`);
   }
   if (typeof value === 'object' ? !Array.isArray(value) : !['number', 'bigint', 'boolean'].includes(typeof value)) {
@@ -130,7 +137,7 @@ export function accept(leaf, value, what) {
       if (!Array.isArray(item) || item.length !== shape[depth]) throw new ArgumentError(`${wanted}; got nested arrays of another shape`);
       for (const inner of item) fill(inner, depth + 1);
     } else {
-      if (!store(array, filled, item, type.kind)) throw new ArgumentError(`${wanted}; ${typeof item === 'bigint' ? `${item}n` : JSON.stringify(item)} does not fit`);
+      if (!store(array, filled, item, type)) throw new ArgumentError(`${wanted}; ${typeof item === 'bigint' ? `${item}n` : JSON.stringify(item)} does not fit`);
       filled++;
     }
   };
@@ -145,9 +152,9 @@ export function accept(leaf, value, what) {
  * @param {any} array
  * @param {number} index
  * @param {any} item
- * @param {ElementType['kind']} kind
+ * @param {ElementType} type
  */
-function store(array, index, item, kind) {
+function store(array, index, item, { kind, bits = 64 }) {
   if (kind === 'pred') {
     if (item !== true && item !== false && item !== 0 && item !== 1) return false;
     array[index] = item;
@@ -160,7 +167,7 @@ function store(array, index, item, kind) {
   if (kind === 'int' && (typeof item === 'bigint' || Number.isSafeInteger(item))) {
     const big = BigInt(item);
     array[index] = typeof array[index] === 'bigint' ? big : Number(item);
-    return BigInt(array[index]) === big;
+    return BigInt(array[index]) === big && (bits > 4 || big === (array instanceof Int8Array ? BigInt.asIntN(bits, big) : BigInt.asUintN(bits, big)));
   }
   return false;
 }

@@ -3,7 +3,7 @@
 import { Place, accept, describe } from './arrays.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
 import { readManifest } from './manifest.js';
-import { compile, locationOf, pick, readBytes } from './source.js';
+import { compile, locationOf, pick } from './source.js';
 
 /** @typedef {import('./manifest.js').Leaf} Leaf */
 /** @typedef {import('./arrays.js').TypedArray} TypedArray */
@@ -17,37 +17,124 @@ import { compile, locationOf, pick, readBytes } from './source.js';
  */
 
 /**
- * @typedef {object} LoadOptions
- * @property {import('./source.js').Bytes} [weights] the `.weights` file; by default the one beside the module's URL, if the module needs one
- * @property {number} [memoryLimit] the most bytes of linear memory the module may have
- * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
+ * How far loading is: `module` until the code is compiled, `weights` while they arrive, `ready` at the end. `loaded` and `total` count
+ * the bytes of weights that the module takes from files, as its manifest states them; 0 until it is known.
+ * @typedef {{phase: 'module' | 'weights' | 'ready', loaded: number, total: number}} Progress
  */
 
 /**
+ * @typedef {object} LoadOptions
+ * @property {import('./source.js').Bytes | import('./source.js').Bytes[]} [weights] the `.weights` file, by default the one beside the module's URL, if the
+ *   module needs one; or a safetensors file with the parameters that are weights, by name; or a list of both
+ * @property {boolean} [cache] keep weights in the browser for the next visit, by their hash
+ * @property {(progress: Progress) => void} [onProgress]
+ * @property {AbortSignal} [signal] gives up loading
+ * @property {boolean | string | URL} [worker] load and run in a worker of its own; an address is that of a copy of `worker.js`
+ * @property {boolean} [named] `run` returns an object with the results by name
+ * @property {number} [memoryLimit] the most bytes of linear memory the module may have
+ * @property {Record<string, import('./lazy/requests.js').HostFunction>} [customCalls] the functions that the module calls by name
+ * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
+ */
+
+/** What may follow the arguments of a run. @typedef {{signal?: AbortSignal}} RunOptions */
+
+const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical'.split(' ');
+const DISPOSED = new Error('disposed');
+
+/** @param {number} bytes */
+const size = (bytes) => `${bytes} bytes${bytes < 1e6 ? '' : ` (${(bytes / 2 ** 20).toFixed(1)} MiB)`}`;
+
+/** @param {any} value */
+const isPlain = (value) => value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype;
+
+/**
+ * Takes the options from behind the arguments of a run.
+ * @param {any[]} values
+ * @returns {RunOptions}
+ */
+export function takeOptions(values) {
+  const options = values.length > 1 && isPlain(values.at(-1)) && Object.keys(values.at(-1)).length ? values.pop() : {};
+  for (const name of Object.keys(options)) if (name !== 'signal') throw new ArgumentError(`after its arguments, run takes {signal}, not '${name}'`);
+  return options;
+}
+
+/**
  * Makes an artifact ready to run. Given builds for several targets, it takes the best that this engine can run.
+ * @overload
  * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
- * @param {LoadOptions} [options]
+ * @param {LoadOptions & {worker: true | string | URL}} options
+ * @returns {Promise<import('./remote.js').RemoteExecutable>}
+ */
+/**
+ * @overload
+ * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
+ * @param {LoadOptions & {worker?: false}} [options]
  * @returns {Promise<Executable>}
  */
+/**
+ * @param {import('./source.js').Source | import('./source.js').Builds} source
+ * @param {LoadOptions} [options]
+ * @returns {Promise<Executable | import('./remote.js').RemoteExecutable>}
+ */
 export async function load(source, options = {}) {
-  const chosen = pick(source);
-  const module = await compile(chosen);
+  if (!isPlain(options)) throw new ArgumentError(`the options of load are an object, such as {weights: ...}; got ${typeof options}`);
+  for (const name of Object.keys(options)) {
+    if (!OPTIONS.includes(name)) throw new ArgumentError(`load has no option '${name}' (known: ${OPTIONS.join(', ')})`);
+  }
+  const { signal } = options;
+  try {
+    signal?.throwIfAborted();
+    const chosen = pick(source);
+    const exe = options.worker ? await (await import('./remote.js')).loadRemote(chosen, options) : await loadHere(chosen, options);
+    signal?.throwIfAborted();
+    return exe;
+  } catch (error) {
+    // Whatever failed because of that, as a fetch does.
+    throw signal?.aborted ? signal.reason : error;
+  }
+}
+
+/**
+ * @param {import('./source.js').Source} source
+ * @param {LoadOptions} options
+ */
+async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }) {
+  onProgress({ phase: 'module', loaded: 0, total: 0 });
+  const module = await compile(source, signal);
   const manifest = readManifest(module);
   checkModule(module);
   if (options.memoryLimit !== undefined && manifest.memoryBytes > options.memoryLimit) {
     throw new LimitError(`the module needs ${manifest.memoryBytes} bytes of memory, the limit is ${options.memoryLimit}`);
   }
-  const weights = await sidecar(manifest, options.weights ?? besides(chosen));
   let instance;
   try {
     instance = await WebAssembly.instantiate(module, {});
   } catch (error) {
     const why = /** @type {Error} */ (error).message;
     if (error instanceof WebAssembly.RuntimeError) throw new ArtifactError(`the module traps when it starts: ${why}`, { cause: error });
-    throw new LimitError(`no room for an instance with ${manifest.memoryBytes} bytes of memory: ${why}`, { cause: error });
+    throw new LimitError(`there is no room for the ${size(manifest.memoryBytes)} of memory that '${manifest.name}' needs in one piece: ${why}`, { cause: error });
   }
-  const passage = options.physical ? (await import('./lazy/layouts.js')).physical(manifest) : undefined;
-  return new Executable(manifest, instance, weights, passage);
+  const { memory, init } = /** @type {any} */ (instance.exports);
+  const { buffer } = memory;
+  if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer)) {
+    throw new ArtifactError(`the manifest states ${manifest.memoryBytes} bytes of memory, the module has ${buffer.byteLength}`);
+  }
+  const { customCalls, physical, named, cache } = options;
+  let last = { loaded: 0, total: 0 };
+  let given;
+  if (manifest.sidecarBytes || weights !== undefined) {
+    const report = (/** @type {number} */ loaded, /** @type {number} */ total) => onProgress({ phase: 'weights', ...(last = { loaded, total }) });
+    given = await (await import('./weights.js')).pour({ manifest, buffer, init, report, signal, cache }, weights, besides(source));
+  }
+  let passage;
+  if (physical) passage = (await import('./lazy/layouts.js')).physical(manifest);
+  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) {
+    passage = (await import('./lazy/dynamic.js')).dynamic(manifest, buffer);
+  }
+  const serve = manifest.requests.length ? (await import('./lazy/requests.js')).requests(manifest, customCalls) : undefined;
+  const exe = new Executable(manifest, instance, { given, passage, serve, named });
+  onProgress({ phase: 'ready', ...last });
+  return exe;
 }
 
 /** @param {WebAssembly.Module} module */
@@ -69,29 +156,7 @@ function besides(source) {
   return location ? location.replace(/(\.wasm)?(?=$|[?#])/, '.weights') : undefined;
 }
 
-/**
- * The content of the weights file, or nothing if the module needs none; hashed, since files get mixed up.
- * @param {import('./manifest.js').Manifest} manifest
- * @param {import('./source.js').Bytes | undefined} source
- */
-async function sidecar(manifest, source) {
-  if (!manifest.sidecarBytes) return new Uint8Array(0);
-  const needs = `the weights file of '${manifest.name}' must have ${manifest.sidecarBytes} bytes`;
-  if (source === undefined) throw new ArtifactError(`${needs} and none was given: load(source, {weights: ...})`);
-  const bytes = await readBytes(source);
-  if (bytes.length < manifest.sidecarBytes) throw new ArtifactError(`${needs} but has only ${bytes.length}: it is cut short or of another module`);
-  // Web Crypto exists in secure contexts only; elsewhere the size must do.
-  const subtle = globalThis.crypto?.subtle;
-  for (const init of manifest.inits) {
-    if (init.kind !== 'sidecar' || !subtle) continue;
-    const digest = await subtle.digest('SHA-256', bytes.subarray(init.sidecar_offset, init.sidecar_offset + init.bytes));
-    const hex = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, '0')).join('');
-    if (hex !== init.sha256) throw new ArtifactError(`the weights of '${init.name}' are not those the module was compiled with: wrong or damaged weights file`);
-  }
-  return bytes;
-}
-
-/** A module ready to run. It runs one thing at a time, synchronously. */
+/** A module ready to run. It runs one thing at a time. */
 export class Executable {
   #buffer;
   #run;
@@ -108,39 +173,36 @@ export class Executable {
   /** @type {Set<string>} */
   #unset = new Set();
   #passage;
+  #requests;
+  #named;
   /** @type {unknown} */
   #failure;
+  #busy = false;
 
   /**
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
-   * @param {WebAssembly.Instance} instance
-   * @param {Uint8Array} sidecar
-   * @param {Passage} [passage]
+   * @param {WebAssembly.Instance} instance with the weights that files hold
+   * @param {{given?: Set<string>, passage?: Passage, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean}} [parts]
    */
-  constructor(manifest, instance, sidecar, passage = { accept, give: (_, array) => array }) {
+  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, serve, named } = {}) {
     this.#passage = passage;
+    this.#named = named;
     /** @readonly */
     this.manifest = manifest;
     const { memory, run, init, step } = /** @type {any} */ (instance.exports);
     this.#buffer = /** @type {ArrayBuffer} */ (memory.buffer);
-    if (this.#buffer.byteLength !== manifest.memoryBytes || !(this.#buffer instanceof ArrayBuffer)) {
-      throw new ArtifactError(`the manifest states ${manifest.memoryBytes} bytes of memory, the module has ${this.#buffer.byteLength}`);
-    }
+    this.#requests = serve?.(this.#buffer);
     this.#run = /** @type {() => number} */ (run);
     this.#init = /** @type {(index: number) => void} */ (init);
     this.#step = /** @type {(pc: number) => number} */ (step);
     for (const leaf of manifest.parameters) {
       if (leaf.kind === 'input') this.#inputs.push(new Place(leaf, this.#buffer));
       else this.#held.set(leaf.name, leaf);
-      if (leaf.kind === 'weight') this.#unset.add(leaf.name);
+      if (leaf.kind === 'weight' && !given?.has(leaf.name)) this.#unset.add(leaf.name);
     }
     this.#outputs = manifest.results.filter((leaf) => leaf.kind === 'output').map((leaf) => new Place(leaf, this.#buffer));
-    for (const { kind, index, name, staging, bytes, sidecar_offset } of manifest.inits) {
-      if (kind === 'weight') continue;
-      if (kind === 'sidecar') new Uint8Array(this.#buffer, staging, bytes).set(sidecar.subarray(sidecar_offset, sidecar_offset + bytes));
-      this.#guard(() => this.#init(index), `preparing the weights of '${name}'`);
-    }
+    for (const { kind, index, name } of manifest.inits) if (kind === 'segment') this.#guard(() => this.#init(index), `preparing the weights of '${name}'`);
   }
 
   /** All parameters in order; those of kind `input` are the arguments of `run`. */
@@ -157,12 +219,58 @@ export class Executable {
    * Runs the module on one array for each input, or on one object that maps their names to arrays; returns copies of the outputs.
    * Arrays are row-major; typed arrays must be of the parameter's type, plain numbers and arrays are converted when nothing is lost.
    * @param {...any} values
-   * @returns {any[]} a typed array for each output
+   * @returns {any} a typed array for each output, in a list or, with the option `named`, by name
    */
   run(...values) {
-    this.#write(values);
-    if (this.#guard(this.#run) !== 0) throw new RunError(`'${this.manifest.name}' waits for its host, but stated no requests`);
-    return this.#outputs.map((place) => this.#passage.give(place.leaf, place.read()));
+    this.#begin(values);
+    while (this.#waits()) this.#requests?.serve();
+    return this.#results();
+  }
+
+  /**
+   * As `run`, for modules that call functions of the host which give promises, and for runs that an AbortSignal may end: `{signal}` after
+   * the arguments. Those pause now and then, so a page stays alive; an aborted run leaves states as they were before it.
+   * @param {...any} values
+   * @returns {Promise<any>}
+   */
+  async runAsync(...values) {
+    const { inSlices } = isPlain(values.at(-1)) && values.at(-1).signal ? await import('./lazy/slices.js') : {};
+    const signal = this.#begin(values);
+    if (signal && inSlices && this.manifest.steps.length) {
+      this.#busy = true;
+      try {
+        await inSlices((pc) => this.#stepFrom(pc, true), signal, this.#buffer, this.#held.values());
+      } finally {
+        this.#busy = false;
+        this.#requests?.forget();
+      }
+    } else while (this.#waits()) await this.#requests?.serveAsync();
+    return this.#results();
+  }
+
+  /**
+   * Runs one step, and what it asks of the host; gives the next.
+   * @param {number} pc
+   * @param {boolean} [wait]
+   * @returns {any}
+   */
+  #stepFrom(pc, wait) {
+    const { length } = this.manifest.steps;
+    if (pc >= length) throw new ArtifactError(`the module jumps to step ${pc} of ${length}`);
+    const next = this.#guard(() => this.#step(pc));
+    return next < -1 && this.#requests ? (wait ? this.#requests.serveAsync() : this.#requests.serve()) : next;
+  }
+
+  #results() {
+    const arrays = this.#outputs.map((place) => this.#passage.give(place.leaf, place.read()));
+    return this.#named ? Object.fromEntries(this.#outputs.map(({ leaf }, i) => [leaf.name, arrays[i]])) : arrays;
+  }
+
+  /** Runs on to the end, or to a request. */
+  #waits() {
+    const outcome = this.#guard(this.#run);
+    if (outcome && !this.#requests?.made(outcome)) throw new RunError(`'${this.manifest.name}' waits for its host, but stated no requests`);
+    return outcome;
   }
 
   /**
@@ -171,17 +279,17 @@ export class Executable {
    * @returns {[string, number][]} instruction and seconds of every step that ran, loops summed
    */
   profile(...values) {
-    this.#write(values);
+    this.#begin(values);
     const names = this.manifest.steps;
     /** @type {Map<number, number>} */
     const spent = new Map();
     for (let pc = names.length ? 0 : -1; pc >= 0; ) {
-      if (pc >= names.length) throw new ArtifactError(`the module jumps to step ${pc} of ${names.length}`);
       const current = pc;
       const begin = performance.now();
-      pc = this.#guard(() => this.#step(current));
+      pc = this.#stepFrom(current);
       spent.set(current, (spent.get(current) ?? 0) + (performance.now() - begin) / 1000);
     }
+    this.#requests?.forget();
     return [...spent].sort(([a], [b]) => a - b).map(([pc, seconds]) => [names[pc], seconds]);
   }
 
@@ -217,7 +325,18 @@ export class Executable {
     const leaf = this.#leaf(name);
     this.#refuseFailed();
     if (this.#unset.has(name)) throw new ArgumentError(`weight '${name}' has not been set`);
-    return this.#passage.give(leaf, this.#weights.get(name)?.slice() ?? new Place(leaf, this.#buffer).read());
+    const weight = this.#weights.get(name);
+    if (leaf.init != null && !weight) throw new ArgumentError(`weight '${name}' came from a file and is kept packed: it cannot be read back`);
+    return this.#passage.give(leaf, weight?.slice() ?? new Place(leaf, this.#buffer).read());
+  }
+
+  /** Lets go of the module and its memory; whatever is called after that throws. */
+  dispose() {
+    this.#failure = DISPOSED;
+    this.#buffer = this.#run = this.#init = this.#step = /** @type {any} */ (undefined);
+    this.#requests = undefined;
+    this.#inputs = this.#outputs = [];
+    this.#weights.clear();
   }
 
   /** @param {string} name */
@@ -227,13 +346,24 @@ export class Executable {
     throw new ArgumentError(`'${this.manifest.name}' has no weight or state called '${name}' (known: ${[...this.#held.keys()].slice(0, 8).join(', ') || 'it has none'})`);
   }
 
+  /**
+   * Takes the options and the arguments of a run.
+   * @param {any[]} values
+   */
+  #begin(values) {
+    this.#refuseFailed();
+    const { signal } = takeOptions(values);
+    signal?.throwIfAborted();
+    this.#write(values);
+    return signal;
+  }
+
   /** @param {any[]} values */
   #write(values) {
-    this.#refuseFailed();
     for (const name of this.#unset) throw new ArgumentError(`weight '${name}' has not been set: call exe.set('${name}', ...) first`);
     const places = this.#inputs;
     const [first] = values;
-    if (values.length === 1 && first && Object.getPrototypeOf(first) === Object.prototype) values = this.#byName(first);
+    if (values.length === 1 && isPlain(first)) values = this.#byName(first);
     if (values.length !== places.length) {
       const names = places.slice(0, 8).map(({ leaf }) => `${leaf.name}: ${describe(leaf)}`).join(', ') + (places.length > 8 ? ', ...' : '');
       throw new ArgumentError(`'${this.manifest.name}' takes ${places.length} arguments (${names}), got ${values.length}`);
@@ -253,7 +383,11 @@ export class Executable {
   }
 
   #refuseFailed() {
-    if (this.#failure) throw new RunError(`'${this.manifest.name}' failed before and its memory cannot be trusted: load it again`, { cause: this.#failure });
+    const { name } = this.manifest;
+    if (this.#failure === DISPOSED) throw new RunError(`'${name}' has been disposed of: load it again`);
+    if (this.#busy) throw new RunError(`'${name}' is running: await that before the next call`);
+    this.#requests?.refuseBusy();
+    if (this.#failure) throw new RunError(`'${name}' failed before and its memory cannot be trusted: load it again`, { cause: this.#failure });
   }
 
   /**
@@ -264,6 +398,7 @@ export class Executable {
    * @returns {T}
    */
   #guard(work, stage) {
+    if (this.#failure === DISPOSED) this.#refuseFailed();
     try {
       return work();
     } catch (error) {

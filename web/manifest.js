@@ -18,8 +18,8 @@ const MAX_RANK = 32;
  * @property {number[]} minor_to_major
  * @property {number} offset
  * @property {number} bytes
- * @property {'input' | 'weight' | 'state' | 'output'} kind
- * @property {any} raw the manifest's entry, which may say more of the layout that callers use: see lazy/layouts.js
+ * @property {'input' | 'weight' | 'state' | 'output' | 'operand' | 'result'} kind
+ * @property {any} raw the manifest's entry, which may say more: of the layout that callers use, see lazy/layouts.js, or of dynamic dimensions, see lazy/dynamic.js
  * @property {number | null} [alias]
  * @property {number | null} [init]
  */
@@ -50,6 +50,8 @@ const MAX_RANK = 32;
  * @property {Init[]} inits
  * @property {string[]} steps the HLO instruction of each step
  * @property {number} config
+ * @property {any[]} requests what a run may ask of the host: see lazy/requests.js
+ * @property {number} request where the record of the request lies that a run waits for: its number, and the step to go on with
  * @property {number} memoryBytes
  * @property {number} sidecarBytes
  */
@@ -165,7 +167,7 @@ export const isSize = (/** @type {unknown} */ item) => Number.isSafeInteger(item
  * @param {boolean} placed
  * @returns {Leaf}
  */
-function readLeaf(item, memory, kinds, placed) {
+export function readLeaf(item, memory, kinds, placed) {
   const element_type = item.text('element_type');
   const type = TYPES[element_type];
   if (!type) fail(item.at('element_type'), `'${element_type}' is not the type of an array`);
@@ -227,7 +229,6 @@ export function parseManifest(raw) {
   const features = top.list('features', isText);
   const lacking = features.filter((feature) => !supports(feature));
   if (lacking.length) throw new UnsupportedError(`this engine lacks the WebAssembly feature ${lacking.join(' and ')} that the module needs`);
-  if (top.list('requests').length) throw new UnsupportedError('this host serves no requests (collectives, host input and output)');
   const memory = top.int('pages', 1, 65536) * PAGE;
   const steps = new Fields(top.get('steps'), 'steps');
   /** @type {string[]} */
@@ -262,6 +263,8 @@ export function parseManifest(raw) {
     inits,
     steps: names,
     config: top.address('config', 4, memory, 4),
+    requests: top.list('requests'),
+    request: top.address('request', 8, memory, 4),
     memoryBytes: memory,
     sidecarBytes: Math.max(0, ...inits.filter((init) => init.kind === 'sidecar').map((init) => init.sidecar_offset + init.bytes)),
   };

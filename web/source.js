@@ -1,14 +1,19 @@
 // Gets bytes and compiled modules from wherever they are: URLs, files under Node, responses, buffers.
 
-import { ArtifactError, UnsupportedError } from './errors.js';
+import { ArgumentError, ArtifactError, UnsupportedError } from './errors.js';
 import { missing, supports } from './features.js';
 
 /** @typedef {string | URL | Response | Promise<Response> | ArrayBuffer | ArrayBufferView<ArrayBuffer>} Bytes */
 /** @typedef {Bytes | WebAssembly.Module} Source */
 /** @typedef {{simd128?: Source, 'relaxed-simd'?: Source}} Builds builds of one module for several targets */
+/** @typedef {{signal?: AbortSignal, cache?: RequestCache}} Manner how to fetch */
 
 // Node, Bun and Deno have this; a bundler for browsers sees no import.
-const files = /** @type {any} */ (globalThis).process?.getBuiltinModule?.('node:fs')?.promises;
+export const builtin = (/** @type {string} */ name) => /** @type {any} */ (globalThis).process?.getBuiltinModule?.(name);
+const files = builtin('node:fs')?.promises;
+
+/** By tag and not by class: the value may come from a frame or another realm. @param {any} value @param {string} name */
+const is = (value, name) => value?.[Symbol.toStringTag] === name;
 
 /**
  * The best of several builds that this engine can run; a single source is returned as it is.
@@ -16,87 +21,136 @@ const files = /** @type {any} */ (globalThis).process?.getBuiltinModule?.('node:
  * @returns {Source}
  */
 export function pick(source) {
-  if (Object.getPrototypeOf(source) !== Object.prototype) return /** @type {Source} */ (source);
+  if (source === null || typeof source !== 'object' || Object.getPrototypeOf(source) !== Object.prototype) return /** @type {Source} */ (source);
   const builds = /** @type {Builds} */ (source);
   if (builds['relaxed-simd'] && supports('relaxed-simd')) return builds['relaxed-simd'];
   if (builds.simd128) return builds.simd128;
-  throw new UnsupportedError(`there is no build for this engine: it lacks ${missing().join(' and ')}`);
+  if (builds['relaxed-simd']) throw new UnsupportedError(`there is no build for this engine: it lacks ${missing().join(' and ')}`);
+  throw new ArgumentError("builds are {simd128: ..., 'relaxed-simd': ...}");
 }
 
 /**
  * The URL or path of a source, if it has one.
- * @param {Source} source
+ * @param {unknown} source
  */
 export const locationOf = (source) => (typeof source === 'string' || source instanceof URL ? String(source) : '');
 
 /** @param {string} location */
-const isLocal = (location) => files && !/^(https?|data|blob):/.test(location);
+export const isLocal = (location) => location && files && !/^(https?|data|blob):/.test(location);
+
+/**
+ * The bytes of a source that is in memory already.
+ * @param {any} source
+ * @returns {Uint8Array<ArrayBuffer> | undefined}
+ */
+export function inMemory(source) {
+  if (ArrayBuffer.isView(source)) return new Uint8Array(/** @type {ArrayBuffer} */ (source.buffer), source.byteOffset, source.byteLength);
+  return is(source, 'ArrayBuffer') ? new Uint8Array(source) : undefined;
+}
 
 /**
  * @param {Bytes} source
+ * @param {Manner} [manner]
  * @returns {Promise<Response>}
  */
-async function respond(source) {
-  const location = locationOf(/** @type {Source} */ (source));
+export async function respond(source, manner) {
+  const location = locationOf(source);
   let response;
   try {
-    response = await (location ? fetch(location) : /** @type {Promise<Response>} */ (source));
+    response = await (location ? fetch(location, manner) : /** @type {Promise<Response>} */ (source));
   } catch (error) {
-    throw new ArtifactError(`cannot fetch ${location || 'the response'}: ${/** @type {Error} */ (error).message}`, { cause: error });
+    const why = /** @type {Error} */ (error).message;
+    // What a browser says here is hardly more than that it failed.
+    const hint = /** @type {any} */ (globalThis).location ? ' (no network, no such server, no CORS headers from another origin, or connect-src of a Content-Security-Policy forbids it)' : '';
+    throw new ArtifactError(`cannot fetch ${location || 'the response'}: ${why}${hint}`, { cause: error });
   }
-  if (!response.ok) throw new ArtifactError(`cannot fetch ${response.url || location}: HTTP ${response.status} ${response.statusText}`);
+  if (!is(response, 'Response')) throw new ArgumentError(`cannot load from ${response === null ? 'null' : typeof response}: pass a URL, a path, a Response, bytes or a WebAssembly.Module`);
+  const url = response.url || location;
+  if (!response.ok) throw new ArtifactError(`cannot fetch ${url}: HTTP ${response.status} ${response.statusText}`.trim());
+  if (response.bodyUsed) throw new ArgumentError(`the response of ${url} has been read before: pass a new one, or its clone()`);
   return response;
 }
 
-/** @param {string} location */
-async function readLocal(location) {
-  try {
-    return await files.readFile(location.startsWith('file:') ? new URL(location) : location);
-  } catch (error) {
-    throw new ArtifactError(`cannot read ${location}: ${/** @type {Error} */ (error).message}`, { cause: error });
+/**
+ * The bytes of a source, as they come.
+ * @param {Bytes} source
+ * @param {AbortSignal} [signal]
+ * @returns {AsyncGenerator<Uint8Array<ArrayBuffer>>}
+ */
+export async function* chunks(source, signal) {
+  const bytes = inMemory(source);
+  const location = locationOf(source);
+  if (bytes) {
+    yield bytes;
+  } else if (isLocal(location)) {
+    try {
+      const file = await files.open(location.startsWith('file:') ? new URL(location) : location);
+      yield* file.createReadStream({ highWaterMark: 1 << 20 });
+    } catch (error) {
+      throw new ArtifactError(`cannot read ${location}: ${/** @type {Error} */ (error).message}`, { cause: error });
+    }
+  } else {
+    const response = await respond(source, { signal });
+    if (!response.body) return;
+    const reader = response.body.getReader();
+    // A response that the caller fetched knows nothing of the signal.
+    const stop = () => void reader.cancel().catch(() => {});
+    signal?.addEventListener('abort', stop);
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        yield value;
+      }
+    } catch (error) {
+      throw new ArtifactError(`the connection broke while ${response.url || 'the response'} came: ${/** @type {Error} */ (error).message}`, { cause: error });
+    } finally {
+      signal?.removeEventListener('abort', stop);
+      stop();
+    }
   }
 }
 
 /**
  * @param {Bytes} source
+ * @param {AbortSignal} [signal]
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
-export async function readBytes(source) {
-  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-  const location = locationOf(/** @type {Source} */ (source));
-  if (location && isLocal(location)) return readLocal(location);
-  // By tag, since the buffer may come from another realm.
-  const isBuffer = /** @type {any} */ (source)?.[Symbol.toStringTag] === 'ArrayBuffer';
-  return new Uint8Array(isBuffer ? /** @type {ArrayBuffer} */ (source) : await (await respond(source)).arrayBuffer());
+async function readBytes(source, signal) {
+  const bytes = inMemory(source);
+  if (bytes) return bytes;
+  const parts = [];
+  for await (const part of chunks(source, signal)) parts.push(part);
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
 /**
  * Compiles while the bytes arrive where that is possible.
  * @param {Source} source
+ * @param {AbortSignal} [signal]
  * @returns {Promise<WebAssembly.Module>}
  */
-export async function compile(source) {
+export async function compile(source, signal) {
+  if (typeof WebAssembly !== 'object') throw new UnsupportedError('this engine has no WebAssembly, or it is switched off (as in Lockdown Mode)');
   if (!supports('simd128')) throw new UnsupportedError('this engine has no WebAssembly SIMD; browsers have it since 2021 (Safari 16.4)');
-  if (/** @type {any} */ (source)?.[Symbol.toStringTag] === 'WebAssembly.Module') return /** @type {WebAssembly.Module} */ (source);
+  if (is(source, 'WebAssembly.Module')) return /** @type {WebAssembly.Module} */ (source);
+  let bytes = /** @type {Bytes} */ (source);
   let where = locationOf(source);
-  let bytes;
-  if (ArrayBuffer.isView(source) || /** @type {any} */ (source)?.[Symbol.toStringTag] === 'ArrayBuffer' || (where && isLocal(where))) {
-    bytes = await readBytes(/** @type {Bytes} */ (source));
-  } else {
-    const response = await respond(/** @type {Bytes} */ (source));
+  if (!inMemory(source) && !isLocal(where)) {
+    const response = await respond(bytes, { signal });
     where = response.url || where;
     // compileStreaming insists on this type; with any other the bytes are compiled when all are there.
-    if (response.headers.get('Content-Type') === 'application/wasm' && typeof WebAssembly.compileStreaming === 'function') {
+    if (response.headers.get('Content-Type') === 'application/wasm' && WebAssembly.compileStreaming) {
       return explained(() => WebAssembly.compileStreaming(response), where);
     }
-    bytes = new Uint8Array(await response.arrayBuffer());
+    bytes = response;
   }
-  if (bytes[0] !== 0 || bytes[1] !== 0x61 || bytes[2] !== 0x73 || bytes[3] !== 0x6d) {
-    const page = /^\s*</.test(new TextDecoder().decode(bytes.subarray(0, 64)));
-    const hint = page ? 'it is an HTML page, so the address is probably wrong' : "it does not begin with the bytes '\\0asm'";
+  const whole = await readBytes(bytes, signal);
+  if (String(whole.subarray(0, 4)) !== '0,97,115,109') {
+    const page = /^\s*</.test(new TextDecoder().decode(whole.subarray(0, 64)));
+    const hint = page ? 'it is an HTML page, so the address is probably wrong' : whole.length ? "it does not begin with the bytes '\\0asm'" : 'it is empty';
     throw new ArtifactError(`${where || 'this'} is not a WebAssembly module: ${hint}`);
   }
-  const whole = bytes;
   return explained(() => WebAssembly.compile(whole), where);
 }
 
@@ -110,9 +164,16 @@ async function explained(work, where) {
     return await work();
   } catch (error) {
     const why = /** @type {Error} */ (error).message;
+    if (/unsafe-eval|Content.Security|CSP/i.test(why)) {
+      throw new UnsupportedError(`the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src (${why})`, { cause: error });
+    }
     const lacking = missing();
+    let hint = '';
+    if (/magic/.test(why)) hint = ': it is not a WebAssembly module, perhaps an HTML page, so the address is probably wrong';
+    else if (/network|fetch|abort|terminated/i.test(why)) hint = ': the connection broke';
+    else if (/past (the )?end|fell off|unexpected end|expected \d+ (more )?bytes?|out of bounds|truncated/i.test(why)) hint = ': the file is probably cut short';
     // An engine refuses instructions of a feature it lacks before anybody can read the manifest.
-    const hint = lacking.length ? ` (this engine lacks ${lacking.join(' and ')}: if the module was compiled for it, load the simd128 build)` : '';
+    else if (lacking.length) hint = ` (this engine lacks ${lacking.join(' and ')}: if the module was compiled for it, load the simd128 build)`;
     throw new ArtifactError(`cannot compile ${where || 'the module'}: ${why}${hint}`, { cause: error });
   }
 }

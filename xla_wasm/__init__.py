@@ -4,7 +4,7 @@
 
     module = xla_wasm.HloModule.from_proto(data)    # serialized HloModuleProto or HloProto
     artifact = xla_wasm.compile(module)             # Artifact: .wasm, .manifest, .weights, .save(path)
-    exe = xla_wasm.load(artifact)                   # Executable under wasmtime
+    exe = xla_wasm.load(artifact)                   # Executable under wasmtime; in Pyodide, in the engine around it
     outputs = exe.run(*arrays)                      # the flattened result as numpy arrays
     expected = xla_wasm.evaluate(module, *arrays)   # the same from the NumPy reference evaluator
 
@@ -13,6 +13,7 @@ Names load on first use: importing the package, reading modules and compiling th
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .compiler import compile
     from .hlo.ir import Module as HloModule
     from .host.executor import Executable, load
+    from .ops.custom.registry import custom_call
     from .options import Options
     from .reference import evaluate
 
@@ -54,18 +56,23 @@ __all__ = [
     "XlaWasmError",
     "__version__",
     "compile",
+    "custom_call",
     "evaluate",
     "load",
 ]
 
+# Pyodide has no wasmtime, and an engine of its own around it.
+_HOST = "host.pyodide" if sys.platform == "emscripten" else "host.executor"
+
 _LAZY = {
     "Artifact": ("artifact", "Artifact"),
-    "Executable": ("host.executor", "Executable"),
+    "Executable": (_HOST, "Executable"),
     "HloModule": ("hlo.ir", "Module"),
     "Options": ("options", "Options"),
     "compile": ("compiler", "compile"),
+    "custom_call": ("ops.custom.registry", "custom_call"),
     "evaluate": ("reference", "evaluate"),
-    "load": ("host.executor", "load"),
+    "load": (_HOST, "load"),
 }
 """Public name -> the module that defines it, and its name there."""
 

@@ -12,14 +12,14 @@ from .artifact import FORMAT, SECTION, Artifact, encode_manifest
 from .errors import UnsupportedError
 from .hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
 from .hlo.shape import Layout, Shape
-from .hlo.signature import Leaf
+from .hlo.signature import Leaf, size_places
 from .hlo.types import TYPES
 from .link.link import Linker
 from .loop.emit import emit
 from .options import Options
 from .plan import driver
 from .plan.memory import place
-from .plan.plan import ALIGNMENT, Buffer, Plan, View
+from .plan.plan import ALIGNMENT, Buffer, Plan, Step, View
 from .wasm.module import Module
 
 PRODUCER = f"xla_wasm {__version__}"
@@ -27,7 +27,7 @@ CONFIG = 64
 """Address of the driver's configuration block; what lies below stays zero, so that a null pointer hits nothing."""
 
 PAGE = 65536
-SIDECAR_BYTES = 65536
+SIDECAR_BYTES = 1024
 """Constants of at least this size go to the sidecar, if there is to be one."""
 _MAX_BYTES = 2**32 - PAGE
 _SLACK = 64
@@ -83,7 +83,7 @@ def assemble(plan: Plan, interface: Interface, options: Options, names: bool) ->
         else:
             wasm.data(buffer.address, bytes(buffer.data))
     wasm.add(driver.step_function(room))
-    wasm.add(driver.run_function())
+    wasm.add(driver.run_function(room, any(s.request for s in plan.steps)))
     wasm.add(driver.init_function(driver.init_starts(plan)))
     top = end
 
@@ -117,9 +117,10 @@ def _manifest(
     state = interface.state
     steps = [s.name for s in driver.all_steps(plan)]
     parameters = []
+    given_sizes = _sizes(interface.parameters, plan.parameters)
     for i, ((name, shape), view) in enumerate(zip(interface.parameters, plan.parameters)):
         kind = "weight" if i in interface.weights else "state" if i in state else "input"
-        parameters.append(_array(name, shape, view, kind) | {"alias": state.get(i), "init": None})
+        parameters.append(_array(name, shape, view, kind) | given_sizes[i] | {"alias": state.get(i), "init": None})
     inits = list(inits)
     for index, group in enumerate(plan.inits):
         if group == 0:
@@ -129,8 +130,9 @@ def _manifest(
         weight["init"] = len(inits)
         inits.append({"index": index, "kind": "weight", "name": weight["name"], "staging": weight["offset"], "bytes": weight["bytes"]})
     replaced = set(state.values())
+    made_sizes = _sizes(interface.results, plan.results)
     results = [
-        _array(name, shape, view, "state" if r in replaced else "output")
+        _array(name, shape, view, "state" if r in replaced else "output") | made_sizes[r]
         for r, ((name, shape), view) in enumerate(zip(interface.results, plan.results))
     ]
     return {
@@ -147,10 +149,26 @@ def _manifest(
         "results": results,
         "inits": inits,
         "steps": {"address": room.table, "count": len(steps), "entry_bytes": driver.ENTRY_BYTES, "names": steps},
-        "requests": [],
+        "requests": [_request(step) for step in plan.steps if step.request],
         "config": CONFIG,
-        "request": CONFIG + 16,
+        "request": room.record,
+        "stateful": any(b.kind == "persistent" and b.data is not None for b in plan.buffers),
         "profile": None,
+    }
+
+
+def _request(step: Step) -> dict[str, Any]:
+    """A call that the host serves: it reads the operands and writes the results."""
+    assert step.request is not None
+    kinds = ["result" if i < step.written else "operand" for i in range(len(step.arguments))]
+    arrays = [_array(step.name, Shape(v.dtype, v.dims), v, kind) for v, kind in zip(step.arguments, kinds)]
+    return {
+        "kind": "custom_call",
+        "name": step.name,
+        "target": step.request.target,
+        "opaque": step.request.opaque,
+        "operands": arrays[step.written :],
+        "results": arrays[: step.written],
     }
 
 
@@ -166,6 +184,13 @@ def _array(name: str, shape: Shape, view: View, kind: str) -> dict[str, Any]:
         "kind": kind,
     }
     return entry | _layout_fields(shape)
+
+
+def _sizes(leaves: list[Leaf], views: Sequence[View]) -> list[dict[str, Any]]:
+    """For each leaf with dynamic dimensions, where the actual sizes lie: s32 numbers, whose views follow those of the leaves."""
+    places = size_places(leaves)
+    sizes = views[len(leaves) :]
+    return [{"sizes": [None if p is None else sizes[p].address for p in own]} if any(p is not None for p in own) else {} for own in places]
 
 
 def _layout_fields(shape: Shape) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -18,18 +18,14 @@ from rich.text import Text
 
 from . import __version__, report
 from .artifact import Artifact
-from .errors import ArgumentError, ParseError, RunError, UnsupportedError, XlaWasmError
+from .errors import ArgumentError, ParseError, UnsupportedError, XlaWasmError
 from .hlo.container import read_module
 from .hlo.ir import Module
-from .hlo.types import TYPES
 from .options import Options
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from .host.arrays import Array
     from .host.executor import Executable
-    from .host.manifest import Leaf
 
 EXAMPLE = "jax.jit(f).lower(*args).compiler_ir('hlo').as_serialized_hlo_module_proto()"
 
@@ -93,14 +89,30 @@ def compile_command(
     weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
     state: StateOption = [],  # noqa: B006
     sidecar: Annotated[bool, typer.Option("--sidecar", help="Put large constants into a .weights file beside the .wasm.")] = False,
+    js: Annotated[
+        bool, typer.Option("--js", help="Write a .js and a .d.ts too, which load the .wasm and name what goes in and out.")
+    ] = False,
+    loader: Annotated[
+        str | None, typer.Option("--loader", metavar="WHERE", help="With --js: the npm package or relative path to import the loader from.")
+    ] = None,
+    copy_loader: Annotated[
+        bool, typer.Option("--copy-loader", help="With --js: put the loader into a folder beside, and import that.")
+    ] = False,
 ) -> None:
     """Compiles MODULE to one .wasm file."""
+    if not js and (loader is not None or copy_loader):
+        raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes")
     source = _module(module, "compile")
     began = time.perf_counter()
     artifact = _compile(source, target, tune, weight, state, sidecar)
     seconds = time.perf_counter() - began
     where = output or Path(_stem(module) + ".wasm")
     artifact.save(where)
+    if js:
+        from . import javascript
+
+        beside = javascript.copy_loader(where.parent) if copy_loader else None
+        javascript.write(artifact, where, loader or (javascript.BESIDE if beside else javascript.PACKAGE))
     what = f"  {report.size(len(artifact.wasm))}"
     if artifact.weights:
         what += f" + {report.size(len(artifact.weights))} of weights in {where.with_suffix('.weights').name}"
@@ -121,8 +133,10 @@ def run(
     tune: TuneOption = "portable",
 ) -> None:
     """Runs a module or a compiled artifact under wasmtime and prints the results."""
+    from .inputs import arguments
+
     exe = _load(_artifact(_read(path), target, tune))
-    arrays = _arguments(exe, inputs, random_inputs, seed)
+    arrays = arguments(exe.parameters, inputs, random_inputs, seed)
     _set_values(exe, settings, random_inputs, seed)
     results = exe.run(*arrays)
     console = report.console()
@@ -154,31 +168,27 @@ def check(
         float | None,
         typer.Option("--tolerance", min=0, help="Difference allowed, relative to the result's largest value. By default the type's."),
     ] = None,
+    isolate: Annotated[bool, typer.Option("--isolate", help="Find the first instruction that differs, in loops and branches too.")] = False,
+    reproducer: Annotated[
+        Path | None,
+        typer.Option("--reproducer", dir_okay=False, metavar="FILE", help="With --isolate: its HLO text, with its inputs beside."),
+    ] = None,
 ) -> None:
-    """Compares the compiled MODULE with the reference evaluator, on random inputs where --input gives none. Exit code 1 if they differ."""
-    from . import compare
-    from .reference import evaluate
+    """Compares the compiled MODULE with the reference evaluator, on random inputs where --input gives none.
 
+    Inputs are .npy files; bfloat16 and its like as NumPy saves them, or as any type that holds the same values.
+    Integers must be equal, sums may differ by some hundred rounding errors.
+    Exit code 1 if results differ.
+
+    With --isolate, every instruction is compiled anew and judged by itself.
+    The first that differs is printed: its name, source line and shapes, and its values both ways.
+    """
+    from .check import check
+
+    if reproducer is not None and not isolate:
+        raise ArgumentError(f"--reproducer {reproducer}: it takes --isolate to find what to write there")
     source = _module(module, "check")
-    exe = _load(_compile(source, target, tune))
-    arrays = _arguments(exe, inputs, True, seed)
-    actual = exe.run(*arrays)
-    expected = evaluate(source, *arrays)
-    table = report.table("result", "type", ">worst abs", ">worst rel", ">worst ulp", "worst at", "")
-    agree = len(actual) == len(expected)
-    for leaf, a, b in zip(exe.results, actual, expected):
-        if (a.dtype, a.shape) != (b.dtype, b.shape):
-            raise RunError(f"result '{leaf.name}' is {a.dtype}{list(a.shape)}, but the evaluator gives {b.dtype}{list(b.shape)}")
-        worst = compare.difference(a, b)
-        allowed = compare.tolerance(a.dtype) if tolerance is None else tolerance
-        good = worst.relative <= allowed
-        agree &= good
-        at = "" if worst.at is None else str(list(worst.at))
-        ulp = "" if worst.ulp is None else str(worst.ulp)
-        verdict = Text("ok", "green") if good else Text(f"differs (allowed {allowed:.1e})", "bold red")
-        table.add_row(leaf.name, str(leaf), f"{worst.absolute:.2e}", f"{worst.relative:.1e}", ulp, at, verdict)
-    report.console().print(table)
-    if not agree:
+    if not check(report.console(), source, Options(target=target, tune=tune), inputs, seed, tolerance, isolate, reproducer):
         raise typer.Exit(1)
 
 
@@ -309,13 +319,22 @@ def serve(
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", file_okay=False, metavar="DIR", help="Write the pages there as static files and serve nothing."),
+    ] = None,
 ) -> None:
-    """Serves the demo page: draw a digit and watch the model answer."""
+    """Serves the pages: draw digits and train on them, compile HLO in the browser, search by meaning."""
+    from . import pages
     from .serve import make_server
 
+    if write is not None:
+        for missing in pages.write(write):
+            report.console().print(Text.assemble(("left out ", "bold"), missing))
+        return
     server = make_server(host, port)
     url = f"http://{host}:{server.server_address[1]}/"
-    report.console().print(Text.assemble((url, "bold"), "   draw a digit; Ctrl-C ends"))
+    report.console().print(Text.assemble((url, "bold"), "   Ctrl-C ends"))
     if open_browser:
         import webbrowser
 
@@ -395,33 +414,11 @@ def _stem(path: Path) -> str:
     return name or "out"
 
 
-def _arguments(exe: Executable, paths: list[Path], fill: bool, seed: int) -> list[Array]:
-    """The inputs of a run: those of the files, then random ones if `fill`. Counts, shapes and dtypes are checked by `run`."""
-    import numpy as np
-
-    from .host.arrays import dtype_of
-
-    leaves = [leaf for leaf in exe.parameters if leaf.kind == "input"]
-    if len(paths) > len(leaves) or (len(paths) < len(leaves) and not fill):
-        wanted = ", ".join(f"{leaf.name} {leaf}" for leaf in leaves) or "none"
-        hint = "; --random-inputs makes up the rest" if len(paths) < len(leaves) else ""
-        raise ArgumentError(f"the module takes {len(leaves)} inputs ({wanted}), and --input gives {len(paths)}{hint}")
-    arrays: list[Array] = []
-    rng = np.random.default_rng(seed)
-    for i, leaf in enumerate(leaves):
-        dtype = dtype_of(leaf.element_type)
-        if i >= len(paths):
-            arrays.append(_random(rng, leaf, dtype))
-            continue
-        arrays.append(_load_array(paths[i], dtype))
-    return arrays
-
-
 def _set_values(exe: Executable, settings: list[str], fill: bool, seed: int) -> None:
     """Sets weights and states from the files of `--set`, and the weights that it leaves out to random values if `fill`."""
     import numpy as np
 
-    from .host.arrays import dtype_of
+    from .inputs import load_array, random_array
 
     leaves = {leaf.name: leaf for leaf in exe.parameters if leaf.kind != "input"}
     for setting in settings:
@@ -429,32 +426,11 @@ def _set_values(exe: Executable, settings: list[str], fill: bool, seed: int) -> 
         if not separator or name not in leaves or not Path(path).is_file():
             known = ", ".join(leaves) or "there is none"
             raise ArgumentError(f"--set {setting}: expected NAME=X.NPY with the name of a weight or state ({known}) and a file")
-        exe.set(name, _load_array(Path(path), dtype_of(leaves.pop(name).element_type)))
+        exe.set(name, load_array(Path(path), leaves.pop(name).element_type))
     rng = np.random.default_rng(seed)
     for leaf in leaves.values():
         if fill and leaf.kind == "weight":
-            exe.set(leaf.name, _random(rng, leaf, dtype_of(leaf.element_type)))
-
-
-def _load_array(path: Path, dtype: np.dtype[Any]) -> Array:
-    """The array of a `.npy` file. The format does not know bfloat16 and its like: such arrays come back as raw bytes of their width."""
-    import numpy as np
-
-    try:
-        array = np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise ArgumentError(f"{path} is not a .npy file: {error}") from error
-    return array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
-
-
-def _random(rng: np.random.Generator, leaf: Leaf, dtype: np.dtype[Any]) -> Array:
-    """Normal floats and complex numbers, integers from 0 to 9, or 0 and 1 where the type has less than a byte."""
-    shape = leaf.dimensions
-    element = TYPES[leaf.element_type]
-    if element.kind in ("pred", "signed", "unsigned"):
-        return rng.integers(0, 2 if element.kind == "pred" or element.bits < 8 else 10, shape).astype(dtype)
-    values = rng.standard_normal(shape)
-    return (values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)
+            exe.set(leaf.name, random_array(rng, leaf.element_type, leaf.dimensions))
 
 
 def _print_times(console: Console, exe: Executable, arrays: list[Array], iterations: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .artifact import Artifact
@@ -11,13 +12,20 @@ from .errors import ArgumentError, UnsupportedError
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
 from .hlo.shape import Shape
-from .hlo.signature import leaf_index, parameter_leaves, result_leaves
+from .hlo.signature import leaf_index, parameter_leaves, result_leaves, size_places
 from .hlo.verify import verify
+from .ops.collective.expand import EXPAND as COLLECTIVES
+from .ops.custom.expand import HOST_CALL
+from .ops.custom.registry import find as find_custom_call
+from .ops.custom.registry import how_to
 from .ops.lowering import CONTROL, ELEMENTAL, ELEMENTWISE, KERNELS
 from .options import Options
 from .passes import pipeline
 from .passes.clone import clone
 from .passes.expand import EXPAND
+from .passes.inline import STRUCTURE
+from .passes.pad_dynamic import OPCODES as DYNAMIC
+from .passes.tokens import without_tokens
 from .plan.build import SUPPORTED_TYPES, build
 from .plan.hoist import hoist
 from .plan.memory import live_ranges, share, share_carries
@@ -26,7 +34,7 @@ from .plan.plan import Plan
 
 def compile(module: Module, options: Options | None = None) -> Artifact:
     """Compiles an HLO module; `options` says for which target. Raises VerifyError or UnsupportedError."""
-    return _compile(module, options or Options()).artifact
+    return trace(module, options or Options()).artifact
 
 
 def stages(module: Module, options: Options | None = None) -> dict[str, str]:
@@ -34,7 +42,7 @@ def stages(module: Module, options: Options | None = None) -> dict[str, str]:
     from .loop.text import to_text
     from .wasm.disasm import disassemble
 
-    made = _compile(module, options or Options(), names=True)
+    made = trace(module, options or Options(), names=True)
     return {
         "hlo": made.module.to_text(large_constants=False),
         "plan": str(made.plan),
@@ -44,15 +52,28 @@ def stages(module: Module, options: Options | None = None) -> dict[str, str]:
     }
 
 
-def unsupported(module: Module) -> list[tuple[Instruction, str]]:
-    """Every instruction that `compile` would refuse for its opcode or element type, with the reason."""
+def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[Instruction, str]]:
+    """Every instruction that `compile` would refuse for its opcode, element type or target, with the reason."""
+    devices = module.replica_count * module.num_partitions
     found = []
     for x in module.instructions():
         if x.opcode not in OPCODES:
             found.append((x, f"opcode {x.opcode} is not supported yet"))
             continue
+        if devices > 1 and x.opcode in COLLECTIVES:
+            found.append((x, f"{x.opcode} among {devices} devices is not supported yet; one replica and one partition are"))
+            continue
+        unread = [name for name in x.kept or () if name in x.attrs]
+        if unread:
+            found.append((x, f"{unread[0]} holds fields that this version does not know; the module comes from a newer XLA"))
+            continue
+        if x.opcode == "custom-call":
+            target = x.attrs["custom_call_target"]
+            if target not in host_calls and find_custom_call(target) is None:
+                found.append((x, how_to(target)))
+                continue
         for _, shape in x.shape.leaves():
-            if shape.element_type not in SUPPORTED_TYPES:
+            if shape.element_type not in SUPPORTED_TYPES and not shape.is_token:
                 found.append((x, f"element type {shape.element_type} is not supported yet"))
                 break
     return found
@@ -60,41 +81,64 @@ def unsupported(module: Module) -> list[tuple[Instruction, str]]:
 
 _MOST_BYTES = 2**32
 
-OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, *EXPAND, "call", "fusion", "copy", "opt-barrier"))
+OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, *EXPAND, *STRUCTURE, *DYNAMIC))
 """Every opcode that `compile` takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Compiled:
+class Trace:
+    """An artifact with what it came from: the module after the passes, and the plan."""
+
     artifact: Artifact
     module: Module
     plan: Plan
 
 
-def _compile(module: Module, options: Options, names: bool = False) -> _Compiled:
+def trace(module: Module, options: Options, names: bool = False) -> Trace:
+    """As `compile`, with what lies on the way; `names` are for people: functions have theirs, and no two instructions share one."""
     verify(module)
-    refused = unsupported(module)
+    refused = unsupported(module, options.host_calls)
     if refused:
         x, reason = refused[0]
         more = f" ({len(refused) - 1} more; `xla-wasm inspect` lists them)" if len(refused) > 1 else ""
         raise UnsupportedError(f"{x.where}: {reason}{more}")
     interface = _interface(module, options)
     canonical = clone(module)
-    canonical.result_shape = module.entry.root.shape.with_leaves(iter([shape for _, shape in interface.results]))
+    for x in canonical.instructions():
+        if x.opcode == "custom-call" and x.attrs["custom_call_target"] in options.host_calls:
+            x.attrs[HOST_CALL] = True
+    canonical.result_shape = without_tokens(module.entry.root.shape).with_leaves(iter([shape for _, shape in interface.results]))
     pipeline.run(canonical)
-    plan = build(canonical, options.relaxed, options.tune, interface.weights, interface.state)
+    if names:
+        _name_apart(canonical)
+    plan = build(canonical, options.relaxed, options.tune, interface.weights, _state_with_sizes(interface))
     hoist(plan)
     live_ranges(plan)
     share(plan)
     share_carries(plan)
     live_ranges(plan)
-    return _Compiled(assemble(plan, interface, options, names), canonical, plan)
+    return Trace(assemble(plan, interface, options, names), canonical, plan)
+
+
+def _name_apart(module: Module) -> None:
+    """Gives instructions that share a name names of their own: what a pass makes is named after what it replaces."""
+    taken: set[str] = set()
+    for x in module.instructions():
+        name, count = x.name, 0
+        while name in taken:
+            count += 1
+            name = f"{x.name}.{count}"
+        taken.add(name)
+        x.name = name
 
 
 def _interface(module: Module, options: Options) -> Interface:
     """The inputs and outputs, with the weights and the state that the options name."""
     inputs, outputs = parameter_leaves(module), result_leaves(module)
     weights = tuple(leaf_index(inputs, w, "parameter") for w in options.weights)
+    for w in weights:
+        if inputs[w][1].is_dynamic:
+            raise UnsupportedError(f"the weight {inputs[w][0]!r} is {inputs[w][1]}: weights with dynamic dimensions are not supported")
     state = {leaf_index(inputs, p, "parameter"): leaf_index(outputs, r, "result") for p, r in options.state}
     for p, r in state.items():
         (name, before), (result, after) = inputs[p], outputs[r]
@@ -108,6 +152,17 @@ def _interface(module: Module, options: Options) -> Interface:
     for name, shape in (*inputs, *outputs):
         _check_layout(name, shape)
     return Interface(module.name, module.to_proto(), inputs, outputs, weights, state)
+
+
+def _state_with_sizes(interface: Interface) -> dict[int, int]:
+    """Parameters and the results that replace them, with those that hold the sizes of their dynamic dimensions."""
+    state = dict(interface.state)
+    before, after = size_places(interface.parameters), size_places(interface.results)
+    for p, r in interface.state.items():
+        for a, b in zip(before[p], after[r]):
+            if a is not None and b is not None:
+                state[len(interface.parameters) + a] = len(interface.results) + b
+    return state
 
 
 def _check_layout(name: str, shape: Shape) -> None:

@@ -19,6 +19,7 @@ class Options:
     `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
     `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
     `sidecar`: large constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`.
+    `host_calls`: targets of custom calls that the host runs: `load(artifact, custom_calls={target: function})`.
     """
 
     target: str = "simd128"
@@ -26,6 +27,7 @@ class Options:
     weights: tuple[str | int, ...] = ()
     state: tuple[tuple[str | int, str | int], ...] = ()
     sidecar: bool = False
+    host_calls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
@@ -33,6 +35,9 @@ class Options:
         if self.tune not in TUNES:
             raise ArgumentError(f"unknown tune {self.tune!r}: choose one of {', '.join(TUNES)}")
         object.__setattr__(self, "weights", tuple(self.weights))
+        if isinstance(self.host_calls, str):
+            raise ArgumentError(f"host_calls is a tuple of targets: host_calls=({self.host_calls!r},)")
+        object.__setattr__(self, "host_calls", tuple(sorted(set(self.host_calls))))
         pairs = self.state.items() if isinstance(self.state, dict) else self.state
         object.__setattr__(self, "state", tuple((a, b) for a, b in pairs))
 

@@ -1,60 +1,48 @@
-"""The web server behind `xla-wasm serve`: the demo page, and its model compiled when the page first asks for it."""
+"""The web server behind `xla-wasm serve`: the pages, and their models compiled when a page first asks for them."""
 
 from __future__ import annotations
 
 import functools
 import io
-import threading
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import BinaryIO
 
-from .compiler import compile
-from .hlo.ir import Module
-from .options import Options
-
-_PACKAGE = Path(__file__).parent
-_CHECKOUT = _PACKAGE.parent
-_MODEL = "digits.hlo.pb"
-_TARGETS = {"digits.wasm": "simd128", "digits.relaxed.wasm": "relaxed-simd"}
-"""Names under which the page finds the model, in any folder."""
+from .errors import XlaWasmError
+from .pages import made, pyodide, site
 
 
-def site() -> Path:
-    """The folder of the pages: `web` inside an installed package, or in a checkout."""
-    installed = _PACKAGE / "web"
-    return installed if installed.is_dir() else _CHECKOUT / "web"
+def make_server(host: str, port: int, folder: Path | None = None, isolated: bool = True) -> ThreadingHTTPServer:
+    """A server of the pages at `host` and `port` (0: a free one), not yet serving.
+
+    Given a folder, it serves that instead; not `isolated`, it is like a host that cannot be told to send headers.
+    """
+    handler = functools.partial(_Handler if isolated else _StaticHandler, directory=str(folder or site()))
+    return ThreadingHTTPServer((host, port), handler)
 
 
-def model() -> Path:
-    """The HLO module that the demo page runs."""
-    installed = _PACKAGE / "web" / _MODEL
-    return installed if installed.is_file() else _CHECKOUT / "examples" / "digits" / _MODEL
-
-
-def make_server(host: str, port: int) -> ThreadingHTTPServer:
-    """A server of the pages at `host` and `port` (0: a free one), not yet serving."""
-    return ThreadingHTTPServer((host, port), functools.partial(_Handler, directory=str(site())))
-
-
-_compiling = threading.Lock()
-
-
-@functools.cache
-def _compiled(target: str) -> bytes:
-    return compile(Module.from_proto(model().read_bytes()), Options(target=target)).wasm
-
-
-class _Handler(SimpleHTTPRequestHandler):
-    """Static files with the types and headers that WebAssembly wants, and the model."""
+class _StaticHandler(SimpleHTTPRequestHandler):
+    """Static files with the types that WebAssembly wants."""
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {
         ".html": "text/html; charset=utf-8",
+        ".css": "text/css; charset=utf-8",
         ".js": "text/javascript",
         ".mjs": "text/javascript",
         ".wasm": "application/wasm",
+        ".bin": "application/octet-stream",
     }
+
+    def list_directory(self, path: str) -> None:  # type: ignore[override]
+        self.send_error(HTTPStatus.NOT_FOUND, "File not found")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing for each request."""
+
+
+class _Handler(_StaticHandler):
+    """The pages with the headers of cross-origin isolation, and the models."""
 
     def end_headers(self) -> None:
         # Cross-origin isolation is what gives a page threads and exact timers.
@@ -65,25 +53,27 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> BinaryIO | None:
         path = self.path.partition("?")[0]
-        target = _TARGETS.get(path.rpartition("/")[2])
-        if target:
-            with _compiling:
-                data = _compiled(target)
-            self.send_response(HTTPStatus.OK)
-            self.send_header("Content-Type", "application/wasm")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            return io.BytesIO(data)
         if path == "/":
             self.send_response(HTTPStatus.FOUND)
             self.send_header("Location", "/demo/")
             self.send_header("Content-Length", "0")
             self.end_headers()
             return None
-        return super().send_head()
+        try:
+            data = made(path)
+        except XlaWasmError as error:
+            return self._send(str(error).encode(), "text/plain; charset=utf-8", HTTPStatus.NOT_FOUND)
+        return super().send_head() if data is None else self._send(data, self.guess_type(path))
 
-    def list_directory(self, path: str) -> None:  # type: ignore[override]
-        self.send_error(HTTPStatus.NOT_FOUND, "File not found")
+    def _send(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> BinaryIO:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        return io.BytesIO(data)
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing for each request."""
+    def translate_path(self, path: str) -> str:
+        if path.startswith("/pyodide/"):
+            inside = super().translate_path(path[len("/pyodide") :])
+            return str(pyodide() / Path(inside).relative_to(self.directory))
+        return super().translate_path(path)

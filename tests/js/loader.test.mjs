@@ -75,7 +75,8 @@ test('conversion of numbers', () => {
     ['u8', 255, true], ['u8', 256, false], ['u8', -1, false], ['s8', -128, true], ['s8', 128, false], ['u64', 2n ** 64n - 1n, true],
     ['u64', -1, false], ['s64', 2 ** 53, false], ['s64', 5, true], ['s32', 1.5, false], ['u32', 5n, true], ['pred', true, true], ['pred', 1, true],
     ['pred', 2, false], ['s32', true, false], ['f32', Infinity, true], ['f32', NaN, true], ['f32', 0.1, true], ['f32', 1n, false], ['f64', 1e39, true],
-    ['bf16', 1, false], ['c64', 1, false],
+    ['bf16', 1, false], ['f16', 1, 'Float16Array' in globalThis], ['c64', 1, false],
+    ['s4', -8, true], ['s4', 8, false], ['u4', 15, true], ['u4', 16, false], ['s1', -1, true], ['s1', 1, false], ['u2', -1, false],
   ];
   for (const [element_type, value, fits] of cases) {
     const { array, components } = TYPES[element_type];

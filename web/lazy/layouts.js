@@ -40,7 +40,10 @@ const MAX_RANK = 32;
 export function physical(manifest) {
   /** @type {Map<import('../manifest.js').Leaf, Leaf>} */
   const leaves = new Map();
-  for (const leaf of [...manifest.parameters, ...manifest.results]) leaves.set(leaf, withLayout(leaf));
+  for (const leaf of [...manifest.parameters, ...manifest.results]) {
+    if (leaf.raw.sizes) throw new ArgumentError(`'${leaf.name}': arrays with dynamic dimensions have no physical form; load the module without 'physical'`);
+    leaves.set(leaf, withLayout(leaf));
+  }
   const laid = (/** @type {import('../manifest.js').Leaf} */ leaf) => /** @type {Leaf} */ (leaves.get(leaf));
   return {
     accept: (leaf, value, what) => acceptBytes(laid(leaf), value, what),

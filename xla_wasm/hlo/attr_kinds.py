@@ -50,7 +50,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ParseError, UnsupportedError
+from ..errors import ParseError
 from .attrs import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
@@ -70,7 +70,7 @@ from .attrs import (
 )
 from .literal import Literal
 from .op import REQUIRED
-from .schema import MESSAGES
+from .schema import MESSAGES, UnknownFields
 from .shape_proto import read_shape, write_shape
 from .types import TYPES
 from .wire import UNKNOWN, Buffer, Fields, decode, encode
@@ -94,10 +94,10 @@ class Kind:
 
 
 def _fields(name: str, data: Buffer) -> Fields:
-    """A decoded attribute message. One that holds more than this version understands cannot be compiled faithfully."""
+    """A decoded attribute message."""
     fields = decode(MESSAGES[name], data)
     if UNKNOWN in fields:
-        raise UnsupportedError(f"{name} holds fields that this version does not know; the module comes from a newer XLA")
+        raise UnknownFields(name)
     return fields
 
 

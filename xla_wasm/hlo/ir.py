@@ -8,6 +8,10 @@ from typing import Any
 from .attrs import Metadata
 from .shape import Layout, Shape
 
+Kept = dict[str, tuple[Any, dict[str, Any]]]
+"""name -> (value, fields). A value that was read from messages that hold fields this version does not know, and these messages:
+they are written back while the value stays what it is."""
+
 
 class Instruction:
     """One HLO instruction.
@@ -20,7 +24,7 @@ class Instruction:
 
     __slots__ = (
         *("name", "opcode", "shape", "operands", "attrs", "called"),
-        *("metadata", "frontend_attributes", "control_predecessors", "unknown"),
+        *("metadata", "frontend_attributes", "control_predecessors", "unknown", "kept"),
     )
 
     def __init__(
@@ -44,6 +48,7 @@ class Instruction:
         self.control_predecessors: list[Instruction] = []
         self.unknown = b""
         """Wire bytes of the fields this version does not know, written back as they were."""
+        self.kept: Kept | None = None
 
     def __repr__(self) -> str:
         operands = ", ".join(o.name for o in self.operands)
@@ -106,6 +111,7 @@ class Module:
         """Whether the order of instructions in every computation is a schedule to keep."""
         self.unknown = b""
         """Wire bytes of the fields this version does not know, written back as they were."""
+        self.kept: Kept = {}
 
     def __repr__(self) -> str:
         return f"<Module {self.name}: {len(self.computations)} computations>"

@@ -11,11 +11,11 @@ from typing import Any
 
 from ..errors import ArgumentError, ParseError
 from . import smallfloat
-from .schema import MESSAGES
+from .schema import MESSAGES, UnknownFields
 from .shape import Layout, Shape
 from .shape_proto import read_shape, write_shape
 from .types import TYPES
-from .wire import Buffer, Fields, check_varints, count_varints, decode, encode, put_varint
+from .wire import UNKNOWN, Buffer, Fields, check_varints, count_varints, decode, encode, put_varint
 
 _LITERAL = MESSAGES["LiteralProto"]
 _VARINT_WIDTHS = {"pred": 1, "s32": 4, "u32": 4, "s64": 8, "u64": 8}
@@ -60,8 +60,13 @@ class Literal:
 
     @staticmethod
     def from_proto(data: Buffer) -> Literal:
-        """A Literal from the bytes of a LiteralProto. Integers stay packed until they are asked for."""
+        """A Literal from the bytes of a LiteralProto. Integers stay packed until they are asked for.
+
+        Raises UnknownFields where something in it would be lost.
+        """
         fields = decode(_LITERAL, data)
+        if UNKNOWN in fields:
+            raise UnknownFields(_LITERAL.name)
         if "shape" not in fields:
             raise ParseError("literal: it has no shape")
         shape = read_shape(fields["shape"])

@@ -11,14 +11,17 @@ from .lexer import KEY, NAME, Lexer
 from .parser_attributes import boolean, listed
 from .parser_computations import Computations
 from .parser_infer import compatible
-from .parser_messages import integers, stack_frames
-from .proto import Sources
+from .parser_messages import integers, origin_table, stack_frames
 from .schema import MESSAGES
 from .shape import Shape
+from .sources import Sources
 from .wire import encode
 
+_DEEPEST = 8
+"""Modules inside strings inside modules."""
 
-def from_text(text: str) -> Module:
+
+def from_text(text: str, depth: int = 0) -> Module:
     """The module that HLO text describes. Raises ParseError with the place of what is wrong."""
     if not isinstance(text, str):
         raise ParseError(f"HLO text is a str, not {type(text).__name__}")
@@ -29,7 +32,7 @@ def from_text(text: str) -> Module:
     collecting = gc.isenabled()
     gc.disable()  # as for protos: nothing that is made here is garbage
     try:
-        return _Parser(text).module()
+        return _Parser(text, depth).module()
     finally:
         if collecting:
             gc.enable()
@@ -38,7 +41,8 @@ def from_text(text: str) -> Module:
 class _Parser:
     """Reads a whole module."""
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, depth: int):
+        self.depth = depth
         self.lexer = Lexer(text)
         self.inner = Computations(self.lexer)
 
@@ -66,9 +70,14 @@ class _Parser:
         entry = entry or self.inner.order[-1]
         module = Module(name or f"module_{entry.name}", self.inner.order, entry)
         self._settle(module, attributes)
-        if frames:
-            module.unknown = encode(MESSAGES["HloModuleProto"], {"stack_frame_index": frames})
+        kept = {"stack_frame_index": frames or None, "original_value_recovery_table": attributes.get("origin_recovery_table") or None}
+        module.unknown = encode(MESSAGES["HloModuleProto"], kept)
         return module
+
+    def _inner_module(self, text: str) -> bytes:
+        if self.depth == _DEEPEST:
+            raise ParseError("modules nested too deep")
+        return from_text(text, self.depth + 1).to_proto()
 
     def _module_attribute(self, found: dict[str, Any]) -> None:
         lexer = self.lexer
@@ -93,8 +102,7 @@ class _Parser:
         elif key in ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"):
             value = tuple(listed(lexer, boolean)) if lexer.sees("{") else (boolean(lexer),)
         elif key == "origin_recovery_table":
-            lexer.braces()  # serves debugging of what XLA made of the module; nothing here looks at it
-            value = None
+            value = origin_table(lexer, self._inner_module)
         else:
             lexer.error(f"a module has no attribute {key}", begin)
         found[key] = value

@@ -14,9 +14,9 @@ from .parser_infer import compatible, inferred, settle_attributes, settle_shape
 from .parser_literals import literal
 from .parser_messages import metadata, origin, sharding, statistics, string
 from .parser_shapes import Shapes
-from .proto import Sources
 from .schema import MESSAGES
 from .shape import Shape
+from .sources import Sources
 from .wire import encode
 
 _INSTRUCTION = MESSAGES["HloInstructionProto"]

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
+from ..errors import ParseError
 from .lexer import KEY, NUMBER, Lexer, terminal
-from .printer_messages import METADATA_NUMBERS, METADATA_STRINGS, ORIGINAL_ARRAY, ORIGINAL_ELEMENT, ORIGINAL_VALUE, STATISTIC, STATISTICS
+from .printer_messages import (
+    METADATA_NUMBERS,
+    METADATA_STRINGS,
+    ORIGIN_ENTRY,
+    ORIGIN_TABLE,
+    ORIGINAL_ARRAY,
+    ORIGINAL_ELEMENT,
+    ORIGINAL_VALUE,
+    STATISTIC,
+    STATISTICS,
+)
 from .schema import MESSAGES
 from .wire import Fields, encode
 
@@ -58,6 +70,8 @@ def metadata(lexer: Lexer) -> bytes:
             fields[key] = lexer.integer()
         elif key == "profile_type":
             fields[key] = integers(lexer)
+        elif key == "metadata_payload":
+            fields[key] = encode(MESSAGES["Payload"], {"value": lexer.string()})
         else:
             lexer.error(f"metadata has no attribute {key}", begin)
         lexer.take(",")
@@ -101,12 +115,37 @@ def origin(lexer: Lexer) -> bytes:
             lexer.expect("{")
             array = None
             if not lexer.take("}"):
-                array = encode(
-                    ORIGINAL_ARRAY, {"instruction_name": string(lexer), "shape_index": integers(lexer) if lexer.sees("{") else ()}
-                )
-                lexer.expect("}")
+                array = _rest_of_array(lexer)
             elements.append(encode(ORIGINAL_ELEMENT, {"shape_index": list(index), "original_array": array}))
     return encode(ORIGINAL_VALUE, {"elements": elements})
+
+
+def _rest_of_array(lexer: Lexer) -> bytes:
+    """What follows the brace of {"a" {0}}, as an OriginalArrayProto."""
+    fields = {"instruction_name": string(lexer), "shape_index": integers(lexer) if lexer.sees("{") else ()}
+    lexer.expect("}")
+    return encode(ORIGINAL_ARRAY, fields)
+
+
+def origin_table(lexer: Lexer, module: Callable[[str], bytes]) -> bytes:
+    """{{"old"} : {"new"}, "HloModule ..." ...} as an OriginalValueRecoveryTableProto. `module` reads what stands in the string."""
+    entries: list[bytes] = []
+    lexer.expect("{")
+    while not lexer.take("}"):
+        fields: Fields = {}
+        for key in ("old_original_array", "new_original_array"):
+            if fields:
+                lexer.expect(":")
+            lexer.expect("{")
+            fields[key] = b"" if lexer.take("}") else _rest_of_array(lexer)
+        if lexer.take(","):
+            begin = lexer.skip()
+            try:
+                fields["recovery_module"] = module(string(lexer))
+            except ParseError as error:
+                lexer.error(f"the module in the string: {error}", begin)
+        entries.append(encode(ORIGIN_ENTRY, fields))
+    return encode(ORIGIN_TABLE, {"entries": entries})
 
 
 def sharding(lexer: Lexer, depth: int = 0) -> bytes:

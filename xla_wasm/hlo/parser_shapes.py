@@ -7,11 +7,9 @@ from math import prod
 from typing import NoReturn
 
 from ..errors import UnsupportedError
-from .lexer import ARRAY, LAYOUT, Lexer, terminal
-from .schema import MESSAGES
+from .lexer import ARRAY, LAYOUT, NAME, Lexer, terminal
 from .shape import UNBOUNDED, Layout, Shape
 from .types import TYPES
-from .wire import encode
 
 WORDS = {name: name for name, type_ in TYPES.items() if type_.bits or name in ("token", "opaque")}
 """Word -> element type. These words cannot be names."""
@@ -117,7 +115,8 @@ class Shapes:
             lexer.error(f"the layout is no permutation of {rank} dimensions", begin)
         parts: dict[str, int] = {}
         tiles: list[tuple[int, ...]] = []
-        splits: list[bytes] = []
+        splits: list[tuple[int, tuple[int, ...]]] = []
+        types: dict[str, str] = {}
         last = -1
         if lexer.take(":"):
             while found := lexer.match(_LETTER):
@@ -128,8 +127,13 @@ class Shapes:
                 if letter == "T":
                     tiles = self._tiles()
                 elif letter == "SC":
-                    splits = self._splits(rank)
-                elif letter in "DP#*":
+                    splits = self._splits()
+                elif letter in "#*":
+                    types[letter] = lexer.need(NAME, "an element type")
+                    if TYPES.get(types[letter], TYPES["token"]).kind != "unsigned":
+                        lexer.error("indices and pointers are of an unsigned type", found.start(1))
+                    lexer.expect(")")
+                elif letter in "DP":
                     self._sparse(letter, rank, found.start(1))
                 else:
                     parts[letter] = lexer.integer()
@@ -142,7 +146,9 @@ class Shapes:
             parts.get("S", 0),
             parts.get("L", 1),
             parts.get("M", 0),
-            unknown=encode(MESSAGES["LayoutProto"], {"split_configs": splits}) if splits else b"",
+            split_configs=tuple(splits),
+            index_primitive_type=types.get("#", ""),
+            pointer_primitive_type=types.get("*", ""),
         )
 
     def _tiles(self) -> list[tuple[int, ...]]:
@@ -161,10 +167,10 @@ class Shapes:
             if not lexer.take("("):
                 return tiles
 
-    def _splits(self, rank: int) -> list[bytes]:
-        """Each (dimension:index,...) as a SplitConfigProto."""
+    def _splits(self) -> list[tuple[int, tuple[int, ...]]]:
+        """(dimension:index,...) ..."""
         lexer = self.lexer
-        splits = []
+        splits: list[tuple[int, tuple[int, ...]]] = []
         while True:
             dimension = lexer.integer("a dimension number")
             lexer.expect(":")
@@ -172,7 +178,7 @@ class Shapes:
             while lexer.take(","):
                 indices.append(lexer.integer())
             lexer.expect(")")
-            splits.append(encode(MESSAGES["SplitConfigProto"], {"dimension": dimension, "split_indices": indices}))
+            splits.append((dimension, tuple(indices)))
             if not lexer.take("("):
                 return splits
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,20 +23,22 @@ from .ir import Computation, Instruction, Module
 from .literal import Literal
 from .literal_text import literal_text
 from .op import REQUIRED
-from .printer_messages import metadata_text, origin_text, sparsity_text, stack_frames_text, statistics_text
+from .printer_messages import metadata_text, origin_table_text, origin_text, sparsity_text, stack_frames_text, statistics_text
 from .schema import MESSAGES
 from .shape import Layout, Shape
 from .shape_text import shape_text
 from .sharding_text import mesh_text, sharding_text
 from .strings import quoted
 from .types import TYPES
-from .wire import Fields, decode
+from .wire import Buffer, Fields, decode
 
+_TYPE_WORDS = frozenset(TYPES.keys() - {"tuple", "buffer"})
+"""No name at all."""
 _RESERVED = {
-    *(TYPES.keys() - {"tuple", "buffer"}),
     *"HloModule ENTRY ROOT true false inf nan opaque_type maximal replicated manual unknown unreduced shard_as shard_like".split(),
     *"last_tile_dim_replicate last_tile_dims devices sparsity".split(),
 }
+"""Names only where a % stands before them."""
 NOT_IN_TEXT = frozenset(
     {
         ("parameter", "parameter_number"),  # these two stand in the parentheses
@@ -46,6 +48,8 @@ NOT_IN_TEXT = frozenset(
     }
 )
 """(opcode, attribute) pairs of the records that HLO text does not have."""
+_DEEPEST = 8
+"""Modules inside modules that are printed."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -62,19 +66,21 @@ class _Names:
 
     def take(self, name: str) -> str:
         name = _NOT_IN_NAMES.sub("_", name)
-        if not name or not (name[0].isalpha() or name[0] == "_") or name in _RESERVED:
+        if not name or not (name[0].isalpha() or name[0] == "_") or name in _TYPE_WORDS:
             name = "_" + name
         unique, count = name, 0
         while unique in self.used:
             count += 1
             unique = f"{name}.{count}"
         self.used.add(unique)
-        return unique
+        return f"%{unique}" if unique in _RESERVED else unique
 
 
 class _Printer:
-    def __init__(self, module: Module, large_constants: bool):
+    def __init__(self, module: Module, large_constants: bool, depth: int = 0):
         self.source = module
+        self.depth = depth
+        self.payloads: Sequence[Buffer] = ()
         self.large_constants = large_constants
         self.shapes: dict[Shape, str] = {}
         names = _Names()
@@ -100,9 +106,18 @@ class _Printer:
         head += [f"num_partitions={module.num_partitions}"] if module.num_partitions > 1 else []
         if module.frontend_attributes:
             head.append("frontend_attributes=" + _map(module.frontend_attributes))
-        frames = decode(MESSAGES["HloModuleProto"], module.unknown).get("stack_frame_index")
+        unknown: Fields = decode(MESSAGES["HloModuleProto"], module.unknown) if module.unknown else {}
+        self.payloads = unknown.get("payloads", ())
+        origins = origin_table_text(unknown.get("original_value_recovery_table", b""), self._inner_module)
+        head += [f"origin_recovery_table={origins}"] if origins else []
+        frames = unknown.get("stack_frame_index")
         tables = [stack_frames_text(frames)] if frames else []
         return "\n\n".join([", ".join(head), *tables, *map(self.computation, module.computations)]) + "\n"
+
+    def _inner_module(self, data: Buffer) -> str:
+        if self.depth == _DEEPEST:
+            return ""
+        return _Printer(Module.from_proto(bytes(data)), True, self.depth + 1).module()
 
     def computation(self, computation: Computation) -> str:
         unique = _Names()
@@ -135,7 +150,7 @@ class _Printer:
                 parts.append("statistics=" + statistics_text(unknown["statistics_viz"]))
             if "original_value" in unknown:
                 parts.append("origin=" + origin_text(unknown["original_value"]))
-        meta = metadata_text(instruction.metadata) if instruction.metadata else ""
+        meta = metadata_text(instruction.metadata, self.payloads) if instruction.metadata else ""
         parts += [f"metadata={meta}"] if meta else []
         config = attrs.get("backend_config")
         if config:

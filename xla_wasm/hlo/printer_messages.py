@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .attrs import Metadata
@@ -15,17 +16,23 @@ ORIGINAL_VALUE = Message("OriginalValueProto", "1 elements:OriginalValueElementP
 ORIGINAL_ELEMENT = Message("OriginalValueElementProto", "1 shape_index:i64*; 2 original_array:OriginalArrayProto?")
 ORIGINAL_ARRAY = Message("OriginalArrayProto", "1 instruction_name:str; 2 shape_index:i64*")
 
+ORIGIN_TABLE = Message("OriginalValueRecoveryTableProto", "1 entries:OriginEntry*")
+ORIGIN_ENTRY = Message(
+    "OriginalValueRecoveryTableProto.Entry",
+    "1 old_original_array:OriginalArrayProto?; 2 new_original_array:OriginalArrayProto?; 3 recovery_module:HloModuleProto",
+)
+
 METADATA_STRINGS = ("op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name")
 METADATA_NUMBERS = ("source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id")
 
 
-def metadata_text(metadata: Metadata) -> str:
-    """{op_name="..." ...}; empty if there is nothing that HLO text can hold."""
+def metadata_text(metadata: Metadata, payloads: Sequence[Buffer] = ()) -> str:
+    """{op_name="..." ...}; empty if there is nothing that HLO text can hold. `payloads` are those of the module, by id."""
     fields: Fields = dict(decode(MESSAGES["OpMetadata"], metadata.unknown))
     fields.update(op_type=metadata.op_type, op_name=metadata.op_name, stack_frame_id=metadata.stack_frame_id)
     if not metadata.stack_frame_id:  # else they are those of the frame, or stand in `unknown`
         fields.update(source_file=metadata.source_file, source_line=metadata.source_line)
-    return _metadata(fields)
+    return _metadata(fields, payloads)
 
 
 def metadata_message_text(data: Buffer) -> str:
@@ -33,12 +40,17 @@ def metadata_message_text(data: Buffer) -> str:
     return _metadata(decode(MESSAGES["OpMetadata"], data)) or "{}"
 
 
-def _metadata(fields: Fields) -> str:
+def _metadata(fields: Fields, payloads: Sequence[Buffer] = ()) -> str:
     words = [f"{key}={quoted(fields[key])}" for key in METADATA_STRINGS[:3] if fields.get(key)]
     words += [f"{key}={fields[key]}" for key in METADATA_NUMBERS if fields.get(key)]
     if fields.get("profile_type"):
         words.append(f"profile_type={{{','.join(map(str, fields['profile_type']))}}}")
     words += [f"{key}={quoted(fields[key])}" for key in METADATA_STRINGS[3:] if fields.get(key)]
+    payload = decode(MESSAGES["Payload"], fields.get("metadata_payload", b""))
+    value = payload.get("value")
+    if 0 <= payload.get("id", -1) < len(payloads):
+        value = payloads[payload["id"]]
+    words += [f"metadata_payload={quoted(bytes(value))}"] if value is not None else []
     return "{" + " ".join(words) + "}" if words else ""
 
 
@@ -81,11 +93,7 @@ def origin_text(data: Buffer) -> str:
     whole = ""
     for item in fields.get("elements", ()):
         element = decode(ORIGINAL_ELEMENT, item)
-        leaf = "{}"
-        if "original_array" in element:
-            array = decode(ORIGINAL_ARRAY, element["original_array"])
-            index = array.get("shape_index", ())
-            leaf = "{" + quoted(array.get("instruction_name", "")) + (f" {{{','.join(map(str, index))}}}" if index else "") + "}"
+        leaf = _array_text(element["original_array"]) if "original_array" in element else "{}"
         path = list(element.get("shape_index", ()))[:64]
         if not path:
             whole = leaf
@@ -96,6 +104,24 @@ def origin_text(data: Buffer) -> str:
             place = inner if isinstance(inner, dict) else {}
         place[path[-1]] = leaf
     return "{" + (_branches(tree) if tree else whole) + "}"
+
+
+def _array_text(data: Buffer) -> str:
+    """{"a" {0}}: an array of the unoptimized module."""
+    array = decode(ORIGINAL_ARRAY, data)
+    index = array.get("shape_index", ())
+    return "{" + quoted(array.get("instruction_name", "")) + (f" {{{','.join(map(str, index))}}}" if index else "") + "}"
+
+
+def origin_table_text(data: Buffer, module_text: Callable[[Buffer], str]) -> str:
+    """The rows {"old"} : {"new"}, "module": how an array that is gone is made of one that is left. Empty if there are none."""
+    rows = []
+    for item in decode(ORIGIN_TABLE, data).get("entries", ()):
+        entry = decode(ORIGIN_ENTRY, item)
+        row = " : ".join(_array_text(entry.get(key, b"")) for key in ("old_original_array", "new_original_array"))
+        module = entry.get("recovery_module")
+        rows.append(f"\n  {row}" + (f",\n  {quoted(module_text(module))}" if module else ""))
+    return "{" + "".join(rows) + "\n}" if rows else ""
 
 
 def _branches(tree: Any) -> str:

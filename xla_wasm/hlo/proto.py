@@ -7,6 +7,8 @@ model stays as wire bytes in `unknown` of the module, computation or instruction
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -14,16 +16,15 @@ from ..errors import ParseError
 from .attr_kinds import KINDS, Reader, Writer
 from .attrs import Metadata
 from .container import module_bytes
-from .ir import Computation, Instruction, Module
+from .ir import Computation, Instruction, Kept, Module
 from .op import REQUIRED
-from .schema import MESSAGES
+from .schema import MESSAGES, UnknownFields, known_part
 from .shape import Shape
 from .shape_proto import read_program_shape, read_shape, write_program_shape, write_shape
-from .wire import UNKNOWN, Buffer, Fields, decode, encode
+from .sources import Sources, write_metadata
+from .wire import UNKNOWN, Buffer, Fields, Message, decode, encode
 
-_MODULE, _COMPUTATION, _INSTRUCTION, _METADATA = (
-    MESSAGES[name] for name in ("HloModuleProto", "HloComputationProto", "HloInstructionProto", "OpMetadata")
-)
+_MODULE, _COMPUTATION, _INSTRUCTION = (MESSAGES[name] for name in ("HloModuleProto", "HloComputationProto", "HloInstructionProto"))
 _LOW32 = (1 << 32) - 1
 _ALIAS_KINDS = ("undefined-alias", "may-alias", "must-alias")
 _OLD_COMPARISONS = {
@@ -34,7 +35,6 @@ _OLD_COMPARISONS = {
     "less-than-or-equal-to": "LE",
     "less-than": "LT",
 }
-_METADATA_FIELDS = ("op_type", "op_name", "source_file", "source_line", "stack_frame_id")
 
 
 class _Plan(NamedTuple):
@@ -105,17 +105,9 @@ class _Reader:
         module = Module(fields.pop("name", ""), computations, entry)
         module.is_scheduled = bool(self.orders)
         self._signature(module, fields)
-        for item in decode(MESSAGES["HloInputOutputAliasProto"], fields.pop("input_output_alias", b"")).get("entries", ()):
-            alias = decode(MESSAGES["AliasEntryProto"], item)
-            kind = alias.get("kind", 0)
-            if not 0 <= kind < len(_ALIAS_KINDS):
-                raise ParseError(f"input_output_alias of kind {kind}")
-            output, parameter = tuple(alias.get("output_shape_index", ())), tuple(alias.get("parameter_shape_index", ()))
-            module.input_output_alias.append((output, alias.get("parameter_number", 0), parameter, _ALIAS_KINDS[kind or 1]))
-        for item in decode(MESSAGES["HloBufferDonorProto"], fields.pop("buffer_donor", b"")).get("entries", ()):
-            donor = decode(MESSAGES["BufferDonorEntryProto"], item)
-            module.buffer_donor.append((donor.get("parameter_number", 0), tuple(donor.get("parameter_shape_index", ()))))
-        module.frontend_attributes = _read_map(fields.pop("frontend_attributes", b""))
+        module.input_output_alias = _kept(module.kept, "input_output_alias", _MODULE, fields.pop("input_output_alias", b""), _read_aliases)
+        module.buffer_donor = _kept(module.kept, "buffer_donor", _MODULE, fields.pop("buffer_donor", b""), _read_donors)
+        module.frontend_attributes = _kept(module.kept, "frontend_attributes", _MODULE, fields.pop("frontend_attributes", b""), _read_map)
         if "device_assignment" in fields:  # stays in `unknown` too: it lists the devices
             assignment = decode(MESSAGES["DeviceAssignmentProto"], fields["device_assignment"])
             module.replica_count = max(assignment.get("replica_count", 1), 1)
@@ -135,7 +127,7 @@ class _Reader:
         data = fields.pop("host_program_shape", None)
         if data is None:
             return
-        parameters, result = read_program_shape(data)
+        parameters, result = _kept(module.kept, "host_program_shape", _MODULE, data, read_program_shape)
         declared = [p.shape.without_layout() for p in module.entry.parameters]
         if result is None or [s.without_layout() for s in parameters] != declared:
             raise ParseError("host_program_shape does not have the parameters of the entry computation")
@@ -196,8 +188,11 @@ class _Reader:
         if key is None:
             raise ParseError(f"{opcode} '{name}': it has no shape")
         shape = self.shapes.get(key)
+        kept: Kept = {}
         if shape is None:
-            shape = self.shapes[key] = read_shape(key)
+            shape = _kept(kept, "shape", _INSTRUCTION, key, read_shape)
+            if not kept:
+                self.shapes[key] = shape
         if opcode in _OLD_COMPARISONS:
             fields["comparison_direction"] = _OLD_COMPARISONS[opcode]
             opcode = "compare"
@@ -222,13 +217,18 @@ class _Reader:
             instruction.metadata = metadata
         key = pop("frontend_attributes", None)
         if key:
-            instruction.frontend_attributes = _read_map(key)
+            instruction.frontend_attributes = _kept(kept, "frontend_attributes", _INSTRUCTION, key, _read_map)
         attrs = instruction.attrs
         for name, read, _, keys, absent in _plans(opcode) or ():
             if absent is not REQUIRED and keys[0] not in fields:
                 attrs[name] = absent
             else:
-                attrs[name] = read(fields, keys, instruction)
+                try:
+                    attrs[name] = read(fields, keys, instruction)
+                except UnknownFields:
+                    self._keep(instruction, fields, data, kept, name, read, keys)
+        if kept:
+            instruction.kept = kept
         if fields:
             if "control_predecessor_ids" in fields:
                 later.append((instruction, pop("control_predecessor_ids")))
@@ -244,60 +244,64 @@ class _Reader:
             raise ParseError(f"{instruction.where}: its id {number} is that of '{by_id[number].name}' too")
         by_id[number] = instruction
 
-
-class Sources:
-    """Reads metadata, and finds the source lines of stack frames in a module's tables (a decoded StackFrameIndexProto)."""
-
-    def __init__(self, frames: Fields):
-        self.frames = frames
-        self.known: dict[int, tuple[str, int]] = {}
-
     @staticmethod
-    def decoded(data: Buffer) -> Sources:
-        """From the bytes of a StackFrameIndexProto."""
-        return Sources(decode(MESSAGES["StackFrameIndexProto"], data))
-
-    def metadata(self, data: Buffer) -> Metadata:
-        """Metadata with the source line of the innermost stack frame; one that is spelled out as well goes to `unknown`."""
-        fields = decode(_METADATA, data)
-        pop = fields.pop
-        kind, name, frame = pop("op_type", ""), pop("op_name", ""), pop("stack_frame_id", 0)
-        if frame:
-            file, line = self._source(frame)
-        else:
-            file, line = pop("source_file", ""), pop("source_line", 0)
-        return Metadata(kind, name, file, line, frame, encode(_METADATA, fields) if fields else b"")
-
-    def _source(self, frame: int) -> tuple[str, int]:
-        """File and line of a stack frame, counted from 1; nothing where the tables lack it, for it only serves messages."""
-        source = self.known.get(frame)
-        if source is None:
-            where = self._entry("stack_frames", "StackFrame", frame)
-            location = self._entry("file_locations", "FileLocation", where.get("file_location_id", 0))
-            file, names = location.get("file_name_id", 0), self.frames.get("file_names", ())
-            source = self.known[frame] = (names[file - 1] if 0 < file <= len(names) else "", location.get("line", 0))
-        return source
-
-    def _entry(self, table: str, message: str, number: int) -> Fields:
-        """An entry of a stack frame table, counted from 1."""
-        entries = self.frames.get(table, ())
-        return decode(MESSAGES[message], entries[number - 1]) if 0 < number <= len(entries) else {}
+    def _keep(instruction: Instruction, fields: Fields, data: Buffer, kept: Kept, name: str, read: Reader, keys: tuple[str, ...]) -> None:
+        """Reads an attribute from the known part of its messages, which hold more, and keeps these."""
+        whole = decode(_INSTRUCTION, data)
+        known = decode(_INSTRUCTION, known_part(_INSTRUCTION, encode(_INSTRUCTION, {key: whole[key] for key in keys if key in whole})))
+        value = instruction.attrs[name] = read(known, keys, instruction)
+        kept[name] = deepcopy(value), {key: whole[key] for key in keys if key in whole and key not in known}
+        for key in kept[name][1]:
+            fields.pop(key, None)
 
 
-def _write_metadata(metadata: Metadata | None) -> bytes:
-    if metadata is None:
-        return b""
-    fields: Fields = {name: getattr(metadata, name) for name in _METADATA_FIELDS}
-    if metadata.stack_frame_id:  # the source came from there, or stands in `unknown`
-        del fields["source_file"], fields["source_line"]
-    return encode(_METADATA, {**fields, UNKNOWN: metadata.unknown})
+def _kept(kept: Kept, name: str, message: Message, data: Buffer, read: Callable[[Buffer], Any]) -> Any:
+    """What `read` makes of the message in a field of that name. One that holds unknown fields is kept, and its known part read."""
+    try:
+        return read(data)
+    except UnknownFields:
+        value = read(known_part(MESSAGES[message.inner[name]], data))
+        kept[name] = deepcopy(value), {name: bytes(data)}
+        return value
+
+
+def _restore(fields: Fields, kept: Kept, values: dict[str, Any]) -> None:
+    """Puts the messages that were kept in place of those written anew, where they still say the same."""
+    for name, (value, messages) in kept.items():
+        if name in values and values[name] == value:
+            fields.update(messages)
+
+
+def _known(name: str, data: Buffer) -> Fields:
+    """A decoded message of which nothing is lost."""
+    fields = decode(MESSAGES[name], data)
+    if UNKNOWN in fields:
+        raise UnknownFields(name)
+    return fields
+
+
+def _read_aliases(data: Buffer) -> list[tuple[tuple[int, ...], int, tuple[int, ...], str]]:
+    found = []
+    for item in _known("HloInputOutputAliasProto", data).get("entries", ()):
+        alias = _known("AliasEntryProto", item)
+        kind = alias.get("kind", 0)
+        if not 0 <= kind < len(_ALIAS_KINDS):
+            raise ParseError(f"input_output_alias of kind {kind}")
+        output, parameter = tuple(alias.get("output_shape_index", ())), tuple(alias.get("parameter_shape_index", ()))
+        found.append((output, alias.get("parameter_number", 0), parameter, _ALIAS_KINDS[kind or 1]))
+    return found
+
+
+def _read_donors(data: Buffer) -> list[tuple[int, tuple[int, ...]]]:
+    donors = [_known("BufferDonorEntryProto", item) for item in _known("HloBufferDonorProto", data).get("entries", ())]
+    return [(donor.get("parameter_number", 0), tuple(donor.get("parameter_shape_index", ()))) for donor in donors]
 
 
 def _read_map(data: Buffer) -> dict[str, str]:
     """The map of a FrontendAttributes message."""
     if not data:
         return {}
-    entries = [decode(MESSAGES["StringEntry"], item) for item in decode(MESSAGES["FrontendAttributes"], data).get("map", ())]
+    entries = [_known("StringEntry", item) for item in _known("FrontendAttributes", data).get("map", ())]
     return {entry.get("key", ""): entry.get("value", "") for entry in entries}
 
 
@@ -353,23 +357,24 @@ def to_proto(module: Module) -> bytes:
         encode(MESSAGES["BufferDonorEntryProto"], {"parameter_number": number, "parameter_shape_index": index})
         for number, index in module.buffer_donor
     ]
-    return encode(
-        _MODULE,
-        {
-            "name": module.name,
-            "entry_computation_name": entry.name,
-            "computations": computations,
-            "host_program_shape": write_program_shape(
-                parameters, module.result_shape or entry.root.shape, [names[p] for p in entry.parameters]
-            ),
-            "entry_computation_id": numbers[entry],
-            "schedule": encode(MESSAGES["HloScheduleProto"], {"sequences": sequences}) if sequences else None,
-            "input_output_alias": encode(MESSAGES["HloInputOutputAliasProto"], {"entries": aliases}) if aliases else None,
-            "buffer_donor": encode(MESSAGES["HloBufferDonorProto"], {"entries": donors}) if donors else None,
-            "frontend_attributes": _write_map(module.frontend_attributes) if module.frontend_attributes else None,
-            UNKNOWN: module.unknown,
-        },
-    )
+    fields: Fields = {
+        "name": module.name,
+        "entry_computation_name": entry.name,
+        "computations": computations,
+        "host_program_shape": write_program_shape(
+            parameters, module.result_shape or entry.root.shape, [names[p] for p in entry.parameters]
+        ),
+        "entry_computation_id": numbers[entry],
+        "schedule": encode(MESSAGES["HloScheduleProto"], {"sequences": sequences}) if sequences else None,
+        "input_output_alias": encode(MESSAGES["HloInputOutputAliasProto"], {"entries": aliases}) if aliases else None,
+        "buffer_donor": encode(MESSAGES["HloBufferDonorProto"], {"entries": donors}) if donors else None,
+        "frontend_attributes": _write_map(module.frontend_attributes) if module.frontend_attributes else None,
+        UNKNOWN: module.unknown,
+    }
+    if module.kept:
+        own = {name: getattr(module, name) for name in ("input_output_alias", "buffer_donor", "frontend_attributes")}
+        _restore(fields, module.kept, {**own, "host_program_shape": (module.parameter_shapes, module.result_shape)})
+    return encode(_MODULE, fields)
 
 
 def _write_computation(
@@ -407,7 +412,7 @@ def _write_instruction(
         "name": name,
         "opcode": instruction.opcode,
         "shape": shape,
-        "metadata": _write_metadata(instruction.metadata),
+        "metadata": write_metadata(instruction.metadata),
         "id": ids[instruction],
         "operand_ids": [ids[operand] for operand in instruction.operands],
         "control_predecessor_ids": [ids[predecessor] for predecessor in instruction.control_predecessors],
@@ -421,4 +426,7 @@ def _write_instruction(
     for attr, _, write, keys, _ in _plans(instruction.opcode) or ():
         if attr in attrs:
             write(fields, keys, attrs[attr])
+    if instruction.kept:
+        own = {"shape": instruction.shape, "frontend_attributes": instruction.frontend_attributes}
+        _restore(fields, instruction.kept, {**own, **attrs})
     return encode(_INSTRUCTION, fields)

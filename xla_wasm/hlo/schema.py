@@ -7,7 +7,8 @@ no table: their bytes are kept and written back.
 
 from __future__ import annotations
 
-from .wire import Message
+from ..errors import ParseError, UnsupportedError
+from .wire import UNKNOWN, Buffer, Message, decode, encode
 
 _TABLE = """
 ShapeProto = 2 element_type:enum; 3 dimensions:i64*; 4 tuple_shapes:ShapeProto*; 5 layout:LayoutProto; 6 is_dynamic_dimension:bool*
@@ -134,3 +135,27 @@ def _messages() -> dict[str, Message]:
 
 MESSAGES: dict[str, Message] = _messages()
 """Message name -> table."""
+
+
+class UnknownFields(UnsupportedError):
+    """A message holds more than this version understands. Its known part can be read, but perhaps not compiled faithfully."""
+
+    def __init__(self, message: str):
+        super().__init__(f"{message} holds fields that this version does not know; the module comes from a newer XLA")
+
+
+_DEEPEST = 128
+
+
+def known_part(message: Message, data: Buffer, depth: int = 0) -> bytes:
+    """A message without the fields that its table, or that of a message inside it, does not list."""
+    if depth > _DEEPEST:
+        raise ParseError(f"protobuf: messages nested deeper than {_DEEPEST}")
+    fields = decode(message, data)
+    fields.pop(UNKNOWN, None)
+    for name, value in fields.items():
+        inner = MESSAGES.get(message.inner.get(name, ""))
+        if inner is not None:
+            items = [known_part(inner, item, depth + 1) for item in (value if isinstance(value, list) else [value])]
+            fields[name] = items if isinstance(value, list) else items[0]
+    return encode(message, fields)

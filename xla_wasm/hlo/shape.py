@@ -29,6 +29,11 @@ class Layout:
     padded_dimensions: tuple[int, ...] = ()
     """An older field: the sizes to which the dimensions are padded with `padding_value`; empty: no padding."""
     padding_value: int = 0
+    split_configs: tuple[tuple[int, Index], ...] = ()
+    """(dimension, where it is cut in parts that lie in separate memories)."""
+    index_primitive_type: str = ""
+    pointer_primitive_type: str = ""
+    """The types of a sparse array's indices and pointers, which dense layouts may state without meaning."""
     unknown: bytes = b""
     """Wire bytes of the fields not named here, written back as they were."""
 
@@ -40,13 +45,18 @@ class Layout:
     def __str__(self) -> str:
         tiles = "".join("(" + ",".join("*" if d == UNBOUNDED else str(d) for d in tile) + ")" for tile in self.tiles)
         padding = self.tail_padding_alignment_in_elements
-        numbers = (
-            ("L", padding if padding > 1 else 0),
-            ("E", self.element_size_in_bits),
-            ("S", self.memory_space),
-            ("M", self.dynamic_shape_metadata_prefix_bytes),
+        items = (
+            ("T", tiles),
+            ("L", f"({padding})" if padding > 1 else ""),
+            *(
+                (letter, f"({word})" if word else "")
+                for letter, word in (("#", self.index_primitive_type), ("*", self.pointer_primitive_type))
+            ),
+            *((letter, f"({size})" if size else "") for letter, size in (("E", self.element_size_in_bits), ("S", self.memory_space))),
+            ("SC", "".join(f"({dimension}:{','.join(map(str, indices))})" for dimension, indices in self.split_configs)),
+            ("M", f"({self.dynamic_shape_metadata_prefix_bytes})" if self.dynamic_shape_metadata_prefix_bytes else ""),
         )
-        tail = ("T" + tiles if tiles else "") + "".join(f"{letter}({number})" for letter, number in numbers if number)
+        tail = "".join(letter + text for letter, text in items if text)
         return "{" + ",".join(map(str, self.minor_to_major)) + (":" + tail if tail else "") + "}"
 
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import ParseError, UnsupportedError
-from .schema import MESSAGES
+from .schema import MESSAGES, UnknownFields
 from .shape import UNBOUNDED, Layout, Shape
 from .types import BY_NUMBER, TYPES
-from .wire import UNKNOWN, Buffer, decode, encode
+from .wire import UNKNOWN, Buffer, Fields, Message, decode, encode
 
-_SHAPE, _LAYOUT, _TILE, _PROGRAM = (MESSAGES[name] for name in ("ShapeProto", "LayoutProto", "TileProto", "ProgramShapeProto"))
+_SHAPE, _LAYOUT, _TILE, _SPLIT, _PROGRAM = (
+    MESSAGES[name] for name in ("ShapeProto", "LayoutProto", "TileProto", "SplitConfigProto", "ProgramShapeProto")
+)
 _MOST_DIMENSIONS = 256
 _MOST_ELEMENTS = 1 << 60
 _DEEPEST = 64
-_SPARSE = ("physical_shape", "index_primitive_type", "pointer_primitive_type", "dim_unique", "dim_ordered")
+_SPARSE = ("physical_shape", "dim_unique", "dim_ordered")
 
 
 def read_shape(data: Buffer, depth: int = 0) -> Shape:
-    """A Shape from the bytes of a ShapeProto."""
+    """A Shape from the bytes of a ShapeProto. Raises UnknownFields where something in it would be lost."""
     fields = decode(_SHAPE, data)
+    if UNKNOWN in fields:
+        raise UnknownFields(_SHAPE.name)
     type_ = BY_NUMBER.get(fields.get("element_type", 0))
     if type_ is None:
         raise ParseError(f"shape: element type {fields.get('element_type', 0)} does not exist")
@@ -59,6 +63,13 @@ def read_shape(data: Buffer, depth: int = 0) -> Shape:
     )
 
 
+def _fields(message: Message, data: Buffer) -> Fields:
+    fields = decode(message, data)
+    if UNKNOWN in fields:
+        raise UnknownFields(message.name)
+    return fields
+
+
 def _read_layout(data: Buffer, rank: int) -> Layout:
     fields = decode(_LAYOUT, data)
     minor_to_major = tuple(fields.pop("minor_to_major", ()))
@@ -66,7 +77,7 @@ def _read_layout(data: Buffer, rank: int) -> Layout:
         raise ParseError(f"layout: {list(minor_to_major[:8])} is no permutation of {rank} dimensions")
     if any(name in fields for name in _SPARSE) or any(fields.pop("dim_level_types", ())):
         raise UnsupportedError("layout: sparse arrays are not supported")
-    tiles = tuple(tuple(decode(_TILE, tile).get("dimensions", ())) for tile in fields.pop("tiles", ()))
+    tiles = tuple(tuple(_fields(_TILE, tile).get("dimensions", ())) for tile in fields.pop("tiles", ()))
     # A tile may have more dimensions than the array: later tiles apply to what earlier ones make.
     if not all(size > 0 or size == UNBOUNDED for tile in tiles for size in tile) or not all(0 < len(t) <= _MOST_DIMENSIONS for t in tiles):
         raise ParseError(f"layout: {tiles[:8]} are no tiles")
@@ -82,8 +93,28 @@ def _read_layout(data: Buffer, rank: int) -> Layout:
         fields.pop("dynamic_shape_metadata_prefix_bytes", 0),
         padded,
         fields.pop("padding_value", 0),
+        _read_splits(fields.pop("split_configs")) if "split_configs" in fields else (),
+        _type_name(fields.pop("index_primitive_type", 0)),
+        _type_name(fields.pop("pointer_primitive_type", 0)),
         encode(_LAYOUT, fields) if fields else b"",
     )
+
+
+def _read_splits(items: list[Buffer]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    decoded = [_fields(_SPLIT, item) for item in items]
+    return tuple((fields.get("dimension", 0), tuple(fields.get("split_indices", ()))) for fields in decoded)
+
+
+def _type_name(number: int) -> str:
+    if not number:
+        return ""
+    if number not in BY_NUMBER:
+        raise ParseError(f"layout: element type {number} does not exist")
+    return BY_NUMBER[number].name
+
+
+def _type_number(name: str) -> int:
+    return TYPES[name].number if name else 0
 
 
 def write_shape(shape: Shape) -> bytes:
@@ -108,6 +139,9 @@ def write_shape(shape: Shape) -> bytes:
                     "memory_space": layout.memory_space,
                     "tail_padding_alignment_in_elements": layout.tail_padding_alignment_in_elements,
                     "dynamic_shape_metadata_prefix_bytes": layout.dynamic_shape_metadata_prefix_bytes,
+                    "split_configs": [encode(_SPLIT, {"dimension": d, "split_indices": at}) for d, at in layout.split_configs],
+                    "index_primitive_type": _type_number(layout.index_primitive_type),
+                    "pointer_primitive_type": _type_number(layout.pointer_primitive_type),
                     UNKNOWN: layout.unknown,
                 },
             ),
@@ -118,7 +152,7 @@ def write_shape(shape: Shape) -> bytes:
 
 def read_program_shape(data: Buffer) -> tuple[list[Shape], Shape | None]:
     """The parameters and the result of a ProgramShapeProto."""
-    fields = decode(_PROGRAM, data)
+    fields = _fields(_PROGRAM, data)
     result = fields.get("result")
     return [read_shape(item) for item in fields.get("parameters", ())], None if result is None else read_shape(result)
 

@@ -1,4 +1,4 @@
-"""The names of a module's inputs and outputs: the leaves of its parameters and of its result, flattened."""
+"""The names of a module's inputs and outputs: the leaves of its parameters and of its result, flattened; tokens are none."""
 
 from __future__ import annotations
 
@@ -22,15 +22,33 @@ def parameter_leaves(module: Module) -> list[Leaf]:
     parameters = module.entry.parameters
     for p, declared in zip(parameters, module.parameter_shapes or [p.shape for p in parameters]):
         base = p.metadata.op_name if p.metadata and p.metadata.op_name else p.name
-        leaves += [(base + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves()]
+        leaves += [(base + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves() if not shape.is_token]
     return _named(module, PARAMETER_NAMES, leaves)
 
 
 def result_leaves(module: Module) -> list[Leaf]:
     """Name and shape of every leaf of the result, laid out as callers have it, in order; names are unique."""
     declared = module.result_shape or module.entry.root.shape
-    leaves = [("result" + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves()]
+    leaves = [("result" + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves() if not shape.is_token]
     return _named(module, RESULT_NAMES, leaves)
+
+
+def size_places(leaves: list[Leaf]) -> list[list[int | None]]:
+    """For each leaf and each of its dimensions, which of all dynamic sizes in a row is its own; None for a static dimension.
+
+    The sizes stand in the order of the leaves, and for each in that of its dimensions in memory, from major to minor.
+    """
+    count = 0
+    places = []
+    for _, shape in leaves:
+        own: list[int | None] = [None] * shape.rank
+        if shape.is_dynamic:
+            for d in shape.minor_to_major[::-1]:
+                if shape.dynamic[d]:
+                    own[d] = count
+                    count += 1
+        places.append(own)
+    return places
 
 
 def leaf_index(leaves: list[Leaf], key: str | int, what: str) -> int:

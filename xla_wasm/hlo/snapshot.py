@@ -9,7 +9,7 @@ from .container import is_module, module_bytes
 from .ir import Module
 from .literal import Literal
 from .proto import from_proto, to_proto
-from .schema import MESSAGES
+from .schema import MESSAGES, UnknownFields, known_part
 from .wire import Buffer, Fields, decode, encode
 from .wire import fields as fields_of
 
@@ -46,13 +46,13 @@ class Snapshot:
         if kind == "HloUnoptimizedSnapshot":
             fields.pop("hlo_module", None)
             inputs = [decode(MESSAGES["HloInputs"], part) for part in fields.pop("partitions", ())]
-            arguments = [[Literal.from_proto(a) for a in part.pop("arguments", ())] for part in inputs]
+            arguments = [[_argument(a) for a in part.pop("arguments", ())] for part in inputs]
             return Snapshot(module, kind, arguments, rest=fields | {"partitions": inputs})
         inner = decode(MESSAGES["HloProto"], fields.pop("hlo", b""))
         inner.pop("hlo_module", None)
-        found = Snapshot(module, kind, [[Literal.from_proto(a) for a in fields.pop("arguments", ())]])
+        found = Snapshot(module, kind, [[_argument(a) for a in fields.pop("arguments", ())]])
         if "result" in fields:
-            found.result = Literal.from_proto(fields.pop("result"))
+            found.result = _argument(fields.pop("result"))
         found.execution_platform = fields.pop("execution_platform", "")
         found.rest = fields | {"hlo": inner}
         return found
@@ -80,6 +80,14 @@ class Snapshot:
             "execution_platform": self.execution_platform,
         }
         return encode(MESSAGES["HloSnapshot"], rest | own)
+
+
+def _argument(data: Buffer) -> Literal:
+    """The value of a LiteralProto, whatever else that holds."""
+    try:
+        return Literal.from_proto(data)
+    except UnknownFields:
+        return Literal.from_proto(known_part(MESSAGES["LiteralProto"], data))
 
 
 def _kind(data: Buffer) -> str:

@@ -42,7 +42,7 @@ class Message:
     """The table of one message. A row is "number name:type", the type one of i32 i64 u32 u64 bool enum f32 f64 str
     bytes or a message's name, followed by * (repeated), ? (written even when zero) or ~ (repeated, kept packed)."""
 
-    __slots__ = ("name", "by_tag", "numbers", "writers", "by_number")
+    __slots__ = ("name", "by_tag", "numbers", "writers", "by_number", "inner")
 
     def __init__(self, name: str, rows: str):
         self.name = name
@@ -50,6 +50,8 @@ class Message:
         """tag -> (name, how it is read, scalar code of packed elements)."""
         self.numbers: set[int] = set()
         self.by_number: dict[int, str] = {}
+        self.inner: dict[str, str] = {}
+        """name -> message, of the fields that hold messages."""
         self.writers: dict[str, tuple[int, int, bool, bool]] = {}
         """name -> (number, code, repeated, written even when zero), in the order of the numbers."""
         for row in rows.split(";"):
@@ -66,6 +68,8 @@ class Message:
         if scalar is None:
             single, many = {"str": (_STR, _STR_LIST), "bytes": (_BYTES, _BYTES_LIST)}.get(type_, (_MESSAGE, _MESSAGES))
             code = many if repeated else single
+            if single == _MESSAGE:
+                self.inner[field] = type_
             self.by_tag[number << 3 | 2] = (field, code, 0)
             self.writers[field] = (number, code, repeated, suffix == "?")
             return
@@ -335,7 +339,7 @@ def encode(message: Message, values: Fields) -> bytes:
                 else:
                     put_varint(out, int(value))
         elif code == _KEPT:
-            _put_bytes(out, number, value)
+            _put_bytes(out, number, b"".join(value) if isinstance(value, list) else value)
         elif repeated:
             for item in value:
                 _put_bytes(out, number, item.encode() if code == _STR_LIST else item)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import ArgumentError, ArtifactError
 from ..hlo.types import TYPES
+from .dynamic import DynamicPlace, Place
 from .manifest import Leaf
 
 Array = np.ndarray[Any, Any]
@@ -34,10 +35,20 @@ _ML_DTYPES = {"bf16": "bfloat16", "s4": "int4", "u4": "uint4", "s2": "int2", "u2
 
 @cache
 def dtype_of(element_type: str) -> np.dtype[Any]:
-    """The numpy dtype of an HLO element type; the narrow ones come from ml_dtypes, a byte for each element."""
+    """The numpy dtype of an HLO element type; the narrow ones come from ml_dtypes, a byte for each element.
+
+    Where ml_dtypes is not installed, floats that numpy lacks are their bits in uint16 or uint8, and integers narrower than a
+    byte are int8 or uint8.
+    """
     if element_type in _NUMPY:
         return np.dtype(_NUMPY[element_type])
-    import ml_dtypes
+    try:
+        import ml_dtypes
+    except ImportError:
+        if element_type not in TYPES or TYPES[element_type].kind == "none":
+            raise ArtifactError(f"this host has no numpy dtype for {element_type}") from None
+        type_ = TYPES[element_type]
+        return np.dtype(f"{'int' if type_.kind == 'signed' else 'uint'}{8 * type_.bytes}")
 
     # f8e4m3fn is float8_e4m3fn there, f4e2m1fn float4_e2m1fn, and so on.
     name = _ML_DTYPES.get(element_type) or f"float{element_type[1]}_{element_type[2:]}"
@@ -45,6 +56,11 @@ def dtype_of(element_type: str) -> np.dtype[Any]:
     if element_type not in TYPES or scalar is None:
         raise ArtifactError(f"this host has no numpy dtype for {element_type}")
     return np.dtype(scalar)
+
+
+def place(leaf: Leaf, memory: memoryview) -> Place:
+    """The leaf's place in memory, to be written and copied as a whole."""
+    return DynamicPlace(leaf, view(leaf, memory), memory) if leaf.sizes else view(leaf, memory)
 
 
 def view(leaf: Leaf, memory: memoryview) -> Array:
@@ -64,6 +80,13 @@ def physical_bytes(leaf: Leaf, array: Array) -> bytes:
     return array.transpose(leaf.minor_to_major[::-1]).tobytes()
 
 
+def _in_range(array: Array, element_type: str) -> bool:
+    """Whether integers of less than a byte, which a wider dtype holds, have no more bits than they may."""
+    bits, signed = TYPES[element_type].bits, TYPES[element_type].kind == "signed"
+    low, high = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
+    return bits >= 8 or bool(np.all((array >= low) & (array < high)))
+
+
 class Slot:
     """What goes into a leaf, checked, and what comes out of it."""
 
@@ -76,7 +99,13 @@ class Slot:
         self.shape = leaf.dimensions
 
     def __str__(self) -> str:
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        return f"{self.dtype.name}[{','.join(self.leaf.shown_dimensions)}]"
+
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of this shape may come: of the leaf's, or where dimensions are dynamic, of up to their bounds."""
+        if shape == self.shape or not self.leaf.sizes or len(shape) != len(self.shape):
+            return shape == self.shape
+        return all(size == bound or at is not None and size < bound for size, bound, at in zip(shape, self.shape, self.leaf.sizes))
 
     def accept(self, value: Any) -> Array:
         """`value` as an array of exactly this dtype and shape; Python numbers and lists are converted if that loses nothing."""
@@ -87,7 +116,7 @@ class Slot:
             raise ArgumentError(f"{self.what} must be {self}: {error}") from error
         if not typed:
             array = self._convert(array)
-        if array.dtype != self.dtype or array.shape != self.shape:
+        if array.dtype != self.dtype or not self._fits(array.shape):
             hint = ""
             if array.shape == self.shape:
                 hint = f"; convert it with .astype({self.dtype.name!r})" if self.dtype.name in _NUMPY.values() else "; convert its dtype"
@@ -96,7 +125,7 @@ class Slot:
             raise ArgumentError(f"{self.what} must be {self}, got {array.dtype.name}[{','.join(map(str, array.shape))}]{hint}")
         return array
 
-    def give(self, array: Array) -> Array:
+    def give(self, array: Place) -> Array:
         """What the caller gets of an array in the module's memory: a copy."""
         return array.copy()
 
@@ -104,6 +133,8 @@ class Slot:
         """Python numbers as the leaf's dtype. A float may be rounded, but an integer must stay what it is and nothing may overflow."""
         if array.size == 0:
             return array.astype(self.dtype)
+        if TYPES[self.leaf.element_type].kind == "float" and self.dtype.kind == "u":
+            raise ArgumentError(f"{self.what} must be {self}, the bits of {self.leaf.element_type}: numbers need ml_dtypes to be installed")
         order = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
         kind = TYPES[self.leaf.element_type].kind
         target = {"pred": 0, "signed": 1, "unsigned": 1, "float": 2, "complex": 3}[kind]
@@ -115,6 +146,7 @@ class Slot:
             # Unsigned targets wrap negative numbers, and wrapping back hides it.
             exact = exact and not (kind == "unsigned" and bool(np.any(array < 0)))
             exact = exact and not (kind == "signed" and array.dtype.kind == "u" and bool(np.any(converted < 0)))
+            exact = exact and (self.dtype.kind not in "iu" or _in_range(array, self.leaf.element_type))
             finite = kind not in ("float", "complex") or bool(np.all(np.isfinite(converted) | ~np.isfinite(array)))
         if not (exact and finite):
             raise ArgumentError(f"{self.what} must be {self}: a value does not fit {self.dtype.name}")

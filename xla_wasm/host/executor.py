@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from ..artifact import Artifact
 from ..errors import ArgumentError, RunError
 from .arrays import Array, Slot, dtype_of, physical_bytes
+from .calls import HostCall, HostFunction
 from .instance import Instance, Limits, Program
 from .layouts import PhysicalSlot
 from .manifest import Manifest, Parameter, Result
@@ -27,6 +28,7 @@ def load(
     fuel: int | None = None,
     timeout: float | None = None,
     physical: bool = False,
+    custom_calls: Mapping[str, HostFunction] | None = None,
 ) -> Executable:
     """Makes an artifact, the path of one, or the bytes of a `.wasm` ready to run.
 
@@ -35,13 +37,17 @@ def load(
 
     With `physical`, arguments and results are not arrays of the logical shapes but the bytes of their layouts, tiles and
     padding included: `bytes` or arrays of u8 go in, arrays of u8 come out.
+
+    `custom_calls` are the functions that the module calls by name (those it was compiled for with `Options.host_calls`):
+    each gets an array for every operand and returns the result, or a sequence of several. A function with a keyword-only
+    parameter `opaque` gets the text that the call carries.
     """
     for name, value in (("memory_limit", memory_limit), ("fuel", fuel), ("timeout", timeout)):
         if value is not None and not value > 0:
             raise ArgumentError(f"{name} must be above zero, got {value}")
     if not isinstance(artifact, Artifact):
         artifact = Artifact.open(artifact)
-    return Executable(artifact, Limits(memory_limit, fuel, timeout), physical)
+    return Executable(artifact, Limits(memory_limit, fuel, timeout), physical, custom_calls)
 
 
 class Executable:
@@ -50,8 +56,11 @@ class Executable:
     An executable with state has one instance, so its runs happen one after another.
     """
 
-    def __init__(self, artifact: Artifact, limits: Limits, physical: bool = False) -> None:
+    def __init__(
+        self, artifact: Artifact, limits: Limits, physical: bool = False, custom_calls: Mapping[str, HostFunction] | None = None
+    ) -> None:
         self.manifest = Manifest.parse(artifact.manifest)
+        self._calls = tuple(HostCall(self.manifest.name, request, custom_calls or {}, Slot) for request in self.manifest.requests)
         parameters = self.manifest.parameters
         for leaf in (*parameters, *self.manifest.results):
             dtype_of(leaf.element_type)
@@ -66,7 +75,7 @@ class Executable:
         self._weights: dict[str, bytes] = {}
         self._lock = threading.Lock()
         program = Program(artifact.wasm, self.manifest, artifact.weights, limits)
-        count = 1 if self._states else os.cpu_count() or 1
+        count = 1 if self._states or self.manifest.stateful else os.cpu_count() or 1
         if limits.memory is not None:
             count = max(1, min(count, limits.memory // self.manifest.memory_bytes))
         self._pool = Pool(lambda: Instance(program), count)
@@ -91,7 +100,7 @@ class Executable:
         def work(instance: Instance) -> list[Array]:
             for place, array in zip(instance.inputs, checked):
                 place[...] = array
-            instance.run()
+            instance.run(self._serve)
             return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]
 
         return self._with_instance(work, needed=self._held.keys())
@@ -103,7 +112,7 @@ class Executable:
         def work(instance: Instance) -> list[tuple[str, float]]:
             for place, array in zip(instance.inputs, checked):
                 place[...] = array
-            return instance.profile()
+            return instance.profile(self._serve)
 
         return self._with_instance(work, needed=self._held.keys())
 
@@ -112,7 +121,7 @@ class Executable:
         slot = self._slot(name)
         checked = slot.accept(array)
         if name in self._states:
-            self._with_instance(lambda instance: np.copyto(instance.states[name], checked))
+            self._with_instance(lambda instance: instance.states[name].__setitem__(..., checked))
             self._lost.discard(name)
             return
         data = physical_bytes(slot.leaf, checked)
@@ -132,6 +141,12 @@ class Executable:
         major_to_minor = slot.leaf.minor_to_major[::-1]
         stored = np.frombuffer(data, slot.dtype).reshape([slot.shape[d] for d in major_to_minor])
         return slot.give(stored.transpose(np.argsort(major_to_minor)))
+
+    def _serve(self, instance: Instance, number: int) -> None:
+        """Calls the function of a request."""
+        results = self._calls[number](instance.operands[number])
+        for place, result in zip(instance.results[number], results):
+            place[...] = result
 
     def _check(self, arrays: tuple[Any, ...]) -> list[Array]:
         slots = self._inputs
@@ -167,6 +182,9 @@ class Executable:
                 instance.apply(weights)
             outcome = work(instance)
         except BaseException:
+            if instance.abandoned:
+                self._pool.release(instance)
+                raise
             self._lost |= self._states
             self._pool.discard()
             raise

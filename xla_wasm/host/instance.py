@@ -22,10 +22,16 @@ import wasmtime
 from wasmtime import _ffi as ffi
 
 from ..errors import ArtifactError, LimitError, RunError
-from .arrays import view
+from .arrays import place, view
 from .manifest import PAGE, Manifest
+from .sidecar import sidecar_parts
 
-DONE = 0
+DONE, WAITING = 0, 1
+_WAIT = -2
+"""What `step` gives where the host has to serve a request."""
+
+Serve = Callable[["Instance", int], None]
+"""Serves the request of that number: reads its operands and writes its results."""
 _EXPORTS = {"run": ([], ["i32"]), "init": (["i32"], []), "step": (["i32"], ["i32"])}
 _KEPT_MODULES = 16
 _MAX_TABLE = 1 << 20
@@ -132,7 +138,7 @@ class Program:
         self.engine, self.clock = _engine(limits.fuel is not None, limits.timeout is not None)
         self.module = _modules.get(self.engine, wasm)
         self._check_module()
-        self.sidecar = _check_sidecar(manifest, weights)
+        self.sidecar = sidecar_parts(manifest, weights)
 
     def _check_module(self) -> None:
         imports = [f"{item.module}.{item.name}" for item in self.module.imports]
@@ -151,21 +157,6 @@ class Program:
         pages = self.manifest.pages
         if (memory.limits.min, memory.limits.max) != (pages, pages):
             raise ArtifactError(f"the manifest states {pages} pages of memory, the module {memory.limits.min} to {memory.limits.max}")
-
-
-def _check_sidecar(manifest: Manifest, weights: bytes) -> tuple[memoryview, ...]:
-    """The bytes of each init, empty for those that are not in the sidecar; hashed once, since files get mixed up."""
-    data = memoryview(weights)
-    if manifest.sidecar_bytes > len(data):
-        why = "and none was given" if not data else f"but has only {len(data)}: it is cut short or of another module"
-        raise ArtifactError(f"the .weights file of '{manifest.name}' must have {manifest.sidecar_bytes} bytes {why}")
-    parts = []
-    for init in manifest.inits:
-        part = data[init.sidecar_offset : init.sidecar_offset + init.bytes] if init.kind == "sidecar" else data[:0]
-        if init.kind == "sidecar" and sha256(part).hexdigest() != init.sha256:
-            raise ArtifactError(f"the weights of '{init.name}' are not those the module was compiled with: wrong or damaged .weights file")
-        parts.append(part)
-    return tuple(parts)
 
 
 class Instance:
@@ -188,9 +179,13 @@ class Instance:
         memory: Any = exports["memory"]
         base = ctypes.addressof(memory.data_ptr(self._store).contents)
         self.memory = memoryview((ctypes.c_ubyte * manifest.memory_bytes).from_address(base)).cast("B")
-        self.inputs = tuple(view(p, self.memory) for p in manifest.parameters if p.kind == "input")
-        self.outputs = tuple(view(r, self.memory) for r in manifest.results if r.kind == "output")
-        self.states = {p.name: view(p, self.memory) for p in manifest.parameters if p.kind == "state"}
+        self.inputs = tuple(place(p, self.memory) for p in manifest.parameters if p.kind == "input")
+        self.outputs = tuple(place(r, self.memory) for r in manifest.results if r.kind == "output")
+        self.states = {p.name: place(p, self.memory) for p in manifest.parameters if p.kind == "state"}
+        self.operands = tuple(tuple(view(leaf, self.memory) for leaf in r.operands) for r in manifest.requests)
+        self.results = tuple(tuple(view(leaf, self.memory) for leaf in r.results) for r in manifest.requests)
+        self.abandoned = False
+        """Whether the last run ended because a request could not be served: the instance itself is sound."""
         self.weights: Mapping[str, bytes] = {}
         self._run = self._bind(exports["run"])
         self._init = self._bind(exports["init"])
@@ -199,15 +194,35 @@ class Instance:
             if init.kind != "weight":
                 self._fill(init.index, init.name, init.staging, data)
 
-    def run(self) -> None:
-        """Runs the whole module."""
+    def run(self, serve: Serve | None = None) -> None:
+        """Runs the whole module, with `serve` for what it asks of the host."""
         self._stage = ""
-        if self._run(0) != DONE:
-            raise RunError(f"'{self._manifest.name}' waits for its host, but stated no requests")
+        self.abandoned = False
+        while (outcome := self._run(0)) != DONE:
+            if outcome != WAITING:
+                raise ArtifactError(f"run returned {outcome}")
+            self._serve(serve)
 
-    def profile(self) -> list[tuple[str, float]]:
+    def _serve(self, serve: Serve | None) -> int:
+        """Serves the request that the run waits for; the step to go on with. If it fails, the next run begins anew."""
+        if serve is None or not self._manifest.requests:
+            raise RunError(f"'{self._manifest.name}' waits for its host, but stated no requests")
+        record = self._manifest.request
+        number, pc = (int.from_bytes(self.memory[at : at + 4], "little") for at in (record, record + 4))
+        if number >= len(self._manifest.requests):
+            raise ArtifactError(f"the module makes request {number} of {len(self._manifest.requests)}")
+        try:
+            serve(self, number)
+        except Exception:
+            self.memory[record + 4 : record + 8] = bytes(4)
+            self.abandoned = True
+            raise
+        return pc
+
+    def profile(self, serve: Serve | None = None) -> list[tuple[str, float]]:
         """Runs the module step by step; the seconds of each step that ran, in order of the table, loops summed."""
         self._stage = ""
+        self.abandoned = False
         names = self._manifest.steps
         seconds = [-1.0] * len(names)
         pc = 0 if names else -1
@@ -215,10 +230,14 @@ class Instance:
         while pc >= 0:
             begin = clock()
             after = self._step(pc)
+            if after == _WAIT:
+                after = self._serve(serve)
             seconds[pc] = max(seconds[pc], 0.0) + clock() - begin
             pc = after
             if pc >= len(names):
                 raise ArtifactError(f"the module jumps to step {pc} of {len(names)}")
+        if self._manifest.requests:
+            self.memory[self._manifest.request + 4 : self._manifest.request + 8] = bytes(4)
         return [(name, spent) for name, spent in zip(names, seconds) if spent >= 0]
 
     def apply(self, weights: Mapping[str, bytes]) -> None:

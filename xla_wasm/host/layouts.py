@@ -11,6 +11,8 @@ from ..hlo import layout
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from .arrays import Array, Slot, dtype_of
+from .dynamic import Place
+from .manifest import Leaf
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -97,6 +99,11 @@ class PhysicalSlot(Slot):
 
     __slots__ = ()
 
+    def __init__(self, leaf: Leaf, what: str) -> None:
+        if leaf.sizes:
+            raise ArgumentError(f"{what} is {leaf}: arrays with dynamic dimensions have no physical form; load it without `physical`")
+        super().__init__(leaf, what)
+
     def __str__(self) -> str:
         return f"the {layout.physical_bytes(self.leaf.shape)} bytes of {self.leaf.shape}"
 
@@ -112,5 +119,5 @@ class PhysicalSlot(Slot):
             raise ArgumentError(f"{self.what} must be {self}, got {len(raw)}")
         return unpack(self.leaf.shape, raw)
 
-    def give(self, array: Array) -> Array:
-        return pack(self.leaf.shape, array)
+    def give(self, array: Place) -> Array:
+        return pack(self.leaf.shape, array if isinstance(array, np.ndarray) else array.copy())

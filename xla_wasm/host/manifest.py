@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar
 
 from ..artifact import FORMAT
@@ -36,9 +36,17 @@ class Leaf:
     kind: str
     shape: Shape
     """The array with the layout that callers use. In the module's memory it lies in that order, but neither tiled nor padded."""
+    sizes: tuple[int | None, ...] = field(default=(), kw_only=True)
+    """Of an array with dynamic dimensions (`dimensions` are their bounds), where the actual size of each lies as s32; None: static."""
 
     def __str__(self) -> str:
-        return f"{self.element_type}[{','.join(map(str, self.dimensions))}]"
+        return f"{self.element_type}[{','.join(self.shown_dimensions)}]"
+
+    @property
+    def shown_dimensions(self) -> list[str]:
+        """The dimensions for a message, those that are dynamic with their bounds."""
+        sizes = self.sizes or (None,) * len(self.dimensions)
+        return [str(bound) if size is None else f"<={bound}" for size, bound in zip(sizes, self.dimensions)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,17 @@ class Init:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """What a run may ask of the host: to call the function `target` on the operands and to write what it gives."""
+
+    name: str
+    target: str
+    opaque: str
+    operands: tuple[Leaf, ...]
+    results: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What a host relies on, checked."""
 
@@ -83,6 +102,11 @@ class Manifest:
     inits: tuple[Init, ...]
     steps: tuple[str, ...]
     config: int
+    requests: tuple[Request, ...]
+    request: int
+    """Where the record of the request lies that a run waits for: its number, and the step to go on with."""
+    stateful: bool
+    """Whether the module itself keeps something from run to run, as generators of random numbers do."""
 
     @property
     def memory_bytes(self) -> int:
@@ -137,6 +161,13 @@ class _Object:
             self.fail(key, f"expected a string, got {_show(value)}")
         return value
 
+    def flag(self, key: str) -> bool:
+        """A boolean; what is not there is false."""
+        value = self.raw.get(key, False)
+        if not isinstance(value, bool):
+            self.fail(key, f"expected true or false, got {_show(value)}")
+        return value
+
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
         value = self.text(key)
         if value not in choices:
@@ -183,8 +214,6 @@ def _manifest(top: _Object) -> Manifest:
     for feature in top.texts("features"):
         if feature not in FEATURES:
             top.fail("features", f"this host does not know the feature {_show(feature)}")
-    if top.array("requests"):
-        top.fail("requests", "this host serves no requests (collectives, host input and output)")
     memory = top.integer("pages", 1, MAX_PAGES) * PAGE
     steps = _Object(top.get("steps"), "steps")
     names = steps.texts("names")
@@ -206,6 +235,9 @@ def _manifest(top: _Object) -> Manifest:
         inits=top.objects("inits", lambda item: _init(item, memory)),
         steps=names,
         config=top.range("config", 4, memory, 4),
+        requests=top.objects("requests", lambda item: _request(item, memory)),
+        request=top.range("request", 8, memory, 4),
+        stateful=top.flag("stateful"),
     )
     _check_together(top, manifest)
     return manifest
@@ -237,7 +269,23 @@ def _leaf(item: _Object, memory: int, kinds: tuple[str, ...], placed: bool = Tru
         "bytes": size,
         "kind": item.choice("kind", kinds),
         "shape": Shape(element_type, dimensions, _layout(item, Shape(element_type, dimensions, Layout(minor_to_major)))),
+        "sizes": _sizes(item, len(dimensions), memory),
     }
+
+
+def _sizes(item: _Object, rank: int, memory: int) -> tuple[int | None, ...]:
+    """Where the sizes of dynamic dimensions lie; empty if there are none."""
+    if "sizes" not in item.raw:
+        return ()
+    sizes = item.array("sizes")
+    if len(sizes) != rank or all(size is None for size in sizes):
+        item.fail("sizes", f"expected an address or null for each of {rank} dimensions, got {_show(sizes)}")
+    for size in sizes:
+        if size is not None and (not _is_int(size) or size % 4 or not 0 <= size <= memory - 4):
+            item.fail("sizes", f"expected addresses of s32 inside the memory of {memory} bytes, got {_show(size)}")
+    if item.text("kind") not in ("input", "output", "state"):
+        item.fail("sizes", "only inputs, states and outputs may have dynamic dimensions")
+    return tuple(sizes)
 
 
 def _layout(item: _Object, shape: Shape) -> Layout:
@@ -289,6 +337,17 @@ def _init(item: _Object, memory: int) -> Init:
         bytes=size,
         sidecar_offset=item.integer("sidecar_offset") if kind == "sidecar" else 0,
         sha256=item.text("sha256") if kind == "sidecar" else "",
+    )
+
+
+def _request(item: _Object, memory: int) -> Request:
+    item.choice("kind", ("custom_call",))
+    return Request(
+        name=item.text("name"),
+        target=item.text("target"),
+        opaque=item.text("opaque"),
+        operands=item.objects("operands", lambda leaf: Leaf(**_leaf(leaf, memory, ("operand",)))),
+        results=item.objects("results", lambda leaf: Leaf(**_leaf(leaf, memory, ("result",)))),
     )
 
 

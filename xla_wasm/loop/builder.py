@@ -6,24 +6,18 @@ motion and common-subexpression elimination happen as a kernel is written, and l
 
 from __future__ import annotations
 
-import operator
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ..hlo.types import TYPES
 from .affine import Affine
+from .arithmetic import NARROW, WIDE, Arithmetic, is_float, limits, wrap
 from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
 
-WIDE = ("f64", "s64", "u64")
-"""Types whose kernels have two lanes; all others have four."""
-
-_FORMATS = {"f32": "<f", "f64": "<d", "s64": "<q", "u64": "<Q"}
-_FOLD = {op: getattr(operator, op) for op in ("eq", "ne", "lt", "le", "gt", "ge")}
+__all__ = ["NARROW", "WIDE", "Builder", "is_float", "limits", "wrap"]
 
 
-class Builder:
+class Builder(Arithmetic):
     """Builds one `Func`.
 
     `lanes` is the lane count of this kernel's vector loops (4, or 2 where any 64-bit type takes part; 1 forbids
@@ -52,290 +46,6 @@ class Builder:
     def func(self) -> Func:
         """The finished kernel."""
         return Func(self.name, self.root, self.pointers, self.trips)
-
-    # --- values -------------------------------------------------------------------------------------------------
-
-    def _val(
-        self, op: str, args: tuple[Val, ...], dtype: str, lanes: int, imm: Any = None, block: Block | None = None, shared: bool = True
-    ) -> Val:
-        if block is None:
-            block = self.root
-            for arg in args:
-                if arg.block.level > block.level:
-                    block = arg.block
-        if shared:
-            key = (op, dtype, lanes, imm, args)
-            found = block.values.get(key)
-            if found is not None:
-                return found
-        val = Val(op, args, dtype, lanes, imm, block)
-        block.statements.append(val)
-        if shared:
-            block.values[key] = val
-        return val
-
-    def bits(self, dtype: str, pattern: int) -> Val:
-        """The constant whose bit pattern is `pattern`."""
-        return self._val("const", (), dtype, 1, pattern)
-
-    def const(self, dtype: str, number: float | int | bool) -> Val:
-        """A constant of an integer type (wrapped to its width), pred, f32 or f64 (rounded to it)."""
-        form = _FORMATS.get(dtype)
-        if dtype == "f32":
-            try:
-                pattern = struct.unpack("<I", struct.pack("<f", number))[0]
-            except OverflowError:
-                pattern = 0x7F800000 if number > 0 else 0xFF800000
-        elif dtype == "f64":
-            pattern = struct.unpack("<Q", struct.pack("<d", number))[0]
-        elif form:
-            pattern = int(number) & (2**64 - 1)
-        elif dtype == "pred":
-            pattern = int(bool(number))
-        else:
-            pattern = wrap(int(number), dtype) & 0xFFFFFFFF
-        return self.bits(dtype, pattern)
-
-    def splat(self, x: Val, lanes: int) -> Val:
-        """`x` in all of `lanes` lanes."""
-        if x.lanes == lanes or lanes == 1:
-            return x
-        return self._val("splat", (x,), x.dtype, lanes, block=None)
-
-    def _op(self, op: str, *args: Val, dtype: str | None = None) -> Val:
-        lanes = max(a.lanes for a in args)
-        if lanes > 1:
-            args = tuple(self.splat(a, lanes) for a in args)
-        return self._val(op, args, dtype or args[0].dtype, lanes)
-
-    def _wrapped(self, op: str, *args: Val) -> Val:
-        """An operation whose result may leave the range of a narrow integer type."""
-        x = self._op(op, *args)
-        return self._op("wrap", x) if x.dtype in NARROW else x
-
-    def add(self, x: Val, y: Val) -> Val:
-        return self._wrapped("add", x, y)
-
-    def sub(self, x: Val, y: Val) -> Val:
-        return self._wrapped("sub", x, y)
-
-    def mul(self, x: Val, y: Val) -> Val:
-        return self._wrapped("mul", x, y)
-
-    def div(self, x: Val, y: Val) -> Val:
-        """Float division; for integers truncating division that traps on 0 and on overflow (see `ops.elementwise`)."""
-        return self._wrapped("div", x, y)
-
-    def rem(self, x: Val, y: Val) -> Val:
-        """Integer remainder with the sign of `x`; traps where `y` is 0."""
-        return self._wrapped("rem", x, y)
-
-    def neg(self, x: Val) -> Val:
-        return self._wrapped("neg", x)
-
-    def abs(self, x: Val) -> Val:
-        return self._wrapped("abs", x)
-
-    def sqrt(self, x: Val) -> Val:
-        return self._op("sqrt", x)
-
-    def floor(self, x: Val) -> Val:
-        return self._op("floor", x)
-
-    def ceil(self, x: Val) -> Val:
-        return self._op("ceil", x)
-
-    def trunc(self, x: Val) -> Val:
-        return self._op("trunc", x)
-
-    def nearest(self, x: Val) -> Val:
-        """Rounds halves to even."""
-        return self._op("nearest", x)
-
-    def min(self, x: Val, y: Val) -> Val:
-        return self._op("min", x, y)
-
-    def max(self, x: Val, y: Val) -> Val:
-        return self._op("max", x, y)
-
-    def pmin(self, x: Val, y: Val) -> Val:
-        """`y < x ? y : x`: the cheap minimum of x86."""
-        return self._op("pmin", x, y)
-
-    def pmax(self, x: Val, y: Val) -> Val:
-        """`x < y ? y : x`: the cheap maximum of x86."""
-        return self._op("pmax", x, y)
-
-    def fma(self, x: Val, y: Val, z: Val) -> Val:
-        """`x * y + z`, with one rounding where the target has it (vectors of floats on relaxed-simd)."""
-        if self.relaxed and x.dtype in ("f32", "f64") and max(x.lanes, y.lanes, z.lanes) > 1:
-            return self._op("madd", x, y, z)
-        return self.add(self.mul(x, y), z)
-
-    def fnma(self, x: Val, y: Val, z: Val) -> Val:
-        """`z - x * y`, fused like `fma`."""
-        if self.relaxed and x.dtype in ("f32", "f64") and max(x.lanes, y.lanes, z.lanes) > 1:
-            return self._op("nmadd", x, y, z)
-        return self.sub(z, self.mul(x, y))
-
-    def copysign(self, x: Val, y: Val) -> Val:
-        if max(x.lanes, y.lanes) == 1:
-            return self._op("copysign", x, y)
-        width = TYPES[x.dtype].bits
-        unsigned = f"u{width}"
-        sign = self.bits(unsigned, 1 << (width - 1))
-        a, b = self.bitcast(x, unsigned), self.bitcast(y, unsigned)
-        return self.bitcast(self.or_(self.andnot(a, sign), self.and_(b, sign)), x.dtype)
-
-    def bitcast(self, x: Val, dtype: str) -> Val:
-        """The same bits as another type of the same width."""
-        return x if x.dtype == dtype else self._val("bitcast", (x,), dtype, x.lanes, x.dtype)
-
-    def convert(self, x: Val, dtype: str) -> Val:
-        """XLA's convert: float to integer truncates and saturates, NaN gives 0; integers wrap; to pred is `!= 0`."""
-        source = x.dtype
-        if source == dtype:
-            return x
-        if dtype == "pred":
-            return self.ne(x, self.const(source, 0))
-        if source == "pred":
-            return self.select(x, self.const(dtype, 1), self.const(dtype, 0))
-        if is_float(source) and dtype in NARROW:
-            low, high = limits(dtype)
-            wide = self._val("convert", (x,), "s32", x.lanes, source)
-            clamped = self.min(self.max(wide, self.const("s32", low)), self.const("s32", high))
-            return self._val("bitcast", (clamped,), dtype, x.lanes, "s32")
-        if not is_float(source) and dtype in NARROW:
-            if source in WIDE:
-                x = self._val("convert", (x,), "s32", x.lanes, source)
-            return self._op("wrap", self._val("bitcast", (x,), dtype, x.lanes, x.dtype))
-        if source in NARROW:
-            # A narrow value lies in a 32-bit register already, extended by its own sign.
-            register = "s32" if source[0] == "s" else "u32"
-            x = self._val("bitcast", (x,), register, x.lanes, source)
-            if dtype in ("s32", "u32"):
-                return self.bitcast(x, dtype)
-            source = register
-        if not is_float(source) and not is_float(dtype) and (source in WIDE) == (dtype in WIDE):
-            return self.bitcast(x, dtype)
-        return self._val("convert", (x,), dtype, x.lanes, source)
-
-    def and_(self, x: Val, y: Val) -> Val:
-        return self._op("and", x, y)
-
-    def or_(self, x: Val, y: Val) -> Val:
-        return self._op("or", x, y)
-
-    def xor(self, x: Val, y: Val) -> Val:
-        return self._op("xor", x, y)
-
-    def not_(self, x: Val) -> Val:
-        return self._wrapped("not", x)
-
-    def andnot(self, x: Val, y: Val) -> Val:
-        """`x & ~y`."""
-        return self._op("andnot", x, y)
-
-    def shl(self, x: Val, amount: int | Val) -> Val:
-        """Shifts left by a constant or by one amount for all lanes, taken modulo the register's width."""
-        return self._shift("shl", x, amount)
-
-    def shr_s(self, x: Val, amount: int | Val) -> Val:
-        return self._shift("shr_s", x, amount)
-
-    def shr_u(self, x: Val, amount: int | Val) -> Val:
-        return self._shift("shr_u", x, amount)
-
-    def _shift(self, op: str, x: Val, amount: int | Val) -> Val:
-        if isinstance(amount, int):
-            amount = self.const("s32", amount)
-        if op == "shr_u" and x.dtype in ("s8", "s16"):
-            x = self.and_(x, self.bits(x.dtype, (1 << TYPES[x.dtype].bits) - 1))
-        if amount.lanes > 1 or amount.dtype in WIDE:
-            result = self._val(
-                "shift_lanes",
-                (self.splat(x, max(x.lanes, amount.lanes)), self.splat(amount, max(x.lanes, amount.lanes))),
-                x.dtype,
-                max(x.lanes, amount.lanes),
-                op,
-            )
-        else:
-            result = self._val(op, (x, amount), x.dtype, x.lanes)
-        return self._op("wrap", result) if x.dtype in NARROW else result
-
-    def clz(self, x: Val) -> Val:
-        """Leading zeros of the 32- or 64-bit register."""
-        return self._op("clz", x)
-
-    def popcnt(self, x: Val) -> Val:
-        """Set bits of the 32- or 64-bit register."""
-        return self._op("popcnt", x)
-
-    def _compare(self, op: str, x: Val, y: Val) -> Val:
-        if x.op == y.op == "const" and not is_float(x.dtype) and x.dtype[0] != "s":
-            return self.const("pred", _FOLD[op](x.imm, y.imm))
-        return self._op(op, x, y, dtype="pred")
-
-    def eq(self, x: Val, y: Val) -> Val:
-        return self._compare("eq", x, y)
-
-    def ne(self, x: Val, y: Val) -> Val:
-        return self._compare("ne", x, y)
-
-    def lt(self, x: Val, y: Val) -> Val:
-        return self._compare("lt", x, y)
-
-    def le(self, x: Val, y: Val) -> Val:
-        return self._compare("le", x, y)
-
-    def gt(self, x: Val, y: Val) -> Val:
-        return self._compare("gt", x, y)
-
-    def ge(self, x: Val, y: Val) -> Val:
-        return self._compare("ge", x, y)
-
-    def select(self, condition: Val, x: Val, y: Val) -> Val:
-        """`condition ? x : y`, lane by lane."""
-        lanes = max(condition.lanes, x.lanes, y.lanes)
-        if x is y:
-            return x
-        if condition.op == "const":
-            return x if condition.imm else y
-        args = tuple(self.splat(a, lanes) for a in (condition, x, y))
-        return self._val("select", args, x.dtype, lanes)
-
-    def call(self, symbol: str, *args: Val) -> Val:
-        """Calls the scalar C function `symbol` for every lane."""
-        lanes = max(a.lanes for a in args)
-        return self._val("call", tuple(self.splat(a, lanes) for a in args), args[0].dtype, lanes, symbol)
-
-    def invoke(self, symbol: str, *args: Val | int) -> None:
-        """Calls the C function `symbol`, which works on memory, here; a Python number is passed as an i32."""
-        values = tuple(self.const("s32", a) if isinstance(a, int) else a for a in args)
-        self.stack[-1].statements.append(Invoke(symbol, values))
-
-    def slow_path(self, mask: Val, fast: Val, symbol: str, *args: Val) -> Val:
-        """`fast`, but where a lane of `mask` is set, the scalar C function `symbol` of that lane of `args`."""
-        lanes = max(mask.lanes, fast.lanes, *(a.lanes for a in args))
-        operands = tuple(self.splat(a, lanes) for a in (mask, fast, *args))
-        return self._val("slow_path", operands, fast.dtype, lanes, symbol)
-
-    def lane(self, x: Val, lane: int) -> Val:
-        """One lane of a vector as a scalar."""
-        return x if x.lanes == 1 else self._val("lane", (x,), x.dtype, 1, lane)
-
-    def splat_lane(self, x: Val, lane: int) -> Val:
-        """One lane of a vector in all its lanes."""
-        return self._val("splat_lane", (x,), x.dtype, x.lanes, lane)
-
-    def shuffle(self, x: Val, y: Val, lanes: tuple[int, ...]) -> Val:
-        """Picks `lanes` out of the lanes of `x` and then `y`."""
-        return self._val("shuffle", (x, y), x.dtype, x.lanes, lanes)
-
-    def pin(self, x: Val) -> Val:
-        """Computes `x` where it was built, not where it is used: order and register pressure in a hot loop."""
-        x.pinned = True
-        return x
 
     # --- memory -------------------------------------------------------------------------------------------------
 
@@ -404,12 +114,16 @@ class Builder:
         val = self._val(op, (address,), dtype, lanes, (offset, stride), block, shared=shared)
         if not pure:
             val.pinned = True
-        return val
+        return self._clean(val)
+
+    def _clean(self, x: Val) -> Val:
+        """A value from memory as registers hold it: hosts may leave anything in the bits that a type does not use."""
+        return self._op("wrap", x) if x.dtype in NARROW and TYPES[x.dtype].bits < 8 else x
 
     def load_lanes(self, base: Val, index: Affine, dtype: str) -> Val:
         """A vector of consecutive elements from `index` on, whichever loop runs along lanes; only for what is not written."""
         address, offset = self.address(base, index, TYPES[dtype].bytes)
-        return self._val("load_vector", (address,), dtype, self.lanes, (offset, 1), address.block)
+        return self._clean(self._val("load_vector", (address,), dtype, self.lanes, (offset, 1), address.block))
 
     def _innermost_guard(self, block: Block) -> Block | None:
         """The deepest guarded block that is open below `block`: a load must not rise above its guard."""
@@ -464,6 +178,11 @@ class Builder:
         self.stack[-1].statements.append(Store(address, offset, value, dtype, 1))
 
     # --- control ------------------------------------------------------------------------------------------------
+
+    def invoke(self, symbol: str, *args: Val | int) -> None:
+        """Calls the C function `symbol`, which works on memory, here; a Python number is passed as an i32."""
+        values = tuple(self.const("s32", a) if isinstance(a, int) else a for a in args)
+        self.stack[-1].statements.append(Invoke(symbol, values))
 
     @contextmanager
     def loop(self, trips: int, step: int = 1, vector: bool = False, ranged: bool = False) -> Iterator[Affine]:
@@ -534,24 +253,3 @@ class Builder:
         if rest > 0:
             with self.loop(rest) as i:
                 body(i + whole * lanes)
-
-
-NARROW = ("s8", "s16", "u8", "u16")
-"""Integer types that live in 32-bit registers and wrap after each operation."""
-
-
-def is_float(dtype: str) -> bool:
-    return TYPES[dtype].kind == "float"
-
-
-def limits(dtype: str) -> tuple[int, int]:
-    """The least and greatest value of an integer type."""
-    bits = TYPES[dtype].bits
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
-
-
-def wrap(number: int, dtype: str) -> int:
-    """An integer brought into the range of an integer type by dropping high bits."""
-    bits = TYPES[dtype].bits
-    number &= (1 << bits) - 1
-    return number - (1 << bits) if dtype[0] == "s" and number >> (bits - 1) else number

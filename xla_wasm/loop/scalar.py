@@ -18,7 +18,8 @@ def register(dtype: str, lanes: int = 1) -> str:
 
 
 def unsigned(dtype: str) -> bool:
-    return TYPES[dtype].kind in ("unsigned", "pred")
+    """Whether registers extend a value by zeros: small floats are raw bits there."""
+    return TYPES[dtype].kind in ("unsigned", "pred", "float")
 
 
 _FLOAT = {

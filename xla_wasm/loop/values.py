@@ -273,12 +273,12 @@ class Values:
             low, high = limits(val.dtype)
             self.op("i32.const", high) if val.lanes == 1 else self.op("v128.const", high.to_bytes(4, "little") * 4)
             self.op("i32.and" if val.lanes == 1 else "v128.and")
-        elif val.lanes == 1:
+        elif val.lanes == 1 and bits in (8, 16):
             self.op(f"i32.extend{bits}_s")
         else:
             for name in ("shl", "shr_s"):
                 self.op("i32.const", 32 - bits)
-                self.op(f"i32x4.{name}")
+                self.op(f"i32.{name}" if val.lanes == 1 else f"i32x4.{name}")
 
     def convert(self, val: Val) -> None:
         (x,) = val.args
@@ -335,6 +335,23 @@ class Values:
         self.value(x)
         self.value(y)
         self.op("i8x16.shuffle", *picked, *([0] * (16 - len(picked))))
+
+    def mulhi(self, val: Val) -> None:
+        if val.lanes == 1:
+            for arg in val.args:
+                self.value(arg)
+                self.op("i64.extend_i32_u")
+            self.op("i64.mul")
+            self.op("i64.const", 32)
+            self.op("i64.shr_u")
+            self.op("i32.wrap_i64")
+            return
+        x, y = (self.temporary(a) for a in val.args)
+        for half in ("low", "high") if val.lanes == 4 else ("low", "low"):
+            self.op("local.get", x)
+            self.op("local.get", y)
+            self.op(f"i64x2.extmul_{half}_i32x4_u")
+        self.op("i8x16.shuffle", *(start + byte for start in (4, 12, 20, 28) for byte in range(4)))
 
     def pack(self, val: Val) -> None:
         form = lane_shape(val.dtype, val.lanes)
@@ -418,7 +435,7 @@ _SPECIAL: dict[str, Callable[[Values, Val], None]] = {
     name: getattr(Values, name)
     for name in (
         *("const", "splat", "pointer", "ramp", "load", "load_vector", "load_strided", "bitcast", "wrap", "convert", "select"),
-        *("lane", "splat_lane", "shuffle", "pack", "call", "slow_path", "shift_lanes"),
+        *("lane", "splat_lane", "shuffle", "mulhi", "pack", "call", "slow_path", "shift_lanes"),
     )
 }
 _SPECIAL |= {"shl": Values.shift, "shr_s": Values.shift, "shr_u": Values.shift}

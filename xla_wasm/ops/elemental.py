@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction
 from ..loop.affine import Index, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
-from .kernel import NeedsBuffer, Scratch, Source
+from .apply import apply, flattened
+from .kernel import NeedsBuffer, Scratch, Source, load
 from .lowering import ELEMENTAL, ELEMENTWISE
 
 
@@ -37,7 +37,7 @@ class Elemental:
     """In a row kernel, the index of the row and the blocks open there: reductions are computed once there and nowhere else."""
 
     def value(self, x: Instruction, index: Index) -> Any:
-        """The element of `x` at `index`; a list of values for an instruction with a tuple result."""
+        """The element of `x` at `index`; a list of values for an instruction with a tuple result, and of a complex number."""
         key = (x, index)
         found = self.memo.get(key)
         if found is not None and self._alive(found):
@@ -59,7 +59,7 @@ class Elemental:
             return known[1]
         source = self.sources.get(x)
         if source is not None:
-            return self.b.load(source.number, source.position(index), source.dtype)
+            return load(self.b, source.number, source.position(index), source.dtype)
         scratch = self.scratch.get(x)
         if scratch is None:
             if x.opcode == "reduce" and self.row is not None and len(self.b.stack) > self.row_depth:
@@ -88,24 +88,4 @@ class Elemental:
 
     def apply(self, computation: Computation, arguments: list[Val]) -> list[Val]:
         """The results of a scalar computation, such as a reducer, on values: one per leaf of its root."""
-        values: dict[Instruction, Any] = {}
-        for x in computation.instructions:
-            if x.opcode == "parameter":
-                values[x] = arguments[x.attrs["parameter_number"]]
-            elif x.opcode == "constant":
-                values[x] = self.b.const(x.shape.element_type, x.attrs["literal"].splat_value())
-            elif x.opcode == "tuple":
-                values[x] = [values[o] for o in x.operands]
-            elif x.opcode == "get-tuple-element":
-                values[x] = values[x.operands[0]][x.attrs["index"]]
-            elif x.opcode in ("reshape", "broadcast", "copy", "transpose") and x.shape.rank == 0:
-                values[x] = values[x.operands[0]]
-            elif x.opcode in ELEMENTWISE:
-                values[x] = ELEMENTWISE[x.opcode](self.b, x, *(values[o] for o in x.operands))
-            elif x.opcode in ("call", "map") and x.shape.rank == 0:
-                results = self.apply(x.called[0], [values[o] for o in x.operands])
-                values[x] = results if x.shape.is_tuple else results[0]
-            else:
-                raise UnsupportedError(f"{x.where}: not supported inside a computation applied to scalars ('{computation.name}')")
-        root = values[computation.root]
-        return root if isinstance(root, list) else [root]
+        return flattened(apply(self.b, computation, arguments))

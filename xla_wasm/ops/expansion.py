@@ -96,6 +96,10 @@ class Expansion:
         """Between types of one width."""
         return a if a.shape.element_type == dtype else self.emit("bitcast-convert", Shape(dtype, a.shape.dimensions), [a])
 
+    def bitcast(self, a: Instruction, dtype: str, dims: Index) -> Instruction:
+        """The bytes of `a`, in row-major order, as an array of another type."""
+        return self.emit("bitcast", Shape(dtype, dims), [a])
+
     # --- movement -----------------------------------------------------------------------------------------------
 
     def broadcast(self, a: Instruction, dims: Index, dimensions: Index = ()) -> Instruction:
@@ -220,6 +224,38 @@ class Expansion:
             return [e.add(i, 1), *body(e, i, *values)]
 
         return self.while_([count, *state], condition, step)[1:]
+
+    def inline(self, computation: Computation, arguments: Sequence[Instruction]) -> Instruction:
+        """The root of a computation whose instructions are written anew here, with `arguments` for its parameters."""
+        copies: dict[Instruction, Instruction] = {}
+        for y in computation.instructions:
+            if y.opcode == "parameter":
+                copies[y] = arguments[y.attrs["parameter_number"]]
+            else:
+                copies[y] = self.emit(y.opcode, y.shape, [copies[o] for o in y.operands], called=y.called, **y.attrs)
+        return copies[computation.root]
+
+    def results(self, root: Instruction) -> list[Instruction]:
+        """A value that may be a tuple, as a list."""
+        return self.elements(root) if root.shape.is_tuple else [root]
+
+    # --- single elements ----------------------------------------------------------------------------------------
+
+    def at(self, a: Instruction, place: Sequence[Instruction]) -> Instruction:
+        """One element as a scalar; `place` holds an s32 scalar for each dimension, and is clamped."""
+        return self.reshape(self.dynamic_slice(a, place, (1,) * len(place)), ()) if place else a
+
+    def put(self, a: Instruction, value: Instruction, place: Sequence[Instruction]) -> Instruction:
+        """The array with a scalar in the place of one element."""
+        return self.dynamic_update_slice(a, self.reshape(value, (1,) * len(place)), place) if place else value
+
+    def place(self, number: Instruction, dims: Index) -> list[Instruction]:
+        """The index, in an array of `dims`, of an element given by its s32 number in row-major order."""
+        index: list[Instruction] = []
+        for size in reversed(dims):
+            index.append(self.binary("remainder", number, size))
+            number = self.div(number, size)
+        return index[::-1]
 
 
 Rule = Callable[[Expansion, Instruction], Instruction]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
@@ -47,6 +47,55 @@ class Source:
         return is_dense(self.dims, self.strides)
 
 
+PARTS = {"c64": "f32", "c128": "f64"}
+"""The type of the two parts of complex numbers, which lie one after the other. As a value a number is the list of both."""
+
+
+def load(b: Builder, number: int, position: Affine, dtype: str) -> Val | list[Val]:
+    """The element at a position of a buffer, of any type."""
+    part = PARTS.get(dtype)
+    if part is None:
+        return b.load(number, position, dtype)
+    if _contiguous(b, position, part) and number not in b.written:
+        # Two vectors hold both parts of as many numbers as a vector has lanes.
+        base = b.pointer(number)
+        low, high = (b.load_lanes(base, position * 2 + k * b.lanes, part) for k in range(2))
+        return [b.shuffle(low, high, tuple(range(k, 2 * b.lanes, 2))) for k in range(2)]
+    return [b.load(number, position * 2 + k, part) for k in range(2)]
+
+
+def store(b: Builder, number: int, position: Affine, value: Val | list[Val], dtype: str) -> None:
+    """Writes the element at a position of a buffer, of any type."""
+    part = PARTS.get(dtype)
+    if part is None or not isinstance(value, list):
+        assert isinstance(value, Val)
+        b.store(number, position, value, dtype)
+        return
+    # Both are there before either is written: they may lie where an operand lay.
+    pinned = [pin(b, v) for v in value]
+    if _contiguous(b, position, part):
+        re, im = (b.splat(v, b.lanes) for v in pinned)
+        base, half = b.pointer(number), b.lanes // 2
+        for k in range(2):
+            lanes = tuple(i + side * b.lanes for i in range(k * half, (k + 1) * half) for side in range(2))
+            b.store_lanes(base, position * 2 + k * b.lanes, b.shuffle(re, im, lanes), part)
+    else:
+        for k, v in enumerate(pinned):
+            b.store(number, position * 2 + k, v, part)
+
+
+def pin(b: Builder, value: Any) -> Any:
+    """A value computed where it stands; of a complex number both parts."""
+    if isinstance(value, list):
+        return [pin(b, v) for v in value]
+    return value if value.op in ("const", "result", "carry") else b.pin(value)
+
+
+def _contiguous(b: Builder, position: Affine, part: str) -> bool:
+    """Whether complex numbers that lie one after the other run along whole vectors."""
+    return b.vector is not None and position.coefficient(b.vector) == 1 and not position.values and b.lanes * TYPES[part].bytes == 16
+
+
 @dataclass(slots=True)
 class Scratch:
     """A value kept for one row of a row kernel: written when first computed, read from then on.
@@ -68,12 +117,17 @@ class Kernel:
     e: Elemental
     outputs: dict[Instruction, tuple[Source, ...]]
     """One array per result leaf of each root."""
-    scratch_bytes: list[int] = field(default_factory=list)
-    """The sizes of what `scratch` gave, in order."""
+    scratch_bytes: list[int | bytes] = field(default_factory=list)
+    """The sizes of what `scratch` gave, and the first contents of what `persistent` gave, in order."""
 
     def scratch(self, dtype: str, dims: tuple[int, ...]) -> Source:
         """Memory of the kernel's own, with undefined content."""
         self.scratch_bytes.append(max(1, prod(dims)) * TYPES[dtype].bytes)
+        return Source(self.b.scratch_pointer(), dtype, dims, row_major_strides(dims))
+
+    def persistent(self, dtype: str, dims: tuple[int, ...], content: bytes) -> Source:
+        """Memory of this one instruction that keeps its content between runs; it starts with `content`."""
+        self.scratch_bytes.append(content)
         return Source(self.b.scratch_pointer(), dtype, dims, row_major_strides(dims))
 
     def whole(self, x: Instruction) -> Source:
@@ -88,7 +142,7 @@ class Kernel:
         pointer = self.b.pointer(source.number)
         return self.b.add(pointer, self.b.const("u32", source.offset * TYPES[source.dtype].bytes)) if source.offset else pointer
 
-    def store(self, x: Instruction, index: Index, value: Val, leaf: int = 0) -> None:
+    def store(self, x: Instruction, index: Index, value: Val | list[Val], leaf: int = 0) -> None:
         """Writes the element of `x` (of its tuple leaf, if it has several) at `index`."""
         target = self.outputs[x][leaf]
-        self.b.store(target.number, target.position(index), value, target.dtype)
+        store(self.b, target.number, target.position(index), value, target.dtype)

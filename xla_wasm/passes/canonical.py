@@ -6,14 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
+from ..errors import UnsupportedError
 from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
-from ..hlo.types import TYPES
-from ..loop.builder import limits
 from ..ops.dot.lower import dot_free_dimensions
 from ..ops.reduce.lower import monoid
+from ..ops.reduce.neutral import neutral
+from ..ops.window.cumulative import cumulative
 from .simplify import derived
 
 Emit = Callable[[Instruction], Instruction]
@@ -48,7 +49,7 @@ def _canonicalize(computation: Computation) -> None:
     computation.instructions = result
 
 
-def constant_instruction(name: str, shape: Shape, values: list[float | int]) -> Instruction:
+def constant_instruction(name: str, shape: Shape, values: list[complex]) -> Instruction:
     """A constant with these values in row-major order."""
     return Instruction(name, "constant", shape, [], {"literal": Literal.from_values(shape, values)})
 
@@ -123,6 +124,8 @@ def _convolution(x: Instruction, emit: Emit) -> Instruction:
     Padding and base dilation become an explicit pad, reversal a reverse, batch groups feature groups, and both operands
     get the result's type. The transposes are index maps that the pad, or the packing of the kernel, reads through.
     """
+    if x.attrs.get("sparsity_config"):  # XLA writes an empty one into every convolution
+        raise UnsupportedError(f"{x.where}: sparse operands (sparsity_config) are not supported")
     n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
     image, kernel = x.operands
     dtype = x.shape.element_type
@@ -191,38 +194,55 @@ def _batch_groups_to_features(x: Instruction, image: Instruction, groups: int, e
     return emit(derived(x, "reshape", image.shape.with_dimensions(merged), [moved]))
 
 
-def _identity(opcode: str, dtype: str) -> float | int | None:
-    """The Python number that leaves every other as it is."""
-    kind = TYPES[dtype].kind
-    if kind == "pred":
-        return int(opcode in ("multiply", "minimum", "and"))
-    if opcode == "add":
-        return -0.0 if kind == "float" else 0
-    if opcode == "multiply":
-        return 1
-    if opcode in ("maximum", "minimum"):
-        if kind == "float":
-            return float("-inf") if opcode == "maximum" else float("inf")
-        return limits(dtype)[opcode == "minimum"]
-    return None
-
-
 def _reduce_window(x: Instruction, emit: Emit) -> Instruction:
     """Padding with the reducer's identity is the same as skipping the padding, and costs no test per element."""
-    window = x.attrs["window"]
-    opcode = monoid(x.called[0]) if len(x.operands) == 2 else None
-    if opcode is None or all(not (w.padding_low or w.padding_high or w.base_dilation != 1) for w in window.dimensions):
+    window = x.attrs["window"].dimensions
+    opcode = monoid(x.called[0]) if len(x.operands) == 2 and x.shape.is_array else None
+    value = neutral(opcode, x.shape.element_type) if opcode is not None else None
+    if value is None or x.shape.size == 0 or cumulative(x) is not None:
         return x
-    value = _identity(opcode, x.shape.element_type)
-    if value is None or x.shape.size == 0:
+    padded = any(w.padding_low or w.padding_high or w.base_dilation != 1 for w in window)
+    order = _apart(x)
+    if not padded and len(order) < 2:
         return x
-    neutral = emit(constant_instruction(f"{x.name}.identity", Shape(x.shape.element_type), [value]))
-    padding = [PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1) for w in window.dimensions]
-    operand = _padded(x, x.operands[0], neutral, padding, emit)
-    bare = Window(tuple(replace(w, padding_low=0, padding_high=0, base_dilation=1) for w in window.dimensions))
-    y = derived(x, "reduce-window", x.shape.without_layout(), [operand, x.operands[1]], window=bare)
+    nothing = emit(constant_instruction(f"{x.name}.identity", Shape(x.shape.element_type), [value]))
+    operand, init = x.operands
+    if padded:
+        padding = [PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1) for w in window]
+        operand = _padded(x, operand, nothing, padding, emit)
+    bare = [replace(w, padding_low=0, padding_high=0, base_dilation=1) for w in window]
+    if len(order) < 2:
+        return _window_of(x, operand, init, bare, x.shape.dimensions, emit)
+    for d in order:
+        alone = [w if i == d else WindowDimension(1, 1) for i, w in enumerate(bare)]
+        dims = tuple(size if i == d else before for i, (size, before) in enumerate(zip(x.shape.dimensions, operand.shape.dimensions)))
+        operand = _window_of(x, operand, init if d == order[-1] else nothing, alone, dims, emit)
+    return operand
+
+
+def _window_of(
+    x: Instruction, operand: Instruction, init: Instruction, window: list[WindowDimension], dims: tuple[int, ...], emit: Emit
+) -> Instruction:
+    """A reduce-window like `x` of another array with another window."""
+    y = derived(x, "reduce-window", x.shape.with_dimensions(dims), [operand, init], window=Window(tuple(window)))
     y.called = x.called
     return emit(y)
+
+
+_CACHED = 1 << 20
+"""So many elements stay near the processor from one kernel to the next."""
+
+
+def _apart(x: Instruction) -> list[int]:
+    """The dimensions along which to reduce one after another, if that takes fewer operations than all at once."""
+    window, dims = x.attrs["window"].dimensions, list(x.operands[0].shape.dimensions)
+    order = sorted((d for d, w in enumerate(window) if w.size > 1 or w.stride > 1), key=lambda d: -window[d].stride)
+    steps = 0
+    for d in order:
+        dims[d] = x.shape.dimensions[d]
+        # What is written between is read again, perhaps from beyond the cache.
+        steps += prod(dims) * (window[d].size + (1 if prod(dims) <= _CACHED else 4))
+    return order if steps < x.shape.size * prod(w.size for w in window) else []
 
 
 _RULES: dict[str, Callable[[Instruction, Emit], Instruction]] = {

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
 
-SIDE_EFFECTS = frozenset(("infeed", "outfeed", "send", "send-done", "recv", "recv-done", "rng", "rng-get-and-update-state", "custom-call"))
+SIDE_EFFECTS = frozenset(("infeed", "outfeed", "send", "send-done", "recv", "recv-done", "rng", "rng-get-and-update-state"))
 
 
 def remove_dead(module: Module) -> None:
     """Drops what neither a root nor a side effect reaches."""
+    effects: dict[Computation, bool] = {}
     for computation in module.computations:
+        # Callees stand before callers.
+        kept = [x for x in computation.instructions if _has_effect(x) or any(effects[c] for c in x.called)]
+        effects[computation] = bool(kept)
         live: set[Instruction] = set()
         pending = [computation.root]
-        pending += [x for x in computation.instructions if x.opcode == "parameter" or x.opcode in SIDE_EFFECTS]
+        pending += [*kept, *(x for x in computation.instructions if x.opcode == "parameter")]
         while pending:
             x = pending.pop()
             if x not in live:
@@ -27,3 +31,12 @@ def remove_dead(module: Module) -> None:
             reachable.add(computation)
             stack.extend(c for x in computation.instructions for c in x.called)
     module.computations = [c for c in module.computations if c in reachable]
+
+
+def has_effect(x: Instruction) -> bool:
+    """Whether running an instruction does more than give its value, be it in what it calls."""
+    return _has_effect(x) or any(has_effect(y) for c in x.called for y in c.instructions)
+
+
+def _has_effect(x: Instruction) -> bool:
+    return x.opcode in SIDE_EFFECTS or (x.opcode == "custom-call" and bool(x.attrs.get("custom_call_has_side_effect")))

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
+from ..ops.collective import expand as collective
+from ..ops.custom import expand as custom
+from ..ops.dot import expand as dot
+from ..ops.elementwise import expand as elementwise
 from ..ops.expansion import Expansion, Rule
+from ..ops.fft import expand as fft
+from ..ops.indexing import expand as indexing
 from ..ops.norm import expand as norm
+from ..ops.random import expand as random
+from ..ops.reduce import expand as reduce
+from ..ops.sort import expand as sort
+from ..ops.window import expand as window
 
-EXPAND: dict[str, Rule] = {opcode: rule for family in (norm,) for opcode, rule in family.EXPAND.items()}
+EXPAND: dict[str, Rule] = {
+    opcode: rule
+    for family in (elementwise, norm, reduce, window, indexing, sort, random, dot, fft, collective, custom)
+    for opcode, rule in family.EXPAND.items()
+}
 """opcode -> rule. Listed, never self-registered."""
 
 

@@ -1,18 +1,25 @@
-"""Puts the bodies of calls, fusions and async wrappers in place of the instructions that call them."""
+"""Puts the bodies of calls, fusions and async wrappers in place of the instructions that call them, and whatever has
+started in the place where it starts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.literal import Literal
+from ..hlo.shape import Shape
 from .clone import copy_instruction
 
-INLINED = ("call", "fusion")
-IDENTITIES = ("opt-barrier", "copy")
+INLINED = ("call", "fusion", "async-start")
+IDENTITIES = ("opt-barrier", "copy", "domain", "async-update")
+
+Emit = Callable[[Instruction], Instruction]
 
 
 def inline(module: Module) -> None:
     """Callees stand before callers, so one sweep in order leaves no nested call behind."""
     for computation in module.computations:
-        if any(x.opcode in INLINED or x.opcode in IDENTITIES for x in computation.instructions):
+        if any(x.opcode in INLINED or x.opcode in IDENTITIES or x.opcode in _STARTED for x in computation.instructions):
             _inline(computation)
 
 
@@ -22,6 +29,10 @@ def _inline(computation: Computation) -> None:
 
     def resolve(x: Instruction) -> Instruction:
         return replaced.get(x, x)
+
+    def emit(x: Instruction) -> Instruction:
+        result.append(x)
+        return x
 
     for x in computation.instructions:
         x.operands = [resolve(o) for o in x.operands]
@@ -35,12 +46,60 @@ def _inline(computation: Computation) -> None:
                     continue
                 copy = copy_instruction(y, [made[o] for o in y.operands])
                 copy.name = f"{x.name}.{y.name}"
-                made[y] = copy
-                result.append(copy)
-            replaced[x] = made[x.called[0].root]
+                made[y] = emit(copy)
+            value = made[x.called[0].root]
+            replaced[x] = _started(x, value, emit) if x.opcode == "async-start" else value
+        elif x.opcode in _STARTED:
+            replaced[x] = _STARTED[x.opcode](x, emit)
         else:
             result.append(x)
     computation.root = resolve(computation.root)
     computation.instructions = result
     if computation.root.opcode == "parameter" and computation.root not in result:
         raise AssertionError("a root that is nowhere")
+
+
+def _tuple(x: Instruction, elements: list[Instruction], emit: Emit) -> Instruction:
+    shape = Shape.tuple([o.shape.without_layout() for o in elements])
+    return emit(Instruction(x.name, "tuple", shape, elements, {}, [], x.metadata))
+
+
+def context(x: Instruction, shape: Shape, emit: Emit) -> Instruction:
+    """What a backend would keep between start and done: of the declared shape, and zero."""
+    if shape.is_tuple:
+        return _tuple(x, [context(x, s, emit) for s in shape.tuple_shapes], emit)
+    scalar = Shape(shape.element_type)
+    zero = emit(Instruction(f"{x.name}.context", "constant", scalar, [], {"literal": Literal.from_values(scalar, [0])}))
+    if not shape.rank:
+        return zero
+    return emit(Instruction(f"{x.name}.context", "broadcast", shape.without_layout(), [zero], {"dimensions": ()}))
+
+
+def _started(x: Instruction, value: Instruction, emit: Emit) -> Instruction:
+    """((operands), result, context ...)"""
+    contexts = [context(x, shape, emit) for shape in x.shape.tuple_shapes[2:]]
+    return _tuple(x, [_tuple(x, list(x.operands), emit), value, *contexts], emit)
+
+
+def _copy_start(x: Instruction, emit: Emit) -> Instruction:
+    """(destination, source, context)"""
+    (source,) = x.operands
+    return _tuple(x, [source, source, context(x, x.shape.tuple_shapes[2], emit)], emit)
+
+
+def _element(index: int) -> Callable[[Instruction, Emit], Instruction]:
+    def rule(x: Instruction, emit: Emit) -> Instruction:
+        shape = x.shape.without_layout()
+        return emit(Instruction(x.name, "get-tuple-element", shape, list(x.operands), {"index": index}, [], x.metadata))
+
+    return rule
+
+
+_STARTED: dict[str, Callable[[Instruction, Emit], Instruction]] = {
+    "copy-start": _copy_start,
+    "copy-done": _element(0),
+    "async-done": _element(1),
+}
+
+STRUCTURE = (*INLINED, *IDENTITIES, *_STARTED, "after-all", "add-dependency")
+"""The opcodes that this pass and `forget_tokens` leave none of."""

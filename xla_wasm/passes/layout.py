@@ -22,7 +22,7 @@ from .simplify import derived
 def forget_layouts(module: Module) -> None:
     """Writes layouts, where values depend on them, as transposes of row-major arrays.
 
-    A bitcast that is left changes the element type; so does bitcast-convert between widths, which becomes one.
+    A bitcast that is left changes the element type; so does bitcast-convert between widths of whole bytes, which becomes one.
     """
     for computation in module.computations:
         if any(x.opcode in ("bitcast", "bitcast-convert") for x in computation.instructions):
@@ -89,7 +89,8 @@ def _transposed_leaves(x: Instruction, value: Instruction, shape: Shape, inwards
     if inwards:
         order = tuple(order.index(d) for d in range(shape.rank))
     dims = tuple(value.shape.dimensions[d] for d in order)
-    return keep(derived(x, "transpose", value.shape.with_dimensions(dims), [value], dimensions=order))
+    dynamic = tuple(value.shape.dynamic[d] for d in order) if value.shape.is_dynamic else ()
+    return keep(derived(x, "transpose", Shape(shape.element_type, dims, None, dynamic), [value], dimensions=order))
 
 
 # --- bitcasts -------------------------------------------------------------------------------------------------------
@@ -104,13 +105,19 @@ def _rewrite(computation: Computation) -> None:
         made = [x]
         if x.opcode == "bitcast" and x.shape.is_array:
             made = _Bitcast(x).steps(laid_out[0])
-        elif x.opcode == "bitcast-convert" and TYPES[x.shape.element_type].bits != TYPES[laid_out[0].element_type].bits:
+        elif x.opcode == "bitcast-convert" and _shares_bytes(laid_out[0], x.shape):
             made = [derived(x, "bitcast", x.shape.without_layout(), x.operands)]
         result += made
         if made[-1] is not x:
             replaced[x] = made[-1]
     computation.root = replaced.get(computation.root, computation.root)
     computation.instructions = result
+
+
+def _shares_bytes(source: Shape, target: Shape) -> bool:
+    """Whether elements of one width lie in the bytes of elements of another: those of less than a byte take one each inside."""
+    widths = [TYPES[shape.element_type].bits for shape in (source, target)]
+    return widths[0] != widths[1] and min(widths) >= 8
 
 
 class _Bitcast:

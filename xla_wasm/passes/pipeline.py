@@ -7,17 +7,28 @@ from collections.abc import Callable
 from ..hlo.ir import Module
 from .canonical import canonicalize
 from .clean import remove_dead
+from .complex import split_complex
 from .expand import expand
 from .inline import inline
 from .layout import forget_layouts
+from .loops import settle_loops
+from .pad_dynamic import pad_dynamic
 from .simplify import simplify
+from .tokens import forget_tokens
+from .widen import widen
 
 PASSES: tuple[Callable[[Module], None], ...] = (
+    forget_tokens,
     forget_layouts,
     inline,
+    pad_dynamic,
     remove_dead,
+    widen,
     expand,
+    split_complex,
+    widen,
     simplify,
+    settle_loops,
     canonicalize,
     simplify,
     remove_dead,

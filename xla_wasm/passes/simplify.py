@@ -11,6 +11,7 @@ from typing import Any
 
 from ..hlo.attrs import PaddingDimension, SliceDimension
 from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.types import TYPES
 
 Rule = Callable[[Instruction], Instruction]
 
@@ -18,7 +19,7 @@ Rule = Callable[[Instruction], Instruction]
 def simplify(module: Module) -> None:
     """Applies the rules in one sweep, operands first, and shares equal instructions."""
     for computation in module.computations:
-        _simplify(computation)
+        simplify_computation(computation)
 
 
 def derived(x: Instruction, opcode: str, shape: Any, operands: list[Instruction], **attrs: Any) -> Instruction:
@@ -26,7 +27,8 @@ def derived(x: Instruction, opcode: str, shape: Any, operands: list[Instruction]
     return Instruction(x.name, opcode, shape, operands, attrs, [], x.metadata)
 
 
-def _simplify(computation: Computation) -> None:
+def simplify_computation(computation: Computation) -> None:
+    """The same sweep through one computation."""
     result: list[Instruction] = []
     replaced: dict[Instruction, Instruction] = {}
     seen: dict[Any, Instruction] = {}
@@ -189,7 +191,54 @@ def _reduce(x: Instruction) -> Instruction:
     return x
 
 
+def _without_neutral(neutral: int) -> Rule:
+    """x + 0, x - 0, x | 0, x * 1 of integers."""
+
+    def rule(x: Instruction) -> Instruction:
+        if TYPES[x.shape.element_type].kind not in ("signed", "unsigned"):
+            return x
+        left, right = x.operands
+        if _is_splat(right, neutral):
+            return left
+        return right if x.opcode != "subtract" and _is_splat(left, neutral) else x
+
+    return rule
+
+
+def _is_splat(x: Instruction, value: int) -> bool:
+    """Whether every element is this number, as one constant says."""
+    if x.opcode == "broadcast":
+        x = x.operands[0]
+    return x.opcode == "constant" and x.shape.rank == 0 and x.attrs["literal"].values() == [value]
+
+
+def _part(number: int) -> Rule:
+    """A part of a complex number that is made of its parts."""
+
+    def rule(x: Instruction) -> Instruction:
+        (o,) = x.operands
+        if o.opcode == "complex":
+            return o.operands[number]
+        return o if number == 0 and same_shape(x, o) else x
+
+    return rule
+
+
+def _complex(x: Instruction) -> Instruction:
+    re, im = x.operands
+    if re.opcode == "real" and im.opcode == "imag" and re.operands == im.operands and same_shape(x, re.operands[0]):
+        return re.operands[0]
+    return x
+
+
 _RULES: dict[str, Rule] = {
+    "real": _part(0),
+    "imag": _part(1),
+    "complex": _complex,
+    "add": _without_neutral(0),
+    "subtract": _without_neutral(0),
+    "or": _without_neutral(0),
+    "multiply": _without_neutral(1),
     "reshape": _reshape,
     "broadcast": _broadcast,
     "transpose": _transpose,

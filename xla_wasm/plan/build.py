@@ -7,18 +7,21 @@ from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..loop.affine import row_major_strides
+from ..loop.builder import NARROW
+from ..loop.small_floats import SMALL_FLOATS
+from ..ops.custom.expand import HOST_CALL
 from ..ops.kernel import NeedsBuffer
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, VIEWS
 from .fuse import PRODUCTS, materialized
-from .group import Group, grouped
+from .group import Group, effects, grouped
 from .kernels import Expression, KernelCache, Lowered, lower_kernel
-from .plan import Buffer, Label, Plan, Step, View, reshaped_strides
+from .plan import Buffer, Label, Plan, Request, Step, View, reshaped_strides
 from .product import Product, lower_pack, lower_product, of_convolution, of_dot, packed_elements, right_side
 
 _ALONE = ("while", "conditional", "tuple", "parameter")
 """Never part of a kernel's expression."""
 
-SUPPORTED_TYPES = ("pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f32", "f64")
+SUPPORTED_TYPES = ("pred", *NARROW, "s32", "s64", "u32", "u64", *SMALL_FLOATS, "f32", "f64", "c64", "c128")
 
 # Operations whose result starts as a copy of these operands.
 _UPDATES = {"dynamic-update-slice": lambda x: x.operands[:1], "scatter": lambda x: x.operands[: len(x.operands) // 2]}
@@ -87,6 +90,14 @@ class _Planner:
     def view(self, shape: Shape, kind: str = "temporary", name: str = "") -> View:
         """A new buffer for a dense row-major array."""
         return View(self.buffer(shape.bytes, kind, name), shape.element_type, shape.dimensions, row_major_strides(shape.dimensions))
+
+    def memory(self, content: int | bytes) -> View:
+        """Memory of a kernel's own: so many bytes, or what begins with this content and outlives the run."""
+        if isinstance(content, int):
+            return self.view(Shape("u8", (content,)), name="row")
+        made = self.view(Shape("u8", (len(content),)), "persistent", "state")
+        made.buffer.data = content
+        return made
 
     def constant(self, x: Instruction) -> View:
         """A constant that lies in memory from the start."""
@@ -164,7 +175,7 @@ class _Scope:
 
     def used_outside(self) -> set[Instruction]:
         """The members of groups that something outside their group reads."""
-        found = {self.computation.root}
+        found = {self.computation.root, *effects(self.computation)}
         owner: dict[Instruction, set[Group]] = {}
         for x in reversed(self.computation.instructions):
             groups = {self.groups[x]} if x in self.groups else owner.get(x, set())
@@ -219,7 +230,7 @@ class _Scope:
 
     def emit(self, name: str, outputs: list[View], expression: Expression, lowered: Lowered) -> None:
         """The step of a lowered kernel."""
-        scratch = [self.p.view(Shape("u8", (size,)), name="row") for size in lowered.scratch]
+        scratch = [self.p.memory(size) for size in lowered.scratch]
         arguments = outputs + list(expression.sources.values()) + scratch
         self.p.step(Step("kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place))
 
@@ -246,8 +257,20 @@ class _Scope:
             return self.while_(x)
         if x.opcode == "conditional":
             return self.conditional(x)
+        if x.attrs.get(HOST_CALL):
+            return self.request(x)
         alias = self.alias(x)
         return [alias] if alias is not None else self.kernel(x)
+
+    def request(self, x: Instruction) -> list[View]:
+        """Has the host run the function of a custom call."""
+        results = [self.p.view(shape, name=x.name) for _, shape in x.shape.leaves()]
+        operands = [view for o in x.operands for view in self.views[o]]
+        opaque = x.attrs.get("backend_config") or b""
+        text = opaque.decode("utf-8", "replace") if isinstance(opaque, bytes) else str(opaque)
+        request = Request(x.attrs["custom_call_target"], text)
+        self.p.step(Step("request", x.name, None, [*results, *operands], len(results), request=request))
+        return results
 
     def alias(self, x: Instruction) -> View | None:
         """The view of a reshape or bitcast of what lies in a buffer: nothing to compute."""
@@ -387,7 +410,7 @@ class _Scope:
             done = self.product(x)
             if done is not None:
                 return done
-        if x.opcode == "reshape" and x.operands[0] not in self.views and not self.fits(x):
+        if x.opcode in ("reshape", "bitcast") and x.operands[0] not in self.views and (x.opcode == "bitcast" or not self.fits(x)):
             # What it renames needs a buffer, and then the renaming is free.
             self.give_buffer(x.operands[0], x)
             alias = self.alias(x)

@@ -1,7 +1,9 @@
 """The step table and the small wasm program that runs it.
 
 A table entry has eight 32-bit words: kind, function slot, address of the argument block (or of a value), begin, end,
-target, address of a switch's targets, their count. The program counter lies in memory, so a run can stop and go on.
+target, address of a switch's targets, their count. The program counter lies in memory, so a run can stop and go on: a step
+that needs the host writes the request record (the number of its request, and the step to go on with) and ends the run
+for now; the next one goes on from there. A host that gives up sets the second word to 0.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ from ..wasm.func import Func
 from .plan import Label, Plan, Step
 
 ENTRY_BYTES = 32
-HALT, KERNEL, JUMP, BRANCH, SWITCH = range(5)
-_KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switch": SWITCH}
+HALT, KERNEL, JUMP, BRANCH, SWITCH, REQUEST = range(6)
+_KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switch": SWITCH, "request": REQUEST}
+
+END, WAIT = -1, -2
+"""What `step` gives at the end of the program, and where the host has to serve a request."""
 
 COPY = "copy"
 """The kernel (args, begin, end) that copies bytes begin..end from its second pointer to its first."""
@@ -25,6 +30,7 @@ class Layout:
     """Where the driver's data lie: the program counter, the step table, then argument blocks and switch targets."""
 
     config: int
+    record: int
     table: int
     blocks: int
     end: int
@@ -33,9 +39,10 @@ class Layout:
 def layout(steps: list[Step], config: int) -> Layout:
     """Reserves room for the table of `steps` behind the configuration block."""
     table = config + 64
+    record = config + 16
     blocks = table + ENTRY_BYTES * len(steps)
     words = sum(len(s.arguments) if s.kind == "kernel" else len(s.targets) for s in steps)
-    return Layout(config, table, blocks, blocks + 4 * words)
+    return Layout(config, record, table, blocks, blocks + 4 * words)
 
 
 def drop_empty(plan: Plan) -> None:
@@ -74,6 +81,7 @@ def init_starts(plan: Plan) -> list[int]:
 def table(steps: list[Step], place: Layout, slots: dict[str, int]) -> bytes:
     """The bytes of the step table and of what its entries point to."""
     entries, blocks = bytearray(), bytearray()
+    requests = 0
     for step in steps:
         block = place.blocks + len(blocks)
         kind = _KINDS[step.kind]
@@ -82,6 +90,8 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int]) -> bytes:
             slot = slots[step.func.name if step.func else COPY]
             end = step.func.trips if step.func else step.bytes
             blocks += struct.pack(f"<{len(step.arguments)}I", *(v.address for v in step.arguments))
+        elif kind == REQUEST:
+            slot, requests = requests, requests + 1
         elif kind == JUMP:
             target = step.targets[0].step
         elif kind == BRANCH:
@@ -110,7 +120,7 @@ def copy_kernel() -> Func:
 
 
 def step_function(place: Layout) -> Func:
-    """`step(pc) -> next pc`: runs one entry of the table; -1 at the end."""
+    """`step(pc) -> next pc`: runs one entry of the table; -1 at the end, -2 where the host is to serve a request."""
     f = Func("step", ("i32",), ("i32",))
     entry = f.local("i32")
 
@@ -128,12 +138,12 @@ def step_function(place: Layout) -> Func:
     f.op("i32.const", place.table)
     f.op("i32.add")
     f.op("local.set", entry)
-    for _ in range(5):
+    for _ in range(6):
         f.op("block", None)
     word(0)
-    f.op("br_table", [HALT, KERNEL, JUMP, BRANCH], SWITCH)
+    f.op("br_table", [HALT, KERNEL, JUMP, BRANCH, SWITCH], REQUEST)
     f.op("end")
-    f.op("i32.const", -1)
+    f.op("i32.const", END)
     f.op("return")
     f.op("end")
     for k in (2, 3, 4, 1):
@@ -175,13 +185,42 @@ def step_function(place: Layout) -> Func:
     word(6)
     f.op("i32.add")
     f.op("i32.load", 2, 0)
+    f.op("return")
+    f.op("end")
+    f.op("i32.const", place.record)
+    word(1)
+    f.op("i32.store", 2, 0)
+    f.op("i32.const", place.record)
+    f.op("local.get", 0)
+    f.op("i32.const", 1)
+    f.op("i32.add")
+    f.op("i32.store", 2, 4)
+    f.op("i32.const", WAIT)
     return f
 
 
-def run_function() -> Func:
-    """`run() -> 0`: runs the table from its first entry to the end."""
+def run_function(place: Layout, waits: bool) -> Func:
+    """`run() -> 0`: runs the table to its end; or 1 if the host has to serve a request, and to call it again then."""
     f = Func("run", (), ("i32",))
-    _run_from(f, f.local("i32"), 0)
+    pc = f.local("i32")
+    if not waits:
+        _run_from(f, pc, 0)
+        f.op("i32.const", 0)
+        return f
+    f.op("i32.const", place.record)
+    f.op("i32.load", 2, 4)
+    f.op("local.set", pc)
+    _run_on(f, pc)
+    f.op("local.get", pc)
+    f.op("i32.const", WAIT)
+    f.op("i32.eq")
+    f.op("if", None)
+    f.op("i32.const", 1)
+    f.op("return")
+    f.op("end")
+    f.op("i32.const", place.record)
+    f.op("i32.const", 0)
+    f.op("i32.store", 2, 4)
     f.op("i32.const", 0)
     return f
 
@@ -210,6 +249,10 @@ def init_function(starts: list[int]) -> Func:
 def _run_from(f: Func, pc: int, start: int) -> None:
     f.op("i32.const", start)
     f.op("local.set", pc)
+    _run_on(f, pc)
+
+
+def _run_on(f: Func, pc: int) -> None:
     f.op("loop", None)
     f.op("local.get", pc)
     f.call("step")

@@ -66,7 +66,7 @@ PRODUCTS = ("dot", "convolution")
 def _needs_buffer(x: Instruction, users: list[Instruction], computation: Computation, kernels: int, weight: int) -> bool:
     if x is computation.root:
         return True
-    if x.opcode in ("parameter", "tuple", "while", "conditional") or x.opcode in KERNELS:
+    if x.opcode in ("parameter", "tuple", "while", "conditional", "complex") or x.opcode in KERNELS:
         return True
     if x.opcode == "constant":
         return x.attrs["literal"].splat_value() is None or _used_by_control(users)
@@ -75,6 +75,9 @@ def _needs_buffer(x: Instruction, users: list[Instruction], computation: Computa
         return True
     if x.opcode == "iota":
         return _used_by_control(users)
+    if x.opcode == "bitcast":
+        # The same bytes as what it reads, and so no work.
+        return True
     if x.opcode not in ELEMENTWISE and x.opcode not in ELEMENTAL:
         return True
     if _used_by_control(users):
@@ -89,7 +92,7 @@ def _needs_buffer(x: Instruction, users: list[Instruction], computation: Computa
 
 
 def _used_by_control(users: list[Instruction]) -> bool:
-    return any(u.opcode in ("tuple", "while", "conditional", "sort", "custom-call") for u in users)
+    return any(u.opcode in ("tuple", "while", "conditional", "custom-call") for u in users)
 
 
 def _epilogue(x: Instruction, users: list[Instruction]) -> bool:
@@ -116,6 +119,9 @@ def _absorbs(user: Instruction, x: Instruction) -> bool:
         return user.operands[0] is not x and (user.opcode == "dot" or _cheap(x, 6))
     if user.opcode == "concatenate":
         return True
+    if user.opcode in ("sort", "topk"):
+        # Read once, but by code that holds several elements at a time.
+        return _cheap(x, 4)
     if user.opcode in _READ_ONCE:
         positions = [i for i, o in enumerate(user.operands) if o is x]
         return all(p in _READ_ONCE[user.opcode] for p in positions)

@@ -10,11 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..hlo.ir import Computation, Instruction
+from ..ops.custom.expand import HOST_CALL
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
 
 _MAX_MEMBERS = 12
 _MAX_OPERATIONS = 160
 """A kernel must stay a small function: engines compile large ones badly."""
+
+
+_ALONE = ("parameter", "constant", "get-tuple-element", "reduce-window", "dot", "convolution", "gather", "bitcast")
+"""Operations whose kernel is nobody else's."""
 
 
 @dataclass(eq=False, slots=True)
@@ -37,6 +42,12 @@ def grouped(computation: Computation, chosen: set[Instruction], products: set[In
     """The group of every materialized instruction. Those that finish a product stay alone."""
     reads, weights = _reads(computation, chosen)
     number = {x: i for i, x in enumerate(x for x in computation.instructions if x in chosen)}
+    # What the host sees happens in the order of the program.
+    last: Instruction | None = None
+    for x in effects(computation):
+        if last is not None:
+            reads[x] = {**reads[x], last: None}
+        last = x
     groups: dict[Instruction, Group] = {}
     readers: dict[Instruction, list[Group]] = {}
     order: list[Group] = []
@@ -58,6 +69,17 @@ def grouped(computation: Computation, chosen: set[Instruction], products: set[In
         for s in own.operands:
             readers.setdefault(s, []).append(groups[x])
     return groups
+
+
+def effects(computation: Computation) -> list[Instruction]:
+    """The instructions that the host takes part in, in order; they all have buffers."""
+    return [x for x in computation.instructions if _asks_host(x)]
+
+
+def _asks_host(x: Instruction) -> bool:
+    if x.opcode in ("while", "conditional"):
+        return any(effects(c) for c in x.called)
+    return bool(x.attrs.get(HOST_CALL))
 
 
 def _reads(computation: Computation, chosen: set[Instruction]) -> tuple[dict[Instruction, dict[Instruction, None]], dict[Instruction, int]]:
@@ -87,7 +109,7 @@ def _space(x: Instruction) -> tuple[tuple[int, ...] | None, int | None]:
         if sorted(reduced) == list(range(rows, len(dims))) and reduced and x.operands[0].shape.size:
             return dims, rows
         return None, None
-    if x.opcode in KERNELS or x.opcode in ("parameter", "constant", "get-tuple-element", "reduce-window", "dot", "convolution", "gather"):
+    if x.opcode in KERNELS or x.opcode in _ALONE:
         return None, None
     if x.opcode in ELEMENTWISE or x.opcode in ELEMENTAL:
         return x.shape.dimensions, None

@@ -33,6 +33,8 @@ def _out_of_loop(plan: Plan, number: int) -> None:
             continue
         outputs = [v.buffer.root() for v in step.arguments[: step.written]]
         inputs = [v.buffer.root() for v in step.arguments[step.written :]]
+        if any(b.kind == "persistent" for b in inputs):
+            continue  # what it keeps changes with every execution
         if all(everywhere[o] == 1 and o.kind == "temporary" for o in outputs) and not any(inside.get(b) for b in inputs):
             moved.append(i)
             for o in outputs:
@@ -74,11 +76,14 @@ def _into_init(plan: Plan) -> None:
     renumbered: list[int] = []
     for i, step in enumerate(plan.steps):
         renumbered.append(len(kept))
-        inputs = {group.get(v.buffer.root(), -1) for v in step.arguments[step.written :]}
+        read = [v.buffer.root() for v in step.arguments[step.written :]]
+        # What nobody writes is memory of the kernel's own.
+        own = [b for b in read if b.kind == "temporary" and b not in written]
+        inputs = {group.get(b, -1) for b in read if b not in own}
         outputs = [v.buffer.root() for v in step.arguments[: step.written]]
         needed = inputs - {0}
         movable = step.kind == "kernel" and step.func is not None and i not in inside and not _conditional(plan, i, first_jump)
-        movable = movable and -1 not in inputs and len(needed) <= 1
+        movable = movable and -1 not in inputs and len(needed) <= (0 if own else 1)
         movable = movable and all(written[o] == 1 and o.kind == "temporary" and o not in results for o in outputs)
         if not movable:
             kept.append(step)

@@ -14,8 +14,8 @@ from ..loop.builder import WIDE, Builder
 from ..loop.ir import Func
 from ..loop.nest import nest
 from ..ops.elemental import Elemental
-from ..ops.kernel import Kernel, NeedsBuffer, Scratch, Source
-from ..ops.lowering import CHEAP, ELEMENTWISE, KERNELS
+from ..ops.kernel import PARTS, Kernel, NeedsBuffer, Scratch, Source, load, pin, store
+from ..ops.lowering import CHEAP, ELEMENTWISE, KERNELS, LANES
 from .driver import COPY
 from .plan import View
 
@@ -26,8 +26,9 @@ class Lowered:
 
     func: Func
     in_place: tuple[int, ...]
-    scratch: tuple[int, ...] = ()
-    """Bytes of the scratch rows that follow the sources among the arguments."""
+    scratch: tuple[int | bytes, ...] = ()
+    """Sizes in bytes of the scratch rows that follow the sources among the arguments; or the first content of what
+    outlives a run."""
 
 
 class KernelCache:
@@ -87,7 +88,7 @@ class Expression:
                 numbers[x] = len(numbers)
                 self.sources[x] = view
                 key.append(("source", view.dtype, view.dims, view.strides))
-                wide = wide or view.dtype in WIDE
+                wide = wide or PARTS.get(view.dtype, view.dtype) in WIDE
                 continue
             if not ready:
                 pending.append((x, True))
@@ -134,7 +135,7 @@ def _own_key(x: Instruction, cache: KernelCache) -> Any:
 
 
 def _is_wide(x: Instruction) -> bool:
-    if x.shape.element_type in WIDE or any(s.element_type in WIDE for s in x.shape.tuple_shapes):
+    if any(PARTS.get(s.element_type, s.element_type) in WIDE for s in (x.shape, *x.shape.tuple_shapes)):
         return True
     return any(_is_wide(y) for c in x.called for y in c.instructions)
 
@@ -145,7 +146,7 @@ class _Flat(Elemental):
     def _compute(self, x: Instruction, index: Index) -> Any:
         source = self.sources.get(x)
         if source is not None:
-            return self.b.load(source.number, index[0] if x.shape.size > 1 else Affine(), source.dtype)
+            return load(self.b, source.number, index[0] if x.shape.size > 1 else Affine(), source.dtype)
         return self.expression(x, index)
 
     def expression(self, x: Instruction, index: Index) -> Any:
@@ -181,9 +182,9 @@ def lower_kernel(cache: KernelCache, expression: Expression, full: tuple[int, ..
     kept = _kept(expression, full, rows) if rows is not None and full is not None else []
     scratch = {x: Scratch(count + i, rows or 0) for i, x in enumerate(kept)}
     written = frozenset((*range(number), *(s.number for s in scratch.values())))
-    b = Builder(cache.name(_kernel_name(root)), count + len(scratch), expression.lanes, cache.relaxed, written)
+    b = Builder(cache.name(_kernel_name(root)), count + len(scratch), LANES.get(root.opcode, expression.lanes), cache.relaxed, written)
     in_place: tuple[int, ...] = ()
-    own: list[int] = []
+    own: list[int | bytes] = []
     if flat:
         in_place = _lower_flat(b, _Flat(b, sources), expression, outputs, sources)
     else:
@@ -215,10 +216,10 @@ def _lower_flat(
         values = [e.value(r, index) for r in roots]
         if len(roots) > 1:
             # All are computed before any is stored: a result may lie where an input lay.
-            values = [v if v.op == "const" else b.pin(v) for v in values]
+            values = [pin(b, v) for v in values]
         for r, value in zip(roots, values):
             target = outputs[r][0]
-            b.store(target.number, index[0], value, target.dtype)
+            store(b, target.number, index[0], value, target.dtype)
 
     if size == 1:
         element((Affine(),))
@@ -303,18 +304,15 @@ def _store_roots(kernel: Kernel, roots: list[Instruction], index: Index) -> None
         return
     values = [kernel.e.value(r, index) for r in roots]
     for r, value in zip(roots, values):
-        kernel.store(r, index, value if value.op == "const" else kernel.b.pin(value))
+        kernel.store(r, index, pin(kernel.b, value))
 
 
 def _store_leaves(kernel: Kernel, root: Instruction, index: Index) -> None:
     value = kernel.e.value(root, index)
-    if not isinstance(value, list):
+    if not root.shape.is_tuple:
         kernel.store(root, index, value)
         return
-    for v in value:
-        if v.op not in ("const", "result", "carry"):
-            kernel.b.pin(v)
-    for leaf, v in enumerate(value):
+    for leaf, v in enumerate(pin(kernel.b, value)):
         kernel.store(root, index, v, leaf)
 
 

@@ -17,6 +17,10 @@ def live_ranges(plan: Plan) -> None:
             _extend(view.buffer.root(), i, i)
     for view in plan.results:
         _extend(view.buffer.root(), len(plan.steps), len(plan.steps))
+    for step in plan.inits.get(0, []):
+        for view in step.arguments:
+            if view.buffer.root().kind == "temporary":
+                _extend(view.buffer.root(), 0, 0)
     # Inner loops come first in the list, so one sweep reaches the outermost.
     for start, end in plan.loops:
         for buffer in plan.buffers:
@@ -79,7 +83,7 @@ def share_carries(plan: Plan) -> None:
         made = [v.buffer.root() for v in maker.arguments[: maker.written]]
         if source not in made:
             continue
-        allowed = (1,) if maker.func is None else maker.in_place if made[0] is source else ()
+        allowed = () if maker.kind != "kernel" else (1,) if maker.func is None else maker.in_place if made[0] is source else ()
         old = [k for k, v in enumerate(maker.arguments) if v.buffer.root() is carry]
         if any(k not in allowed or maker.arguments[k].offset for k in old):
             continue

@@ -115,13 +115,23 @@ def reshaped_strides(dims: tuple[int, ...], strides: tuple[int, ...], to: tuple[
     return tuple(result)
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a step asks of the host: to run a function on the arrays that follow its results among the arguments."""
+
+    target: str
+    opaque: str
+    """What the call carries for the function."""
+
+
 @dataclass(eq=False, slots=True)
 class Step:
     """One entry of the step table.
 
     `kind`: kernel (call `func` on `arguments`; or with no `func` copy `bytes` from the second to the first), jump (to
     `target`), branch (to `target` where the pred `arguments[0]` is false), switch (to `targets` by the s32
-    `arguments[0]`, the last where it is out of range) or halt. Targets are labels: positions in the list of steps.
+    `arguments[0]`, the last where it is out of range), request (the host computes the arguments that are written) or
+    halt. Targets are labels: positions in the list of steps.
     """
 
     kind: str
@@ -132,6 +142,7 @@ class Step:
     """How many of the arguments, from the first on, are written."""
     bytes: int = 0
     targets: list[Label] = field(default_factory=list)
+    request: Request | None = None
     in_place: tuple[int, ...] = ()
     """Arguments that the first one may overwrite: each element is read before it is written."""
 

@@ -16,6 +16,7 @@ from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..ops.elemental import Elemental
 from ..ops.kernel import NeedsBuffer, Source
+from ..ops.kernel import store as store_element
 from .kernels import Expression, KernelCache, Lowered
 from .plan import View
 
@@ -176,7 +177,7 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
         index, place = placed(outer, m, n)
         e.known[x] = (index, value)
         e.memo.clear()
-        b.store(0, target.position(place), e.value(root, place), target.dtype)
+        store_element(b, 0, target.position(place), e.value(root, place), target.dtype)
 
     def park(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[int, Affine]:
         return 0, target.position(placed(outer, m, n)[1])

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...hlo.ir import Instruction
-from ..arrays import Value
+from ...hlo.shape import Shape
+from ..arrays import DTYPES, Value
 
 
 def _first(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -51,8 +54,19 @@ def _barrier(instr: Instruction, operands: list[Value], call: Any) -> Value:
     return operands[0] if len(operands) == 1 else tuple(operands)
 
 
+def _context(shape: Shape) -> Value:
+    """What a backend would keep between start and done: zeros."""
+    if shape.is_tuple:
+        return tuple(_context(s) for s in shape.tuple_shapes)
+    return None if shape.is_token else np.zeros(shape.dimensions, DTYPES[shape.element_type])
+
+
 def _copy_start(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    return (operands[0], operands[0], None)
+    return (operands[0], operands[0], _context(instr.shape.tuple_shapes[2]))
+
+
+def _async_start(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    return (tuple(operands), call(instr.called[0], *operands), *(_context(s) for s in instr.shape.tuple_shapes[2:]))
 
 
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
@@ -68,4 +82,7 @@ EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     "opt-barrier": _barrier,
     "copy-start": _copy_start,
     "copy-done": lambda instr, operands, call: operands[0][0],
+    "async-start": _async_start,
+    "async-update": _first,
+    "async-done": lambda instr, operands, call: operands[0][1],
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,19 @@ from ..window.reference import window_elements
 
 
 def _convolve(x: Array, kernel: Array, window: Window, out: tuple[int, ...]) -> Array:
-    """x [N, I, spatial...], kernel [O, I, spatial...] -> [N, O, out...]."""
-    result = np.zeros((x.shape[0], kernel.shape[0], *out), x.dtype)
-    if 0 in x.shape or 0 in kernel.shape or 0 in out:
-        return result
-    flat = kernel.reshape(*kernel.shape[:2], -1)
-    for k, (positions, valid) in enumerate(window_elements(window.dimensions, x.shape[2:], out)):
-        if np.any(valid):
-            taps: Any = (slice(None), slice(None), *positions)
-            part = np.where(valid, x[taps], 0).astype(x.dtype)
-            result += np.moveaxis(np.tensordot(flat[:, :, k], part, ((1,), (1,))), 1, 0).reshape(result.shape)
-    return result
+    """x [G, N, I, spatial...], kernel [G, O, I, spatial...] -> [G, N, O, out...], one group G beside the other."""
+    groups, batch, inputs = x.shape[:3]
+    outputs = kernel.shape[1]
+    result = np.zeros((groups, outputs, batch * prod(out)), x.dtype)
+    if 0 not in x.shape and 0 not in kernel.shape and 0 not in out:
+        x = np.moveaxis(x, 1, 2)
+        flat = kernel.reshape(*kernel.shape[:3], -1)
+        for k, (positions, valid) in enumerate(window_elements(window.dimensions, x.shape[3:], out)):
+            if np.any(valid):
+                taps: Any = (slice(None), slice(None), slice(None), *positions)
+                part = np.where(valid, x[taps], 0).astype(x.dtype).reshape(groups, inputs, -1)
+                result += flat[:, :, :, k] * part if inputs == 1 else np.matmul(flat[:, :, :, k], part)
+    return np.moveaxis(result.reshape(groups, outputs, batch, *out), 1, 2)
 
 
 def _convolution(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -39,9 +42,13 @@ def _convolution(instr: Instruction, operands: list[Value], call: Any) -> Value:
     out = tuple(instr.shape.dimensions[d] for d in numbers.output_spatial_dimensions)
     # a group of features, or of the batch, meets its own share of the kernel's output features
     features, batches = instr.attrs["feature_group_count"], instr.attrs["batch_group_count"]
-    groups, axis = (batches, 0) if batches > 1 else (features, 1)
-    parts = [_convolve(*pair, window, out) for pair in zip(np.split(x, groups, axis), np.split(kernel, groups, 0))]
-    result = np.concatenate(parts, 1)
+    groups = batches if batches > 1 else features
+    if batches > 1:
+        x = x.reshape(groups, x.shape[0] // groups, *x.shape[1:])
+    else:
+        x = np.moveaxis(x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]), 1, 0)
+    parts = np.moveaxis(_convolve(x, kernel.reshape(groups, kernel.shape[0] // groups, *kernel.shape[1:]), window, out), 0, 1)
+    result = parts.reshape(parts.shape[0], parts.shape[1] * parts.shape[2], *out)
     order = [numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions]
     return result.transpose(np.argsort(order))
 

@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 
 from ...hlo.attrs import ConvolutionDimensionNumbers, Window, WindowDimension
+from ...hlo.shape import Shape
 from ..arrays import Array
-from ..sample import Sample, array, case, f32, s8, s32, shape
+from ..sample import Sample, array, bf16, case, f32, f64, s8, s32, s64, shape, shape_of, u8
 
 
 def labels(text: str) -> ConvolutionDimensionNumbers:
@@ -90,6 +91,22 @@ SAMPLES: tuple[Sample, ...] = (
     case(
         "convolution", (s8([[[100], [100]]]), s8([[[2]], [[2]]])), s32([[[400]]]), name="widens",
         window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"), shape=shape("s32[1,1,1]"),
+    ),
+    *(
+        case(
+            "convolution", (left, right), expected, name="widens", window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"),
+            shape=Shape(shape_of(expected).element_type, (1, 1, 1)),
+            xla="XLA:CPU refuses mixed signs" if {left.dtype, right.dtype} == {np.dtype("i1"), np.dtype("u1")} else "",
+        )
+        for left, right, expected in (
+            (u8([[[255], [200]]]), s8([[[-1]], [[100]]]), s32([[[19745]]])),
+            (s8([[[-1], [100]]]), u8([[[255]], [[200]]]), s32([[[19745]]])),
+            (s32([[[2**31 - 1], [2]]]), s32([[[2]], [[3]]]), s64([[[2**32 + 4]]])),
+            (bf16([[[256], [1]]]), bf16([[[1]], [[1]]]), f32([[[257]]])),
+            (bf16([[[2], [1]]]), f32([[[1]], [[0.125]]]), f32([[[2.125]]])),
+            (f32([[[2**24], [1]]]), f32([[[1]], [[1]]]), f64([[[2**24 + 1]]])),
+            (array("c64", [[[1 + 2j], [3]]]), array("c64", [[[2 - 1j]], [[1j]]]), array("c64", [[[4 + 6j]]])),
+        )
     ),
     _conv("valid", (2, 6, 5, 3), (3, 2, 3, 4), _NHWC, _D(3), _D(2)),
     _conv("same", (1, 5, 6, 2), (3, 3, 2, 5), _NHWC, _SAME, _SAME),

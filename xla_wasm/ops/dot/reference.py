@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -12,6 +13,7 @@ from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ..arrays import DTYPES, Array, Value, wide
+from .expand import ragged_prefix
 
 
 def as_factors(element_type: str, *arrays: Array) -> list[Array]:
@@ -41,4 +43,58 @@ def _dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
     return dot_general(x, y, instr.attrs["dot_dimension_numbers"])
 
 
-EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"dot": _dot}
+def _ragged_dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """A dot for each group, on operands of which everything outside of the group is zero."""
+    x, y = as_factors(instr.shape.element_type, *operands[:2])
+    ragged = instr.attrs["ragged_dot_dimension_numbers"]
+    numbers = ragged.dot_dimension_numbers
+    mode, dim, prefix = ragged_prefix(ragged, x.ndim)
+    if mode == "batch":
+        return dot_general(x, y, numbers)
+    sizes = operands[2].astype(np.int64)
+    sizes = np.broadcast_to(sizes, (*(x.shape[d] for d in prefix), sizes.shape[-1]))
+    ends = np.minimum(np.cumsum(np.maximum(sizes, 0), -1), x.shape[dim])
+    begins = np.concatenate([np.zeros_like(ends[..., :1]), ends[..., :-1]], -1)
+    result = np.zeros(instr.shape.dimensions, x.dtype)
+    for group in range(sizes.shape[-1]):
+        inside = partial(_inside, begins[..., group], ends[..., group])
+        if mode == "free":
+            part = np.take(y, [group], ragged.rhs_group_dimensions[0])
+            product = dot_general(x, part, numbers)
+            product = product.reshape(result.shape)
+            order = [*numbers.lhs_batch_dimensions, *(d for d in range(x.ndim) if d not in numbers.lhs_batch_dimensions)]
+            order = [d for d in order if d not in numbers.lhs_contracting_dimensions]
+            live = inside(result.shape, [order.index(d) for d in prefix], order.index(dim))
+            result = np.where(live, product, result)
+        else:
+            _, other, other_prefix = ragged_prefix(ragged, x.ndim, 1)
+            left = np.where(inside(x.shape, prefix, dim), x, 0).astype(x.dtype)
+            right = np.where(inside(y.shape, other_prefix, other), y, 0).astype(y.dtype)
+            result[group] = dot_general(left, right, numbers)
+    return result
+
+
+def _inside(begin: Array, end: Array, dims: Sequence[int], prefix: Sequence[int], dim: int) -> Array:
+    """Which elements of an array of `dims` lie from `begin` to `end` of its dimension `dim`; both vary along `prefix`."""
+    where = np.indices(dims)
+    index = tuple(where[d] for d in prefix)
+    return np.logical_and(where[dim] >= begin[index], where[dim] < end[index])
+
+
+def _scaled_dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """A scale of some size applies to equal blocks of its operand; a scalar to nothing."""
+    scaled: list[Array] = []
+    for x, scale in zip(operands[:2], operands[2:]):
+        x, scale = wide(x), wide(scale)
+        for d, blocks in enumerate(scale.shape):
+            scale = np.repeat(scale, x.shape[d] // max(blocks, 1), d)
+        scaled.append(x * scale if scale.ndim else x)
+    left, right = scaled
+    return dot_general(left, right, instr.attrs["dot_dimension_numbers"])
+
+
+EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
+    "dot": _dot,
+    "ragged-dot": _ragged_dot,
+    "scaled-dot": _scaled_dot,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
@@ -11,7 +12,8 @@ from ...loop import math_f32, math_f64
 from ...loop.builder import NARROW, Builder, is_float
 from ...loop.ir import Val
 
-Lower = Callable[..., Val]
+Lower = Callable[..., Any]
+"""Gives a Val; of a complex result its two parts in a list."""
 
 
 def _plain(name: str) -> Lower:
@@ -95,7 +97,7 @@ def _power(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
 def _shift(op: str) -> Lower:
     def lower(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
         bits = TYPES[a.dtype].bits
-        unsigned = {"s8": "u8", "s16": "u16", "s32": "u32", "s64": "u64"}.get(c.dtype, c.dtype)
+        unsigned = f"u{bits}"
         amount = b.convert(c, unsigned)
         inside = b.lt(amount, b.const(unsigned, bits))
         if op == "shr_s":
@@ -139,10 +141,9 @@ def _convert(b: Builder, x: Instruction, a: Val) -> Val:
 
 
 def _bitcast_convert(b: Builder, x: Instruction, a: Val) -> Val:
+    # Only a pred is not what its register says: in lanes it is a mask.
     target = x.shape.element_type
-    if a.dtype in NARROW and target in NARROW:
-        return b._op("wrap", b.bitcast(a, target))
-    return b.bitcast(a, target)
+    return b.convert(a, target) if "pred" in (a.dtype, target) else b.bitcast(a, target)
 
 
 def _sign(b: Builder, x: Instruction, a: Val) -> Val:
@@ -167,35 +168,36 @@ def _bit_count(op: str) -> Lower:
             wide = b.and_(b.bitcast(a, "u32"), b.bits("u32", (1 << bits) - 1))
             count = getattr(b, op)(wide)
             count = b.sub(count, b.const("u32", 32 - bits)) if op == "clz" else count
-            return b.bitcast(count, a.dtype)
+            return b.bitcast(count, a.dtype)  # wrapped: two set bits of an s2 are -2
         return getattr(b, op)(a)
 
     return lower
 
 
 def _reduce_precision(b: Builder, x: Instruction, a: Val) -> Val:
+    """Works on the bits, of subnormals too: they are rounded at the same place as others, unless all of them become 0."""
     exponent, mantissa = x.attrs["exponent_bits"], x.attrs["mantissa_bits"]
-    if a.dtype not in ("f32", "f64"):
-        raise UnsupportedError(f"{x.where}: reduce-precision of {a.dtype} is not supported yet")
-    bits, own, own_exponent = (32, 23, 8) if a.dtype == "f32" else (64, 52, 11)
-    unsigned = f"u{bits}"
-    word = b.bitcast(a, unsigned)
-    sign = b.and_(word, b.bits(unsigned, 1 << (bits - 1)))
-    magnitude = b.andnot(word, b.bits(unsigned, 1 << (bits - 1)))
+    bits = TYPES[a.dtype].bits
+    own, own_exponent = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}[a.dtype]
+    signed = "s64" if bits == 64 else "s32"
+    word = b.bitcast(a, signed)
+    sign = b.and_(word, b.bits(signed, 1 << (bits - 1)))
+    magnitude = b.andnot(word, b.bits(signed, 1 << (bits - 1)))
     if mantissa < own:
         drop = own - mantissa
-        odd = b.and_(b.shr_u(magnitude, drop), b.const(unsigned, 1))
-        magnitude = b.add(magnitude, b.add(odd, b.const(unsigned, (1 << (drop - 1)) - 1)))
-        magnitude = b.and_(magnitude, b.bits(unsigned, ((1 << bits) - 1) & ~((1 << drop) - 1)))
+        odd = b.and_(b.shr_u(magnitude, drop), b.const(signed, 1))
+        magnitude = b.add(magnitude, b.add(odd, b.const(signed, (1 << (drop - 1)) - 1)))
+        magnitude = b.and_(magnitude, b.bits(signed, ((1 << bits) - 1) & ~((1 << drop) - 1)))
     if exponent < own_exponent:
         bias, own_bias = (1 << (exponent - 1)) - 1, (1 << (own_exponent - 1)) - 1
         largest = ((own_bias + bias) << own) | (((1 << own) - 1) & ~((1 << (own - min(mantissa, own))) - 1))
         smallest = (own_bias - bias + 1) << own
         infinity = ((1 << own_exponent) - 1) << own
-        magnitude = b.select(b.gt(magnitude, b.bits(unsigned, largest)), b.bits(unsigned, infinity), magnitude)
-        magnitude = b.select(b.lt(magnitude, b.bits(unsigned, smallest)), b.const(unsigned, 0), magnitude)
+        magnitude = b.select(b.gt(magnitude, b.bits(signed, largest)), b.bits(signed, infinity), magnitude)
+        magnitude = b.select(b.lt(magnitude, b.bits(signed, smallest)), b.const(signed, 0), magnitude)
     rounded = b.bitcast(b.or_(sign, magnitude), a.dtype)
-    return b.select(b.ne(a, a), a, rounded)
+    nan = b.gt(b.andnot(word, b.bits(signed, 1 << (bits - 1))), b.bits(signed, ((1 << own_exponent) - 1) << own))
+    return b.select(nan, a, rounded)
 
 
 def _rounding(name: str) -> Lower:
@@ -211,6 +213,8 @@ def _mulhi(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
     if dtype in NARROW:
         wide = b.mul(b.convert(a, "s32"), b.convert(c, "s32"))
         return b.convert(b.shr_s(wide, bits) if dtype[0] == "s" else b.shr_u(b.bitcast(wide, "u32"), bits), dtype)
+    if dtype == "u32":
+        return b.mulhi(a, c)
     unsigned, half = f"u{bits}", bits // 2
     p, q = b.bitcast(a, unsigned), b.bitcast(c, unsigned)
     mask = b.const(unsigned, (1 << half) - 1)
@@ -241,8 +245,9 @@ ELEMENTWISE: dict[str, Lower] = {
     "bitcast-convert": _bitcast_convert,
     "copy": lambda b, x, a: a,
     "reduce-precision": _reduce_precision,
-    "real": lambda b, x, a: a,
-    "imag": lambda b, x, a: b.const(a.dtype, 0),
+    "real": lambda b, x, a: a[0] if isinstance(a, list) else a,
+    "imag": lambda b, x, a: a[1] if isinstance(a, list) else b.const(a.dtype, 0),
+    "complex": lambda b, x, re, im: [re, im],
     "add": _add,
     "subtract": _plain("sub"),
     "multiply": _multiply,

@@ -15,6 +15,7 @@ import numpy as np
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ..arrays import DTYPES, TYPES_OF, Array, Value, dtype_of, narrow, wide
+from . import complex_reference
 
 
 def _is_float(x: Array) -> bool:
@@ -35,7 +36,7 @@ def minimum(x: Array, y: Array) -> Array:
 
 def divide(x: Array, y: Array) -> Array:
     """IEEE division, or integer division toward zero; by 0 the quotient is all ones; INT_MIN / -1 wraps."""
-    if x.dtype.kind in "fc":
+    if x.dtype.kind == "f":
         return np.divide(x, y)
     ones = np.array(-1).astype(x.dtype)
     safe = np.where((y == 0) | (y == ones), np.ones_like(y), y)
@@ -57,9 +58,8 @@ def remainder(x: Array, y: Array) -> Array:
 
 def power(x: Array, y: Array) -> Array:
     """C's pow, or the wrapping integer power, 0 where a negative exponent makes a fraction."""
-    if x.dtype.kind in "fc":
-        result = np.power(x, y)
-        return np.where(y == 0, np.ones_like(result), result) if x.dtype.kind == "c" else result
+    if x.dtype.kind == "f":
+        return np.power(x, y)
     result, base, left = np.ones_like(x * y), x.copy(), np.where(y < 0, np.zeros_like(y), y)
     while np.any(left):
         result = np.where(left & 1, result * base, result)
@@ -68,15 +68,7 @@ def power(x: Array, y: Array) -> Array:
     return np.where(y < 0, inverse, result)
 
 
-def _atan2(y: Array, x: Array) -> Array:
-    if y.dtype.kind != "c":
-        return np.arctan2(y, x)
-    return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
-
-
 def _sign(x: Array) -> Array:
-    if x.dtype.kind == "c":
-        return np.where(x == 0, x, x / np.where(x == 0, 1, np.abs(x)))
     return np.where(x == 0, x, np.sign(x))
 
 
@@ -90,7 +82,7 @@ def _rsqrt(x: Array) -> Array:
 
 
 def _cbrt(x: Array) -> Array:
-    return np.power(x, 1 / 3) if x.dtype.kind == "c" else np.cbrt(x)
+    return np.cbrt(x)
 
 
 def _logistic(x: Array) -> Array:
@@ -143,7 +135,7 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "maximum": maximum,
     "minimum": minimum,
     "power": power,
-    "atan2": _atan2,
+    "atan2": np.arctan2,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
@@ -184,14 +176,16 @@ def _shift(instr: Instruction, operands: list[Value], call: Any) -> Value:
         return np.where(over, np.uint64(0), _unsigned(x, bits) << inside)
     if instr.opcode == "shift-right-logical":
         return np.where(over, np.uint64(0), _unsigned(x, bits) >> inside)
-    if x.dtype.kind == "u":  # the top bit of an unsigned element is its sign here
-        x = x.view(x.dtype.str.replace("u", "i"))
-    return x.astype(np.int64) >> np.where(over, np.uint64(bits - 1), amount).astype(np.int64)
+    # the top bit of an unsigned element is its sign here
+    signed = (_unsigned(x, bits) << np.uint64(64 - bits)).astype(np.int64) >> np.int64(64 - bits)
+    return signed >> np.where(over, np.uint64(bits - 1), amount).astype(np.int64)
 
 
 def _mulhi(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    x, y = (wide(v).astype(object) for v in operands)
-    return np.asarray((x * y) >> _bits(instr)).astype(DTYPES[instr.shape.element_type])
+    bits = _bits(instr)
+    x, y = (wide(v).astype(np.int64 if bits <= 32 else object) for v in operands)
+    product = x * y if bits < 32 or TYPES[instr.shape.element_type].kind == "signed" else x.astype(object) * y
+    return np.asarray(np.asarray(product >> bits), wide(operands[0]).dtype)
 
 
 def _complex(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -210,7 +204,7 @@ def total_order_key(x: Array) -> Array:
 
 def _compare(instr: Instruction, operands: list[Value], call: Any) -> Value:
     x, y = (wide(v) for v in operands)
-    if instr.attrs["type"] == "TOTALORDER" and _is_float(x):
+    if instr.attrs.get("type") == "TOTALORDER" and _is_float(x):
         x, y = total_order_key(x), total_order_key(y)
     return _COMPARE[instr.attrs["direction"]](x, y)
 
@@ -245,13 +239,48 @@ def _convert(instr: Instruction, operands: list[Value], call: Any) -> Value:
         x = x.real
     if kind in ("signed", "unsigned") and source.kind in ("float", "complex"):
         return _to_integer(wide(x), target)
+    if source.name == "f64" and kind == "float" and TYPES[target].bits <= 8:
+        return _odd(x)
     return wide(x)
 
 
+def _odd(x: Array) -> Array:
+    """f64 as f32 that can be rounded again as if it were `x`: toward zero, its last bit set where bits were lost."""
+    near = x.astype(np.float32)
+    word = np.atleast_1d(near).view(np.int32).reshape(x.shape)
+    word = word - (np.abs(near.astype(np.float64)) > np.abs(x))
+    odd = (word | (near != x)).astype(np.int32).view(np.float32)
+    return np.where(np.isnan(x) | (near == x), near, odd)
+
+
+_FLOATS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
+"""The bits of mantissa and exponent."""
+
+
 def _reduce_precision(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Round to a float format; too large becomes infinite, below the smallest normal number becomes 0."""
-    x = wide(operands[0])
+    """Round to a float format; too large becomes infinite, below the smallest normal number becomes 0.
+
+    XLA rounds the bits: subnormals, if the format has no fewer bits of exponent and so keeps them, at the same place as others.
+    """
+    x, element_type = operands[0], instr.shape.element_type
     exponent_bits, mantissa_bits = instr.attrs["exponent_bits"], instr.attrs["mantissa_bits"]
+    if element_type not in _FLOATS:
+        element_type = "f32" if element_type == "f8e8m0fnu" else "f16"
+        x = narrow(wide(x), element_type, False)
+    own_mantissa, own_exponent = _FLOATS[element_type]
+    if exponent_bits < own_exponent or x.dtype != DTYPES[element_type]:
+        return _reduced(wide(x), exponent_bits, mantissa_bits)
+    drop = own_mantissa - mantissa_bits
+    if drop <= 0:
+        return x
+    word = np.atleast_1d(x).view(f"u{x.dtype.itemsize}").reshape(x.shape).astype(np.uint64)
+    rounded = word + ((np.uint64(1) << np.uint64(drop - 1)) - np.uint64(1)) + ((word >> np.uint64(drop)) & np.uint64(1))
+    rounded = rounded >> np.uint64(drop) << np.uint64(drop)
+    result = np.atleast_1d(rounded.astype(f"u{x.dtype.itemsize}")).view(x.dtype).reshape(x.shape)
+    return np.where(np.isfinite(wide(x)), result, x)
+
+
+def _reduced(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
     bias = (1 << (exponent_bits - 1)) - 1
     fraction, exponent = np.frexp(x)
     steps = np.rint(np.ldexp(fraction, mantissa_bits + 1))
@@ -271,12 +300,16 @@ def _stochastic_convert(instr: Instruction, operands: list[Value], call: Any) ->
     x, random = wide(operands[0]), wide(operands[1])
     whole = np.trunc(np.abs(x))
     threshold = np.ldexp(np.abs(x) - whole, _bits(instr))
-    whole = np.where(np.isfinite(x) & (random < np.floor(threshold)), whole + 1, whole)
+    threshold = np.where(np.isfinite(x), threshold, 0).astype(np.uint64)
+    whole = np.where(random < threshold, whole + 1, whole)
     return _to_integer(np.copysign(whole, x), instr.shape.element_type)
 
 
 def _bitcast_convert(instr: Instruction, operands: list[Value], call: Any) -> Value:
     source, target = instr.operands[0].shape, instr.shape
+    widths = [TYPES[s.element_type].bits for s in (source, target)]
+    if widths[0] != widths[1] and min(widths) < 8:
+        return _repacked(operands[0], target.element_type, widths)
     x = np.ascontiguousarray(narrow(operands[0], source.element_type, False)).reshape(operands[0].shape)
     dtype, ratio = DTYPES[target.element_type], TYPES[target.element_type].bits / TYPES[source.element_type].bits
     if ratio == 1:
@@ -286,16 +319,31 @@ def _bitcast_convert(instr: Instruction, operands: list[Value], call: Any) -> Va
     return x.view(dtype)[..., 0]
 
 
-def _unary(fn: Callable[[Array], Array]) -> Callable[[Instruction, list[Value], Any], Value]:
-    return lambda instr, operands, call: fn(wide(operands[0]))
+def _repacked(x: Array, element_type: str, widths: list[int]) -> Array:
+    """The bits of elements, of which each takes whole bytes, cut anew; the first are the lowest."""
+    codes = np.ascontiguousarray(x)[..., None].view(np.uint8)
+    bits = np.unpackbits(codes, axis=-1, bitorder="little", count=widths[0])
+    if widths[0] > widths[1]:
+        bits = bits.reshape(*x.shape, -1, widths[1])
+    else:
+        bits = bits.reshape(*x.shape[:-1], widths[1])
+    if widths[1] < 8 and TYPES[element_type].kind == "signed":
+        bits = np.concatenate([bits, np.repeat(bits[..., -1:], 8 - widths[1], -1)], -1)
+    return np.packbits(bits, axis=-1, bitorder="little").view(DTYPES[element_type])[..., 0]
 
 
-def _binary(fn: Callable[[Array, Array], Array]) -> Callable[[Instruction, list[Value], Any], Value]:
-    return lambda instr, operands, call: fn(wide(operands[0]), wide(operands[1]))
+def _function(fn: Callable[..., Array], of_complex: Callable[..., Array] | None) -> Callable[[Instruction, list[Value], Any], Value]:
+    def run(instr: Instruction, operands: list[Value], call: Any) -> Value:
+        values = [wide(v) for v in operands]
+        return of_complex(*values) if of_complex is not None and values[0].dtype.kind == "c" else fn(*values)
+
+    return run
 
 
 def _iota(instr: Instruction, operands: list[Value], call: Any) -> Value:
     dims, dimension = instr.shape.dimensions, instr.attrs["iota_dimension"]
+    if 0 in dims:
+        return np.zeros(dims, np.int64)
     index = np.arange(dims[dimension]).reshape([-1 if d == dimension else 1 for d in range(len(dims))])
     return np.broadcast_to(index, dims)
 
@@ -314,8 +362,8 @@ def literal_value(literal: Any, precise: bool) -> Value:
 
 
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
-    **{opcode: _unary(fn) for opcode, fn in UNARY.items()},
-    **{opcode: _binary(fn) for opcode, fn in BINARY.items()},
+    **{opcode: _function(fn, complex_reference.UNARY.get(opcode)) for opcode, fn in UNARY.items()},
+    **{opcode: _function(fn, complex_reference.BINARY.get(opcode)) for opcode, fn in BINARY.items()},
     "popcnt": _popcnt,
     "count-leading-zeros": _clz,
     "shift-left": _shift,

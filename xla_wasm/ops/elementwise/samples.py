@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..sample import Sample, array, case, f32, f64, inf, nan, pred, program, s8, s32, shape, u8, u32
+from .samples_complex import COMPLEX_SAMPLES
+from .samples_narrow import NARROW_SAMPLES
 
 _MIN32, _MAX32, _MAXU32 = -(2**31), 2**31 - 1, 2**32 - 1
 _MIN64, _MAX64, _MAXU64 = -(2**63), 2**63 - 1, 2**64 - 1
@@ -465,6 +467,8 @@ def _others() -> list[Sample]:
     ]
 
 
+_TENTHS = f32([0, 1.7, 3.4, 5.1, 6.8, 8.5, 10.2, 11.9, 13.6, 15.3])
+
 SAMPLES: tuple[Sample, ...] = (
     *(case(op, (array(t, x), array(t, y)), array(t, expected), xla=_NOT_ON_CPU.get(op, "")) for op, t, x, y, expected in _BINARY),
     *(case(op, (array(t, x), array(t, y)), array(t, expected), ulp=2) for op, t, x, y, expected in _INEXACT_BINARY),
@@ -474,4 +478,18 @@ SAMPLES: tuple[Sample, ...] = (
     *(case("convert", (array(s, x),), array(t, expected), name=f"to {t}", shape=shape(f"{t}[{len(x)}]")) for s, t, x, expected in _CONVERT),
     *_choices(),
     *_others(),
+    *NARROW_SAMPLES,
+    *COMPLEX_SAMPLES,
+    program(
+        "clamp",
+        (s32([-1, 5, 9]),),
+        s32([0, 5, 6]),
+        lambda b, x: b.op("clamp", b.constant(shape("s32"), [0]), x, b.constant(shape("s32"), [6])),
+        name="constant scalar bounds",
+    ),
+    case("convert", (s32([0, 1, 2]),), f32([0, 1, 2]), name="small", shape=shape("f32[3]")),
+    program("iota", (), s32(np.indices((4, 8))[0]), lambda b: b.op("iota", shape=shape("s32[4,8]"), iota_dimension=0), name="rows"),
+    program("iota", (), s32(np.indices((4, 8))[1]), lambda b: b.op("iota", shape=shape("s32[4,8]"), iota_dimension=1), name="columns"),
+    case("bitcast-convert", (_TENTHS,), _TENTHS.view(np.float16).reshape(10, 2), name="halves", shape=shape("f16[10,2]")),
+    case("bitcast-convert", (_TENTHS.view(np.float16).reshape(10, 2),), _TENTHS, name="of halves", shape=shape("f32[10]")),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ..arrays import Array, Value, wide
-from ..reduce.combine import combiner
+from ..reduce.combine import fold
 
 
 def _clamped_starts(indices: Sequence[Array], dims: Sequence[int], sizes: Sequence[int]) -> list[int]:
@@ -96,28 +96,12 @@ def _scatter(instr: Instruction, operands: list[Value], call: Any) -> Value:
     full = starts.shape[:batch] + tuple(sizes)
     fits = np.all((starts >= 0) & (starts + sizes <= dims), -1).reshape(starts.shape[:batch] + (1,) * len(dims))
     fits = np.broadcast_to(fits, full).reshape(-1)
+    if not fits.any():
+        return tuple(xs) if instr.shape.is_tuple else xs[0]
     positions = [np.broadcast_to(p, full).reshape(-1)[fits] for p in _window_positions(starts, sizes)]
     flat = np.ravel_multi_index(positions, dims) if positions else np.zeros(np.count_nonzero(fits), np.int64)
     lanes = [update.transpose(order).reshape(-1)[fits] for update in updates]
-    return _scatter_lanes(instr, [x.reshape(-1) for x in xs], flat, lanes, call, dims)
-
-
-def _scatter_lanes(instr: Instruction, xs: list[Array], flat: Array, lanes: list[Array], call: Any, dims: tuple[int, ...]) -> Value:
-    """Apply update lanes in order: round r handles the r-th update of every element, all elements at once."""
-    combine, widen = combiner(instr.called[0], call)
-    results = [(wide(x) if widen else x).copy() for x in xs]
-    by_target = np.argsort(flat, kind="stable")
-    targets = flat[by_target]
-    first = np.searchsorted(targets, targets, "left")
-    turn = np.arange(len(targets)) - first
-    by_turn = np.argsort(turn, kind="stable")
-    bounds = np.searchsorted(turn[by_turn], np.arange(turn.max() + 2)) if len(turn) else np.zeros(1, np.int64)
-    for begin, end in zip(bounds[:-1], bounds[1:]):
-        chosen = by_target[by_turn[begin:end]]
-        target = flat[chosen]
-        new = combine([r[target] for r in results], [lane[chosen] for lane in lanes])
-        for result, value in zip(results, new):
-            result[target] = value
+    results = fold(instr.called[0], call, [x.reshape(-1) for x in xs], flat, lanes)
     shaped = tuple(r.reshape(dims) for r in results)
     return shaped if instr.shape.is_tuple else shaped[0]
 

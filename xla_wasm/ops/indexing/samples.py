@@ -11,6 +11,7 @@ from ..arrays import Array
 from ..sample import Sample, array, case, f32, function, program, reducer, s32, s64, shape, u8, u32
 
 _ROW = f32([10, 20, 30, 40, 50])
+_WAVE = array("c64", [1 + 1j, 2 - 2j])
 _TABLE = np.arange(15, dtype=np.float32).reshape(5, 3)
 
 
@@ -25,7 +26,7 @@ def _gather(x: Array, indices: Array, expected: Array, name: str, slice_sizes: t
 
 
 def _scatter(x: Array, indices: Array, updates: Array, expected: Array, name: str, combine: str = "add", **numbers: Any) -> Sample:
-    t = {"float32": "f32", "int32": "s32", "float64": "f64"}[x.dtype.name]
+    t = {"float32": "f32", "int32": "s32", "float64": "f64", "complex64": "c64"}[x.dtype.name]
     called = (function(f"{t}, {t}", lambda b, old, new: new) if combine == "set" else reducer(combine, t),)
     return case(
         "scatter", (x, indices, updates), expected, name=name, called=called, scatter_dimension_numbers=ScatterDimensionNumbers(**numbers)
@@ -42,6 +43,9 @@ _PUT_ROWS: dict[str, Any] = {
     "index_vector_dim": 1,
 }
 
+_TWELVE = f32(np.arange(12).reshape(4, 3))
+_MANY_ROWS = f32(np.arange(176).reshape(16, 11))
+
 SAMPLES: tuple[Sample, ...] = (
     _dynamic_slice(_ROW, (s32(1),), (2,), f32([20, 30]), ""),
     _dynamic_slice(_ROW, (s32(-3),), (2,), f32([10, 20]), "negative start"),
@@ -54,7 +58,7 @@ SAMPLES: tuple[Sample, ...] = (
     _dynamic_slice(_TABLE, (s32(9), s32(9)), (5, 3), _TABLE, "whole"),
     *(
         _dynamic_slice(array(t, [1, 0, 1, 1, 0]), (s32(2),), (3,), array(t, [1, 1, 0]), "type")
-        for t in ("pred", "u8", "s8", "s32", "u32", "f64", "s64")
+        for t in ("pred", "u8", "s8", "s32", "u32", "f64", "s64", "c64", "c128")
     ),
     case("dynamic-update-slice", (_ROW, f32([1, 2]), s32(1)), f32([10, 1, 2, 40, 50])),
     case("dynamic-update-slice", (_ROW, f32([1, 2]), s32(-1)), f32([1, 2, 30, 40, 50]), name="negative start"),
@@ -68,7 +72,7 @@ SAMPLES: tuple[Sample, ...] = (
     ),
     *(
         case("dynamic-update-slice", (array(t, [1, 0, 1, 1]), array(t, [1, 0]), s32(1)), array(t, [1, 1, 0, 1]), name="type")
-        for t in ("pred", "u8", "s8", "s32", "u32", "f64", "s64")
+        for t in ("pred", "u8", "s8", "s32", "u32", "f64", "s64", "c64", "c128")
     ),
     program(
         "dynamic-update-slice",
@@ -111,7 +115,7 @@ SAMPLES: tuple[Sample, ...] = (
     _gather(_TABLE, s32(np.zeros((0, 1))), f32(np.zeros((0, 3))), "no indices", (1, 3), **_TAKE_ROWS),
     *(
         _gather(array(t, [1, 0, 1]), s32([[2], [1], [0], [1]]), array(t, [1, 0, 1, 0]), "type", (1,), **_TAKE)
-        for t in ("pred", "u8", "s8", "s32", "u32", "f64", "s64")
+        for t in ("pred", "u8", "s8", "s32", "u32", "f64", "s64", "c64", "c128")
     ),
     _scatter(_ROW, s32([[1], [3]]), f32([1, 2]), f32([10, 21, 30, 42, 50]), "add", **_PUT),
     _scatter(_ROW, s32([[1], [1], [1]]), f32([1, 2, 4]), f32([10, 27, 30, 40, 50]), "equal indices add up", **_PUT),
@@ -137,6 +141,17 @@ SAMPLES: tuple[Sample, ...] = (
         input_batching_dims=(0,), scatter_indices_batching_dims=(0,),
     ),
     _scatter(_ROW, s32(np.zeros((0, 1))), f32([]), _ROW, "no indices", **_PUT),
+    _scatter(_WAVE, s32([[1], [1], [7]]), array("c64", [1, 1j, 5]), array("c64", [1 + 1j, 3 - 1j]), "add", **_PUT),
+    _scatter(_WAVE, s32([[0], [1], [0]]), array("c64", [3, 1j, 1j]), array("c64", [-3 + 3j, 2 + 2j]), "multiply", "multiply", **_PUT),
+    _scatter(_WAVE, s32([[0], [0]]), array("c64", [3, 1j]), array("c64", [1j, 2 - 2j]), "of equal indices the last stays", "set", **_PUT),
+    case(
+        "scatter",
+        (s32([1, 2]), _WAVE, s32([[1], [1]]), s32([5, 6]), array("c64", [1j, 2])),
+        (s32([1, 13]), array("c64", [1 + 1j, 4 + 4j])),
+        name="two operands",
+        called=(function("s32, c64, s32, c64", lambda b, i, x, j, y: b.op("tuple", b.op("add", i, j), b.op("multiply", x, y))),),
+        scatter_dimension_numbers=ScatterDimensionNumbers(**_PUT),
+    ),
     case(
         "scatter",
         (f32([1, 2, 3]), s32([1, 2, 3]), s32([[2], [0], [2]]), f32([10, 20, 30]), s32([4, 0, 6])),
@@ -146,4 +161,15 @@ SAMPLES: tuple[Sample, ...] = (
             "select", b.op("compare", j, b.op("convert", y, shape=shape("s32")), direction="GT"), i, j))),),
         scatter_dimension_numbers=ScatterDimensionNumbers(**_PUT),
     ),
+    case("dynamic-slice", (f32([0, 1, 2, 3, 4]), s32(2)), f32([2, 3]), name="the middle", dynamic_slice_sizes=(2,)),
+    case("dynamic-slice", (_TWELVE, s32(2), s32(1)), f32([[7, 8], [10, 11]]), name="a corner", dynamic_slice_sizes=(2, 2)),
+    case("dynamic-slice", (_TWELVE, s32(9), s32(-4)), f32([[6, 7], [9, 10]]), name="beyond both edges", dynamic_slice_sizes=(2, 2)),
+    case("dynamic-update-slice", (f32([0, 1, 2, 3, 4]), f32([5, 6]), s32(2)), f32([0, 1, 5, 6, 4]), name="the middle"),
+    case("dynamic-update-slice", (_TWELVE, f32([[12, 13], [14, 15], [16, 17]]), s32(1), s32(1)),
+         f32([[0, 1, 2], [3, 12, 13], [6, 14, 15], [9, 16, 17]]), name="a corner"),
+    case("gather", (_MANY_ROWS, s32([[3, 0], [15, 7]])), _MANY_ROWS[[[3, 0], [15, 7]]], name="whole rows",
+         gather_dimension_numbers=GatherDimensionNumbers((2,), (0,), (0,), 2), slice_sizes=(1, 11)),
+    case("gather", (_MANY_ROWS, s32([[0, 0], [1, 2], [8, 5], [4, 3], [7, 1]])),
+         np.stack([_MANY_ROWS[i : i + 8, j : j + 6] for i, j in ((0, 0), (1, 2), (8, 5), (4, 3), (7, 1))]), name="windows",
+         gather_dimension_numbers=GatherDimensionNumbers((1, 2), (), (0, 1), 1), slice_sizes=(8, 6)),
 )  # fmt: skip

@@ -13,19 +13,33 @@ from ..arrays import Array, Value, wide
 
 def _cholesky(instr: Instruction, operands: list[Value], call: Any) -> Value:
     """Reads one triangle; a matrix that is not positive definite becomes NaN."""
-    a, lower = wide(operands[0]), instr.attrs["lower"]
+    return _factor(operands[0], instr.attrs["lower"])[0]
+
+
+def _factor(a: Array, lower: bool) -> tuple[Array, Array]:
+    """The factors, and for each the row, from 1, where its matrix proves not to be positive definite (0: nowhere)."""
+    a = wide(a)
     size = a.shape[-1]
-    a = np.tril(a) if lower else np.swapaxes(np.triu(a), -1, -2).conj()
+    a = np.tril(a) if lower else _adjoint(np.triu(a))
     factor = np.zeros_like(a)
+    failed = np.zeros(a.shape[:-2], np.int32)
     for j in range(size):
         row = factor[..., j, :j]
-        pivot = np.sqrt(a[..., j, j].real - np.sum(np.abs(row) ** 2, -1))
-        factor[..., j, j] = np.where(pivot > 0, pivot, np.nan)
-        rest = a[..., j + 1 :, j] - np.einsum("...ik,...k->...i", factor[..., j + 1 :, :j], row.conj())
-        factor[..., j + 1 :, j] = rest / factor[..., j, j, None]
-    bad = np.isnan(np.diagonal(factor, axis1=-2, axis2=-1).real).any(-1)
-    factor = np.where(bad[..., None, None], np.nan, factor)
-    return factor if lower else np.swapaxes(factor, -1, -2).conj()
+        rest = a[..., j, j].real - np.sum(row.real**2 + row.imag**2, -1)
+        failed = np.where((failed == 0) & ~(rest > 0), j + 1, failed)
+        factor[..., j, j] = np.sqrt(rest)
+        below = a[..., j + 1 :, j] - np.einsum("...ik,...k->...i", factor[..., j + 1 :, :j], row.conj())
+        factor[..., j + 1 :, j] = below / factor[..., j, j, None]
+    factor = np.where(failed[..., None, None] != 0, np.nan, factor)
+    return factor if lower else _adjoint(factor), failed
+
+
+def _adjoint(a: Array) -> Array:
+    """The conjugate transpose, without negative zeros for the imaginary parts of real numbers."""
+    turned = np.swapaxes(a, -1, -2).conj()
+    if turned.dtype.kind == "c":
+        turned.imag += 0
+    return turned
 
 
 def _triangular_solve(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -53,4 +67,77 @@ def _substitute(a: Array, b: Array, lower: bool, unit: bool) -> Array:
     return x
 
 
+def _potrf(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """The factor beside what the other triangle held, and the number of the row, from 1, where there is none (0: all is well)."""
+    (a,) = operands
+    lower = instr.attrs["custom_call_target"].endswith("lower")
+    factor, info = _factor(a, lower)
+    rows, columns = np.indices(a.shape[-2:])
+    other = (columns > rows) if lower else (columns < rows)
+    return np.where(other & (info == 0)[..., None, None], wide(a), factor), info
+
+
+def _getrf(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """Gauss elimination with row exchanges: both factors in one array, pivots from 1, and the first column without one (0: none)."""
+    a = wide(operands[0]).copy()
+    *batch, m, n = a.shape
+    pivots = np.zeros((*batch, min(m, n)), np.int32)
+    info = np.zeros(batch, np.int32)
+    for at in np.ndindex(*batch):
+        x = a[at]
+        for j in range(min(m, n)):
+            size = np.abs(x[j:, j].real) + np.abs(x[j:, j].imag)
+            p = j + int(np.argmax(np.where(np.isnan(size), -1, size)))
+            pivots[at][j] = p + 1
+            x[[j, p]] = x[[p, j]]
+            if x[j, j] == 0:
+                info[at] = info[at] or j + 1
+            else:
+                x[j + 1 :, j] /= x[j, j]
+            x[j + 1 :, j + 1 :] -= np.outer(x[j + 1 :, j], x[j, j + 1 :])
+    return a, pivots, info
+
+
+def _geqrf(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """R, and below it the vectors v of the reflections I - tau v v^H (with v[0] = 1) whose product is Q; their factors tau."""
+    a = wide(operands[0]).copy()
+    *batch, m, n = a.shape
+    taus = np.zeros((*batch, min(m, n)), a.dtype)
+    for at in np.ndindex(*batch):
+        for j in range(min(m, n)):
+            x = a[at][j:, j]
+            alpha, rest = x[0], np.linalg.norm(x[1:])
+            if rest == 0 and alpha.imag == 0:
+                continue
+            beta = -np.copysign(np.hypot(abs(alpha), rest), alpha.real)
+            tau = taus[at][j] = (beta - alpha) / beta
+            v = np.concatenate(([1], x[1:] / (alpha - beta)))
+            a[at][j:, j + 1 :] -= tau.conj() * np.outer(v, v.conj() @ a[at][j:, j + 1 :])
+            x[0], x[1:] = beta, v[1:]
+    return a, taus
+
+
+def _orgqr(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """The first columns of the product of the reflections that lie in the columns of the operand."""
+    a, taus = map(wide, operands)
+    *batch, m, n = a.shape
+    result = np.zeros_like(a)
+    for at in np.ndindex(*batch):
+        q = np.eye(m, n, dtype=a.dtype)
+        for j in reversed(range(taus.shape[-1])):
+            v = np.concatenate((np.zeros(j), [1], a[at][j + 1 :, j]))
+            q -= taus[at][j] * np.outer(v, v.conj() @ q)
+        result[at] = q
+    return result
+
+
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"cholesky": _cholesky, "triangular-solve": _triangular_solve}
+
+ROUTINES: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
+    "xla_wasm.potrf_lower": _potrf,
+    "xla_wasm.potrf_upper": _potrf,
+    "xla_wasm.getrf": _getrf,
+    "xla_wasm.geqrf": _geqrf,
+    "xla_wasm.orgqr": _orgqr,
+}
+"""Custom calls that the expansions of LAPACK's functions make, by target."""

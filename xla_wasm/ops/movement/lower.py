@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...hlo.ir import Instruction
 from ...loop.affine import ZERO, Affine, Index, delinearize, linearize
 from ...loop.ir import Val
 from ...loop.nest import nest
-from ..kernel import Kernel, NeedsBuffer
+from ..kernel import Kernel, NeedsBuffer, load
 
 if TYPE_CHECKING:
     from ..elemental import Elemental
@@ -18,25 +18,25 @@ def _broadcast(e: Elemental, x: Instruction, index: Index) -> Val:
     return e.value(x.operands[0], tuple(index[d] for d in x.attrs["dimensions"]))
 
 
-def _reshape(e: Elemental, x: Instruction, index: Index) -> Val:
+def _reshape(e: Elemental, x: Instruction, index: Index) -> Any:
     operand = x.operands[0]
     position = linearize(index, x.shape.dimensions)
     source = e.sources.get(operand)
     if source is not None and source.dense:
-        return e.b.load(source.number, position + source.offset, source.dtype)
+        return load(e.b, source.number, position + source.offset, source.dtype)
     mapped = delinearize(position, operand.shape.dimensions)
     if mapped is None:
         raise NeedsBuffer(operand)
     return e.value(operand, mapped)
 
 
-def _bitcast(e: Elemental, x: Instruction, index: Index) -> Val:
+def _bitcast(e: Elemental, x: Instruction, index: Index) -> Any:
     """Other elements in the same dense bytes (`passes.layout` leaves no other bitcast)."""
     operand = x.operands[0]
     source = e.sources.get(operand)
     if source is None or not source.dense:
         raise NeedsBuffer(operand)
-    return e.b.load(source.number, linearize(index, x.shape.dimensions), x.shape.element_type)
+    return load(e.b, source.number, linearize(index, x.shape.dimensions), x.shape.element_type)
 
 
 def _transpose(e: Elemental, x: Instruction, index: Index) -> Val:

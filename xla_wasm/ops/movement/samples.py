@@ -8,12 +8,14 @@ from ...hlo.attrs import PaddingDimension, SliceDimension
 from ..arrays import Array
 from ..sample import Sample, array, case, f32, inf, nan, program, s32, shape
 
-_NUMERIC = ("f32", "s32", "u32", "u8", "s8", "pred", "f64", "s64")
+_NUMERIC = ("f32", "s32", "u32", "u8", "s8", "pred", "f64", "s64", "c64", "c128")
 
 
 def _count(element_type: str, *dims: int) -> Array:
-    """0, 1, 2, ... in an array; for pred every third is true."""
+    """0, 1, 2, ... in an array; for pred every third is true, complex numbers get an imaginary part."""
     values = np.arange(np.prod(dims, dtype=int)).reshape(dims)
+    if element_type in ("c64", "c128"):
+        return array(element_type, values + 1j * (5 - values))
     return array(element_type, values % 3 == 0 if element_type == "pred" else values)
 
 
@@ -46,6 +48,8 @@ def _every_type() -> list[Sample]:
 
 
 _CUBE = _count("f32", 2, 3, 4)
+
+_TENS = f32(np.array([[[10, 11, 12], [15, 16, 17]]]) + 10 * np.arange(4).reshape(4, 1, 1))
 
 SAMPLES: tuple[Sample, ...] = (
     *_every_type(),
@@ -101,4 +105,17 @@ SAMPLES: tuple[Sample, ...] = (
             b.op("iota", shape=shape("s32[3]"), iota_dimension=0), shape=shape("s32[3,2]"), dimensions=(0,))), shape=shape("s32[6]")),
         name="then reshape",
     ),
+    case("reshape", (_TENS,), _TENS.reshape(24), name="all dimensions into one", shape=shape("f32[24]")),
+    case("reshape", (_TENS,), _TENS.reshape(8, 3), name="the first two into one", shape=shape("f32[8,3]")),
+    case("reshape", (_TENS,), _TENS.reshape(4, 6), name="the last two into one", shape=shape("f32[4,6]")),
+    case("reshape", (f32([[5]]),), f32(5), name="to a scalar", shape=shape("f32")),
+    program("concatenate", (), s32([2, 3, 4, 5, 6, 7]), lambda b: b.op(
+        "concatenate", *(b.constant(shape("s32[2]"), pair) for pair in ([2, 3], [4, 5], [6, 7])), dimensions=(0,)), name="three constants"),
+    program("concatenate", (), s32([[1, 2], [3, 4], [5, 6], [7, 8]]), lambda b: b.op("concatenate", b.constant(
+        shape("s32[3,2]"), [1, 2, 3, 4, 5, 6]), b.constant(shape("s32[1,2]"), [7, 8]), dimensions=(0,)), name="rows of constants"),
+    program("broadcast", (), f32([[2, 2, 2], [2, 2, 2]]), lambda b: b.op(
+        "broadcast", b.constant(shape("f32"), [2]), shape=shape("f32[2,3]"), dimensions=()), name="a constant"),
+    case("slice", (f32([0, 1, 2, 3, 4]),), f32([2, 3]), name="the middle", slice=(SliceDimension(2, 4, 1),)),
+    case("slice", (f32(np.arange(12).reshape(4, 3)),), f32([[7, 8], [10, 11]]), name="a corner",
+         slice=(SliceDimension(2, 4, 1), SliceDimension(1, 3, 1))),
 )  # fmt: skip

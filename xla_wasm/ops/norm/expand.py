@@ -1,21 +1,38 @@
-"""Batch normalisation in terms of reductions and elementwise operations."""
+"""Batch normalisation in terms of reductions and elementwise operations.
+
+Floats of less than 32 bits are widened once and rounded once, at the results.
+"""
 
 from __future__ import annotations
 
 from ...hlo.ir import Instruction
+from ...hlo.types import TYPES
 from ..expansion import Expansion, Rule
 
 
-class _Features:
-    """The operand of a batch normalisation: its dimensions apart from that of the features."""
+class Features:
+    """The operands of a batch normalisation, in the type to compute in.
 
-    def __init__(self, e: Expansion, x: Instruction):
+    Where only a part of the array counts, `live` says of each element whether it does, and `count` how many do for each
+    feature (a float scalar).
+    """
+
+    def __init__(self, e: Expansion, x: Instruction, live: Instruction | None = None, count: Instruction | None = None):
         self.e = e
-        self.array = x.operands[0]
-        self.feature = x.attrs["feature_index"]
-        self.epsilon = x.attrs["epsilon"]
-        self.dims = self.array.shape.dimensions
-        self.count = self.array.shape.size // max(self.dims[self.feature], 1)
+        self.dtype = x.operands[0].shape.element_type
+        self.inner = "f32" if TYPES[self.dtype].bits < 32 else self.dtype
+        self.operands = [e.convert(o, self.inner) for o in x.operands]
+        self.feature: int = x.attrs["feature_index"]
+        self.epsilon: float = x.attrs["epsilon"]
+        self.dims = x.operands[0].shape.dimensions
+        self.live = live
+        self.count: Instruction | int = self._static_count() if count is None else e.convert(count, self.inner)
+
+    def _static_count(self) -> int:
+        total = 1
+        for d, size in enumerate(self.dims):
+            total *= 1 if d == self.feature else size
+        return total
 
     def spread(self, vector: Instruction) -> Instruction:
         """One value per feature over the whole array."""
@@ -23,45 +40,68 @@ class _Features:
 
     def sum(self, a: Instruction) -> Instruction:
         others = tuple(d for d in range(len(self.dims)) if d != self.feature)
-        return self.e.reduce(a, self.e.scalar(a.shape.element_type, 0), others, "add")
+        counted = a if self.live is None else self.e.select(self.live, a, 0)
+        return self.e.reduce(counted, self.e.scalar(a.shape.element_type, 0), others, "add")
 
-    def mean(self, a: Instruction) -> Instruction:
-        return self.e.div(self.sum(a), self.count)
+    def over_count(self, a: Instruction) -> Instruction:
+        return self.e.div(a, self.count)
 
     def deviation(self, variance: Instruction) -> Instruction:
         """sqrt(variance + epsilon)."""
         return self.e.unary("sqrt", self.e.add(variance, self.epsilon))
 
-    def normalised(self, scale: Instruction, offset: Instruction, mean: Instruction, variance: Instruction) -> Instruction:
+    def normalised(
+        self, array: Instruction, scale: Instruction, offset: Instruction, mean: Instruction, variance: Instruction
+    ) -> Instruction:
         e = self.e
-        centred = e.sub(self.array, self.spread(mean))
+        centred = e.sub(array, self.spread(mean))
         return e.add(e.mul(centred, self.spread(e.div(scale, self.deviation(variance)))), self.spread(offset))
 
-
-def _training(e: Expansion, x: Instruction) -> Instruction:
-    f = _Features(e, x)
-    mean = f.mean(f.array)
-    centred = e.sub(f.array, f.spread(mean))
-    variance = f.mean(e.mul(centred, centred))
-    _, scale, offset = x.operands
-    return e.tuple([f.normalised(scale, offset, mean, variance), mean, variance])
+    def result(self, *values: Instruction) -> Instruction:
+        """One value or a tuple of them, in the type of the operands."""
+        rounded = [self.e.convert(v, self.dtype) for v in values]
+        return rounded[0] if len(rounded) == 1 else self.e.tuple(rounded)
 
 
-def _inference(e: Expansion, x: Instruction) -> Instruction:
-    _, scale, offset, mean, variance = x.operands
-    return _Features(e, x).normalised(scale, offset, mean, variance)
+def training(f: Features) -> Instruction:
+    """The mean is subtracted before squaring, so a large one does not drown the variance.
+
+    What a first mean is off by is the mean of what is left; it corrects both statistics and costs no pass of its own.
+    """
+    e = f.e
+    array, scale, offset = f.operands
+    first = f.over_count(f.sum(array))
+    centred = e.sub(array, f.spread(first))
+    off = f.over_count(f.sum(centred))
+    squares = f.over_count(f.sum(e.mul(centred, centred)))
+    variance = e.binary("maximum", e.sub(squares, e.mul(off, off)), 0)
+    finite = e.emit("is-finite", off.shape.with_element_type("pred"), [off])
+    mean = e.select(finite, e.add(first, off), first)
+    return f.result(f.normalised(centred, scale, offset, off, variance), mean, variance)
 
 
-def _grad(e: Expansion, x: Instruction) -> Instruction:
+def inference(f: Features) -> Instruction:
+    return f.result(f.normalised(*f.operands))
+
+
+def grad(f: Features) -> Instruction:
     """With r = 1 / sqrt(variance + epsilon) and n elements per feature:
     dx = scale * r * (dy - sum(dy) / n - (x - mean) * r * dscale / n)."""
-    _, scale, mean, variance, dy = x.operands
-    f = _Features(e, x)
+    e = f.e
+    array, scale, mean, variance, dy = f.operands
     deviation = f.deviation(variance)
-    centred = e.div(e.sub(f.array, f.spread(mean)), f.spread(deviation))
+    centred = e.div(e.sub(array, f.spread(mean)), f.spread(deviation))
     d_offset, d_scale = f.sum(dy), f.sum(e.mul(dy, centred))
-    inner = e.sub(e.sub(dy, f.spread(e.div(d_offset, f.count))), e.mul(centred, f.spread(e.div(d_scale, f.count))))
-    return e.tuple([e.mul(f.spread(e.div(scale, deviation)), inner), d_scale, d_offset])
+    inner = e.sub(e.sub(dy, f.spread(f.over_count(d_offset))), e.mul(centred, f.spread(f.over_count(d_scale))))
+    return f.result(e.mul(f.spread(e.div(scale, deviation)), inner), d_scale, d_offset)
 
 
-EXPAND: dict[str, Rule] = {"batch-norm-training": _training, "batch-norm-inference": _inference, "batch-norm-grad": _grad}
+WRITE = {"batch-norm-training": training, "batch-norm-inference": inference, "batch-norm-grad": grad}
+"""opcode -> what writes it in terms of other operations."""
+
+
+def _expand(e: Expansion, x: Instruction) -> Instruction:
+    return WRITE[x.opcode](Features(e, x))
+
+
+EXPAND: dict[str, Rule] = dict.fromkeys(WRITE, _expand)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...hlo.infer import arrays, brief, broken, dimension, need_kind
+from ...hlo.infer import arrays, brief, broken, dimension, flags, need_kind
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Op
 from ...hlo.shape import Shape
@@ -15,10 +15,10 @@ def _features(instr: Instruction, last: int) -> tuple[Shape, Shape]:
     shapes = arrays(instr)
     shape = shapes[0]
     need_kind(instr, shape.element_type, ("float",), 1, "operand 0")
-    size = shape.dimensions[dimension(instr, instr.attrs["feature_index"], shape.rank, 2, "feature_index")]
-    vector = Shape(shape.element_type, (size,))
+    feature = dimension(instr, instr.attrs["feature_index"], shape.rank, 2, "feature_index")
+    vector = Shape(shape.element_type, (shape.dimensions[feature],), None, (True,) if flags(shape)[feature] else ())
     for index in range(1, last + 1):
-        if shapes[index].without_layout() != vector:
+        if shapes[index].element_type != vector.element_type or shapes[index].dimensions != vector.dimensions:
             raise broken(instr, 3, f"operand {index} must be {vector}, not {brief(shapes[index])}")
     return Shape(shape.element_type, shape.dimensions, None, shape.dynamic), vector
 

@@ -26,7 +26,9 @@ def _normalise(instr: Instruction, x: Array, scale: Array, offset: Array, mean: 
 def _training(instr: Instruction, operands: list[Value], call: Any) -> Value:
     x, scale, offset = map(wide, operands)
     axes, _ = _axes(instr, x)
-    mean, variance = x.mean(axes), x.var(axes)
+    count = np.float64(x.size // max(scale.size, 1))
+    mean = x.sum(axes) / count
+    variance = np.square(x - np.expand_dims(mean, axes)).sum(axes) / count
     return _normalise(instr, x, scale, offset, mean, variance), mean, variance
 
 

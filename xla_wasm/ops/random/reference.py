@@ -1,4 +1,4 @@
-"""NumPy semantics of rng-bit-generator: the counter-based generators Threefry-2x32 and Philox-4x32."""
+"""NumPy semantics of random numbers: the counter-based generators Threefry-2x32 and Philox-4x32, and what is drawn with them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import numpy as np
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ..arrays import DTYPES, Array, Value
+from .expand import key_of
+from .lower import FIRST_STATE
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _LOW = np.uint64(0xFFFFFFFF)
@@ -95,4 +97,56 @@ def _rng_bit_generator(instr: Instruction, operands: list[Value], call: Any) -> 
     return state, draws
 
 
-EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"rng-bit-generator": _rng_bit_generator}
+def _next_state(instr: Instruction, delta: int, call: Any) -> int:
+    """The 128-bit state that an instruction finds; each keeps its own."""
+    state: int = call.states.setdefault(instr, FIRST_STATE)
+    call.states[instr] = (state + delta) % 2**128
+    return state
+
+
+def _rng_get_and_update_state(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    state = _next_state(instr, instr.attrs["delta"], call)
+    return np.array([state & (2**64 - 1), state >> 64][: instr.shape.dimensions[0]], np.uint64)
+
+
+def _words(instr: Instruction, count: int, bits: int, call: Any) -> Array:
+    """Philox by the instruction's own key, counted on from run to run."""
+    state = _next_state(instr, -(-count * bits // 128), call)
+    words = [key_of(instr.name), state & (2**64 - 1), state >> 64]
+    return _philox_bits(np.array(words, np.uint64), (count,), bits)[1]
+
+
+def _unit(instr: Instruction, count: int, call: Any) -> Array:
+    if instr.shape.element_type == "f64":
+        return (_words(instr, count, 64, call) >> np.uint64(12)) * np.float64(2) ** -52
+    return (_words(instr, count, 32, call) >> np.uint32(9)) * np.float32(2) ** -23
+
+
+def _rng(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """The algorithm that XLA:CPU has, with other keys: every execution gives other numbers, every evaluation the same."""
+    type_, dims, count = TYPES[instr.shape.element_type], instr.shape.dimensions, instr.shape.size
+    if type_.kind == "float":
+        a, b = (float(o) for o in operands)
+        if instr.attrs["distribution"] == "rng_uniform":
+            return (_unit(instr, count, call) * (b - a) + a).reshape(dims)
+        u, v = _unit(instr, count + count % 2, call).reshape(-1, 2).T
+        radius, angle = np.sqrt(np.log(np.maximum(u, u.dtype.type(1e-7))) * u.dtype.type(-2)), v * u.dtype.type(2 * np.pi)
+        drawn = np.concatenate([radius * np.sin(angle), radius * np.cos(angle)])[:count]
+        return (drawn * b + a).reshape(dims)
+    a, b = operands
+    if type_.kind == "pred":
+        odd = (_words(instr, count, 32, call) & np.uint32(1)).astype(bool)
+        return (odd if a != b else np.full(count, a)).reshape(dims)
+    bits = 64 if type_.bits == 64 else 32
+    low, high = (int(o) for o in (a, b))
+    draws = _words(instr, count, bits, call)
+    span = (high - low) % 2**bits
+    draws = draws % draws.dtype.type(span) if span else draws
+    return (draws + draws.dtype.type(low % 2**bits)).astype(f"i{bits // 8}" if type_.kind == "signed" else draws.dtype).reshape(dims)
+
+
+EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
+    "rng-bit-generator": _rng_bit_generator,
+    "rng-get-and-update-state": _rng_get_and_update_state,
+    "rng": _rng,
+}

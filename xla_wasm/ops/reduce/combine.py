@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...hlo.ir import Computation
-from ..arrays import Array, wide
+from ..arrays import TYPES_OF, Array, Value, wide
 from ..elementwise.reference import BINARY
 
 MONOIDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
@@ -23,11 +25,27 @@ def monoid(computation: Computation) -> str | None:
     return root.opcode if numbers == [0, 1] else None
 
 
+_IDENTITIES: dict[str, Callable[[np.dtype[Any]], Any]] = {
+    "add": lambda dtype: -0.0 if dtype.kind == "f" else complex(-0.0, -0.0) if dtype.kind == "c" else 0,
+    "multiply": lambda dtype: 1,
+    "maximum": lambda dtype: -np.inf if dtype.kind == "f" else 0 if dtype.kind == "b" else np.iinfo(dtype).min,
+    "minimum": lambda dtype: np.inf if dtype.kind == "f" else 1 if dtype.kind == "b" else np.iinfo(dtype).max,
+    "and": lambda dtype: 1 if dtype.kind == "b" else np.array(-1).astype(dtype),
+    "or": lambda dtype: 0,
+    "xor": lambda dtype: 0,
+}
+
+
+def identity(opcode: str, dtype: np.dtype[Any]) -> Array:
+    """What leaves every value of a widened type as it is, beside it in the operation."""
+    return np.array(_IDENTITIES[opcode](dtype)).astype(dtype)
+
+
 def combiner(computation: Computation, call: Any) -> tuple[Combine, bool]:
     """A function (accumulators, elements) -> accumulators over lanes, and whether accumulators are kept wide.
 
     Sums and products of one operand are kept in f64 and rounded only at the end: the reference is to be nearer to the
-    true value than what it judges. Any other computation runs as it is written.
+    true value than what it judges. Any other computation runs as it is written, but in f32 where it is of narrower floats.
     """
     opcode = monoid(computation)
     if opcode is not None:
@@ -35,7 +53,32 @@ def combiner(computation: Computation, call: Any) -> tuple[Combine, bool]:
         return lambda left, right: [fn(wide(left[0]), wide(right[0]))], True
 
     def run(left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
-        result = call.lanes(computation, *left, *right)
-        return list(result) if isinstance(result, tuple) else [result]
+        return _listed(call.lanes(computation, *left, *right, rounded=False))
 
     return run, False
+
+
+def fold(computation: Computation, call: Any, xs: Sequence[Array], flat: Array, lanes: Sequence[Array]) -> list[Array]:
+    """Combine values into elements of `xs` at flat positions, those of one element in order.
+
+    Each step is rounded to the type of floats narrower than f32, as one that stores what it makes must.
+    """
+    combine, widen = combiner(computation, call)
+    if any(x.dtype.itemsize < 4 and TYPES_OF[x.dtype].kind == "float" for x in xs):
+        combine, widen = lambda left, right: _listed(call.lanes(computation, *left, *right)), False
+    results = [(wide(x) if widen else x).copy() for x in xs]
+    by_target = np.argsort(flat, kind="stable")
+    targets = flat[by_target]
+    turn = np.arange(len(targets)) - np.searchsorted(targets, targets, "left")
+    by_turn = np.argsort(turn, kind="stable")
+    bounds = np.searchsorted(turn[by_turn], np.arange(turn.max(initial=-1) + 2))
+    for begin, end in zip(bounds[:-1], bounds[1:]):  # round r handles the r-th value of every element, all elements at once
+        chosen = by_target[by_turn[begin:end]]
+        target = flat[chosen]
+        for result, value in zip(results, combine([r[target] for r in results], [lane[chosen] for lane in lanes])):
+            result[target] = value
+    return results
+
+
+def _listed(result: Value) -> list[Array]:
+    return list(result) if isinstance(result, tuple) else [result]

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from ...hlo.ir import Instruction
-from ..arrays import Value, wide
+from ..arrays import DTYPES, Value, wide
 from .combine import combiner
+
+_MOST_STEPS = 1 << 14
+"""How many elements a reducer of its own is applied to one after the other."""
 
 
 def _reduce(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -30,9 +33,16 @@ def _reduce(instr: Instruction, operands: list[Value], call: Any) -> Value:
             rest = np.concatenate([*combine([rest[:half]], [rest[half : 2 * half]]), rest[2 * half :]])
         if len(rest):
             totals = combine(totals, [rest[0]])
-    else:
+    elif length <= _MOST_STEPS:
         for k in range(length):
             totals = combine(totals, [x[k] for x in flat])
+    else:
+        # neighbours first, in order: a reducer is associative
+        while len(flat[0]) > 1:
+            half = len(flat[0]) // 2
+            pairs = combine([x[: 2 * half : 2] for x in flat], [x[1 : 2 * half : 2] for x in flat])
+            flat = [np.concatenate([pair, x[2 * half :].astype(pair.dtype)]) for pair, x in zip(pairs, flat)]
+        totals = combine(totals, [x[0] for x in flat])
     return tuple(totals) if instr.shape.is_tuple else totals[0]
 
 
@@ -49,7 +59,7 @@ def _scan(instr: Instruction, operands: list[Value], call: Any) -> Value:
     length = xs[0].shape[dim]
     order = range(length - 1, -1, -1) if instr.attrs["is_reverse"] else range(length)
     outputs_count = len(instr.shape.tuple_shapes) - carries_count
-    outputs: list[Any] = [np.zeros(s.dimensions, xs[0].dtype) for s in instr.shape.tuple_shapes[:outputs_count]]
+    outputs: list[Any] = [np.zeros(s.dimensions, DTYPES[s.element_type]) for s in instr.shape.tuple_shapes[:outputs_count]]
     rows: dict[int, Any] = {}
     for k in order:
         result = call(instr.called[0], *(np.take(x, k, dim) for x in xs), *carries)

@@ -69,7 +69,10 @@ def _sort(instr: Instruction, operands: list[Value], call: Any) -> Value:
 def _topk(instr: Instruction, operands: list[Value], call: Any) -> Value:
     """The k best of the last dimension in total order, best first, equals by index."""
     x, k = operands[0], instr.attrs["k"]
-    key = total_order_key(x) if x.dtype.kind in "fV" else x.astype(np.int64)
+    if x.dtype.kind in "fV":
+        key = total_order_key(x)
+    else:
+        key = x if x.dtype == np.uint64 else x.astype(np.int64)
     order = np.argsort(~key if instr.attrs["largest"] else key, -1, kind="stable")[..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 

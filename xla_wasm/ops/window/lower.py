@@ -10,6 +10,8 @@ from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ..kernel import Kernel
+from .cumulative import cumulative, cumulative_kernel
+from .sliding import sliding, sliding_kernel
 
 if TYPE_CHECKING:
     from ..elemental import Elemental
@@ -58,16 +60,44 @@ def _reduce_window(e: Elemental, x: Instruction, index: Index) -> Val | list[Val
     return results if x.shape.is_tuple else results[0]
 
 
+def reduce_window_kernel(k: Kernel, x: Instruction) -> None:
+    """A walk where every window is a whole prefix or suffix, or doubling steps; else each window by itself."""
+    walk = cumulative(x)
+    if walk is not None:
+        cumulative_kernel(k, x, walk)
+        return
+    along = sliding(x)
+    if along is not None:
+        sliding_kernel(k, x, along)
+        return
+
+    def element(index: Index) -> None:
+        value = k.e.value(x, index)
+        for leaf, v in enumerate(value if isinstance(value, list) else [value]):
+            k.store(x, index, v if v.op in ("const", "result", "carry") else k.b.pin(v), leaf)
+
+    nest(k.b, next(s.dimensions for _, s in x.shape.leaves()), element, ranged=True)
+
+
 def select_and_scatter_kernel(k: Kernel, x: Instruction) -> None:
-    """Fills the result with the init, then adds each source element where its window's chosen element lies."""
+    """Fills the result with the init, then adds each source element where its window's chosen element lies.
+
+    Several operands, sources and inits (the parts of complex numbers) go together; then the result is a tuple.
+    """
     b, e = k.b, k.e
-    operand, source, init = x.operands
+    count = len(x.operands) // 3
+    operands, sources, inits = x.operands[:count], x.operands[count : 2 * count], x.operands[2 * count :]
     window = x.attrs["window"].dimensions
     select, scatter = x.called
-    shape = operand.shape.dimensions
-    dtype = x.shape.element_type
-    fill = e.value(init, ())
-    nest(b, x.shape.dimensions, lambda index: k.store(x, index, fill))
+    shape, out = operands[0].shape.dimensions, sources[0].shape.dimensions
+    dtypes = [s.element_type for _, s in x.shape.leaves()]
+    for leaf, init in enumerate(inits):
+        fill = e.value(init, ())
+
+        def put_init(index: Index, leaf: int = leaf, fill: Val = fill) -> None:
+            k.store(x, index, fill, leaf)
+
+        nest(b, shape, put_init)
     sizes = tuple(w.size for w in window)
 
     def place(index: Index, inner: Index) -> tuple[Index, list[Val]]:
@@ -89,46 +119,41 @@ def select_and_scatter_kernel(k: Kernel, x: Instruction) -> None:
         lanes = b.lanes if b.vector is not None else 1
 
         def choose(inner: Index, acc: list[Val]) -> list[Val]:
-            best, chosen = acc
+            *best, chosen = acc
             position, masks = place(index, inner)
-            candidate = e.value(operand, position)
+            candidates = [e.value(o, position) for o in operands]
             first = b.lt(chosen, b.const("s32", 0))
-            keep = e.apply(select, [best, candidate])[0]
+            keep = e.apply(select, [*best, *candidates])[0]
             take = b.or_(first, b.not_(keep))
             for mask in masks:
                 take = b.and_(take, mask)
-            return [b.select(take, candidate, best), b.select(take, b.index_value(ordinal(inner)), chosen)]
+            taken = [b.select(take, new, old) for new, old in zip(candidates, best)]
+            return [*taken, b.select(take, b.index_value(ordinal(inner)), chosen)]
 
-        _, chosen = fold(b, sizes, [b.const(dtype, 0), b.const("s32", -1)], lanes, choose)
+        *_, chosen = fold(b, sizes, [*(b.const(t, 0) for t in dtypes), b.const("s32", -1)], lanes, choose)
         chosen = b.pin(chosen) if chosen.op != "result" else chosen
-        value = e.value(source, index)
-        target = k.outputs[x][0]
+        values = [e.value(source, index) for source in sources]
+        targets = k.outputs[x]
 
         def put(inner: Index, acc: list[Val]) -> list[Val]:
             position, _ = place(index, inner)
-            spot = target.position(position)
-            old = b.load(target.number, spot, dtype)
+            spots = [t.position(position) for t in targets]
+            old = [b.load(t.number, spot, t.dtype) for t, spot in zip(targets, spots)]
             hit = b.eq(chosen, b.index_value(ordinal(inner)))
-            new = b.select(hit, e.apply(scatter, [old, value])[0], old)
-            b.store(target.number, spot, new, dtype)
+            new = [b.pin(b.select(hit, v, o)) for v, o in zip(e.apply(scatter, [*old, *values]), old)]
+            for t, spot, v in zip(targets, spots, new):
+                b.store(t.number, spot, v, t.dtype)
             return acc
 
         fold(b, sizes, [], lanes, put)
 
     # Windows of neighbouring positions may meet in one element, so only a dimension without windows runs in lanes.
     w = window[-1] if window else None
-    if (
-        w is not None
-        and w.size == 1
-        and w.stride == 1
-        and not w.padding_low
-        and not w.padding_high
-        and source.shape.dimensions[-1] >= b.lanes
-    ):
-        nest(b, source.shape.dimensions, body)
+    if w is not None and w.size == 1 and w.stride == 1 and not w.padding_low and not w.padding_high and out[-1] >= b.lanes:
+        nest(b, out, body)
     else:
-        scalar_nest(b, source.shape.dimensions, body)
+        scalar_nest(b, out, body)
 
 
 ELEMENTAL = {"reduce-window": _reduce_window}
-KERNELS = {"select-and-scatter": select_and_scatter_kernel}
+KERNELS = {"reduce-window": reduce_window_kernel, "select-and-scatter": select_and_scatter_kernel}

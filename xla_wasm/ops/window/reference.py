@@ -10,8 +10,9 @@ import numpy as np
 
 from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Instruction
-from ..arrays import Array, Value, wide
-from ..reduce.combine import combiner
+from ..arrays import TYPES_OF, Array, Value, wide
+from ..elementwise.reference import BINARY
+from ..reduce.combine import combiner, fold, identity, monoid
 
 
 def _positions(
@@ -40,15 +41,48 @@ def _reduce_window(instr: Instruction, operands: list[Value], call: Any) -> Valu
     """Every output starts from the initial value once; padding and holes are skipped."""
     count = len(operands) // 2
     xs, inits = operands[:count], operands[count:]
+    window = instr.attrs["window"].dimensions
     out = (instr.shape.tuple_shapes[0] if instr.shape.is_tuple else instr.shape).dimensions
     combine, widen = combiner(instr.called[0], call)
     totals = [np.broadcast_to(wide(init) if widen else init, out) for init in inits]
-    if 0 not in xs[0].shape:
-        for positions, valid in window_elements(instr.attrs["window"].dimensions, xs[0].shape, out):
-            if np.any(valid):
-                elements = [np.broadcast_to(x[tuple(positions)], out) for x in xs]
-                totals = [np.where(valid, new, old) for new, old in zip(combine(totals, elements), totals)]
+    if 0 in xs[0].shape or 0 in out:
+        return tuple(totals) if instr.shape.is_tuple else totals[0]
+    if widen:
+        opcode = monoid(instr.called[0])
+        assert opcode is not None
+        return combine(totals, [_windowed(opcode, wide(xs[0]), window, out)])[0]
+    for positions, valid in window_elements(window, xs[0].shape, out):
+        if np.any(valid):
+            elements = [np.broadcast_to(x[tuple(positions)], out) for x in xs]
+            totals = [np.where(valid, new, old) for new, old in zip(combine(totals, elements), totals)]
     return tuple(totals) if instr.shape.is_tuple else totals[0]
+
+
+def _windowed(opcode: str, x: Array, window: Sequence[WindowDimension], out: Sequence[int]) -> Array:
+    """Dimension by dimension; the elements of a window are combined by halves, so that wide windows cost their logarithm."""
+    fn, nothing = BINARY[opcode], identity(opcode, x.dtype)
+    for d, (w, count) in enumerate(zip(window, out)):
+        x = np.moveaxis(x, d, 0)
+        last = (count - 1) * w.stride + (w.size - 1) * w.window_dilation
+        padded = np.full((last + 1, *x.shape[1:]), nothing, x.dtype)
+        place = w.padding_low + np.arange(len(x)) * w.base_dilation
+        inside = (place >= 0) & (place <= last)
+        padded[place[inside]] = x[inside]
+        # `run` holds combinations of `width` neighbours, `total` those of the window's elements so far
+        run, width, done = padded, 1, 0
+        total = None
+        while True:
+            if w.size & width:
+                part = run[done * w.window_dilation :][: (count - 1) * w.stride + 1 : w.stride]
+                total = part if total is None else fn(total, part)
+                done += width
+            if done == w.size:
+                break
+            run = fn(run[: -width * w.window_dilation], run[width * w.window_dilation :])
+            width *= 2
+        assert total is not None
+        x = np.moveaxis(total, 0, d)
+    return x
 
 
 def _select_and_scatter(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -59,19 +93,16 @@ def _select_and_scatter(instr: Instruction, operands: list[Value], call: Any) ->
     best = np.broadcast_to(np.zeros((), x.dtype), out)
     where = np.full(out, -1, np.int64)
     flat_index = np.arange(x.size).reshape(x.shape)
-    if x.size:
+    if x.size and source.size:
         for positions, valid in window_elements(instr.attrs["window"].dimensions, x.shape, out):
             candidate = np.broadcast_to(x[tuple(positions)], out)
             keep = (where >= 0) & call.lanes(select, best, candidate)
             take = valid & ~keep
             best = np.where(take, candidate, best)
             where = np.where(take, np.broadcast_to(flat_index[tuple(positions)], out), where)
-    combine, widen = combiner(scatter, call)
-    result = np.full(x.size, init, x.dtype)
-    result = wide(result) if widen else result
-    for target, value in zip(where.reshape(-1), source.reshape(-1)):
-        if target >= 0:
-            result[target] = combine([result[target : target + 1]], [value[None]])[0][0]
+    chosen = where.reshape(-1) >= 0
+    combine_in = [wide(v) if TYPES_OF[v.dtype].kind == "float" else v for v in (np.full(x.size, init, x.dtype), source.reshape(-1))]
+    (result,) = fold(scatter, call, combine_in[:1], where.reshape(-1)[chosen], [combine_in[1][chosen]])
     return result.reshape(x.shape)
 
 

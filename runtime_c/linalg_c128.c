@@ -1,0 +1,5 @@
+#define T double
+#define PLANES 2
+#define NAME(x) xw_##x##_c128
+#include "linalg.h"
+#include "qr.h"

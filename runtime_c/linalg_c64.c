@@ -1,0 +1,5 @@
+#define T float
+#define PLANES 2
+#define NAME(x) xw_##x##_c64
+#include "linalg.h"
+#include "qr.h"

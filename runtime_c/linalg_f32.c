@@ -1,0 +1,5 @@
+#define T float
+#define PLANES 1
+#define NAME(x) xw_##x##_f32
+#include "linalg.h"
+#include "qr.h"

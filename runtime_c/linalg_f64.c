@@ -1,0 +1,5 @@
+#define T double
+#define PLANES 1
+#define NAME(x) xw_##x##_f64
+#include "linalg.h"
+#include "qr.h"

@@ -1,0 +1,191 @@
+// Weights, progress, workers, signals: what the loader does with its options. Runs in Node and in browsers, which import it; tests/test_loading.py
+// serves the files. A case throws if something is wrong; `loading` gives the messages of those that did.
+
+const X = Float32Array.of(1, -3, 3, 0.5, 0, 9);
+const W = Float32Array.of(1, 2, 3, 4, 5, 6);
+const K = BigInt64Array.of(41n);
+const Y = [3.5, -3.25, 10, 6.25, 6.5, 25.75];
+
+const check = (truth, what) => {
+  if (!truth) throw new Error(what);
+};
+const same = (got, wanted, what) => check(JSON.stringify([...got], (_, v) => (typeof v === 'bigint' ? `${v}n` : v)) === JSON.stringify(wanted), `${what}: got ${got}, wanted ${wanted}`);
+const rejects = async (work, name) => {
+  try {
+    await work();
+  } catch (error) {
+    check(error.name === name, `${error.name} instead of ${name}: ${error.message}`);
+    return error;
+  }
+  throw new Error(`no ${name}`);
+};
+const soon = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Cases of which each also runs with the executable in a worker. */
+const both = {
+  async 'progress is honest'({ load, transfer }, at, worker) {
+    for (const file of ['big.wasm', 'packed.wasm']) {
+      const seen = [];
+      const exe = await load(at(file), { worker, onProgress: (progress) => seen.push(progress) });
+      check(seen[0].phase === 'module' && seen.at(-1).phase === 'ready', 'phases');
+      const weights = seen.filter(({ phase }) => phase === 'weights');
+      check(weights.length > 2, `${weights.length} reports`);
+      const total = exe.manifest.sidecarBytes;
+      check(total === 4 << 20 && weights.every((report) => report.total === total), 'the total is that of the manifest');
+      check(weights.every(({ loaded }, i) => loaded <= total && (!i || loaded >= weights[i - 1].loaded)), 'it only grows');
+      check(seen.at(-1).loaded === total, 'it ends at the total');
+      const x = new Float32Array(1024).fill(1);
+      const [y] = await exe.run(transfer(x));
+      check(Math.abs(y[3] - 1024 * 3) < 1, `the result is ${y[3]}`);
+      check(x.length === (worker ? 0 : 1024), 'what is transferred is gone here');
+      await exe.dispose();
+    }
+  },
+
+  async 'weights from safetensors'({ load }, at, worker) {
+    const bytes = new Uint8Array(await (await fetch(at('w.safetensors'))).arrayBuffer());
+    const sidecar = at('toy.weights');
+    for (const weights of [at('w.safetensors'), at('params.safetensors?v=1'), [at('w.safetensors'), sidecar], [sidecar, bytes], bytes, [await fetch(at('w.safetensors'))]]) {
+      for (const file of ['toy.wasm', 'params.wasm']) {
+        if (Array.isArray(weights) && weights[0] instanceof Response) weights[0] = await fetch(at('w.safetensors'));
+        const exe = await load(at(file), { weights, worker });
+        same((await exe.run(X, K))[0], Y, file);
+        const name = file === 'toy.wasm' ? 'w' : 'params.w';
+        const error = await rejects(async () => exe.get(name), 'ArgumentError');
+        check(/came from a file and is kept packed/.test(error.message), error.message);
+        await exe.set(name, new Float32Array(6));
+        same((await exe.run(X, K))[0], Y.map((y, i) => y - W[i]), 'set again');
+        exe.dispose();
+      }
+    }
+    const exe = await load(at('column.wasm'), { weights: at('w.safetensors'), worker });
+    same((await exe.run(X, K))[0], [3.5, -3, 10.5, 5.75, 6.25, 25.75], 'column-major');
+    exe.dispose();
+  },
+
+  async 'a wrong file is fetched once more'({ load }, at, worker) {
+    const exe = await load(at('toy.wasm'), { weights: at(`twice-${worker}.weights`), worker });
+    await exe.set('w', W);
+    same((await exe.run(X, K))[0], Y, 'after the second');
+    exe.dispose();
+  },
+
+  async 'state stays inside, results by name'({ load }, at, worker) {
+    const exe = await load(at('toy.wasm'), { worker, named: true });
+    await exe.set('w', W);
+    for (let i = 0; i < 3; i++) {
+      const { y, k_next, positive } = await exe.run({ x: X, k: 41 });
+      same(y, Y, 'y');
+      same(k_next, ['42n'], 'k');
+      same(positive, [1, 0, 1, 1, 0, 1], 'positive');
+    }
+    same(await exe.get('count'), [3], 'count');
+    await exe.set('count', 10);
+    await exe.run(X, K);
+    same(await exe.get('count'), [11], 'count after set');
+    same(await exe.get('w'), [...W], 'w');
+    check((await exe.profile(X, K)).length === 3, 'profile');
+    check(exe.parameters.length === 4 && exe.results.length === 4, 'leaves');
+    const wide = new Float32Array(1000);
+    wide.set(X, 7);
+    same((await exe.run(wide.subarray(7, 13), K)).y, Y, 'a view');
+    check(wide.length === 1000, 'a view keeps its buffer');
+    exe.dispose();
+  },
+
+  async 'an aborted run leaves states as they were'({ load }, at, worker) {
+    const exe = await load(at('steps.wasm'), { worker });
+    const [first] = await exe.run(3);
+    const state = await exe.get('x');
+    for (const n of [1e9, 1e9]) {
+      const stop = new AbortController();
+      const run = exe.runAsync(n, { signal: stop.signal });
+      setTimeout(() => stop.abort(), 40);
+      await rejects(() => run, 'AbortError');
+    }
+    same(await exe.get('x'), [...state], 'state after the abort');
+    const stop = new AbortController();
+    const [second] = await exe.runAsync(4, { signal: stop.signal });
+    stop.abort();
+    check(first[0] === 3 && second[0] === 4, `${first}, ${second} trips`);
+    check((await exe.get('x'))[0] === state[0] + 4, 'state after the next run');
+    exe.dispose();
+  },
+
+  async 'functions of the host'({ load }, at, worker) {
+    const exe = await load(at('calls.wasm'), { worker, customCalls: { f: async (x, { name }) => (await soon(1), name ? x.map((v) => v + 1) : x) } });
+    same((await exe.runAsync(Float32Array.of(1, 2, 3)))[0], [4, 6, 8], 'twice what the function gave');
+    const failing = await load(at('calls.wasm'), { worker, customCalls: { f: () => { throw new Error('no such table'); } } });
+    const error = await rejects(async () => failing.runAsync(X.subarray(0, 3)), 'RunError');
+    check(/custom call 'f' .*no such table/.test(error.message), error.message);
+    exe.dispose();
+    failing.dispose();
+  },
+
+  async 'dynamic sizes'({ load }, at, worker) {
+    const exe = await load(at('dynamic.wasm'), { worker });
+    for (const rows of [2, 0, 4]) {
+      const x = Object.assign(new Float32Array(rows * 3).fill(2), { shape: [rows, 3] });
+      const [y] = await exe.run(x);
+      same(y, Array(rows * 3).fill(4), `${rows} rows`);
+      same(y.shape, [rows, 3], 'shape');
+    }
+    exe.dispose();
+  },
+};
+
+const browser = {
+  async 'weights are kept by their hash'({ load }, at, base, asked) {
+    const use = async (weights, options = { cache: true }) => {
+      const exe = await load(at('toy.wasm'), { weights, ...options });
+      if (!/safetensors/.test(weights)) exe.set('w', W);
+      same(exe.run(X, K)[0], Y, 'the weights');
+    };
+    await caches.delete('xla-wasm');
+    await use(at('kept.weights'));
+    check((await asked('kept.weights')) === 1, 'first');
+    await use(at('kept.weights'));
+    await use(at('kept-elsewhere.weights'), { cache: true, worker: false });
+    check((await asked('kept.weights')) === 1 && (await asked('kept-elsewhere.weights')) === 0, 'from the cache, under any address');
+    const cache = await caches.open('xla-wasm');
+    const [key] = await cache.keys();
+    await cache.put(key, new Response(new Uint8Array(24)));
+    await use(at('kept.weights'));
+    check((await asked('kept.weights')) === 2, 'what is damaged there is fetched anew');
+    await use(at('kept.weights'));
+    check((await asked('kept.weights')) === 2, 'and kept again');
+    await caches.delete('xla-wasm');
+    await rejects(() => load(at('toy.wasm'), { weights: at('other.weights'), cache: true }), 'ArtifactError');
+    check((await (await caches.open('xla-wasm')).keys()).length === 0, 'what is wrong is not kept');
+    await use(at('w.safetensors'));
+    const before = await asked('w.safetensors');
+    await use(at('w.safetensors'));
+    check((await asked('w.safetensors')) === before + 1, 'a file without a known hash is asked for once, by its head');
+    await caches.delete('xla-wasm');
+    const remote = await load(at('toy.wasm'), { weights: at('kept.weights'), cache: true, worker: true });
+    remote.dispose();
+    check((await asked('kept.weights')) === 3, 'a worker keeps it too');
+    await use(at('kept.weights'));
+    check((await asked('kept.weights')) === 3, 'for the page');
+  },
+};
+
+/** Runs all cases, or the one of that name. */
+export async function loading(api, base, { worker = true, inBrowser = false } = {}) {
+  const at = (name) => `${base}/${name}`;
+  const asked = async (name) => (await (await fetch(at('asked'), { cache: 'no-store' })).json()).filter((path) => path === `/${name}`).length;
+  const wrong = [];
+  const attempt = async (name, work) => {
+    try {
+      await work();
+    } catch (error) {
+      wrong.push(`${name}: ${error.stack}`);
+    }
+  };
+  for (const [name, work] of Object.entries(both)) {
+    await attempt(name, () => work(api, at, false));
+    if (worker) await attempt(`${name}, in a worker`, () => work(api, at, true));
+  }
+  if (inBrowser) for (const [name, work] of Object.entries(browser)) await attempt(name, () => work(api, at, base, asked));
+  return wrong;
+}

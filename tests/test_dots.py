@@ -1,0 +1,111 @@
+"""Products and batch normalisation beyond the samples: random shapes against f64, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+
+import xla_wasm
+from xla_wasm.builder import Builder
+from xla_wasm.errors import UnsupportedError
+from xla_wasm.hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
+from xla_wasm.hlo.ir import Module
+from xla_wasm.ops.sample import shape_of
+from xla_wasm.reference import evaluate
+
+Array = np.ndarray[Any, Any]
+
+
+def module_of(opcode: str, *args: Array, **attrs: Any) -> Module:
+    b = Builder("m")
+    return b.module(b.op(opcode, *(b.parameter(i, shape_of(a)) for i, a in enumerate(args)), **attrs))
+
+
+def run(module: Module, *args: Array) -> list[Array]:
+    return xla_wasm.load(xla_wasm.compile(module)).run(*args)
+
+
+def distance(a: Array, true: Array) -> float:
+    """The greatest error; NaN is infinitely far off."""
+    return float(np.max(np.nan_to_num(np.abs(a - true), nan=np.inf, posinf=np.inf)))
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(0, 1), (100, 1), (3000, 0.1), (1e6, 10)])
+@pytest.mark.parametrize("dims", [(64, 7), (5, 9, 8, 3), (4096, 2)])
+def test_batch_norm_is_as_exact_as_xla(mean: float, spread: float, dims: tuple[int, ...]) -> None:
+    """Also where the mean is so large that the mean of the squares says nothing about the variance."""
+    rng = np.random.default_rng(1)
+    x = (mean + spread * rng.standard_normal(dims)).astype(np.float32)
+    scale, offset = (rng.standard_normal(dims[-1]).astype(np.float32) for _ in range(2))
+    module = module_of("batch-norm-training", x, scale, offset, epsilon=1e-3, feature_index=len(dims) - 1)
+    true = evaluate(module, x, scale, offset, precision="f64")
+    ours, judge = run(module, x, scale, offset), oracle.run(module, x, scale, offset)
+    for a, b, c in zip(ours, judge, true):
+        assert distance(a, c) <= 2 * distance(b, c) + 4 * 2.0**-23 * np.max(np.abs(c))
+    # a deviation of one is worth this much of the mean's precision
+    assert distance(ours[0], true[0]) <= 1e-6 * (4 + mean / spread / 8) * np.max(np.abs(true[0]))
+
+
+def test_batch_norm_grad_is_as_exact_as_xla() -> None:
+    rng = np.random.default_rng(2)
+    x = (50 + rng.standard_normal((6, 8, 8, 5))).astype(np.float32)
+    dy = rng.standard_normal(x.shape).astype(np.float32)
+    args = (x, rng.standard_normal(5).astype(np.float32), x.mean((0, 1, 2)), x.var((0, 1, 2)), dy)
+    module = module_of("batch-norm-grad", *args, epsilon=1e-3, feature_index=3)
+    true = evaluate(module, *args, precision="f64")
+    for a, b, c in zip(run(module, *args), oracle.run(module, *args), true):
+        assert distance(a, c) <= 2 * distance(b, c) + 4 * 2.0**-23 * np.max(np.abs(c))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_ragged_dot_like_jax(seed: int) -> None:
+    """Random dimension numbers; JAX masks the operands."""
+    from jax import lax
+    from jax import numpy as jnp
+
+    rng = np.random.default_rng(seed)
+    sizes = {d: int(rng.integers(1, 5)) for d in "bcxmykjgn"}
+    kind = ("m", "k", "b")[seed % 3]
+    lhs, rhs = rng.permutation([*"bcxmykj"]), rng.permutation([*"bckjn", *("g" if kind == "m" else "")])
+    left, right = [*lhs], [*rhs]
+    batch, contracted = [*rng.permutation([*"bc"])], [*rng.permutation([*"kj"])]
+    numbers = DotDimensionNumbers(
+        *(tuple(side.index(d) for d in dims) for dims in (contracted, batch) for side in (left, right)),
+    )
+    prefix = batch[: batch.index("b")] if kind == "b" else batch
+    if kind == "k":
+        prefix = [*batch, *contracted[: contracted.index("k")]]
+    if kind == "m":
+        prefix = [*batch, *(d for d in left[: left.index("m")] if d in "xy")]
+    x, y = (rng.integers(-4, 5, [sizes[d] for d in side]).astype(np.float32) for side in (left, right))
+    listed = [sizes[d] for d in prefix] if rng.integers(2) else []
+    groups = rng.integers(0, 1 + sizes[kind], [*listed, sizes["g"]]).astype(np.int32)
+    groups = np.where(np.cumsum(groups, -1) <= sizes[kind], groups, 0).astype(np.int32)
+    ragged = RaggedDotDimensionNumbers(numbers, (left.index(kind),), (right.index("g"),) if kind == "m" else ())
+    module = module_of("ragged-dot", x, y, groups, ragged_dot_dimension_numbers=ragged)
+    judge = lax.ragged_dot_general(
+        jnp.asarray(x), jnp.asarray(y), jnp.asarray(groups),
+        lax.RaggedDotDimensionNumbers(
+            ((numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions),
+             (numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions)),
+            ragged.lhs_ragged_dimensions, ragged.rhs_group_dimensions,
+        ),
+    )  # fmt: skip
+    (result,), (expected,) = run(module, x, y, groups), evaluate(module, x, y, groups)
+    np.testing.assert_array_equal(expected, np.asarray(judge))
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_sparse_convolutions_are_refused() -> None:
+    text = """HloModule m
+ENTRY e {
+  x = f32[1,4,2] parameter(0)
+  k = f32[2,2,3] parameter(1)
+  ROOT c = f32[1,3,3] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f, sparsity_config={rhs={sparsity=3x4 dimension=0 stride=1}}
+}
+"""
+    with pytest.raises(UnsupportedError, match="convolution 'c'.*sparse"):
+        xla_wasm.compile(Module.from_text(text))

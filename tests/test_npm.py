@@ -1,0 +1,219 @@
+"""The npm package of the loader: size, types, Node, Deno and Bun, built by Vite and webpack, from another origin, under a policy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from node_host import ROOT, node_for
+from playwright.sync_api import ConsoleMessage, Page
+from test_misuse import chromium, page
+from web_site import TYPES, Answer, Site
+
+import xla_wasm
+from xla_wasm import HloModule, Options, javascript
+
+__all__ = ["chromium", "page"]  # fixtures
+
+TOOLS = ROOT / ".tools"
+IMAGE = np.array([(i % 17) / 16 for i in range(64)], np.float32).reshape(1, 8, 8, 1)
+USE = """
+async function use() {
+  const image = Float32Array.from({ length: 64 }, (_, i) => (i % 17) / 16);
+  const here = await load();
+  const there = await load({ worker: true });
+  const answers = [here.run({ image }), await there.run({ image })].map(({ result }) => Array.from(result));
+  there.dispose();
+  return answers;
+}
+"""
+SHOW = USE + "use().then((a) => (document.body.dataset.answers = JSON.stringify(a)), (e) => (document.body.dataset.error = e.stack));\n"
+HTML = '<!doctype html>\n<meta charset="utf-8">\n<title>App</title>\n<body>\n<script type="module" src="./main.js"></script>\n'
+VITE = """
+const { build } = await import(process.argv[2] + '/bundlers/node_modules/vite/dist/node/index.js');
+const options = { outDir: 'vite', reportCompressedSize: false };
+await build({ root: import.meta.dirname, configFile: false, base: './', logLevel: 'warn', build: options });
+"""
+WEBPACK = """
+import { createRequire } from 'node:module';
+const webpack = createRequire(process.argv[2] + '/bundlers/x.js')('webpack');
+const output = { path: import.meta.dirname + '/webpack' };
+webpack({ context: import.meta.dirname, mode: 'production', entry: './main.js', output }, (error, stats) => {
+  const text = error ?? stats.toString({ all: false, errors: true, warnings: true });
+  console.log(text || 'built');
+  process.exit(error || stats.hasErrors() || stats.hasWarnings() ? 1 : 0);
+});
+"""
+TYPED = """
+import { load, inputs } from './model.js';
+import { load as loadAny, transfer, ArtifactError, type Progress } from 'xla-wasm';
+
+const rank: 4 = inputs.image.shape.length;
+const model = await load({ onProgress: ({ phase, loaded, total }: Progress) => console.log(phase, loaded / total, rank) });
+const { result } = model.run({ image: new Float32Array(64) });
+const first: number = result[0];
+const remote = await load({ worker: true, signal: new AbortController().signal });
+const later: Float32Array = (await remote.run({ image: transfer(new Float32Array(64)) }, { signal: AbortSignal.timeout(9) })).result;
+const exe = await loadAny({ simd128: 'a.wasm' }, { cache: true });
+exe.dispose();
+console.log(first, later, ArtifactError);
+"""
+MISTYPED = {
+    "an input of another type": "model.run({ image: new Float64Array(64) });",
+    "an input of another name": "model.run({ picture: new Float32Array(64) });",
+    "a result that is not there": "model.run({ image: new Float32Array(64) }).logits;",
+    "an unknown option": "load({ progress: 1 });",
+    "a weight that is not there": "model.set('w', new Float32Array(64));",
+}
+
+
+def run(command: list[Any], folder: Path, timeout: float = 120) -> str:
+    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("npm")
+    return folder, json.loads(run([node_for("relaxed-simd"), ROOT / "tools" / "npm_package.mjs", TOOLS, folder], ROOT))
+
+
+@pytest.fixture(scope="module")
+def artifact() -> xla_wasm.Artifact:
+    module = HloModule.from_proto((ROOT / "examples" / "digits" / "digits.hlo.pb").read_bytes())
+    return xla_wasm.compile(module, Options(sidecar=True))
+
+
+@pytest.fixture(scope="module")
+def expected(artifact: xla_wasm.Artifact) -> np.ndarray[Any, Any]:
+    return xla_wasm.load(artifact).run(IMAGE)[0].ravel()
+
+
+@pytest.fixture(scope="module")
+def app(built: tuple[Path, dict[str, Any]], artifact: xla_wasm.Artifact, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project as `npm install` and `xla-wasm compile --js` leave it."""
+    folder = tmp_path_factory.mktemp("app")
+    (folder / "node_modules").mkdir()
+    run(["tar", "xzf", built[0] / built[1]["package"]], folder / "node_modules")
+    (folder / "node_modules" / "package").rename(folder / "node_modules" / "xla-wasm")
+    (folder / "package.json").write_text('{"type": "module", "private": true, "dependencies": {"xla-wasm": "*"}}')
+    javascript.write(artifact, artifact.save(folder / "model.wasm"))
+    load = "import { load } from './model.js';\n"
+    for name, text in {
+        "main.js": load + SHOW,
+        "run.mjs": load + USE + "console.log(JSON.stringify(await use()));\n",
+        "index.html": HTML,
+        "vite.mjs": VITE,
+        "webpack.mjs": WEBPACK,
+        "typed.ts": TYPED,
+    }.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(app: Path) -> Iterator[Site]:
+    with Site(folders={"/somewhere/else": app}).serving() as site:
+        yield site
+
+
+def check(answers: str, expected: np.ndarray[Any, Any]) -> None:
+    here, there = json.loads(answers)
+    np.testing.assert_allclose(here, expected, rtol=1e-5, atol=1e-5)
+    assert here == there
+
+
+def check_page(page: Page, url: str, expected: np.ndarray[Any, Any]) -> None:
+    complaints: list[str] = []
+
+    def listen(message: ConsoleMessage) -> None:
+        if message.type == "error" and "404" not in message.text:
+            complaints.append(message.text)
+
+    page.on("console", listen)
+    page.goto(url)
+    page.wait_for_selector("body[data-answers], body[data-error]", state="attached", timeout=30_000)
+    assert page.get_attribute("body", "data-error") is None
+    check(page.get_attribute("body", "data-answers") or "", expected)
+    assert complaints == []
+
+
+def test_size(built: tuple[Path, dict[str, Any]]) -> None:
+    """What every page loads, compressed as servers do it; the worker and what only some modules need come on top."""
+    sizes = built[1]["gzipped"]
+    assert sizes["xla_wasm.js"] + sizes["core.js"] <= 8192, sizes
+    package = built[0] / "package"
+    core = (package / "core.js").read_text()
+    assert "from" not in core[: core.index(";")] and 'from"' not in core
+
+
+def test_content(built: tuple[Path, dict[str, Any]]) -> None:
+    description = json.loads((built[0] / "package" / "package.json").read_text())
+    assert description["version"] == xla_wasm.__version__ and "dependencies" not in description and "scripts" not in description
+    names = run(["tar", "tzf", built[1]["package"]], built[0]).split()
+    for target in ("types/xla_wasm.d.ts", "xla_wasm.js", "worker.js", "LICENSE", "README.md"):
+        assert f"package/{target}" in names
+
+
+def test_types(app: Path) -> None:
+    """A strict TypeScript program on the package and the generated declarations; wrong programs are refused."""
+    tsc = [node_for("relaxed-simd"), TOOLS / "node_modules" / "typescript" / "bin" / "tsc"]
+    options = "--noEmit --strict --target es2022 --lib es2022,dom".split()
+    bundler = "--module esnext --moduleResolution bundler".split()
+    for resolution in (bundler, ["--module", "nodenext"]):
+        run([*tsc, "typed.ts", *options, *resolution], app)
+    wrong = "\n".join(f"/* {name} */\n{line}" for name, line in MISTYPED.items())
+    (app / "wrong.ts").write_text("import { load } from './model.js';\nconst model = await load();\n" + wrong + "\n")
+    command = [*tsc, "wrong.ts", *options, *bundler]
+    done = subprocess.run(list(map(str, command)), cwd=app, capture_output=True, text=True, timeout=120)
+    assert [f"wrong.ts({2 * i + 4}," in done.stdout for i in range(len(MISTYPED))] == [True] * len(MISTYPED), done.stdout
+
+
+@pytest.mark.parametrize("runtime", ["node", "deno", "bun"])
+def test_runtimes(runtime: str, app: Path, expected: np.ndarray[Any, Any]) -> None:
+    found = str(node_for("simd128")) if runtime == "node" else shutil.which(runtime, path=str(TOOLS / "runtimes" / "node_modules" / ".bin"))
+    assert found, f"no {runtime}: ./build.sh test installs it"
+    options = ["run", "--allow-read", "--no-prompt"] if runtime == "deno" else []
+    check(run([found, *options, "run.mjs"], app), expected)
+
+
+@pytest.mark.parametrize("bundler", ["vite", "webpack"])
+def test_bundlers(bundler: str, app: Path, page: Page, site: Site, expected: np.ndarray[Any, Any]) -> None:
+    """Built without a setting for wasm, workers or the package, and opened from a folder deep in a site."""
+    assert (TOOLS / "bundlers" / "node_modules" / bundler).is_dir(), f"no {bundler}: ./build.sh test installs it"
+    run([node_for("relaxed-simd"), f"{bundler}.mjs", TOOLS], app)
+    if bundler == "webpack":
+        (app / "webpack" / "index.html").write_text(HTML)
+    check_page(page, f"{site.url}/somewhere/else/{bundler}/index.html", expected)
+
+
+POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'"
+
+
+def test_under_a_strict_policy(artifact: xla_wasm.Artifact, page: Page, tmp_path: Path, expected: np.ndarray[Any, Any]) -> None:
+    """No build step, no npm: the loader in a folder beside the model, as `--copy-loader` puts it."""
+    javascript.save(artifact, tmp_path / "model.wasm")
+    (tmp_path / "main.js").write_text("import { load } from './model.js';\n" + SHOW)
+    (tmp_path / "index.html").write_text(HTML)
+    with Site(folders={"/": tmp_path}, headers={"Content-Security-Policy": POLICY}).serving() as site:
+        check_page(page, f"{site.url}/index.html", expected)
+
+
+def test_from_another_origin(app: Path, page: Page, expected: np.ndarray[Any, Any]) -> None:
+    """As from a content delivery network: only the page is ours, its worker included."""
+    package = app / "node_modules" / "xla-wasm"
+    cors = {"Access-Control-Allow-Origin": "*"}
+    with Site(folders={"/npm/xla-wasm@0.1.0": package, "/models": app}, headers=cors).serving() as network:
+        imports = json.dumps({"imports": {"xla-wasm": f"{network.url}/npm/xla-wasm@0.1.0/xla_wasm.js"}})
+        script = f"import {{ load }} from '{network.url}/models/model.js';\n" + SHOW
+        html = HTML.replace("<body>", f'<script type="importmap">{imports}</script>\n<body>')
+        answers: dict[str, Answer | list[Answer]] = {"/": Answer(html.encode(), TYPES[".html"]), "/main.js": Answer(script.encode())}
+        with Site(answers).serving() as site:
+            check_page(page, site.url + "/", expected)

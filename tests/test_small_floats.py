@@ -1,0 +1,95 @@
+"""Every conversion of floats of at most 16 bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+from typed import IN_XLA, bits, boundaries, bounds, codes, compiled, conversion, module_of, without_nan
+
+from xla_wasm.hlo.types import TYPES
+from xla_wasm.loop.small_floats import SMALL_FLOATS
+from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.sample import shape, shape_of
+from xla_wasm.reference import evaluate
+
+
+@pytest.mark.parametrize("target", ["f32", "f64"])
+@pytest.mark.parametrize("element_type", SMALL_FLOATS)
+def test_every_small_float_widens_exactly(element_type: str, target: str) -> None:
+    x = codes(element_type)
+    (actual,) = compiled(conversion(x, target), x)
+    expected = x.astype(actual.dtype)
+    np.testing.assert_array_equal(actual, expected)
+    number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(actual[number]), np.signbit(expected[number]))
+
+
+@pytest.mark.parametrize("element_type", SMALL_FLOATS)
+def test_every_small_float_comes_back(element_type: str) -> None:
+    x = codes(element_type)
+    module = module_of(lambda b, p: b.op("convert", b.op("convert", p, shape=shape(f"f32[{len(x)}]")), shape=shape_of(x)), x)
+    for target in ("simd128", "relaxed-simd"):
+        np.testing.assert_array_equal(bits(compiled(module, x, target=target)[0]), bits(x))
+
+
+@pytest.mark.parametrize("element_type", SMALL_FLOATS)
+def test_f32_rounds_as_ml_dtypes_does(element_type: str) -> None:
+    x = without_nan(element_type, boundaries(element_type, np.float32))
+    (actual,) = compiled(conversion(x, element_type), x)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(bits(actual), bits(x.astype(DTYPES[element_type])))
+
+
+@pytest.mark.parametrize("source", [np.float32, np.float64])
+@pytest.mark.parametrize("element_type", IN_XLA)
+def test_floats_round_as_on_xla(element_type: str, source: Any) -> None:
+    x = boundaries(element_type, source)
+    x = x[(np.abs(x) >= 2.0**-126) | (x == 0) | np.isnan(x)]  # XLA:CPU flushes subnormals of f32 on the way
+    module = conversion(x, element_type)
+    (actual,), (expected,) = compiled(module, x), oracle.run(module, x)
+    np.testing.assert_array_equal(bits(actual), bits(expected))
+
+
+@pytest.mark.parametrize("element_type", SMALL_FLOATS)
+def test_f64_rounds_once_below_16_bits(element_type: str) -> None:
+    x = without_nan(element_type, boundaries(element_type, np.float64))
+    module = conversion(x, element_type)
+    np.testing.assert_array_equal(bits(compiled(module, x)[0]), bits(evaluate(module, x)[0]))
+
+
+@pytest.mark.parametrize("source", ["s8", "u8", "s16", "s32", "u32", "s64", "u64", "s4", "u2", "pred"])
+@pytest.mark.parametrize("element_type", ["f16", "bf16", "f8e5m2", "f8e4m3fn", "f8e8m0fnu", "f6e3m2fn", "f4e2m1fn"])
+def test_integers_round_by_way_of_f32(element_type: str, source: str) -> None:
+    low, high = (0, 2) if source == "pred" else bounds(source)
+    rng = np.random.default_rng(2)
+    numbers = [*range(max(low, -300), min(high, 70000), 7), *(int(low + (high - low) * f) for f in rng.random(500))]
+    x = np.array([n for n in numbers if low <= n < high], object).astype(np.int64 if low < 0 else np.uint64).astype(DTYPES[source])
+    (actual,) = compiled(conversion(x, element_type), x)
+    with np.errstate(over="ignore"):
+        expected = x.astype(np.float32).astype(DTYPES[element_type])
+    np.testing.assert_array_equal(bits(actual), bits(expected))
+
+
+@pytest.mark.parametrize("target", ["s32", "u8", "s64", "s16", "s4", "u2", "s1", "pred", "f16", "bf16", "f8e4m3fn"])
+@pytest.mark.parametrize("element_type", SMALL_FLOATS)
+def test_small_floats_to_other_types(element_type: str, target: str) -> None:
+    x = codes(element_type)
+    module = conversion(x, target)
+    (actual,), (expected,) = compiled(module, x), evaluate(module, x)
+    if TYPES[target].kind == "float":
+        np.testing.assert_array_equal(bits(actual), bits(expected))
+    else:
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("element_type", ["f16", "bf16", "f8e5m2", "f8e4m3fn"])
+@pytest.mark.parametrize(("exponent_bits", "mantissa_bits"), [(5, 10), (5, 3), (4, 3), (8, 7), (8, 0), (3, 0), (1, 2), (11, 20)])
+def test_every_reduction_of_precision(element_type: str, exponent_bits: int, mantissa_bits: int) -> None:
+    x = codes(element_type)
+    module = module_of(lambda b, p: b.op("reduce-precision", p, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits), x)
+    expected = bits(oracle.run(module, x)[0])
+    np.testing.assert_array_equal(bits(compiled(module, x)[0]), expected)
+    np.testing.assert_array_equal(bits(evaluate(module, x)[0]), expected)

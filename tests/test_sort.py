@@ -1,0 +1,176 @@
+"""Sorting rows of many lengths, types and comparators, and the best of a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xla_wasm
+from xla_wasm.errors import UnsupportedError
+from xla_wasm.hlo.attrs import SliceDimension
+from xla_wasm.hlo.ir import Module
+from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.sample import Maker, array, case, f32, function, reducer, s32, shape
+from xla_wasm.reference import evaluate
+
+RNG = np.random.default_rng(11)
+
+
+def less(*types: str, **attrs: Any) -> Maker:
+    """Compares the elements of the first of several operands."""
+    parameters = ", ".join(f"{t}, {t}" for t in types)
+    return function(parameters, lambda b, x, y, *_: b.op("compare", x, y, **({"direction": "LT"} | attrs)))
+
+
+def sorting(comparator: Maker, dimension: int, *arrays: Array) -> Module:
+    return case("sort", arrays, (), called=(comparator,), dimensions=(dimension,), is_stable=True).module()
+
+
+def run(module: Module, *arrays: Array) -> list[Array]:
+    return xla_wasm.load(xla_wasm.compile(module)).run(*arrays)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 40, 41, 100, 255, 256, 257, 1000, 1025, 4099])
+@pytest.mark.parametrize("element_type", ["f32", "s64", "u8"])
+def test_every_length_is_sorted_stably(length: int, element_type: str) -> None:
+    x = array(element_type, RNG.integers(0, max(2, length // 3), length) % 200)
+    places = np.arange(length, dtype=np.int32)
+    order = np.argsort(x, kind="stable")
+    values, moved = run(sorting(less(element_type, "s32"), 0, x, places), x, places)
+    np.testing.assert_array_equal(values, x[order])
+    np.testing.assert_array_equal(moved, order)
+
+
+@pytest.mark.parametrize(
+    "dims, dimension", [((3, 7), 1), ((3, 7), 0), ((13, 40), 0), ((13, 40), 1), ((2, 65, 3), 1), ((1, 30, 1), 1), ((9, 5, 4), 0)]
+)
+def test_rows_along_any_dimension(dims: tuple[int, ...], dimension: int) -> None:
+    x = f32(RNG.integers(-20, 20, dims))
+    (actual,) = run(sorting(less("f32"), dimension, x), x)
+    np.testing.assert_array_equal(actual, np.sort(x, dimension))
+
+
+_BOTH = function(
+    "f32, f32, s32, s32",
+    lambda b, x, y, i, j: b.op(
+        "or",
+        b.op("compare", x, y, direction="LT"),
+        b.op("and", b.op("compare", x, y, direction="EQ"), b.op("compare", i, j, direction="GT")),
+    ),
+)
+
+
+@pytest.mark.parametrize("length", [8, 50, 1000, 3000])
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
+@pytest.mark.parametrize("comparator", [less("f32", "s32"), _BOTH], ids=["one key", "two keys"])
+def test_a_comparator_that_is_no_order_loses_nothing(length: int, share: float, comparator: Maker) -> None:
+    x = RNG.normal(size=length).astype(np.float32)
+    x[RNG.random(length) < share] = np.nan
+    places = np.arange(length, dtype=np.int32)
+    values, moved = run(sorting(comparator, 0, x, places), x, places)
+    np.testing.assert_array_equal(np.sort(moved), places)
+    np.testing.assert_array_equal(values, x[moved])
+
+
+def test_equal_elements_of_a_constant_comparator_stay() -> None:
+    for value in (0, 1):
+        always = function("s32, s32", lambda b, x, y, value=value: b.constant(shape("pred"), [value]))
+        x = s32(RNG.integers(0, 1000, 300))
+        (actual,) = run(sorting(always, 0, x), x)
+        np.testing.assert_array_equal(np.sort(actual), np.sort(x))
+        if not value:
+            np.testing.assert_array_equal(actual, x)
+
+
+def _key(b: Any, v: Any) -> Any:
+    """How JAX compares floats: both zeros are one, and so are all NaNs."""
+    zero, nan = b.constant(shape("f32"), [0]), b.constant(shape("f32"), [np.nan])
+    v = b.op("select", b.op("compare", v, zero, direction="EQ"), zero, v)
+    return b.op("select", b.op("compare", v, v, direction="NE"), nan, v)
+
+
+SPECIAL = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-45, -1e-45, 3.4e38, -3.4e38]
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("length", [10, 200, 5000])
+def test_both_sides_by_the_same_key(length: int, direction: str) -> None:
+    comparator = function(
+        "f32, f32, s32, s32", lambda b, x, y, *_: b.op("compare", _key(b, x), _key(b, y), direction=direction, type="TOTALORDER")
+    )
+    x = RNG.normal(size=length).astype(np.float32)
+    x[RNG.integers(0, length, 10)] = SPECIAL
+    places = np.arange(length, dtype=np.int32)
+    module = sorting(comparator, 0, x, places)
+    for actual, expected in zip(run(module, x, places), evaluate(module, x, places), strict=True):
+        np.testing.assert_array_equal(actual.view(np.int32), expected.view(np.int32))
+
+
+@pytest.mark.parametrize("element_type", ["f32", "f64", "f16", "bf16", "s4", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "pred"])
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("order", [None, "TOTALORDER"])
+def test_long_rows_of_every_type(element_type: str, direction: str, order: str | None) -> None:
+    floats = element_type in ("f32", "f64", "f16", "bf16")
+    if order and not floats:
+        pytest.skip("the order of integers is total")
+    attrs = {"direction": direction} | ({"type": order} if order else {})
+    x = RNG.integers(-(2**62), 2**62, (2, 3000)).view(np.uint8).reshape(2, -1)[:, : 3000 * 8]
+    with np.errstate(over="ignore"):
+        x = (x.view(np.int64) >> RNG.integers(0, 62, (2, 3000))).astype(array(element_type, 0).dtype)
+        special = np.array(SPECIAL).astype(x.dtype) if floats else x[0, :10]
+    if order:
+        x[:, :10] = special
+    elif floats:
+        x[:, :2] = [0.0, -0.0]
+    places = np.broadcast_to(np.arange(3000, dtype=np.int32), (2, 3000)).copy()
+    module = sorting(less(element_type, "s32", **attrs), 1, x, places)
+    for actual, expected in zip(run(module, x, places), evaluate(module, x, places), strict=True):
+        if floats and actual.dtype != np.int32:
+            actual, expected = actual.view(np.uint8), expected.view(np.uint8)  # zeros and NaNs have an order
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_comparator_with_a_loop_is_refused() -> None:
+    state = function("s32", lambda b, i: b.op("add", i, b.constant(shape("s32"), [1])))
+    test = function("s32", lambda b, i: b.op("compare", i, b.constant(shape("s32"), [5]), direction="LT"))
+    comparator = function("s32, s32", lambda b, x, y: b.op("compare", b.op("while", x, called=[state(), test()]), y, direction="LT"))
+    x = s32([3, 1, 2])
+    with pytest.raises(UnsupportedError, match="while"):
+        xla_wasm.compile(sorting(comparator, 0, x))
+
+
+@pytest.mark.parametrize("length, k", [(1, 1), (5, 3), (5, 5), (20, 1), (64, 2), (1000, 10), (1024, 64), (1000, 64), (1000, 100)])
+@pytest.mark.parametrize("element_type", ["f32", "s32", "u8", "s64", "f64", "pred", "u64"])
+@pytest.mark.parametrize("largest", [True, False])
+def test_the_best(length: int, k: int, element_type: str, largest: bool) -> None:
+    x = array(element_type, RNG.integers(0, 40, (3, length)) % (2 if element_type == "pred" else 100))
+    if element_type[0] == "f" and length > 10:
+        x[0, :10] = SPECIAL
+    module = case("topk", (x,), (), k=k, largest=largest).module()
+    for actual, expected in zip(run(module, x), evaluate(module, x), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+def test_the_best_of_what_is_sorted(ascending: bool) -> None:
+    x = s32(np.arange(5000))[:: 1 if ascending else -1].copy()
+    values, places = run(case("topk", (x,), (), k=20, largest=True).module(), x)
+    np.testing.assert_array_equal(values, np.arange(4999, 4979, -1))
+    np.testing.assert_array_equal(x[places], values)
+
+
+def test_a_sorted_row_is_part_of_a_larger_program() -> None:
+    """What is sorted is computed on the way, and what was sorted is used."""
+    from xla_wasm.builder import Builder
+
+    b = Builder("median")
+    x = b.parameter(0, shape("f32[5,31]"))
+    ordered = b.op("sort", b.op("multiply", x, x), called=[less("f32")()], dimensions=(1,))
+    total = b.op("reduce", ordered, b.constant(shape("f32"), [0]), called=[reducer("maximum", "f32")()], dimensions=(1,))
+    module = b.module(b.op("tuple", b.op("slice", ordered, slice=(SliceDimension(0, 5, 1), SliceDimension(15, 16, 1))), total))
+    values = RNG.normal(size=(5, 31)).astype(np.float32)
+    middle, greatest = run(module, values)
+    np.testing.assert_array_equal(middle[:, 0], np.median(values * values, 1))
+    np.testing.assert_array_equal(greatest, np.max(values * values, 1))

@@ -1,0 +1,73 @@
+// Makes the npm package of the loader: dist/npm/xla-wasm-VERSION.tgz, and the same unpacked in dist/npm/package/.
+// It needs esbuild and TypeScript under the folder that the first argument names; the second is where to write.
+//
+// core.js is all that loading and running takes, in one file. What only some modules or options need stays in files of its own, which core.js
+// imports on demand and which import core.js. worker.js stands alone, so that it can be copied anywhere.
+
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, relative, resolve } from 'node:path';
+import { gzipSync } from 'node:zlib';
+
+const [tools, output] = process.argv.slice(2).map((path) => resolve(path));
+const root = resolve(import.meta.dirname, '..');
+const web = join(root, 'web');
+const folder = join(output, 'package');
+const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
+
+const CORE = ['arrays', 'errors', 'executor', 'features', 'manifest', 'source', 'transfer'];
+const ON_DEMAND = ['remote', 'weights', 'lazy/dynamic', 'lazy/layouts', 'lazy/requests', 'lazy/slices'];
+const SHARED = { bundle: true, format: 'esm', minify: true, target: 'es2022', legalComments: 'none', absWorkingDir: web, outdir: folder };
+
+/** Keeps core.js and what it imports on demand apart. */
+const apart = {
+  name: 'apart',
+  setup({ onResolve }) {
+    onResolve({ filter: /^\./ }, ({ path, kind, importer, resolveDir }) => {
+      if (kind === 'entry-point' || importer === '<stdin>') return undefined;
+      const name = relative(web, join(resolveDir, path)).replace(/\.js$/, '');
+      if (kind === 'dynamic-import') return { path: `./${name}.js`, external: true };
+      const isCore = CORE.some((core) => relative(web, importer) === `${core}.js`);
+      if (!isCore && CORE.includes(name)) return { path: `${relative(join(importer, '..'), web) || '.'}/core.js`, external: true };
+      return undefined;
+    });
+  },
+};
+
+/** The worker starts no workers. */
+const alone = {
+  name: 'alone',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /\/remote\.js$/ }, () => ({ path: 'remote', namespace: 'none' }));
+    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents: 'export const loadRemote = undefined;' }));
+  },
+};
+
+rmSync(output, { recursive: true, force: true });
+mkdirSync(folder, { recursive: true });
+const everything = CORE.map((name) => `export * from './${name}.js';`).join('\n');
+await build({ ...SHARED, outdir: undefined, outfile: join(folder, 'core.js'), stdin: { contents: everything, resolveDir: web }, plugins: [apart] });
+await build({ ...SHARED, entryPoints: ON_DEMAND.map((name) => `${name}.js`), outbase: web, plugins: [apart] });
+await build({ ...SHARED, entryPoints: ['worker.js'], plugins: [alone] });
+const exported = readFileSync(join(web, 'xla_wasm.js'), 'utf8');
+const lines = exported.split('\n').filter((line) => line.startsWith('export '));
+writeFileSync(join(folder, 'xla_wasm.js'), lines.map((line) => line.replace(/\.\/\w+\.js/, './core.js') + '\n').join(''));
+
+const options = '--allowJs --checkJs --strict --declaration --emitDeclarationOnly --target es2022 --module esnext --lib es2022,dom,dom.iterable';
+const tsc = join(tools, 'node_modules', 'typescript', 'bin', 'tsc');
+execFileSync(process.execPath, [tsc, join(web, 'xla_wasm.js'), ...options.split(' '), '--outDir', join(folder, 'types')], { stdio: 'inherit' });
+
+const description = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
+const [, version] = /__version__ = "(.+)"/.exec(readFileSync(join(root, 'xla_wasm', '__init__.py'), 'utf8'));
+delete description.scripts;
+delete description.devDependencies;
+writeFileSync(join(folder, 'package.json'), JSON.stringify({ ...description, version }, null, 2) + '\n');
+cpSync(join(web, 'README.md'), join(folder, 'README.md'));
+cpSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
+
+// npm packs what `files` of package.json names; a tar of our own would be one more thing to get wrong.
+execFileSync('npm', ['pack', '--silent', '--pack-destination', output], { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] });
+const size = (name) => gzipSync(readFileSync(join(folder, name)), { level: 9 }).length;
+const sizes = Object.fromEntries(['xla_wasm.js', 'core.js', ...ON_DEMAND.map((name) => `${name}.js`), 'worker.js'].map((name) => [name, size(name)]));
+process.stdout.write(JSON.stringify({ package: `xla-wasm-${version}.tgz`, gzipped: sizes }, null, 1) + '\n');

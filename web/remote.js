@@ -1,0 +1,262 @@
+// An executable in a worker of its own: `load(source, {worker: true})`. The worker runs worker.js; this is the page's side.
+
+import * as errors from './errors.js';
+import { takeOptions } from './executor.js';
+import { pack, unpack } from './messages.js';
+import { builtin, inMemory, isLocal, locationOf, respond } from './source.js';
+
+/** @typedef {import('./source.js').Source} Source */
+/** @typedef {import('./source.js').Bytes} Bytes */
+/** @typedef {{resolve: (value: any) => void, reject: (error: unknown) => void}} Waiting */
+
+const { ArgumentError, ArtifactError, RunError } = errors;
+
+/**
+ * @param {Source} source
+ * @param {import('./executor.js').LoadOptions} options
+ */
+export async function loadRemote(source, { worker, signal, onProgress, customCalls = {}, weights, ...options }) {
+  const moved = /** @type {ArrayBuffer[]} */ ([]);
+  const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved)));
+  const link = new Link(worker ?? true, customCalls, onProgress);
+  const stop = () => link.end(signal?.reason);
+  signal?.addEventListener('abort', stop);
+  try {
+    const what = [await portable(source, moved), { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') }];
+    return new RemoteExecutable(await link.ask('load', what, moved), link);
+  } catch (error) {
+    link.end(error);
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', stop);
+  }
+}
+
+/**
+ * A source as a worker can have it: addresses in full, since a worker's are relative to its script; responses as their bytes.
+ * @param {any} source
+ * @param {ArrayBuffer[]} moved
+ */
+async function portable(source, moved) {
+  const location = locationOf(source);
+  const base = /** @type {any} */ (globalThis).document?.baseURI ?? /** @type {any} */ (globalThis).location?.href;
+  if (location) return base && !isLocal(location) ? new URL(location, base).href : location;
+  if (inMemory(source) || source?.[Symbol.toStringTag] === 'WebAssembly.Module') return source;
+  const buffer = await (await respond(/** @type {Bytes} */ (source))).arrayBuffer();
+  moved.push(buffer);
+  return buffer;
+}
+
+/**
+ * @param {true | string | URL} where
+ * @returns {any} a worker of the page or, in Node, a thread
+ */
+function start(where) {
+  const Thread = typeof Worker === 'undefined' && builtin('node:worker_threads')?.Worker;
+  const address = import.meta.url;
+  if (Thread) return new Thread(where === true ? new URL('./worker.js', address) : new URL(where, address));
+  if (typeof Worker === 'undefined') throw new errors.UnsupportedError('there are no workers here: load without the option worker');
+  try {
+    // Bundlers look for exactly this.
+    return where === true ? new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }) : new Worker(where, { type: 'module' });
+  } catch (error) {
+    // A worker's script must be of the page's origin, what it imports need not be.
+    const script = where === true ? new URL('./worker.js', address).href : new URL(where, location.href).href;
+    const blob = new Blob([`import ${JSON.stringify(script)};`], { type: 'text/javascript' });
+    return new Worker(URL.createObjectURL(blob), { type: 'module' });
+  }
+}
+
+/** Requests to the worker and their answers. */
+class Link {
+  #worker;
+  #customCalls;
+  /** @type {Map<number, Waiting>} */
+  #waiting = new Map();
+  #count = 0;
+  /** @type {unknown} */
+  #over;
+
+  /**
+   * @param {true | string | URL | boolean} where
+   * @param {Record<string, Function>} customCalls
+   * @param {((progress: any) => void) | undefined} onProgress
+   */
+  constructor(where, customCalls, onProgress) {
+    this.#customCalls = customCalls;
+    const failed = (/** @type {string} */ why, /** @type {unknown} */ cause) =>
+      new ArtifactError(`the worker failed: ${why}. If a bundler moved worker.js, say where it is: load(source, {worker: '/path/worker.js'})`, { cause });
+    try {
+      this.#worker = start(/** @type {any} */ (where));
+    } catch (error) {
+      throw error instanceof errors.XlaWasmError ? error : failed(/** @type {Error} */ (error).message, error);
+    }
+    const receive = (/** @type {any} */ data) => {
+      if (data.progress) {
+        try {
+          onProgress?.(data.progress);
+        } catch (error) {
+          this.end(error);
+        }
+      } else if (data.call !== undefined) this.#serve(data);
+      else {
+        const waiting = this.#waiting.get(data.id);
+        this.#waiting.delete(data.id);
+        this.#idle();
+        if (data.error) waiting?.reject(revive(data.error));
+        else waiting?.resolve(unpack(data.value));
+      }
+    };
+    const fail = (/** @type {any} */ event) => {
+      event.preventDefault?.();
+      const why = event.message || 'its script could not be loaded (wrong address, not JavaScript, or a Content-Security-Policy whose worker-src forbids it)';
+      this.end(failed(why, event.error ?? event));
+    };
+    if (this.#worker.on) {
+      this.#worker.on('message', receive);
+      this.#worker.on('error', fail);
+    } else {
+      this.#worker.onmessage = (/** @type {any} */ event) => receive(event.data);
+      this.#worker.onerror = fail;
+    }
+  }
+
+  /**
+   * @param {string} method
+   * @param {any[]} values
+   * @param {ArrayBuffer[]} [moved]
+   * @param {AbortSignal} [signal]
+   * @returns {Promise<any>}
+   */
+  ask(method, values, moved = [], signal) {
+    return new Promise((resolve, reject) => {
+      if (this.#over) throw this.#over;
+      signal?.throwIfAborted();
+      const id = this.#count++;
+      const stop = () => {
+        this.#worker.postMessage({ abort: id });
+        reject(signal?.reason);
+      };
+      const packed = method === 'load' ? values : pack(values, moved);
+      try {
+        this.#worker.postMessage({ id, method, values: packed, abortable: !!signal }, moved.filter((buffer) => buffer instanceof ArrayBuffer));
+      } catch (error) {
+        throw new ArgumentError(`${method === 'load' ? 'the source or an option' : 'an argument'} cannot be sent to a worker: ${/** @type {Error} */ (error).message}`, { cause: error });
+      }
+      signal?.addEventListener('abort', stop);
+      const settled = (/** @type {(value: any) => void} */ settle) => (/** @type {any} */ value) => {
+        signal?.removeEventListener('abort', stop);
+        settle(value);
+      };
+      this.#waiting.set(id, { resolve: settled(resolve), reject: settled(reject) });
+      this.#idle();
+    });
+  }
+
+  /** A thread of Node keeps the process only while something waits for it. */
+  #idle() {
+    this.#worker[this.#waiting.size ? 'ref' : 'unref']?.();
+  }
+
+  /** @param {{call: number, target: string, operands: any[], about: any}} request */
+  async #serve({ call, target, operands, about }) {
+    const moved = /** @type {ArrayBuffer[]} */ ([]);
+    try {
+      const value = await this.#customCalls[target](...unpack(operands), about);
+      this.#worker.postMessage({ answer: call, value: pack(value, moved) }, moved);
+    } catch (error) {
+      this.#worker.postMessage({ answer: call, error: String(error) });
+    }
+  }
+
+  /** @param {unknown} reason what all who wait, and who come, are told */
+  end(reason) {
+    this.#over ??= reason;
+    this.#worker.terminate();
+    for (const { reject } of this.#waiting.values()) reject(reason);
+    this.#waiting.clear();
+  }
+}
+
+/** @param {{name: string, message: string, cause?: string}} error */
+function revive({ name, message, cause }) {
+  const Kind = /** @type {any} */ (errors)[name];
+  return Kind ? new Kind(message, { cause }) : new RunError(`${name}: ${message}`, { cause });
+}
+
+/** A module ready to run in a worker: an `Executable` whose methods give promises. Calls are served one after another. */
+export class RemoteExecutable {
+  #link;
+
+  /**
+   * Use `load`.
+   * @param {import('./manifest.js').Manifest} manifest
+   * @param {Link} link
+   */
+  constructor(manifest, link) {
+    /** @readonly */
+    this.manifest = manifest;
+    this.#link = link;
+  }
+
+  /** All parameters in order; those of kind `input` are the arguments of `run`. */
+  get parameters() {
+    return this.manifest.parameters;
+  }
+
+  /** All results in order; those of kind `output` are what `run` returns. */
+  get results() {
+    return this.manifest.results;
+  }
+
+  /**
+   * As `run` of an Executable; `{signal}` may follow the arguments. Arrays are copied, or handed over if they are marked with `transfer`.
+   * @param {...any} values
+   * @returns {Promise<any>}
+   */
+  async run(...values) {
+    const { signal } = takeOptions(values);
+    return this.#link.ask('run', values, [], signal);
+  }
+
+  /**
+   * The same as `run`.
+   * @param {...any} values
+   * @returns {Promise<any>}
+   */
+  runAsync(...values) {
+    return this.run(...values);
+  }
+
+  /**
+   * @param {...any} values
+   * @returns {Promise<[string, number][]>} instruction and seconds of every step that ran, loops summed
+   */
+  profile(...values) {
+    return this.#link.ask('profile', values);
+  }
+
+  /**
+   * Sets a weight, or the state that the next run begins with.
+   * @param {string} name
+   * @param {import('./arrays.js').Value} value
+   * @returns {Promise<void>}
+   */
+  set(name, value) {
+    return this.#link.ask('set', [name, value]);
+  }
+
+  /**
+   * A copy of a weight as it was set, or of a state as the last run left it.
+   * @param {string} name
+   * @returns {Promise<any>}
+   */
+  get(name) {
+    return this.#link.ask('get', [name]);
+  }
+
+  /** Ends the worker; what still waits for it is rejected, and whatever is called after that too. */
+  dispose() {
+    this.#link.end(new RunError(`'${this.manifest.name}' has been disposed of: load it again`));
+  }
+}

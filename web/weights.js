@@ -1,0 +1,307 @@
+// Weights from files, straight into the module's memory as they arrive: the sidecar that the compiler wrote, and safetensors files.
+
+import { describe, Place, TYPES } from './arrays.js';
+import { Kept } from './cache.js';
+import { ArgumentError, ArtifactError, RunError } from './errors.js';
+import { chunks, inMemory, isLocal, locationOf, respond } from './source.js';
+
+/** @typedef {import('./source.js').Bytes} Bytes */
+/** @typedef {import('./manifest.js').Manifest} Manifest */
+/** @typedef {import('./manifest.js').Leaf} Leaf */
+/** @typedef {AsyncGenerator<Uint8Array<ArrayBuffer>>} Stream */
+
+/**
+ * What files are poured into.
+ * @typedef {object} Vessel
+ * @property {Manifest} manifest
+ * @property {ArrayBuffer} buffer
+ * @property {(index: number) => void} init
+ * @property {(loaded: number, total: number) => void} report
+ * @property {AbortSignal} [signal]
+ * @property {boolean} [cache]
+ */
+
+/** What safetensors files call the element types. */
+const DTYPES = new Map(
+  'BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64 C64:c64 F8_E4M3:f8e4m3fn F8_E5M2:f8e5m2'
+    .split(' ')
+    .map((row) => /** @type {[string, string]} */ (row.split(':'))),
+);
+const LONGEST_HEADER = 1e8;
+
+/** Not the bytes there should be: fetching them anew may help. */
+class Mismatch extends ArtifactError {}
+
+/** Reads a stream of chunks piece by piece. */
+class Reader {
+  #stream;
+  #rest = new Uint8Array(0);
+  #what;
+  #fresh = true;
+  position = 0;
+
+  /**
+   * @param {Stream} stream
+   * @param {(position: number) => string} what says that the stream ended too soon
+   */
+  constructor(stream, what) {
+    this.#stream = stream;
+    this.#what = what;
+  }
+
+  async #next() {
+    const { done, value } = await this.#stream.next();
+    if (done) return false;
+    this.#rest = value;
+    if (this.#fresh && /^\s*<(!doctype|html)/i.test(new TextDecoder().decode(value.subarray(0, 64)))) {
+      throw new ArtifactError(`${this.#what(0)}: it is an HTML page, so the address is probably wrong`);
+    }
+    this.#fresh = false;
+    return true;
+  }
+
+  /**
+   * The next bytes, in pieces.
+   * @param {number} count
+   * @param {(piece: Uint8Array, done: number) => void} [use]
+   */
+  async read(count, use) {
+    for (let done = 0; done < count; ) {
+      if (!this.#rest.length && !(await this.#next())) throw new Mismatch(this.#what(this.position));
+      const piece = this.#rest.subarray(0, count - done);
+      use?.(piece, done);
+      this.#rest = this.#rest.subarray(piece.length);
+      this.position += piece.length;
+      done += piece.length;
+    }
+  }
+
+  /** @param {number} count */
+  async take(count) {
+    const bytes = new Uint8Array(count);
+    await this.read(count, (piece, done) => bytes.set(piece, done));
+    return bytes;
+  }
+
+  /** Reads on to the end, as what keeps the stream has to see it. */
+  async end() {
+    while (await this.#next());
+  }
+
+  close() {
+    return this.#stream.return(undefined);
+  }
+}
+
+/**
+ * Sets the weights that files hold; gives the names of the parameters among them.
+ * @param {Vessel} vessel
+ * @param {Bytes | Bytes[] | undefined} given
+ * @param {string | undefined} beside where the sidecar lies if nothing else is said
+ * @returns {Promise<Set<string>>}
+ */
+export async function pour(vessel, given, beside) {
+  const { manifest } = vessel;
+  const wanted = manifest.parameters.filter((leaf) => leaf.kind === 'weight');
+  const sources = given === undefined ? [] : Array.isArray(given) ? given : [given];
+  const isNamed = (/** @type {Bytes} */ source) => !manifest.sidecarBytes || /\.safetensors(?=$|[?#])/.test(locationOf(source) || /** @type {any} */ (source)?.url) || (wanted.length && isSafetensors(inMemory(source)));
+  const named = sources.filter(isNamed);
+  const raw = sources.filter((source) => !isNamed(source));
+  if (named.length && !wanted.length) throw new ArgumentError(`'${manifest.name}' takes no weights from files: they are inside, or there are none`);
+  if (raw.length > 1) throw new ArgumentError(`'${manifest.name}' has one weights file, got ${raw.length}`);
+
+  const sidecar = manifest.inits.filter((init) => init.kind === 'sidecar').sort((a, b) => a.sidecar_offset - b.sidecar_offset);
+  const size = (/** @type {{bytes: number}[]} */ items) => items.reduce((sum, item) => sum + item.bytes, 0);
+  const total = size(sidecar) + (named.length ? size(wanted) : 0);
+  const report = (/** @type {number} */ loaded) => vessel.report(loaded, total);
+  report(0);
+  if (sidecar.length) await pourSidecar(vessel, sidecar, raw[0] ?? beside, report);
+  const set = new Set();
+  for (const source of named) await pourTensors(vessel, wanted, set, source, (loaded) => report(size(sidecar) + loaded));
+  const missing = wanted.filter((leaf) => !set.has(leaf.name));
+  if (named.length && missing.length) {
+    throw new ArtifactError(`${missing.length} of ${wanted.length} weights of '${manifest.name}' are in none of the files: ${list(missing.map((leaf) => `'${leaf.name}'`))}`);
+  }
+  return set;
+}
+
+/** @param {string[]} items */
+const list = (items) => items.slice(0, 5).join(', ') + (items.length > 5 ? ', ...' : '');
+
+/** Whether bytes begin as a safetensors file does. @param {Uint8Array | undefined} bytes */
+const isSafetensors = (bytes) => bytes && bytes.length > 8 && bytes[8] === 0x7b && !(bytes[4] | bytes[5] | bytes[6] | bytes[7]);
+
+/**
+ * @param {Vessel} vessel
+ * @param {import('./manifest.js').Init[]} entries in the order of the file
+ * @param {Bytes | undefined} source
+ * @param {(loaded: number) => void} report
+ */
+async function pourSidecar(vessel, entries, source, report) {
+  const { manifest, buffer } = vessel;
+  const needs = `the weights file of '${manifest.name}' must have ${manifest.sidecarBytes} bytes`;
+  if (source === undefined) throw new ArtifactError(`${needs} and none was given: load(source, {weights: ...})`);
+  // Web Crypto exists in secure contexts only; elsewhere the size must do.
+  const subtle = globalThis.crypto?.subtle;
+  const hash = async (/** @type {Uint8Array<ArrayBuffer>} */ bytes) =>
+    Array.from(new Uint8Array(await subtle.digest('SHA-256', bytes)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  const key = vessel.cache && subtle ? await hash(new TextEncoder().encode(entries.map((entry) => entry.sha256).join())) : undefined;
+  const short = (/** @type {number} */ position) => `${needs}${position ? ` but has only ${position}: it is cut short or of another module` : ` and is not at ${locationOf(source) || 'the source given'}`}`;
+  let next = 0;
+  let loaded = 0;
+  await attempts(vessel, source, key, short, async (reader) => {
+    for (; next < entries.length; next++) {
+      const { name, index, staging, bytes, sidecar_offset, sha256 } = entries[next];
+      if (sidecar_offset < reader.position) throw new ArtifactError(`the artifact's manifest is wrong: the weights of '${name}' overlap others in the file`);
+      await reader.read(sidecar_offset - reader.position);
+      const place = new Uint8Array(buffer, staging, bytes);
+      await reader.read(bytes, (piece, done) => {
+        place.set(piece, done);
+        report(loaded + done + piece.length);
+      });
+      if (subtle && (await hash(place)) !== sha256) {
+        throw new Mismatch(`the weights of '${name}' are not those the module was compiled with: wrong or damaged weights file`);
+      }
+      prepare(vessel, index, name);
+      loaded += bytes;
+    }
+  });
+}
+
+/**
+ * @param {Vessel} vessel
+ * @param {Leaf[]} wanted
+ * @param {Set<string>} set takes the names of those that were found
+ * @param {Bytes} source
+ * @param {(loaded: number) => void} report
+ */
+async function pourTensors(vessel, wanted, set, source, report) {
+  const { manifest, buffer } = vessel;
+  const what = locationOf(source) || /** @type {any} */ (source)?.url || 'the weights';
+  const damaged = (/** @type {string} */ why) => new ArtifactError(`${what} is not a safetensors file, or damaged: ${why}`);
+  const short = (/** @type {number} */ position) => (position ? `${what} is cut short: it ends after ${position} bytes` : `${what} is not a safetensors file`);
+  await attempts(vessel, source, vessel.cache ? locationOf(source) : undefined, short, async (reader) => {
+    const length = Number(new DataView((await reader.take(8)).buffer).getBigUint64(0, true));
+    if (length > LONGEST_HEADER) throw damaged(`its header would have ${length} bytes`);
+    let header;
+    try {
+      header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(await reader.take(length)));
+    } catch (error) {
+      throw error instanceof Mismatch ? error : damaged('its header is not JSON');
+    }
+    const start = reader.position;
+    const has = (/** @type {string} */ name) => name !== '__metadata__' && Object.hasOwn(header, name);
+    // JAX names a leaf of the argument `params` "params.dense.kernel".
+    const pairs = wanted.flatMap((leaf) => [leaf.name, leaf.name.slice(leaf.name.indexOf('.') + 1)].filter(has).slice(0, 1).map((name) => ({ leaf, name, tensor: header[name] })));
+    if (!pairs.length) {
+      const found = Object.keys(header).filter(has);
+      throw new ArtifactError(`${what} is of another model: '${manifest.name}' has the weights ${list(wanted.map((leaf) => leaf.name))}; the file has ${list(found) || 'none'}`);
+    }
+    for (const { leaf, name, tensor } of pairs) {
+      const [from, to] = tensor?.data_offsets ?? [];
+      const type = DTYPES.get(tensor?.dtype);
+      if (type !== leaf.element_type || String(tensor.shape) !== String(leaf.dimensions)) {
+        throw new ArtifactError(`${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's '${name}' is ${type ?? tensor?.dtype}[${tensor?.shape}]`);
+      }
+      if (!Number.isSafeInteger(from) || to - from !== leaf.bytes) throw damaged(`'${name}' lies at ${from} to ${to}, but has ${leaf.bytes} bytes`);
+    }
+    pairs.sort((a, b) => a.tensor.data_offsets[0] - b.tensor.data_offsets[0]);
+    let loaded = 0;
+    for (const { leaf, name, tensor } of pairs) {
+      const gap = start + tensor.data_offsets[0] - reader.position;
+      if (gap < 0) throw damaged(`'${name}' overlaps another`);
+      await reader.read(gap);
+      await pourLeaf(vessel, leaf, reader, buffer, (done) => report(loaded + done));
+      loaded += leaf.bytes;
+      set.add(leaf.name);
+    }
+  });
+}
+
+/**
+ * @param {Vessel} vessel
+ * @param {Leaf} leaf
+ * @param {Reader} reader
+ * @param {ArrayBuffer} buffer
+ * @param {(done: number) => void} report
+ */
+async function pourLeaf(vessel, leaf, reader, buffer, report) {
+  const init = leaf.init == null ? undefined : vessel.manifest.inits[leaf.init];
+  const place = new Uint8Array(buffer, init ? init.staging : leaf.offset, leaf.bytes);
+  const { order } = new Place(leaf, new ArrayBuffer(leaf.bytes), 0);
+  // Elements that the module wants in another order are set when all are there.
+  const target = order ? new Uint8Array(leaf.bytes) : place;
+  await reader.read(leaf.bytes, (piece, done) => {
+    target.set(piece, done);
+    report(done + piece.length);
+  });
+  if (order) {
+    const laid = new Place(leaf, new ArrayBuffer(leaf.bytes), 0);
+    laid.write(new TYPES[leaf.element_type].array(target.buffer));
+    place.set(new Uint8Array(laid.view.buffer));
+  }
+  if (init) prepare(vessel, init.index, leaf.name);
+}
+
+/**
+ * @param {Vessel} vessel
+ * @param {number} index
+ * @param {string} name
+ */
+function prepare({ manifest, init }, index, name) {
+  try {
+    init(index);
+  } catch (error) {
+    throw new RunError(`'${manifest.name}' failed preparing the weights of '${name}': ${/** @type {Error} */ (error).message}`, { cause: error });
+  }
+}
+
+/**
+ * Reads a file from where it may be had: the cache, the network, and the network past its own caches if what came was wrong.
+ * @param {Vessel} vessel
+ * @param {Bytes} source
+ * @param {string | undefined} key under which the file may be kept
+ * @param {(position: number) => string} short
+ * @param {(reader: Reader) => Promise<void>} use
+ */
+async function attempts({ signal }, source, key, short, use) {
+  const location = locationOf(source);
+  const remote = location && !isLocal(location);
+  const kept = remote && key ? await Kept.open(key) : undefined;
+  const fresh = (/** @type {RequestCache} */ cache) => async () => {
+    if (!remote) return chunks(source, signal);
+    const response = await respond(location, { signal, cache });
+    const stream = chunks(response, signal);
+    return kept ? kept.keep(stream, response.headers) : stream;
+  };
+  const ways = remote ? [fresh('default'), fresh('reload')] : [fresh('default')];
+  const old = await kept?.find();
+  if (kept && old && (key !== location || (await current(location, old)))) ways.unshift(async () => chunks(old, signal));
+  for (const way of ways) {
+    const reader = new Reader(await way(), short);
+    try {
+      await use(reader);
+      await reader.end();
+      return;
+    } catch (error) {
+      if (!(error instanceof Mismatch) || way === ways.at(-1)) throw error;
+      await kept?.drop();
+    } finally {
+      await reader.close();
+    }
+  }
+}
+
+/**
+ * Whether what is kept under its address is still what the server has; without a network it has to do.
+ * @param {string} location
+ * @param {Response} old
+ */
+async function current(location, old) {
+  try {
+    const now = await fetch(location, { method: 'HEAD', cache: 'no-cache' });
+    return now.ok && ['ETag', 'Last-Modified'].every((name) => now.headers.get(name) === old.headers.get(name));
+  } catch {
+    return true;
+  }
+}

@@ -1,0 +1,161 @@
+"""The command `xla-wasm check`: the compiled module against the reference evaluator, and which instruction is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from . import compare, reference, report
+from .compiler import compile
+from .errors import RunError
+from .excerpt import Verdict, compiled, tolerance_in
+from .hlo.ir import Instruction, Module
+from .host.arrays import Array
+from .host.executor import load
+from .inputs import arguments
+from .isolate import Finding, isolate
+from .options import Options
+
+SHOWN = 8
+"""Elements that differ, shown both ways."""
+
+
+def check(
+    console: Console,
+    module: Module,
+    options: Options,
+    inputs: Sequence[Path],
+    seed: int,
+    tolerance: float | None,
+    find: bool,
+    reproducer: Path | None,
+) -> bool:
+    """Prints how results compare and, if `find`, the first instruction that differs. Returns whether all agree."""
+    exe = load(compile(module, options))
+    arrays = arguments(exe.parameters, inputs, True, seed)
+    expected = reference.evaluate(module, *arrays)
+    try:
+        actual = exe.run(*arrays)
+    except RunError as error:
+        if not find:
+            raise
+        console.print(Text.assemble(("the compiled module does not run to its end: ", "bold red"), str(error)))
+        agree = False
+    else:
+        agree = _print_results(console, module, [(leaf.name, str(leaf)) for leaf in exe.results], actual, expected, tolerance)
+    if not find:
+        if not agree:
+            console.print("--isolate finds the first instruction that differs")
+        return agree
+    with console.status("isolating") as status:
+        found = isolate(module, arrays, compiled(options), lambda text: status.update(f"isolating: {text}"))
+    if found is None:
+        reason = "every instruction agrees, too" if agree else "rounding errors grow on their way through the module"
+        console.print(f"no instruction differs, by itself or with those around it: {reason}")
+        return agree
+    _print_finding(console, found)
+    if reproducer is not None:
+        files = write_reproducer(found, reproducer, options)
+        console.print(Text.assemble((str(reproducer), "bold"), f"  shows it alone: {_command(reproducer, files, options)}"), soft_wrap=True)
+    return False
+
+
+def _print_results(
+    console: Console,
+    module: Module,
+    leaves: Sequence[tuple[str, str]],
+    actual: Sequence[Array],
+    expected: Sequence[Array],
+    tolerance: float | None,
+) -> bool:
+    table = report.table("result", "type", ">worst abs", ">worst rel", ">worst ulp", "worst at", ">differing", "")
+    agree, usual = len(actual) == len(expected), tolerance_in(module)
+    for (name, type_), a, b in zip(leaves, actual, expected):
+        if (a.dtype, a.shape) != (b.dtype, b.shape):
+            raise RunError(f"result '{name}' is {a.dtype}{list(a.shape)}, but the evaluator gives {b.dtype}{list(b.shape)}")
+        worst = compare.difference(a, b)
+        allowed = usual(a.dtype) if tolerance is None else compare.Tolerance(tolerance)
+        count = int(np.count_nonzero(compare.differing(a, b, allowed)))
+        agree &= not count
+        at = "" if worst.at is None else str(list(worst.at))
+        ulp = "" if worst.ulp is None else str(worst.ulp)
+        verdict = Text(f"differs (allowed {allowed.relative:.1e})", "bold red") if count else Text("ok", "green")
+        table.add_row(name, type_, f"{worst.absolute:.2e}", f"{worst.relative:.1e}", ulp, at, f"{count:,} of {a.size:,}", verdict)
+    console.print(table)
+    return agree
+
+
+def _print_finding(console: Console, found: Finding) -> None:
+    x = found.instruction
+    table = report.table("first difference", "")
+    table.add_row("instruction", Text(x.name, "bold"))
+    table.add_row("opcode", x.opcode)
+    if found.path:
+        table.add_row("inside", " > ".join(found.path))
+    if x.metadata and x.metadata.op_name:
+        table.add_row("op_name", x.metadata.op_name)
+    if x.metadata and x.metadata.source_file:
+        table.add_row("source", f"{x.metadata.source_file}:{x.metadata.source_line}")
+    table.add_row("result", str(x.shape.without_layout()))
+    for operand in x.operands:
+        table.add_row("operand", f"{operand.name} {operand.shape.without_layout()}")
+    if found.company:
+        table.add_row("only with", ", ".join(f"{y.name} ({y.opcode})" for y in found.company))
+    if found.verdict is not None:
+        table.add_row("differs", _extent(found.verdict))
+    if found.note:
+        table.add_row("note", found.note)
+    console.print(table)
+    if found.verdict is not None:
+        _print_values(console, found.verdict)
+
+
+def _extent(verdict: Verdict) -> str:
+    worst = compare.difference(verdict.actual, verdict.expected)
+    ulp = "" if worst.ulp is None else f", {worst.ulp:,} ulp"
+    return (
+        f"{verdict.count:,} of {verdict.actual.size:,} elements; at worst by {worst.absolute:.3g}, {worst.relative:.2g} of the scale{ulp}"
+    )
+
+
+def _print_values(console: Console, verdict: Verdict) -> None:
+    table = report.table("at", ">compiled", ">reference")
+    for index in np.argwhere(verdict.where)[:SHOWN]:
+        at = tuple(int(i) for i in index)
+        table.add_row(str(list(at)), _number(verdict.actual[at]), _number(verdict.expected[at]))
+    if verdict.count > SHOWN:
+        table.add_row("...", "", "")
+    console.print(table)
+
+
+def _number(value: object) -> str:
+    """As many digits as tell numbers of the type apart."""
+    return str(value)
+
+
+def write_reproducer(found: Finding, path: Path, options: Options) -> list[Path]:
+    """Writes the module as HLO text and its arguments beside it; returns the files of the arguments."""
+    files = [path.with_suffix(f".{i}.npy") for i in range(len(found.arguments))]
+    extent = _extent(found.verdict) if found.verdict is not None else found.note
+    head = [f"// {_title(found.instruction)}: {extent}", f"// {_command(path, files, options)}"]
+    path.write_text("\n".join([*head, "", found.excerpt.module.to_text()]), encoding="utf-8")
+    for file, array in zip(files, found.arguments):
+        np.save(file, array)
+    return files
+
+
+def _title(x: Instruction) -> str:
+    return x.where.replace("\n", " ")
+
+
+def _command(path: Path, files: Sequence[Path], options: Options) -> str:
+    words = ["xla-wasm check", str(path), *(f"--input {file}" for file in files)]
+    if options.target != "simd128":
+        words.append(f"--target {options.target}")
+    if options.tune != "portable":
+        words.append(f"--tune {options.tune}")
+    return " ".join(words)

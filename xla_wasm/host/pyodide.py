@@ -1,0 +1,390 @@
+"""Loads artifacts and runs them in Pyodide, through the WebAssembly engine that Pyodide itself runs in: `load` and `Executable`.
+
+Arrays are numpy's where numpy is loaded, otherwise typed memoryviews (`buffers`). Python cannot look into the memory of another
+module, so arrays are copied in and out, one `assign` each. A method of a JavaScript object costs some 60 us to look up and less than
+one to call, so everything that a run needs is bound once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Set
+from types import ModuleType
+from typing import Any, NoReturn
+
+import js
+from pyodide.ffi import JsException, can_run_sync, run_sync
+
+from ..artifact import Artifact
+from ..errors import ArgumentError, ArtifactError, LimitError, RunError
+from .calls import HostCall, HostFunction
+from .manifest import Leaf, Manifest, Parameter, Result
+from .sidecar import sidecar_parts
+
+_DONE, _WAITING, _STEP_WAITS = 0, 1, -2
+_EXPORTS = {"memory": "memory", "run": "function", "init": "function", "step": "function"}
+
+
+def load(
+    artifact: Artifact | str | os.PathLike[str] | bytes | bytearray | memoryview,
+    *,
+    memory_limit: int | None = None,
+    fuel: int | None = None,
+    timeout: float | None = None,
+    physical: bool = False,
+    custom_calls: Mapping[str, HostFunction] | None = None,
+) -> Executable:
+    """Makes an artifact, the path of one, or the bytes of a `.wasm` ready to run; see `xla_wasm.host.executor.load`.
+
+    A browser's engine counts neither fuel nor time: what may never end belongs into a worker, which can be terminated.
+    """
+    for name, value in (("fuel", fuel), ("timeout", timeout)):
+        if value is not None:
+            raise ArgumentError(f"{name} cannot be limited in a browser's engine: run the module in a worker and terminate that")
+    if memory_limit is not None and not memory_limit > 0:
+        raise ArgumentError(f"memory_limit must be above zero, got {memory_limit}")
+    if not isinstance(artifact, Artifact):
+        artifact = Artifact.open(artifact)
+    return Executable(artifact, memory_limit, physical, custom_calls)
+
+
+def _arrays() -> ModuleType:
+    """What makes arrays of bytes: with numpy if it is loaded by now."""
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        from . import buffers
+
+        return buffers
+    from . import ndarrays
+
+    return ndarrays
+
+
+class Executable:
+    """A module ready to run. It has one instance, so it runs one thing at a time."""
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        memory_limit: int | None = None,
+        physical: bool = False,
+        custom_calls: Mapping[str, HostFunction] | None = None,
+    ) -> None:
+        self.manifest = manifest = Manifest.parse(artifact.manifest)
+        self._arrays = arrays = _arrays()
+        if memory_limit is not None and manifest.memory_bytes > memory_limit:
+            raise LimitError(f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {memory_limit}")
+        self._calls = tuple(HostCall(manifest.name, request, custom_calls or {}, arrays.Slot) for request in manifest.requests)
+        slot = arrays.PhysicalSlot if physical else arrays.Slot
+        inputs = [p for p in manifest.parameters if p.kind == "input"]
+        self._inputs = tuple(slot(p, f"argument {i} ('{p.name}')") for i, p in enumerate(inputs))
+        self._outputs = tuple(slot(r, f"result '{r.name}'") for r in manifest.results if r.kind == "output")
+        self._held = {p.name: slot(p, f"{p.kind} '{p.name}'") for p in manifest.parameters if p.kind != "input"}
+        self._states = frozenset(p.name for p in manifest.parameters if p.kind == "state")
+        self._unset = {p.name for p in manifest.parameters if p.kind == "weight"}
+        self._lost: set[str] = set()
+        self._weights: dict[str, bytes] = {}
+        self._module = _compile(artifact.wasm, manifest)
+        self._sidecar = sidecar_parts(manifest, artifact.weights)
+        self._instance: _Instance | None = _Instance(self._module, manifest, self._sidecar)
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All parameters in order; those of kind "input" are the arguments of `run`."""
+        return self.manifest.parameters
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """All results in order; those of kind "output" are what `run` returns."""
+        return self.manifest.results
+
+    def run(self, *arrays: Any) -> list[Any]:
+        """Runs the module on one array for each input and returns copies of its outputs.
+
+        Arrays must have the exact type and shape (flat ones are taken as row-major where numpy is not); Python numbers and
+        lists are converted when nothing is lost.
+        """
+        instance = self._begin(arrays)
+        with _Guard(self):
+            instance.run(self._serve)
+            return [slot.give(self._read(instance.outputs[i])) for i, slot in enumerate(self._outputs)]
+
+    def profile(self, *arrays: Any) -> list[tuple[str, float]]:
+        """Runs the module step by step and returns (instruction, seconds) of every step that ran, loops summed."""
+        instance = self._begin(arrays)
+        with _Guard(self):
+            return instance.profile(self._serve)
+
+    def set(self, name: str, array: Any) -> None:
+        """Sets a weight, or the state that the next run begins with."""
+        slot = self._slot(name)
+        accepted = slot.accept(array)
+        data = self._arrays.to_memory(slot.leaf, accepted)
+        instance = self._ready()
+        with _Guard(self):
+            if name in self._states:
+                instance.states[name].write(data, _dimensions(slot.leaf, accepted))
+                self._lost.discard(name)
+            else:
+                instance.set_weight(name, data)
+                self._weights[name] = data
+                self._unset.discard(name)
+
+    def get(self, name: str) -> Any:
+        """A copy of a weight as it was set, or of a state as the last run left it."""
+        slot = self._slot(name)
+        if name in self._states:
+            self._check_states({name})
+            return slot.give(self._read(self._ready().states[name]))
+        data = self._weights.get(name)
+        if data is None:
+            raise ArgumentError(f"weight '{name}' has not been set")
+        return slot.give(self._arrays.from_memory(slot.leaf, bytearray(data), slot.leaf.dimensions))
+
+    def _begin(self, arrays: tuple[Any, ...]) -> _Instance:
+        """Checks the arguments and what has to be there, and writes the arguments."""
+        slots = self._inputs
+        if len(arrays) != len(slots):
+            names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
+            raise ArgumentError(f"'{self.manifest.name}' takes {len(slots)} arguments ({names}), got {len(arrays)}")
+        accepted = [slot.accept(array) for slot, array in zip(slots, arrays)]
+        if self._unset:
+            missing = min(self._unset)
+            raise ArgumentError(f"weight '{missing}' has not been set: call exe.set({missing!r}, {self._held[missing]}) first")
+        self._check_states(self._states)
+        instance = self._ready()
+        for place, array in zip(instance.inputs, accepted):
+            place.write(self._arrays.to_memory(place.leaf, array), _dimensions(place.leaf, array))
+        return instance
+
+    def _check_states(self, names: Set[str]) -> None:
+        if lost := self._lost & names:
+            raise RunError(f"the state '{min(lost)}' was lost when a run failed: set it again")
+
+    def _ready(self) -> _Instance:
+        """The instance; after a failure a new one, since nothing in the old one's memory can be trusted."""
+        if self._instance is None:
+            made = _Instance(self._module, self.manifest, self._sidecar)
+            for name, data in self._weights.items():
+                made.set_weight(name, data)
+            self._instance = made
+        return self._instance
+
+    def _failed(self) -> None:
+        if self._instance is not None and not self._instance.abandoned:
+            self._lost |= self._states
+            self._instance = None
+
+    def _read(self, place: _Place) -> Any:
+        return self._arrays.from_memory(place.leaf, place.read(), place.dimensions())
+
+    def _serve(self, instance: _Instance, number: int) -> None:
+        """Calls the function of a request."""
+        results = self._calls[number]([self._read(place) for place in instance.operands[number]])
+        for place, result in zip(instance.results[number], results):
+            place.write(self._arrays.to_memory(place.leaf, result), _dimensions(place.leaf, result))
+
+    def _slot(self, name: str) -> Any:
+        slot = self._held.get(name)
+        if slot is None:
+            known = ", ".join(list(self._held)[:8]) or "it has none"
+            raise ArgumentError(f"'{self.manifest.name}' has no weight or state called '{name}' (known: {known})")
+        return slot
+
+
+class _Guard:
+    """Forgets the instance when something fails inside."""
+
+    def __init__(self, executable: Executable) -> None:
+        self._executable = executable
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._executable._failed()
+
+
+def _dimensions(leaf: Leaf, array: Any) -> tuple[int, ...]:
+    """The dimensions of an accepted array; without numpy one that has no elements is flat, and says nothing about them."""
+    shape = tuple(array.shape)[: len(leaf.dimensions)]
+    return shape if len(shape) == len(leaf.dimensions) else leaf.dimensions
+
+
+class _Place:
+    """A leaf's place in the memory, with what copies to and from it bound."""
+
+    def __init__(self, leaf: Leaf, memory: Any) -> None:
+        self.leaf = leaf
+        view = memory.subarray(leaf.offset, leaf.offset + leaf.bytes)
+        self._assign, self._assign_to = view.assign, view.assign_to
+        self._sizes = [None if at is None else memory.subarray(at, at + 4) for at in leaf.sizes]
+
+    def write(self, data: bytes | memoryview, dimensions: tuple[int, ...]) -> None:
+        if self.leaf.bytes:
+            self._assign(data)
+        for cell, size in zip(self._sizes, dimensions):
+            if cell is not None:
+                cell.assign(size.to_bytes(4, "little"))
+
+    def read(self) -> bytearray:
+        data = bytearray(self.leaf.bytes)
+        if data:
+            self._assign_to(data)
+        return data
+
+    def dimensions(self) -> tuple[int, ...]:
+        """The actual sizes."""
+        if not self._sizes:
+            return self.leaf.dimensions
+        made = []
+        for d, (cell, bound) in enumerate(zip(self._sizes, self.leaf.dimensions)):
+            size = bound if cell is None else int.from_bytes(cell.to_bytes(), "little", signed=True)
+            if not 0 <= size <= bound:
+                raise ArtifactError(f"the module states size {size} of dimension {d} of '{self.leaf.name}', which is {self.leaf}")
+            made.append(size)
+        return tuple(made)
+
+
+class _Instance:
+    """Linear memory with the places of the leaves in it, and the module's exports."""
+
+    def __init__(self, module: Any, manifest: Manifest, sidecar: tuple[memoryview, ...]) -> None:
+        self._manifest = manifest
+        self.abandoned = False
+        """Whether the last run ended because a request could not be served: the instance itself is sound."""
+        exports = _instantiate(module, manifest).exports
+        self._memory = memory = js.Uint8Array.new(exports.memory.buffer)
+        if memory.length != manifest.memory_bytes:
+            raise ArtifactError(f"the manifest states {manifest.pages} pages of memory, the module has {memory.length / 65536:g}")
+        self._run, self._init, self._step = exports.run, exports.init, exports.step
+        self.inputs = [_Place(p, memory) for p in manifest.parameters if p.kind == "input"]
+        self.outputs = [_Place(r, memory) for r in manifest.results if r.kind == "output"]
+        self.states = {p.name: _Place(p, memory) for p in manifest.parameters if p.kind == "state"}
+        self.operands = [[_Place(leaf, memory) for leaf in r.operands] for r in manifest.requests]
+        self.results = [[_Place(leaf, memory) for leaf in r.results] for r in manifest.requests]
+        self._parameters = {p.name: p for p in manifest.parameters}
+        for init, data in zip(manifest.inits, sidecar):
+            if init.kind != "weight":
+                self._fill(init.index, init.name, init.staging, data)
+
+    def run(self, serve: Callable[[_Instance, int], None]) -> None:
+        """Runs the whole module, with `serve` for what it asks of the host."""
+        self.abandoned = False
+        while (outcome := self._call(self._run)) != _DONE:
+            if outcome != _WAITING or not self._manifest.requests:
+                raise RunError(f"'{self._manifest.name}' waits for its host, but stated no requests")
+            self._serve(serve)
+
+    def profile(self, serve: Callable[[_Instance, int], None]) -> list[tuple[str, float]]:
+        """Runs the module step by step; the seconds of each step that ran, in order of the table, loops summed."""
+        self.abandoned = False
+        names = self._manifest.steps
+        seconds = [-1.0] * len(names)
+        pc = 0 if names else -1
+        while pc >= 0:
+            begin = time.perf_counter()
+            after = self._call(self._step, pc)
+            if after == _STEP_WAITS and self._manifest.requests:
+                after = self._serve(serve)
+            seconds[pc] = max(seconds[pc], 0.0) + time.perf_counter() - begin
+            pc = after
+            if pc >= len(names):
+                raise ArtifactError(f"the module jumps to step {pc} of {len(names)}")
+        self._forget()
+        return [(name, spent) for name, spent in zip(names, seconds) if spent >= 0]
+
+    def set_weight(self, name: str, data: bytes) -> None:
+        parameter = self._parameters[name]
+        if parameter.init is None:
+            _Place(parameter, self._memory).write(data, parameter.dimensions)
+        else:
+            init = self._manifest.inits[parameter.init]
+            self._fill(init.index, name, init.staging, memoryview(data))
+
+    def _serve(self, serve: Callable[[_Instance, int], None]) -> int:
+        """Serves the request that the run waits for; the step to go on with. If it fails, the next run begins anew."""
+        number, pc = self._word(self._manifest.request), self._word(self._manifest.request + 4)
+        if number >= len(self._manifest.requests):
+            raise ArtifactError(f"the module makes request {number} of {len(self._manifest.requests)}")
+        try:
+            serve(self, number)
+        except Exception:
+            self._forget()
+            self.abandoned = True
+            raise
+        return pc
+
+    def _forget(self) -> None:
+        if self._manifest.requests:
+            self._memory.subarray(self._manifest.request + 4, self._manifest.request + 8).fill(0)
+
+    def _word(self, at: int) -> int:
+        return int.from_bytes(self._memory.subarray(at, at + 4).to_bytes(), "little")
+
+    def _fill(self, index: int, name: str, staging: int, data: memoryview) -> None:
+        if len(data):
+            self._memory.subarray(staging, staging + len(data)).assign(data)
+        self._call(self._init, index, stage=f"preparing the weights of '{name}'")
+
+    def _call(self, function: Callable[..., Any], *arguments: int, stage: str = "") -> Any:
+        try:
+            return function(*arguments)
+        except JsException as error:
+            self._trapped(error, stage)
+
+    def _trapped(self, error: JsException, stage: str) -> NoReturn:
+        name = self._manifest.name
+        if stage:
+            raise RunError(f"'{name}' failed {stage}: {error.message}") from error
+        pc = self._word(self._manifest.config)
+        where = f"in step {pc} of {len(self._manifest.steps)}, {self._manifest.step_name(pc)}"
+        raise RunError(f"'{name}' failed {where}: {error.message}") from error
+
+
+def _compile(wasm: bytes, manifest: Manifest) -> Any:
+    """A WebAssembly.Module that is what its manifest says: no imports, and the exports of the contract."""
+    source = js.Uint8Array.new(len(wasm))
+    source.assign(wasm)
+    try:
+        module = _at_once(js.WebAssembly.Module.new, js.WebAssembly.compile, source)
+    except JsException as error:
+        needs = "" if manifest.target == "simd128" else f" (it is compiled for {manifest.target}, which this engine may lack)"
+        raise ArtifactError(f"the engine refuses the module: {error.message}{needs}") from error
+    imports = [f"{item.module}.{item.name}" for item in js.WebAssembly.Module.imports(module)]
+    if imports:
+        raise ArtifactError(f"the module must import nothing, but imports {', '.join(imports[:5])}")
+    exports = {item.name: item.kind for item in js.WebAssembly.Module.exports(module)}
+    for name, kind in _EXPORTS.items():
+        if exports.get(name) != kind:
+            raise ArtifactError(f"the module exports no {kind} '{name}'")
+    return module
+
+
+def _instantiate(module: Any, manifest: Manifest) -> Any:
+    try:
+        return _at_once(js.WebAssembly.Instance.new, js.WebAssembly.instantiate, module)
+    except JsException as error:
+        if error.name == "RuntimeError":
+            raise ArtifactError(f"the module traps when it starts: {error.message}") from error
+        raise LimitError(f"no room for an instance with {manifest.memory_bytes} bytes of memory: {error.message}") from error
+
+
+def _at_once(make: Callable[[Any], Any], promise: Callable[[Any], Any], what: Any) -> Any:
+    """Compiles or instantiates, and waits where the engine does large modules only in the background."""
+    try:
+        return make(what)
+    except JsException as error:
+        # Chromium on a page's main thread, for modules of more than 8 MiB.
+        if error.name != "RangeError" or "main thread" not in error.message:
+            raise
+        if not can_run_sync():
+            raise LimitError(
+                "this engine compiles a module of this size on a page's main thread only in the background, and Python cannot wait for "
+                "that here: call from runPythonAsync (in an engine with JSPI), use a worker, or put the constants into a sidecar file "
+                "with Options(sidecar=True)"
+            ) from error
+    return run_sync(promise(what))

@@ -1,0 +1,93 @@
+"""Custom calls that have a meaning here: `BUILT_IN[target]`, and the rule that looks up every target."""
+
+from __future__ import annotations
+
+from ...errors import UnsupportedError, XlaWasmError
+from ...hlo.ir import Instruction
+from ...hlo.shape import Shape
+from ...hlo.types import is_integral
+from ..dynamic.expand import CUSTOM_CALLS
+from ..expansion import Expansion, Rule
+from ..linalg.lapack import LAPACK
+from ..lowering import ROUTINES
+
+HOST_CALL = "host_call"
+"""The attribute of a custom call that the host runs; the compiler sets it as the options say."""
+
+
+def _custom_call(e: Expansion, x: Instruction) -> Instruction:
+    from . import registry
+
+    target = x.attrs["custom_call_target"]
+    if x.attrs.get(HOST_CALL) or target in ROUTINES:
+        return x
+    rule = registry.find(target)
+    if rule is None:
+        raise UnsupportedError(f"{x.where}: {registry.how_to(target)}")
+    try:
+        made = rule(e, x)
+    except XlaWasmError:
+        raise
+    except Exception as error:
+        raise UnsupportedError(f"{x.where}: the expansion of {target!r} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(made, Instruction):
+        raise UnsupportedError(f"{x.where}: the expansion of {target!r} must return an instruction, not {made!r}")
+    if made.shape.without_layout() != x.shape.without_layout():
+        raise UnsupportedError(
+            f"{x.where}: the expansion of {target!r} gives {made.shape.without_layout()}, not {x.shape.without_layout()}"
+        )
+    return made
+
+
+def _identity(e: Expansion, x: Instruction) -> Instruction:
+    """Marks of sharding and placement, where there is one device."""
+    own = x.operands[0] if len(x.operands) == 1 else e.tuple(x.operands)
+    if own.shape.without_layout() != x.shape.without_layout():
+        raise UnsupportedError(f"{x.where}: {x.shape} of {own.shape} needs more than one device, which is not supported yet")
+    return own
+
+
+def _nothing(e: Expansion, x: Instruction) -> Instruction:
+    return e.tuple([])
+
+
+def _top_k(e: Expansion, x: Instruction) -> Instruction:
+    """(values, indices) of the k first elements of each row in the order of the comparator (x1, x2, i1, i2), or the largest."""
+    (operand,) = x.operands
+    values, indices = x.shape.tuple_shapes
+    k = values.dimensions[-1]
+    largest = _order(x)
+    if largest is not None and indices.element_type == "s32":
+        return e.emit("topk", x.shape.without_layout(), [operand], k=k, largest=largest)
+    dims = operand.shape.dimensions
+    places = e.iota(indices.element_type, dims, len(dims) - 1)
+    shape = Shape.tuple([operand.shape.without_layout(), places.shape])
+    ordered = e.emit("sort", shape, [operand, places], called=list(x.called), dimensions=(len(dims) - 1,), is_stable=True)
+    return e.tuple([e.slice_dim(part, len(dims) - 1, 0, k) for part in e.elements(ordered)])
+
+
+def _order(x: Instruction) -> bool | None:
+    """Whether the largest elements go first, as `topk` sees it; None where only the comparator can tell."""
+    if not x.called:
+        return True
+    root = x.called[0].root
+    numbers = [o.attrs.get("parameter_number") if o.opcode == "parameter" else None for o in root.operands]
+    if root.opcode != "compare" or numbers != [0, 1]:
+        return None
+    exact = is_integral(x.operands[0].shape.element_type) or root.attrs.get("type") == "TOTALORDER"
+    return {"GT": True, "LT": False}.get(root.attrs["direction"]) if exact or len(x.called[0].parameters) == 2 else None
+
+
+BUILT_IN: dict[str, Rule] = {
+    **dict.fromkeys(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"), _identity),
+    **dict.fromkeys(("xla.sdy.FuncResultSharding", "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"), _identity),
+    "xla.sdy.PropagationBarrier": _identity,
+    "xla.sdy.ShardingGroup": _nothing,
+    **dict.fromkeys(("annotate_device_placement", "MoveToHost", "MoveToDevice"), _identity),
+    "TopK": _top_k,
+    **LAPACK,
+    **CUSTOM_CALLS,
+}
+"""target -> rule."""
+
+EXPAND: dict[str, Rule] = {"custom-call": _custom_call}

@@ -1,0 +1,78 @@
+"""Custom calls in the evaluator: a function that the caller gives, or the operations that the target's expansion writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import ArgumentError, UnsupportedError
+from ...hlo.ir import Computation, Instruction
+from ...hlo.op import REQUIRED
+from ...hlo.shape import Shape
+from ..arrays import DTYPES, Value
+from ..expansion import Expansion
+from ..linalg.reference import ROUTINES
+from ..table import OPS
+from . import registry
+from .expand import HOST_CALL
+
+
+def _custom_call(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    target = instr.attrs["custom_call_target"]
+    function = call.custom_calls.get(target)
+    if function is not None:
+        return _of_function(instr, function(*(leaf for value in operands for leaf in _leaves(value))))
+    if target in ROUTINES:
+        return ROUTINES[target](instr, operands, call)
+    rule = registry.find(target)
+    if rule is None:
+        raise UnsupportedError(
+            f"{instr.where}: the custom call target {target!r} is unknown: register an expansion with "
+            f"xla_wasm.custom_call({target!r}), or pass a function, evaluate(..., custom_calls={{{target!r}: function}})"
+        )
+    known = call.expansions.get(instr)
+    if known is None:
+        known = call.expansions[instr] = _expanded(instr, rule)
+    return call(known, *operands)
+
+
+def _leaves(value: Value) -> list[Value]:
+    return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, tuple) else [] if value is None else [value]
+
+
+def _of_function(instr: Instruction, given: Any) -> Value:
+    """What a function gave, as the value of a custom call."""
+    results = list(given) if isinstance(given, (tuple, list)) else [] if given is None else [given]
+    leaves = [s for _, s in instr.shape.leaves() if not s.is_token]
+    for array, shape in zip(results, leaves):
+        if array.shape != shape.dimensions or array.dtype != DTYPES[shape.element_type]:
+            raise ArgumentError(f"{instr.where}: the function gave {array.dtype}{list(array.shape)} where {shape} is declared")
+    if len(results) != len(leaves):
+        raise ArgumentError(f"{instr.where}: the function gave {len(results)} arrays, {len(leaves)} are declared")
+    return _nested(instr.shape, iter(results))
+
+
+def _nested(shape: Shape, flat: Any) -> Value:
+    if shape.is_tuple:
+        return tuple(_nested(s, flat) for s in shape.tuple_shapes)
+    return None if shape.is_token else next(flat)
+
+
+def _expanded(instr: Instruction, rule: Callable[[Expansion, Instruction], Instruction]) -> Computation:
+    """A computation of the operands that is the call's expansion."""
+    parameters = [Instruction(f"{instr.name}.{i}", "parameter", o.shape, [], {"parameter_number": i}) for i, o in enumerate(instr.operands)]
+    copy = Instruction(instr.name, instr.opcode, instr.shape, list(parameters), dict(instr.attrs), instr.called, instr.metadata)
+    copy.frontend_attributes = instr.frontend_attributes
+    copy.attrs.pop(HOST_CALL, None)
+    made: list[Instruction] = []
+    computations: list[Computation] = []
+    root = rule(Expansion(copy, made, computations), copy)
+    for x in [*made, *(x for c in computations for x in c.instructions)]:
+        # A rule writes only the attributes that matter to it.
+        for attr in OPS[x.opcode].attrs:
+            if attr.default is not REQUIRED:
+                x.attrs.setdefault(attr.name, attr.default)
+    return Computation(instr.name, [*parameters, *made], root)
+
+
+EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"custom-call": _custom_call}

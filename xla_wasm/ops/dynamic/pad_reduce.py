@@ -1,0 +1,191 @@
+"""Reductions, windows, sort and batch normalisation of arrays of which a part counts: the rest must have no say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...hlo.attrs import ScatterDimensionNumbers, WindowDimension
+from ...hlo.ir import Computation, Instruction
+from ...hlo.shape import Shape
+from ..expansion import Expansion, Index
+from ..norm.expand import WRITE, Features
+from ..reduce.lower import monoid
+from ..reduce.neutral import neutral
+from .padded import Extent, Padded, Rule, Size, Writer, is_known, static
+
+
+def _common(w: Writer, dims: Index, extents: Sequence[Extent]) -> tuple[Size, ...]:
+    """The sizes of arrays that are used together."""
+    return tuple(w.agreed([e[d] for e in extents], bound) for d, bound in enumerate(dims))
+
+
+def _results(x: Instruction, sizes: Sequence[Size]) -> Extent:
+    return tuple(tuple(sizes) for _ in x.shape.tuple_shapes) if x.shape.is_tuple else tuple(sizes)
+
+
+# --- reduce and reduce-window ---------------------------------------------------------------------------------------
+
+
+def _reduce(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+    dims = x.operands[0].shape.dimensions
+    sizes = _common(w, dims, extents[: len(x.operands) // 2])
+    over = x.attrs["dimensions"]
+    kept = [size for d, size in enumerate(sizes) if d not in over]
+    return Padded(_ignoring(w, x, w.live(dims, sizes, over)), _results(x, kept))
+
+
+def _reduce_window(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+    dims = x.operands[0].shape.dimensions
+    sizes = _common(w, dims, extents[: len(x.operands) // 2])
+    window = x.attrs["window"].dimensions
+    mixed = [d for d, wd in enumerate(window) if wd != WindowDimension(1)]
+    places = [w.places(size, wd) for size, wd in zip(sizes, window)]
+    return Padded(_ignoring(w, x, w.live(dims, sizes, mixed)), _results(x, places))
+
+
+def _ignoring(w: Writer, x: Instruction, live: Instruction | None) -> Instruction:
+    """The reduction of what is live: the rest becomes the reducer's neutral number, or its presence is carried along."""
+    if live is None:
+        return w.again(x)
+    count = len(x.operands) // 2
+    arrays, inits = x.operands[:count], x.operands[count:]
+    opcode = monoid(x.called[0]) if count == 1 else None
+    value = neutral(opcode, arrays[0].shape.element_type) if opcode else None
+    if value is not None:
+        return w.again(x, [w.select(live, arrays[0], w.full(arrays[0].shape.element_type, arrays[0].shape.dimensions, value)), *inits])
+    elements = static(x.shape).tuple_shapes if x.shape.is_tuple else (static(x.shape),)
+    shape = Shape.tuple([*elements, Shape("pred", elements[0].dimensions)])
+    made = w.emit(x.opcode, shape, [*arrays, live, *inits, w.scalar("pred", 1)], called=[_of_present(w, x.called[0], count)], **x.attrs)
+    parts = w.elements(made)[:count]
+    return w.tuple(parts) if x.shape.is_tuple else parts[0]
+
+
+def _of_present(w: Writer, reducer: Computation, count: int) -> Computation:
+    """The reducer with a flag beside each side: a side that is absent leaves the other as it is."""
+    pred = Shape("pred")
+    shapes = [p.shape for p in reducer.parameters]
+
+    def body(e: Expansion, *parameters: Instruction) -> Instruction:
+        left, left_there, right, right_there = parameters[:count], parameters[count], parameters[count + 1 : -1], parameters[-1]
+        both = e.results(e.inline(reducer, [*left, *right]))
+        chosen = []
+        for p, q, r in zip(left, right, both):
+            alone = e.select(left_there, e.convert(p, r.shape.element_type), e.convert(q, r.shape.element_type))
+            chosen.append(e.select(e.binary("and", left_there, right_there), r, alone))
+        return e.tuple([*chosen, e.binary("or", left_there, right_there)])
+
+    return w.computation("present", [*shapes[:count], pred, *shapes[count:], pred], body)
+
+
+# --- select-and-scatter ---------------------------------------------------------------------------------------------
+
+
+def _select_and_scatter(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+    """Each window's choice, as a number of an element, comes from a reduce-window; a scatter brings the source there."""
+    array, source, init = x.operands
+    dims, places = array.shape.dimensions, source.shape.dimensions
+    window = x.attrs["window"].dimensions
+    number = w.reshape(w.iota("s32", (prod(dims),)), dims)
+    present = w.live(dims, extents[0]) or w.full("pred", dims, 1)
+    zero, absent = w.scalar(array.shape.element_type, 0), w.scalar("pred", 0)
+    shapes = [Shape(array.shape.element_type), Shape("s32"), Shape("pred")]
+
+    def choose(e: Expansion, *p: Instruction) -> Instruction:
+        left, left_number, left_there, right, right_number, right_there = p
+        kept = e.binary("or", e.emit("not", Shape("pred"), [right_there]), e.inline(x.called[0], [left, right]))
+        kept = e.binary("and", left_there, kept)
+        pairs = ((left, right), (left_number, right_number))
+        return e.tuple([*(e.select(kept, a, b) for a, b in pairs), e.binary("or", left_there, right_there)])
+
+    chosen = w.emit(
+        "reduce-window",
+        Shape.tuple([s.with_dimensions(places) for s in shapes]),
+        [array, number, present, zero, w.scalar("s32", -1), absent],
+        called=[w.computation("choose", [*shapes, *shapes], choose)],
+        window=x.attrs["window"],
+    )
+    _, place, there = w.elements(chosen)
+    counts = [w.least(w.places(size, wd), given) for size, wd, given in zip(extents[0], window, extents[1])]
+    counting = w.live(places, counts)
+    there = there if counting is None else w.binary("and", there, counting)
+    nowhere = w.full("s32", places, -1)
+    count = (prod(places),)
+    scattered = w.emit(
+        "scatter",
+        Shape(array.shape.element_type, (prod(dims),)),
+        [
+            w.broadcast(init, (prod(dims),)),
+            w.reshape(w.select(there, place, nowhere), count),
+            w.reshape(source, count),
+        ],
+        called=[x.called[1]],
+        scatter_dimension_numbers=ScatterDimensionNumbers((), (0,), (0,), 1),
+        indices_are_sorted=False,
+        unique_indices=False,
+    )
+    return Padded(w.reshape(scattered, dims), extents[0])
+
+
+# --- sort -----------------------------------------------------------------------------------------------------------
+
+
+def _sort(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+    """What does not count goes last."""
+    dims = x.operands[0].shape.dimensions
+    (dim,) = x.attrs["dimensions"]
+    sizes = _common(w, dims, extents)
+    live = w.live(dims, sizes, [dim])
+    extent = _results(x, sizes)
+    if live is None:
+        return Padded(w.again(x), extent)
+    comparator = x.called[0]
+    pred = Shape("pred")
+
+    def compare(e: Expansion, *p: Instruction) -> Instruction:
+        left, right = p[-2:]
+        return e.binary("and", left, e.binary("or", e.emit("not", pred, [right]), e.inline(comparator, p[:-2])))
+
+    shapes = [p.shape for p in comparator.parameters]
+    shape = Shape.tuple([*(static(o.shape) for o in x.operands), live.shape])
+    called = [w.computation("counted", [*shapes, pred, pred], compare)]
+    parts = w.elements(w.emit("sort", shape, [*x.operands, live], called=called, **x.attrs))[:-1]
+    return Padded(w.tuple(parts) if x.shape.is_tuple else parts[0], extent)
+
+
+def _topk(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+    if not is_known(extents[0][-1], x.operands[0].shape.dimensions[-1]):
+        raise w.refuse("topk along a dynamic dimension is not supported")
+    return Padded(w.again(x), _results(x, (*extents[0][:-1], x.attrs["k"])))
+
+
+# --- batch normalisation --------------------------------------------------------------------------------------------
+
+
+def _batch_norm(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+    array = x.operands[0]
+    dims, feature = array.shape.dimensions, x.attrs["feature_index"]
+    sizes = list(extents[0])
+    if x.opcode == "batch-norm-grad":
+        sizes = list(_common(w, dims, [extents[0], extents[4]]))
+    vectors = [e[0] for o, e in zip(x.operands, extents) if o.shape.rank == 1 and o is not array]
+    sizes[feature] = w.agreed([sizes[feature], *vectors], dims[feature])
+    others = [d for d in range(len(dims)) if d != feature]
+    live = w.live(dims, sizes, others)
+    count = None if live is None else w.convert(w.scalar_of(w.product(sizes[d] for d in others)), "f32")
+    value = WRITE[x.opcode](Features(w, x, live, count))
+    if not value.shape.is_tuple:
+        return Padded(value, tuple(sizes))
+    return Padded(value, (tuple(sizes), (sizes[feature],), (sizes[feature],)))
+
+
+RULES: dict[str, Rule] = {
+    "reduce": _reduce,
+    "reduce-window": _reduce_window,
+    "select-and-scatter": _select_and_scatter,
+    "sort": _sort,
+    "topk": _topk,
+    "batch-norm-training": _batch_norm,
+    "batch-norm-inference": _batch_norm,
+    "batch-norm-grad": _batch_norm,
+}

@@ -1,0 +1,431 @@
+"""Complex functions by their real and imaginary parts: what each elementwise operation makes of them.
+
+A result is no further from the true value than a few ulp of its magnitude, whatever the magnitudes of the operands, unless
+a function says otherwise; overflow inside a formula is avoided, not just in its result. Infinities and NaN follow XLA:CPU,
+which differs from C99 where one part is infinite and the other NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...hlo.ir import Instruction
+from ..expansion import Expansion
+from ..real import Real
+
+_INF, _NAN = float("inf"), float("nan")
+_PI = 3.141592653589793
+
+
+Complex = tuple[Real, Real]
+
+
+def _where(condition: Real, a: Complex, c: Complex) -> Complex:
+    return condition.choose(a[0], c[0]), condition.choose(a[1], c[1])
+
+
+def _full(like: Real, re: float, im: float = 0.0) -> Complex:
+    return like.full(re), like.full(im)
+
+
+# --- arithmetic -----------------------------------------------------------------------------------------------------
+
+
+def add(a: Complex, c: Complex) -> Complex:
+    return a[0] + c[0], a[1] + c[1]
+
+
+def subtract(a: Complex, c: Complex) -> Complex:
+    return a[0] - c[0], a[1] - c[1]
+
+
+def negate(a: Complex) -> Complex:
+    return -a[0], -a[1]
+
+
+def multiply(a: Complex, c: Complex) -> Complex:
+    return a[0] * c[0] - a[1] * c[1], a[0] * c[1] + a[1] * c[0]
+
+
+def divide(a: Complex, c: Complex) -> Complex:
+    """C99's quotient: what comes out as NaN + NaN i is looked at again for zeros and infinities.
+
+    c64 is divided in f64, where no square overflows; c128 is brought near 1 by powers of two first.
+    """
+    (p, q), (u, v) = a, c
+    if p.dtype == "f32":
+        re, im = _quotient(*(part.convert("f64") for part in (p, q, u, v)))
+        result = re.convert("f32"), im.convert("f32")
+    else:
+        above, below = _exponent(p, q), _exponent(u, v)
+        up, down = _power_of_two(above, -1), _power_of_two(below, -1)
+        re, im = _quotient(p * up, q * up, u * down, v * down)
+        e, word = p.e, p.e.sub(above.x, below.x)
+        half = e.binary("shift-right-arithmetic", word, 1)
+        first, second = _power_of_two(Real(e, half)), _power_of_two(Real(e, e.sub(word, half)))
+        result = re * first * second, im * first * second
+    inside = result[0].compare("EQ", result[0]) | result[1].compare("EQ", result[1])
+    return _where(inside, result, _special_quotient(p, q, u, v))
+
+
+def _quotient(p: Real, q: Real, u: Real, v: Real) -> Complex:
+    square = u * u + v * v
+    return (p * u + q * v) / square, (q * u - p * v) / square
+
+
+def _exponent(x: Real, *others: Real) -> Real:
+    """The power of two of the greatest of some f64 magnitudes as an s64, between -1023 and 1021."""
+    e, size = x.e, abs(x)
+    for y in others:
+        size = size.max(abs(y))
+    field = e.binary("shift-right-logical", e.bitcast_convert(size.x, "s64"), 52)
+    limited = e.select(e.compare("GT", field, 2044), e.like(field, 2044), field)
+    return Real(e, e.sub(limited, 1023))
+
+
+def _power_of_two(exponent: Real, sign: int = 1) -> Real:
+    """2^exponent, or with `sign` -1 its inverse, as an f64."""
+    e = exponent.e
+    field = e.add(exponent.x, 1023) if sign > 0 else e.sub(e.like(exponent.x, 1023), exponent.x)
+    return Real(e, e.bitcast_convert(e.binary("shift-left", field, 52), "f64"))
+
+
+def _special_quotient(p: Real, q: Real, u: Real, v: Real) -> Complex:
+    """By 0 the parts times infinity; with one side infinite, infinities count as 1 and other numbers as 0 there."""
+    pole = p.full(_INF).sign_of(u)
+    infinite = (p.is_infinite | q.is_infinite, u.is_infinite | v.is_infinite)
+    finite = (abs(p).max(abs(q)).compare("LT", _INF), abs(u).max(abs(v)).compare("LT", _INF))
+    grows, vanishes = infinite[0] & finite[1], finite[0] & infinite[1]
+
+    def unit(x: Real) -> Real:
+        return x.is_infinite.choose(x.full(1.0), 0.0).sign_of(x)
+
+    p1, q1 = grows.choose(unit(p), p), grows.choose(unit(q), q)
+    u1, v1 = vanishes.choose(unit(u), u), vanishes.choose(unit(v), v)
+    factor = grows.choose(p.full(_INF), vanishes.choose(p.full(0.0), _NAN))
+    by_zero = u.compare("EQ", 0.0) & v.compare("EQ", 0.0)
+    return _where(by_zero, (pole * p, pole * q), (factor * (p1 * u1 + q1 * v1), factor * (q1 * u1 - p1 * v1)))
+
+
+# --- magnitude and argument -----------------------------------------------------------------------------------------
+
+
+def _ordered(x: Real, y: Real) -> tuple[Real, Real, Real]:
+    """The greater magnitude, the lesser one, and their ratio; NaN if either is."""
+    a, c = abs(x), abs(y)
+    greater, lesser = a.max(c), a.min(c)
+    return greater, lesser, greater.compare("EQ", lesser).choose(greater.full(1.0), lesser / greater)
+
+
+def absolute(a: Complex) -> Real:
+    """The greater part times sqrt(1 + ratio^2)."""
+    greater, _, ratio = _ordered(*a)
+    return greater * (ratio * ratio + 1.0).apply("sqrt")
+
+
+def sign(a: Complex) -> Complex:
+    size = absolute(a)
+    return _where(size.compare("EQ", 0.0), a, (a[0] / size, a[1] / size))
+
+
+def _half_angle(a: Complex) -> tuple[Real, Real]:
+    """The magnitudes of the two parts of the square root, the greater first.
+
+    sqrt((|x| + |z|) / 2) with the greater part m under a root of its own: sqrt(m) sqrt((|x|/m + |z|/m) / 2).
+    """
+    x, y = a
+    greater, _, ratio = _ordered(x, y)
+    size = (ratio * ratio + 1.0).apply("sqrt")
+    wide = abs(x).compare("GE", abs(y))
+    first = greater.apply("sqrt") * ((wide.choose(x.full(1.0), ratio) + size) * 0.5).apply("sqrt")
+    second = abs(y) / (first + first)
+    return first, (first.compare("EQ", 0.0) | y.is_infinite).choose(first, second)
+
+
+def sqrt(a: Complex) -> Complex:
+    """The principal root; of a negative number positive, whatever the sign of its imaginary 0."""
+    x, y = a
+    first, second = _half_angle(a)
+    left, below = x.compare("LT", 0.0), y.compare("LT", 0.0)
+    im = left.choose(first, second)
+    return left.choose(second, first), below.choose(-im, im)
+
+
+def _continuous_sqrt(a: Complex) -> Complex:
+    """The root whose imaginary part has the sign of the number's, that of a zero too."""
+    x, y = a
+    first, second = _half_angle(a)
+    left = x.compare("LT", 0.0)
+    return left.choose(second, first), left.choose(first, second).sign_of(y)
+
+
+def rsqrt(a: Complex) -> Complex:
+    """The conjugate of the root over the magnitude; infinity + NaN i at 0."""
+    x, y = a
+    re, im = _continuous_sqrt((x, -y))
+    greater, _, ratio = _ordered(x, y)
+    size = (ratio * ratio + 1.0).apply("sqrt")
+    result = re / greater / size, im / greater / size
+    result = _where(greater.compare("EQ", 0.0), _full(x, _INF, _NAN), result)
+    return _where(x.is_infinite | y.is_infinite, (x.full(0.0), x.full(0.0).sign_of(-y)), result)
+
+
+# --- exponential and logarithm --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Beyond `high`, exponents lose `shift`, and the result is multiplied by `factor`, e^shift."""
+
+    high: float
+    shift: float
+    factor: float
+
+
+_RANGES = {"f32": _Range(80.0, 60.0, 1.1420073898156842e26), "f64": _Range(640.0, 600.0, 3.7730203009299397e260)}
+
+
+def _reduced(x: Real) -> tuple[Real, Real, Real]:
+    """An exponent that does not overflow where a product with it would not; the factor it lacks; where it lacks one."""
+    limits = _RANGES[x.dtype]
+    big = x.compare("GT", limits.high)
+    return x - big.choose(x.full(limits.shift), 0.0), big.choose(x.full(limits.factor), 1.0), big
+
+
+def exp(a: Complex) -> Complex:
+    x, y = a
+    exponent, factor, _ = _reduced(x)
+    size = exponent.apply("exponential")
+    im = size * y.apply("sine") * factor
+    return size * y.apply("cosine") * factor, y.compare("EQ", 0.0).choose(y.full(0.0), im)
+
+
+def expm1(a: Complex) -> Complex:
+    """(e^x - 1) cos y - 2 sin^2(y/2) + i e^x sin y."""
+    x, y = a
+    exponent, factor, _ = _reduced(x)
+    less = exponent.apply("exponential-minus-one")
+    half = (y * 0.5).apply("sine")
+    re = less * y.apply("cosine") * factor - half * half * 2.0
+    im = (less + 1.0) * y.apply("sine") * factor
+    return re, y.compare("EQ", 0.0).choose(y.full(0.0), im)
+
+
+def _log_size(x: Real, y: Real, excess: Real | None = None, small: Real | None = None) -> Real:
+    """log |x + iy|: near 1 by the excess of the square over 1. `excess` is that number, better known, where `small`."""
+    greater, lesser, ratio = _ordered(x, y)
+    near = greater.compare("GT", 0.5) & greater.compare("LT", 2.0)
+    over = (greater - 1.0) * (greater + 1.0) + lesser * lesser
+    if excess is not None and small is not None:
+        over = small.choose(excess, over)
+    return near.choose(x.full(0.0), greater.apply("log")) + near.choose(over, ratio * ratio).apply("log-plus-one") * 0.5
+
+
+def _angle(y: Real, x: Real) -> Real:
+    return Real(y.e, y.e.binary("atan2", y.x, x.x))
+
+
+def log(a: Complex) -> Complex:
+    x, y = a
+    return _log_size(x, y), _angle(y, x)
+
+
+def log1p(a: Complex) -> Complex:
+    """The logarithm of 1 + z; near 0 by |1 + z|^2 - 1 = x (2 + x) + y^2."""
+    x, y = a
+    moved = x + 1.0
+    small = abs(x).max(abs(y)).compare("LT", 0.5)
+    return _log_size(moved, y, x * (x + 2.0) + y * y, small), _angle(y, moved)
+
+
+def logistic(a: Complex) -> Complex:
+    """1 / (1 + e^-z), with s = e^-|x|: |1 + s e^-iy|^2 = (1 - s)^2 + 4 s cos^2(y/2) has no difference of rounded numbers."""
+    x, y = a
+    down = -abs(x)
+    s, rest = down.apply("exponential"), -down.apply("exponential-minus-one")
+    half = y * 0.5
+    sine, cosine = half.apply("sine"), half.apply("cosine")
+    square = cosine * cosine * 2.0
+    below = rest * rest + s * square * 2.0
+    re = x.compare("GE", 0.0).choose(rest + s * square, s * (square - rest))
+    return re / below, s * sine * cosine * 2.0 / below
+
+
+def power(a: Complex, c: Complex) -> Complex:
+    """e^(c log a): in c64 computed in f64, in c128 off by up to |c log a| ulp. Anything to the 0 and 1 to anything is 1."""
+    dtype = a[0].dtype
+    (x, y), (u, v) = [(re.convert("f64"), im.convert("f64")) for re, im in (a, c)]
+    result = exp(multiply((u, v), log((x, y))))
+    real = v.compare("EQ", 0.0) & y.compare("EQ", 0.0)
+    result = _where(real & x.compare("EQ", 0.0) & u.compare("GT", 0.0), _full(x, 0.0), result)
+    growing = u.compare("GT", 0.0).choose(u.full(_INF), 0.0)
+    result = _where(real & x.compare("EQ", _INF) & u.compare("EQ", u), (growing, x.full(0.0)), result)
+    one = (u.compare("EQ", 0.0) & v.compare("EQ", 0.0)) | (x.compare("EQ", 1.0) & y.compare("EQ", 0.0))
+    re, im = _where(one, _full(x, 1.0), result)
+    return re.convert(dtype), im.convert(dtype)
+
+
+# --- circular and hyperbolic functions ------------------------------------------------------------------------------
+
+
+def _hyperbolic(x: Real) -> tuple[Real, Real, Real]:
+    """sinh |x| and cosh x without a factor, and that factor."""
+    size, factor, big = _reduced(abs(x))
+    more = size.apply("exponential-minus-one")
+    part = big.choose(x.full(1.0), more / (more + 1.0))
+    return (more + part) * 0.5, more * part * 0.5 + 1.0, factor
+
+
+def sin(a: Complex) -> Complex:
+    x, y = a
+    sinh_, cosh_, factor = _hyperbolic(y)
+    return x.apply("sine") * cosh_ * factor, x.apply("cosine") * y.compare("LT", 0.0).choose(-sinh_, sinh_) * factor
+
+
+def cos(a: Complex) -> Complex:
+    x, y = a
+    sinh_, cosh_, factor = _hyperbolic(y)
+    return x.apply("cosine") * cosh_ * factor, x.apply("sine") * y.compare("GT", 0.0).choose(-sinh_, sinh_) * factor
+
+
+def sinh(a: Complex) -> Complex:
+    """-i sin(iz)."""
+    re, im = sin((-a[1], a[0]))
+    return im, -re
+
+
+def cosh(a: Complex) -> Complex:
+    """cos(iz)."""
+    return cos((-a[1], a[0]))
+
+
+def tanh(a: Complex) -> Complex:
+    """(sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y)."""
+    x, y = a
+    more = abs(x).min(43.0 if x.dtype == "f32" else 350.0).apply("exponential-minus-one")
+    part = more / (more + 1.0)
+    sinh_, cosh_ = (more + part) * 0.5, more * part * 0.5 + 1.0
+    sine, cosine = y.apply("sine"), y.apply("cosine")
+    below = sinh_ * sinh_ + cosine * cosine
+    re = x.is_infinite.choose(x.full(1.0), sinh_ * cosh_ / below).sign_of(x)
+    return re, (x.is_infinite | y.compare("EQ", 0.0)).choose(y.full(0.0), sine * cosine / below)
+
+
+def tan(a: Complex) -> Complex:
+    """-i tanh(iz)."""
+    re, im = tanh((-a[1], a[0]))
+    return im, -re
+
+
+# --- inverse functions, after Kahan ---------------------------------------------------------------------------------
+
+
+def _roots(a: Complex) -> tuple[Complex, Complex]:
+    """sqrt(1 - z) and sqrt(1 + z)."""
+    x, y = a
+    return _continuous_sqrt((x.full(1.0) - x, -y)), _continuous_sqrt((x + 1.0, y))
+
+
+def asin(a: Complex) -> Complex:
+    (p, q), (u, v) = _roots(a)
+    return _angle(a[0], p * u - q * v), (p * v - q * u).apply("asinh")
+
+
+def acos(a: Complex) -> Complex:
+    (p, q), (u, v) = _roots(a)
+    return _angle(p, u) * 2.0, (u * q - v * p).apply("asinh")
+
+
+def asinh(a: Complex) -> Complex:
+    """-i asin(iz)."""
+    re, im = asin((-a[1], a[0]))
+    return im, -re
+
+
+def acosh(a: Complex) -> Complex:
+    x, y = a
+    p, q = _continuous_sqrt((x - 1.0, y))
+    u, v = _continuous_sqrt((x + 1.0, y))
+    return (p * u + q * v).apply("asinh"), _angle(q, u) * 2.0
+
+
+def atanh(a: Complex) -> Complex:
+    """log1p(4 |x| / |1 - z|^2) / 4 with x >= 0, and half the angle of (1 + z) (1 - conj z); near 1 by the two magnitudes."""
+    x, y = a
+    c = abs(x)
+    greater, _, ratio = _ordered(x, y)
+    big = greater.compare("GT", 1e9 if x.dtype == "f32" else 1e17)
+    away = x.full(1.0) - c
+    square = away * away + y * y
+    far = c / greater / (greater * (ratio * ratio + 1.0))
+    re = (big.choose(far, c / square) * 4.0).apply("log-plus-one") * 0.25
+    near = away.compare("LT", 1e-4) & abs(y).compare("LT", 1e-4) & c.compare("LT", 2.0)
+    re = near.choose(_log_size(c + 1.0, y) * 0.5 - _log_size(away, y) * 0.5, re)
+    half_pi = y.full(_PI / 2).sign_of(y)
+    im = big.choose(half_pi, _angle(y + y, away * (c + 1.0) - y * y) * 0.5)
+    return re.sign_of(x), im
+
+
+def atan(a: Complex) -> Complex:
+    """-i atanh(iz)."""
+    re, im = atanh((-a[1], a[0]))
+    return im, -re
+
+
+def atan2(a: Complex, c: Complex) -> Complex:
+    """-i log((c + i a) / sqrt(c^2 + a^2)), which says by how many times pi it is off atan(a / c)."""
+    dtype = a[0].dtype
+    parts = [part.convert("f64") for part in (*a, *c)]
+    down = _power_of_two(_exponent(parts[0], *parts[1:]), -1)
+    y, x = (parts[0] * down, parts[1] * down), (parts[2] * down, parts[3] * down)
+    re, im = log(divide((x[0] - y[1], x[1] + y[0]), sqrt(add(multiply(x, x), multiply(y, y)))))
+    near = atan(divide(y, x))
+    turned = near[0] + ((im - near[0]) / _PI).apply("round-nearest-even") * _PI
+    known = turned.compare("EQ", turned) & abs(near[1]).compare("LT", _INF)
+    re, im = _where(known, (turned, near[1]), (im, -re))
+    return re.convert(dtype), im.convert(dtype)
+
+
+UNARY: dict[str, Callable[[Complex], Complex]] = {
+    "acos": acos,
+    "acosh": acosh,
+    "asin": asin,
+    "asinh": asinh,
+    "atan": atan,
+    "atanh": atanh,
+    "cosh": cosh,
+    "cosine": cos,
+    "exponential": exp,
+    "exponential-minus-one": expm1,
+    "log": log,
+    "log-plus-one": log1p,
+    "logistic": logistic,
+    "negate": negate,
+    "rsqrt": rsqrt,
+    "sign": sign,
+    "sine": sin,
+    "sinh": sinh,
+    "sqrt": sqrt,
+    "tan": tan,
+    "tanh": tanh,
+}
+
+BINARY: dict[str, Callable[[Complex, Complex], Complex]] = {
+    "add": add,
+    "subtract": subtract,
+    "multiply": multiply,
+    "divide": divide,
+    "power": power,
+    "atan2": atan2,
+}
+
+
+def evaluate(e: Expansion, opcode: str, operands: list[Any]) -> list[Instruction]:
+    """The parts of an elementwise function of complex operands, each a pair of instructions."""
+    pairs = [(Real(e, re), Real(e, im)) for re, im in operands]
+    if opcode == "abs":
+        return [absolute(pairs[0]).x]
+    result = UNARY[opcode](pairs[0]) if opcode in UNARY else BINARY[opcode](*pairs)
+    return [part.x for part in result]

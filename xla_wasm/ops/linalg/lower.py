@@ -1,0 +1,136 @@
+"""Factorisations and triangular systems as calls of `runtime_c/linalg.h`."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...hlo.attrs import TriangularSolveOptions
+from ...hlo.infer import REAL_OF
+from ...hlo.ir import Instruction
+from ..kernel import Kernel, Source
+
+_LEFT, _LOWER, _UNIT, _TRANSPOSED, _CONJUGATE = 1, 2, 4, 8, 16
+_KEEP = 4
+
+_TERMS, _COLUMNS, _TILE, _PANEL = 32, 512, 8, 8
+"""How the routines cut up a product (KC, NC, at least NR) and a factorisation (WIDTH)."""
+
+
+class _Memory:
+    """What a routine on matrices of one element type works in."""
+
+    def __init__(self, k: Kernel, element_type: str):
+        self.k = k
+        self.planes = 2 if element_type in REAL_OF else 1
+        self.part = REAL_OF.get(element_type, element_type)
+
+    def work(self, rows: int, columns: int) -> Source:
+        """Rows with space behind them; parts of complex numbers apart."""
+        return self.numbers(self.planes * rows * (-(-columns // 8) * 8 + 8))
+
+    def packed(self, terms: int, columns: int) -> Source:
+        """Both sides of a product."""
+        strips = min(columns, _COLUMNS) + _TILE
+        return self.numbers(4 * _TERMS + self.planes**2 * min(terms, _TERMS // self.planes) * strips)
+
+    def panel(self, rows: int) -> Source:
+        """Some columns of a matrix."""
+        return self.numbers(self.planes * rows * _PANEL)
+
+    def numbers(self, count: int) -> Source:
+        return self.k.scratch(self.part, (count,))
+
+
+def cholesky_kernel(k: Kernel, x: Instruction) -> None:
+    """The factors of a batch of matrices."""
+    _cholesky(k, x, x.attrs["lower"])
+
+
+def potrf_kernel(k: Kernel, x: Instruction) -> None:
+    """The same as LAPACK's potrf has it: the other triangle stays, and a second result says what was found."""
+    lower = x.attrs["custom_call_target"].endswith("lower")
+    _cholesky(k, x, lower, keep=True)
+
+
+def _cholesky(k: Kernel, x: Instruction, lower: bool, keep: bool = False) -> None:
+    a = k.whole(x.operands[0])
+    n = a.dims[-1]
+    memory = _Memory(k, a.dtype)
+    outputs = k.outputs[x]
+    info = k.address(outputs[1]) if len(outputs) > 1 else 0
+    work, packed = memory.work(n, n), memory.packed(n, n)
+    flags = (_LOWER if lower else 0) | (_KEEP if keep else 0)
+    k.b.invoke(
+        f"xw_cholesky_{a.dtype}",
+        *(k.address(outputs[0]), info, k.address(a), k.address(work), k.address(packed)),
+        *(prod(a.dims[:-2]), n, flags),
+    )
+
+
+def triangular_solve_kernel(k: Kernel, x: Instruction) -> None:
+    """The solutions of a batch of systems, each with any number of right-hand sides."""
+    a, b = (k.whole(o) for o in x.operands)
+    options: TriangularSolveOptions = x.attrs["triangular_solve_options"]
+    n = a.dims[-1]
+    m = b.dims[-1 if options.left_side else -2]
+    memory = _Memory(k, a.dtype)
+    work, packed = memory.work(n, min(m, _COLUMNS)), memory.packed(n, m)
+    flags = (_LEFT if options.left_side else 0) | (_LOWER if options.lower else 0) | (_UNIT if options.unit_diagonal else 0)
+    flags |= _TRANSPOSED if options.transpose_a != "NO_TRANSPOSE" else 0
+    flags |= _CONJUGATE if options.transpose_a == "ADJOINT" else 0
+    (output,) = k.outputs[x]
+    k.b.invoke(
+        f"xw_triangular_solve_{a.dtype}",
+        *(k.address(output), k.address(a), k.address(b), k.address(work), k.address(packed)),
+        *(prod(a.dims[:-2]), n, m, flags),
+    )
+
+
+def lu_kernel(k: Kernel, x: Instruction) -> None:
+    """Both factors in one array, the pivots from 1, and LAPACK's info, for a batch of matrices."""
+    a = k.whole(x.operands[0])
+    m, n = a.dims[-2:]
+    memory = _Memory(k, a.dtype)
+    work, packed, panel = memory.work(m, n), memory.packed(min(m, n), n), memory.panel(m)
+    factors, pivots, info = (k.address(o) for o in k.outputs[x])
+    k.b.invoke(
+        f"xw_lu_{a.dtype}",
+        *(factors, pivots, info, k.address(a), k.address(work), k.address(packed), k.address(panel)),
+        *(prod(a.dims[:-2]), m, n),
+    )
+
+
+def qr_kernel(k: Kernel, x: Instruction) -> None:
+    """R with the reflections below it, and the factors of these, for a batch of matrices."""
+    a = k.whole(x.operands[0])
+    m, n = a.dims[-2:]
+    memory = _Memory(k, a.dtype)
+    work = memory.numbers(memory.planes * m * n)
+    r, taus = (k.address(o) for o in k.outputs[x])
+    k.b.invoke(f"xw_qr_{a.dtype}", r, taus, k.address(a), k.address(work), prod(a.dims[:-2]), m, n)
+
+
+def householder_product_kernel(k: Kernel, x: Instruction) -> None:
+    """The first columns of products of reflections."""
+    a, taus = (k.whole(o) for o in x.operands)
+    m, n = a.dims[-2:]
+    memory = _Memory(k, a.dtype)
+    work = memory.numbers(memory.planes * m * n)
+    (output,) = k.outputs[x]
+    k.b.invoke(
+        f"xw_householder_product_{a.dtype}",
+        *(k.address(s) for s in (output, a, taus, work)),
+        *(prod(a.dims[:-2]), m, n, taus.dims[-1]),
+    )
+
+
+KERNELS = {"cholesky": cholesky_kernel, "triangular-solve": triangular_solve_kernel}
+
+ROUTINES = {
+    "xla_wasm.potrf_lower": potrf_kernel,
+    "xla_wasm.potrf_upper": potrf_kernel,
+    "xla_wasm.getrf": lu_kernel,
+    "xla_wasm.geqrf": qr_kernel,
+    "xla_wasm.orgqr": householder_product_kernel,
+}
+"""Kernels of custom calls that expansions make."""

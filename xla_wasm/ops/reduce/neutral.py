@@ -1,0 +1,27 @@
+"""The numbers that monoids leave every other number as it is with."""
+
+from __future__ import annotations
+
+from ...hlo.types import TYPES
+from ...loop.builder import limits
+
+_WITH_INFINITY = ("f16", "bf16", "f32", "f64", "f8e5m2", "f8e4m3", "f8e3m4")
+
+
+def neutral(opcode: str, dtype: str) -> complex | float | int | None:
+    """The Python number that `opcode` leaves every other of the type as it is with; None if there is none, or none that the type has."""
+    kind = TYPES[dtype].kind
+    if kind == "pred":
+        return int(opcode in ("multiply", "minimum", "and"))
+    if kind == "complex":
+        return {"add": complex(-0.0, -0.0), "multiply": 1}.get(opcode)
+    if kind == "float":
+        if dtype not in _WITH_INFINITY:
+            return None
+        return {"add": -0.0, "multiply": 1, "maximum": float("-inf"), "minimum": float("inf")}.get(opcode)
+    if opcode in ("add", "or", "xor"):
+        return 0
+    if opcode == "multiply":
+        return 1
+    low, high = limits(dtype)
+    return {"maximum": low, "minimum": high, "and": high if kind == "unsigned" else -1}.get(opcode)

@@ -1,0 +1,256 @@
+"""sort as a kernel: by digits where the comparator has a key (see `radix`), else short runs in vectors, then merges from both ends.
+
+Rows are copied into memory of the kernel's own as runs of 5 to 8 elements, sorted by compare-exchanges of neighbours,
+four runs side by side in lanes. Every pass then merges runs of `width` in pairs, from one memory into another, and the
+two change places. A pair's first `width` results are taken from the front and its last ones from the back, in one loop:
+no cursor can pass the end of its run before its last step, so nothing is tested and nothing branches, and the two chains
+of loads and comparisons overlap.
+
+The number of runs is a power of two. Elements beyond the end of a row fill it up; no order is asked of them: an element
+of a right run that lies there never goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...hlo.ir import Computation, Instruction
+from ...loop.affine import Affine, Index
+from ...loop.builder import Builder
+from ...loop.ir import Carry, Val
+from ...loop.nest import nest
+from ..kernel import Kernel, Source
+from .radix import SHORTEST, Element, Radix, Reader, Writer, key_of
+from .topk import topk_kernel
+
+if TYPE_CHECKING:
+    from ..elemental import Elemental
+
+_RUN = 8
+"""The longest run that compare-exchanges make."""
+
+
+def sort_kernel(k: Kernel, x: Instruction) -> None:
+    """Sorts the rows along one dimension, all operands alike."""
+    (dim,) = x.attrs["dimensions"]
+    dims = x.operands[0].shape.dimensions
+    length, others = dims[dim], (*dims[:dim], *dims[dim + 1 :])
+
+    def along(row: Index, position: Affine) -> Index:
+        return (*row[:dim], position, *row[dim:])
+
+    def read(row: Index, position: Affine) -> Element:
+        return [k.e.value(o, along(row, position)) for o in x.operands]
+
+    def write(row: Index, position: Affine, element: Element) -> None:
+        for leaf, value in enumerate(element):
+            k.store(x, along(row, position), value, leaf)
+
+    order = _Order(k.b, k.e, x.called[0])
+    if length <= _RUN:
+
+        def whole(row: Index) -> None:
+            for i, element in enumerate(order.run([read(row, Affine(i)) for i in range(length)])):
+                write(row, Affine(i), element)
+
+        nest(k.b, others, whole)
+        return
+    dtypes = [o.shape.element_type for o in x.operands]
+    key = key_of(x.called[0]) if length >= SHORTEST else None
+    method = Radix(k, key, dtypes, length) if key is not None else _Merge(k, order, dtypes, length)
+
+    def row(index: Index) -> None:
+        method.sort(lambda position: read(index, position), lambda position, element: write(index, position, element))
+
+    def level(d: int, index: Index) -> None:
+        if d == len(others):
+            row(index)
+            return
+        with k.b.loop(others[d]) as i:
+            level(d + 1, (*index, i))
+
+    level(0, ())
+
+
+class _Order:
+    """What goes before what: the comparator on values."""
+
+    def __init__(self, b: Builder, e: Elemental, comparator: Computation):
+        self.b = b
+        self.e = e
+        self.comparator = comparator
+
+    def less(self, p: Element, q: Element) -> Val:
+        return self.e.apply(self.comparator, [v for pair in zip(p, q) for v in pair])[0]
+
+    def select(self, condition: Val, p: Element, q: Element) -> Element:
+        return [self.b.select(condition, v, w) for v, w in zip(p, q)]
+
+    def run(self, elements: list[Element]) -> list[Element]:
+        """The elements in order: rounds that exchange neighbours, so that equals keep their places."""
+        elements = list(elements)
+        for turn in range(len(elements)):
+            for i in range(turn % 2, len(elements) - 1, 2):
+                p, q = elements[i], elements[i + 1]
+                swap = self.b.pin(self.less(q, p))
+                elements[i], elements[i + 1] = self.select(swap, q, p), self.select(swap, p, q)
+        return elements
+
+
+class _Merge:
+    """The rows of one sort while they are merged: two memories per operand."""
+
+    def __init__(self, k: Kernel, order: _Order, dtypes: Sequence[str], length: int):
+        self.k = k
+        self.b = k.b
+        self.order = order
+        self.dtypes = dtypes
+        self.length = length
+        self.turns = (length - 1).bit_length() - (_RUN.bit_length() - 1)
+        self.width = -(-length >> self.turns)
+        self.size = self.width << self.turns
+        self.here: list[Source] = [k.scratch(t, (self.size,)) for t in dtypes]
+        self.there: list[Source] = [k.scratch(t, (self.size,)) for t in dtypes]
+
+    def sort(self, read: Reader, write: Writer) -> None:
+        """One row: its elements come from `read`, and go to `write` in order."""
+        self.runs(read)
+        self.passes(write)
+
+    def runs(self, read: Reader) -> None:
+        """Fills `here` with sorted runs."""
+        whole, rest = divmod(self.length, self.width)
+
+        def run(start: Affine, count: int) -> None:
+            for i, element in enumerate(self.order.run([read(start + i) for i in range(count)])):
+                for source, value in zip(self.here, element):
+                    self.b.store(source.number, start + i, self.b.pin(value), source.dtype)
+
+        self.b.vectorized(whole, lambda i: run(i * self.width, self.width))
+        if rest:
+            run(Affine(whole * self.width), rest)
+
+    def passes(self, write: Writer) -> None:
+        """Merges the runs until there is one, and gives its elements to `write`."""
+        b = self.b
+        with _Loop(b, self.turns) as turn:
+            width = turn.carry(b.const("s32", self.width))
+            here = [turn.carry(self.k.address(s)) for s in self.here]
+            there = [turn.carry(self.k.address(s)) for s in self.there]
+            sources, targets = [c.value for c in here], [c.value for c in there]
+            met = self.from_both_ends(width.value, sources, targets)
+            with b.when(b.not_(met)):
+                self.from_the_front(width.value, sources, targets)
+            width.next = b.shl(width.value, 1)
+            for old, new in zip((*here, *there), (*targets, *sources)):
+                old.next = new
+        results = [c.result for c in here]
+
+        def put(i: Affine) -> None:
+            write(i, [b.load_at(result, i, dtype, pure=False) for result, dtype in zip(results, self.dtypes) if result is not None])
+
+        b.vectorized(self.length, put)
+
+    def load(self, memories: list[Val], position: Val) -> Element:
+        return [self.b.load_at(m, _at(position), dtype, pure=False) for m, dtype in zip(memories, self.dtypes)]
+
+    def move(self, sources: list[Val], source: Val, targets: list[Val], target: Val) -> None:
+        for m, value, dtype in zip(targets, self.load(sources, self.b.pin(source)), self.dtypes):
+            self.b.store_at(m, _at(target), value, dtype)
+
+    def goes_first(self, right: Element, left: Element, position: Val) -> Val:
+        """Whether an element of a right run, which lies at `position`, goes before one of its left run."""
+        first = self.order.less(right, left)
+        return first if self.size == self.length else self.b.and_(first, self.b.lt(position, self.b.const("s32", self.length)))
+
+    def from_both_ends(self, width: Val, sources: list[Val], targets: list[Val]) -> Val:
+        """One pass over all pairs of runs; whether what was taken from the front and from the back made up each pair.
+
+        It does with any strict weak order. Others, such as `<` with NaNs, may ask for one element twice.
+        """
+        b = self.b
+        one, zero = b.const("s32", 1), b.const("s32", 0)
+        before, twice = b.sub(width, one), b.shl(width, 1)
+        last = b.sub(twice, one)
+        with _Loop(b, self.size // 2) as step:
+            # Where the next result goes, and what it may be: from the front, then from the back.
+            starts = (zero, zero, width, last, before, last)
+            front, left, right, back, last_left, last_right = carries = [step.carry(v) for v in starts]
+            met = step.carry(b.const("pred", True))
+            p, q = self.load(sources, left.value), self.load(sources, right.value)
+            forward = b.pin(self.goes_first(q, p, right.value))
+            r, s = self.load(sources, last_left.value), self.load(sources, last_right.value)
+            backward = b.pin(self.goes_first(s, r, last_right.value))
+            # What is taken is loaded again: a choice of places is one of integers, which engines make without a branch.
+            self.move(sources, b.select(forward, right.value, left.value), targets, front.value)
+            self.move(sources, b.select(backward, last_left.value, last_right.value), targets, back.value)
+            moved, moved_back = (b.select(m, one, zero) for m in (forward, backward))
+            next_left = b.add(left.value, b.sub(one, moved))
+            next_last_left = b.sub(last_left.value, moved_back)
+            next_front, next_back = b.add(front.value, one), b.sub(back.value, one)
+            done = b.pin(b.eq(next_front, back.value))
+            met.next = b.and_(met.value, b.or_(b.not_(done), b.eq(next_left, b.add(next_last_left, one))))
+            # The next pair starts where the last one ends.
+            pair = b.add(back.value, width)
+            far = b.add(pair, last)
+            restarts = (pair, pair, b.add(pair, width), far, b.add(pair, before), far)
+            follows = (
+                next_front,
+                next_left,
+                b.add(right.value, moved),
+                next_back,
+                next_last_left,
+                b.sub(last_right.value, b.sub(one, moved_back)),
+            )
+            for carry, restart, follow in zip(carries, restarts, follows):
+                carry.next = b.select(done, restart, follow)
+        assert met.result is not None
+        return met.result
+
+    def from_the_front(self, width: Val, sources: list[Val], targets: list[Val]) -> None:
+        """One pass that tests for the ends of runs: every element is taken once, whatever the comparator says."""
+        b = self.b
+        one, zero = b.const("s32", 1), b.const("s32", 0)
+        length = b.const("s32", self.length)
+        with _Loop(b, self.size) as step:
+            starts = (zero, zero, width, width, b.shl(width, 1))
+            front, left, right, middle, end = carries = [step.carry(v) for v in starts]
+            p, q = self.load(sources, left.value), self.load(sources, right.value)
+            more = b.lt(right.value, b.min(end.value, length))
+            none = b.eq(left.value, middle.value)
+            forward = b.pin(b.or_(none, b.and_(more, self.order.less(q, p))))
+            self.move(sources, b.select(forward, right.value, left.value), targets, front.value)
+            moved = b.select(forward, one, zero)
+            next_front = b.add(front.value, one)
+            done = b.pin(b.eq(next_front, end.value))
+            pair = end.value
+            follows = (next_front, b.add(left.value, b.sub(one, moved)), b.add(right.value, moved), middle.value, end.value)
+            restarts = (pair, pair, b.add(pair, width), b.add(pair, width), b.add(pair, b.shl(width, 1)))
+            for carry, restart, follow in zip(carries, restarts, follows):
+                carry.next = b.select(done, restart, follow)
+
+
+class _Loop:
+    """A loop that carries values."""
+
+    def __init__(self, b: Builder, trips: int):
+        self.b = b
+        self.trips = trips
+
+    def __enter__(self) -> _Loop:
+        self.loop = self.b.open_loop(self.trips)
+        return self
+
+    def carry(self, init: Val) -> Carry:
+        return self.b.carry(self.loop, init, init.lanes)
+
+    def __exit__(self, *_: object) -> None:
+        self.b.close_loop(self.loop)
+
+
+def _at(position: Val) -> Affine:
+    return Affine(0, (), ((position, 1),))
+
+
+KERNELS = {"sort": sort_kernel, "topk": topk_kernel}

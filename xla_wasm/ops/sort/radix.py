@@ -1,0 +1,228 @@
+"""Sorting by the digits of a key, for comparators that compare the same expression of both elements.
+
+Such a comparator orders like an unsigned integer that is computed once for each element. Its digits are counted for all
+turns in one walk; then every turn puts the elements in the order of one digit, the lowest first, and keeps their order
+otherwise. A turn in which all elements have the same digit is left out. Nothing here depends on how elements compare, so
+the time does not either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...hlo.ir import Computation, Instruction
+from ...hlo.types import TYPES
+from ...loop.affine import Affine
+from ...loop.builder import WIDE, Builder, is_float
+from ...loop.ir import Carry, Val
+from ...loop.nest import nest
+from ..apply import applies, apply
+from ..kernel import Kernel
+
+_DIGIT = 8
+_VALUES = 1 << _DIGIT
+
+SHORTEST = 256
+"""Shorter rows are merged: counting takes a while of its own."""
+
+Element = list[Val]
+Reader = Callable[[Affine], Element]
+Writer = Callable[[Affine, Element], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a comparator compares: `expression` gives it from the elements of all operands."""
+
+    expression: Computation
+    dtype: str
+    descending: bool
+    total: bool
+
+    @property
+    def bits(self) -> int:
+        return TYPES[self.dtype].bits
+
+    @property
+    def stored(self) -> str:
+        return "u64" if self.dtype in WIDE else "u32"
+
+    @property
+    def turns(self) -> int:
+        return -(-self.bits // _DIGIT)
+
+    def of(self, b: Builder, element: Element) -> Val:
+        """The unsigned integer that orders like an element."""
+        value: Val = apply(b, self.expression, [v for v in element for _ in range(2)])
+        mask = (1 << self.bits) - 1
+        if is_float(self.dtype):
+            signed, sign = f"s{self.bits}", 1 << (self.bits - 1)
+            if not self.total:
+                # Both zeros are equal, and what is not a number comes last.
+                value = b.add(value, b.const(self.dtype, 0))
+                value = b.select(b.ne(value, value), b.const(self.dtype, float("nan")), value)
+            word = b.bitcast(value, signed)
+            word = b.xor(word, b.or_(b.shr_s(word, self.bits - 1), b.bits(signed, sign)))
+            key = b.bitcast(word, self.stored)
+        else:
+            key = b.convert(value, self.stored)
+            if TYPES[self.dtype].kind == "signed":
+                key = b.and_(b.add(key, b.const(self.stored, 1 << (self.bits - 1))), b.bits(self.stored, mask))
+        return b.xor(key, b.bits(self.stored, mask)) if self.descending else key
+
+
+def key_of(comparator: Computation) -> Key | None:
+    """The key by which a comparator orders, if it shows that it has one."""
+    root = comparator.root
+    if root.opcode != "compare" or root.attrs["direction"] not in ("LT", "GT") or not applies(comparator):
+        return None
+    left, right = root.operands
+    sides = _side(left), _side(right)
+    if sides not in ((0, 1), (1, 0)) or _form(left) != _form(right):
+        return None
+    dtype = left.shape.element_type
+    if TYPES[dtype].kind not in ("pred", "signed", "unsigned", "float") or (is_float(dtype) and dtype not in ("f32", "f64")):
+        return None
+    descending = (root.attrs["direction"] == "GT") == (sides == (0, 1))
+    needed = _needed(left)
+    expression = Computation(f"{comparator.name}.key", [x for x in comparator.instructions if x in needed], left)
+    return Key(expression, dtype, descending, root.attrs.get("type") == "TOTALORDER")
+
+
+def _needed(root: Instruction) -> dict[Instruction, None]:
+    found: dict[Instruction, None] = {root: None}
+    pending = [root]
+    while pending:
+        for o in pending.pop().operands:
+            if o not in found:
+                found[o] = None
+                pending.append(o)
+    return found
+
+
+def _side(root: Instruction) -> int | None:
+    """Which of the two elements an expression is made of; None if of both or neither."""
+    sides = {x.attrs["parameter_number"] % 2 for x in _needed(root) if x.opcode == "parameter"}
+    return sides.pop() if len(sides) == 1 else None
+
+
+def _form(root: Instruction) -> list[object] | None:
+    """The expression, an element's values named by their operand: equal for equal functions of an element."""
+    numbers: dict[Instruction, int] = {}
+    form: list[object] = []
+    pending = [(root, False)]
+    while pending:
+        x, ready = pending.pop()
+        if x in numbers:
+            continue
+        if not ready:
+            pending.append((x, True))
+            pending.extend((o, False) for o in x.operands)
+            continue
+        attrs: object = {k: v for k, v in x.attrs.items() if k not in ("sharding", "literal", "parameter_replication")}
+        if x.opcode == "parameter":
+            attrs = x.attrs["parameter_number"] // 2
+        elif x.opcode == "constant":
+            attrs = bytes(x.attrs["literal"].data)
+        if x.called:
+            attrs = x
+        numbers[x] = len(numbers)
+        form.append((x.opcode, x.shape.without_layout(), attrs, [numbers[o] for o in x.operands]))
+    return form
+
+
+class Radix:
+    """The rows of one sort: two memories for the keys and for each operand."""
+
+    def __init__(self, k: Kernel, key: Key, dtypes: list[str], length: int):
+        self.k, self.b, self.key, self.length = k, k.b, key, length
+        self.dtypes = [key.stored, *dtypes]
+        self.here = [k.scratch(t, (length,)) for t in self.dtypes]
+        self.there = [k.scratch(t, (length,)) for t in self.dtypes]
+        self.counts = k.scratch("s32", (key.turns * _VALUES,))
+
+    def sort(self, read: Reader, write: Writer) -> None:
+        """One row: its elements come from `read`, and go to `write` in order."""
+        self.fill(read)
+        self.count()
+        memories = self.distribute()
+        b = self.b
+
+        def put(i: Affine) -> None:
+            write(i, [b.load_at(m, i, dtype, pure=False) for m, dtype in zip(memories[1:], self.dtypes[1:])])
+
+        b.vectorized(self.length, put)
+
+    def fill(self, read: Reader) -> None:
+        """Copies the elements and makes their keys."""
+        b = self.b
+
+        def one(i: Affine) -> None:
+            element = read(i)
+            for memory, value in zip(self.here, [self.key.of(b, element), *element]):
+                b.store(memory.number, i, value, memory.dtype)
+
+        b.vectorized(self.length, one)
+
+    def digit(self, key: Val, turn: Val) -> Val:
+        """Where the count of a key's digit lies."""
+        b = self.b
+        amount = b.mul(turn, b.const("s32", _DIGIT))
+        digit = b.convert(b.and_(b.shr_u(key, amount), b.const(key.dtype, _VALUES - 1)), "s32")
+        return b.add(digit, b.mul(turn, b.const("s32", _VALUES)))
+
+    def count(self) -> None:
+        """How often each digit occurs."""
+        b, counts = self.b, self.counts
+        nest(b, counts.dims, lambda i: b.store(counts.number, i[0], b.const("s32", 0), "s32"))
+        with b.loop(self.length) as i:
+            key = b.load(self.here[0].number, i, self.key.stored)
+            for turn in range(self.key.turns):
+                place = _at(self.digit(key, b.const("s32", turn)))
+                b.store(counts.number, place, b.add(b.load(counts.number, place, "s32"), b.const("s32", 1)), "s32")
+
+    def distribute(self) -> list[Val]:
+        """One turn for each digit; the memories that hold the elements in order."""
+        b, counts = self.b, self.counts
+        loop = b.open_loop(self.key.turns)
+        turn = b.index_value(Affine(0, ((loop, 1),)))
+        here = [b.carry(loop, self.k.address(m)) for m in self.here]
+        there = [b.carry(loop, self.k.address(m)) for m in self.there]
+        sources, targets = [c.value for c in here], [c.value for c in there]
+        first = b.load_at(sources[0], Affine(), self.key.stored, pure=False)
+        same = b.load(counts.number, _at(self.digit(first, turn)), "s32")
+        needed = b.pin(b.ne(same, b.const("s32", self.length)))
+        with b.when(needed):
+            self.starts(turn)
+            with b.loop(self.length) as i:
+                element = [b.load_at(m, i, dtype, pure=False) for m, dtype in zip(sources, self.dtypes)]
+                count = _at(b.pin(self.digit(element[0], turn)))
+                place = b.load(counts.number, count, "s32")
+                b.store(counts.number, count, b.add(place, b.const("s32", 1)), "s32")
+                for m, value, dtype in zip(targets, element, self.dtypes):
+                    b.store_at(m, _at(place), value, dtype)
+        for old, new, kept in zip((*here, *there), (*targets, *sources), (*sources, *targets)):
+            old.next = b.select(needed, new, kept)
+        b.close_loop(loop)
+        return [_result(c) for c in here]
+
+    def starts(self, turn: Val) -> None:
+        """Turns the counts of one digit into where the elements with each value of it begin."""
+        b, counts = self.b, self.counts
+        loop = b.open_loop(_VALUES)
+        place = _at(b.add(b.mul(turn, b.const("s32", _VALUES)), b.index_value(Affine(0, ((loop, 1),)))))
+        total = b.carry(loop, b.const("s32", 0))
+        own = b.load(counts.number, place, "s32")
+        b.store(counts.number, place, total.value, "s32")
+        total.next = b.add(total.value, own)
+        b.close_loop(loop)
+
+
+def _result(carry: Carry) -> Val:
+    assert carry.result is not None
+    return carry.result
+
+
+def _at(position: Val) -> Affine:
+    return Affine(0, (), ((position, 1),))

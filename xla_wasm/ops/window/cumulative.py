@@ -1,0 +1,153 @@
+"""reduce-window over whole prefixes or suffixes of one dimension (cumsum and its kin): one walk with running accumulators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ...hlo.ir import Computation, Instruction
+from ...loop.affine import Affine, Index
+from ...loop.builder import Builder, is_float
+from ...loop.ir import Val
+from ...loop.nest import fold, nest, scalar_nest
+from ..kernel import Kernel
+
+_COMMUTATIVE = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulative:
+    """The walk along `dim`, from its end where `reverse`."""
+
+    dim: int
+    reverse: bool
+
+
+def cumulative(x: Instruction) -> Cumulative | None:
+    """What a reduce-window is, if every result is the reduction of all elements up to its own place, or from it on."""
+    found: Cumulative | None = None
+    for d, (w, size) in enumerate(zip(x.attrs["window"].dimensions, x.operands[0].shape.dimensions)):
+        if w.size == 1 and w.stride == 1 and w.base_dilation == 1 and not (w.padding_low or w.padding_high):
+            continue
+        if found is not None or w.stride != 1 or w.window_dilation != 1 or w.base_dilation != 1 or w.size < size:
+            return None
+        if (w.padding_low, w.padding_high) not in ((w.size - 1, 0), (0, w.size - 1)):
+            return None
+        found = Cumulative(d, not w.padding_low)
+    if found is not None and found.reverse and not _symmetric(x.called[0]):
+        # The results go through the reducer in another order then.
+        return None
+    return found
+
+
+def _symmetric(computation: Computation) -> bool:
+    """Whether a reducer of one operand, by the look of it, gives the same when its parameters change places."""
+    if len(computation.parameters) != 2 or any(x.called for x in computation.instructions):
+        return False
+    numbers: dict[object, int] = {}
+    return _number(computation, (0, 1), numbers) == _number(computation, (1, 0), numbers)
+
+
+def _number(computation: Computation, names: tuple[int, int], numbers: dict[object, int]) -> int:
+    """A number for the expression of the root: equal ones get the same, the order of operands aside where it does not matter."""
+    own: dict[Instruction, int] = {}
+    for x in computation.instructions:
+        parts = [own[o] for o in x.operands]
+        attrs: object = sorted((k, repr(v)) for k, v in x.attrs.items() if k != "sharding")
+        if x.opcode == "parameter":
+            attrs = names[x.attrs["parameter_number"]]
+        elif x.opcode == "constant":
+            attrs = bytes(x.attrs["literal"].data)
+        elif (x.opcode == "abs" or _tests_for_nan(x)) and x.operands[0].opcode == "subtract":
+            # a - b and b - a have the same magnitude, and are no numbers both or neither.
+            parts = sorted(own[o] for o in x.operands[0].operands)
+        elif x.opcode in _COMMUTATIVE or (x.opcode == "compare" and x.attrs["direction"] in ("EQ", "NE")):
+            parts.sort()
+        key = (x.opcode, x.shape.without_layout(), repr(attrs), tuple(parts))
+        own[x] = numbers.setdefault(key, len(numbers))
+    return own[computation.root]
+
+
+def _tests_for_nan(x: Instruction) -> bool:
+    return x.opcode == "compare" and x.attrs["direction"] == "NE" and x.operands[0] is x.operands[1]
+
+
+def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
+    """Along a dimension that is not the last one the accumulators of a whole row run side by side, in vectors; along the
+    last one those of several rows."""
+    b, e = k.b, k.e
+    count = len(x.operands) // 2
+    operands, inits = x.operands[:count], [e.value(o, ()) for o in x.operands[count:]]
+    types = [s.element_type for _, s in x.shape.leaves()]
+    dims, dim = operands[0].shape.dimensions, walk.dim
+    length, outer, inner = dims[dim], dims[:dim], dims[dim + 1 :]
+    compensated = _sums(x.called[0], count) and all(is_float(t) for t in types)
+    start = [b.convert(i, t) for i, t in zip(inits, types)]
+    if compensated:
+        start = [v for total in start for v in (total, b.const(total.dtype, 0))]
+
+    def step(index: Index, state: list[Val]) -> list[Val]:
+        """The accumulators with one more element; stores what they stand for."""
+        values = [e.value(o, index) for o in operands]
+        if compensated:
+            pairs = [_two_sum(b, total, lost, value) for total, lost, value in zip(state[::2], state[1::2], values)]
+            state = [v for pair in pairs for v in pair]
+            total = [b.add(*pair) for pair in pairs]
+        else:
+            made = e.apply(x.called[0], state + values)
+            total = state = [b.convert(v, t) for v, t in zip(made, types)]
+        for leaf, value in enumerate(total):
+            k.store(x, index, value if value.op == "const" else b.pin(value), leaf)
+        return state
+
+    def at(i: Affine) -> Affine:
+        return Affine(length - 1) - i if walk.reverse else i
+
+    if prod(inner) < b.lanes:
+
+        def along(place: Index) -> None:
+            before, after = place[: len(outer)], place[len(outer) :]
+            lanes = b.lanes if b.vector is not None else 1
+            fold(b, (length,), start, lanes, lambda i, state: step((*before, at(i[0]), *after), state))
+
+        nest(b, (*outer, *inner), along)
+        return
+    rows = [k.scratch(v.dtype, inner) for v in start]
+
+    def put(index: Index, state: list[Val]) -> None:
+        for row, value in zip(rows, state):
+            b.store(row.number, row.position(index), value, row.dtype)
+
+    def block(before: Index) -> None:
+        nest(b, inner, lambda i: put(i, start))
+        with b.loop(length) as n:
+
+            def one(i: Index) -> None:
+                state = [b.load(row.number, row.position(i), row.dtype) for row in rows]
+                put(i, step((*before, at(n), *i), state))
+
+            nest(b, inner, one)
+
+    scalar_nest(b, outer, block)
+
+
+def _sums(computation: Computation, count: int) -> bool:
+    """Whether a reducer of `count` operands adds each of them to its accumulator."""
+    root = computation.root
+    parts = root.operands if root.opcode == "tuple" else [root]
+
+    def adds(part: Instruction, i: int) -> bool:
+        if part.opcode != "add" or any(o.opcode != "parameter" for o in part.operands):
+            return False
+        return sorted(o.attrs["parameter_number"] for o in part.operands) == [i, count + i]
+
+    return len(parts) == count and all(adds(part, i) for i, part in enumerate(parts))
+
+
+def _two_sum(b: Builder, total: Val, lost: Val, value: Val) -> list[Val]:
+    """A sum, and the sum of all that its roundings lost: both together are as near as if only the end were rounded."""
+    new = b.pin(b.add(total, value))
+    part = b.sub(new, total)
+    error = b.pin(b.add(b.sub(total, b.sub(new, part)), b.sub(value, part)))
+    # Where the sum is not finite, the error is not a number.
+    return [new, b.add(lost, b.select(b.eq(error, error), error, b.const(error.dtype, 0)))]

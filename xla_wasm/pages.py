@@ -1,0 +1,103 @@
+"""The site of the pages: its files, the modules that its pages run, and the whole of it as static files."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import minilm
+from .compiler import compile
+from .errors import XlaWasmError
+from .hlo.ir import Module
+from .options import TARGETS, Options
+
+_PACKAGE = Path(__file__).parent
+_CHECKOUT = _PACKAGE.parent
+
+_WEIGHTS = tuple(f"params.{layer}{part}" for layer in ("conv1", "conv2", "dense") for part in ("", "_bias"))
+_MOMENTS = tuple(name.replace("params", moment) for moment in ("mean", "square") for name in _WEIGHTS)
+_STEP = {name: name for name in (*_WEIGHTS, *_MOMENTS, "count", "key")}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A module of an example that a page runs: its folder, its name there and in the page's folder, how it is compiled."""
+
+    folder: str
+    name: str
+    options: Options = Options()
+
+    @property
+    def source(self) -> Path:
+        """The file with the HLO: beside the page in an installed package, among the examples in a checkout."""
+        installed = _PACKAGE / "web" / "demo" / self.folder / f"{self.name}.hlo.pb"
+        return installed if installed.is_file() else _CHECKOUT / "examples" / self.folder / f"{self.name}.hlo.pb"
+
+    def path(self, target: str) -> str:
+        """Where the site has it."""
+        relaxed = ".relaxed" if target == "relaxed-simd" else ""
+        return f"/demo/{self.folder}/{self.name}{relaxed}.wasm"
+
+
+MODELS = (
+    Model("digits", "digits"),
+    Model("digits", "initial"),
+    Model("digits", "step", Options(state=tuple(_STEP.items()))),
+    Model("digits", "classify", Options(weights=_WEIGHTS)),
+)
+
+_TO_THE_PAGES = '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
+_PLACES = {model.path(target): (model, target) for model in MODELS for target in TARGETS}
+_compiling = threading.Lock()
+
+
+def site() -> Path:
+    """The folder of the pages: `web` inside an installed package, or in a checkout."""
+    installed = _PACKAGE / "web"
+    return installed if installed.is_dir() else _CHECKOUT / "web"
+
+
+def pyodide() -> Path:
+    """The folder with Pyodide and the wheel, at /pyodide/ of the site: inside it, or where `./build.sh pyodide` makes it."""
+    inside = site() / "pyodide"
+    return inside if inside.is_dir() else _CHECKOUT / "dist" / "pyodide"
+
+
+@functools.cache
+def _compiled(model: Model, target: str) -> bytes:
+    return compile(Module.from_proto(model.source.read_bytes()), replace(model.options, target=target)).wasm
+
+
+def made(path: str) -> bytes | None:
+    """The content of a file that is compiled when it is first asked for; None where the path names none."""
+    name = path.rpartition("/")[2]
+    with _compiling:
+        if path in _PLACES:
+            return _compiled(*_PLACES[path])
+        if name in minilm.FILES:
+            return minilm.files()[name]
+    return None
+
+
+def write(folder: Path) -> list[str]:
+    """Writes the site as static files for any host; what had to be left out, and why."""
+    shutil.copytree(site(), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("package*.json", "*.hlo.pb", "pyodide"))
+    (folder / "index.html").write_text(
+        '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
+    )
+    missing = []
+    for path in _PLACES:
+        (folder / path[1:]).write_bytes(made(path) or b"")
+    try:
+        for name in minilm.FILES:
+            (folder / "demo" / "search" / name).write_bytes(made(f"/demo/search/{name}") or b"")
+    except XlaWasmError as error:
+        missing.append(f"the model of the search page: {error}")
+    if pyodide().is_dir():
+        shutil.copytree(pyodide(), folder / "pyodide", dirs_exist_ok=True)
+    else:
+        missing.append("Pyodide, which the playground needs: ./build.sh pyodide makes it")
+    return missing

@@ -1,0 +1,108 @@
+"""What a `while` does not change: its users take it from before the loop, and a loop that changes nothing goes.
+
+A loop is taken to end, as XLA takes it: one whose state stays what it was is gone with its condition, whatever that says.
+"""
+
+from __future__ import annotations
+
+from ..hlo.ir import Computation, Instruction, Module
+from .clean import has_effect
+from .simplify import derived, simplify_computation
+
+
+def settle_loops(module: Module) -> None:
+    """Replaces the unchanged elements of every loop's state. A loop inside another may leave more of that one unchanged."""
+    callers: dict[Computation, int] = {}
+    for x in module.instructions():
+        for c in x.called:
+            callers[c] = callers.get(c, 0) + 1
+    for computation in module.computations:
+        loops = [x for x in computation.instructions if x.opcode == "while"]
+        for loop in loops:
+            _carry_constants(loop, callers)
+        if loops:
+            _settle(computation)
+
+
+def _carry_constants(loop: Instruction, callers: dict[Computation, int]) -> None:
+    """A scalar constant that the loop carries along stands in its body and condition instead. That may settle more."""
+    initial, body = loop.operands[0], loop.called[0]
+    if initial.opcode != "tuple" or any(callers[c] > 1 for c in loop.called):
+        return
+    known: set[int] = set()
+    while True:
+        found = {
+            i: initial.operands[i]
+            for i in _unchanged(loop)
+            if i not in known and initial.operands[i].opcode == "constant" and initial.operands[i].shape.rank == 0
+        }
+        if not found:
+            return
+        known.update(found)
+        for computation in loop.called:
+            _put_constants(computation, found)
+        simplify_computation(body)
+
+
+def _put_constants(computation: Computation, values: dict[int, Instruction]) -> None:
+    """Constants in place of elements of the one parameter, except where the root only hands these on."""
+    result: list[Instruction] = []
+    replaced: dict[Instruction, Instruction] = {}
+    for x in computation.instructions:
+        if x is not computation.root or x.opcode != "tuple":
+            x.operands = [replaced.get(o, o) for o in x.operands]
+        result.append(x)
+        if x.opcode == "get-tuple-element" and x.operands[0].opcode == "parameter" and x.attrs["index"] in values:
+            constant = values[x.attrs["index"]]
+            replaced[x] = derived(x, "constant", constant.shape, [], **constant.attrs)
+            result.append(replaced[x])
+    computation.root = replaced.get(computation.root, computation.root)
+    computation.instructions = result
+
+
+def _unchanged(loop: Instruction) -> list[int]:
+    """The elements of the state that the body gives back as it got them, or as the constant that they were."""
+    initial, root = loop.operands[0], loop.called[0].root
+    if root.opcode != "tuple":
+        return []
+    before = initial.operands if initial.opcode == "tuple" else [None] * len(root.operands)
+    return [i for i, (x, y) in enumerate(zip(root.operands, before)) if _is_element(x, i) or (y is not None and _same_constant(x, y))]
+
+
+def _is_element(x: Instruction, i: int) -> bool:
+    return x.opcode == "get-tuple-element" and x.attrs["index"] == i and x.operands[0].opcode == "parameter"
+
+
+def _same_constant(x: Instruction, y: Instruction) -> bool:
+    if x.opcode != "constant" or y.opcode != "constant" or not x.shape.is_array:
+        return False
+    return bytes(x.attrs["literal"].data) == bytes(y.attrs["literal"].data)
+
+
+def _settle(computation: Computation) -> None:
+    replaced: dict[Instruction, Instruction] = {}
+    unchanged: dict[Instruction, set[int]] = {}
+    result: list[Instruction] = []
+    for x in computation.instructions:
+        x.operands = [replaced.get(o, o) for o in x.operands]
+        if x.opcode == "while":
+            same = _unchanged(x)
+            still = x.called[0].root.opcode == "parameter" or (x.shape.is_tuple and len(same) == len(x.shape.tuple_shapes))
+            if still and not has_effect(x):
+                replaced[x] = x.operands[0]
+                continue
+            unchanged[x] = set(same)
+        elif x.opcode == "get-tuple-element":
+            loop, i = x.operands[0], x.attrs["index"]
+            if loop.opcode == "tuple":
+                replaced[x] = loop.operands[i]
+                continue
+            if i in unchanged.get(loop, ()):
+                initial = loop.operands[0]
+                if initial.opcode == "tuple":
+                    replaced[x] = initial.operands[i]
+                    continue
+                x.operands = [initial]
+        result.append(x)
+    computation.root = replaced.get(computation.root, computation.root)
+    computation.instructions = result
