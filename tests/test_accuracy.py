@@ -41,7 +41,6 @@ def test_infinity_is_the_number_after_the_largest() -> None:
 
 @pytest.mark.parametrize("opcode", accuracy_functions.ALL)
 def test_references_agree_with_mpmath(opcode: str) -> None:
-    pytest.importorskip("mpmath")
     at = (0.7,) if opcode in accuracy_functions.UNARY and opcode != "acosh" else (1.7,) if opcode == "acosh" else (0.7, 2.3)
     assert float(accuracy_functions.checked(opcode, "f64", at)) < 0.01
 

@@ -10,7 +10,6 @@ import oracle
 import pytest
 
 import xla_wasm
-from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.sample import Sample
 from xla_wasm.ops.table import OPS
 from xla_wasm.reference import EVALUATE, evaluate
@@ -20,9 +19,6 @@ FAMILIES = (
     *("collective", "custom", "dynamic"),
 )
 TARGETS = ("simd128", "relaxed-simd")
-BASIC_TYPES = {*TYPES}
-"""Element types that the compiler takes everywhere; of others it may say that they are unsupported."""
-
 XLA_ULP = 4
 """What XLA:CPU's transcendental functions may be further off."""
 
@@ -63,14 +59,7 @@ def test_xla(sample: Sample) -> None:
 @each_sample
 @pytest.mark.parametrize("target", TARGETS)
 def test_compiled(sample: Sample, target: str) -> None:
-    module = sample.module()
-    types = {shape.element_type for i in module.instructions() for _, shape in i.shape.leaves()}
-    try:
-        artifact = xla_wasm.compile(module, xla_wasm.Options(target=target))
-    except xla_wasm.UnsupportedError as error:
-        if types <= BASIC_TYPES:
-            raise
-        pytest.skip(str(error))
+    artifact = xla_wasm.compile(sample.module(), xla_wasm.Options(target=target))
     _check(sample, xla_wasm.load(artifact).run(*sample.args), sample.ulp)
 
 

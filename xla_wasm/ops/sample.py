@@ -36,11 +36,14 @@ class Sample:
     body: Body
     ulp: float = 0
     xla: str = ""
+    shapes: tuple[Shape, ...] = ()
+    """Those of the parameters, where their layouts matter."""
 
     def module(self) -> Module:
         """The module, built anew."""
         builder = Builder(re.sub(r"\W+", "_", self.name))
-        parameters = [builder.parameter(i, shape_of(arg)) for i, arg in enumerate(self.args)]
+        shapes = self.shapes or tuple(map(shape_of, self.args))
+        parameters = [builder.parameter(i, shape) for i, shape in enumerate(shapes)]
         return builder.module(self.body(builder, *parameters))
 
 
@@ -65,12 +68,20 @@ def case(
 
 
 def program(
-    opcode: str, args: Sequence[Array], expected: Array | Sequence[Array], body: Body, *, name: str = "", ulp: float = 0, xla: str = ""
+    opcode: str,
+    args: Sequence[Array],
+    expected: Array | Sequence[Array],
+    body: Body,
+    *,
+    name: str = "",
+    ulp: float = 0,
+    xla: str = "",
+    shapes: Sequence[Shape] = (),
 ) -> Sample:
     """A sample whose module needs more than one instruction."""
     results = (expected,) if isinstance(expected, np.ndarray) else tuple(expected)
     kinds = "-".join(dict.fromkeys(TYPES_OF[a.dtype].name for a in (*args, *results)))
-    return Sample(" ".join(filter(None, (opcode, kinds, name))), opcode, tuple(args), results, body, ulp, xla)
+    return Sample(" ".join(filter(None, (opcode, kinds, name))), opcode, tuple(args), results, body, ulp, xla, tuple(shapes))
 
 
 def function(parameters: str, body: Body) -> Maker:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ...hlo.attrs import PaddingDimension, SliceDimension
+from ...hlo.shape import Layout, Shape
 from ..arrays import Array
 from ..sample import Sample, array, case, f32, inf, nan, program, s32, shape
 
+_SIX = f32([[1, 2, 3], [4, 5, 6]])
+_TILED = Shape("f32", (2, 3), Layout((1, 0), ((2, 2),)))
 _NUMERIC = ("f32", "s32", "u32", "u8", "s8", "pred", "f64", "s64", "c64", "c128")
 
 
@@ -118,4 +121,7 @@ SAMPLES: tuple[Sample, ...] = (
     case("slice", (f32([0, 1, 2, 3, 4]),), f32([2, 3]), name="the middle", slice=(SliceDimension(2, 4, 1),)),
     case("slice", (f32(np.arange(12).reshape(4, 3)),), f32([[7, 8], [10, 11]]), name="a corner",
          slice=(SliceDimension(2, 4, 1), SliceDimension(1, 3, 1))),
+    program("copy", (_SIX,), _SIX, lambda b, x: b.op("copy", x, shape=shape("f32[2,3]")), name="from column-major",
+            shapes=(Shape("f32", (2, 3), Layout((0, 1))),)),
+    program("copy", (_SIX,), _SIX, lambda b, x: b.op("copy", x, shape=_TILED), name="between tiled layouts", shapes=(_TILED,)),
 )  # fmt: skip
