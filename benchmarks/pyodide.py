@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 import xla_wasm
 from xla_wasm.serve import make_server
@@ -60,7 +60,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS.split())
         site = f"http://127.0.0.1:{server.server_address[1]}"
 
-        def page_with_pyodide():  # type: ignore[no-untyped-def]
+        def page_with_pyodide() -> tuple[Page, float]:
             page = browser.new_context().new_page()
             page.route("**/blank.html", lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
             page.goto(f"{site}/blank.html")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from pyodide_folder import ROOT, pyodide_folder
 
 import xla_wasm
 from xla_wasm.errors import XlaWasmError
 from xla_wasm.explain import Workbench, failure
 
-ARGUMENTS = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"
 EXAMPLES = ROOT / "web" / "demo" / "playground" / "examples"
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"
 SHOTS = ROOT / "dist" / "screenshots"
@@ -51,17 +49,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.fail("no chromium: ./build.sh test installs it with apt")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS.split())
-        yield browser
-        browser.close()
 
 
 def opened(chromium: Browser, site: str, complaints: list[str], **options: Any) -> Page:

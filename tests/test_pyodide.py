@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from fixtures import WAT, toy, toy_manifest, with_manifest
 from node_host import ROOT, node_for
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from programs import PROGRAMS
 from pyodide_folder import PYODIDE, pyodide_folder
 
@@ -32,7 +32,6 @@ from xla_wasm.options import Options
 
 DIGITS = ROOT / "examples" / "digits"
 CHECKS = ROOT / "tests" / "host_checks.py"
-ARGUMENTS = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"
 CHOSEN = ("digits_train_sgd", "attention", "while_loop", "sort_pairs", "lstm_gradient", "conv_grouped_gradient")
 FIELDS = {"depends", "file_name", "imports", "install_dir", "name", "package_type", "sha256", "tool", "unvendored_tests", "version"}
 FOREIGN = ("numpy", "ml_dtypes", "wasmtime", "typer", "rich", "jax")
@@ -239,17 +238,6 @@ def site(folder: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.fail("no chromium: ./build.sh test installs it with apt")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS.split())
-        yield browser
-        browser.close()
 
 
 LOAD = """

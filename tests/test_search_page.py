@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ import jax
 import numpy as np
 import pytest
 from firefox import Firefox
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from xla_wasm import XlaWasmError, minilm
-from xla_wasm.serve import make_server
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "minilm"))
@@ -26,7 +24,6 @@ import check  # noqa: E402
 import model  # noqa: E402
 
 SCREENSHOTS = ROOT / "dist" / "screenshots"
-ARGUMENTS = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"
 WAIT = 60_000  # milliseconds: the model is compiled when it is first asked for
 FEW = ["Cats spend most of their lives asleep.", "Bread rises because of yeast.", "Trains are seldom late in Japan."]
 CATS = "Cats spend around two thirds of their lives asleep."
@@ -39,25 +36,6 @@ FOUND = {
     "why is spicy food hot": "Chilli peppers taste hot because they set off the nerves that feel heat.",
     "wine on my shirt": "A stain of red wine comes out best if you treat it at once.",
 }
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[str]:
-    with make_server("127.0.0.1", 0) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.fail("no chromium: ./build.sh test installs it with apt")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS.split())
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
