@@ -14,8 +14,8 @@ usage: ./build.sh COMMAND
 
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
   test     lint, type-check and run all tests: Python, Node, Chromium and Firefox
-  bench    time it against the machine's peak and onnxruntime-web, and compile times (8 minutes)
-  serve    open the pages: draw and train digits, compile HLO, search by meaning
+  bench    time it against the machine's peak and onnxruntime-web, and compile times (10 minutes)
+  serve    open the pages: draw and train digits, compile HLO, search by meaning, train on workers
   site     write the pages to dist/site/, as static files for any host
   wheel    build a wheel in dist/ that installs without a compiler
   npm      build the npm package of the loader in dist/npm/
@@ -183,6 +183,8 @@ bench() {
   say "timing: leave the machine alone meanwhile"
   $PY -m benchmarks "$@"
   $PY -m benchmarks.minilm
+  $PY -m benchmarks.replicas_js
+  $PY -m benchmarks.replicas
 }
 
 pyodide() {

@@ -74,3 +74,14 @@ def scale_ulp(true: Array, dtype: Any) -> float:
     """One unit in the last place of `dtype` at the greatest finite magnitude of a result."""
     finite = np.abs(true[np.isfinite(true)])
     return float(ulp_of(np.max(finite, initial=0.0), dtype))
+
+
+def assert_near_true(actual: Array, true: Array, other: Array, what: str) -> None:
+    """Integers as `other` has them; floats no further from the true values than twice its distance and 4 ulp of the result's scale."""
+    assert actual.dtype == other.dtype and actual.shape == other.shape, what
+    if is_float(other):
+        allowed = 2 * error(other, true, f"{what} of XLA:CPU") + 4 * scale_ulp(true, other.dtype)
+        off = error(actual, true, what)
+        assert off <= allowed, f"{what}: error {off:.3g}, allowed {allowed:.3g}"
+    else:
+        np.testing.assert_array_equal(actual, other, what)

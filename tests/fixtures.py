@@ -121,6 +121,7 @@ def toy_manifest(state: bool = True, column_major: bool = False) -> dict[str, An
         ],
         "steps": {"address": STEPS, "count": 3, "entry_bytes": 32, "names": ["affine.1", "add.2", "count.3"]},
         "requests": [],
+        "devices": None,
         "config": CONFIG,
         "request": 96,
         "profile": None,
@@ -192,3 +193,17 @@ LIES: list[tuple[str, Any, str]] = [
     ("inits.2.sha256", "00", "the weights of 'v' are not those"),
     ("inits", 3, "at inits: expected a list"),
 ]
+
+
+def lying(artifact: Artifact, path: tuple[str | int, ...], value: Any) -> bytes:
+    """The module of an artifact whose manifest says something else in one place."""
+    manifest = copy.deepcopy(artifact.manifest)
+    at: Any = manifest
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    # The manifest is the last section, so that another one can take its place.
+    content = encode_manifest(artifact.manifest)
+    bare = artifact.wasm[: artifact.wasm.index(content)]
+    section = b"\0" + sized(named(SECTION) + content)
+    return with_manifest(bare[: len(bare) - (len(section) - len(content))], manifest)

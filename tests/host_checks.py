@@ -164,6 +164,35 @@ def check_custom_calls(folder: Path, numpy: bool) -> None:
     assert flat(broken.run([1.0, 2.0, 3.0])[0]) == [2.0, 3.0, 4.0]
 
 
+def check_feeds(folder: Path, numpy: bool) -> None:
+    """Items that come in while the module runs, arrays that go out, and errors that leave the next run alone."""
+    exe = host.load(folder / "feeds.wasm")
+    out: list[Any] = []
+    sent: list[Any] = []
+    feed = iter([(floats(1, 2, 3), [4, 5]), ([6.0], (7, 8))])
+    for values, numbers in (([1.0, 2.0, 3.0], [4, 5]), ([6.0], [7, 8])):
+        (result,) = exe.run(infeed=feed, outfeed=out, send={"twice": sent.append})
+        assert flat(result) == numbers
+        assert [flat(a) for a in out.pop()] == [[2 * v for v in values], numbers] and flat(sent.pop()) == [2 * v for v in values]
+    ends = {"outfeed": out, "send": {"twice": sent.append}}
+    refused(xla_wasm.RunError, "infeed 'f' takes item 0 of this run, ", exe.run, infeed=feed, **ends)
+    refused(xla_wasm.ArgumentError, "infeed 'f', item 0 of this run: array 0 must be", exe.run, infeed=[([1.0] * 5, [1, 2])], **ends)
+    refused(xla_wasm.ArgumentError, "in infeed 'f': pass run(..., infeed=items)", exe.run, **ends)
+    refused(xla_wasm.ArgumentError, "there is no send of the name 'once'", exe.run, infeed=[], outfeed=out, send={"once": print})
+    assert flat(exe.run(infeed=[([1.0], [2, 3])], **ends)[0]) == [2, 3]
+
+
+def check_alone(folder: Path, numpy: bool) -> None:
+    """A program for any number of devices, on the one there is; what several would do is refused."""
+    exe = host.load(folder / "alone.wasm")
+    for x in ([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]):
+        summed, moved = exe.run(x)
+        assert flat(summed) == x and flat(moved) == x
+    for method in (exe.run_replicated, exe.run_global, exe.profile_replicated):
+        refused(xla_wasm.UnsupportedError, "cannot run on several devices in Pyodide, which has one thread", method, [[x], [x]])
+    refused(xla_wasm.UnsupportedError, "in JavaScript", host.load(folder / "toy.wasm").get, "w", device=1)
+
+
 def check_all(folder: Path, numpy: bool) -> None:
-    for check in (check_toy, check_layouts, check_types, check_dynamic, check_custom_calls):
+    for check in (check_toy, check_layouts, check_types, check_dynamic, check_custom_calls, check_feeds, check_alone):
         check(folder, numpy)

@@ -2,28 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xla_wasm.hlo.ir import Module
 
+_MANUAL = b"\x08\x04"
+"""The sharding (an OpSharding) that the partitioner wants to see on what tells partitions apart."""
+
 
 def run(module: Module, *arrays: Any) -> list[np.ndarray[Any, Any]]:
     """The flattened result of `module` on XLA:CPU. 64-bit types stay what they are."""
+    return run_replicated(module, [arrays])[0]
+
+
+def run_replicated(
+    module: Module, arguments: Sequence[Sequence[Any]], replicas: int | None = None, partitions: int = 1
+) -> list[list[np.ndarray[Any, Any]]]:
+    """The same for each of several devices (at most 8), which are numbered replica * partitions + partition."""
     import jax
     from jax._src import compiler
     from jaxlib import _jax, xla_client
 
     _make_names_unique(module)
+    for x in module.instructions():
+        if x.opcode == "partition-id" and partitions > 1:
+            x.attrs["sharding"] = _MANUAL
+    count = len(arguments)
+    replicas = count // partitions if replicas is None else replicas
     with jax.enable_x64(True):
         stablehlo = _jax.mlir.hlo_to_stablehlo(module.to_proto())
-        device = jax.devices("cpu")[0]
-        options = compiler.get_compile_options(num_replicas=1, num_partitions=1)
-        executable = device.client.compile_and_load(stablehlo, xla_client.DeviceList((device,)), options)
-        placed = [jax.device_put(np.asarray(array), device) for array in arrays]
+        devices = jax.devices("cpu")[:count]
+        options = compiler.get_compile_options(
+            num_replicas=replicas, num_partitions=partitions, device_assignment=np.arange(count).reshape(replicas, partitions)
+        )
+        # Its partitioner leaves what has no sharding as it is, and without it XLA:CPU does not run partitions.
+        options.executable_build_options.use_spmd_partitioning = partitions > 1
+        executable = devices[0].client.compile_and_load(stablehlo, xla_client.DeviceList(tuple(devices)), options)
+        placed = [_placed(values, devices) for values in zip(*arguments, strict=True)]
         results = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
-        return [np.asarray(result[0]) for result in results]
+        return [[np.asarray(result[d]) for result in results] for d in range(count)]
+
+
+def _placed(values: Sequence[Any], devices: Sequence[Any]) -> Any:
+    """One of JAX's arrays that holds a value for each device."""
+    import jax
+
+    parts = [jax.device_put(np.asarray(value), device) for value, device in zip(values, devices, strict=True)]
+    if len(parts) == 1:
+        return parts[0]
+    # It says that all devices hold the same, which nobody checks.
+    mesh = jax.sharding.Mesh(np.array(devices), ("devices",))
+    same = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    return jax.make_array_from_single_device_arrays(parts[0].shape, same, parts)
 
 
 def _make_names_unique(module: Module) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import xla_wasm
-from benchmarks import node_host, suite
+from benchmarks import node_host, replicas, replicas_js, suite
 from benchmarks.__main__ import main
 from benchmarks.models import Encoder, convolution, matmul
 from benchmarks.wasmtime_host import Resident, peak
@@ -63,3 +64,30 @@ def test_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = (tmp_path / "results.md").read_text().splitlines()
     assert len(table) == len(rows) + 4
     assert len({line.count("|") for line in table[: len(rows) + 2]}) == 1
+
+
+def test_replicas_on_threads_and_over_mpi(tmp_path: Path) -> None:
+    document = tmp_path / "replicas.md"
+    document.write_text(f"before\n{replicas.BEGIN}old\n{replicas.END}after\n")
+    replicas.main(["--seconds", "0", "--sizes", "4096", "65536", "--output", str(document)])
+    text = document.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    for opcode in replicas.OPCODES:
+        assert len(re.findall(rf"^\| {opcode} \| (4|64) KiB \| [\d.]+ [mu]s \| [\d.]+ [mu]s ", text, re.M)) == 2
+    assert re.search(r"^\| 4 KiB \| [\d.]+ us \| condition variable \| [\d.]+ us \| [\d.]+ \| at most 10 \|$", text, re.M)
+
+
+def test_other_transports_are_columns_too(tmp_path: Path) -> None:
+    contestants = (replicas.THREADS, replicas.MPI, replicas.ALLREDUCE, replicas.ROUND_TRIP)
+    times = {(name, opcode, 4096): 1e-5 for name in contestants for opcode in replicas.OPCODES}
+    (columns, rows), _ = replicas.tables(times, [4096], {"workers": {"all-gather": {"4096": 0.25}}})
+    assert columns[-1] == ">workers" and [row[-1] for row in rows] == ["", "250.0 us", "", "", ""]
+
+
+def test_replicas_in_workers(tmp_path: Path) -> None:
+    replicas_js.main(["--seconds", "0", "--opcodes", "all-reduce", "all-to-all", "--sizes", "4096", "--output", str(tmp_path)])
+    times = json.loads((tmp_path / "replicas_js.json").read_text())
+    contestants = (replicas_js.NODE, replicas_js.SHARED, replicas_js.MESSAGES)
+    assert {name: list(times[name]) for name in contestants} == {name: ["all-reduce", "all-to-all"] for name in contestants}
+    assert list(times[replicas_js.PLAIN]) == ["all-reduce"]
+    assert all(ms > 0 for by in times.values() for of in by.values() for ms in of.values())

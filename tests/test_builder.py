@@ -89,6 +89,7 @@ CONV = {"dim_labels": NHWC, "window": window(3, 3)}
 NORM = {"epsilon": 0.125, "feature_index": 1}
 RAGGED = DotDimensionNumbers((1,), (1,))
 GROUPS = ReplicaGroups(((0, 1), (2, 3)))
+TWICE = ReplicaGroups(((0, 1), (1, 2)))
 BODY = function("f32[3]", 0)
 
 # what each operation gives: opcode, operands, result, attributes
@@ -421,7 +422,7 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
         "add-dependency": [(1, "f32[] f32[]", {})],
         "after-all": [(1, "f32[]", {})],
         "all-gather": _bad_gatherings("f32[7,2]"),
-        "all-gather-start": [*_bad_gatherings("(f32[3,2], f32[7,2])"), (5, "f32[3]", {"shape": "(f32[4], f32[6])"})],
+        "all-gather-start": [*_bad_gatherings("(f32[3,2], f32[7,2])"), (6, "f32[3]", {"shape": "(f32[4], f32[6])"})],
         "all-gather-done": [(1, "f32[3]", {})],
         "reduce-scatter": [
             (1, "token[]", {"shape": "f32[3]"}),
@@ -429,28 +430,36 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
             (3, "f32[6]", {"shape": "f32[3]", "dimensions": (1,)}),
             (4, "f32[6]", {"shape": "f32[3]", "use_global_device_ids": True}),
             (5, "f32[6]", {"shape": "f32[3]", "called": [LESS]}),
+            (6, "f32[6]", {"shape": "f32[3]", "replica_groups": TWICE}),
         ],
         "all-to-all": [
             (1, "token[]", {}),
             (2, "f32[6] f32[6]", {}),
             (3, "f32[6] f32[7]", {"dimensions": ()}),
             (4, "f32[6] f32[6] f32[6]", {"dimensions": ()}),
+            (5, "f32[6]", {"replica_groups": TWICE}),
         ],
         "ragged-all-to-all": [
             (1, "f32[6,2] f32[8,2] s32[2] s32[2] s32[2] token[]", {}),
             (2, "f32[6,2] f32[8,3] s32[2] s32[2] s32[2] s32[2]", {}),
             (3, "f32[6,2] f32[8,2] s32[2] s32[2] s32[2] s32[3]", {}),
+            (4, "f32[6,2] f32[8,2] s32[2] s32[2] s32[2] s32[2]", {"replica_groups": TWICE}),
         ],
-        "collective-broadcast": [(1, "token[]", {})],
-        "collective-permute": [(1, "token[]", {}), (2, "f32[6]", {"source_target_pairs": ((0, 1), (2, 1))})],
+        "collective-broadcast": [(1, "token[]", {}), (2, "f32[6]", {"replica_groups": TWICE})],
+        "collective-permute": [
+            (1, "token[]", {}),
+            (2, "f32[6]", {"source_target_pairs": ((0, 1), (2, 1))}),
+            (3, "f32[6] f32[6]", {"slice_sizes": (2,), "shape": "f32[6]"}),
+        ],
         "collective-permute-start": [
             (1, "token[]", {"shape": "(token[], token[])"}),
             (2, "f32[6]", {"source_target_pairs": ((0, 1), (0, 2))}),
-            (3, "f32[6]", {"shape": "f32[6]"}),
+            (3, "f32[6] f32[6]", {"slice_sizes": (2,), "shape": "(f32[6], f32[6])"}),
+            (4, "f32[6]", {"shape": "f32[6]"}),
         ],
         "collective-permute-done": [(1, "(f32[6])", {})],
         "infeed": [(1, "f32[]", {}), (2, "token[]", {"shape": "f32[]"})],
-        "outfeed": [(1, "f32[] f32[]", {})],
+        "outfeed": [(1, "f32[] f32[]", {}), (2, "f32[2] token[]", {"outfeed_shape": Shape("f32", (3,))})],
         "send": [(1, "f32[] f32[]", {})],
         "send-done": [(1, "(f32[])", {})],
         "recv": [(1, "f32[]", {}), (2, "token[]", {"shape": "(f32[], token[])"})],
@@ -464,6 +473,7 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
     lines["batch-norm-grad"].append((4, "f32[2,3] f32[3] f32[3] f32[3] f32[2,4]", {}))
     for name in ("all-reduce", "all-reduce-start"):
         lines[name] = [(1, "token[]", {}), (2, "f32[3]", {"called": [LESS]}), (3, "f32[3]", {"use_global_device_ids": True})]
+        lines[name].append((4, "f32[3]", {"replica_groups": TWICE}))
     for op in FAMILIES["elementwise"]:
         if op.opcode.startswith("shift-"):
             lines[op.opcode] = [(1, "s32[2] s32[3]", {}), (2, "s32[2] f32[2]", {})]
@@ -500,6 +510,7 @@ def _bad_gatherings(wrong: str) -> list[tuple[int, str, dict[str, Any]]]:
         (2, "f32[3,2]", {"shape": wrong}),
         (3, "f32[3,2]", {"shape": right, "dimensions": (2,)}),
         (4, "f32[3,2]", {"shape": right, "use_global_device_ids": True}),
+        (5, "f32[3,2]", {"shape": right, "replica_groups": TWICE}),
     ]
 
 

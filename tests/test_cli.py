@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from fixtures import BIAS, SIDECAR, toy
@@ -122,11 +123,107 @@ def test_check_agrees(xla_wasm: Cli) -> None:
 
 
 def test_check_finds_a_difference(xla_wasm: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    true = reference.evaluate
-    monkeypatch.setattr(reference, "evaluate", lambda *args: [leaf + np.float32(0.5) for leaf in true(*args)])
+    true = reference.evaluate_with
+    monkeypatch.setattr(
+        reference, "evaluate_with", lambda *args, **more: [[x + np.float32(0.5) for x in device] for device in true(*args, **more)]
+    )
     code, out, _ = xla_wasm("check", MODEL)
     assert code == 1
     assert "differs" in out
+
+
+PSUM = """HloModule psum
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY e {
+  x = f32[3] parameter(0)
+  s = f32[3] all-reduce(x), to_apply=add
+  p = u32[] partition-id()
+  ROOT t = (f32[3], u32[]) tuple(s, p)
+}
+"""
+
+
+def test_check_on_several_devices(xla_wasm: Cli, tmp_path: Path) -> None:
+    module = tmp_path / "psum.hlo"
+    module.write_text(PSUM)
+    for d in range(4):
+        np.save(tmp_path / f"x.{d}.npy", np.full(3, d, np.float32))
+    code, out, _ = xla_wasm("check", module, "--devices", "4", "--num-partitions", "2", "-i", tmp_path / "x.{rank}.npy")
+    assert code == 0 and "device 3: result.0" in out and "device 0: result.1" in out
+    code, _, err = xla_wasm("check", module, "--devices", "4", "-i", tmp_path / "y.{rank}.npy")
+    assert code == 2 and "y.0.npy" in err
+    code, _, err = xla_wasm("check", module, "--devices", "2", "--isolate")
+    assert code == 2 and "psum runs on 2 devices, and --isolate judges single instructions on one" in err
+    code, _, _ = xla_wasm("check", module, "--isolate")
+    assert code == 0
+    module.write_text(PSUM.replace("psum", "psum, replica_count=2", 1))
+    code, out, _ = xla_wasm("check", module)
+    assert code == 0 and "device 1: result.0" in out and "device 2" not in out
+
+
+@pytest.fixture
+def feeding(tmp_path: Path) -> Path:
+    """A module that is fed, puts out tuples, and sends and receives by name."""
+    path = tmp_path / "feeding.txt"
+    path.write_text(
+        """HloModule feeding
+
+ENTRY e {
+  t = token[] after-all()
+  f = ((f32[2], bf16[]), token[]) infeed(t)
+  d = (f32[2], bf16[]) get-tuple-element(f), index=0
+  a = f32[2] get-tuple-element(d), index=0
+  v = (s32[2], u32[], token[]) recv(t), channel_id=1, is_host_transfer=true
+  w = (s32[2], token[]) recv-done(v), channel_id=1, is_host_transfer=true
+  n = s32[2] get-tuple-element(w), index=0
+  s = (s32[2], u32[], token[]) send(n, t), channel_id=2, is_host_transfer=true
+  e = token[] send-done(s), channel_id=2, is_host_transfer=true
+  o = token[] outfeed(d, t), outfeed_shape=(f32[2], bf16[])
+  p = token[] outfeed(a, o), outfeed_shape=f32[2]
+  ROOT r = f32[2] negate(a)
+}
+"""
+    )
+    return path
+
+
+def test_feeds(xla_wasm: Cli, feeding: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "item.npz", np.float32([1, 2]), np.array(3, ml_dtypes.bfloat16))
+    np.save(tmp_path / "numbers.npy", np.int32([4, 5]))
+    files = ("--infeed", "item.npz", "--recv", "channel_1=numbers.npy", "--outfeed", "out", "--send", "channel_2=sent")
+    code, out, _ = xla_wasm("run", feeding, *files, "-n", 3, "--profile")
+    assert code == 0
+    assert "outfeed 1" in out and "2 items of outfeed written to out/" in out and "1 items of send channel_2 written to sent/" in out
+    with np.load(tmp_path / "out" / "0.npz") as item:
+        assert [item[name].tolist() for name in item.files][0] == [1, 2]
+    assert np.load(tmp_path / "out" / "1.npy").tolist() == [1, 2] and np.load(tmp_path / "sent" / "0.npy").tolist() == [4, 5]
+    code, out, _ = xla_wasm("run", feeding, "--random-inputs")
+    assert code == 0 and "send channel_2 0" in out
+    code, out, _ = xla_wasm("inspect", feeding)
+    assert code == 0 and "(f32[2], bf16[])" in out and "channel_1" in out
+
+
+def test_feeds_that_are_missing(xla_wasm: Cli, feeding: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.int32([4, 5]))
+    wrong = {
+        (): "infeed 'f' takes item 0 of this run, (float32[2], bfloat16[]), but its feed has ended",
+        ("--recv", "rate=x.npy"): "expected NAME=X.NPY with a name (channel_1) and a file",
+        ("--recv", "channel_1=y.npy"): "and a file",
+        ("--send", "loss=out"): "expected NAME=DIR with a name (channel_2)",
+        ("--recv", "channel_1=x.npy", "--infeed", "x.npy"): "infeed 'f', item 0 of this run: it must be 2 arrays",
+        ("--recv", "channel_1=x.npy", "--infeed", "y.npy"): "y.npy",
+    }
+    for options, says in wrong.items():
+        code, _, err = xla_wasm("run", feeding, *options)
+        assert code == 2 and says in err, err
+    code, _, err = xla_wasm("run", MODEL, "--random-inputs", "--infeed", tmp_path / "x.npy")
+    assert code == 2 and "--infeed: the module has no infeed" in err
+
+
+@pytest.mark.parametrize("options", [(), ("--isolate",)])
+def test_check_makes_up_feeds(xla_wasm: Cli, feeding: Path, options: tuple[str, ...]) -> None:
+    code, out, _ = xla_wasm("check", feeding, *options)
+    assert code == 0 and out.count("(to the host)") == 4
 
 
 def test_inspect(xla_wasm: Cli, artifact: Path) -> None:

@@ -1,12 +1,10 @@
-"""Structure: tokens at the boundary, what is inlined, and what needs more than one device or a host."""
+"""Structure: tokens at the boundary, what is inlined, and what needs no other device."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import xla_wasm
-from xla_wasm import UnsupportedError
 from xla_wasm.hlo.ir import Module
 
 X = np.array([1, 2, 4], np.float32)
@@ -125,50 +123,9 @@ def _with(body: str, header: str = "") -> Module:
     return Module.from_text(f"HloModule m{header}\n\n{add}ENTRY e {{\n  x = f32[4] parameter(0)\n  {body}\n}}\n")
 
 
-COLLECTIVES = {
-    "all-reduce": "ROOT r = f32[4] all-reduce(x), to_apply=add",
-    "all-gather": "ROOT r = f32[8] all-gather(x), dimensions={0}",
-    "reduce-scatter": "ROOT r = f32[2] reduce-scatter(x), dimensions={0}, to_apply=add",
-    "all-to-all": "ROOT r = f32[4] all-to-all(x), dimensions={0}, replica_groups={{0,1}}",
-    "collective-permute": "ROOT r = f32[4] collective-permute(x), source_target_pairs={{0,1}}",
-    "partition-id": "ROOT r = u32[] partition-id()",
-}
-
-
-@pytest.mark.parametrize("header", [", replica_count=2", ", num_partitions=2"])
-@pytest.mark.parametrize("opcode", COLLECTIVES)
-def test_several_devices_are_refused(opcode: str, header: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"{opcode} 'r'.* among 2 devices is not supported yet"):
-        xla_wasm.compile(_with(COLLECTIVES[opcode], header))
-
-
-@pytest.mark.parametrize("opcode", ["all-gather", "reduce-scatter", "all-to-all"])
-def test_groups_of_devices_that_the_module_has_not(opcode: str) -> None:
-    module = _with(COLLECTIVES[opcode])
-    with pytest.raises(UnsupportedError, match=f"{opcode} 'r'.*(needs more than the one device|its groups have several devices)"):
-        xla_wasm.compile(module)
-    with pytest.raises(UnsupportedError, match="runs one device"):
-        xla_wasm.evaluate(module, np.zeros(4, np.float32))
-
-
 def test_replicas_that_exchange_nothing_compile() -> None:
     module = _with("ROOT r = f32[4] negate(x)", ", replica_count=4")
     np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(module)).run(np.ones(4, np.float32)), [-np.ones(4)])
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "t = token[] after-all()\n  ROOT i = (f32[4], token[]) infeed(t)",
-        "t = token[] after-all()\n  ROOT o = token[] outfeed(x, t)",
-        "t = token[] after-all()\n  ROOT s = (f32[4], u32[], token[]) send(x, t), channel_id=1",
-        "t = token[] after-all()\n  ROOT s = (f32[4], u32[], token[]) recv(t), channel_id=1",
-    ],
-    ids=["infeed", "outfeed", "send", "recv"],
-)
-def test_host_transfers_are_refused(body: str) -> None:
-    with pytest.raises(UnsupportedError, match="(infeed|outfeed|send|recv) '.' *: opcode .* is not supported yet"):
-        xla_wasm.compile(_with(body))
 
 
 def test_a_loop_of_side_effects_without_state() -> None:

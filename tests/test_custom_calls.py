@@ -13,16 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures import with_manifest
+from fixtures import lying
 from node_host import node_for
 
 import xla_wasm
 from xla_wasm import ArgumentError, Artifact, ArtifactError, Options, RunError, UnsupportedError
-from xla_wasm.artifact import SECTION, encode_manifest
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.ops.custom import registry
 from xla_wasm.ops.expansion import Expansion
-from xla_wasm.wasm.encoding import named, sized
 
 X = np.array([3, 1, 2], np.float32)
 
@@ -415,17 +413,8 @@ def test_in_node(tmp_path: Path) -> None:
     xla_wasm.compile(module(body, "x: f32[3]; y: s64[1]"), Options(host_calls=("f",))).save(tmp_path / "several.wasm")
     names = []
     for i, (path, value) in enumerate(LIES):
-        manifest = json.loads(json.dumps(artifact.manifest))
-        at = manifest
-        for key in path[:-1]:
-            at = at[key]
-        at[path[-1]] = value
         names.append(f"lie{i}.wasm")
-        # The manifest is the last section, so that another one can take its place.
-        content = encode_manifest(artifact.manifest)
-        bare = artifact.wasm[: artifact.wasm.index(content)]
-        section = b"\0" + sized(named(SECTION) + content)
-        (tmp_path / names[-1]).write_bytes(with_manifest(bare[: len(bare) - (len(section) - len(content))], manifest))
+        (tmp_path / names[-1]).write_bytes(lying(artifact, path, value))
     (tmp_path / "lies.json").write_text(json.dumps(names))
     script = Path(__file__).parent / "js" / "custom_calls.test.mjs"
     done = subprocess.run(

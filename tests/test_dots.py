@@ -10,7 +10,6 @@ import pytest
 
 import xla_wasm
 from xla_wasm.builder import Builder
-from xla_wasm.errors import UnsupportedError
 from xla_wasm.hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
 from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.sample import shape_of
@@ -99,13 +98,14 @@ def test_ragged_dot_like_jax(seed: int) -> None:
     np.testing.assert_array_equal(result, expected)
 
 
-def test_sparse_convolutions_are_refused() -> None:
+def test_a_sparse_convolution_takes_all_elements() -> None:
     text = """HloModule m
 ENTRY e {
   x = f32[1,4,2] parameter(0)
   k = f32[2,2,3] parameter(1)
-  ROOT c = f32[1,3,3] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f, sparsity_config={rhs={sparsity=3x4 dimension=0 stride=1}}
+  ROOT c = f32[1,3,3] convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f%s
 }
 """
-    with pytest.raises(UnsupportedError, match="convolution 'c'.*sparse"):
-        xla_wasm.compile(Module.from_text(text))
+    x, k = (np.arange(size, dtype=np.float32).reshape(dims) for size, dims in ((8, (1, 4, 2)), (12, (2, 2, 3))))
+    sparse = ", sparsity_config={rhs={sparsity=3x4 dimension=0 stride=1}}"
+    np.testing.assert_array_equal(*(run(Module.from_text(text % attribute), x, k) for attribute in (sparse, "")))

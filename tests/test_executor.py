@@ -298,7 +298,7 @@ def test_weights_reach_all_instances() -> None:
     exe.set("w", W * 3)
     with exe_instances(exe, 2) as instances:
         for instance in instances:
-            instance.apply(exe._weights)
+            instance.apply(exe._first.weights)
             instance.inputs[0][...] = X
             instance.run()
             np.testing.assert_array_equal(instance.outputs[0], toy_expected(X, W * 3, 0)[0])
@@ -308,8 +308,8 @@ class exe_instances:
     """Takes several instances of the pool at once."""
 
     def __init__(self, exe: Executable, count: int) -> None:
-        exe._pool._limit = max(exe._pool._limit, count)
-        self.pool, self.taken = exe._pool, [exe._pool.acquire() for _ in range(count)]
+        exe._first.pool._limit = max(exe._first.pool._limit, count)
+        self.pool, self.taken = exe._first.pool, [exe._first.pool.acquire() for _ in range(count)]
 
     def __enter__(self) -> list[Any]:
         return self.taken
@@ -322,7 +322,7 @@ class exe_instances:
 def test_no_memory_for_another_instance() -> None:
     """Then the calls make do with the instances there are."""
     exe = ready(state=False)
-    pool = exe._pool
+    pool = exe._first.pool
 
     def refuse() -> Any:
         raise LimitError("no room")

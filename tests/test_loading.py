@@ -62,6 +62,18 @@ ENTRY main {
   ROOT z = f32[3] add(y, y)
 }
 """
+FEEDS = """HloModule feeds
+
+ENTRY main {
+  x = f32[3] parameter(0)
+  t = token[] after-all()
+  f = (f32[3], token[]) infeed(t)
+  a = f32[3] get-tuple-element(f), index=0
+  k = token[] get-tuple-element(f), index=1
+  o = token[] outfeed(x, k), outfeed_shape=f32[3]
+  ROOT y = f32[3] add(x, a)
+}
+"""
 DYNAMIC = """HloModule dynamic
 
 ENTRY main {
@@ -95,6 +107,7 @@ def site() -> Iterator[Site]:
         "packed.wasm": big.wasm,
         "steps.wasm": compiled(STEPS, state=(("x", 1),)),
         "calls.wasm": compiled(CALLS, host_calls=("f",)),
+        "feeds.wasm": compiled(FEEDS),
         "dynamic.wasm": compiled(DYNAMIC),
         "big.weights": big.weights,
         "w.safetensors": w,

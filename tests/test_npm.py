@@ -28,8 +28,11 @@ async function use() {
   const image = Float32Array.from({ length: 64 }, (_, i) => (i % 17) / 16);
   const here = await load();
   const there = await load({ worker: true });
-  const answers = [here.run({ image }), await there.run({ image })].map(({ result }) => Array.from(result));
+  const group = await load({ devices: 2 });
+  const all = [here.run({ image }), await there.run({ image }), ...(await group.runReplicated([{ image }, [image]]))];
+  const answers = all.map(({ result }) => Array.from(result));
   there.dispose();
+  group.dispose();
   return answers;
 }
 """
@@ -52,7 +55,8 @@ webpack({ context: import.meta.dirname, mode: 'production', entry: './main.js', 
 """
 TYPED = """
 import { load, inputs } from './model.js';
-import { load as loadAny, transfer, ArtifactError, type Progress } from 'xla-wasm';
+import { load as loadAny, transfer, ArtifactError, type ExchangeEvent, type Progress } from 'xla-wasm';
+import { Queue } from 'xla-wasm/feeds.js';
 
 const rank: 4 = inputs.image.shape.length;
 const model = await load({ onProgress: ({ phase, loaded, total }: Progress) => console.log(phase, loaded / total, rank) });
@@ -60,15 +64,27 @@ const { result } = model.run({ image: new Float32Array(64) });
 const first: number = result[0];
 const remote = await load({ worker: true, signal: new AbortController().signal });
 const later: Float32Array = (await remote.run({ image: transfer(new Float32Array(64)) }, { signal: AbortSignal.timeout(9) })).result;
+const onExchange = ({ device, to }: ExchangeEvent) => console.log(device + to[0]);
+const group = await load({ devices: { replicas: 2 }, transport: 'messages', onExchange });
+const both = { signal: AbortSignal.timeout(9), infeed: [[], []] };
+const [{ result: of0 }]: { result: Float32Array }[] = await group.runReplicated([{ image: later }, [later]], both);
+const replicas: number = group.devices.replicas + of0[0];
+const groups = await loadAny('a.wasm', { devices: 4 });
+const whole = await groups.runGlobal([later]);
 const exe = await loadAny({ simd128: 'a.wasm' }, { cache: true });
+const fed = new Queue<Float32Array>();
+fed.push(later);
+const ends = { infeed: fed, outfeed: (item: Float32Array) => console.log(item), recv: { rate: [later] }, send: { loss: fed } };
+const [read] = await exe.runAsync(later, ends);
 exe.dispose();
-console.log(first, later, ArtifactError);
+console.log(first, later, read, replicas, whole, ArtifactError);
 """
 MISTYPED = {
     "an input of another type": "model.run({ image: new Float64Array(64) });",
     "an input of another name": "model.run({ picture: new Float32Array(64) });",
     "a result that is not there": "model.run({ image: new Float32Array(64) }).logits;",
     "an unknown option": "load({ progress: 1 });",
+    "runs of one device on many": "(await load({ devices: 2 })).run({ image: new Float32Array(64) });",
     "a weight that is not there": "model.set('w', new Float32Array(64));",
 }
 
@@ -125,9 +141,9 @@ def site(app: Path) -> Iterator[Site]:
 
 
 def check(answers: str, expected: np.ndarray[Any, Any]) -> None:
-    here, there = json.loads(answers)
+    here, *others = json.loads(answers)
     np.testing.assert_allclose(here, expected, rtol=1e-5, atol=1e-5)
-    assert here == there
+    assert others == [here] * 3
 
 
 def check_page(page: Page, url: str, expected: np.ndarray[Any, Any]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import oracle
 import pytest
 
 import xla_wasm
@@ -216,3 +217,45 @@ def test_cumulative_sums_of_exponents(dims: tuple[int, ...], along: int, reverse
     wide = np.flip(x, along) if reverse else x
     expected = np.logaddexp.accumulate(wide.astype(np.float64), along)
     np.testing.assert_allclose(actual, np.flip(expected, along) if reverse else expected, rtol=3e-6, atol=3e-6)
+
+
+# --- initial values that change something ---------------------------------------------------------------------------
+
+
+def as_on_xla(opcode: str, *arguments: Array, called: tuple[Maker, ...], **attrs: Any) -> Array:
+    """The compiled result, which XLA:CPU has too, and the reference."""
+    module = case(opcode, arguments, (), called=called, **attrs).module()
+    (result,) = xla_wasm.load(xla_wasm.compile(module)).run(*arguments)
+    for judge in (evaluate, oracle.run):
+        np.testing.assert_array_equal(result, judge(module, *arguments)[0])
+    return result
+
+
+@pytest.mark.parametrize("dims", [(1,), (5, 1), (5,), (32,), (33,), (1000,), (1025,), (5000,), (40, 50), (6, 40, 2)])
+@pytest.mark.parametrize("element_type, opcode", [("s32", "add"), ("s8", "xor"), ("u8", "multiply"), ("c64", "add"), ("s16", "maximum")])
+def test_an_initial_value_counts_as_often_as_on_xla(element_type: str, opcode: str, dims: tuple[int, ...]) -> None:
+    """XLA:CPU reduces 32 elements of a dimension at a time, each time from the initial value; one element it takes as it is."""
+    x, first = array(element_type, RNG.integers(0, 4, dims)), array(element_type, 3)
+    for reduced in {tuple(range(len(dims))), (len(dims) - 1,)}:
+        as_on_xla("reduce", x, first, called=(reducer(opcode, element_type),), dimensions=reduced)
+
+
+@pytest.mark.parametrize("size, times", [(4095, 133), (4096, 1), (5000, 1)])
+@pytest.mark.parametrize("element_type", ["f32", "f64"])
+def test_an_initial_value_counts_once_in_what_xla_leaves_to_a_library(element_type: str, size: int, times: int) -> None:
+    x, first = array(element_type, np.zeros(size)), array(element_type, 2)
+    assert as_on_xla("reduce", x, first, called=(reducer("add", element_type),), dimensions=(0,)) == 2 * times
+
+
+@pytest.mark.parametrize("length", [1, 32, 33, 100, 1500])
+def test_a_reducer_that_is_not_associative_combines_in_xlas_order(length: int) -> None:
+    twice = function("f32, f32", lambda b, x, y: b.op("add", x, b.op("add", b.op("abs", y), b.op("abs", y))))
+    as_on_xla("reduce", f32(RNG.integers(-4, 4, length)), f32(-1), called=(twice,), dimensions=(0,))
+
+
+@pytest.mark.parametrize(
+    "dims, places",
+    [((), ()), ((5,), ((5,),)), ((64,), ((64,),)), ((3, 64), ((1,), (64,))), ((2, 40, 8), ((1,), (40,), (8,))), ((64,), ((64, 5),))],
+)
+def test_a_window_that_covers_all_is_a_reduction_as_on_xla(dims: tuple[int, ...], places: tuple[tuple[int, ...], ...]) -> None:
+    as_on_xla("reduce-window", s32(RNG.integers(0, 4, dims)), s32(3), called=(reducer("add", "s32"),), window=window(*places))

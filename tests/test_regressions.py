@@ -227,3 +227,27 @@ def test_what_is_computed_in_bf16_and_converted_to_f32_at_once_is_not_rounded(ta
         np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), rtol=2e-7)
     assert not np.array_equal(results[0], results[1].astype(np.float32))
     assert np.array_equal(results[2].ravel(), results[1].astype(np.float32))
+
+
+@targets
+@pytest.mark.parametrize("moved", ["reverse(t), dimensions={0}", "reverse(t), dimensions={1}", "transpose(t), dimensions={1,0}"])
+def test_a_row_that_is_read_in_another_order_or_from_another_row(target: str, moved: str) -> None:
+    module = Module.from_text(
+        f"""HloModule m
+add {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }}
+ENTRY e {{
+  p = f32[8,8]{{1,0}} parameter(0)
+  u = f32[8,8]{{1,0}} multiply(p, p)
+  t = f32[8,8]{{1,0}} sqrt(u)
+  f = f32[8,8]{{1,0}} {moved}
+  z = f32[] constant(0)
+  s = f32[8]{{0}} reduce(f, z), dimensions={{1}}, to_apply=add
+  w = f32[8,8]{{1,0}} broadcast(s), dimensions={{0}}
+  q = f32[8,8]{{1,0}} multiply(f, w)
+  ROOT r = (f32[8,8]{{1,0}}, f32[8,8]{{1,0}}, f32[8,8]{{1,0}}) tuple(t, f, q)
+}}
+"""
+    )
+    check(module, target, 1 + numbers(8, 8))

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import oracle
 import pytest
 
 import xla_wasm
@@ -14,6 +15,7 @@ from xla_wasm.hlo.attrs import SliceDimension
 from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.arrays import Array
 from xla_wasm.ops.sample import Maker, array, case, f32, function, reducer, s32, shape
+from xla_wasm.ops.sort.unstable import unstable_order
 from xla_wasm.reference import evaluate
 
 RNG = np.random.default_rng(11)
@@ -25,8 +27,8 @@ def less(*types: str, **attrs: Any) -> Maker:
     return function(parameters, lambda b, x, y, *_: b.op("compare", x, y, **({"direction": "LT"} | attrs)))
 
 
-def sorting(comparator: Maker, dimension: int, *arrays: Array) -> Module:
-    return case("sort", arrays, (), called=(comparator,), dimensions=(dimension,), is_stable=True).module()
+def sorting(comparator: Maker, dimension: int, *arrays: Array, is_stable: bool = True) -> Module:
+    return case("sort", arrays, (), called=(comparator,), dimensions=(dimension,), is_stable=is_stable).module()
 
 
 def run(module: Module, *arrays: Array) -> list[Array]:
@@ -73,6 +75,110 @@ def test_a_comparator_that_is_no_order_loses_nothing(length: int, share: float, 
     values, moved = run(sorting(comparator, 0, x, places), x, places)
     np.testing.assert_array_equal(np.sort(moved), places)
     np.testing.assert_array_equal(values, x[moved])
+
+
+# --- sorts that need not be stable ----------------------------------------------------------------------------------
+
+
+def as_on_xla(module: Module, *arrays: Array, evaluated: bool = True) -> None:
+    """Compiled, and evaluated, as XLA:CPU has it, bit for bit."""
+    results = run(module, *arrays)
+    for judge in (oracle.run, evaluate) if evaluated else (oracle.run,):
+        for actual, expected in zip(results, judge(module, *arrays), strict=True):
+            assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+            assert actual.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("length", [5, 8, 9, 16, 17, 18, 33, 255, 256, 1000, 5000])
+@pytest.mark.parametrize(
+    "types", [("s32",), ("u8", "s32"), ("f32", "s64"), ("s64", "f64", "pred"), ("f16", "s32", "u8", "f32", "s16")], ids=str
+)
+@pytest.mark.parametrize("form", ["random", "rising", "falling", "saw"])
+def test_equal_elements_lie_as_xla_leaves_them(length: int, types: tuple[str, ...], form: str) -> None:
+    rng = np.random.default_rng(length)
+    keys = {"random": rng.integers(0, 20, length), "saw": np.arange(length) % 7}.get(form, np.sort(rng.integers(0, 50, length)))
+    keys = keys[::-1] if form == "falling" else keys
+    arrays = [array(types[0], keys), *(array(t, rng.integers(0, 2 if t == "pred" else 100, length)) for t in types[1:])]
+    as_on_xla(sorting(less(*types), 0, *arrays, is_stable=False), *arrays)
+
+
+@pytest.mark.parametrize("dims, dimension", [((40, 3), 0), ((3, 40), 1), ((2, 300, 2), 1), ((6, 12), 1), ((12, 6), 0)])
+def test_equal_elements_of_rows_lie_as_xla_leaves_them(dims: tuple[int, ...], dimension: int) -> None:
+    arrays = s32(RNG.integers(0, 5, dims)), s32(RNG.integers(0, 1000, dims))
+    as_on_xla(sorting(less("s32", "s32"), dimension, *arrays, is_stable=False), *arrays)
+
+
+class _Gas:
+    """A key that is decided as late as possible, such that the sort which compares it has gained little (McIlroy's adversary)."""
+
+    decided: list[_Gas] = []
+    candidate: _Gas | None = None
+
+    def __init__(self) -> None:
+        self.rank: float = np.inf
+
+    def __lt__(self, other: _Gas) -> bool:
+        if self.rank == other.rank == np.inf:
+            frozen = self if _Gas.candidate is self else other
+            frozen.rank = len(_Gas.decided)
+            _Gas.decided.append(frozen)
+        if self.rank == np.inf:
+            _Gas.candidate = self
+        elif other.rank == np.inf:
+            _Gas.candidate = other
+        return self.rank < other.rank
+
+
+@pytest.mark.parametrize("length", [40, 257, 1000])
+@pytest.mark.parametrize("share", [1, 3])
+def test_keys_that_make_it_sort_by_a_heap(length: int, share: int) -> None:
+    _Gas.decided, keys = [], [_Gas() for _ in range(length)]
+    unstable_order(keys)  # type: ignore[arg-type]
+    ranks = s32([min(key.rank, length) // share for key in keys])
+    arrays = ranks, np.arange(length, dtype=np.int32)
+    as_on_xla(sorting(less("s32", "s32"), 0, *arrays, is_stable=False), *arrays)
+
+
+@pytest.mark.parametrize("length", [7, 16, 40, 300, 3000])
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("types", [("f32",), ("f64", "s32"), ("bf16",)], ids=str)
+def test_numbers_that_are_none_lie_as_xla_leaves_them(length: int, direction: str, types: tuple[str, ...]) -> None:
+    """A plain comparison has no order for NaNs, but XLA's steps have, and for zeros of both signs."""
+    x = array(types[0], RNG.choice([0.0, -0.0, 1, -1, 2, 5], length))
+    x[RNG.random(length) < 0.2] = np.nan
+    arrays = [x, *(array(t, np.arange(length)) for t in types[1:])]
+    as_on_xla(sorting(less(*types, direction=direction), 0, *arrays, is_stable=False), *arrays, evaluated=False)
+
+
+@pytest.mark.parametrize("length", [8, 12, 16])
+def test_short_rows_under_any_comparator_lie_as_xla_leaves_them(length: int) -> None:
+    crossed = function("f32, f32, f32, f32", lambda b, x, y, u, v: b.op("compare", x, u, direction="LT"))
+    for seed in range(5):
+        arrays = [f32(np.random.default_rng(seed + k).normal(size=(3, length))) for k in (0, 10)]
+        as_on_xla(sorting(crossed, 1, *arrays, is_stable=False), *arrays, evaluated=False)
+
+
+def test_rows_of_zeros_of_one_sign_stay_where_they_are() -> None:
+    x = f32(RNG.integers(0, 9, (4, 500)))
+    x[1][x[1] == 0] = -0.0
+    x[2][::5] = -0.0
+    as_on_xla(sorting(less("f32"), 1, x, is_stable=False), x)
+
+
+@pytest.mark.parametrize("length, k", [(20, 3), (300, 5), (300, 290), (5000, 64)])
+@pytest.mark.parametrize("is_stable", [False, True])
+def test_the_first_of_a_falling_sort_are_those_of_topk(length: int, k: int, is_stable: bool) -> None:
+    from xla_wasm.builder import Builder
+
+    x = f32(RNG.integers(-8, 9, (3, length)))
+    x[(x == 0) & (RNG.random(x.shape) < 0.5)] = -0.0
+    b = Builder("first")
+    p = b.parameter(0, shape(f"f32[3,{length}]"))
+    places = b.op("iota", shape=shape(f"s32[3,{length}]"), iota_dimension=1)
+    ordered = b.op("sort", p, places, called=[less("f32", "s32", direction="GT")()], dimensions=(1,), is_stable=is_stable)
+    bounds = (SliceDimension(0, 3, 1), SliceDimension(0, k, 1))
+    parts = [b.op("slice", b.op("get-tuple-element", ordered, index=i), slice=bounds) for i in range(2)]
+    as_on_xla(b.module(b.op("tuple", *parts)), x)
 
 
 def test_equal_elements_of_a_constant_comparator_stay() -> None:

@@ -72,7 +72,7 @@ def test_commands(tmp_path: Path) -> None:
 
 def test_options() -> None:
     """Every option of the loader is in the document, and in the package's README."""
-    (known,) = re.findall(r"OPTIONS = '(.*?)'", (ROOT / "web" / "executor.js").read_text())
+    (known,) = re.findall(r"const OPTIONS = '(.*?)'", (ROOT / "web" / "executor.js").read_text())
     for option in known.split():
         assert f"`{option}" in DOCUMENT, option
         assert f"`{option}" in (ROOT / "web" / "README.md").read_text() or option == "physical", option

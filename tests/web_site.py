@@ -74,6 +74,7 @@ class Site:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # it would hold every answer back for 40 ms
 
     def __init__(self, site: Site, *args: object) -> None:
         self.site = site

@@ -24,7 +24,7 @@ from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.literal import Literal
 from xla_wasm.hlo.shape import Layout, Shape
 from xla_wasm.ops.arrays import TYPES_OF
-from xla_wasm.ops.sample import f32, f64, inf, nan, pred, s8, s32, u8, u32, u64
+from xla_wasm.ops.sample import Host, f32, f64, inf, nan, pred, s8, s32, u8, u32, u64
 
 Array = np.ndarray[Any, Any]
 Body = Callable[..., Instruction]
@@ -51,14 +51,14 @@ LT_FIRST = function(lambda b, x, y, i, j: b.Lt(x, y), F32, F32, S32, S32)
 @dataclass(frozen=True)
 class Case:
     """A program of one operation, its arguments and its flattened result; `expected` None: only its shapes are certain.
-    `ulp` is for floats; `alone` False: the program needs a partner to run."""
+    `ulp` is for floats, `host` what the host gives and gets."""
 
     name: str
     args: tuple[Array, ...]
     body: Body
     expected: tuple[Array, ...] | None
     ulp: float = 0
-    alone: bool = True
+    host: Host = Host()
 
     def module(self) -> Module:
         b = XlaBuilder(self.name)
@@ -469,10 +469,31 @@ case(
     lambda b, state: b.RngBitGenerator("RNG_THREE_FRY", state, Shape("u64", (1,))),
 )
 case("AfterAll", f32(1), f32(1), lambda b, x: b.op("add-dependency", x, b.AfterAll([b.AfterAll([]), b.AfterAll([])])))
-case("Infeed", (), None, lambda b: b.Infeed(Shape("f32", (2,)), "config"), alone=False)
-case("Outfeed", f32([1, 2]), None, lambda b, x: b.Outfeed(x, Shape("f32", (2,)), b"config"), alone=False)
-case("Send", f32(1), None, lambda b, x: b.Send(x, 1), alone=False)
-case("Recv", (), None, lambda b: b.Recv(Shape("f32", (2,)), 1), alone=False)
+_FED = Host(infeed=[f32([1, 2]), (s32(3), f32([4, 5]))])
+case("Infeed", (), f32([1, 2]), lambda b: b.Infeed(Shape("f32", (2,)), "config"), host=_FED)
+case(
+    "Infeed",
+    (),
+    (f32([1, 2]), s32(3), f32([4, 5])),
+    lambda b: b.Tuple([b.Infeed(Shape("f32", (2,))), b.Infeed(Shape.tuple([S32, Shape("f32", (2,))]))]),
+    host=_FED,
+)
+case("Outfeed", f32([1, 2]), (), lambda b, x: b.Outfeed(x, Shape("f32", (2,)), b"config"), host=Host(outfeed=[f32([1, 2])]))
+case(
+    "Outfeed",
+    f32([[1, 2]]),
+    (),
+    lambda b, x: b.Outfeed(b.Tuple([x, b.Neg(x)]), Shape.tuple([Shape("f32", (1, 2), Layout((0, 1)))] * 2)),
+    host=Host(outfeed=[(f32([[1, 2]]), f32([[-1, -2]]))]),
+)
+# to the device itself, where there is no other
+case("Send", f32([1, 2]), f32([1, 2]), lambda b, x: b.Tuple([b.Send(x, 1), b.Recv(Shape("f32", (2,)), 1)]))
+case(
+    "Recv",
+    (f32([1, 2]), s32(3)),
+    (f32([1, 2]), s32(3)),
+    lambda b, x, n: [b.Send(b.Tuple([x, n]), 5), b.Recv(Shape.tuple([Shape("f32", (2,)), S32]), 5)][1],
+)
 
 # collectives, on one device
 

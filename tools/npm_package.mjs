@@ -17,38 +17,41 @@ const folder = join(output, 'package');
 const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
 const CORE = ['arrays', 'errors', 'executor', 'features', 'manifest', 'source', 'transfer'];
-const ON_DEMAND = ['remote', 'weights', 'lazy/dynamic', 'lazy/layouts', 'lazy/requests', 'lazy/slices'];
+const ON_DEMAND = ['remote', 'weights', 'lazy/dynamic', 'lazy/exchange', 'lazy/feeds', 'lazy/hints', 'lazy/layouts', 'lazy/replicated', 'lazy/requests', 'lazy/shards', 'lazy/slices'];
 const SHARED = { bundle: true, format: 'esm', minify: true, target: 'es2022', legalComments: 'none', absWorkingDir: web, outdir: folder };
 
-/** Keeps core.js and what it imports on demand apart. */
-const apart = {
+/** Keeps core.js and what it imports on demand apart; `top` is where core.js lies as seen from what is made. */
+const apart = (top) => ({
   name: 'apart',
   setup({ onResolve }) {
     onResolve({ filter: /^\./ }, ({ path, kind, importer, resolveDir }) => {
       if (kind === 'entry-point' || importer === '<stdin>') return undefined;
       const name = relative(web, join(resolveDir, path)).replace(/\.js$/, '');
-      if (kind === 'dynamic-import') return { path: `./${name}.js`, external: true };
+      // What starts the worker has to stay beside it.
+      if (kind === 'dynamic-import' || name === 'remote') return { path: `${top}/${name}.js`, external: true };
       const isCore = CORE.some((core) => relative(web, importer) === `${core}.js`);
-      if (!isCore && CORE.includes(name)) return { path: `${relative(join(importer, '..'), web) || '.'}/core.js`, external: true };
-      return undefined;
+      return !isCore && CORE.includes(name) ? { path: `${top}/core.js`, external: true } : undefined;
     });
   },
-};
+});
 
 /** The worker starts no workers. */
 const alone = {
   name: 'alone',
   setup({ onResolve, onLoad }) {
-    onResolve({ filter: /\/remote\.js$/ }, () => ({ path: 'remote', namespace: 'none' }));
-    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents: 'export const loadRemote = undefined;' }));
+    onResolve({ filter: /\/(remote|replicated)\.js$/ }, () => ({ path: 'none', namespace: 'none' }));
+    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents: 'export const loadRemote = undefined, loadReplicated = undefined;' }));
   },
 };
 
 rmSync(output, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 const everything = CORE.map((name) => `export * from './${name}.js';`).join('\n');
-await build({ ...SHARED, outdir: undefined, outfile: join(folder, 'core.js'), stdin: { contents: everything, resolveDir: web }, plugins: [apart] });
-await build({ ...SHARED, entryPoints: ON_DEMAND.map((name) => `${name}.js`), outbase: web, plugins: [apart] });
+await build({ ...SHARED, outdir: undefined, outfile: join(folder, 'core.js'), stdin: { contents: everything, resolveDir: web }, plugins: [apart('.')] });
+for (const top of ['.', '..']) {
+  const entryPoints = ON_DEMAND.filter((name) => name.includes('/') === (top === '..')).map((name) => `${name}.js`);
+  await build({ ...SHARED, entryPoints, outbase: web, plugins: [apart(top)] });
+}
 await build({ ...SHARED, entryPoints: ['worker.js'], plugins: [alone] });
 const exported = readFileSync(join(web, 'xla_wasm.js'), 'utf8');
 const lines = exported.split('\n').filter((line) => line.startsWith('export '));

@@ -41,3 +41,10 @@ export class RunError extends XlaWasmError {
     this.prototype.name = 'RunError';
   }
 }
+
+/** Devices that could not exchange data: one is missing, or their programs differ. */
+export class ExchangeError extends XlaWasmError {
+  static {
+    this.prototype.name = 'ExchangeError';
+  }
+}

@@ -3,7 +3,7 @@
 import { Place, accept, describe } from './arrays.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
 import { readManifest } from './manifest.js';
-import { compile, locationOf, pick } from './source.js';
+import { compile, pick } from './source.js';
 
 /** @typedef {import('./manifest.js').Leaf} Leaf */
 /** @typedef {import('./arrays.js').TypedArray} TypedArray */
@@ -34,11 +34,16 @@ import { compile, locationOf, pick } from './source.js';
  * @property {number} [memoryLimit] the most bytes of linear memory the module may have
  * @property {Record<string, import('./lazy/requests.js').HostFunction>} [customCalls] the functions that the module calls by name
  * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
+ * @property {import('./lazy/grid.js').Count} [devices] run on so many devices, each in a worker of its own
+ * @property {'auto' | 'shared' | 'messages'} [transport] how devices exchange data: through shared memory, by messages, or as the page can
+ * @property {number} [timeout] the seconds that a device waits for others in one exchange; 60 if nothing is said
+ * @property {(event: import('./lazy/exchange.js').ExchangeEvent) => void} [onExchange] is told of every exchange
  */
 
-/** What may follow the arguments of a run. @typedef {{signal?: AbortSignal}} RunOptions */
+/** What may follow the arguments of a run. @typedef {{signal?: AbortSignal} & import('./lazy/feeds.js').FeedOptions} RunOptions */
 
-const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical'.split(' ');
+const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange'.split(' ');
+const RUN_OPTIONS = 'signal infeed outfeed send recv'.split(' ');
 const DISPOSED = new Error('disposed');
 
 /** @param {number} bytes */
@@ -50,11 +55,12 @@ const isPlain = (value) => value !== null && typeof value === 'object' && Object
 /**
  * Takes the options from behind the arguments of a run.
  * @param {any[]} values
+ * @param {boolean} first whether they may come first, since there are no arguments
  * @returns {RunOptions}
  */
-export function takeOptions(values) {
-  const options = values.length > 1 && isPlain(values.at(-1)) && Object.keys(values.at(-1)).length ? values.pop() : {};
-  for (const name of Object.keys(options)) if (name !== 'signal') throw new ArgumentError(`after its arguments, run takes {signal}, not '${name}'`);
+export function takeOptions(values, first) {
+  const options = (first || values.length > 1) && isPlain(values.at(-1)) && Object.keys(values.at(-1)).length ? values.pop() : {};
+  for (const name of Object.keys(options)) if (!RUN_OPTIONS.includes(name)) throw new ArgumentError(`after its arguments, run takes {${RUN_OPTIONS}}, not '${name}'`);
   return options;
 }
 
@@ -62,19 +68,25 @@ export function takeOptions(values) {
  * Makes an artifact ready to run. Given builds for several targets, it takes the best that this engine can run.
  * @overload
  * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
- * @param {LoadOptions & {worker: true | string | URL}} options
+ * @param {LoadOptions & {devices: import('./lazy/grid.js').Count}} options
+ * @returns {Promise<import('./lazy/replicated.js').ReplicatedExecutable>}
+ */
+/**
+ * @overload
+ * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
+ * @param {LoadOptions & {devices?: undefined, worker: true | string | URL}} options
  * @returns {Promise<import('./remote.js').RemoteExecutable>}
  */
 /**
  * @overload
  * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
- * @param {LoadOptions & {worker?: false}} [options]
+ * @param {LoadOptions & {devices?: undefined, worker?: false}} [options]
  * @returns {Promise<Executable>}
  */
 /**
  * @param {import('./source.js').Source | import('./source.js').Builds} source
  * @param {LoadOptions} [options]
- * @returns {Promise<Executable | import('./remote.js').RemoteExecutable>}
+ * @returns {Promise<Executable | import('./remote.js').RemoteExecutable | import('./lazy/replicated.js').ReplicatedExecutable>}
  */
 export async function load(source, options = {}) {
   if (!isPlain(options)) throw new ArgumentError(`the options of load are an object, such as {weights: ...}; got ${typeof options}`);
@@ -85,7 +97,10 @@ export async function load(source, options = {}) {
   try {
     signal?.throwIfAborted();
     const chosen = pick(source);
-    const exe = options.worker ? await (await import('./remote.js')).loadRemote(chosen, options) : await loadHere(chosen, options);
+    const exe =
+      options.devices !== undefined
+        ? await (await import('./lazy/replicated.js')).loadReplicated(chosen, options)
+        : await (options.worker ? (await import('./remote.js')).loadRemote(chosen, options) : loadHere(chosen, options));
     signal?.throwIfAborted();
     return exe;
   } catch (error) {
@@ -95,10 +110,11 @@ export async function load(source, options = {}) {
 }
 
 /**
+ * Loads into this thread.
  * @param {import('./source.js').Source} source
- * @param {LoadOptions} options
+ * @param {LoadOptions & {device?: import('./lazy/exchange.js').Device}} options
  */
-async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }) {
+export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }) {
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const module = await compile(source, signal);
   const manifest = readManifest(module);
@@ -119,19 +135,19 @@ async function loadHere(source, { signal, weights, onProgress = () => {}, ...opt
   if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer)) {
     throw new ArtifactError(`the manifest states ${manifest.memoryBytes} bytes of memory, the module has ${buffer.byteLength}`);
   }
-  const { customCalls, physical, named, cache } = options;
+  const { physical, named, cache, device } = options;
   let last = { loaded: 0, total: 0 };
   let given;
   if (manifest.sidecarBytes || weights !== undefined) {
     const report = (/** @type {number} */ loaded, /** @type {number} */ total) => onProgress({ phase: 'weights', ...(last = { loaded, total }) });
-    given = await (await import('./weights.js')).pour({ manifest, buffer, init, report, signal, cache }, weights, besides(source));
+    given = await (await import('./weights.js')).pour({ manifest, buffer, init, report, signal, cache }, weights, device?.source ?? source);
   }
   let passage;
   if (physical) passage = (await import('./lazy/layouts.js')).physical(manifest);
   else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) {
     passage = (await import('./lazy/dynamic.js')).dynamic(manifest, buffer);
   }
-  const serve = manifest.requests.length ? (await import('./lazy/requests.js')).requests(manifest, customCalls) : undefined;
+  const serve = manifest.requests.length || manifest.devices ? await (await import('./lazy/requests.js')).requests(manifest, options) : undefined;
   const exe = new Executable(manifest, instance, { given, passage, serve, named });
   onProgress({ phase: 'ready', ...last });
   return exe;
@@ -145,15 +161,6 @@ function checkModule(module) {
   for (const [name, kind] of [['memory', 'memory'], ['run', 'function'], ['init', 'function'], ['step', 'function']]) {
     if (!exports.some((item) => item.name === name && item.kind === kind)) throw new ArtifactError(`the module exports no ${kind} '${name}'`);
   }
-}
-
-/**
- * `model.weights` beside `model.wasm`.
- * @param {import('./source.js').Source} source
- */
-function besides(source) {
-  const location = locationOf(source);
-  return location ? location.replace(/(\.wasm)?(?=$|[?#])/, '.weights') : undefined;
 }
 
 /** A module ready to run. It runs one thing at a time. */
@@ -218,6 +225,7 @@ export class Executable {
   /**
    * Runs the module on one array for each input, or on one object that maps their names to arrays; returns copies of the outputs.
    * Arrays are row-major; typed arrays must be of the parameter's type, plain numbers and arrays are converted when nothing is lost.
+   * After them may come `{infeed, outfeed, send, recv}`: what goes between the run and its host, see lazy/feeds.js.
    * @param {...any} values
    * @returns {any} a typed array for each output, in a list or, with the option `named`, by name
    */
@@ -228,8 +236,8 @@ export class Executable {
   }
 
   /**
-   * As `run`, for modules that call functions of the host which give promises, and for runs that an AbortSignal may end: `{signal}` after
-   * the arguments. Those pause now and then, so a page stays alive; an aborted run leaves states as they were before it.
+   * As `run`, for modules whose host gives promises (functions, feeds), and for runs that an AbortSignal may end: `{signal}` after the
+   * arguments. Those pause now and then, so a page stays alive; an aborted run leaves states as they were before it.
    * @param {...any} values
    * @returns {Promise<any>}
    */
@@ -239,7 +247,7 @@ export class Executable {
     if (signal && inSlices && this.manifest.steps.length) {
       this.#busy = true;
       try {
-        await inSlices((pc) => this.#stepFrom(pc, true), signal, this.#buffer, this.#held.values());
+        await inSlices((pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held.values());
       } finally {
         this.#busy = false;
         this.#requests?.forget();
@@ -251,14 +259,14 @@ export class Executable {
   /**
    * Runs one step, and what it asks of the host; gives the next.
    * @param {number} pc
-   * @param {boolean} [wait]
+   * @param {AbortSignal} [wait] may end the waiting for it, if there may be any
    * @returns {any}
    */
   #stepFrom(pc, wait) {
     const { length } = this.manifest.steps;
     if (pc >= length) throw new ArtifactError(`the module jumps to step ${pc} of ${length}`);
     const next = this.#guard(() => this.#step(pc));
-    return next < -1 && this.#requests ? (wait ? this.#requests.serveAsync() : this.#requests.serve()) : next;
+    return next < -1 && this.#requests ? (wait ? this.#requests.serveAsync(wait) : this.#requests.serve()) : next;
   }
 
   #results() {
@@ -352,8 +360,10 @@ export class Executable {
    */
   #begin(values) {
     this.#refuseFailed();
-    const { signal } = takeOptions(values);
+    const { signal, ...feeds } = takeOptions(values, !this.#inputs.length);
     signal?.throwIfAborted();
+    if (this.#requests) this.#requests.begin(feeds);
+    else for (const kind of Object.keys(feeds)) throw new ArgumentError(`'${this.manifest.name}' was given ${kind}, but there is no ${kind} in it`);
     this.#write(values);
     return signal;
   }

@@ -52,6 +52,9 @@ const MAX_RANK = 32;
  * @property {number} config
  * @property {any[]} requests what a run may ask of the host: see lazy/requests.js
  * @property {number} request where the record of the request lies that a run waits for: its number, and the step to go on with
+ * @property {any} devices the devices that the program is for, see lazy/exchange.js; null if it is the same on all
+ * @property {boolean} stateful whether the module itself keeps something from run to run
+ * @property {string} undivided why global arrays cannot be cut for it, if they cannot
  * @property {number} memoryBytes
  * @property {number} sidecarBytes
  */
@@ -265,6 +268,9 @@ export function parseManifest(raw) {
     config: top.address('config', 4, memory, 4),
     requests: top.list('requests'),
     request: top.address('request', 8, memory, 4),
+    devices: top.raw.devices ?? null,
+    stateful: !!top.raw.stateful,
+    undivided: top.raw.undivided ?? '',
     memoryBytes: memory,
     sidecarBytes: Math.max(0, ...inits.filter((init) => init.kind === 'sidecar').map((init) => init.sidecar_offset + init.bytes)),
   };

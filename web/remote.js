@@ -2,6 +2,7 @@
 
 import * as errors from './errors.js';
 import { takeOptions } from './executor.js';
+import { Ends } from './lazy/feeds.js';
 import { pack, unpack } from './messages.js';
 import { builtin, inMemory, isLocal, locationOf, respond } from './source.js';
 
@@ -11,6 +12,9 @@ import { builtin, inMemory, isLocal, locationOf, respond } from './source.js';
 
 const { ArgumentError, ArtifactError, RunError } = errors;
 
+/** Methods whose arguments are not arrays of a caller. */
+const AS_THEY_ARE = ['load', 'join', 'connect'];
+
 /**
  * @param {Source} source
  * @param {import('./executor.js').LoadOptions} options
@@ -18,7 +22,7 @@ const { ArgumentError, ArtifactError, RunError } = errors;
 export async function loadRemote(source, { worker, signal, onProgress, customCalls = {}, weights, ...options }) {
   const moved = /** @type {ArrayBuffer[]} */ ([]);
   const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved)));
-  const link = new Link(worker ?? true, customCalls, onProgress);
+  const link = new Link(worker ?? true, customCalls, { onProgress });
   const stop = () => link.end(signal?.reason);
   signal?.addEventListener('abort', stop);
   try {
@@ -37,7 +41,7 @@ export async function loadRemote(source, { worker, signal, onProgress, customCal
  * @param {any} source
  * @param {ArrayBuffer[]} moved
  */
-async function portable(source, moved) {
+export async function portable(source, moved) {
   const location = locationOf(source);
   const base = /** @type {any} */ (globalThis).document?.baseURI ?? /** @type {any} */ (globalThis).location?.href;
   if (location) return base && !isLocal(location) ? new URL(location, base).href : location;
@@ -67,12 +71,24 @@ function start(where) {
   }
 }
 
+/** The worker is no more: it has ended by itself, or somebody has ended it. */
+export class Lost extends RunError {}
+
+/**
+ * What a worker says of its own accord, beside asking for functions.
+ * @typedef {object} Listeners
+ * @property {(progress: any) => void} [onProgress]
+ * @property {(event: any) => void} [onExchange]
+ */
+
 /** Requests to the worker and their answers. */
-class Link {
+export class Link {
   #worker;
   #customCalls;
   /** @type {Map<number, Waiting>} */
   #waiting = new Map();
+  /** What goes to and from runs that are under way. @type {Map<number, Ends>} */
+  #feeds = new Map();
   #count = 0;
   /** @type {unknown} */
   #over;
@@ -80,9 +96,9 @@ class Link {
   /**
    * @param {true | string | URL | boolean} where
    * @param {Record<string, Function>} customCalls
-   * @param {((progress: any) => void) | undefined} onProgress
+   * @param {Listeners} listeners
    */
-  constructor(where, customCalls, onProgress) {
+  constructor(where, customCalls, { onProgress, onExchange }) {
     this.#customCalls = customCalls;
     const failed = (/** @type {string} */ why, /** @type {unknown} */ cause) =>
       new ArtifactError(`the worker failed: ${why}. If a bundler moved worker.js, say where it is: load(source, {worker: '/path/worker.js'})`, { cause });
@@ -92,9 +108,10 @@ class Link {
       throw error instanceof errors.XlaWasmError ? error : failed(/** @type {Error} */ (error).message, error);
     }
     const receive = (/** @type {any} */ data) => {
-      if (data.progress) {
+      if (data.progress || data.exchanged) {
         try {
-          onProgress?.(data.progress);
+          if (data.progress) onProgress?.(data.progress);
+          else onExchange?.(data.exchanged);
         } catch (error) {
           this.end(error);
         }
@@ -115,6 +132,7 @@ class Link {
     if (this.#worker.on) {
       this.#worker.on('message', receive);
       this.#worker.on('error', fail);
+      this.#worker.on('exit', () => this.end(new Lost('its worker has ended')));
     } else {
       this.#worker.onmessage = (/** @type {any} */ event) => receive(event.data);
       this.#worker.onerror = fail;
@@ -124,11 +142,12 @@ class Link {
   /**
    * @param {string} method
    * @param {any[]} values
-   * @param {ArrayBuffer[]} [moved]
+   * @param {(ArrayBuffer | MessagePort)[]} [moved]
    * @param {AbortSignal} [signal]
+   * @param {Ends} [feeds] of a run
    * @returns {Promise<any>}
    */
-  ask(method, values, moved = [], signal) {
+  ask(method, values, moved = [], signal, feeds) {
     return new Promise((resolve, reject) => {
       if (this.#over) throw this.#over;
       signal?.throwIfAborted();
@@ -137,17 +156,19 @@ class Link {
         this.#worker.postMessage({ abort: id });
         reject(signal?.reason);
       };
-      const packed = method === 'load' ? values : pack(values, moved);
+      const packed = AS_THEY_ARE.includes(method) ? values : pack(values, /** @type {ArrayBuffer[]} */ (moved));
       try {
-        this.#worker.postMessage({ id, method, values: packed, abortable: !!signal }, moved.filter((buffer) => buffer instanceof ArrayBuffer));
+        this.#worker.postMessage({ id, method, values: packed, abortable: !!signal, feeds: feeds?.keys }, moved.filter((item) => /** @type {any} */ (item)[Symbol.toStringTag] !== 'SharedArrayBuffer'));
       } catch (error) {
         throw new ArgumentError(`${method === 'load' ? 'the source or an option' : 'an argument'} cannot be sent to a worker: ${/** @type {Error} */ (error).message}`, { cause: error });
       }
       signal?.addEventListener('abort', stop);
       const settled = (/** @type {(value: any) => void} */ settle) => (/** @type {any} */ value) => {
         signal?.removeEventListener('abort', stop);
+        this.#feeds.delete(id);
         settle(value);
       };
+      if (feeds) this.#feeds.set(id, feeds);
       this.#waiting.set(id, { resolve: settled(resolve), reject: settled(reject) });
       this.#idle();
     });
@@ -158,30 +179,44 @@ class Link {
     this.#worker[this.#waiting.size ? 'ref' : 'unref']?.();
   }
 
-  /** @param {{call: number, target: string, operands: any[], about: any}} request */
-  async #serve({ call, target, operands, about }) {
+  /** @param {{call: number, target: string, operands: any[], about: any, feed?: import('./lazy/feeds.js').Passing}} request */
+  async #serve({ call, target, operands, about, feed }) {
     const moved = /** @type {ArrayBuffer[]} */ ([]);
     try {
-      const value = await this.#customCalls[target](...unpack(operands), about);
+      const value = await (feed ? this.#feeds.get(feed.run)?.pass(feed.kind, feed.name, unpack(feed.item)) : this.#customCalls[target](...unpack(operands), about));
       this.#worker.postMessage({ answer: call, value: pack(value, moved) }, moved);
     } catch (error) {
       this.#worker.postMessage({ answer: call, error: String(error) });
     }
   }
 
+  /**
+   * Says something that needs no answer.
+   * @param {any} message
+   */
+  tell(message) {
+    this.#worker.postMessage(message);
+  }
+
+  /** Why it takes no more requests, if it does not. */
+  get over() {
+    return this.#over;
+  }
+
   /** @param {unknown} reason what all who wait, and who come, are told */
   end(reason) {
     this.#over ??= reason;
     this.#worker.terminate();
-    for (const { reject } of this.#waiting.values()) reject(reason);
+    for (const { reject } of this.#waiting.values()) reject(this.#over);
     this.#waiting.clear();
   }
 }
 
-/** @param {{name: string, message: string, cause?: string}} error */
-function revive({ name, message, cause }) {
+/** @param {{name: string, message: string, cause?: string, wait?: import('./lazy/exchange.js').Wait}} error */
+function revive({ name, message, cause, wait }) {
   const Kind = /** @type {any} */ (errors)[name];
-  return Kind ? new Kind(message, { cause }) : new RunError(`${name}: ${message}`, { cause });
+  const revived = Kind ? new Kind(message, { cause }) : new RunError(`${name}: ${message}`, { cause });
+  return wait ? Object.assign(revived, { wait }) : revived;
 }
 
 /** A module ready to run in a worker: an `Executable` whose methods give promises. Calls are served one after another. */
@@ -210,13 +245,13 @@ export class RemoteExecutable {
   }
 
   /**
-   * As `run` of an Executable; `{signal}` may follow the arguments. Arrays are copied, or handed over if they are marked with `transfer`.
+   * As `run` of an Executable; `{signal, infeed, ...}` may follow the arguments. Arrays are copied, or handed over if they are marked with `transfer`.
    * @param {...any} values
    * @returns {Promise<any>}
    */
   async run(...values) {
-    const { signal } = takeOptions(values);
-    return this.#link.ask('run', values, [], signal);
+    const { signal, ...feeds } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'));
+    return this.#link.ask('run', values, [], signal, Object.keys(feeds).length ? new Ends(feeds) : undefined);
   }
 
   /**

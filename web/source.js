@@ -163,17 +163,7 @@ async function explained(work, where) {
   try {
     return await work();
   } catch (error) {
-    const why = /** @type {Error} */ (error).message;
-    if (/unsafe-eval|Content.Security|CSP/i.test(why)) {
-      throw new UnsupportedError(`the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src (${why})`, { cause: error });
-    }
-    const lacking = missing();
-    let hint = '';
-    if (/magic/.test(why)) hint = ': it is not a WebAssembly module, perhaps an HTML page, so the address is probably wrong';
-    else if (/network|fetch|abort|terminated/i.test(why)) hint = ': the connection broke';
-    else if (/past (the )?end|fell off|unexpected end|expected \d+ (more )?bytes?|out of bounds|truncated/i.test(why)) hint = ': the file is probably cut short';
-    // An engine refuses instructions of a feature it lacks before anybody can read the manifest.
-    else if (lacking.length) hint = ` (this engine lacks ${lacking.join(' and ')}: if the module was compiled for it, load the simd128 build)`;
-    throw new ArtifactError(`cannot compile ${where || 'the module'}: ${why}${hint}`, { cause: error });
+    const plain = new ArtifactError(`cannot compile ${where || 'the module'}: ${/** @type {Error} */ (error).message}`, { cause: error });
+    throw await import('./lazy/hints.js').then(({ hinted }) => hinted(plain), () => plain);
   }
 }

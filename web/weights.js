@@ -97,10 +97,10 @@ class Reader {
  * Sets the weights that files hold; gives the names of the parameters among them.
  * @param {Vessel} vessel
  * @param {Bytes | Bytes[] | undefined} given
- * @param {string | undefined} beside where the sidecar lies if nothing else is said
+ * @param {import('./source.js').Source} source of the module; the sidecar lies beside it if nothing else is said
  * @returns {Promise<Set<string>>}
  */
-export async function pour(vessel, given, beside) {
+export async function pour(vessel, given, source) {
   const { manifest } = vessel;
   const wanted = manifest.parameters.filter((leaf) => leaf.kind === 'weight');
   const sources = given === undefined ? [] : Array.isArray(given) ? given : [given];
@@ -115,7 +115,7 @@ export async function pour(vessel, given, beside) {
   const total = size(sidecar) + (named.length ? size(wanted) : 0);
   const report = (/** @type {number} */ loaded) => vessel.report(loaded, total);
   report(0);
-  if (sidecar.length) await pourSidecar(vessel, sidecar, raw[0] ?? beside, report);
+  if (sidecar.length) await pourSidecar(vessel, sidecar, raw[0] ?? besides(source), report);
   const set = new Set();
   for (const source of named) await pourTensors(vessel, wanted, set, source, (loaded) => report(size(sidecar) + loaded));
   const missing = wanted.filter((leaf) => !set.has(leaf.name));
@@ -123,6 +123,15 @@ export async function pour(vessel, given, beside) {
     throw new ArtifactError(`${missing.length} of ${wanted.length} weights of '${manifest.name}' are in none of the files: ${list(missing.map((leaf) => `'${leaf.name}'`))}`);
   }
   return set;
+}
+
+/**
+ * `model.weights` beside `model.wasm`.
+ * @param {import('./source.js').Source} source
+ */
+function besides(source) {
+  const location = locationOf(source);
+  return location ? location.replace(/(\.wasm)?(?=$|[?#])/, '.weights') : undefined;
 }
 
 /** @param {string[]} items */

@@ -1,6 +1,7 @@
 // The worker's side of `load(source, {worker: true})`: one executable, whose methods a page calls by messages; remote.js is the other side.
+// With `load(source, {devices: ...})` it is one of several devices; lazy/replicated.js is the other side of that.
 
-import { load } from './executor.js';
+import { loadHere } from './executor.js';
 import { pack, unpack } from './messages.js';
 import { builtin } from './source.js';
 
@@ -8,6 +9,8 @@ import { builtin } from './source.js';
 const port = builtin('node:worker_threads')?.parentPort ?? globalThis;
 /** @type {any} */
 let exe;
+/** @type {import('./lazy/exchange.js').Device | undefined} */
+let device;
 /** @type {Map<number, AbortController>} */
 const controllers = new Map();
 /** @type {Map<number, {resolve: (value: any) => void, reject: (error: Error) => void}>} */
@@ -28,19 +31,57 @@ const imported = (target) => (/** @type {any[]} */ ...operands) =>
     port.postMessage({ call: calls, target, operands: pack(operands, moved, true), about }, moved);
   });
 
-/** @param {{method: string, values: any[], id: number, abortable: boolean}} request */
-async function perform({ method, values, id, abortable }) {
+/**
+ * Hands an item of a run to the page, or asks it for one.
+ * @param {import('./lazy/feeds.js').Passing} feed
+ */
+const passed = (feed) =>
+  new Promise((resolve, reject) => {
+    const moved = /** @type {ArrayBuffer[]} */ ([]);
+    asked.set(++calls, { resolve, reject });
+    port.postMessage({ call: calls, feed: { ...feed, item: pack(feed.item, moved, true) } }, moved);
+  });
+
+/** @param {{method: string, values: any[], id: number, abortable: boolean, feeds?: [string, string][]}} request */
+async function perform({ method, values, id, abortable, feeds }) {
   if (method === 'load') {
     const [source, { customCalls, ...options }] = values;
     const onProgress = (/** @type {any} */ progress) => port.postMessage({ progress });
-    exe = await load(source, { ...options, onProgress, customCalls: Object.fromEntries(customCalls.map((/** @type {string} */ target) => [target, imported(target)])) });
-    return exe.manifest;
+    exe = await loadHere(source, { ...options, onProgress, device, customCalls: Object.fromEntries(customCalls.map((/** @type {string} */ target) => [target, imported(target)])) });
+    return device ? `${exe.manifest.hash} ${exe.manifest.target}` : exe.manifest;
   }
+  if (method === 'join') {
+    device = await (await import('./lazy/member.js')).join(values[0], (exchanged) => port.postMessage({ exchanged }));
+    return undefined;
+  }
+  if (method === 'connect') return device && (await import('./lazy/member.js')).connect(device, values[0]);
   const taken = unpack(values);
+  const ends = feeds && (await import('./lazy/feeds.js')).proxies(feeds, (kind, name, item) => passed({ run: id, kind, name, item }));
+  if (method === 'replica') return replica(taken[0], taken.slice(1), ends ? [ends] : []);
   if (method !== 'run') return exe[method](...taken);
-  if (!abortable) return exe.manifest.requests.length ? exe.runAsync(...taken) : exe.run(...taken);
+  if (!abortable && !ends) return exe.manifest.requests.length ? exe.runAsync(...taken) : exe.run(...taken);
   // Options have to follow something.
-  return exe.runAsync(...(taken.length ? taken : [{}]), { signal: controllers.get(id)?.signal });
+  return exe.runAsync(...(taken.length ? taken : [{}]), { signal: controllers.get(id)?.signal, ...ends });
+}
+
+/**
+ * This device's part of a run.
+ * @param {number} run its number
+ * @param {any[]} values
+ * @param {any[]} options
+ */
+async function replica(run, values, options) {
+  const self = /** @type {import('./lazy/exchange.js').Device} */ (device);
+  self.begin(run);
+  try {
+    const waits = !self.blocks || exe.manifest.requests.some((/** @type {any} */ request) => request.kind !== 'exchange');
+    const results = waits ? await exe.runAsync(...values, ...options) : exe.run(...values, ...options);
+    await self.transport?.end();
+    return results;
+  } catch (error) {
+    self.transport?.fail();
+    throw error;
+  }
 }
 
 /** @param {{id: number}} request */
@@ -52,8 +93,8 @@ async function answer(request) {
     const isData = /** @type {any} */ (request).method === 'load' || /** @type {any} */ (request).method === 'profile';
     port.postMessage({ id, value: isData ? value : pack(value, moved, true) }, moved);
   } catch (error) {
-    const { name, message, cause } = /** @type {Error} */ (error);
-    port.postMessage({ id, error: { name, message, cause: cause && String(cause) } });
+    const { name, message, cause, wait } = /** @type {any} */ (error);
+    port.postMessage({ id, error: { name, message, cause: cause && String(cause), wait } });
   } finally {
     controllers.delete(id);
   }
@@ -62,6 +103,8 @@ async function answer(request) {
 port.onmessage = (/** @type {{data: any}} */ { data }) => {
   if (data.abort !== undefined) {
     controllers.get(data.abort)?.abort();
+  } else if (data.over !== undefined) {
+    device?.transport?.fail(data.over);
   } else if (data.answer !== undefined) {
     const { resolve, reject } = /** @type {any} */ (asked.get(data.answer));
     asked.delete(data.answer);

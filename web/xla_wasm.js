@@ -5,7 +5,7 @@
 //   const [logits] = exe.run(pixels);
 
 export { Executable, load } from './executor.js';
-export { ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError, XlaWasmError } from './errors.js';
+export { ArgumentError, ArtifactError, ExchangeError, LimitError, RunError, UnsupportedError, XlaWasmError } from './errors.js';
 export { supports } from './features.js';
 export { transfer } from './transfer.js';
 
@@ -13,12 +13,16 @@ export { transfer } from './transfer.js';
 /** @typedef {import('./executor.js').Progress} Progress */
 /** @typedef {import('./executor.js').RunOptions} RunOptions */
 /** @typedef {import('./remote.js').RemoteExecutable} RemoteExecutable */
+/** @typedef {import('./lazy/replicated.js').ReplicatedExecutable} ReplicatedExecutable */
+/** @typedef {import('./lazy/replicated.js').ReplicatedOptions} ReplicatedOptions */
+/** @typedef {import('./lazy/exchange.js').ExchangeEvent} ExchangeEvent */
+/** @typedef {import('./lazy/grid.js').Count} Count */
 
 /**
  * A model loaded with the option `named`, as the JavaScript of `xla-wasm compile --js` gives it.
  * @template Inputs, Results, Held
  * @typedef {object} Model
- * @property {(inputs: Inputs) => Results} run
+ * @property {(inputs: Inputs, options?: Omit<RunOptions, 'signal'>) => Results} run
  * @property {(inputs: Inputs, options?: RunOptions) => Promise<Results>} runAsync may be ended by a signal
  * @property {<K extends keyof Held>(name: K, value: Held[K]) => void} set
  * @property {<K extends keyof Held>(name: K) => Held[K]} get
@@ -37,5 +41,19 @@ export { transfer } from './transfer.js';
  * @property {<K extends keyof Held>(name: K) => Promise<Held[K]>} get
  * @property {(inputs: Inputs) => Promise<[string, number][]>} profile
  * @property {() => void} dispose
+ * @property {import('./manifest.js').Manifest} manifest
+ */
+
+/**
+ * The same on several devices.
+ * @template Inputs, Results, Held
+ * @typedef {object} ReplicatedModel
+ * @property {(lists: (Inputs | any[])[], options?: ReplicatedOptions) => Promise<Results[]>} runReplicated
+ * @property {(inputs: Inputs, options?: ReplicatedOptions) => Promise<Results>} runGlobal
+ * @property {<K extends keyof Held>(name: K, value: Held[K], device?: number) => Promise<void>} set
+ * @property {<K extends keyof Held>(name: K, device?: number) => Promise<Held[K]>} get
+ * @property {() => void} dispose
+ * @property {{replicas: number, partitions: number, count: number}} devices
+ * @property {'shared' | 'messages'} transport
  * @property {import('./manifest.js').Manifest} manifest
  */

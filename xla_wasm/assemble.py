@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from . import __version__
@@ -12,10 +12,13 @@ from .artifact import FORMAT, SECTION, Artifact, encode_manifest
 from .errors import UnsupportedError
 from .hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
 from .hlo.shape import Layout, Shape
+from .hlo.sharding import Shards
 from .hlo.signature import Leaf, size_places
 from .hlo.types import TYPES
 from .link.link import Linker
 from .loop.emit import emit
+from .ops.collective.groups import Devices
+from .ops.request import Request
 from .options import Options
 from .plan import driver
 from .plan.memory import place
@@ -45,6 +48,11 @@ class Interface:
     results: list[Leaf]
     weights: tuple[int, ...]
     state: dict[int, int]
+    parameter_shards: Sequence[Shards | None] = ()
+    result_shards: Sequence[Shards | None] = ()
+    """For each parameter and result, what each device has of a global array; None: nobody says."""
+    undivided: str = ""
+    """Why the program, which says how its arrays are to be divided among devices, runs on one device."""
 
 
 @dataclass(slots=True)
@@ -61,8 +69,8 @@ class _Sidecar:
         self.content += data
 
 
-def assemble(plan: Plan, interface: Interface, options: Options, names: bool) -> Artifact:
-    """The artifact of a plan; `names` keeps function names in it."""
+def assemble(plan: Plan, interface: Interface, options: Options, names: bool, devices: Devices | None = None) -> Artifact:
+    """The artifact of a plan, for the devices that it was made for; `names` keeps function names in it."""
     wasm = Module()
     wasm.add(driver.copy_kernel())
     for func in plan.funcs.values():
@@ -101,7 +109,7 @@ def assemble(plan: Plan, interface: Interface, options: Options, names: bool) ->
     wasm.export_memory("memory")
     for name in ("run", "init", "step"):
         wasm.export_func(name, name)
-    manifest = _manifest(plan, interface, options, top, room, sidecar.entries)
+    manifest = _manifest(plan, interface, options, top, room, sidecar.entries, devices)
     wasm.custom(SECTION, encode_manifest(manifest))
     return Artifact(wasm.encode(names=names), manifest, bytes(sidecar.content))
 
@@ -111,16 +119,23 @@ def _aligned(address: int) -> int:
 
 
 def _manifest(
-    plan: Plan, interface: Interface, options: Options, top: int, room: driver.Layout, inits: Sequence[dict[str, Any]]
+    plan: Plan,
+    interface: Interface,
+    options: Options,
+    top: int,
+    room: driver.Layout,
+    inits: Sequence[dict[str, Any]],
+    devices: Devices | None,
 ) -> dict[str, Any]:
     """What hosts need to know. The sidecar's constants come first: the other `init` steps may read them."""
     state = interface.state
     steps = [s.name for s in driver.all_steps(plan)]
     parameters = []
-    given_sizes = _sizes(interface.parameters, plan.parameters)
+    given_sizes, given_shards = _sizes(interface.parameters, plan.parameters), _shards(interface.parameters, interface.parameter_shards)
     for i, ((name, shape), view) in enumerate(zip(interface.parameters, plan.parameters)):
         kind = "weight" if i in interface.weights else "state" if i in state else "input"
-        parameters.append(_array(name, shape, view, kind) | given_sizes[i] | {"alias": state.get(i), "init": None})
+        entry = _array(name, shape, view, kind) | given_sizes[i] | given_shards[i]
+        parameters.append(entry | {"alias": state.get(i), "init": None})
     inits = list(inits)
     for index, group in enumerate(plan.inits):
         if group == 0:
@@ -130,9 +145,9 @@ def _manifest(
         weight["init"] = len(inits)
         inits.append({"index": index, "kind": "weight", "name": weight["name"], "staging": weight["offset"], "bytes": weight["bytes"]})
     replaced = set(state.values())
-    made_sizes = _sizes(interface.results, plan.results)
+    made_sizes, made_shards = _sizes(interface.results, plan.results), _shards(interface.results, interface.result_shards)
     results = [
-        _array(name, shape, view, "state" if r in replaced else "output") | made_sizes[r]
+        _array(name, shape, view, "state" if r in replaced else "output") | made_sizes[r] | made_shards[r]
         for r, ((name, shape), view) in enumerate(zip(interface.results, plan.results))
     ]
     return {
@@ -149,7 +164,9 @@ def _manifest(
         "results": results,
         "inits": inits,
         "steps": {"address": room.table, "count": len(steps), "entry_bytes": driver.ENTRY_BYTES, "names": steps},
-        "requests": [_request(step) for step in plan.steps if step.request],
+        "requests": _requests(plan.steps),
+        "devices": _devices(plan, devices),
+        "undivided": interface.undivided or None,
         "config": CONFIG,
         "request": room.record,
         "stateful": any(b.kind == "persistent" and b.data is not None for b in plan.buffers),
@@ -157,18 +174,64 @@ def _manifest(
     }
 
 
-def _request(step: Step) -> dict[str, Any]:
-    """A call that the host serves: it reads the operands and writes the results."""
-    assert step.request is not None
-    kinds = ["result" if i < step.written else "operand" for i in range(len(step.arguments))]
-    arrays = [_array(step.name, Shape(v.dtype, v.dims), v, kind) for v, kind in zip(step.arguments, kinds)]
+def _requests(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """What the host serves, in the order of the steps."""
+    channels: dict[tuple[str | int, ...], int] = {}
+    made = []
+    for step in steps:
+        if step.request is None:
+            continue
+        if step.request.kind == "exchange":
+            made.append(_exchange(step, step.request, channels.setdefault(step.request.channel, len(channels))))
+        else:
+            made.append(_transfer(step, step.request))
+    return made
+
+
+def _exchange(step: Step, request: Request, channel: int) -> dict[str, Any]:
+    """An exchange with other devices: what goes to which of them, and what comes from which (see `ops.collective.exchange`)."""
+    received, (to, sources, *sent) = step.arguments[: step.written], step.arguments[step.written :]
+
+    def block(view: View, rows: View | None) -> int:
+        return view.bytes if rows is None else view.bytes // rows.size if rows.size else 0
+
+    sends = [{"offset": v.address, "bytes": block(v, to if request.blocks else None)} for v in sent]
     return {
-        "kind": "custom_call",
+        "kind": "exchange",
         "name": step.name,
-        "target": step.request.target,
-        "opaque": step.request.opaque,
-        "operands": arrays[step.written :],
-        "results": arrays[: step.written],
+        "opcode": request.opcode,
+        "channel": channel,
+        "buffered": request.buffered,
+        "to": {"offset": to.address, "count": to.size},
+        "from": {"offset": sources.address, "count": sources.size},
+        "sends": [entry | {"stride": entry["bytes"] if request.blocks else 0} for entry in sends],
+        "receives": [{"offset": v.address, "bytes": block(v, sources)} for v in received],
+    }
+
+
+def _devices(plan: Plan, devices: Devices | None) -> dict[str, Any] | None:
+    """What a host needs to know to run the program on several devices; None if it is the same on all."""
+    configuration = next((b for b in plan.buffers if b.kind == "configuration"), None)
+    if devices is None:
+        return None
+    assert configuration is not None
+    return {"offset": configuration.address} | asdict(devices)
+
+
+def _transfer(step: Step, request: Request) -> dict[str, Any]:
+    """A call that the host serves: it reads the operands and writes the results."""
+
+    def arrays(kind: str, shapes: Sequence[Shape], views: Sequence[View]) -> list[dict[str, Any]]:
+        sizes = _sizes([(kind, shape) for shape in shapes], views)
+        return [_array(step.name, shape, view, kind) | own for shape, view, own in zip(shapes, views, sizes)]
+
+    return {
+        "kind": request.kind,
+        "name": step.name,
+        "target": request.target,
+        "opaque": request.opaque,
+        "operands": arrays("operand", request.operands, step.arguments[step.written :]),
+        "results": arrays("result", request.results, step.arguments[: step.written]),
     }
 
 
@@ -191,6 +254,12 @@ def _sizes(leaves: list[Leaf], views: Sequence[View]) -> list[dict[str, Any]]:
     places = size_places(leaves)
     sizes = views[len(leaves) :]
     return [{"sizes": [None if p is None else sizes[p].address for p in own]} if any(p is not None for p in own) else {} for own in places]
+
+
+def _shards(leaves: list[Leaf], shards: Sequence[Shards | None]) -> list[dict[str, Any]]:
+    """For each leaf, the global array of which each device has a part: its dimensions, and where the parts begin."""
+    known = shards or [None] * len(leaves)
+    return [{} if s is None else {"shards": {"dimensions": list(s.dimensions), "starts": [list(row) for row in s.starts]}} for s in known]
 
 
 def _layout_fields(shape: Shape) -> dict[str, Any]:

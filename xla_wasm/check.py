@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -11,14 +12,16 @@ from rich.text import Text
 
 from . import compare, reference, report
 from .compiler import compile
-from .errors import RunError
+from .errors import RunError, UnsupportedError
 from .excerpt import Verdict, compiled, tolerance_in
 from .hlo.ir import Instruction, Module
 from .host.arrays import Array
-from .host.executor import load
-from .inputs import arguments
+from .host.executor import Executable, load
+from .host.manifest import Exchange
+from .inputs import MadeUpHost, arguments
 from .isolate import Finding, isolate
 from .options import Options
+from .running import Files
 
 SHOWN = 8
 """Elements that differ, shown both ways."""
@@ -28,31 +31,58 @@ def check(
     console: Console,
     module: Module,
     options: Options,
-    inputs: Sequence[Path],
+    inputs: Sequence[str],
     seed: int,
     tolerance: float | None,
     find: bool,
     reproducer: Path | None,
+    devices: int | None = None,
+    partitions: int | None = None,
 ) -> bool:
-    """Prints how results compare and, if `find`, the first instruction that differs. Returns whether all agree."""
+    """Prints how results compare and, if `find`, the first instruction that differs. Returns whether all agree.
+
+    `devices`: on how many it runs, where the module leaves that open; each has random arguments of its own. `partitions`: how
+    many of them are partitions of one replica.
+    """
     exe = load(compile(module, options))
-    arrays = arguments(exe.parameters, inputs, True, seed)
-    expected = reference.evaluate(module, *arrays)
+    count = devices or max(_least(exe), partitions or 1)
+    if find and count > 1:
+        raise UnsupportedError(
+            f"{module.name} runs on {count} devices, and --isolate judges single instructions on one; without it, check shows on which "
+            "devices results differ"
+        )
+    sources = map(Files(inputs, seed=seed).of, range(count))
+    given = [arguments(exe.parameters, [Path(name) for name in own.inputs], True, own.seed) for own in sources]
+    hosts = [MadeUpHost(seed + d) for d in range(count)]
+    expected = reference.evaluate_with(module, given, hosts, num_partitions=partitions)
+    came: list[list[Array]] = [[] for _ in hosts]
+    fed = [_as_fed(exe, host, own) for host, own in zip(hosts, came)]
     try:
-        actual = exe.run(*arrays)
+        if count == 1:
+            actual = [exe.run(*given[0], **fed[0])]
+        else:
+            together: dict[str, Any] = {end: [own[end] for own in fed] for end in fed[0]}
+            actual = exe.run_replicated(given, num_partitions=partitions, **together)
     except RunError as error:
         if not find:
             raise
         console.print(Text.assemble(("the compiled module does not run to its end: ", "bold red"), str(error)))
         agree = False
     else:
-        agree = _print_results(console, module, [(leaf.name, str(leaf)) for leaf in exe.results], actual, expected, tolerance)
+        leaves, outputs = [], []
+        for d, host in enumerate(hosts):
+            of = f"device {d}: " if count > 1 else ""
+            put_out = [(x.name, a) for x, arrays in host.came for a in arrays]
+            leaves += [(f"{of}{leaf.name}", str(leaf)) for leaf in exe.results]
+            leaves += [(f"{of}{x} (to the host)", f"{a.dtype}{list(a.shape)}") for x, a in put_out]
+            outputs += [*expected[d], *(a for _, a in put_out)]
+        agree = _print_results(console, module, leaves, [x for own, more in zip(actual, came) for x in (*own, *more)], outputs, tolerance)
     if not find:
         if not agree:
             console.print("--isolate finds the first instruction that differs")
         return agree
     with console.status("isolating") as status:
-        found = isolate(module, arrays, compiled(options), lambda text: status.update(f"isolating: {text}"))
+        found = isolate(module, given[0], compiled(options), lambda text: status.update(f"isolating: {text}"))
     if found is None:
         reason = "every instruction agrees, too" if agree else "rounding errors grow on their way through the module"
         console.print(f"no instruction differs, by itself or with those around it: {reason}")
@@ -62,6 +92,31 @@ def check(
         files = write_reproducer(found, reproducer, options)
         console.print(Text.assemble((str(reproducer), "bold"), f"  shows it alone: {_command(reproducer, files, options)}"), soft_wrap=True)
     return False
+
+
+def _least(exe: Executable) -> int:
+    """The fewest devices that the program runs on."""
+    devices = exe.manifest.devices
+    return max(exe.manifest.sharded or 1, *((devices.least, (devices.replicas or 1) * (devices.partitions or 1)) if devices else (1,)))
+
+
+def _as_fed(exe: Executable, host: MadeUpHost, came: list[Array]) -> dict[str, Any]:
+    """What the evaluation was fed, for a run; what that hands to its host is appended to `came`."""
+
+    def take(value: Array | tuple[Array, ...]) -> None:
+        came.extend(value if isinstance(value, tuple) else (value,))
+
+    ends: dict[str, Any] = {}
+    for request in exe.manifest.requests:
+        if isinstance(request, Exchange):
+            continue
+        if request.kind == "infeed":
+            ends["infeed"] = host.fed.get(None, [])
+        elif request.kind == "outfeed":
+            ends["outfeed"] = take
+        elif request.kind in ("send", "recv"):
+            ends.setdefault(request.kind, {})[request.target] = take if request.kind == "send" else host.fed.get(request.target, [])
+    return ends
 
 
 def _print_results(

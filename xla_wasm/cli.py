@@ -24,7 +24,6 @@ from .hlo.ir import Module
 from .options import Options
 
 if TYPE_CHECKING:
-    from .host.arrays import Array
     from .host.executor import Executable
 
 EXAMPLE = "jax.jit(f).lower(*args).compiler_ir('hlo').as_serialized_hlo_module_proto()"
@@ -61,8 +60,7 @@ StateOption = Annotated[
     typer.Option("--state", metavar="NAME=RESULT", help="A parameter that stays inside, and the result it becomes. Repeatable."),
 ]
 InputOption = Annotated[
-    list[Path],
-    typer.Option("--input", "-i", exists=True, dir_okay=False, metavar="X.NPY", help="An argument, in the parameters' order. Repeatable."),
+    list[str], typer.Option("--input", "-i", metavar="X.NPY", help="An argument, in the parameters' order. Repeatable.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random inputs.")]
 
@@ -128,33 +126,45 @@ def run(
     seed: SeedOption = 0,
     iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Run so many times and print the times.")] = 1,
     profile: Annotated[bool, typer.Option("--profile", help="Print how long each step takes.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", file_okay=False, help="Folder for the results: 0.npy, 1.npy, ...")] = None,
+    output: Annotated[str | None, typer.Option("--output", metavar="DIR", help="Folder for the results: 0.npy, 1.npy, ...")] = None,
     target: TargetOption = "simd128",
     tune: TuneOption = "portable",
+    infeed: Annotated[list[str], typer.Option("--infeed", metavar="X.NPY", help="An item for infeed, or .npz. Repeatable.")] = [],  # noqa: B006
+    outfeed: Annotated[str | None, typer.Option("--outfeed", metavar="DIR", help="Folder for what outfeed gives.")] = None,
+    recv: Annotated[list[str], typer.Option("--recv", metavar="NAME=X.NPY", help="An item for a recv of that name. Repeatable.")] = [],  # noqa: B006
+    send: Annotated[list[str], typer.Option("--send", metavar="NAME=DIR", help="Folder for what that send gives. Repeatable.")] = [],  # noqa: B006
+    replicated: Annotated[bool, typer.Option("--replicated", help="Run on several devices: threads, or with mpiexec processes.")] = False,
+    devices: Annotated[int | None, typer.Option("--devices", min=1, help="With --replicated: how many, if MODULE does not say.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--num-partitions", min=1, help="With --replicated: how many of them are partitions of one replica.")
+    ] = None,
+    mpi: Annotated[bool, typer.Option("--mpi", help="With --replicated: use MPI even if no mpiexec is recognised.")] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="With --replicated: how long a device waits for others in one exchange.")
+    ] = 60.0,
 ) -> None:
-    """Runs a module or a compiled artifact under wasmtime and prints the results."""
-    from .inputs import arguments
+    """Runs a module or a compiled artifact under wasmtime and prints the results.
 
-    exe = _load(_artifact(_read(path), target, tune))
-    arrays = arguments(exe.parameters, inputs, random_inputs, seed)
-    _set_values(exe, settings, random_inputs, seed)
-    results = exe.run(*arrays)
-    console = report.console()
-    table = report.table("result", "type", "value")
-    for leaf, array in zip((leaf for leaf in exe.results if leaf.kind == "output"), results):
-        table.add_row(leaf.name, str(leaf), _summary(array))
-    console.print(table)
-    if iterations > 1:
-        _print_times(console, exe, arrays, iterations)
-    if profile:
-        _print_profile(console, exe.profile(*arrays))
-    if output:
-        import numpy as np
+    With --replicated it runs on several devices, and {rank} in the names of files and folders stands for the number of the
+    device, which is replica * partitions + partition:
 
-        output.mkdir(parents=True, exist_ok=True)
-        for i, array in enumerate(results):
-            np.save(output / f"{i}.npy", array)
-        console.print(f"{len(results)} results written to {output}/")
+    xla-wasm run M --replicated --devices 4 -i 'x.{rank}.npy' --output 'out.{rank}'
+
+    mpiexec -n 4 xla-wasm run M --replicated -i 'x.{rank}.npy' --output 'out.{rank}'
+    """
+    from . import launch
+
+    if not replicated and (devices or partitions or mpi):
+        raise ArgumentError("--devices, --num-partitions and --mpi are about runs on several devices: add --replicated")
+    if replicated:
+        mpi = mpi or launch.rank() is not None
+        launch.supervise()
+
+    from .running import Files, Several, run
+
+    several = Several(devices, partitions, mpi, timeout) if replicated else None
+    files = Files(inputs, settings, output, infeed, outfeed, recv, send, random_inputs, seed)
+    run(_load(_artifact(_read(path), target, tune)), files, iterations, profile, several)
 
 
 @app.command()
@@ -173,12 +183,18 @@ def check(
         Path | None,
         typer.Option("--reproducer", dir_okay=False, metavar="FILE", help="With --isolate: its HLO text, with its inputs beside."),
     ] = None,
+    devices: Annotated[int | None, typer.Option("--devices", min=1, help="On how many devices, if MODULE does not say.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--num-partitions", min=1, help="How many of the devices are partitions of one replica.")
+    ] = None,
 ) -> None:
     """Compares the compiled MODULE with the reference evaluator, on random inputs where --input gives none.
 
     Inputs are .npy files; bfloat16 and its like as NumPy saves them, or as any type that holds the same values.
     Integers must be equal, sums may differ by some hundred rounding errors.
     Exit code 1 if results differ.
+
+    On several devices each has inputs of its own: {rank} in the names of files stands for the number of the device.
 
     With --isolate, every instruction is compiled anew and judged by itself.
     The first that differs is printed: its name, source line and shapes, and its values both ways.
@@ -188,7 +204,8 @@ def check(
     if reproducer is not None and not isolate:
         raise ArgumentError(f"--reproducer {reproducer}: it takes --isolate to find what to write there")
     source = _module(module, "check")
-    if not check(report.console(), source, Options(target=target, tune=tune), inputs, seed, tolerance, isolate, reproducer):
+    options = Options(target=target, tune=tune)
+    if not check(report.console(), source, options, inputs, seed, tolerance, isolate, reproducer, devices, partitions):
         raise typer.Exit(1)
 
 
@@ -196,6 +213,7 @@ def check(
 def inspect(path: AnyPath, target: TargetOption = "simd128", tune: TuneOption = "portable") -> None:
     """Shows the interface, operations, sizes, memory and imports of a module or an artifact, and what is not supported, if anything."""
     from .host.manifest import Manifest
+    from .host.manifest import Request as HostRequest
 
     source = _read(path)
     console = report.console()
@@ -207,6 +225,12 @@ def inspect(path: AnyPath, target: TargetOption = "simd128", tune: TuneOption = 
     for title, leaves in (("parameter", manifest.parameters), ("result", manifest.results)):
         for i, leaf in enumerate(leaves):
             table.add_row(f"{title} {i}", leaf.name, str(leaf), leaf.kind, f"{leaf.bytes:,}")
+    for request in manifest.requests:
+        if isinstance(request, HostRequest) and request.kind != "custom_call":
+            passed = request.results or request.operands
+            types = ", ".join(map(str, passed))
+            name, type_ = request.target or request.name, types if len(passed) == 1 else f"({types})"
+            table.add_row("host", name, type_, request.kind, f"{sum(leaf.bytes for leaf in passed):,}")
     console.print(table)
     facts = report.table("compiled", "")
     facts.add_row("size", report.size(len(artifact.wasm)))
@@ -324,7 +348,7 @@ def serve(
         typer.Option("--write", file_okay=False, metavar="DIR", help="Write the pages there as static files and serve nothing."),
     ] = None,
 ) -> None:
-    """Serves the pages: draw digits and train on them, compile HLO in the browser, search by meaning."""
+    """Serves the pages: draw digits and train on them, compile HLO in the browser, search by meaning, train on several workers."""
     from . import pages
     from .serve import make_server
 
@@ -414,47 +438,6 @@ def _stem(path: Path) -> str:
     return name or "out"
 
 
-def _set_values(exe: Executable, settings: list[str], fill: bool, seed: int) -> None:
-    """Sets weights and states from the files of `--set`, and the weights that it leaves out to random values if `fill`."""
-    import numpy as np
-
-    from .inputs import load_array, random_array
-
-    leaves = {leaf.name: leaf for leaf in exe.parameters if leaf.kind != "input"}
-    for setting in settings:
-        name, separator, path = setting.rpartition("=")
-        if not separator or name not in leaves or not Path(path).is_file():
-            known = ", ".join(leaves) or "there is none"
-            raise ArgumentError(f"--set {setting}: expected NAME=X.NPY with the name of a weight or state ({known}) and a file")
-        exe.set(name, load_array(Path(path), leaves.pop(name).element_type))
-    rng = np.random.default_rng(seed)
-    for leaf in leaves.values():
-        if fill and leaf.kind == "weight":
-            exe.set(leaf.name, random_array(rng, leaf.element_type, leaf.dimensions))
-
-
-def _print_times(console: Console, exe: Executable, arrays: list[Array], iterations: int) -> None:
-    times = []
-    for _ in range(iterations):
-        began = time.perf_counter()
-        exe.run(*arrays)
-        times.append(time.perf_counter() - began)
-    times.sort()
-    console.print(
-        f"{iterations} runs: fastest {report.duration(times[0])}, median {report.duration(times[len(times) // 2])}, "
-        f"mean {report.duration(sum(times) / len(times))}, slowest {report.duration(times[-1])}"
-    )
-
-
-def _print_profile(console: Console, steps: list[tuple[str, float]]) -> None:
-    total = sum(seconds for _, seconds in steps)
-    table = report.table("step", ">time", ">share")
-    for name, seconds in sorted(steps, key=lambda step: -step[1]):
-        table.add_row(name, report.duration(seconds), f"{seconds / (total or 1):.1%}")
-    table.add_row("all", report.duration(total), "")
-    console.print(table)
-
-
 def _print_module(console: Console, module: Module) -> bool:
     """Prints a module's operations; returns whether all of them can be compiled."""
     from .compiler import unsupported
@@ -488,14 +471,3 @@ def _imports(wasm: bytes) -> list[str]:
 def _arity(arity: tuple[int, int | None]) -> str:
     least, most = arity
     return f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
-
-
-def _summary(array: Array) -> str:
-    import numpy as np
-
-    if array.size <= 16:
-        return str(np.array2string(array, precision=6, separator=", ", max_line_width=10**6).replace("\n", " "))
-    if array.dtype.kind == "c":
-        return f"mean {array.mean():.6g}"
-    wide = array.astype(np.float64)
-    return f"min {wide.min():.6g}, max {wide.max():.6g}, mean {wide.mean():.6g}"

@@ -14,16 +14,18 @@ from .hlo.layout import physical_bytes
 from .hlo.shape import Shape
 from .hlo.signature import leaf_index, parameter_leaves, result_leaves, size_places
 from .hlo.verify import verify
-from .ops.collective.expand import EXPAND as COLLECTIVES
-from .ops.custom.expand import HOST_CALL
+from .ops.collective.groups import COUNTS, DEVICES, depends, devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
+from .ops.hostio.expand import HOST
 from .ops.lowering import CONTROL, ELEMENTAL, ELEMENTWISE, KERNELS
+from .ops.request import REQUEST, Request
 from .options import Options
 from .passes import pipeline
 from .passes.clone import clone
 from .passes.expand import EXPAND
 from .passes.inline import STRUCTURE
+from .passes.manual import PerDevice, per_device
 from .passes.pad_dynamic import OPCODES as DYNAMIC
 from .passes.tokens import without_tokens
 from .plan.build import SUPPORTED_TYPES, build
@@ -54,14 +56,10 @@ def stages(module: Module, options: Options | None = None) -> dict[str, str]:
 
 def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[Instruction, str]]:
     """Every instruction that `compile` would refuse for its opcode, element type or target, with the reason."""
-    devices = module.replica_count * module.num_partitions
     found = []
     for x in module.instructions():
         if x.opcode not in OPCODES:
             found.append((x, f"opcode {x.opcode} is not supported yet"))
-            continue
-        if devices > 1 and x.opcode in COLLECTIVES:
-            found.append((x, f"{x.opcode} among {devices} devices is not supported yet; one replica and one partition are"))
             continue
         unread = [name for name in x.kept or () if name in x.attrs]
         if unread:
@@ -81,7 +79,7 @@ def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[In
 
 _MOST_BYTES = 2**32
 
-OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, *EXPAND, *STRUCTURE, *DYNAMIC))
+OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, *EXPAND, *HOST, *STRUCTURE, *DYNAMIC, *COUNTS[:2]))
 """Every opcode that `compile` takes."""
 
 
@@ -97,27 +95,50 @@ class Trace:
 def trace(module: Module, options: Options, names: bool = False) -> Trace:
     """As `compile`, with what lies on the way; `names` are for people: functions have theirs, and no two instructions share one."""
     verify(module)
+    division = per_device(module)
+    if division.module is not module and options.num_partitions not in (None, division.module.num_partitions):
+        count = division.module.num_partitions
+        raise ArgumentError(f"num_partitions={options.num_partitions}: the manual computations of '{module.name}' are for {count} devices")
+    module = division.module
     refused = unsupported(module, options.host_calls)
     if refused:
         x, reason = refused[0]
         more = f" ({len(refused) - 1} more; `xla-wasm inspect` lists them)" if len(refused) > 1 else ""
         raise UnsupportedError(f"{x.where}: {reason}{more}")
-    interface = _interface(module, options)
+    interface = _interface(division, options)
+    devices = devices_of(module, options.num_replicas, options.num_partitions)
     canonical = clone(module)
     for x in canonical.instructions():
         if x.opcode == "custom-call" and x.attrs["custom_call_target"] in options.host_calls:
-            x.attrs[HOST_CALL] = True
+            given, wanted = [s for o in x.operands for s in _plain_leaves(o.shape)], _plain_leaves(x.shape)
+            x.attrs[REQUEST] = Request("custom_call", x.attrs["custom_call_target"], _opaque(x), tuple(given), tuple(wanted))
+        if devices is not None and depends(x):
+            x.attrs[DEVICES] = devices
     canonical.result_shape = without_tokens(module.entry.root.shape).with_leaves(iter([shape for _, shape in interface.results]))
     pipeline.run(canonical)
+    for x in canonical.instructions():
+        for shape in (*x.attrs[REQUEST].operands, *x.attrs[REQUEST].results) if REQUEST in x.attrs else ():
+            _check_layout(x.name, shape)
     if names:
         _name_apart(canonical)
-    plan = build(canonical, options.relaxed, options.tune, interface.weights, _state_with_sizes(interface))
+    plan = build(canonical, options.relaxed, options.tune, interface.weights, _state_with_sizes(interface), devices is not None)
     hoist(plan)
     live_ranges(plan)
     share(plan)
     share_carries(plan)
     live_ranges(plan)
-    return Trace(assemble(plan, interface, options, names), canonical, plan)
+    return Trace(assemble(plan, interface, options, names, devices), canonical, plan)
+
+
+def _plain_leaves(shape: Shape) -> list[Shape]:
+    """The arrays of a value in row-major order, as functions of the host have them."""
+    return [leaf.without_layout() for _, leaf in shape.leaves() if not leaf.is_token]
+
+
+def _opaque(x: Instruction) -> str:
+    """What a custom call carries for the function that it calls."""
+    opaque = x.attrs.get("backend_config") or b""
+    return opaque.decode("utf-8", "replace") if isinstance(opaque, bytes) else str(opaque)
 
 
 def _name_apart(module: Module) -> None:
@@ -132,8 +153,9 @@ def _name_apart(module: Module) -> None:
         x.name = name
 
 
-def _interface(module: Module, options: Options) -> Interface:
+def _interface(division: PerDevice, options: Options) -> Interface:
     """The inputs and outputs, with the weights and the state that the options name."""
+    module = division.module
     inputs, outputs = parameter_leaves(module), result_leaves(module)
     weights = tuple(leaf_index(inputs, w, "parameter") for w in options.weights)
     for w in weights:
@@ -146,12 +168,15 @@ def _interface(module: Module, options: Options) -> Interface:
             raise ArgumentError(f"parameter {name!r} is named both as a weight and as state")
         if before.without_layout() != after.without_layout():
             raise ArgumentError(f"state {name!r} is {before}, but the result {result!r} that replaces it is {after}")
+        if division.parameters[p] != division.results[r]:
+            raise ArgumentError(f"state {name!r} is sharded otherwise than the result {result!r} that replaces it")
         outputs[r] = (result, before)  # it ends where the state lies, and as it does
     if len(set(state.values())) != len(state):
         raise ArgumentError("one result replaces two parameters of the state")
     for name, shape in (*inputs, *outputs):
         _check_layout(name, shape)
-    return Interface(module.name, module.to_proto(), inputs, outputs, weights, state)
+    shards = (division.parameters, division.results)
+    return Interface(module.name, module.to_proto(), inputs, outputs, weights, state, *shards, division.undivided)
 
 
 def _state_with_sizes(interface: Interface) -> dict[int, int]:

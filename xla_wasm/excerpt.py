@@ -15,12 +15,12 @@ from .hlo.attr_kinds import default_comparison
 from .hlo.ir import Computation, Instruction, Module
 from .hlo.op import REQUIRED
 from .hlo.shape import Shape
-from .ops.arrays import DTYPES, Array, Value
+from .ops.arrays import DTYPES, Array, Value, flattened, nested
 from .ops.elementwise.reference import BINARY, UNARY
 from .ops.table import OPS
 from .options import Options
 from .passes.clone import copy_instruction
-from .reference import Evaluator, evaluate, flattened, nested
+from .reference import Evaluator, evaluate
 
 if TYPE_CHECKING:
     from .host.executor import Executable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -10,9 +11,13 @@ from typing import Any
 import numpy as np
 
 from .errors import ArgumentError
+from .hlo.ir import Instruction
+from .hlo.shape import Shape
 from .hlo.types import TYPES
 from .host.arrays import Array, dtype_of
 from .host.manifest import Leaf
+from .ops.arrays import Value, accepted, flattened, nested
+from .ops.hostio.reference import HostSide
 
 
 def arguments(leaves: Iterable[Leaf], paths: Sequence[Path], fill: bool, seed: int) -> list[Array]:
@@ -29,20 +34,64 @@ def arguments(leaves: Iterable[Leaf], paths: Sequence[Path], fill: bool, seed: i
     ]
 
 
+class MadeUpHost(HostSide):
+    """A host that feeds random arrays, whatever is asked for, and keeps both what it has fed and what has come out."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._rng = np.random.default_rng(seed)
+        self.fed: dict[str | None, list[Any]] = {}
+        self.came: list[tuple[Instruction, list[Array]]] = []
+        """What has come out, with what it came from, in order."""
+
+    def next(self, instr: Instruction, name: str | None, shape: Shape, precise: bool) -> Value:
+        """An item of random arrays; dynamic dimensions have the size of their bounds."""
+        leaves = [leaf for _, leaf in shape.leaves()]
+        arrays = [random_array(self._rng, leaf.element_type, leaf.dimensions) for leaf in leaves]
+        self.fed.setdefault(name, []).append(tuple(arrays))
+        return nested(shape, iter([accepted(instr.where, leaf, x, precise) for leaf, x in zip(leaves, arrays)]))
+
+    def give(self, instr: Instruction, name: str | None, value: Value) -> None:
+        """Keeps it."""
+        self.came.append((instr, [np.array(array) for array in flattened(value)]))
+
+
 def load_array(path: Path, element_type: str) -> Array:
     """The array of a `.npy` file.
 
     The format does not know the small types, bfloat16 and its like: such arrays come back as raw bytes of their width, or are given in a
     type that NumPy has, if that holds the same values.
     """
-    dtype = dtype_of(element_type)
-    try:
-        # float8_e5m2 calls itself '<f1', which NumPy writes down and cannot read.
-        array = np.load(BytesIO(path.read_bytes().replace(b"'descr': '<f1'", b"'descr': '|V1'", 1)), allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ArgumentError(f"{path} is not a .npy file: {error}") from error
-    if not isinstance(array, np.ndarray):
+    arrays = load_arrays(path, (element_type,))
+    if len(arrays) != 1:
         raise ArgumentError(f"{path} holds several arrays; give each as a .npy file")
+    return arrays[0]
+
+
+def load_arrays(path: Path, element_types: Sequence[str] | None) -> list[Array]:
+    """The array of a `.npy` file or those of a `.npz` file, in its order; without their types they are as NumPy has them."""
+    data = path.read_bytes()
+    try:
+        if data[:2] == b"PK":
+            with zipfile.ZipFile(BytesIO(data)) as archive:
+                arrays = [_parsed(archive.read(name)) for name in archive.namelist()]
+        else:
+            arrays = [_parsed(data)]
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ArgumentError(f"{path} is not a .npy file, nor a .npz file: {error}") from error
+    types = element_types or ()
+    return [_typed(array, types[i], path) if i < len(types) else array for i, array in enumerate(arrays)]
+
+
+def _parsed(data: bytes) -> Array:
+    # float8_e5m2 calls itself '<f1', which NumPy writes down and cannot read.
+    array: Array = np.load(BytesIO(data.replace(b"'descr': '<f1'", b"'descr': '|V1'", 1)), allow_pickle=False)
+    return array
+
+
+def _typed(array: Array, element_type: str, path: Path) -> Array:
+    """The array as one of an element type, if it holds such values."""
+    dtype = dtype_of(element_type)
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize and array.dtype.names is None:
         return array.view(dtype)
     if dtype.isbuiltin != 1 and array.dtype.kind in "iuf" and array.dtype != dtype:

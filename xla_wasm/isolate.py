@@ -29,12 +29,14 @@ from .excerpt import (
     users_of,
 )
 from .hlo.ir import Computation, Instruction, Module
-from .ops.arrays import Array, Value
+from .inputs import MadeUpHost
+from .ops.arrays import Array, Value, nested
+from .ops.hostio.transfers import Starts
 from .passes import pipeline
 from .passes.clean import SIDE_EFFECTS
 from .passes.clone import clone
-from .passes.expand import expand
-from .reference import Evaluator, evaluate, nested
+from .passes.expand import ask_host, expand
+from .reference import Evaluator, evaluate
 
 _STRUCTURE = ("tuple", "get-tuple-element", "after-all", "add-dependency", "domain", "opt-barrier")
 _CONTROL = ("while", "conditional")
@@ -66,7 +68,7 @@ class Finding:
 def isolate(module: Module, arrays: Sequence[Array], run: Run, notify: Callable[[str], None] = lambda text: None) -> Finding | None:
     """The first instruction of the module that differs on these flattened arguments; None if none does."""
     prepared, arguments = _prepared(module, arrays)
-    search = _Search(run, notify)
+    search = _Search(run, notify, Starts(prepared.instructions()))
     with np.errstate(all="ignore"):
         flat = iter(arguments)
         found = search.computation(prepared.entry, [nested(p.shape, flat) for p in prepared.entry.parameters], ())
@@ -102,7 +104,8 @@ def _prepared(module: Module, arrays: Sequence[Array]) -> tuple[Module, list[Arr
     moved = [np.asarray(a).transpose(leaf.minor_to_major[::-1]) for a, leaf in zip(arrays, leaves, strict=True)]
     prepared = clone(module)
     for pass_ in pipeline.PASSES[: pipeline.PASSES.index(expand)]:
-        pass_(prepared)
+        if pass_ is not ask_host:  # the evaluator knows transfers, not what becomes of them
+            pass_(prepared)
     shapes = [leaf for p in prepared.entry.parameters for _, leaf in p.shape.leaves() if leaf.is_array]
     if [s.dimensions for s in shapes] != [a.shape for a in moved]:
         raise UnsupportedError(f"{module.name}: instructions of a module with dynamic parameters cannot be isolated")
@@ -110,10 +113,10 @@ def _prepared(module: Module, arrays: Sequence[Array]) -> tuple[Module, list[Arr
 
 
 class _Search:
-    def __init__(self, run: Run, notify: Callable[[str], None]):
+    def __init__(self, run: Run, notify: Callable[[str], None], starts: Starts):
         self.run = run
         self.notify = notify
-        self.evaluator = Evaluator(precise=False)
+        self.evaluator = Evaluator(precise=False, host=MadeUpHost(0), starts=starts)
         self._parts: dict[Computation, Excerpt] = {}
 
     def computation(self, computation: Computation, args: list[Value], path: tuple[str, ...]) -> Finding | None:

@@ -93,7 +93,7 @@ def declarations(artifact: Artifact, loader: str = PACKAGE) -> str:
     held = [leaf for leaf in manifest["parameters"] if leaf["kind"] != "input"]
     return f"""// {_line(manifest["name"])}: what goes in and out of a model compiled by {manifest["producer"]}.
 
-import type {{ LoadOptions, Model, RemoteModel }} from {_text(loader)};
+import type {{ Count, LoadOptions, Model, RemoteModel, ReplicatedModel }} from {_text(loader)};
 
 /** What `run` takes, flat and in row-major order. */
 export interface Inputs {_fields(_of_kind(manifest, "input"), given=True)}
@@ -107,9 +107,11 @@ export interface Held {_fields(held, given=True)}
 export declare const inputs: {_table(_of_kind(manifest, "input"), "readonly ")};
 export declare const results: {_table(_outputs(manifest), "readonly ")};
 
-/** Loads the model, with the option `worker` into a worker; then its methods give promises. */
-export declare function load(options: LoadOptions & {{ worker: true | string | URL }}): Promise<RemoteModel<Inputs, Results, Held>>;
-export declare function load(options?: LoadOptions & {{ worker?: false }}): Promise<Model<Inputs, Results, Held>>;
+/** Loads the model, with the option `worker` into a worker, with `devices` into one for each; then its methods give promises. */
+export declare function load(options: LoadOptions & {{ devices: Count }}): Promise<ReplicatedModel<Inputs, Results, Held>>;
+type OnOne = {{ devices?: undefined }};
+export declare function load(options: LoadOptions & OnOne & {{ worker: true | string | URL }}): Promise<RemoteModel<Inputs, Results, Held>>;
+export declare function load(options?: LoadOptions & OnOne & {{ worker?: false }}): Promise<Model<Inputs, Results, Held>>;
 """
 
 

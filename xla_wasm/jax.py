@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from .errors import XlaWasmError
+from .errors import ArgumentError, XlaWasmError
 from .hlo.ir import Module
 from .hlo.signature import PARAMETER_NAMES, RESULT_NAMES
+from .passes.manual import with_devices
 
 
-def lower(fn: Callable[..., Any], *args: Any, donate_argnums: Sequence[int] = (), platform: str = "cpu", **kwargs: Any) -> Module:
+def lower(
+    fn: Callable[..., Any],
+    *args: Any,
+    mesh: Any = None,
+    in_specs: Any = None,
+    out_specs: Any = None,
+    check_vma: bool = True,
+    donate_argnums: Sequence[int] = (),
+    platform: str = "cpu",
+    **kwargs: Any,
+) -> Module:
     """The HLO module of `fn(*args, **kwargs)`; `fn` may be jitted already.
 
     Arguments are arrays, or pytrees of them; `jax.ShapeDtypeStruct` stands for an array of which only shape and dtype
@@ -20,14 +32,33 @@ def lower(fn: Callable[..., Any], *args: Any, donate_argnums: Sequence[int] = ()
     leaves, such as "params.dense.kernel", are kept and name the parameters and results of the compiled module.
     `donate_argnums` lets results take the place of arguments. `platform` picks JAX's lowering rules: "tpu" avoids
     LAPACK's custom calls. For 64-bit types call `lower` with `jax_enable_x64` set.
+
+    With `mesh`, such as {"x": 2, "y": 4}, the program is one for several devices, which need not be there: with `out_specs` (and
+    `in_specs`) as `jax.shard_map(fn, ...)` takes them `fn` is what each device does, on its shards of the arguments; without them `fn`
+    has calls of `jax.shard_map` inside, which find the mesh.
     """
     try:
         import jax
     except ImportError as error:
         raise XlaWasmError("xla_wasm.jax needs JAX: pip install 'xla-wasm[jax]'") from error
-    jitted = jax.jit(fn, keep_unused=True, donate_argnums=tuple(donate_argnums))
-    lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(platform,))
+    abstract = _abstract(mesh)
+    mapped = fn
+    if abstract is None and not (in_specs is None and out_specs is None):
+        raise ArgumentError("in_specs and out_specs need a mesh to refer to: lower(..., mesh={'x': 4})")
+    if out_specs is not None:
+        if kwargs:
+            raise ArgumentError(f"jax.shard_map takes positional arguments only, got {', '.join(kwargs)} by name")
+        mapped = jax.shard_map(fn, mesh=abstract, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma)
+    elif in_specs is not None:
+        raise ArgumentError("with in_specs give out_specs too: a jax.sharding.PartitionSpec for each result, or a pytree prefix of them")
+    jitted = jax.jit(mapped, keep_unused=True, donate_argnums=tuple(donate_argnums))
+    with nullcontext() if abstract is None else jax.sharding.use_abstract_mesh(abstract):
+        lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(platform,))
     module = Module.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+    attributes = lowered.compiler_ir("stablehlo").operation.attributes
+    partitions = attributes["mhlo.num_partitions"].value if abstract is None else abstract.size
+    if partitions > 1:
+        with_devices(module, 1, partitions)
 
     arguments = jax.tree_util.tree_flatten_with_path((args, kwargs))[0]
     positional = _positional_names(fn, len(args))
@@ -37,6 +68,24 @@ def lower(fn: Callable[..., Any], *args: Any, donate_argnums: Sequence[int] = ()
     _attach(module, PARAMETER_NAMES, parameter_names, sum(1 for p in module.entry.parameters for _ in p.shape.leaves()))
     _attach(module, RESULT_NAMES, result_names, sum(1 for _ in module.entry.root.shape.leaves()))
     return module
+
+
+def mesh(**axes: int) -> Any:
+    """A mesh of devices that need not be there, for `jax.shard_map`: mesh(x=2, y=4) is a `jax.sharding.AbstractMesh`."""
+    return _abstract(axes)
+
+
+def _abstract(mesh: Any) -> Any:
+    """A mesh, or the sizes of its axes by name, as JAX's mesh without devices."""
+    from jax.sharding import AbstractMesh, Mesh
+
+    if mesh is None or isinstance(mesh, AbstractMesh):
+        return mesh
+    if isinstance(mesh, Mesh):
+        return mesh.abstract_mesh
+    if not isinstance(mesh, Mapping) or not all(isinstance(size, int) and size > 0 for size in mesh.values()):
+        raise ArgumentError(f"a mesh is a jax.sharding.Mesh or AbstractMesh, or sizes of axes such as {{'x': 2, 'y': 4}}; got {mesh!r}")
+    return AbstractMesh(tuple(mesh.values()), tuple(mesh))
 
 
 def _attach(module: Module, key: str, names: list[str], leaves: int) -> None:

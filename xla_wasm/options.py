@@ -20,6 +20,7 @@ class Options:
     `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
     `sidecar`: large constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`.
     `host_calls`: targets of custom calls that the host runs: `load(artifact, custom_calls={target: function})`.
+    `num_replicas`, `num_partitions`: how many the program runs on; by default what the module says, or any number if it says 1 and 1.
     """
 
     target: str = "simd128"
@@ -28,6 +29,8 @@ class Options:
     state: tuple[tuple[str | int, str | int], ...] = ()
     sidecar: bool = False
     host_calls: tuple[str, ...] = ()
+    num_replicas: int | None = None
+    num_partitions: int | None = None
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
@@ -35,6 +38,10 @@ class Options:
         if self.tune not in TUNES:
             raise ArgumentError(f"unknown tune {self.tune!r}: choose one of {', '.join(TUNES)}")
         object.__setattr__(self, "weights", tuple(self.weights))
+        for name in ("num_replicas", "num_partitions"):
+            count = getattr(self, name)
+            if count is not None and not (isinstance(count, int) and count > 0):
+                raise ArgumentError(f"{name} must be an integer above zero, got {count!r}")
         if isinstance(self.host_calls, str):
             raise ArgumentError(f"host_calls is a tuple of targets: host_calls=({self.host_calls!r},)")
         object.__setattr__(self, "host_calls", tuple(sorted(set(self.host_calls))))

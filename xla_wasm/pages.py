@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import minilm
+from . import collectives, minilm
 from .compiler import compile
 from .errors import XlaWasmError
 from .hlo.ir import Module
@@ -20,6 +21,7 @@ _CHECKOUT = _PACKAGE.parent
 _WEIGHTS = tuple(f"params.{layer}{part}" for layer in ("conv1", "conv2", "dense") for part in ("", "_bias"))
 _MOMENTS = tuple(name.replace("params", moment) for moment in ("mean", "square") for name in _WEIGHTS)
 _STEP = {name: name for name in (*_WEIGHTS, *_MOMENTS, "count", "key")}
+_SHARED_STEP = {name: name for name in (*_WEIGHTS, *(name.replace("params", "velocity") for name in _WEIGHTS))}
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,10 @@ MODELS = (
     Model("digits", "initial"),
     Model("digits", "step", Options(state=tuple(_STEP.items()))),
     Model("digits", "classify", Options(weights=_WEIGHTS)),
+    *(Model("workers", f"step-{n}", Options(state=tuple(_SHARED_STEP.items()))) for n in range(1, collectives.MOST + 1)),
 )
 
 _TO_THE_PAGES = '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
-_PLACES = {model.path(target): (model, target) for model in MODELS for target in TARGETS}
 _compiling = threading.Lock()
 
 
@@ -71,12 +73,23 @@ def _compiled(model: Model, target: str) -> bytes:
     return compile(Module.from_proto(model.source.read_bytes()), replace(model.options, target=target)).wasm
 
 
+@functools.cache
+def _collective(program: collectives.Collective) -> bytes:
+    return compile(program.module(), program.options).wasm
+
+
+_PLACES: dict[str, Callable[[], bytes]] = {
+    **{model.path(target): functools.partial(_compiled, model, target) for model in MODELS for target in TARGETS},
+    **{f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program) for program in collectives.PROGRAMS},
+}
+
+
 def made(path: str) -> bytes | None:
     """The content of a file that is compiled when it is first asked for; None where the path names none."""
     name = path.rpartition("/")[2]
     with _compiling:
         if path in _PLACES:
-            return _compiled(*_PLACES[path])
+            return _PLACES[path]()
         if name in minilm.FILES:
             return minilm.files()[name]
     return None
@@ -90,7 +103,9 @@ def write(folder: Path) -> list[str]:
     )
     missing = []
     for path in _PLACES:
-        (folder / path[1:]).write_bytes(made(path) or b"")
+        file = folder / path[1:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(made(path) or b"")
     try:
         for name in minilm.FILES:
             (folder / "demo" / "search" / name).write_bytes(made(f"/demo/search/{name}") or b"")

@@ -6,7 +6,7 @@ operands and the Evaluator (to run called computations); it may return wider num
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +14,11 @@ import numpy as np
 from .errors import ArgumentError, UnsupportedError
 from .hlo.ir import Computation, Instruction, Module
 from .hlo.shape import Shape
-from .hlo.types import TYPES
-from .ops.arrays import DTYPES, Array, Value, dtype_of, narrow
+from .hlo.types import THROUGH_F16, TYPES
+from .ops.arrays import Array, Value, accepted, dtype_of, flattened, narrow, nested
 from .ops.collective import reference as collective
+from .ops.collective.meeting import Device, Meeting, alone
+from .ops.collective.membership import grid_for
 from .ops.control import reference as control
 from .ops.conv import reference as conv
 from .ops.custom import reference as custom
@@ -24,6 +26,9 @@ from .ops.dot import reference as dot
 from .ops.dynamic import reference as dynamic
 from .ops.elementwise import reference as elementwise
 from .ops.fft import reference as fft
+from .ops.hostio import reference as hostio
+from .ops.hostio.reference import HostSide, Receiver
+from .ops.hostio.transfers import Order, Starts
 from .ops.indexing import reference as indexing
 from .ops.linalg import reference as linalg
 from .ops.movement import reference as movement
@@ -32,6 +37,8 @@ from .ops.random import reference as random
 from .ops.reduce import reference as reduce
 from .ops.sort import reference as sort
 from .ops.window import reference as window
+from .passes.manual import PerDevice, per_device
+from .passes.topk import first_parts
 
 FAMILIES = (
     elementwise,
@@ -49,6 +56,7 @@ FAMILIES = (
     control,
     dynamic,
     collective,
+    hostio,
     custom,
 )
 
@@ -56,12 +64,6 @@ EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     opcode: fn for family in FAMILIES for opcode, fn in family.EVALUATE.items()
 }
 """Every opcode that the evaluator runs."""
-
-_OUTSIDE = "it exchanges data with a host or another device, and an evaluation has neither"
-NOT_EVALUATED: dict[str, str] = {
-    **dict.fromkeys(("infeed", "outfeed", "send", "send-done", "recv", "recv-done"), _OUTSIDE),
-}
-"""Every other opcode but `parameter`, with the reason."""
 
 _LANEWISE = {
     *elementwise.EVALUATE,
@@ -74,58 +76,116 @@ def evaluate(
     *arrays: Any,
     precision: Literal["native", "f64"] = "native",
     custom_calls: Mapping[str, Callable[..., Any]] | None = None,
+    infeed: Iterable[Any] | None = None,
+    outfeed: Receiver | None = None,
+    send: Mapping[str, Receiver] | None = None,
+    recv: Mapping[str, Iterable[Any]] | None = None,
 ) -> list[Array]:
     """Run the entry computation of `module` on `arrays` (its flattened parameters) and return its flattened result.
 
     With precision "f64", floats of 16 bits and more (and complex numbers) are held and computed in 64 bits throughout
     and so returned: the true values by which the rounding of other evaluations is measured.
 
-    `custom_calls` are functions that stand for the custom calls to their targets, as in `load`.
+    `custom_calls` are functions that stand for the custom calls to their targets, as in `load`; `infeed`, `outfeed`, `send` and
+    `recv` stand for the host, as in `Executable.run`. A program with manual computations for several devices takes whole arrays.
     """
-    evaluator = Evaluator(precise=precision == "f64")
-    evaluator.custom_calls = dict(custom_calls or {})
-    parameters = module.entry.parameters
-    leaves = [(p.name + "".join(f".{i}" for i in index), shape) for p in parameters for index, shape in p.shape.leaves()]
+    division = per_device(module)
+    if division.module.num_partitions > 1 and division.module is not module:
+        if any(x is not None for x in (infeed, outfeed, send, recv)):
+            raise ArgumentError(f"'{module.name}' runs on several devices: evaluate_replicated takes what the host of each of them does")
+        return _on_global(division, arrays, precision=precision, custom_calls=custom_calls)
+    return evaluate_with(module, [arrays], [HostSide(infeed, outfeed, send, recv)], precision=precision, custom_calls=custom_calls)[0]
+
+
+def _on_global(division: PerDevice, arrays: Sequence[Any], **options: Any) -> list[Array]:
+    """The whole results of a program that is divided among devices, on whole arrays."""
+    if len(arrays) != len(division.parameters):
+        raise ArgumentError(f"{division.module.name} takes {len(division.parameters)} arrays, not {len(arrays)}")
+    given = [np.asarray(array) for array in arrays]
+    devices = range(division.module.replica_count * division.module.num_partitions)
+    parts: list[list[Array]] = [[] for _ in devices]
+    for i, (array, shards) in enumerate(zip(given, division.parameters)):
+        if shards is None or array.shape != shards.dimensions:
+            raise ArgumentError(f"parameter {i} has the shape {shards and shards.dimensions}, got {array.shape}")
+        for d in devices:
+            parts[d].append(array[shards.block(d)])
+    results = evaluate_with(division.module, parts, [HostSide() for _ in devices], **options)
+    whole = []
+    for i, shards in enumerate(division.results):
+        assert shards is not None
+        joined = np.empty(shards.dimensions, results[0][i].dtype)
+        for d in reversed(devices):
+            joined[shards.block(d)] = results[d][i]
+        whole.append(joined)
+    return whole
+
+
+def evaluate_replicated(
+    module: Module,
+    arguments: Sequence[Sequence[Any]],
+    num_replicas: int | None = None,
+    num_partitions: int | None = None,
+    *,
+    precision: Literal["native", "f64"] = "native",
+    custom_calls: Mapping[str, Callable[..., Any]] | None = None,
+    infeed: Sequence[Iterable[Any]] | None = None,
+    outfeed: Sequence[Receiver] | None = None,
+    send: Sequence[Mapping[str, Receiver]] | None = None,
+    recv: Sequence[Mapping[str, Iterable[Any]]] | None = None,
+) -> list[list[Array]]:
+    """As `evaluate`, on several devices at once: `arguments[d]` are those of device d, and so are the results.
+
+    Devices are numbered replica * number of partitions + partition. Numbers that are not given are those of the module; if
+    it has none either, all devices are replicas, or partitions if the module tells these apart and replicas nowhere.
+    `infeed`, `outfeed`, `send` and `recv` are lists with an entry for each device.
+    """
+    given = [[None] * len(arguments) if one is None else one for one in (infeed, outfeed, send, recv)]
+    hosts = [HostSide(*own) for own in zip(*given, strict=True)]
+    return evaluate_with(module, arguments, hosts, num_replicas, num_partitions, precision=precision, custom_calls=custom_calls)
+
+
+def evaluate_with(
+    module: Module,
+    arguments: Sequence[Sequence[Any]],
+    hosts: Sequence[HostSide],
+    num_replicas: int | None = None,
+    num_partitions: int | None = None,
+    *,
+    precision: Literal["native", "f64"] = "native",
+    custom_calls: Mapping[str, Callable[..., Any]] | None = None,
+) -> list[list[Array]]:
+    """As `evaluate_replicated`, with anything that stands for the host of each device."""
+    precise = precision == "f64"
+    module = per_device(module).module
+    grid = grid_for(module, len(arguments), num_replicas, num_partitions)
+    leaves = [(p.name + "".join(f".{i}" for i in index), shape) for p in module.entry.parameters for index, shape in p.shape.leaves()]
     leaves = [(name, shape) for name, shape in leaves if not shape.is_token]
-    if len(arrays) != len(leaves):
-        raise ArgumentError(f"{module.name} takes {len(leaves)} arrays ({', '.join(name for name, _ in leaves)}), not {len(arrays)}")
-    with np.errstate(all="ignore"):
-        flat = iter([_argument(name, shape, array, evaluator.precise) for (name, shape), array in zip(leaves, arrays)])
-        result = evaluator(module.entry, *(nested(p.shape, flat) for p in parameters))
-    return [np.array(leaf) for leaf in flattened(result)]
+    starts = Starts(module.instructions())
 
+    def work(device: Device) -> list[Array]:
+        arrays = arguments[device.number]
+        if len(arrays) != len(leaves):
+            raise ArgumentError(f"{module.name} takes {len(leaves)} arrays ({', '.join(name for name, _ in leaves)}), not {len(arrays)}")
+        evaluator = Evaluator(precise, device, hosts[device.number], starts)
+        evaluator.custom_calls = dict(custom_calls or {})
+        with np.errstate(all="ignore"):
+            flat = iter([accepted(f"parameter '{name}'", shape, array, precise) for (name, shape), array in zip(leaves, arrays)])
+            result = evaluator(module.entry, *(nested(p.shape, flat) for p in module.entry.parameters))
+        return [np.array(leaf) for leaf in flattened(result)]
 
-def _argument(name: str, shape: Shape, array: Any, precise: bool) -> Value:
-    array = np.asarray(array)
-    wanted = DTYPES[shape.element_type]
-    if array.dtype != wanted:
-        raise ArgumentError(f"parameter '{name}' is {shape.without_layout()}: expected dtype {wanted}, got {array.dtype}")
-    flags = shape.dynamic or (False,) * shape.rank
-    fits = all(n == bound or flag and n < bound for n, bound, flag in zip(array.shape, shape.dimensions, flags))
-    if array.ndim != shape.rank or not fits:
-        raise ArgumentError(f"parameter '{name}' is {shape.without_layout()}: expected shape {shape.dimensions}, got {array.shape}")
-    return array.astype(dtype_of(shape.element_type, precise))
-
-
-def nested(shape: Shape, flat: Any) -> Value:
-    """The value of `shape` whose leaves an iterator gives in order."""
-    if shape.is_tuple:
-        return tuple(nested(s, flat) for s in shape.tuple_shapes)
-    return None if shape.is_token else next(flat)
-
-
-def flattened(value: Value) -> list[Array]:
-    """The arrays of a value in order; tokens are left out."""
-    if isinstance(value, tuple):
-        return [leaf for element in value for leaf in flattened(element)]
-    return [] if value is None else [value]
+    return Meeting(grid).run(work)
 
 
 class Evaluator:
     """Runs computations; called by `evaluate`, and by operations that have computations of their own."""
 
-    def __init__(self, precise: bool):
+    def __init__(self, precise: bool, device: Device | None = None, host: HostSide | None = None, starts: Starts | None = None):
         self.precise = precise
+        self.device = device or alone()
+        """Where this runs, and how it reaches the others."""
+        self.host = host or HostSide()
+        self.starts = starts or Starts(())
+        self._order = Order()
         self.states: dict[Instruction, int] = {}
         """What the generators of random numbers keep."""
         self.custom_calls: dict[str, Callable[..., Any]] = {}
@@ -133,15 +193,21 @@ class Evaluator:
         """Custom calls as the operations that stand for them."""
         self._held = False
         self._many = False
-        self._last_uses: dict[int, list[list[Instruction]]] = {}
+        self._schedules: dict[int, list[tuple[Instruction, list[Instruction]]]] = {}
+        self._cut_sorts: dict[int, frozenset[Instruction]] = {}
         self._lanewise: dict[int, bool] = {}
 
     def __call__(self, computation: Computation, *args: Value) -> Value:
         """The value of the root of `computation`."""
         values: dict[Instruction, Value] = {}
-        for instr, dead in zip(computation.instructions, self._dying(computation)):
+        cut = self._cut_sorts.get(id(computation))
+        if cut is None:
+            cut = self._cut_sorts[id(computation)] = frozenset(first_parts(computation))
+        for instr, dead in self._schedule(computation):
             if instr.opcode == "parameter":
                 values[instr] = args[instr.attrs["parameter_number"]]
+            elif instr in cut and not dynamic.is_dynamic(instr):
+                values[instr] = sort.best_first(instr, [values[o] for o in instr.operands])
             else:
                 values[instr] = self.run(instr, [values[o] for o in instr.operands])
             for operand in dead:
@@ -191,7 +257,7 @@ class Evaluator:
             index = selector.astype(np.int64)
             branches = np.where((index >= 0) & (index < count), index, count - 1)
         result: Value = None
-        for branch in np.unique(branches):
+        for branch in np.unique(branches) if np.size(branches) else (0,):  # without lanes it is about the shape
             value = self(instr.called[branch], operands[1 + branch])
             result = value if result is None else _chosen(branches == branch, value, result)
         return result
@@ -200,8 +266,7 @@ class Evaluator:
         """The value of one instruction, rounded to its type."""
         fn = EVALUATE.get(instr.opcode)
         if fn is None:
-            reason = NOT_EVALUATED.get(instr.opcode, "nobody has said what it means")
-            raise UnsupportedError(f"the reference evaluator cannot run {instr.where}: {reason}")
+            raise UnsupportedError(f"the reference evaluator cannot run {instr.where}: nobody has said what it means")
         if self._many and instr.opcode in ("while", "conditional"):
             return self._while_lanes(instr, operands) if instr.opcode == "while" else self._conditional_lanes(instr, operands)
         value = dynamic.evaluate(instr, operands, self, fn) if dynamic.is_dynamic(instr) else fn(instr, operands, self)
@@ -209,25 +274,27 @@ class Evaluator:
         return narrow(value, instr.shape.element_type, self.precise) if instr.opcode == "convert" else self._rounded(value, instr.shape)
 
     def _rounded(self, value: Value, shape: Shape) -> Value:
+        if value is None:  # a token, which passes make an empty tuple
+            return None
         if shape.is_tuple:
             return tuple(self._rounded(v, s) for v, s in zip(value, shape.tuple_shapes))
-        if value is None:
-            return None
         held = self._held and not self.precise and TYPES[shape.element_type].kind == "float" and TYPES[shape.element_type].bits < 32
+        if shape.element_type in THROUGH_F16 and not held and np.asarray(value).dtype.itemsize > 2:
+            value = narrow(value, "f16", False)
         return narrow(value, "f32" if held else shape.element_type, self.precise)
 
-    def _dying(self, computation: Computation) -> list[list[Instruction]]:
-        """For each instruction, the values that nothing needs after it."""
-        found = self._last_uses.get(id(computation))
+    def _schedule(self, computation: Computation) -> list[tuple[Instruction, list[Instruction]]]:
+        """The instructions as they run, each with the values that nothing needs after it."""
+        found = self._schedules.get(id(computation))
         if found is None:
             seen, found = {computation.root}, []
-            for instr in reversed(computation.instructions):
+            for instr in reversed(self._order.of(computation)):
                 last = [o for o in dict.fromkeys(instr.operands) if o not in seen]
                 seen.update(last)
-                found.append(last if instr in seen else [*last, instr])
+                found.append((instr, last if instr in seen else [*last, instr]))
                 seen.add(instr)
             found.reverse()
-            self._last_uses[id(computation)] = found
+            self._schedules[id(computation)] = found
         return found
 
     def _is_lanewise(self, computation: Computation) -> bool:

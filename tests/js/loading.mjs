@@ -122,6 +122,22 @@ const both = {
     failing.dispose();
   },
 
+  async 'items that come and go while it runs'({ load }, at, worker) {
+    const exe = await load(at('feeds.wasm'), { worker });
+    async function* items() {
+      for (const n of [1, 2]) yield (await soon(1), Float32Array.of(n, n, n));
+    }
+    const out = [];
+    const ends = { infeed: items(), outfeed: async (item) => (await soon(1), out.push(item)) };
+    same((await exe.runAsync(Float32Array.of(1, 2, 3), ends))[0], [2, 3, 4], 'with the first item');
+    same((await exe.runAsync(Float32Array.of(1, 2, 3), ends))[0], [3, 4, 5], 'with the second item');
+    check(out.length === 2, `${out.length} items came out`);
+    same(out[1], [1, 2, 3], 'what came out');
+    const error = await rejects(async () => exe.runAsync(Float32Array.of(1, 2, 3), ends), 'RunError');
+    check(/infeed 'f' takes item 0 of this run, f32\[3\], but its feed has ended/.test(error.message), error.message);
+    exe.dispose();
+  },
+
   async 'dynamic sizes'({ load }, at, worker) {
     const exe = await load(at('dynamic.wasm'), { worker });
     for (const rows of [2, 0, 4]) {

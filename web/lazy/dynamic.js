@@ -70,7 +70,7 @@ function readSizes(leaf, item, memory) {
   if (sizes.length !== rank || sizes.every((size) => size === null)) {
     fail(item.at('sizes'), `expected an address or null for each of ${rank} dimensions, got ${show(sizes)}`);
   }
-  if (leaf.kind === 'weight') fail(item.at('sizes'), 'only inputs, states and outputs may have dynamic dimensions');
+  if (leaf.kind === 'weight') fail(item.at('sizes'), 'a weight has no dynamic dimensions');
   return sizes;
 }
 

@@ -1,4 +1,6 @@
-// Functions of the host that a module calls: `load` takes this in only for modules that make requests. Mirrors xla_wasm/host/calls.py.
+// What a module asks of its host while it runs: `load` takes this in only for modules that make requests, or are for several devices.
+// Here are functions of the host that a module calls; feeds.js has infeed and the like, exchange.js what goes to other devices. Mirrors
+// xla_wasm/host/calls.py.
 
 import { Place, accept, describe } from '../arrays.js';
 import { ArgumentError, ArtifactError, RunError, XlaWasmError } from '../errors.js';
@@ -13,42 +15,140 @@ import { Fields, readLeaf } from '../manifest.js';
  */
 
 /**
- * Where the arrays of a request lie, and the function that serves it.
+ * A request on one instance: `ask` reads what it sends and gives what comes, or a promise of that; `take` writes it.
  * @typedef {object} Call
- * @property {{opaque: string, name: string}} about
- * @property {HostFunction} run
- * @property {Place[]} operands
- * @property {Place[]} results
- * @property {string} what
+ * @property {string} what how messages name it
+ * @property {() => any} ask
+ * @property {(given: any) => void} take
+ */
+
+/** @typedef {(buffer: ArrayBuffer) => Call} Binding a request of a manifest, for the memory of an instance */
+
+/** @typedef {import('../executor.js').Passage} Passage */
+
+/**
+ * A request that takes and gives whole arrays.
+ * @typedef {{name: string, target: string, opaque: string, operands: Leaf[], results: Leaf[]}} Transfer
+ */
+
+/** @typedef {import('../manifest.js').Leaf} Leaf */
+
+/**
+ * What requests need beside the manifest: of the options of `load`, and of the group of devices that this one is in.
+ * @typedef {object} Served
+ * @property {Record<string, HostFunction>} [customCalls]
+ * @property {import('./exchange.js').Device} [device]
+ * @property {boolean} [physical]
  */
 
 const WAITING = 1;
+const PLAIN = { accept, give: (/** @type {Leaf} */ _, /** @type {any} */ array) => array };
 
 /**
  * The requests of a manifest, checked, for the memory of an instance.
  * @param {Manifest} manifest
- * @param {Record<string, HostFunction>} [functions]
+ * @param {Served} served
  */
-export function requests(manifest, functions = {}) {
-  const listed = manifest.requests.map((raw, i) => {
-    const item = new Fields(raw, `requests[${i}]`);
-    item.text('kind', ['custom_call']);
-    const [name, target, opaque] = ['name', 'target', 'opaque'].map((key) => item.text(key));
-    const [operands, results] = ['operand', 'result'].map((kind) => item.objects(`${kind}s`, (leaf) => readLeaf(leaf, manifest.memoryBytes, [kind], true)));
-    const run = Object.hasOwn(functions, target) ? functions[target] : undefined;
-    if (typeof run !== 'function') {
-      const [takes, gives] = [operands, results].map((leaves) => leaves.map(describe).join(', '));
-      throw new ArgumentError(
-        `'${manifest.name}' calls '${target}', which takes (${takes}) and gives (${gives}): pass a function for it, load(source, {customCalls: {'${target}': ...}})`,
-      );
-    }
-    return { about: { opaque, name }, run, operands, results, what: `custom call '${target}' ('${name}')` };
+export async function requests(manifest, { customCalls = {}, device, physical }) {
+  const items = manifest.requests.map((raw, i) => new Fields(raw, `requests[${i}]`));
+  const kinds = items.map((item) => item.text('kind', ['custom_call', 'exchange', 'infeed', 'outfeed', 'send', 'recv']));
+  const transfers = items.map((item, i) => (kinds[i] === 'exchange' ? undefined : readTransfer(item, manifest.memoryBytes)));
+  const feeds = kinds.some((kind) => kind !== 'exchange' && kind !== 'custom_call') ? new (await import('./feeds.js')).Feeds(manifest.name) : undefined;
+  const leaves = (/** @type {boolean} */ called) => transfers.flatMap((item, i) => (item && called === (kinds[i] === 'custom_call') ? [...item.operands, ...item.results] : []));
+  // Functions get arrays as such; what is fed goes as arguments and results do.
+  const [forCalls, forFeeds] = [await passages(leaves(true)), await passages(leaves(false), physical)];
+  const exchanges = manifest.devices || kinds.includes('exchange') ? await import('./exchange.js') : undefined;
+  const own = exchanges?.present(manifest, device);
+  const bindings = items.map((item, i) => {
+    const [kind, transfer] = [/** @type {import('./feeds.js').Kind} */ (kinds[i]), transfers[i]];
+    if (!transfer) return /** @type {any} */ (own).exchange(item);
+    if (kinds[i] === 'custom_call') return customCall(transfer, manifest.name, customCalls, forCalls);
+    return /** @type {import('./feeds.js').Feeds} */ (feeds).bind(kind, transfer, forFeeds);
   });
   return (/** @type {ArrayBuffer} */ buffer) => {
-    const placed = (/** @type {import('../manifest.js').Leaf[]} */ leaves) => leaves.map((leaf) => new Place(leaf, buffer));
-    const calls = listed.map((call) => ({ ...call, operands: placed(call.operands), results: placed(call.results) }));
-    return new Requests(manifest, buffer, calls);
+    own?.place(buffer);
+    const check = (/** @type {import('./feeds.js').FeedOptions} */ options) => {
+      own?.check();
+      if (feeds) feeds.begin(options);
+      else refuseFeeds(manifest.name, options);
+    };
+    return new Requests(manifest, buffer, bindings.map((bind) => bind(buffer)), check);
   };
+}
+
+/**
+ * How the arrays of requests come and go, for the memory of an instance.
+ * @param {Leaf[]} leaves
+ * @param {boolean} [physical]
+ * @returns {Promise<(buffer: ArrayBuffer) => Passage>}
+ */
+async function passages(leaves, physical) {
+  const manifest = /** @type {Manifest} */ (/** @type {unknown} */ ({ parameters: leaves, results: [] }));
+  if (physical) {
+    const passage = (await import('./layouts.js')).physical(manifest);
+    return () => passage;
+  }
+  if (!leaves.some((leaf) => leaf.raw.sizes !== undefined)) return () => PLAIN;
+  const { dynamic } = await import('./dynamic.js');
+  return (buffer) => dynamic(manifest, buffer);
+}
+
+/**
+ * @param {string} module
+ * @param {Record<string, any>} options of a run
+ */
+function refuseFeeds(module, options) {
+  for (const kind of ['infeed', 'outfeed', 'send', 'recv']) if (options[kind] != null) throw new ArgumentError(`'${module}' was given ${kind}, but there is no ${kind} in it`);
+}
+
+/**
+ * @param {Fields} item
+ * @param {number} memory
+ * @returns {Transfer}
+ */
+function readTransfer(item, memory) {
+  const [operands, results] = ['operand', 'result'].map((kind) => item.objects(`${kind}s`, (leaf) => readLeaf(leaf, memory, [kind], true)));
+  return { name: item.text('name'), target: item.text('target'), opaque: item.text('opaque'), operands, results };
+}
+
+/**
+ * @param {Transfer} transfer
+ * @param {string} module
+ * @param {Record<string, HostFunction>} functions
+ * @param {(buffer: ArrayBuffer) => Passage} passages
+ * @returns {Binding}
+ */
+function customCall({ name, target, opaque, operands, results }, module, functions, passages) {
+  const run = Object.hasOwn(functions, target) ? functions[target] : undefined;
+  if (typeof run !== 'function') {
+    const [takes, gives] = [operands, results].map((leaves) => leaves.map(describe).join(', '));
+    throw new ArgumentError(`'${module}' calls '${target}', which takes (${takes}) and gives (${gives}): pass a function for it, load(source, {customCalls: {'${target}': ...}})`);
+  }
+  const what = `custom call '${target}' ('${name}')`;
+  return (buffer) => {
+    const passage = passages(buffer);
+    const [given, wanted] = [operands, results].map((leaves) => leaves.map((leaf) => new Place(leaf, buffer)));
+    const ask = () => run(...given.map((place) => passage.give(place.leaf, place.read())), { opaque, name });
+    return { what, ask, take: (arrays) => write(wanted, arrays, what, passage) };
+  };
+}
+
+/**
+ * Writes what a function gave.
+ * @param {Place[]} results
+ * @param {any} given
+ * @param {string} what
+ * @param {Passage} passage
+ */
+function write(results, given, what, passage) {
+  let arrays = given;
+  if (results.length === 1 && ArrayBuffer.isView(arrays)) arrays = [arrays];
+  arrays ??= [];
+  if (!Array.isArray(arrays) || arrays.length !== results.length) {
+    throw new ArgumentError(`${what} must return ${results.length} typed arrays (${results.map(({ leaf }) => describe(leaf)).join(', ')})`);
+  }
+  const accepted = results.map(({ leaf }, i) => passage.accept(leaf, arrays[i], `result ${i} of ${what}`));
+  results.forEach((place, i) => place.write(accepted[i]));
 }
 
 /** Serves the requests of one instance. */
@@ -56,22 +156,33 @@ export class Requests {
   #manifest;
   #record;
   #calls;
+  #check;
   #busy = false;
 
   /**
    * @param {Manifest} manifest
    * @param {ArrayBuffer} buffer
    * @param {Call[]} calls
+   * @param {(options: any) => void} check throws if the module cannot run here, or with the options of a run
    */
-  constructor(manifest, buffer, calls) {
+  constructor(manifest, buffer, calls, check) {
     this.#manifest = manifest;
     this.#record = new DataView(buffer, manifest.request, 8);
     this.#calls = calls;
+    this.#check = check;
+  }
+
+  /**
+   * Before a run.
+   * @param {import('../executor.js').RunOptions} options
+   */
+  begin(options) {
+    this.#check(options);
   }
 
   /** @param {number} outcome what `run` gave */
   made(outcome) {
-    return outcome === WAITING;
+    return outcome === WAITING && this.#calls.length > 0;
   }
 
   /** The next run begins anew. */
@@ -90,27 +201,36 @@ export class Requests {
   serve() {
     const call = this.#asked();
     return this.#orForget(call, () => {
-      const given = this.#run(call);
+      const given = call.ask();
       if (typeof given?.then === 'function') throw new RunError(`${call.what} gave a promise: call runAsync instead of run`);
-      return this.#write(call, given);
+      return this.#take(call, given);
     });
   }
 
   /**
-   * As `serve`; meanwhile nothing else may run.
+   * As `serve`; meanwhile nothing else may run. An abort ends the waiting.
+   * @param {AbortSignal} [signal]
    * @returns {Promise<number>}
    */
-  async serveAsync() {
+  async serveAsync(signal) {
     const call = this.#asked();
     this.#busy = true;
+    let stop = () => {};
     try {
-      const given = await this.#run(call);
-      return this.#orForget(call, () => this.#write(call, given));
+      const aborted = new Promise((_, reject) => (stop = () => reject(signal?.reason)));
+      signal?.addEventListener('abort', stop);
+      const given = await (signal ? Promise.race([aborted, call.ask()]) : call.ask());
+      return this.#orForget(call, () => this.#take(call, given));
     } catch (error) {
+      if (signal?.aborted) {
+        this.forget();
+        throw signal.reason;
+      }
       return this.#orForget(call, () => {
         throw error;
       });
     } finally {
+      signal?.removeEventListener('abort', stop);
       this.#busy = false;
     }
   }
@@ -122,25 +242,12 @@ export class Requests {
     return call;
   }
 
-  /** @param {Call} call */
-  #run({ run, operands, about }) {
-    return run(...operands.map((place) => place.read()), { ...about });
-  }
-
   /**
-   * Writes what a function gave.
    * @param {Call} call
    * @param {any} given
    */
-  #write({ results, what }, given) {
-    let arrays = given;
-    if (results.length === 1 && ArrayBuffer.isView(arrays)) arrays = [arrays];
-    arrays ??= [];
-    if (!Array.isArray(arrays) || arrays.length !== results.length) {
-      throw new ArgumentError(`${what} must return ${results.length} typed arrays (${results.map(({ leaf }) => describe(leaf)).join(', ')})`);
-    }
-    const accepted = results.map(({ leaf }, i) => accept(leaf, arrays[i], `result ${i} of ${what}`));
-    results.forEach((place, i) => place.write(accepted[i]));
+  #take(call, given) {
+    call.take(given);
     return this.#record.getUint32(4, true);
   }
 

@@ -68,6 +68,7 @@ StackFrameIndexProto = 1 file_names:str*; 2 function_names:str*; 3 file_location
 FileLocation = 1 file_name_id:i32; 2 function_name_id:i32; 3 line:i32; 4 column:i32; 5 end_line:i32; 6 end_column:i32
 StackFrame = 1 file_location_id:i32; 2 parent_frame_id:i32
 DeviceAssignmentProto = 1 replica_count:i32; 2 computation_count:i32; 3 computation_devices:ComputationDevice*
+ComputationDevice = 1 replica_device_ids:i64*
 PaddingConfig = 1 dimensions:PaddingConfigDimension*
 PaddingConfigDimension = 1 edge_padding_low:i64; 2 edge_padding_high:i64; 3 interior_padding:i64
 Window = 1 dimensions:WindowDimension*

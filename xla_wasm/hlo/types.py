@@ -69,3 +69,7 @@ BY_NUMBER: dict[int, PrimitiveType] = {type_.number: type_ for type_ in TYPES.va
 def is_integral(name: str) -> bool:
     """Whether `name` is a signed or unsigned integer type (pred is not)."""
     return TYPES[name].kind in ("signed", "unsigned")
+
+
+THROUGH_F16 = frozenset(name for name, t in TYPES.items() if t.kind == "float" and t.bits == 8 and name != "f8e8m0fnu")
+"""Types that XLA computes with in f16: what an operation makes is rounded to that, and then to the type."""

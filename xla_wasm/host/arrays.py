@@ -109,6 +109,8 @@ class Slot:
 
     def accept(self, value: Any) -> Array:
         """`value` as an array of exactly this dtype and shape; Python numbers and lists are converted if that loses nothing."""
+        if type(value) is np.ndarray and value.dtype == self.dtype and value.shape == self.shape:
+            return value
         typed = hasattr(value, "dtype")
         try:
             array = np.asarray(value)

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..artifact import Artifact
-from ..errors import ArgumentError, RunError
+from ..errors import ArgumentError, LimitError
+from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
-from .calls import HostCall, HostFunction
-from .instance import Instance, Limits, Program
+from .base import BaseExecutable
+from .calls import HostFunction
+from .device import Device
+from .exchange import Endpoint, Transport
+from .feeds import Feeds, Sink, Source
+from .grid import ALONE, Grid, check_alone, check_device, make_grid
+from .instance import Instance, Limits, Program, Serve
 from .layouts import PhysicalSlot
-from .manifest import Manifest, Parameter, Result
-from .pool import Pool
+from .manifest import Manifest
+from .replicas import raise_named, run_together
+from .shards import GlobalSlot, global_slots, is_sharded
 
 T = TypeVar("T")
 
@@ -33,7 +43,7 @@ def load(
     """Makes an artifact, the path of one, or the bytes of a `.wasm` ready to run.
 
     `memory_limit` bounds the linear memory, in bytes, of all concurrent runs together; `fuel` (wasmtime's unit, about one instruction)
-    and `timeout` (seconds) bound each run. They cost some speed, and nothing when left out.
+    and `timeout` (seconds) bound each run, from one request to the host to the next. They cost some speed, and nothing when left out.
 
     With `physical`, arguments and results are not arrays of the logical shapes but the bytes of their layouts, tiles and
     padding included: `bytes` or arrays of u8 go in, arrays of u8 come out.
@@ -50,143 +60,277 @@ def load(
     return Executable(artifact, Limits(memory_limit, fuel, timeout), physical, custom_calls)
 
 
-class Executable:
-    """A module ready to run. Threads may call it concurrently; each call has an instance of the module for itself.
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one device is to run on."""
 
-    An executable with state has one instance, so its runs happen one after another.
+    ids: tuple[int, int, int, int]
+    """Its replica and partition, and the numbers of both."""
+    arrays: list[Array]
+    feeds: Feeds
+
+
+class Executable(BaseExecutable):
+    """A module ready to run, on one device or on many. Threads may call it concurrently; each call has instances for itself.
+
+    A device with state has one instance, so its runs happen one after another, and so do runs on many devices.
     """
 
     def __init__(
         self, artifact: Artifact, limits: Limits, physical: bool = False, custom_calls: Mapping[str, HostFunction] | None = None
     ) -> None:
-        self.manifest = Manifest.parse(artifact.manifest)
-        self._calls = tuple(HostCall(self.manifest.name, request, custom_calls or {}, Slot) for request in self.manifest.requests)
-        parameters = self.manifest.parameters
-        for leaf in (*parameters, *self.manifest.results):
+        manifest = Manifest.parse(artifact.manifest)
+        for leaf in (*manifest.parameters, *manifest.results):
             dtype_of(leaf.element_type)
-        slot = PhysicalSlot if physical else Slot
-        self._physical = physical
-        self._inputs = tuple(slot(p, f"argument {i} ('{p.name}')") for i, p in enumerate(q for q in parameters if q.kind == "input"))
-        self._outputs = tuple(slot(r, f"result '{r.name}'") for r in self.manifest.results if r.kind == "output")
-        self._held = {p.name: slot(p, f"{p.kind} '{p.name}'") for p in parameters if p.kind != "input"}
-        self._states = frozenset(p.name for p in parameters if p.kind == "state")
-        self._unset = {p.name for p in parameters if p.kind == "weight"}
-        self._lost: set[str] = set()
-        self._weights: dict[str, bytes] = {}
+        super().__init__(manifest, custom_calls, Slot, PhysicalSlot if physical else None)
+        self._limits = limits
+        self._program = Program(artifact.wasm, manifest, artifact.weights, limits)
         self._lock = threading.Lock()
-        program = Program(artifact.wasm, self.manifest, artifact.weights, limits)
-        count = 1 if self._states or self.manifest.stateful else os.cpu_count() or 1
+        """Of what all devices begin with, and of their list."""
+        self._together = threading.Lock()
+        """Of what concerns several devices at once."""
+        self._later: dict[int | None, dict[str, Any]] = {None: {}}
+        """For devices that are made later, what was set on all and on each: bytes of weights, arrays of states."""
+        self._devices: dict[int, Device] = {}
+        count = 1 if self._states or manifest.stateful else os.cpu_count() or 1
         if limits.memory is not None:
-            count = max(1, min(count, limits.memory // self.manifest.memory_bytes))
-        self._pool = Pool(lambda: Instance(program), count)
+            count = max(1, min(count, limits.memory // manifest.memory_bytes))
+        self._first = self._devices[0] = Device(self._program, self._held, count)
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """All parameters in order; those of kind "input" are the arguments of `run`."""
-        return self.manifest.parameters
+    def digest(self) -> str:
+        """The hash of the module's bytes, by which processes know that they run the same program."""
+        return self._program.digest
 
-    @property
-    def results(self) -> tuple[Result, ...]:
-        """All results in order; those of kind "output" are what `run` returns."""
-        return self.manifest.results
-
-    def run(self, *arrays: Any) -> list[Array]:
+    def run(
+        self,
+        *arrays: Any,
+        infeed: Source | None = None,
+        outfeed: Sink | None = None,
+        send: Mapping[str, Sink] | None = None,
+        recv: Mapping[str, Source] | None = None,
+    ) -> list[Array]:
         """Runs the module on one array for each input and returns copies of its outputs.
 
         Arrays must have the exact dtype and shape; Python numbers and lists are converted when nothing is lost.
+
+        While it runs, the module takes items from `infeed` and, by name, from those in `recv`: iterables, or queues with a method
+        `get`. It hands arrays to `outfeed` and those in `send`: functions, or objects with a method `append` or `put`.
         """
-        checked = self._check(arrays)
+        check_alone(self.manifest)
+        job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(infeed, outfeed, send, recv))
+        return self._first.use(lambda instance: self._run(instance, job, Alone()), self._held.keys())
 
-        def work(instance: Instance) -> list[Array]:
-            for place, array in zip(instance.inputs, checked):
-                place[...] = array
-            instance.run(self._serve)
-            return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]
+    def run_replicated(
+        self,
+        arguments: Sequence[Sequence[Any]],
+        *,
+        num_replicas: int | None = None,
+        num_partitions: int | None = None,
+        timeout: float = 60.0,
+        infeed: Sequence[Source] | None = None,
+        outfeed: Sequence[Sink] | None = None,
+        send: Sequence[Mapping[str, Sink]] | None = None,
+        recv: Sequence[Mapping[str, Source]] | None = None,
+    ) -> list[list[Array]]:
+        """Runs the module on many devices at once, each in a thread: `arguments[d]` are the inputs of device d.
 
-        return self._with_instance(work, needed=self._held.keys())
+        The d-th list of the result holds copies of its outputs. `infeed` and so on have an entry for each device, of what `run` takes.
 
-    def profile(self, *arrays: Any) -> list[tuple[str, float]]:
-        """Runs the module step by step and returns (instruction, seconds) of every step that ran, loops summed."""
-        checked = self._check(arrays)
+        Device `replica * num_partitions + partition` is that partition of that replica. Numbers that neither the module nor the
+        caller fixes follow from how many lists of arguments there are. Weights and states belong to a device and stay there
+        from run to run. `timeout` bounds how long a device waits for others in one exchange, in seconds.
 
-        def work(instance: Instance) -> list[tuple[str, float]]:
-            for place, array in zip(instance.inputs, checked):
-                place[...] = array
-            return instance.profile(self._serve)
+        If the run fails on one device it ends on all, and the error names the device; the states of all are lost then.
+        """
+        grid = make_grid(self.manifest, len(arguments), num_replicas, num_partitions)
+        feeds = self._transfers.begin_all(grid.count, infeed, outfeed, send, recv)
+        return self._on_all(grid, arguments, feeds, timeout, self._run)
 
-        return self._with_instance(work, needed=self._held.keys())
+    def run_global(
+        self,
+        arrays: Sequence[Any],
+        *,
+        num_partitions: int | None = None,
+        timeout: float = 60.0,
+        infeed: Sequence[Source] | None = None,
+        outfeed: Sequence[Sink] | None = None,
+        send: Sequence[Mapping[str, Sink]] | None = None,
+        recv: Sequence[Mapping[str, Source]] | None = None,
+    ) -> list[Array]:
+        """Runs the module on all devices among which it divides its arrays, on whole arrays: an array for each input.
 
-    def set(self, name: str, array: Any) -> None:
-        """Sets a weight, for all runs that begin from now on, or the state that the next run begins with."""
+        Each device gets its shards, and the results are put together from those of the devices; what several devices have alike
+        is the first one's. `timeout` and the rest are as in `run_replicated`.
+        """
+        inputs, outputs = self._global_inputs, self._global_outputs
+        if len(arrays) != len(inputs):
+            self._accept(arrays)  # says what is wrong
+        parts = [slot.split(array) for slot, array in zip(inputs, arrays)]
+        results = self.run_replicated(
+            [[part[d] for part in parts] for d in range(self.manifest.sharded or 1)],
+            num_partitions=num_partitions,
+            timeout=timeout,
+            infeed=infeed,
+            outfeed=outfeed,
+            send=send,
+            recv=recv,
+        )
+        return [slot.join([result[i] for result in results]) for i, slot in enumerate(outputs)]
+
+    @cached_property
+    def _global_inputs(self) -> list[GlobalSlot]:
+        return global_slots(self.manifest, self._inputs)
+
+    @cached_property
+    def _global_outputs(self) -> list[GlobalSlot]:
+        return global_slots(self.manifest, self._outputs)
+
+    def profile(self, *arrays: Any, **feeds: Any) -> list[tuple[str, float]]:
+        """Runs the module as `run` does, step by step: (instruction, seconds) of every step that ran, loops summed."""
+        check_alone(self.manifest)
+        job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(**feeds))
+        return self._first.use(lambda instance: self._profile(instance, job, Alone()), self._held.keys())
+
+    def profile_replicated(
+        self,
+        arguments: Sequence[Sequence[Any]],
+        *,
+        num_replicas: int | None = None,
+        num_partitions: int | None = None,
+        timeout: float = 60.0,
+        **feeds: Any,
+    ) -> list[list[tuple[str, float]]]:
+        """Runs the module as `run_replicated` does, step by step: what `profile` says, for each device. Exchanges include the waiting."""
+        grid = make_grid(self.manifest, len(arguments), num_replicas, num_partitions)
+        return self._on_all(grid, arguments, self._transfers.begin_all(grid.count, **feeds), timeout, self._profile)
+
+    def set(self, name: str, array: Any, device: int | None = None) -> None:
+        """Sets a weight, for all runs that begin from now on, or the state that the next run begins with: on all devices, or on one.
+
+        Where devices have different shards of it, all of them together get the whole array, and one its shard.
+        """
         slot = self._slot(name)
-        checked = slot.accept(array)
-        if name in self._states:
-            self._with_instance(lambda instance: instance.states[name].__setitem__(..., checked))
-            self._lost.discard(name)
+        if device is None and is_sharded(slot.leaf):
+            for d, part in enumerate(GlobalSlot(slot.leaf, slot.what).split(array)):
+                self.set(name, part, d)
             return
-        data = physical_bytes(slot.leaf, checked)
-        with self._lock:
-            # A new dictionary each time: an instance sees by identity that it is out of date.
-            self._weights = {**self._weights, name: data}
-            self._unset.discard(name)
+        checked = slot.accept(array)
+        state = name in self._states
+        value = np.array(checked) if state else physical_bytes(slot.leaf, checked)
+        with self._together if state and device is None else nullcontext():  # not before a run on one device, and after it on another
+            for each in self._keep(name, value, device):
+                self._put(each, name, value)
 
-    def get(self, name: str) -> Array:
-        """A copy of a weight as it was set, or of a state as the last run left it."""
+    def get(self, name: str, device: int | None = None) -> Array:
+        """A copy of a weight as it was set, or of a state as the last run left it.
+
+        Of a device, or as all devices have it: the whole of what they have shards of, and otherwise that of the first one.
+        """
         slot = self._slot(name)
+        if device is None and is_sharded(slot.leaf):
+            return GlobalSlot(slot.leaf, slot.what).join([self.get(name, d) for d in range(self.manifest.sharded or 1)])
+        device = device or 0
+        owner = self._device(device)
         if name in self._states:
-            return self._with_instance(lambda instance: slot.give(instance.states[name]), needed=frozenset({name}))
-        data = self._weights.get(name)
-        if data is None:
-            raise ArgumentError(f"weight '{name}' has not been set")
+            return owner.use(lambda instance: slot.give(instance.states[name]), frozenset({name}))
         major_to_minor = slot.leaf.minor_to_major[::-1]
-        stored = np.frombuffer(data, slot.dtype).reshape([slot.shape[d] for d in major_to_minor])
+        stored = np.frombuffer(owner.weight(name), slot.dtype).reshape([slot.shape[d] for d in major_to_minor])
         return slot.give(stored.transpose(np.argsort(major_to_minor)))
 
-    def _serve(self, instance: Instance, number: int) -> None:
-        """Calls the function of a request."""
-        results = self._calls[number](instance.operands[number])
-        for place, result in zip(instance.results[number], results):
-            place[...] = result
+    def _run(self, instance: Instance, job: Job, endpoint: Transport) -> list[Array]:
+        """One run on one device."""
+        instance.begin(job.ids, job.arrays)
+        instance.run(self._server(job, endpoint))
+        return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]
 
-    def _check(self, arrays: tuple[Any, ...]) -> list[Array]:
-        slots = self._inputs
-        if len(arrays) != len(slots):
-            names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
-            raise ArgumentError(f"'{self.manifest.name}' takes {len(slots)} arguments ({names}), got {len(arrays)}")
-        if self._physical:
-            return [slot.accept(data) for data, slot in zip(arrays, slots)]
-        return [
-            array if type(array) is np.ndarray and array.dtype == slot.dtype and array.shape == slot.shape else slot.accept(array)
-            for array, slot in zip(arrays, slots)
-        ]
+    def _profile(self, instance: Instance, job: Job, endpoint: Transport) -> list[tuple[str, float]]:
+        instance.begin(job.ids, job.arrays)
+        return instance.profile(self._server(job, endpoint))
 
-    def _slot(self, name: str) -> Slot:
-        slot = self._held.get(name)
-        if slot is None:
-            known = ", ".join(list(self._held)[:8]) or "it has none"
-            raise ArgumentError(f"'{self.manifest.name}' has no weight or state called '{name}' (known: {known})")
-        return slot
+    def _server(self, job: Job, endpoint: Transport) -> Serve:
+        """What serves the requests of one run."""
+        calls, feeds = self._calls, job.feeds
 
-    def _with_instance(self, work: Callable[[Instance], T], needed: Set[str] = frozenset()) -> T:
-        """Does the work with an instance whose weights are up to date, once the weights and states it needs are known to be there."""
-        if self._unset and needed & self._unset:
-            missing = min(needed & self._unset)
-            raise ArgumentError(f"weight '{missing}' has not been set: call exe.set({missing!r}, {self._held[missing]}) first")
-        instance = self._pool.acquire()
-        if self._lost and needed & self._lost:
-            self._pool.release(instance)
-            raise RunError(f"the state '{min(needed & self._lost)}' was lost when a run failed: set it again")
-        try:
-            weights = self._weights
-            if instance.weights is not weights:
-                instance.apply(weights)
-            outcome = work(instance)
-        except BaseException:
-            if instance.abandoned:
-                self._pool.release(instance)
-                raise
-            self._lost |= self._states
-            self._pool.discard()
-            raise
-        self._pool.release(instance)
-        return outcome
+        def serve(instance: Instance, number: int) -> None:
+            port = instance.ports[number]
+            if port is not None:
+                endpoint.exchange(port)
+                return
+            call, operands = calls[number], instance.operands[number]
+            for place, result in zip(instance.results[number], call(operands) if call else feeds.serve(number, operands)):
+                place[...] = result
+
+        return serve
+
+    def prepare(self, grid: Grid, d: int, arguments: Sequence[Any], **feeds: Any) -> Callable[[Transport], list[Array]]:
+        """A run as device `d` of a grid whose others are elsewhere, checked and ready: for transports, such as `xla_wasm.mpi`."""
+        job = Job(grid.ids(d), self._accept(arguments), self._transfers.begin(**feeds))
+        device = self._device(d)
+        device.check(self._held.keys())
+        return lambda transport: device.use(lambda instance: self._run(instance, job, transport), self._held.keys())
+
+    def _on_all(
+        self,
+        grid: Grid,
+        arguments: Sequence[Sequence[Any]],
+        feeds: Sequence[Feeds],
+        timeout: float,
+        work: Callable[[Instance, Job, Endpoint], T],
+    ) -> list[T]:
+        """What the work gives on each device."""
+        if not timeout > 0:
+            raise ArgumentError(f"timeout must be above zero, got {timeout}")
+        jobs = []
+        for d, arrays in enumerate(arguments):
+            try:
+                jobs.append(Job(grid.ids(d), self._accept(arrays), feeds[d]))
+            except ArgumentError as error:
+                raise_named(d, error)
+        with self._together:
+            devices = self._make_room(grid.count)
+            return run_together(devices, self._held.keys(), grid, timeout, lambda d, instance, end: work(instance, jobs[d], end))
+
+    def _make_room(self, count: int) -> list[Device]:
+        """The first `count` devices."""
+        if self._limits.memory is not None:
+            most = self._limits.memory // self.manifest.memory_bytes
+            if count > most:
+                need = f"{count} devices need {count * self.manifest.memory_bytes} bytes of memory"
+                raise LimitError(f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}")
+            self._first.pool.limit(most - (max(count, len(self._devices)) - 1))
+        return [self._device(d) for d in range(count)]
+
+    def _device(self, d: int) -> Device:
+        if d == 0:
+            return self._first
+        check_device(self.manifest, d)
+        with self._lock:
+            device = self._devices.get(d)
+            if device is None:
+                device = Device(self._program, self._held, 1)
+                for name, value in {**self._later[None], **self._later.pop(d, {})}.items():
+                    self._put(device, name, value)
+                self._devices[d] = device
+            return device
+
+    def _keep(self, name: str, value: Any, d: int | None) -> list[Device]:
+        """Notes a value for a device, or for all, if they are made later; those that exist."""
+        with self._lock:
+            if d is None:
+                for values in self._later.values():
+                    values.pop(name, None)
+                self._later[None][name] = value
+                return list(self._devices.values())
+            if d in self._devices:
+                return [self._devices[d]]
+            check_device(self.manifest, d)
+            self._later.setdefault(d, {})[name] = value
+            return []
+
+    def _put(self, device: Device, name: str, value: Any) -> None:
+        if name in self._states:
+            device.use(lambda instance: instance.states[name].__setitem__(..., value))
+            device.found(name)
+        else:
+            device.set_weight(name, value)

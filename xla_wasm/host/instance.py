@@ -10,8 +10,9 @@ import ctypes
 import threading
 import time
 import weakref
+from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -22,8 +23,9 @@ import wasmtime
 from wasmtime import _ffi as ffi
 
 from ..errors import ArtifactError, LimitError, RunError
-from .arrays import place, view
-from .manifest import PAGE, Manifest
+from .arrays import Array, place
+from .exchange import Port
+from .manifest import PAGE, Exchange, Manifest
 from .sidecar import sidecar_parts
 
 DONE, WAITING = 0, 1
@@ -103,11 +105,11 @@ class _ModuleCache:
     """The compiled modules used last, by content and engine: loading an artifact again costs nothing."""
 
     def __init__(self) -> None:
-        self._modules: OrderedDict[tuple[bytes, int], wasmtime.Module] = OrderedDict()
+        self._modules: OrderedDict[tuple[str, int], wasmtime.Module] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, engine: wasmtime.Engine, wasm: bytes) -> wasmtime.Module:
-        key = (sha256(wasm).digest(), id(engine))
+    def get(self, engine: wasmtime.Engine, wasm: bytes, digest: str) -> wasmtime.Module:
+        key = (digest, id(engine))
         with self._lock:
             if key in self._modules:
                 self._modules.move_to_end(key)
@@ -136,7 +138,8 @@ class Program:
         self.manifest = manifest
         self.limits = limits
         self.engine, self.clock = _engine(limits.fuel is not None, limits.timeout is not None)
-        self.module = _modules.get(self.engine, wasm)
+        self.digest = sha256(wasm).hexdigest()
+        self.module = _modules.get(self.engine, wasm, self.digest)
         self._check_module()
         self.sidecar = sidecar_parts(manifest, weights)
 
@@ -182,8 +185,11 @@ class Instance:
         self.inputs = tuple(place(p, self.memory) for p in manifest.parameters if p.kind == "input")
         self.outputs = tuple(place(r, self.memory) for r in manifest.results if r.kind == "output")
         self.states = {p.name: place(p, self.memory) for p in manifest.parameters if p.kind == "state"}
-        self.operands = tuple(tuple(view(leaf, self.memory) for leaf in r.operands) for r in manifest.requests)
-        self.results = tuple(tuple(view(leaf, self.memory) for leaf in r.results) for r in manifest.requests)
+        self.operands, self.results, self.ports = self._requests(base)
+        self._record = self.memory[manifest.request : manifest.request + 8].cast("I")
+        at = manifest.devices.offset if manifest.devices else 0
+        self._ids = self.memory[at : at + 16].cast("I") if manifest.devices else None
+        self._placed: tuple[int, ...] = (0, 0, 1, 1)  # as the module starts
         self.abandoned = False
         """Whether the last run ended because a request could not be served: the instance itself is sound."""
         self.weights: Mapping[str, bytes] = {}
@@ -193,6 +199,21 @@ class Instance:
         for init, data in zip(manifest.inits, program.sidecar):
             if init.kind != "weight":
                 self._fill(init.index, init.name, init.staging, data)
+
+    def _requests(self, base: int) -> tuple[Any, ...]:
+        """Of each request the arrays of its operands and of its results, and its port if it is an exchange."""
+        requests = self._manifest.requests
+        leaves = [((), ()) if isinstance(r, Exchange) else (r.operands, r.results) for r in requests]
+        operands, results = (tuple(tuple(place(leaf, self.memory) for leaf in pair[i]) for pair in leaves) for i in (0, 1))
+        return operands, results, tuple(Port(r, self.memory, base, self._store) if isinstance(r, Exchange) else None for r in requests)
+
+    def begin(self, ids: tuple[int, int, int, int], arrays: Sequence[Array]) -> None:
+        """Tells the module its device (replica, partition, and the numbers of both), and writes the inputs."""
+        if ids != self._placed and self._ids is not None:
+            self._ids[:] = array("I", ids)
+            self._placed = ids
+        for where, value in zip(self.inputs, arrays):
+            where[...] = value
 
     def run(self, serve: Serve | None = None) -> None:
         """Runs the whole module, with `serve` for what it asks of the host."""
@@ -207,14 +228,13 @@ class Instance:
         """Serves the request that the run waits for; the step to go on with. If it fails, the next run begins anew."""
         if serve is None or not self._manifest.requests:
             raise RunError(f"'{self._manifest.name}' waits for its host, but stated no requests")
-        record = self._manifest.request
-        number, pc = (int.from_bytes(self.memory[at : at + 4], "little") for at in (record, record + 4))
+        number, pc = self._record
         if number >= len(self._manifest.requests):
             raise ArtifactError(f"the module makes request {number} of {len(self._manifest.requests)}")
         try:
             serve(self, number)
         except Exception:
-            self.memory[record + 4 : record + 8] = bytes(4)
+            self._record[1] = 0
             self.abandoned = True
             raise
         return pc
@@ -237,7 +257,7 @@ class Instance:
             if pc >= len(names):
                 raise ArtifactError(f"the module jumps to step {pc} of {len(names)}")
         if self._manifest.requests:
-            self.memory[self._manifest.request + 4 : self._manifest.request + 8] = bytes(4)
+            self._record[1] = 0
         return [(name, spent) for name, spent in zip(names, seconds) if spent >= 0]
 
     def apply(self, weights: Mapping[str, bytes]) -> None:
@@ -285,8 +305,10 @@ class Instance:
     def _bind(self, func: Any) -> Callable[[int], int]:
         """The export as `f(i32) -> i32` on prepared arguments: 0.4 us where a `wasmtime.Func` takes 8 (and more with arguments).
 
-        The unchecked call reads its arguments from `cell` and leaves the result there.
+        The unchecked call reads its arguments from `cell` and leaves the result there. The callable does not hold the instance, so that
+        one that nobody uses any more goes at once, with its memory.
         """
+        owner: Callable[[], Any] = weakref.ref(self)
         call = ffi.dll["wasmtime_func_call_unchecked"]  # an own function object: its restype is changed here
         call.restype = ctypes.c_void_p
         cell = ffi.wasmtime_val_raw_t()
@@ -297,7 +319,7 @@ class Instance:
             cell.i32 = argument
             error = call(*prepared)
             if error or trap:
-                self._raise_failure(error, trap)
+                owner()._raise_failure(error, trap)
             return cell.i32
 
         if not self._counted:
@@ -305,7 +327,7 @@ class Instance:
         clock = self._clock
 
         def invoke_counted(argument: int) -> int:
-            self._arm()
+            owner()._arm()
             if clock is None:
                 return invoke(argument)
             with clock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, NoReturn, TypeVar
 
 from ..artifact import FORMAT
@@ -17,10 +18,23 @@ PAGE = 65536
 MAX_PAGES = 65536
 MAX_INT = 2**53 - 1  # what a JavaScript host can represent
 MAX_RANK = 32
+MAX_DEVICES = 1 << 16
+MAX_CHANNEL = 32767
+"""What MPI promises for a tag."""
 FEATURES = ("simd128", "relaxed-simd")
 TARGETS = ("simd128", "relaxed-simd")
+TRANSFERS = ("custom_call", "infeed", "outfeed", "send", "recv")
+"""The requests in which whole arrays go to the host and come from it."""
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """A global array of which each device has a block of the leaf's own dimensions, from `starts[device]` on."""
+
+    dimensions: tuple[int, ...]
+    starts: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +52,8 @@ class Leaf:
     """The array with the layout that callers use. In the module's memory it lies in that order, but neither tiled nor padded."""
     sizes: tuple[int | None, ...] = field(default=(), kw_only=True)
     """Of an array with dynamic dimensions (`dimensions` are their bounds), where the actual size of each lies as s32; None: static."""
+    shards: Shards | None = field(default=None, kw_only=True)
+    """What each device has of a global array; None if nobody says so."""
 
     def __str__(self) -> str:
         return f"{self.element_type}[{','.join(self.shown_dimensions)}]"
@@ -77,13 +93,54 @@ class Init:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a run may ask of the host: to call the function `target` on the operands and to write what it gives."""
+    """What a run may ask of the host: to take the operands, and to write the results.
 
+    `kind`: custom_call (of the function `target`), infeed, outfeed, send or recv (of the name `target`).
+    """
+
+    kind: str
     name: str
     target: str
     opaque: str
     operands: tuple[Leaf, ...]
     results: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request to send blocks of memory to other devices and to receive some from them.
+
+    Block j of every entry of `sends` goes to the device that the j-th number of `to` says; row i of every entry of
+    `receives` is what the device sent that the i-th number of `sources` says. -1 stands for none.
+    """
+
+    name: str
+    opcode: str
+    channel: int
+    """What sender and receiver agree on."""
+    buffered: bool
+    """Whether it is over before anyone has received what was sent."""
+    to: tuple[int, int]
+    """Where the numbers lie, s32, and how many they are."""
+    sources: tuple[int, int]
+    sends: tuple[tuple[int, int, int], ...]
+    """(address, bytes of a block, bytes from one block to the next: 0 where all receivers get the same)."""
+    receives: tuple[tuple[int, int], ...]
+    """(address, bytes of a row)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The devices that a program runs on; None for a number that the host chooses."""
+
+    offset: int
+    """Where the host says which device this is: u32 replica, partition, number of replicas, number of partitions."""
+    replicas: int | None
+    partitions: int | None
+    least: int
+    most: int | None
+    axis: str
+    """What a number of devices counts when nothing else is said: "replicas" or "partitions"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +159,20 @@ class Manifest:
     inits: tuple[Init, ...]
     steps: tuple[str, ...]
     config: int
-    requests: tuple[Request, ...]
+    requests: tuple[Request | Exchange, ...]
     request: int
     """Where the record of the request lies that a run waits for: its number, and the step to go on with."""
     stateful: bool
     """Whether the module itself keeps something from run to run, as generators of random numbers do."""
+    devices: Devices | None
+    """None: the program is the same on every device, and knows of no other."""
+    undivided: str = ""
+    """Of a program on global arrays that says how these are to be divided among devices: why it runs on one."""
+
+    @property
+    def sharded(self) -> int | None:
+        """How many devices have a part of its global arrays; None if nobody says so."""
+        return next((len(leaf.shards.starts) for leaf in (*self.parameters, *self.results) if leaf.shards), None)
 
     @property
     def memory_bytes(self) -> int:
@@ -238,6 +304,8 @@ def _manifest(top: _Object) -> Manifest:
         requests=top.objects("requests", lambda item: _request(item, memory)),
         request=top.range("request", 8, memory, 4),
         stateful=top.flag("stateful"),
+        devices=_devices(top, memory),
+        undivided=top.text("undivided") if top.raw.get("undivided") is not None else "",
     )
     _check_together(top, manifest)
     return manifest
@@ -270,7 +338,23 @@ def _leaf(item: _Object, memory: int, kinds: tuple[str, ...], placed: bool = Tru
         "kind": item.choice("kind", kinds),
         "shape": Shape(element_type, dimensions, _layout(item, Shape(element_type, dimensions, Layout(minor_to_major)))),
         "sizes": _sizes(item, len(dimensions), memory),
+        "shards": _shards(item, dimensions),
     }
+
+
+def _shards(item: _Object, own: tuple[int, ...]) -> Shards | None:
+    """Where the blocks of the devices begin, which make up a global array together."""
+    if item.raw.get("shards") is None:
+        return None
+    at = _Object(item.get("shards"), f"{item.path}.shards")
+    whole = at.integers("dimensions")
+    if len(whole) != len(own) or any(n % size if size else n for n, size in zip(whole, own)):
+        at.fail("dimensions", f"{_show(list(whole))} does not divide into blocks of {_show(list(own))}")
+    starts = tuple(tuple(row) if isinstance(row, (list, tuple)) else () for row in at.array("starts"))
+    fitting = math.prod(n // size if size else 1 for n, size in zip(whole, own)) <= len(starts) <= MAX_DEVICES
+    if not fitting or set(starts) != set(product(*(range(0, n, size) if size else (0,) for n, size in zip(whole, own)))):
+        at.fail("starts", f"blocks of {_show(list(own))} from there on do not make up {_show(list(whole))}")
+    return Shards(whole, starts)
 
 
 def _sizes(item: _Object, rank: int, memory: int) -> tuple[int | None, ...]:
@@ -283,8 +367,8 @@ def _sizes(item: _Object, rank: int, memory: int) -> tuple[int | None, ...]:
     for size in sizes:
         if size is not None and (not _is_int(size) or size % 4 or not 0 <= size <= memory - 4):
             item.fail("sizes", f"expected addresses of s32 inside the memory of {memory} bytes, got {_show(size)}")
-    if item.text("kind") not in ("input", "output", "state"):
-        item.fail("sizes", "only inputs, states and outputs may have dynamic dimensions")
+    if item.text("kind") == "weight":
+        item.fail("sizes", "a weight has no dynamic dimensions")
     return tuple(sizes)
 
 
@@ -340,9 +424,60 @@ def _init(item: _Object, memory: int) -> Init:
     )
 
 
-def _request(item: _Object, memory: int) -> Request:
-    item.choice("kind", ("custom_call",))
+def _devices(top: _Object, memory: int) -> Devices | None:
+    if top.get("devices") is None:
+        return None
+    item = _Object(top.get("devices"), "devices")
+
+    def count(key: str) -> int | None:
+        return None if item.get(key) is None else item.integer(key, 1, MAX_DEVICES)
+
+    return Devices(
+        offset=item.range("offset", 16, memory, 4),
+        replicas=count("replicas"),
+        partitions=count("partitions"),
+        least=item.integer("least", 1, MAX_DEVICES),
+        most=count("most"),
+        axis=item.choice("axis", ("replicas", "partitions")),
+    )
+
+
+def _exchange(item: _Object, memory: int) -> Exchange:
+    def numbers(key: str) -> tuple[int, int]:
+        at = _Object(item.get(key), f"{item.path}.{key}")
+        count = at.integer("count", 0, MAX_DEVICES)
+        return at.range("offset", 4 * count, memory, 4), count
+
+    to, sources = numbers("to"), numbers("from")
+
+    def send(at: _Object) -> tuple[int, int, int]:
+        size, stride = at.integer("bytes"), at.integer("stride")
+        if stride not in (0, size):
+            at.fail("stride", f"expected 0 or {size}, the bytes of a block, got {stride}")
+        return at.range("offset", size if not stride else size * to[1], memory, 1), size, stride
+
+    def receive(at: _Object) -> tuple[int, int]:
+        size = at.integer("bytes")
+        return at.range("offset", size * sources[1], memory, 1), size
+
+    return Exchange(
+        name=item.text("name"),
+        opcode=item.text("opcode"),
+        channel=item.integer("channel", 0, MAX_CHANNEL),
+        buffered=item.flag("buffered"),
+        to=to,
+        sources=sources,
+        sends=item.objects("sends", send),
+        receives=item.objects("receives", receive),
+    )
+
+
+def _request(item: _Object, memory: int) -> Request | Exchange:
+    kind = item.choice("kind", ("exchange", *TRANSFERS))
+    if kind == "exchange":
+        return _exchange(item, memory)
     return Request(
+        kind=kind,
         name=item.text("name"),
         target=item.text("target"),
         opaque=item.text("opaque"),
@@ -353,6 +488,10 @@ def _request(item: _Object, memory: int) -> Request:
 
 def _check_together(top: _Object, manifest: Manifest) -> None:
     """What concerns several entries at once."""
+    for key, leaves in (("parameters", manifest.parameters), ("results", manifest.results)):
+        for i, leaf in enumerate(leaves):
+            if leaf.shards and len(leaf.shards.starts) != manifest.sharded:
+                top.fail(f"{key}[{i}].shards.starts", f"there are {len(leaf.shards.starts)}, others have {manifest.sharded}")
     names: set[str] = set()
     for i, parameter in enumerate(manifest.parameters):
         if parameter.name in names:

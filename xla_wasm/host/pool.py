@@ -42,6 +42,17 @@ class Pool:
             self._count -= 1
             self._changed.notify()
 
+    def limit(self, limit: int) -> None:
+        """Allows fewer instances from now on; those that are idle and too many go."""
+        with self._changed:
+            self._limit = min(self._limit, limit)
+            while self._count > self._limit:
+                try:
+                    self._idle.popleft()
+                except IndexError:
+                    return
+                self._count -= 1
+
     def _acquire_slowly(self) -> Instance:
         with self._changed:
             self._waiting += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -17,9 +17,13 @@ import js
 from pyodide.ffi import JsException, can_run_sync, run_sync
 
 from ..artifact import Artifact
-from ..errors import ArgumentError, ArtifactError, LimitError, RunError
-from .calls import HostCall, HostFunction
-from .manifest import Leaf, Manifest, Parameter, Result
+from ..errors import ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError
+from .alone import Alone, BasePort
+from .base import BaseExecutable, Keeping
+from .calls import HostFunction
+from .feeds import Feeds, Sink, Source
+from .grid import check_alone
+from .manifest import Exchange, Leaf, Manifest
 from .sidecar import sidecar_parts
 
 _DONE, _WAITING, _STEP_WAITS = 0, 1, -2
@@ -62,8 +66,8 @@ def _arrays() -> ModuleType:
     return ndarrays
 
 
-class Executable:
-    """A module ready to run. It has one instance, so it runs one thing at a time."""
+class Executable(BaseExecutable):
+    """A module ready to run. It has one instance, so it runs one thing at a time, on one device."""
 
     def __init__(
         self,
@@ -72,53 +76,58 @@ class Executable:
         physical: bool = False,
         custom_calls: Mapping[str, HostFunction] | None = None,
     ) -> None:
-        self.manifest = manifest = Manifest.parse(artifact.manifest)
+        manifest = Manifest.parse(artifact.manifest)
         self._arrays = arrays = _arrays()
         if memory_limit is not None and manifest.memory_bytes > memory_limit:
             raise LimitError(f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {memory_limit}")
-        self._calls = tuple(HostCall(manifest.name, request, custom_calls or {}, arrays.Slot) for request in manifest.requests)
-        slot = arrays.PhysicalSlot if physical else arrays.Slot
-        inputs = [p for p in manifest.parameters if p.kind == "input"]
-        self._inputs = tuple(slot(p, f"argument {i} ('{p.name}')") for i, p in enumerate(inputs))
-        self._outputs = tuple(slot(r, f"result '{r.name}'") for r in manifest.results if r.kind == "output")
-        self._held = {p.name: slot(p, f"{p.kind} '{p.name}'") for p in manifest.parameters if p.kind != "input"}
-        self._states = frozenset(p.name for p in manifest.parameters if p.kind == "state")
-        self._unset = {p.name for p in manifest.parameters if p.kind == "weight"}
-        self._lost: set[str] = set()
-        self._weights: dict[str, bytes] = {}
+        super().__init__(manifest, custom_calls, arrays.Slot, arrays.PhysicalSlot if physical else None)
+        self._kept = Keeping(self._held)
         self._module = _compile(artifact.wasm, manifest)
         self._sidecar = sidecar_parts(manifest, artifact.weights)
         self._instance: _Instance | None = _Instance(self._module, manifest, self._sidecar)
 
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """All parameters in order; those of kind "input" are the arguments of `run`."""
-        return self.manifest.parameters
-
-    @property
-    def results(self) -> tuple[Result, ...]:
-        """All results in order; those of kind "output" are what `run` returns."""
-        return self.manifest.results
-
-    def run(self, *arrays: Any) -> list[Any]:
+    def run(
+        self,
+        *arrays: Any,
+        infeed: Source | None = None,
+        outfeed: Sink | None = None,
+        send: Mapping[str, Sink] | None = None,
+        recv: Mapping[str, Source] | None = None,
+    ) -> list[Any]:
         """Runs the module on one array for each input and returns copies of its outputs.
 
         Arrays must have the exact type and shape (flat ones are taken as row-major where numpy is not); Python numbers and
         lists are converted when nothing is lost.
         """
+        check_alone(self.manifest)
+        serve = self._server(self._transfers.begin(infeed, outfeed, send, recv))
         instance = self._begin(arrays)
         with _Guard(self):
-            instance.run(self._serve)
+            instance.run(serve)
             return [slot.give(self._read(instance.outputs[i])) for i, slot in enumerate(self._outputs)]
 
-    def profile(self, *arrays: Any) -> list[tuple[str, float]]:
-        """Runs the module step by step and returns (instruction, seconds) of every step that ran, loops summed."""
+    def run_replicated(self, *_: Any, **__: Any) -> NoReturn:
+        """Not here: Pyodide has one thread."""
+        raise UnsupportedError(
+            f"'{self.manifest.name}' cannot run on several devices in Pyodide, which has one thread: "
+            "load it in JavaScript, load(source, {devices: N}), which gives each device a worker"
+        )
+
+    run_global = profile_replicated = run_replicated
+
+    run_global = run_replicated
+
+    def profile(self, *arrays: Any, **feeds: Any) -> list[tuple[str, float]]:
+        """Runs the module as `run` does, step by step: (instruction, seconds) of every step that ran, loops summed."""
+        check_alone(self.manifest)
+        serve = self._server(self._transfers.begin(**feeds))
         instance = self._begin(arrays)
         with _Guard(self):
-            return instance.profile(self._serve)
+            return instance.profile(serve)
 
-    def set(self, name: str, array: Any) -> None:
-        """Sets a weight, or the state that the next run begins with."""
+    def set(self, name: str, array: Any, device: int | None = None) -> None:
+        """Sets a weight, or the state that the next run begins with. There is only device 0 here."""
+        self._check_device(device or 0)
         slot = self._slot(name)
         accepted = slot.accept(array)
         data = self._arrays.to_memory(slot.leaf, accepted)
@@ -126,72 +135,64 @@ class Executable:
         with _Guard(self):
             if name in self._states:
                 instance.states[name].write(data, _dimensions(slot.leaf, accepted))
-                self._lost.discard(name)
+                self._kept.found(name)
             else:
                 instance.set_weight(name, data)
-                self._weights[name] = data
-                self._unset.discard(name)
+                self._kept.set_weight(name, data)
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str, device: int | None = None) -> Any:
         """A copy of a weight as it was set, or of a state as the last run left it."""
+        self._check_device(device or 0)
         slot = self._slot(name)
         if name in self._states:
-            self._check_states({name})
+            self._kept.check({name})
             return slot.give(self._read(self._ready().states[name]))
-        data = self._weights.get(name)
-        if data is None:
-            raise ArgumentError(f"weight '{name}' has not been set")
-        return slot.give(self._arrays.from_memory(slot.leaf, bytearray(data), slot.leaf.dimensions))
+        return slot.give(self._arrays.from_memory(slot.leaf, bytearray(self._kept.weight(name)), slot.leaf.dimensions))
+
+    def _check_device(self, device: int) -> None:
+        if device != 0:
+            self.run_replicated()
 
     def _begin(self, arrays: tuple[Any, ...]) -> _Instance:
         """Checks the arguments and what has to be there, and writes the arguments."""
-        slots = self._inputs
-        if len(arrays) != len(slots):
-            names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
-            raise ArgumentError(f"'{self.manifest.name}' takes {len(slots)} arguments ({names}), got {len(arrays)}")
-        accepted = [slot.accept(array) for slot, array in zip(slots, arrays)]
-        if self._unset:
-            missing = min(self._unset)
-            raise ArgumentError(f"weight '{missing}' has not been set: call exe.set({missing!r}, {self._held[missing]}) first")
-        self._check_states(self._states)
+        accepted = self._accept(arrays)
+        self._kept.check(self._held.keys())
         instance = self._ready()
         for place, array in zip(instance.inputs, accepted):
             place.write(self._arrays.to_memory(place.leaf, array), _dimensions(place.leaf, array))
         return instance
 
-    def _check_states(self, names: Set[str]) -> None:
-        if lost := self._lost & names:
-            raise RunError(f"the state '{min(lost)}' was lost when a run failed: set it again")
-
     def _ready(self) -> _Instance:
         """The instance; after a failure a new one, since nothing in the old one's memory can be trusted."""
         if self._instance is None:
             made = _Instance(self._module, self.manifest, self._sidecar)
-            for name, data in self._weights.items():
+            for name, data in self._kept.weights.items():
                 made.set_weight(name, data)
             self._instance = made
         return self._instance
 
     def _failed(self) -> None:
         if self._instance is not None and not self._instance.abandoned:
-            self._lost |= self._states
+            self._kept.lose()
             self._instance = None
 
     def _read(self, place: _Place) -> Any:
         return self._arrays.from_memory(place.leaf, place.read(), place.dimensions())
 
-    def _serve(self, instance: _Instance, number: int) -> None:
-        """Calls the function of a request."""
-        results = self._calls[number]([self._read(place) for place in instance.operands[number]])
-        for place, result in zip(instance.results[number], results):
-            place.write(self._arrays.to_memory(place.leaf, result), _dimensions(place.leaf, result))
+    def _server(self, feeds: Feeds) -> Callable[[_Instance, int], None]:
+        """What serves the requests of one run."""
+        alone = Alone()
 
-    def _slot(self, name: str) -> Any:
-        slot = self._held.get(name)
-        if slot is None:
-            known = ", ".join(list(self._held)[:8]) or "it has none"
-            raise ArgumentError(f"'{self.manifest.name}' has no weight or state called '{name}' (known: {known})")
-        return slot
+        def serve(instance: _Instance, number: int) -> None:
+            port = instance.ports[number]
+            if port is not None:
+                alone.exchange(port)
+                return
+            call, operands = self._calls[number], [self._read(place) for place in instance.operands[number]]
+            for place, result in zip(instance.results[number], call(operands) if call else feeds.serve(number, operands)):
+                place.write(self._arrays.to_memory(place.leaf, result), _dimensions(place.leaf, result))
+
+        return serve
 
 
 class _Guard:
@@ -249,6 +250,39 @@ class _Place:
         return tuple(made)
 
 
+class _Port(BasePort):
+    """An exchange, with what copies to and from its places bound."""
+
+    __slots__ = ("_blocks", "_receivers", "_rows", "_senders")
+
+    def __init__(self, request: Exchange, memory: Any) -> None:
+        super().__init__(request)
+
+        def part(at: int, size: int) -> Any:
+            return memory.subarray(at, at + size)
+
+        (to, receivers), (sources, senders) = request.to, request.sources
+        self._receivers, self._senders = part(to, 4 * receivers).to_bytes, part(sources, 4 * senders).to_bytes
+        self._blocks = [[part(at + j * stride, size).to_bytes for at, size, stride in request.sends] for j in range(receivers)]
+        self._rows = [[part(at + i * size, size).assign for at, size in request.receives] for i in range(senders)]
+
+    def receivers(self) -> list[int]:
+        return memoryview(self._receivers()).cast("i").tolist()
+
+    def senders(self) -> list[int]:
+        return memoryview(self._senders()).cast("i").tolist()
+
+    def blocks(self, j: int) -> list[Any]:
+        return [read() for read in self._blocks[j]]
+
+    copies = blocks
+
+    def put(self, i: int, blocks: Sequence[Any]) -> None:
+        for assign, block in zip(self._rows[i], blocks):
+            if block:
+                assign(block)
+
+
 class _Instance:
     """Linear memory with the places of the leaves in it, and the module's exports."""
 
@@ -264,8 +298,9 @@ class _Instance:
         self.inputs = [_Place(p, memory) for p in manifest.parameters if p.kind == "input"]
         self.outputs = [_Place(r, memory) for r in manifest.results if r.kind == "output"]
         self.states = {p.name: _Place(p, memory) for p in manifest.parameters if p.kind == "state"}
-        self.operands = [[_Place(leaf, memory) for leaf in r.operands] for r in manifest.requests]
-        self.results = [[_Place(leaf, memory) for leaf in r.results] for r in manifest.requests]
+        leaves = [((), ()) if isinstance(r, Exchange) else (r.operands, r.results) for r in manifest.requests]
+        self.operands, self.results = ([[_Place(leaf, memory) for leaf in pair[i]] for pair in leaves] for i in (0, 1))
+        self.ports = [_Port(r, memory) if isinstance(r, Exchange) else None for r in manifest.requests]
         self._parameters = {p.name: p for p in manifest.parameters}
         for init, data in zip(manifest.inits, sidecar):
             if init.kind != "weight":

@@ -47,6 +47,8 @@ class Arithmetic:
 
     relaxed: bool
     root: Block
+    narrowed: dict[Val, Val]
+    """Small floats that were made from an f32, and that."""
 
     def _val(
         self, op: str, args: tuple[Val, ...], dtype: str, lanes: int, imm: Any = None, block: Block | None = None, shared: bool = True

@@ -35,6 +35,7 @@ class Builder(Arithmetic):
         self.vector: Loop | None = None
         """The loop whose variable runs along lanes, while it is open."""
         self.trips = 1
+        self.narrowed: dict[Val, Val] = {}
 
     def scratch_pointer(self) -> int:
         """The number of one more buffer, which the kernel writes and nobody else sees."""
@@ -204,6 +205,14 @@ class Builder(Arithmetic):
         if ranged:
             self.trips = trips
         return loop
+
+    @contextmanager
+    def repeat(self) -> Iterator[Loop]:
+        """Opens a loop whose body runs once, and again as long as what it sets as the loop's `again` holds."""
+        loop = self.open_loop(0)
+        yield loop
+        assert loop.again is not None, "a loop without a count needs a condition"
+        self.close_loop(loop)
 
     def close_loop(self, loop: Loop) -> None:
         """Closes the innermost loop; its carried values have their results then."""

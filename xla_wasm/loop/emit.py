@@ -69,6 +69,9 @@ class _Emitter(Values):
             self.set_local(carry.value)
             if carry.result is not None:
                 carry.result.local = carry.value.local
+        if loop.again is not None:
+            self.repeat(loop, loop.again)
+            return
         inductions = {c: v for c, v in loop.inductions.items() if v.uses}
         if not any(c > 0 for c in inductions):
             inductions[1] = loop.inductions.get(1) or Val("induction", (), "s32", 1, 1, loop.body)
@@ -94,11 +97,7 @@ class _Emitter(Values):
             self.op("block", None)
         self.op("loop", None)
         self.block(loop.body)
-        for carry in loop.carries:
-            assert carry.next is not None
-            self.value(carry.next)
-        for carry in reversed(loop.carries):
-            self.op("local.set", carry.value.local)
+        self.advance(loop)
         for c, val in [*((c, v) for c, v in inductions.items() if c != counter), (counter, inductions[counter])]:
             self.op("local.get", val.local)
             self.op("i32.const", c * loop.step)
@@ -113,6 +112,24 @@ class _Emitter(Values):
         self.op("end")
         if loop.ranged or exits:
             self.op("end")
+
+    def repeat(self, loop: Loop, again: Val) -> None:
+        """A loop without a count. Its condition may need what the carries hold in this trip, so it is there before they change."""
+        assert not any(v.uses for v in loop.inductions.values()), "a loop without a count has no variable"
+        self.op("loop", None)
+        self.block(loop.body)
+        self.value(again)
+        self.advance(loop)
+        self.op("br_if", 0)
+        self.op("end")
+
+    def advance(self, loop: Loop) -> None:
+        """The carries take their next values, all of which are there before the first of them changes."""
+        for carry in loop.carries:
+            assert carry.next is not None
+            self.value(carry.next)
+        for carry in reversed(loop.carries):
+            self.op("local.set", carry.value.local)
 
     def barrier(self, barrier: Barrier) -> None:
         for _, val in barrier.values:
@@ -227,6 +244,8 @@ def _count_uses(root: Block) -> None:
                     use(carry.init, block)
                     assert carry.next is not None, "a carried value has no next value"
                     use(carry.next, statement.body)
+                if statement.again is not None:
+                    use(statement.again, statement.body)
             elif isinstance(statement, Barrier):
                 for _, val in statement.values:
                     use(val, block)

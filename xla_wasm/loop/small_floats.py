@@ -68,6 +68,8 @@ def to_f32(b: Arithmetic, x: Val) -> Val:
         return _from_bf16(b, x)
     if x.dtype == "f8e8m0fnu":
         return _from_powers(b, x)
+    if x in b.narrowed:
+        return _rounded(b, b.narrowed[x], x.dtype)
     exponent_bits, mantissa_bits, bias, special = FORMATS[x.dtype]
     word = b.word(x)
     half = 1 << exponent_bits + mantissa_bits
@@ -144,7 +146,27 @@ def from_f32(b: Arithmetic, x: Val, dtype: str) -> Val:
         infinity = half - (1 << mantissa_bits)
         quiet = infinity | 1 << mantissa_bits - 1
         code = b.or_(b.select(nan, b.const("s32", quiet), b.min(code, b.const("s32", infinity))), sign)
+        result = b.stored(code, dtype)
+        b.narrowed[result] = x
+        return result
     return b.stored(code, dtype)
+
+
+def _rounded(b: Arithmetic, x: Val, dtype: str) -> Val:
+    """The f32 that an f32 becomes by way of a small float that has infinities."""
+    _, mantissa_bits, bias, _ = FORMATS[dtype]
+    drop = 23 - mantissa_bits
+    word = b.bitcast(x, "s32")
+    magnitude = b.and_(word, b.const("s32", 0x7FFFFFFF))
+    odd = b.and_(b.shr_u(magnitude, drop), b.const("s32", 1))
+    normal = b.and_(b.add(b.add(magnitude, odd), b.const("s32", (1 << drop - 1) - 1)), b.const("s32", -1 << drop))
+    coarse = b.const("f32", 2.0 ** (24 - bias - mantissa_bits))
+    tiny = b.bitcast(b.sub(b.add(b.bitcast(magnitude, "f32"), coarse), coarse), "s32")
+    value = b.select(b.lt(magnitude, b.const("s32", 128 - bias << 23)), tiny, normal)
+    infinite = b.ge(value, b.const("s32", 128 + bias << 23))
+    value = b.select(infinite, b.const("s32", _INFINITY), value)
+    value = b.select(b.gt(magnitude, b.const("s32", _INFINITY)), b.const("s32", 0x7FC00000), value)
+    return b.bitcast(b.or_(value, b.and_(word, b.const("s32", -1 << 31))), "f32")
 
 
 def _to_bf16(b: Arithmetic, word: Val) -> Val:

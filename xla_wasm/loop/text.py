@@ -33,7 +33,8 @@ def to_text(func: Func) -> str:
             elif isinstance(s, Loop):
                 kind = "ranged " if s.ranged else ""
                 lanes = f", {s.lanes} lanes" if s.lanes > 1 else ""
-                lines.append(f"{indent}{kind}loop i{s.level}: {s.trips} trips by {s.step}{lanes}")
+                count = f"{s.trips} trips by {s.step}{lanes}" if s.again is None else "repeat"
+                lines.append(f"{indent}{kind}loop i{s.level}: {count}")
                 for c in s.carries:
                     lines.append(f"{indent}  carry {name(c.value)} = {name(c.init)}")
                 write(s.body, indent + "  ")
@@ -42,6 +43,8 @@ def to_text(func: Func) -> str:
                         lines.append(f"{indent}  next {name(c.value)} = {name(c.next)}")
                     if c.result is not None:
                         names[c.result] = name(c.value) + "'"
+                if s.again is not None:
+                    lines.append(f"{indent}  again if {name(s.again)}")
             elif isinstance(s, Invoke):
                 lines.append(f"{indent}invoke {s.symbol}({', '.join(name(a) for a in s.args)})")
             elif isinstance(s, If):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
+from ..errors import ArgumentError
+from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -53,6 +56,39 @@ DTYPES: dict[str, np.dtype[Any]] = {
 """The dtype of an array of each element type."""
 
 _WIDER = {"f16", "bf16", "f32", "f64"}
+
+
+def accepted(what: str, shape: Shape, value: Any, precise: bool) -> Array:
+    """What a caller gives for an array of a shape, in the dtype to compute with; of dynamic dimensions it has any size up to the bounds."""
+    array = np.asarray(value)
+    wanted = DTYPES[shape.element_type]
+    if array.dtype != wanted:
+        raise ArgumentError(f"{what} is {shape.without_layout()}: expected dtype {wanted}, got {array.dtype}")
+    if not fits(array.shape, shape):
+        raise ArgumentError(f"{what} is {shape.without_layout()}: expected shape {shape.dimensions}, got {array.shape}")
+    return array.astype(dtype_of(shape.element_type, precise))
+
+
+def fits(dimensions: Sequence[int], shape: Shape) -> bool:
+    """Whether an array of these dimensions is one of the shape: where that is dynamic, of any size up to the bound."""
+    flags = shape.dynamic or (False,) * shape.rank
+    return len(dimensions) == shape.rank and all(
+        n == bound or (flag and n < bound) for n, bound, flag in zip(dimensions, shape.dimensions, flags)
+    )
+
+
+def nested(shape: Shape, flat: Iterator[Value]) -> Value:
+    """The value of `shape` whose leaves an iterator gives in order."""
+    if shape.is_tuple:
+        return tuple(nested(s, flat) for s in shape.tuple_shapes)
+    return None if shape.is_token else next(flat)
+
+
+def flattened(value: Value) -> list[Array]:
+    """The arrays of a value in order; tokens are left out."""
+    if isinstance(value, tuple):
+        return [leaf for element in value for leaf in flattened(element)]
+    return [] if value is None else [value]
 
 
 def wide(x: Array) -> Array:

@@ -32,10 +32,11 @@ def _index() -> str:
 
 
 def _family(name: str, ops: tuple[Op, ...]) -> str:
-    about = (importlib.import_module(f"{__package__}.{name}.record").__doc__ or "").split("\n")[0]
+    about, _, more = (importlib.import_module(f"{__package__}.{name}.record").__doc__ or "").partition("\n")
     about = about.removeprefix("Records of ").removeprefix("The record of ").removeprefix("the ")
     title = f'<a id="{name}"></a>\n\n## {about[0].upper()}{about[1:].rstrip(".")}\n'
-    return "\n".join([title, *(_operation(op) for op in sorted(ops, key=lambda op: op.opcode))])
+    text = [more.strip() + "\n"] if more.strip() else []
+    return "\n".join([title, *text, *(_operation(op) for op in sorted(ops, key=lambda op: op.opcode))])
 
 
 def _operation(op: Op) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,22 @@ Body = Callable[..., Instruction]
 """From a Builder and the parameters of a computation to its root."""
 Maker = Callable[[], Computation]
 """Makes a computation that a sample calls, anew for every module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the host gives to a sample and must get from it, in order: arrays, or tuples of them where there are several."""
+
+    infeed: Sequence[Any] = ()
+    outfeed: Sequence[Any] = ()
+    send: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    recv: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def arguments(self) -> dict[str, Any]:
+        """What a run takes: items, and empty lists for what comes out."""
+        given = {name: end for name, end in (("infeed", self.infeed), ("recv", self.recv)) if end}
+        taken: dict[str, Any] = {"outfeed": [], "send": {name: [] for name in self.send}}
+        return given | {name: end for name, end in taken.items() if getattr(self, name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +54,7 @@ class Sample:
     xla: str = ""
     shapes: tuple[Shape, ...] = ()
     """Those of the parameters, where their layouts matter."""
+    host: Host = field(default_factory=Host)
 
     def module(self) -> Module:
         """The module, built anew."""
@@ -45,6 +62,29 @@ class Sample:
         shapes = self.shapes or tuple(map(shape_of, self.args))
         parameters = [builder.parameter(i, shape) for i, shape in enumerate(shapes)]
         return builder.module(self.body(builder, *parameters))
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """One case of an operation on several devices: as a `Sample`, with arguments and results for each device."""
+
+    name: str
+    opcode: str
+    args: tuple[tuple[Array, ...], ...]
+    expected: tuple[tuple[Array, ...], ...]
+    body: Body
+    replicas: int
+    partitions: int
+    xla: str = ""
+
+    def module(self, fixed: bool = False) -> Module:
+        """The module, built anew; if `fixed`, it states the numbers of replicas and partitions."""
+        builder = Builder(re.sub(r"\W+", "_", self.name))
+        parameters = [builder.parameter(i, shape_of(x)) for i, x in enumerate(self.args[0])]
+        module = builder.module(self.body(builder, *parameters))
+        if fixed:
+            module.replica_count, module.num_partitions = self.replicas, self.partitions
+        return module
 
 
 def case(
@@ -77,11 +117,34 @@ def program(
     ulp: float = 0,
     xla: str = "",
     shapes: Sequence[Shape] = (),
+    host: Host | None = None,
 ) -> Sample:
     """A sample whose module needs more than one instruction."""
-    results = (expected,) if isinstance(expected, np.ndarray) else tuple(expected)
+    results, shapes = (expected,) if isinstance(expected, np.ndarray) else tuple(expected), tuple(shapes)
     kinds = "-".join(dict.fromkeys(TYPES_OF[a.dtype].name for a in (*args, *results)))
-    return Sample(" ".join(filter(None, (opcode, kinds, name))), opcode, tuple(args), results, body, ulp, xla, tuple(shapes))
+    return Sample(" ".join(filter(None, (opcode, kinds, name))), opcode, tuple(args), results, body, ulp, xla, shapes, host or Host())
+
+
+def among(
+    opcode: str,
+    args: Sequence[Array | Sequence[Array]],
+    expected: Sequence[Array | Sequence[Array]],
+    body: Body | None = None,
+    *,
+    name: str,
+    partitions: int = 1,
+    xla: str = "",
+    called: Sequence[Maker] = (),
+    shape: Shape | None = None,
+    **attrs: Any,
+) -> DeviceSample:
+    """A sample on several devices: of one operation on parameters, or of a body. Arguments and results are listed by device."""
+
+    def one(builder: Builder, *parameters: Instruction) -> Instruction:
+        return builder.op(opcode, *parameters, called=[make() for make in called], shape=shape, **attrs)
+
+    given, results = (tuple((x,) if isinstance(x, np.ndarray) else tuple(x) for x in xs) for xs in (args, expected))
+    return DeviceSample(f"{opcode} {name}", opcode, given, results, body or one, len(given) // partitions, partitions, xla)
 
 
 def function(parameters: str, body: Body) -> Maker:

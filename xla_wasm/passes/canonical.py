@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from ..errors import UnsupportedError
 from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.literal import Literal
@@ -122,10 +121,9 @@ def _convolution(x: Instruction, emit: Emit) -> Instruction:
     """Brings a convolution to [batch, spatial..., features] with a kernel [spatial..., inputs, outputs].
 
     Padding and base dilation become an explicit pad, reversal a reverse, batch groups feature groups, and both operands
-    get the result's type. The transposes are index maps that the pad, or the packing of the kernel, reads through.
+    get the result's type. The transposes are index maps that the pad, or the packing of the kernel, reads through. Of a
+    sparse operand all elements are there: `sparsity_config` only promises that some are 0.
     """
-    if x.attrs.get("sparsity_config"):  # XLA writes an empty one into every convolution
-        raise UnsupportedError(f"{x.where}: sparse operands (sparsity_config) are not supported")
     n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
     image, kernel = x.operands
     dtype = x.shape.element_type

@@ -13,6 +13,7 @@ def clone(module: Module) -> Module:
         for x in computation.instructions:
             made[x] = copy_instruction(x, [made[o] for o in x.operands])
             made[x].called = [copies[c] for c in x.called]
+            made[x].control_predecessors = [made[p] for p in x.control_predecessors]
         copies[computation] = Computation(computation.name, list(made.values()), made[computation.root])
     result = Module(module.name, list(copies.values()), copies[module.entry])
     result.parameter_shapes, result.result_shape = module.parameter_shapes, module.result_shape

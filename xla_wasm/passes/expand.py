@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..hlo.ir import Computation, Instruction, Module
 from ..ops.collective import expand as collective
 from ..ops.custom import expand as custom
@@ -9,6 +11,7 @@ from ..ops.dot import expand as dot
 from ..ops.elementwise import expand as elementwise
 from ..ops.expansion import Expansion, Rule
 from ..ops.fft import expand as fft
+from ..ops.hostio import expand as hostio
 from ..ops.indexing import expand as indexing
 from ..ops.norm import expand as norm
 from ..ops.random import expand as random
@@ -18,24 +21,34 @@ from ..ops.window import expand as window
 
 EXPAND: dict[str, Rule] = {
     opcode: rule
-    for family in (elementwise, norm, reduce, window, indexing, sort, random, dot, fft, collective, custom)
+    for family in (elementwise, norm, reduce, window, indexing, sort, random, dot, fft, collective, hostio, custom)
     for opcode, rule in family.EXPAND.items()
 }
 """opcode -> rule. Listed, never self-registered."""
 
 
+def ask_host(module: Module) -> None:
+    """Makes requests of the transfers between the program and its host."""
+    apply(module, hostio.HOST)
+
+
 def expand(module: Module) -> None:
+    """Replaces every operation that has a rule."""
+    apply(module, EXPAND)
+
+
+def apply(module: Module, rules: Mapping[str, Rule]) -> None:
     """Applies the rules, also to what they make, until none has anything left to do."""
     pending = list(module.computations)
     done: list[Computation] = []
     for computation in pending:
         added: list[Computation] = []
-        _expand(computation, added)
+        _expand(computation, added, rules)
         done += [*added, computation]
     module.computations = done
 
 
-def _expand(computation: Computation, added: list[Computation]) -> None:
+def _expand(computation: Computation, added: list[Computation], rules: Mapping[str, Rule]) -> None:
     """Rewrites one computation; those that its new instructions call go to `added`, expanded, callees first."""
     result: list[Instruction] = []
     replaced: dict[Instruction, Instruction] = {}
@@ -47,7 +60,7 @@ def _expand(computation: Computation, added: list[Computation]) -> None:
 
     def visit(x: Instruction) -> None:
         x.operands = [resolve(o) for o in x.operands]
-        rule = EXPAND.get(x.opcode)
+        rule = rules.get(x.opcode)
         if rule is None:
             result.append(x)
             return
@@ -55,7 +68,7 @@ def _expand(computation: Computation, added: list[Computation]) -> None:
         new: list[Computation] = []
         y = rule(Expansion(x, made, new), x)
         for c in new:
-            _expand(c, added)
+            _expand(c, added, rules)
             added.append(c)
         if y is x:
             assert not made, f"the rule of {x.opcode} made instructions and kept the old one"

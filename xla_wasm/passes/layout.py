@@ -1,8 +1,8 @@
 """Frees a module from its layouts: from here on every array inside is row-major, whatever its shape says.
 
 What lies otherwise at the boundary comes in and goes out with its dimensions in the order of memory, and a transpose
-stands behind each such parameter and before each such result. A bitcast becomes the same: the operand in the order of its
-bytes, read as the result's.
+stands behind each such parameter and before each such result; so it is with what requests bring and take. A bitcast
+becomes the same: the operand in the order of its bytes, read as the result's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..hlo.layout import Tiling, element_bits, is_plain, physical_bounds, physic
 from ..hlo.literal import Literal
 from ..hlo.shape import Index, Shape
 from ..hlo.types import TYPES
+from ..ops.request import REQUEST
 from .simplify import derived
 
 
@@ -27,6 +28,8 @@ def forget_layouts(module: Module) -> None:
     for computation in module.computations:
         if any(x.opcode in ("bitcast", "bitcast-convert") for x in computation.instructions):
             _rewrite(computation)
+        if any(REQUEST in x.attrs for x in computation.instructions):
+            _pass_to_host(computation)
     parameters = module.parameter_shapes or [p.shape for p in module.entry.parameters]
     _enter(module.entry, parameters)
     _leave(module.entry, module.result_shape or module.entry.root.shape)
@@ -57,6 +60,28 @@ def _leave(entry: Computation, declared: Shape) -> None:
     """Ends the entry computation with results that have the dimensions of their memory."""
     if not all(leaf.is_row_major for _, leaf in declared.leaves()):
         entry.root = _transposed_leaves(entry.root, entry.root, declared, False, entry.instructions)
+
+
+def _pass_to_host(computation: Computation) -> None:
+    """Gives what requests take and bring the dimensions of its memory there."""
+    replaced: dict[Instruction, Instruction] = {}
+    result: list[Instruction] = []
+    for x in computation.instructions:
+        x.operands = [replaced.get(o, o) for o in x.operands]
+        request = x.attrs.get(REQUEST)
+        if request is None:
+            result.append(x)
+            continue
+        if not all(leaf.is_row_major for leaf in request.operands):
+            shown = iter(request.operands)
+            x.operands = [_transposed_leaves(x, o, o.shape.with_leaves(shown), False, result) for o in x.operands]
+        result.append(x)
+        given = x.shape.with_leaves(iter(request.results))
+        x.shape = _in_memory_order(given)
+        if not all(leaf.is_row_major for leaf in request.results):
+            replaced[x] = _transposed_leaves(x, x, given, True, result)
+    computation.root = replaced.get(computation.root, computation.root)
+    computation.instructions = result
 
 
 def _in_memory_order(shape: Shape) -> Shape:
@@ -176,7 +201,9 @@ class _Bitcast:
         """The same bytes as an array of the result's type once there is no other, of the operand's before."""
         shape = Shape(self.x.shape.element_type, dims)
         if shape.element_type != self.value.shape.element_type:
-            self.value = self._emit("bitcast", shape, [self.value])
+            # Computations on single elements, such as comparators, have elementwise operations only.
+            one = not dims and not self.value.shape.rank and not any(s.element_type in ("c64", "c128") for s in (shape, self.value.shape))
+            self.value = self._emit("bitcast-convert" if one else "bitcast", shape, [self.value])
         else:
             self._reshape(dims)
 

@@ -1,4 +1,4 @@
-"""What a `while` does not change: its users take it from before the loop, and a loop that changes nothing goes.
+"""What a `while` does not change: its users take it from before the loop, and a loop that changes nothing, or only counts, goes.
 
 A loop is taken to end, as XLA takes it: one whose state stays what it was is gone with its condition, whatever that says.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
 from .clean import has_effect
+from .counting import counted, is_element
 from .simplify import derived, simplify_computation
 
 
@@ -66,11 +67,13 @@ def _unchanged(loop: Instruction) -> list[int]:
     if root.opcode != "tuple":
         return []
     before = initial.operands if initial.opcode == "tuple" else [None] * len(root.operands)
-    return [i for i, (x, y) in enumerate(zip(root.operands, before)) if _is_element(x, i) or (y is not None and _same_constant(x, y))]
+    return [i for i, (x, y) in enumerate(zip(root.operands, before)) if is_element(x, i) or (y is not None and _same_constant(x, y))]
 
 
-def _is_element(x: Instruction, i: int) -> bool:
-    return x.opcode == "get-tuple-element" and x.attrs["index"] == i and x.operands[0].opcode == "parameter"
+def _elements(loop: Instruction) -> list[Instruction]:
+    """The state before the loop, if it is a tuple its elements."""
+    initial = loop.operands[0]
+    return initial.operands if loop.shape.is_tuple and initial.opcode == "tuple" else [initial]
 
 
 def _same_constant(x: Instruction, y: Instruction) -> bool:
@@ -90,6 +93,14 @@ def _settle(computation: Computation) -> None:
             still = x.called[0].root.opcode == "parameter" or (x.shape.is_tuple and len(same) == len(x.shape.tuple_shapes))
             if still and not has_effect(x):
                 replaced[x] = x.operands[0]
+                continue
+            left = None if has_effect(x) else counted(x)
+            if left is not None:
+                made = [y for y, before in zip(left, _elements(x)) if y is not before]
+                if x.shape.is_tuple:
+                    made.append(derived(x, "tuple", x.shape, left))
+                result += made
+                replaced[x] = made[-1] if made else left[0]
                 continue
             unchanged[x] = set(same)
         elif x.opcode == "get-tuple-element":

@@ -17,6 +17,8 @@ from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, pad_reshape
 from ..ops.dynamic.padded import Extent, Padded, Rule, Size, Writer, is_whole, static, whole
+from ..ops.hostio.transfers import is_between_devices
+from ..ops.request import REQUEST
 
 _FAMILIES = (pad_movement, pad_reshape, pad_reduce, pad_products, pad_indexing)
 RULES: dict[str, Rule] = {opcode: rule for family in _FAMILIES for opcode, rule in family.RULES.items()}
@@ -105,6 +107,10 @@ class _Body:
         extents = [o.extent for o in operands]
         if x.opcode in ("while", "conditional"):
             return self._control(x, operands, shapes)
+        if REQUEST in x.attrs:
+            return self._request(x, operands, shapes)
+        if x.opcode == "recv" or is_between_devices(x):
+            return self._transfer(x, operands, shapes)
         if x.opcode == "custom-call" and (x.shape.is_dynamic or any(s.is_dynamic for s in shapes)):
             return _custom_call(w, x, extents)
         if x.opcode == "constant":
@@ -122,6 +128,29 @@ class _Body:
         if rule is None:
             raise UnsupportedError(f"{x.where}: {x.opcode} of arrays with dynamic dimensions is not supported")
         return rule(w, x, extents)
+
+    def _request(self, x: Instruction, operands: list[Padded], shapes: list[Shape]) -> Padded:
+        """The host gets sizes behind all else, and gives them so."""
+        w, shape = self.writer, x.shape
+        x.operands = [*x.operands, *(w.scalar_of(size) for o, s in zip(operands, shapes) for size in _sizes(s, o.extent))]
+        if not shape.is_dynamic:
+            return self._kept(x, whole(shape))
+        x.shape = packed_shape(shape)
+        w.made.append(x)
+        return unpacked(w, x, shape)
+
+    def _transfer(self, x: Instruction, operands: list[Padded], shapes: list[Shape]) -> Padded:
+        """Another device gets an array with its sizes, and gives it so."""
+        if x.opcode not in ("send", "recv-done") or not x.shape.is_dynamic:
+            return self._kept(x, whole(x.shape))
+        w, (data, *others) = self.writer, x.shape.tuple_shapes
+        if x.opcode == "send":
+            x.operands[0] = packed(w, operands[0], shapes[0])
+        x.shape = Shape.tuple([packed_shape(data), *others])
+        w.made.append(x)
+        moved, *rest = w.elements(x)
+        own = operands[0] if x.opcode == "send" else unpacked(w, moved, data)
+        return Padded(w.tuple([own.value, *rest]), (own.extent, *map(whole, others)))
 
     def _kept(self, x: Instruction, extent: Extent) -> Padded:
         """The instruction itself, static."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
@@ -9,13 +11,14 @@ from ..hlo.types import TYPES
 from ..loop.affine import row_major_strides
 from ..loop.builder import NARROW
 from ..loop.small_floats import SMALL_FLOATS
-from ..ops.custom.expand import HOST_CALL
+from ..ops.collective.groups import COUNTS, FIRST_DEVICE
 from ..ops.kernel import NeedsBuffer
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, VIEWS
+from ..ops.request import REQUEST
 from .fuse import PRODUCTS, materialized
 from .group import Group, effects, grouped
 from .kernels import Expression, KernelCache, Lowered, lower_kernel
-from .plan import Buffer, Label, Plan, Request, Step, View, reshaped_strides
+from .plan import Buffer, Label, Plan, Step, View, reshaped_strides
 from .product import Product, lower_pack, lower_product, of_convolution, of_dot, packed_elements, right_side
 
 _ALONE = ("while", "conditional", "tuple", "parameter")
@@ -27,12 +30,23 @@ SUPPORTED_TYPES = ("pred", *NARROW, "s32", "s64", "u32", "u64", *SMALL_FLOATS, "
 _UPDATES = {"dynamic-update-slice": lambda x: x.operands[:1], "scatter": lambda x: x.operands[: len(x.operands) // 2]}
 
 
-def build(module: Module, relaxed: bool, tune: str, weights: tuple[int, ...] = (), state: dict[int, int] | None = None) -> Plan:
+def build(
+    module: Module,
+    relaxed: bool,
+    tune: str,
+    weights: tuple[int, ...] = (),
+    state: dict[int, int] | None = None,
+    configured: bool = False,
+) -> Plan:
     """The plan of a canonical module, buffers not placed yet.
 
     `weights` are leaves of the parameters that are set once, `state` maps such leaves to the result leaves that replace them.
+    A program that is `configured` has a place for the numbers of its device, whether it reads them or not.
     """
-    return _Planner(module, relaxed, tune).run(weights, state or {})
+    planner = _Planner(module, relaxed, tune)
+    if configured:
+        planner.device_number(0)
+    return planner.run(weights, state or {})
 
 
 class _Planner:
@@ -43,6 +57,7 @@ class _Planner:
         self.buffers: list[Buffer] = []
         self.loops: list[tuple[int, int]] = []
         self.constants: dict[Instruction, View] = {}
+        self.configuration: View | None = None
 
     def run(self, weights: tuple[int, ...], state: dict[int, int]) -> Plan:
         for x in self.module.instructions():
@@ -98,6 +113,13 @@ class _Planner:
         made = self.view(Shape("u8", (len(content),)), "persistent", "state")
         made.buffer.data = content
         return made
+
+    def device_number(self, which: int) -> View:
+        """One of the numbers by which the host says which device this is."""
+        if self.configuration is None:
+            self.configuration = self.view(Shape("u32", (len(COUNTS),)), "configuration", "devices")
+            self.configuration.buffer.data = struct.pack("<4I", *FIRST_DEVICE)
+        return View(self.configuration.buffer, "u32", (), (), which)
 
     def constant(self, x: Instruction) -> View:
         """A constant that lies in memory from the start."""
@@ -257,18 +279,24 @@ class _Scope:
             return self.while_(x)
         if x.opcode == "conditional":
             return self.conditional(x)
-        if x.attrs.get(HOST_CALL):
+        if x.opcode in COUNTS:
+            return [self.p.device_number(COUNTS.index(x.opcode))]
+        if REQUEST in x.attrs:
             return self.request(x)
         alias = self.alias(x)
         return [alias] if alias is not None else self.kernel(x)
 
     def request(self, x: Instruction) -> list[View]:
-        """Has the host run the function of a custom call."""
+        """Has the host do what the instruction asks for."""
+        request = x.attrs[REQUEST]
         results = [self.p.view(shape, name=x.name) for _, shape in x.shape.leaves()]
         operands = [view for o in x.operands for view in self.views[o]]
-        opaque = x.attrs.get("backend_config") or b""
-        text = opaque.decode("utf-8", "replace") if isinstance(opaque, bytes) else str(opaque)
-        request = Request(x.attrs["custom_call_target"], text)
+        if request.kind == "exchange":
+            # What comes after the devices and the arrays that are sent is what the results start from.
+            sent = 2 + request.count
+            for target, source in zip(results, operands[sent:]):
+                self.p.copy(target, source, x.name)
+            operands = operands[:sent]
         self.p.step(Step("request", x.name, None, [*results, *operands], len(results), request=request))
         return results
 

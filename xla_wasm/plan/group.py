@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..hlo.ir import Computation, Instruction
-from ..ops.custom.expand import HOST_CALL
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
+from ..ops.request import REQUEST
 
 _MAX_MEMBERS = 12
 _MAX_OPERATIONS = 160
@@ -79,7 +79,7 @@ def effects(computation: Computation) -> list[Instruction]:
 def _asks_host(x: Instruction) -> bool:
     if x.opcode in ("while", "conditional"):
         return any(effects(c) for c in x.called)
-    return bool(x.attrs.get(HOST_CALL))
+    return REQUEST in x.attrs
 
 
 def _reads(computation: Computation, chosen: set[Instruction]) -> tuple[dict[Instruction, dict[Instruction, None]], dict[Instruction, int]]:

@@ -279,7 +279,11 @@ def _kept(expression: Expression, full: tuple[int, ...], rows: int) -> list[Inst
     roots = set(expression.roots)
     # The loops in which each instruction is computed: those of reductions, and the last one (its key: the first root).
     last = expression.roots[0]
+    # What a reversal, a transpose and the like read is needed in another order, or of another row.
+    moved: set[Instruction] = set()
     for x in reversed(expression.inner):
+        if x.opcode != "reduce" and (x in moved or x.opcode not in ELEMENTWISE):
+            moved.update(x.operands)
         loops = set(users[x])
         if x in roots and x.opcode != "reduce" and x.shape.dimensions == full:
             loops.add(last)
@@ -292,7 +296,7 @@ def _kept(expression: Expression, full: tuple[int, ...], rows: int) -> list[Inst
     for x in expression.inner:
         own = sum(cost.get(o, 1) for o in x.operands) + (1 if x.opcode in CHEAP or x.opcode not in ELEMENTWISE else 10)
         cost[x] = own if x.shape.dimensions == full else 1
-        if x.shape.dimensions == full and len(users[x]) > 1 and own > 10 and x.shape.is_array:
+        if x.shape.dimensions == full and len(users[x]) > 1 and own > 10 and x.shape.is_array and x not in moved:
             kept.append(x)
             cost[x] = 1
     return kept

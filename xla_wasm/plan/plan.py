@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ..hlo.types import TYPES
 from ..loop.affine import is_dense, row_major_strides
 from ..loop.ir import Func
+from ..ops.request import Request
 
 Data = bytes | memoryview
 
@@ -18,7 +19,8 @@ ALIGNMENT = 64
 class Buffer:
     """A range of linear memory. `first` and `last` are the steps between which it holds something; `address` comes last.
 
-    `kind`: temporary (shares memory with others), parameter, constant (`data` holds its bytes) or persistent.
+    `kind`: temporary (shares memory with others), parameter, constant (`data` holds its bytes), persistent, or
+    configuration (what the host says about the device).
     """
 
     bytes: int
@@ -113,15 +115,6 @@ def reshaped_strides(dims: tuple[int, ...], strides: tuple[int, ...], to: tuple[
         result.append(at * last)
         at = 0 if at == 1 else at
     return tuple(result)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a step asks of the host: to run a function on the arrays that follow its results among the arguments."""
-
-    target: str
-    opaque: str
-    """What the call carries for the function."""
 
 
 @dataclass(eq=False, slots=True)

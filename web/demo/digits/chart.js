@@ -132,7 +132,7 @@ const line = (name, points) => element('polyline', { class: name, points: points
  * @param {Record<string, string | number>} attributes
  * @param {string} [text]
  */
-function element(name, attributes, text) {
+export function element(name, attributes, text) {
   const made = document.createElementNS(SPACE, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
   if (text !== undefined) made.textContent = text;

@@ -1,4 +1,25 @@
-"""Records of the operations that replicas and partitions take part in together."""
+"""Records of the operations that replicas and partitions take part in together.
+
+A device is a replica and a partition, and its number is replica * number of partitions + partition. Which devices are a group
+depends on `channel_id` and `use_global_device_ids`:
+
+- Without a `channel_id` (cross-replica), `replica_groups` and pairs hold replicas. Each partition has groups of its own: the
+  same partition of these replicas.
+- With one (cross-partition), those of all-to-all, ragged-all-to-all, collective-permute and collective-broadcast hold partitions.
+  Each replica has groups of its own: these partitions of it.
+- With one (cross-replica-and-partition), those of all-reduce, all-gather and reduce-scatter hold replicas. A group is all of
+  their partitions, replica by replica.
+- With `use_global_device_ids` too (flattened ids), they hold devices.
+
+Without `replica_groups` all are one group. The order of a group is the order in which parts are put together, blocks are dealt out and
+operands are combined. All groups of an operation have one size, but in all-reduce and collective-broadcast. What combines
+operands (`to_apply`) is applied to all of them in one chain; where operands are of several types, it is one operation, which
+stands for that operation on each type.
+
+On a device that no other sends anything to, collective-permute and collective-broadcast give zeros; in place, what was there stays.
+With several blocks in place (`slice_sizes` for each), the pairs are one permutation after another, as many pairs for each block.
+An operation that only starts does all of its work then.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +46,18 @@ def _check_ids(instr: Instruction, rule: int) -> None:
         raise broken(instr, rule, "use_global_device_ids needs a channel_id")
 
 
+def _check_groups(instr: Instruction, rule: int) -> None:
+    groups = instr.attrs["replica_groups"].expanded()
+    ids = [i for group in groups for i in group]
+    if len(set(ids)) != len(ids) or any(i < 0 for i in ids) or not all(groups):
+        raise broken(instr, rule, "a device is negative or in two groups of replica_groups, or a group is empty")
+    if instr.opcode != "collective-broadcast" and ids and max(ids) >= len(ids):
+        least = min(set(range(len(ids))) - set(ids))
+        raise broken(instr, rule, f"device {least} is in none of the replica_groups, but {max(ids)} is")
+    if instr.attrs.get("use_global_device_ids") and not groups:
+        raise broken(instr, rule, "with use_global_device_ids, replica_groups lists the devices")
+
+
 def _check_reducer(instr: Instruction, rule: int) -> None:
     """Operands of several types share one reducer, so only its own types must be alike."""
     computation = instr.called[0]
@@ -37,6 +70,7 @@ def _all_reduce(instr: Instruction) -> Shape:
     shapes = arrays(instr)
     _check_reducer(instr, 2)
     _check_ids(instr, 3)
+    _check_groups(instr, 4)
     return joined([_plain(s) for s in shapes])
 
 
@@ -60,12 +94,14 @@ def _check_scaled(instr: Instruction, whole: Shape, grows: bool) -> None:
 def _all_gather(instr: Instruction) -> Shape:
     _check_scaled(instr, instr.shape, True)
     _check_ids(instr, 4)
+    _check_groups(instr, 5)
     return instr.shape
 
 
 def _all_gather_start(instr: Instruction) -> Shape:
-    _check_scaled(instr, _started(instr, 5), True)
+    _check_scaled(instr, _started(instr, 6), True)
     _check_ids(instr, 4)
+    _check_groups(instr, 5)
     return instr.shape
 
 
@@ -73,12 +109,13 @@ def _reduce_scatter(instr: Instruction) -> Shape:
     _check_scaled(instr, instr.shape, False)
     _check_ids(instr, 4)
     _check_reducer(instr, 5)
+    _check_groups(instr, 6)
     return instr.shape
 
 
 def _started(instr: Instruction, rule: int) -> Shape:
-    """The results in the declared (operands, results, context ...)."""
-    shapes = [_plain(operand.shape) for operand in instr.operands]
+    """The results in the declared (operands, results, context ...). Of what moves in place, only the input counts as an operand."""
+    shapes = [_plain(operand.shape) for operand in (instr.operands[:1] if instr.attrs.get("slice_sizes") else instr.operands)]
     parts = instr.shape.tuple_shapes
     if len(parts) < 2 or _plain(parts[0]) not in (joined(shapes), Shape.tuple(shapes)):
         raise broken(instr, rule, f"the result must be (operands, results, ...), not {brief(instr.shape)}")
@@ -88,6 +125,7 @@ def _started(instr: Instruction, rule: int) -> Shape:
 def _all_to_all(instr: Instruction) -> Shape:
     shapes = arrays(instr)
     dims = instr.attrs["dimensions"]
+    _check_groups(instr, 5)
     if dims:
         if len(dims) != 1 or len(shapes) != 1:
             raise broken(instr, 2, f"{len(dims)} dimensions and {len(shapes)} operands: one of each is expected")
@@ -107,6 +145,7 @@ def _group_size(groups: ReplicaGroups) -> int:
 
 
 def _collective_broadcast(instr: Instruction) -> Shape:
+    _check_groups(instr, 2)
     return joined([_plain(s) for s in arrays(instr)])
 
 
@@ -119,21 +158,31 @@ def _check_pairs(instr: Instruction, rule: int) -> None:
 
 
 def _collective_permute(instr: Instruction) -> Shape:
-    if len(instr.operands) > 1:  # in place or combined: what the result is depends on the backend that made it
-        return instr.shape
-    _check_pairs(instr, 2)
-    return _plain(array(instr, 0))
+    if len(instr.operands) > 1 and not instr.attrs["slice_sizes"]:
+        return instr.shape  # combined, or in place as only the backend that made it knows
+    return _permuted(instr)
+
+
+def _permuted(instr: Instruction) -> Shape:
+    """What comes in: like the operand, or in place the second one."""
+    if not instr.attrs["slice_sizes"]:
+        _check_pairs(instr, 2)
+        return _plain(array(instr, 0))
+    if len(instr.operands) != 4:
+        raise broken(instr, 3, f"slice_sizes needs an input, an output and where blocks begin in both, not {len(instr.operands)} operands")
+    return _plain(instr.operands[1].shape)
 
 
 def _collective_permute_start(instr: Instruction) -> Shape:
-    moved = _started(instr, 3)
-    if len(instr.operands) == 1 and _plain(moved) != _collective_permute(instr):
-        raise broken(instr, 3, f"the result {brief(moved)} is not {brief(instr.operands[0].shape)}")
+    moved = _started(instr, 4)
+    if (len(instr.operands) == 1 or instr.attrs["slice_sizes"]) and _plain(moved) != _permuted(instr):
+        raise broken(instr, 4, f"the result {brief(moved)} is not {brief(_permuted(instr))}")
     return instr.shape
 
 
 def _ragged_all_to_all(instr: Instruction) -> Shape:
     source, target, *counts = arrays(instr)
+    _check_groups(instr, 4)
     if source.element_type != target.element_type or source.dimensions[1:] != target.dimensions[1:] or not source.rank == target.rank >= 1:
         raise broken(instr, 2, f"{brief(source)} and {brief(target)} must differ in dimension 0 only")
     for shape in counts:
@@ -161,13 +210,20 @@ def _id(instr: Instruction) -> Shape:
 _ARRAYS = "The operands are arrays."
 _GLOBAL_RULE = "use_global_device_ids needs a channel_id."
 _REDUCER = "to_apply takes two scalars of one type and returns one."
+_APART = "No device is in two of the replica_groups, and none of these is empty."
+_LISTED = "Every device is in one of the replica_groups, and none of these is empty; use_global_device_ids needs some."
 _GATHERED = (
     _ARRAYS,
     "A result is its operand with a multiple of that dimension.",
     "`dimensions` holds one dimension of every operand.",
     _GLOBAL_RULE,
+    _LISTED,
 )
-_PERMUTED = ("An only operand is an array.", "No source and no target of it occurs twice in source_target_pairs.")
+_PERMUTED = (
+    "An only operand is an array.",
+    "No source and no target of it occurs twice in source_target_pairs.",
+    "With slice_sizes there are four operands, and the result is like the second.",
+)
 _START = "The operand is what the start gives."
 
 _ALL_REDUCE = (*_COMMON, _GLOBAL)
@@ -184,7 +240,7 @@ OPS: tuple[Op, ...] = (
         _ALL_REDUCE,
         ("to_apply",),
         doc="The operands of all devices in a group combined element by element.",
-        constraints=(_ARRAYS, _REDUCER, _GLOBAL_RULE),
+        constraints=(_ARRAYS, _REDUCER, _GLOBAL_RULE, _LISTED),
     ),
     Op(
         "all-reduce-start",
@@ -193,7 +249,7 @@ OPS: tuple[Op, ...] = (
         _ALL_REDUCE,
         ("to_apply",),
         doc="Starts an all-reduce.",
-        constraints=(_ARRAYS, _REDUCER, _GLOBAL_RULE),
+        constraints=(_ARRAYS, _REDUCER, _GLOBAL_RULE, _LISTED),
     ),
     Op("all-reduce-done", (1, 1), _identity, doc="The result of an all-reduce."),
     Op(
@@ -226,6 +282,7 @@ OPS: tuple[Op, ...] = (
             "`dimensions` holds one dimension of every operand.",
             _GLOBAL_RULE,
             _REDUCER,
+            _LISTED,
         ),
     ),
     Op(
@@ -239,6 +296,7 @@ OPS: tuple[Op, ...] = (
             "With `dimensions` there is one operand, and one of its dimensions is named.",
             "Without, the operands have equal shapes.",
             "There are then as many operands as devices in a group.",
+            _LISTED,
         ),
     ),
     Op(
@@ -251,6 +309,7 @@ OPS: tuple[Op, ...] = (
             _ARRAYS,
             "The first two have the same type, and the same sizes from dimension 1 on.",
             "The others are integers of equal sizes, with one or two dimensions.",
+            _LISTED,
         ),
     ),
     Op(
@@ -259,7 +318,7 @@ OPS: tuple[Op, ...] = (
         _collective_broadcast,
         _COMMON,
         doc="The operand of the group's first device on all of them; zeros on devices in no group.",
-        constraints=(_ARRAYS,),
+        constraints=(_ARRAYS, _APART),
     ),
     Op(
         "collective-permute",

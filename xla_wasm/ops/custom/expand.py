@@ -10,16 +10,14 @@ from ..dynamic.expand import CUSTOM_CALLS
 from ..expansion import Expansion, Rule
 from ..linalg.lapack import LAPACK
 from ..lowering import ROUTINES
-
-HOST_CALL = "host_call"
-"""The attribute of a custom call that the host runs; the compiler sets it as the options say."""
+from ..request import REQUEST
 
 
 def _custom_call(e: Expansion, x: Instruction) -> Instruction:
     from . import registry
 
     target = x.attrs["custom_call_target"]
-    if x.attrs.get(HOST_CALL) or target in ROUTINES:
+    if x.attrs.get(REQUEST) or target in ROUTINES:
         return x
     rule = registry.find(target)
     if rule is None:
@@ -43,7 +41,7 @@ def _identity(e: Expansion, x: Instruction) -> Instruction:
     """Marks of sharding and placement, where there is one device."""
     own = x.operands[0] if len(x.operands) == 1 else e.tuple(x.operands)
     if own.shape.without_layout() != x.shape.without_layout():
-        raise UnsupportedError(f"{x.where}: {x.shape} of {own.shape} needs more than one device, which is not supported yet")
+        raise UnsupportedError(f"{x.where}: {x.shape} of {own.shape} needs more than one device, and nothing says how many")
     return own
 
 

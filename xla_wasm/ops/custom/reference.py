@@ -9,12 +9,12 @@ from ...errors import ArgumentError, UnsupportedError
 from ...hlo.ir import Computation, Instruction
 from ...hlo.op import REQUIRED
 from ...hlo.shape import Shape
-from ..arrays import DTYPES, Value
+from ..arrays import DTYPES, Value, fits
 from ..expansion import Expansion
 from ..linalg.reference import ROUTINES
+from ..request import REQUEST
 from ..table import OPS
 from . import registry
-from .expand import HOST_CALL
 
 
 def _custom_call(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -45,7 +45,7 @@ def _of_function(instr: Instruction, given: Any) -> Value:
     results = list(given) if isinstance(given, (tuple, list)) else [] if given is None else [given]
     leaves = [s for _, s in instr.shape.leaves() if not s.is_token]
     for array, shape in zip(results, leaves):
-        if array.shape != shape.dimensions or array.dtype != DTYPES[shape.element_type]:
+        if not fits(array.shape, shape) or array.dtype != DTYPES[shape.element_type]:
             raise ArgumentError(f"{instr.where}: the function gave {array.dtype}{list(array.shape)} where {shape} is declared")
     if len(results) != len(leaves):
         raise ArgumentError(f"{instr.where}: the function gave {len(results)} arrays, {len(leaves)} are declared")
@@ -63,7 +63,7 @@ def _expanded(instr: Instruction, rule: Callable[[Expansion, Instruction], Instr
     parameters = [Instruction(f"{instr.name}.{i}", "parameter", o.shape, [], {"parameter_number": i}) for i, o in enumerate(instr.operands)]
     copy = Instruction(instr.name, instr.opcode, instr.shape, list(parameters), dict(instr.attrs), instr.called, instr.metadata)
     copy.frontend_attributes = instr.frontend_attributes
-    copy.attrs.pop(HOST_CALL, None)
+    copy.attrs.pop(REQUEST, None)
     made: list[Instruction] = []
     computations: list[Computation] = []
     root = rule(Expansion(copy, made, computations), copy)

@@ -90,7 +90,9 @@ def _elementwise(instr: Instruction, operands: list[Value], call: Any, fn: Evalu
 def _reduction(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate) -> Value:
     half = len(operands) // 2
     sizes = _least(operands[:half])
-    return _as_static(instr, [*(cut(x, sizes) for x in operands[:half]), *operands[half:]], call, fn)
+    # One element may be all there is this time; a reduction of one is another thing.
+    bounds = instr.operands[0].shape.dimensions
+    return _as_static(instr, [*(cut(x, sizes) for x in operands[:half]), *operands[half:]], call, fn, bounds=bounds)
 
 
 def _sort(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate) -> Value:
@@ -258,7 +260,7 @@ _ANY_SIZES = frozenset(
     (
         *EVALUATE,
         *("tuple", "get-tuple-element", "call", "fusion", "while", "conditional", "copy", "opt-barrier", "add-dependency", "domain"),
-        *("async-start", "async-update", "async-done", "transpose", "reverse"),
+        *("async-start", "async-update", "async-done", "transpose", "reverse", "outfeed", "send"),
     )
 )
 """Operations that are the same whatever the sizes."""

@@ -1,4 +1,14 @@
-"""Records of the exchange with the host and with other modules."""
+"""Records of the exchange with the host and with other devices.
+
+What a program exchanges with its host happens in the order in which a computation lists it, which keeps the order of tokens
+and control predecessors. A send happens where it starts, a receipt where it is done. Data of no arrays is not exchanged at all.
+
+With `is_host_transfer`, send and recv are the host's, under the name in the frontend attribute
+`_xla_host_transfer_rendezvous`, or else `channel_` and the channel_id. Without it they go from device to device, as the
+frontend attribute `_xla_send_recv_source_target_pairs` says, such as `{{0,1},{1,2}}`: pairs of replicas, in each partition, or with a
+channel_id above 0 of partitions, in each replica. A device that no pair sends to gets zeros. Without pairs one device sends
+to itself, and each of two to the other one. A sender never waits, and what waits for another device comes as late as it can.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +36,9 @@ def _infeed(instr: Instruction) -> Shape:
 
 def _outfeed(instr: Instruction) -> Shape:
     _need_token(instr, 1)
+    shown, data = instr.attrs["outfeed_shape"], instr.operands[0].shape
+    if shown is not None and shown.without_layout() != data.without_layout():
+        raise broken(instr, 2, f"outfeed_shape is {brief(shown)}, the operand {brief(data)}")
     return _TOKEN
 
 
@@ -73,7 +86,7 @@ OPS: tuple[Op, ...] = (
         _outfeed,
         (Attr("outfeed_shape", "shape", (29,)), Attr("outfeed_config", "bytes", (22,), b"")),
         doc="Hands the first operand to the host.",
-        constraints=("The second operand is a token.",),
+        constraints=("The second operand is a token.", "The outfeed_shape, if any, is that of the first operand, layouts aside."),
     ),
     Op(
         "send",
@@ -89,7 +102,7 @@ OPS: tuple[Op, ...] = (
         (1, 1),
         _recv,
         _TRANSFER,
-        doc="Starts to receive over a channel: (data, u32, token).",
+        doc="Starts to receive over a channel: (data, u32, token). The data is there once recv-done has given it.",
         constraints=("The operand is a token.", "The result is (data, u32[], token)."),
     ),
     Op(

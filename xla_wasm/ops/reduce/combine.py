@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...hlo.ir import Computation
-from ..arrays import TYPES_OF, Array, Value, wide
+from ...hlo.types import TYPES
+from ..arrays import Array, Value, wide
 from ..elementwise.reference import BINARY
 
 MONOIDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
@@ -41,31 +42,29 @@ def identity(opcode: str, dtype: np.dtype[Any]) -> Array:
     return np.array(_IDENTITIES[opcode](dtype)).astype(dtype)
 
 
-def combiner(computation: Computation, call: Any) -> tuple[Combine, bool]:
+def combiner(computation: Computation, call: Any, at_once: bool = False) -> tuple[Combine, bool]:
     """A function (accumulators, elements) -> accumulators over lanes, and whether accumulators are kept wide.
 
-    Sums and products of one operand are kept in f64 and rounded only at the end: the reference is to be nearer to the
-    true value than what it judges. Any other computation runs as it is written, but in f32 where it is of narrower floats.
+    Sums and products of one operand are kept in f64 and rounded only at the end: the reference is to be nearer to the true
+    value than what it judges. Any other computation runs as it is written, and floats narrower than f32 round at every step,
+    unless `at_once`: then they are held in f32.
     """
     opcode = monoid(computation)
-    if opcode is not None:
+    if opcode is not None and (at_once or not rounds(computation)):
         fn = BINARY[opcode]
         return lambda left, right: [fn(wide(left[0]), wide(right[0]))], True
+    return lambda left, right: _listed(call.lanes(computation, *left, *right, rounded=not at_once)), False
 
-    def run(left: Sequence[Array], right: Sequence[Array]) -> list[Array]:
-        return _listed(call.lanes(computation, *left, *right, rounded=False))
 
-    return run, False
+def rounds(computation: Computation) -> bool:
+    """Whether a reducer that is one operation makes floats narrower than f32 which are neither of its operands."""
+    type_ = TYPES[computation.root.shape.element_type]
+    return type_.kind == "float" and type_.bits < 32 and computation.root.opcode in ("add", "multiply")
 
 
 def fold(computation: Computation, call: Any, xs: Sequence[Array], flat: Array, lanes: Sequence[Array]) -> list[Array]:
-    """Combine values into elements of `xs` at flat positions, those of one element in order.
-
-    Each step is rounded to the type of floats narrower than f32, as one that stores what it makes must.
-    """
+    """Combine values into elements of `xs` at flat positions, those of one element in order."""
     combine, widen = combiner(computation, call)
-    if any(x.dtype.itemsize < 4 and TYPES_OF[x.dtype].kind == "float" for x in xs):
-        combine, widen = lambda left, right: _listed(call.lanes(computation, *left, *right)), False
     results = [(wide(x) if widen else x).copy() for x in xs]
     by_target = np.argsort(flat, kind="stable")
     targets = flat[by_target]

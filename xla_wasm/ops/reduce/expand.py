@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from ...hlo.ir import Instruction
+from ...hlo.shape import Shape
 from ..apply import applies
 from ..expansion import Expansion, Rule
+from .tree import windows
 
 
 def _scan(e: Expansion, x: Instruction) -> Instruction:
@@ -47,9 +49,23 @@ def _scan(e: Expansion, x: Instruction) -> Instruction:
 
 
 def _reduce(e: Expansion, x: Instruction) -> Instruction:
+    """Nothing where there is nothing to combine, as in XLA; windows and a reduction of these; else loops."""
+    count = len(x.operands) // 2
+    arrays, inits = x.operands[:count], x.operands[count:]
+    shapes = x.shape.tuple_shapes if x.shape.is_tuple else (x.shape,)
+    if shapes[0].size == arrays[0].shape.size and all(s.element_type == a.shape.element_type for s, a in zip(shapes, arrays)):
+        same = [e.reshape(a, s.dimensions) for s, a in zip(shapes, arrays)]
+        return e.tuple(same) if x.shape.is_tuple else same[0]
+    window = windows(x)
+    if window is not None:
+        steps = [-(-size // w.size) for size, w in zip(arrays[0].shape.dimensions, window.dimensions)]
+        first = e.emit("reduce-window", Shape(x.shape.element_type, tuple(steps)), x.operands, called=x.called, window=window)
+        return e.emit("reduce", x.shape.without_layout(), [first, *inits], called=x.called, **x.attrs)
+    return x if applies(x.called[0]) else _loops(e, x)
+
+
+def _loops(e: Expansion, x: Instruction) -> Instruction:
     """One loop over all elements, those of one result after one another."""
-    if applies(x.called[0]):
-        return x
     count = len(x.operands) // 2
     arrays, inits = x.operands[:count], x.operands[count:]
     dims, reduced = arrays[0].shape.dimensions, tuple(x.attrs["dimensions"])

@@ -9,19 +9,31 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ..arrays import DTYPES, Value, wide
+from ..window.reference import reduce_windows
 from .combine import combiner
+from .tree import free, step
 
 _MOST_STEPS = 1 << 14
 """How many elements a reducer of its own is applied to one after the other."""
 
 
 def _reduce(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Combine elements into the initial values: pairwise for one monoid, else in index order."""
+    """Combine elements into the initial values: pairwise for one monoid, else in index order, and in the steps that `tree` tells of.
+
+    Where each result has one element, that is it: an initial value is taken to change nothing.
+    """
     count = len(operands) // 2
     xs, inits = operands[:count], operands[count:]
     dims = instr.attrs["dimensions"]
     kept = [d for d in range(xs[0].ndim) if d not in dims]
     out = tuple(xs[0].shape[d] for d in kept)
+    bounds = instr.attrs.get("bounds", instr.operands[0].shape.dimensions)
+    if all(bounds[d] == 1 for d in dims) and all(x.dtype == init.dtype for x, init in zip(xs, inits)):
+        same = tuple(x.reshape(out) for x in xs)
+        return same if instr.shape.is_tuple else same[0]
+    while not free(instr) and (window := step(xs[0].shape, dims)) is not None:
+        steps = tuple(-(-size // w.size) for size, w in zip(xs[0].shape, window.dimensions))
+        xs = reduce_windows(instr.called[0], xs, inits, window.dimensions, steps, call)
     length = int(np.prod([xs[0].shape[d] for d in dims], dtype=np.int64))
     flat = [x.transpose([*dims, *kept]).reshape(length, *out) for x in xs]
     combine, widen = combiner(instr.called[0], call)

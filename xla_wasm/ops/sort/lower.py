@@ -1,5 +1,7 @@
 """sort as a kernel: by digits where the comparator has a key (see `radix`), else short runs in vectors, then merges from both ends.
 
+Both keep the order of equal elements. Where a sort need not, and somebody could tell, `introsort` orders them as XLA:CPU does.
+
 Rows are copied into memory of the kernel's own as runs of 5 to 8 elements, sorted by compare-exchanges of neighbours,
 four runs side by side in lanes. Every pass then merges runs of `width` in pairs, from one memory into another, and the
 two change places. A pair's first `width` results are taken from the front and its last ones from the back, in one loop:
@@ -13,19 +15,17 @@ of a right run that lies there never goes first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ...hlo.ir import Computation, Instruction
+from ...hlo.ir import Instruction
 from ...loop.affine import Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Carry, Val
 from ...loop.nest import nest
 from ..kernel import Kernel, Source
-from .radix import SHORTEST, Element, Radix, Reader, Writer, key_of
+from .introsort import Introsort
+from .order import Element, Order, Reader, Writer, at
+from .radix import SHORTEST, Radix, key_of
 from .topk import topk_kernel
-
-if TYPE_CHECKING:
-    from ..elemental import Elemental
 
 _RUN = 8
 """The longest run that compare-exchanges make."""
@@ -47,18 +47,17 @@ def sort_kernel(k: Kernel, x: Instruction) -> None:
         for leaf, value in enumerate(element):
             k.store(x, along(row, position), value, leaf)
 
-    order = _Order(k.b, k.e, x.called[0])
+    order = Order(k.b, k.e, x.called[0])
     if length <= _RUN:
 
         def whole(row: Index) -> None:
-            for i, element in enumerate(order.run([read(row, Affine(i)) for i in range(length)])):
+            elements = [read(row, Affine(i)) for i in range(length)]
+            for i, element in enumerate(order.exchanged(elements) if x.attrs["is_stable"] else order.inserted(elements)):
                 write(row, Affine(i), element)
 
         nest(k.b, others, whole)
         return
-    dtypes = [o.shape.element_type for o in x.operands]
-    key = key_of(x.called[0]) if length >= SHORTEST else None
-    method = Radix(k, key, dtypes, length) if key is not None else _Merge(k, order, dtypes, length)
+    method = _method(k, order, x, length)
 
     def row(index: Index) -> None:
         method.sort(lambda position: read(index, position), lambda position, element: write(index, position, element))
@@ -73,35 +72,20 @@ def sort_kernel(k: Kernel, x: Instruction) -> None:
     level(0, ())
 
 
-class _Order:
-    """What goes before what: the comparator on values."""
-
-    def __init__(self, b: Builder, e: Elemental, comparator: Computation):
-        self.b = b
-        self.e = e
-        self.comparator = comparator
-
-    def less(self, p: Element, q: Element) -> Val:
-        return self.e.apply(self.comparator, [v for pair in zip(p, q) for v in pair])[0]
-
-    def select(self, condition: Val, p: Element, q: Element) -> Element:
-        return [self.b.select(condition, v, w) for v, w in zip(p, q)]
-
-    def run(self, elements: list[Element]) -> list[Element]:
-        """The elements in order: rounds that exchange neighbours, so that equals keep their places."""
-        elements = list(elements)
-        for turn in range(len(elements)):
-            for i in range(turn % 2, len(elements) - 1, 2):
-                p, q = elements[i], elements[i + 1]
-                swap = self.b.pin(self.less(q, p))
-                elements[i], elements[i + 1] = self.select(swap, q, p), self.select(swap, p, q)
-        return elements
+def _method(k: Kernel, order: Order, x: Instruction, length: int) -> Radix | Introsort | _Merge:
+    """How the rows of one sort are sorted."""
+    dtypes = [o.shape.element_type for o in x.operands]
+    key = key_of(x.called[0])
+    free = x.attrs["is_stable"] or (key is not None and key.identifies(dtypes))
+    if key is not None and length >= SHORTEST:
+        return Radix(k, key, dtypes, length, None if free else order)
+    return _Merge(k, order, dtypes, length) if free else Introsort(k, order, dtypes, length)
 
 
 class _Merge:
     """The rows of one sort while they are merged: two memories per operand."""
 
-    def __init__(self, k: Kernel, order: _Order, dtypes: Sequence[str], length: int):
+    def __init__(self, k: Kernel, order: Order, dtypes: Sequence[str], length: int):
         self.k = k
         self.b = k.b
         self.order = order
@@ -123,7 +107,7 @@ class _Merge:
         whole, rest = divmod(self.length, self.width)
 
         def run(start: Affine, count: int) -> None:
-            for i, element in enumerate(self.order.run([read(start + i) for i in range(count)])):
+            for i, element in enumerate(self.order.exchanged([read(start + i) for i in range(count)])):
                 for source, value in zip(self.here, element):
                     self.b.store(source.number, start + i, self.b.pin(value), source.dtype)
 
@@ -153,11 +137,11 @@ class _Merge:
         b.vectorized(self.length, put)
 
     def load(self, memories: list[Val], position: Val) -> Element:
-        return [self.b.load_at(m, _at(position), dtype, pure=False) for m, dtype in zip(memories, self.dtypes)]
+        return [self.b.load_at(m, at(position), dtype, pure=False) for m, dtype in zip(memories, self.dtypes)]
 
     def move(self, sources: list[Val], source: Val, targets: list[Val], target: Val) -> None:
         for m, value, dtype in zip(targets, self.load(sources, self.b.pin(source)), self.dtypes):
-            self.b.store_at(m, _at(target), value, dtype)
+            self.b.store_at(m, at(target), value, dtype)
 
     def goes_first(self, right: Element, left: Element, position: Val) -> Val:
         """Whether an element of a right run, which lies at `position`, goes before one of its left run."""
@@ -247,10 +231,6 @@ class _Loop:
 
     def __exit__(self, *_: object) -> None:
         self.b.close_loop(self.loop)
-
-
-def _at(position: Val) -> Affine:
-    return Affine(0, (), ((position, 1),))
 
 
 KERNELS = {"sort": sort_kernel, "topk": topk_kernel}

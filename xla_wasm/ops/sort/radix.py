@@ -8,8 +8,8 @@ the time does not either.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 
 from ...hlo.ir import Computation, Instruction
 from ...hlo.types import TYPES
@@ -19,16 +19,14 @@ from ...loop.ir import Carry, Val
 from ...loop.nest import nest
 from ..apply import applies, apply
 from ..kernel import Kernel
+from .introsort import Introsort
+from .order import Element, Order, Reader, Writer, at
 
 _DIGIT = 8
 _VALUES = 1 << _DIGIT
 
 SHORTEST = 256
 """Shorter rows are merged: counting takes a while of its own."""
-
-Element = list[Val]
-Reader = Callable[[Affine], Element]
-Writer = Callable[[Affine, Element], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,15 @@ class Key:
         return TYPES[self.dtype].bits
 
     @property
+    def may_fail(self) -> bool:
+        """Whether elements may come before none and after none: NaNs in plain comparisons."""
+        return is_float(self.dtype) and not self.total
+
+    def identifies(self, dtypes: list[str]) -> bool:
+        """Whether elements with equal keys are the same, bit for bit."""
+        return len(dtypes) == 1 and self.expression.root.opcode == "parameter" and not self.may_fail
+
+    @property
     def stored(self) -> str:
         return "u64" if self.dtype in WIDE else "u32"
 
@@ -54,7 +61,10 @@ class Key:
 
     def of(self, b: Builder, element: Element) -> Val:
         """The unsigned integer that orders like an element."""
-        value: Val = apply(b, self.expression, [v for v in element for _ in range(2)])
+        return self.word(b, apply(b, self.expression, [v for v in element for _ in range(2)]))
+
+    def word(self, b: Builder, value: Val) -> Val:
+        """The unsigned integer that orders like the value of the expression."""
         mask = (1 << self.bits) - 1
         if is_float(self.dtype):
             signed, sign = f"s{self.bits}", 1 << (self.bits - 1)
@@ -135,8 +145,10 @@ def _form(root: Instruction) -> list[object] | None:
 class Radix:
     """The rows of one sort: two memories for the keys and for each operand."""
 
-    def __init__(self, k: Kernel, key: Key, dtypes: list[str], length: int):
+    def __init__(self, k: Kernel, key: Key, dtypes: list[str], length: int, order: Order | None):
+        """With `order`, the comparator, equal elements that differ lie as `introsort` leaves them."""
         self.k, self.b, self.key, self.length = k, k.b, key, length
+        self.introsort = Introsort(k, order, dtypes, length) if order is not None else None
         self.dtypes = [key.stored, *dtypes]
         self.here = [k.scratch(t, (length,)) for t in self.dtypes]
         self.there = [k.scratch(t, (length,)) for t in self.dtypes]
@@ -146,13 +158,45 @@ class Radix:
         """One row: its elements come from `read`, and go to `write` in order."""
         self.fill(read)
         self.count()
-        memories = self.distribute()
+        keys, *memories = self.distribute()
         b = self.b
+        if self.introsort is not None:
+            shows = self.shows(keys, memories)
+            with b.when(shows):
+                self.introsort.fill(read)
+                self.introsort.order_memory()
+            memories = [b.select(shows, own, m) for own, m in zip(self.introsort.memories, memories)]
 
         def put(i: Affine) -> None:
-            write(i, [b.load_at(m, i, dtype, pure=False) for m, dtype in zip(memories[1:], self.dtypes[1:])])
+            write(i, [b.load_at(m, i, dtype, pure=False) for m, dtype in zip(memories, self.dtypes[1:])])
 
         b.vectorized(self.length, put)
+
+    def shows(self, keys: Val, memories: list[Val]) -> Val:
+        """Whether the order of elements with equal keys can be seen."""
+        b, last = self.b, self.length - 1
+
+        def differ(memory: Val, dtype: str, i: Affine) -> Val:
+            bits = f"u{8 * TYPES[dtype].bytes}"
+            return b.ne(*(b.load_at(memory, i + k, bits, pure=False) for k in range(2)))
+
+        def seen(i: Affine) -> Val:
+            """Whether this element and the next have equal keys, and are not equal."""
+            some = [differ(m, dtype, i) for m, dtype in zip(memories, self.dtypes[1:])]
+            return b.andnot(reduce(b.or_, some), differ(keys, self.key.stored, i))
+
+        loop = b.open_loop(last // b.lanes, b.lanes, vector=b.lanes > 1)
+        found = b.carry(loop, b.const("pred", False), b.lanes)
+        found.next = b.or_(found.value, seen(Affine(0, ((loop, 1),))))
+        b.close_loop(loop)
+        found_by_lane = [b.lane(_result(found), lane) for lane in range(b.lanes)]
+        shows = reduce(b.or_, [*found_by_lane, *(seen(Affine(i)) for i in range(last - last % b.lanes, last))])
+        if self.key.may_fail:
+            # NaNs lie at one end.
+            place = Affine(0 if self.key.descending else last)
+            nan = self.key.word(b, b.const(self.key.dtype, float("nan")))
+            shows = b.or_(shows, b.eq(b.load_at(keys, place, self.key.stored, pure=False), nan))
+        return b.pin(shows)
 
     def fill(self, read: Reader) -> None:
         """Copies the elements and makes their keys."""
@@ -179,7 +223,7 @@ class Radix:
         with b.loop(self.length) as i:
             key = b.load(self.here[0].number, i, self.key.stored)
             for turn in range(self.key.turns):
-                place = _at(self.digit(key, b.const("s32", turn)))
+                place = at(self.digit(key, b.const("s32", turn)))
                 b.store(counts.number, place, b.add(b.load(counts.number, place, "s32"), b.const("s32", 1)), "s32")
 
     def distribute(self) -> list[Val]:
@@ -191,17 +235,17 @@ class Radix:
         there = [b.carry(loop, self.k.address(m)) for m in self.there]
         sources, targets = [c.value for c in here], [c.value for c in there]
         first = b.load_at(sources[0], Affine(), self.key.stored, pure=False)
-        same = b.load(counts.number, _at(self.digit(first, turn)), "s32")
+        same = b.load(counts.number, at(self.digit(first, turn)), "s32")
         needed = b.pin(b.ne(same, b.const("s32", self.length)))
         with b.when(needed):
             self.starts(turn)
             with b.loop(self.length) as i:
                 element = [b.load_at(m, i, dtype, pure=False) for m, dtype in zip(sources, self.dtypes)]
-                count = _at(b.pin(self.digit(element[0], turn)))
+                count = at(b.pin(self.digit(element[0], turn)))
                 place = b.load(counts.number, count, "s32")
                 b.store(counts.number, count, b.add(place, b.const("s32", 1)), "s32")
                 for m, value, dtype in zip(targets, element, self.dtypes):
-                    b.store_at(m, _at(place), value, dtype)
+                    b.store_at(m, at(place), value, dtype)
         for old, new, kept in zip((*here, *there), (*targets, *sources), (*sources, *targets)):
             old.next = b.select(needed, new, kept)
         b.close_loop(loop)
@@ -211,7 +255,7 @@ class Radix:
         """Turns the counts of one digit into where the elements with each value of it begin."""
         b, counts = self.b, self.counts
         loop = b.open_loop(_VALUES)
-        place = _at(b.add(b.mul(turn, b.const("s32", _VALUES)), b.index_value(Affine(0, ((loop, 1),)))))
+        place = at(b.add(b.mul(turn, b.const("s32", _VALUES)), b.index_value(Affine(0, ((loop, 1),)))))
         total = b.carry(loop, b.const("s32", 0))
         own = b.load(counts.number, place, "s32")
         b.store(counts.number, place, total.value, "s32")
@@ -222,7 +266,3 @@ class Radix:
 def _result(carry: Carry) -> Val:
     assert carry.result is not None
     return carry.result
-
-
-def _at(position: Val) -> Affine:
-    return Affine(0, (), ((position, 1),))

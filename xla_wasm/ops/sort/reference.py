@@ -10,6 +10,7 @@ import numpy as np
 from ...hlo.ir import Instruction
 from ..arrays import Array, Value
 from ..elementwise.reference import total_order_key
+from .unstable import SPLIT, unstable_order
 
 Less = Callable[[Array, Array], Array]
 
@@ -49,6 +50,19 @@ def _less(less: Less, i: Array, j: Array, row: Array, length: int) -> Array:
     return np.where(real, result, i < j)
 
 
+def _as_found(order: Array, less: Less) -> Array:
+    """The stable order of rows, with equal elements as a sort leaves them that need not be stable."""
+    lanes, length = order.shape
+    places = order + np.arange(lanes)[:, None] * length
+    rises = np.reshape(less(places[:, :-1], places[:, 1:]), (lanes, length - 1))
+    result = order.copy()
+    for lane in np.flatnonzero(~rises.all(1)):
+        keys = np.empty(length, np.int64)
+        keys[order[lane]] = np.concatenate([[0], np.cumsum(rises[lane])])
+        result[lane] = unstable_order(keys.tolist())
+    return result
+
+
 def _sort(instr: Instruction, operands: list[Value], call: Any) -> Value:
     (dim,) = instr.attrs["dimensions"]
     shape = operands[0].shape
@@ -62,18 +76,33 @@ def _sort(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
     length = shape[dim]
     order = merge_order(length, operands[0].size // length, less)
+    if not instr.attrs["is_stable"] and length > SPLIT:
+        order = _as_found(order, less)
     results = [np.moveaxis(np.take_along_axis(x.reshape(-1, length), order, 1).reshape(x.shape), -1, dim) for x in moved]
     return tuple(results) if instr.shape.is_tuple else results[0]
+
+
+def best_first(instr: Instruction, operands: list[Value]) -> Value:
+    """The operands of a sort of which only the first elements are used: the greatest of the first one first (see `passes.topk`)."""
+    (dim,) = instr.attrs["dimensions"]
+    order = _order(operands[0], True, dim)
+    results = [np.take_along_axis(x, order, dim) for x in operands]
+    return tuple(results) if instr.shape.is_tuple else results[0]
+
+
+def _order(x: Array, largest: bool, dim: int) -> Array:
+    """Where elements come from in total order, best first, equals by index."""
+    if x.dtype.kind in "fV":
+        key = total_order_key(x)
+    else:
+        key = x if x.dtype == np.uint64 else x.astype(np.int64)
+    return np.argsort(~key if largest else key, dim, kind="stable")
 
 
 def _topk(instr: Instruction, operands: list[Value], call: Any) -> Value:
     """The k best of the last dimension in total order, best first, equals by index."""
     x, k = operands[0], instr.attrs["k"]
-    if x.dtype.kind in "fV":
-        key = total_order_key(x)
-    else:
-        key = x if x.dtype == np.uint64 else x.astype(np.int64)
-    order = np.argsort(~key if instr.attrs["largest"] else key, -1, kind="stable")[..., :k]
+    order = _order(x, instr.attrs["largest"], -1)[..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Instruction
+from ...hlo.shape import Shape
 from ..apply import applies
 from ..expansion import Expansion, Rule
 from ..reduce.expand import call
 
 Place = list[Instruction]
+
+
+def whole(window: tuple[WindowDimension, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions that one window covers, if it does no more than reduce these; else none."""
+    plain = all(replace(w, window_reversal=False) in (WindowDimension(1), WindowDimension(size)) for w, size in zip(window, dims))
+    return tuple(d for d, w in enumerate(window) if w.size > 1) if plain else ()
 
 
 def _inside(
@@ -31,6 +39,16 @@ def _inside(
 
 
 def _reduce_window(e: Expansion, x: Instruction) -> Instruction:
+    if x.shape.is_array:
+        array, init = x.operands
+        if array.shape.rank == 0:
+            # As XLA has it: there is nothing to combine.
+            return array
+        reduced = whole(x.attrs["window"].dimensions, array.shape.dimensions)
+        if reduced:
+            kept = tuple(size for d, size in enumerate(array.shape.dimensions) if d not in reduced)
+            total = e.emit("reduce", Shape(x.shape.element_type, kept), [array, init], called=x.called, dimensions=reduced)
+            return e.reshape(total, x.shape.dimensions)
     if applies(x.called[0]):
         return x
     count = len(x.operands) // 2

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ...hlo.attrs import WindowDimension
-from ...hlo.ir import Instruction
-from ..arrays import TYPES_OF, Array, Value, wide
+from ...hlo.ir import Computation, Instruction
+from ..arrays import Array, Value, wide
 from ..elementwise.reference import BINARY
 from ..reduce.combine import combiner, fold, identity, monoid
+from ..reduce.tree import free, step
+from .cumulative import cumulative
+from .expand import whole
 
 
 def _positions(
@@ -38,24 +42,46 @@ def window_elements(window: Sequence[WindowDimension], base: Sequence[int], out:
 
 
 def _reduce_window(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Every output starts from the initial value once; padding and holes are skipped."""
+    """Every output starts from the initial value once; padding and holes are skipped. A scalar is its own reduction."""
     count = len(operands) // 2
     xs, inits = operands[:count], operands[count:]
+    if not instr.shape.is_tuple and xs[0].ndim == 0:
+        return xs[0]
     window = instr.attrs["window"].dimensions
     out = (instr.shape.tuple_shapes[0] if instr.shape.is_tuple else instr.shape).dimensions
-    combine, widen = combiner(instr.called[0], call)
+    reduced = whole(window, xs[0].shape) if instr.shape.is_array else ()
+    while reduced and not free(instr) and (first := step(xs[0].shape, reduced)) is not None:
+        # A window that covers all is a reduction.
+        steps = tuple(-(-size // w.size) for size, w in zip(xs[0].shape, first.dimensions))
+        xs = reduce_windows(instr.called[0], xs, inits, first.dimensions, steps, call)
+        window = tuple(replace(w, size=size) if d in reduced else w for d, (w, size) in enumerate(zip(window, xs[0].shape)))
+    totals = reduce_windows(instr.called[0], xs, inits, window, out, call, at_once=cumulative(instr) is not None)
+    return tuple(totals) if instr.shape.is_tuple else totals[0]
+
+
+def reduce_windows(
+    reducer: Computation,
+    xs: Sequence[Array],
+    inits: Sequence[Array],
+    window: Sequence[WindowDimension],
+    out: tuple[int, ...],
+    call: Any,
+    at_once: bool = False,
+) -> list[Array]:
+    """The reductions of all windows. What is `at_once` rounds at its end, if at all."""
+    combine, widen = combiner(reducer, call, at_once)
     totals = [np.broadcast_to(wide(init) if widen else init, out) for init in inits]
     if 0 in xs[0].shape or 0 in out:
-        return tuple(totals) if instr.shape.is_tuple else totals[0]
+        return totals
     if widen:
-        opcode = monoid(instr.called[0])
+        opcode = monoid(reducer)
         assert opcode is not None
-        return combine(totals, [_windowed(opcode, wide(xs[0]), window, out)])[0]
+        return combine(totals, [_windowed(opcode, wide(xs[0]), window, out)])
     for positions, valid in window_elements(window, xs[0].shape, out):
         if np.any(valid):
             elements = [np.broadcast_to(x[tuple(positions)], out) for x in xs]
             totals = [np.where(valid, new, old) for new, old in zip(combine(totals, elements), totals)]
-    return tuple(totals) if instr.shape.is_tuple else totals[0]
+    return totals
 
 
 def _windowed(opcode: str, x: Array, window: Sequence[WindowDimension], out: Sequence[int]) -> Array:
@@ -101,8 +127,7 @@ def _select_and_scatter(instr: Instruction, operands: list[Value], call: Any) ->
             best = np.where(take, candidate, best)
             where = np.where(take, np.broadcast_to(flat_index[tuple(positions)], out), where)
     chosen = where.reshape(-1) >= 0
-    combine_in = [wide(v) if TYPES_OF[v.dtype].kind == "float" else v for v in (np.full(x.size, init, x.dtype), source.reshape(-1))]
-    (result,) = fold(scatter, call, combine_in[:1], where.reshape(-1)[chosen], [combine_in[1][chosen]])
+    (result,) = fold(scatter, call, [np.full(x.size, init, x.dtype)], where.reshape(-1)[chosen], [source.reshape(-1)[chosen]])
     return result.reshape(x.shape)
 
 

@@ -1,0 +1,3 @@
+// A worker that never answers.
+
+setInterval(() => {}, 1000);

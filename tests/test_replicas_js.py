@@ -1,0 +1,281 @@
+"""Programs on several devices in Node and Chromium, each device a worker: the same bits as threads give, by either transport."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from collective_programs import Grid, every_collective
+from firefox import Firefox
+from jax.sharding import PartitionSpec as P
+from node_host import ROOT, node_for
+from playwright.sync_api import Browser, Page
+from programs_sharded import PROGRAMS
+from replica_programs import entry, reduced, ring, steps
+from scripted import lies, scripted
+from web_site import TYPES, Answer, Site
+
+import xla_wasm
+from xla_wasm import Options
+from xla_wasm.artifact import Artifact
+from xla_wasm.host.arrays import dtype_of
+from xla_wasm.jax import lower, mesh
+
+Array = np.ndarray[Any, Any]
+Call = Callable[..., Any]
+
+TRANSPORTS = ("shared", "messages")
+ENGINES = ("node", "chromium")
+TIMES = 50
+"""How often a worker is ended."""
+ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
+CALL = """([name, argument]) => Promise.all([import('/web/xla_wasm.js'), import('/js/replicas.mjs')])
+    .then(([api, replicas]) => replicas[name](api, location.origin, argument))"""
+GRIDS = [Grid(*g) for g in ((2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8), (3, 2))]
+ELEMENT_TYPES = ("f32", "s8", "bf16", "f64", "u32", "s64", "c64", "pred", "s4", "f8e4m3fn")
+
+
+def held() -> Artifact:
+    module = entry(
+        """w = f32[2] parameter(0)
+        s = f32[2] parameter(1)
+        r = f32[2] all-reduce(w), replica_groups={}, to_apply=add
+        t = f32[2] add(r, s)
+        ROOT y = (f32[2], f32[2]) tuple(t, t)"""
+    )
+    return xla_wasm.compile(module, Options(weights=("w",), state=(("s", 0),)))
+
+
+def beside() -> Artifact:
+    """Of a large constant, which lies in a file beside the module, the rows 0, 2, 4 and 6 are needed."""
+    module = entry(
+        """x = f32[4] parameter(0)
+        c = f32[4096,4] constant({...})
+        i = u32[] replica-id()
+        z = s32[] constant(0)
+        j = s32[] convert(i)
+        r = f32[1,4] dynamic-slice(c, j, z), dynamic_slice_sizes={1,4}
+        v = f32[4] reshape(r)
+        s = f32[4] all-reduce(x), replica_groups={}, to_apply=add
+        ROOT y = f32[4] add(s, v)""".replace("{...}", "{" + ",".join(["{0,2,4,6}"] * 4096) + "}")
+    )
+    return xla_wasm.compile(module, Options(sidecar=True))
+
+
+def whole() -> Artifact:
+    def double(x: Any) -> Any:
+        return 2 * x, jax.lax.psum(x.sum()[None], "i")
+
+    return xla_wasm.compile(lower(double, jnp.zeros((4, 6)), mesh={"i": 2}, in_specs=P(None, "i"), out_specs=(P(None, "i"), P())))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("replicas")
+    artifacts = {
+        "free": xla_wasm.compile(reduced(4)),
+        "fixed": xla_wasm.compile(reduced(4), Options(num_replicas=2, num_partitions=1)),
+        "held": held(),
+        "sidecar": beside(),
+        "global": whole(),
+        "called": xla_wasm.compile(steps(2, call=True), Options(host_calls=("tick",))),
+        "scripted": scripted(),
+        "loop2": xla_wasm.compile(steps(2)),
+        "loop4": xla_wasm.compile(steps(4)),
+    }
+    for name, artifact in artifacts.items():
+        artifact.save(folder / f"{name}.wasm")
+    messages = []
+    for i, (artifact, message) in enumerate(lies()):
+        artifact.save(folder / f"lie{i}.wasm")
+        messages.append(message)
+    site = Site(folders={"/web": ROOT / "web", "/js": ROOT / "tests" / "js", "/": folder}, headers=ISOLATED)
+    site.answers |= {
+        "/": Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"]),
+        "/favicon.ico": Answer(b"", status=204),
+        "/other.weights": Answer(bytes(len(artifacts["sidecar"].weights))),
+        "/lies.json": Answer(json.dumps(messages).encode()),
+    }
+    with site.serving():
+        yield site
+
+
+def serve(site: Site, name: str, artifact: Artifact, arguments: Sequence[Sequence[Array]]) -> None:
+    """Puts a program and what its devices get on the site."""
+    lists = [[base64.b64encode(np.ascontiguousarray(array).tobytes()).decode() for array in own] for own in arguments]
+    site.answers[f"/{name}.wasm"] = Answer(artifact.wasm)
+    site.answers[f"/{name}.json"] = Answer(json.dumps(lists).encode())
+
+
+@pytest.fixture(params=ENGINES)
+def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
+    """Calls a function of tests/js/replicas.mjs; afterwards no worker is left."""
+    if request.param == "node":
+
+        def in_node(name: str, argument: Any) -> Any:
+            script = ROOT / "tests" / "js" / "replicas_node.mjs"
+            command = [node_for("simd128"), script, (ROOT / "web" / "xla_wasm.js").as_uri(), site.url, name, json.dumps(argument)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+            assert done.returncode == 0, done.stderr[-4000:]
+            outcome = json.loads(done.stdout)
+            assert outcome["left"] == 0, "threads are left"
+            return outcome["outcome"]
+
+        yield in_node
+        return
+    chromium: Browser = request.getfixturevalue("chromium")
+    page: Page = chromium.new_page()
+    page.goto(site.url)
+    assert page.evaluate("crossOriginIsolated")
+
+    def in_chromium(name: str, argument: Any) -> Any:
+        outcome = page.evaluate(CALL, [name, argument])
+        for _ in range(100):
+            if not page.workers:
+                break
+            page.wait_for_timeout(50)
+        assert not page.workers, "workers are left"
+        return outcome
+
+    yield in_chromium
+    page.close()
+
+
+def nothing(wrong: list[str]) -> None:
+    assert not wrong, "\n".join(wrong)
+
+
+def digests(results: Sequence[Sequence[Array]]) -> list[list[str]]:
+    return [[hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest() for array in own] for own in results]
+
+
+@dataclass
+class Case:
+    """A program, what its devices get (or the whole arrays), and the digests of what they give with threads."""
+
+    name: str
+    artifact: Artifact
+    arguments: list[list[Array]]
+    devices: dict[str, int] | int
+    expected: list[list[str]]
+    labels: list[str]
+    is_global: bool = False
+
+
+@cache
+def collectives() -> list[Case]:
+    """Every operation in every group mode."""
+    drawn = [(grid, element_type) for grid in GRIDS for element_type in ("f32", "s32")]
+    made = []
+    for i, (grid, element_type) in enumerate([*drawn, *((Grid(2, 2), element_type) for element_type in ELEMENT_TYPES)]):
+        # Engines make NaN with bits of their own.
+        program = replace(every_collective(i, grid, element_type), special=False)
+        module, arguments = program.module(), program.arguments()
+        module.replica_count, module.num_partitions = (grid.replicas, grid.partitions) if i % 2 else (1, 1)
+        artifact = xla_wasm.compile(module)
+        results = xla_wasm.load(artifact).run_replicated(arguments, num_replicas=grid.replicas, num_partitions=grid.partitions)
+        devices = {"replicas": grid.replicas, "partitions": grid.partitions}
+        made.append(Case(f"collectives-{i}-{grid}-{element_type}", artifact, arguments, devices, digests(results), program.labels()))
+    return made
+
+
+@cache
+def large() -> list[Case]:
+    """Blocks that go through shared memory in pieces, and many that go together."""
+    size = 5_000_001
+    body = f"""x = f32[] parameter(0)
+        i = f32[{size}] iota(), iota_dimension=0
+        b = f32[{size}] broadcast(x), dimensions={{}}
+        s = f32[{size}] add(i, b)
+        h = f32[3] slice(s), slice={{[5:8]}}
+        p = f32[{size}] collective-permute(s), source_target_pairs={ring(3)}
+        r = (f32[{size}], f32[3]) all-reduce(s, h), replica_groups={{}}, to_apply=add
+        y = f32[{size}] get-tuple-element(r), index=0
+        z = f32[3] get-tuple-element(r), index=1
+        ROOT t = (f32[{size}], f32[{size}], f32[3]) tuple(p, y, z)"""
+    artifact = xla_wasm.compile(entry(body), Options(num_replicas=3))
+    arguments = [[np.float32(d)] for d in range(3)]
+    results = xla_wasm.load(artifact).run_replicated(arguments)
+    return [Case("large", artifact, arguments, 3, digests(results), ["permute", "reduce", "reduce a few"])]
+
+
+@cache
+def programs() -> list[Case]:
+    """Programs of JAX for several devices, on whole arrays."""
+    made = []
+    for name, make in PROGRAMS.items():
+        program = make()
+        artifact = xla_wasm.compile(lower(program.make(mesh(**program.axes)), *program.args))
+        exe = xla_wasm.load(artifact)
+        arrays = [np.asarray(x, dtype_of(p.element_type)) for x, p in zip(jax.tree.leaves(program.args), exe.parameters, strict=True)]
+        results = exe.run_global(arrays)
+        labels = [f"result {i}" for i in range(len(results))]
+        made.append(Case(name, artifact, [arrays], prod(program.axes.values()), digests([results]), labels, is_global=True))
+    return made
+
+
+@pytest.mark.parametrize("cases", [collectives, large, programs])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_results(call: Call, site: Site, transport: str, cases: Callable[[], list[Case]]) -> None:
+    """Each result of each device has the bits that it has with threads, in both of two runs."""
+    for case in cases():
+        serve(site, case.name, case.artifact, case.arguments)
+    stated = [{"name": case.name, "devices": case.devices, "isGlobal": case.is_global} for case in cases()]
+    for case, runs in zip(cases(), call("digests", {"cases": stated, "transport": transport}), strict=True):
+        for got in runs:
+            pairs = zip(got, case.expected, strict=True)
+            different = {label for ours, theirs in pairs for label, a, b in zip(case.labels, ours, theirs, strict=True) if a != b}
+            assert not different, (case.name, sorted(different))
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_behaviours(call: Call, transport: str) -> None:
+    nothing(call("behaviours", transport))
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_failures(call: Call, transport: str) -> None:
+    nothing(call("failures", transport))
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_worker_that_ends(call: Call, transport: str, devices: int) -> None:
+    times = TIMES if devices == 2 else 8
+    # Chromium takes two seconds to end a worker that is busy, so some groups go on at the same time.
+    outcome = call("terminations", {"transport": transport, "times": times, "devices": devices, "groups": 5})
+    nothing(outcome["wrong"])
+    assert outcome["errors"]
+
+
+def test_manifests_that_lie(call: Call) -> None:
+    nothing(call("lies", None))
+
+
+def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:
+    with Site(site.answers, site.folders).serving() as plain:
+        page = chromium.new_page()
+        page.goto(plain.url)
+        nothing(page.evaluate(CALL, ["notIsolated", None]))
+        page.close()
+
+
+def test_firefox(site: Site) -> None:
+    """By both transports, with workers that end; that they have ended is told by the lock that each holds."""
+    with Firefox() as firefox:
+        page = firefox.open(site.url)
+        for transport in TRANSPORTS:
+            nothing(page.evaluate(f"({CALL})(['behaviours', '{transport}'])"))
+            job = {"transport": transport, "times": 6, "devices": 2, "groups": 3}
+            nothing(page.evaluate(f"({CALL})(['terminations', {json.dumps(job)}])")["wrong"])

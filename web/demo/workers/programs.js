@@ -1,0 +1,83 @@
+// The programs of this page: a training step for each number of workers, and the collectives, each for some workers and a size.
+
+import { load } from '../../xla_wasm.js';
+
+/** @typedef {import('../../lazy/replicated.js').ReplicatedExecutable} Group */
+/** @typedef {import('../../lazy/exchange.js').ExchangeEvent} ExchangeEvent */
+/** @typedef {'shared' | 'messages'} Transport */
+
+/** What a person sets for the whole page. @typedef {{workers: number, transport: Transport}} Setup */
+
+/**
+ * @typedef {object} Opcode
+ * @property {string} name
+ * @property {string} does
+ * @property {(workers: number) => string} says the rest of the instruction, as HLO has it
+ * @property {boolean} [adds] whether results are sums
+ */
+
+/** @type {Opcode[]} */
+export const OPCODES = [
+  { name: 'all-reduce', does: 'All get the sum of what all have.', says: () => ', to_apply=sum', adds: true },
+  { name: 'all-gather', does: 'All get what all have, one after another.', says: () => ', dimensions={0}' },
+  { name: 'reduce-scatter', does: 'Each gets its own block of the sum.', says: () => ', dimensions={0}, to_apply=sum', adds: true },
+  { name: 'all-to-all', does: 'Each sends one block to each: rows become columns.', says: () => ', dimensions={0}' },
+  {
+    name: 'collective-permute',
+    does: 'Each sends what it has to the next.',
+    says: (workers) => `, source_target_pairs={${Array.from({ length: workers }, (_, i) => `{${i},${(i + 1) % workers}}`).join(',')}}`,
+  },
+  { name: 'collective-broadcast', does: 'All get what the first has.', says: () => '' },
+];
+
+export const SIZES = Array.from({ length: 6 }, (_, i) => 4 ** (i + 1) * 1024); // bytes
+export const FEW = 0; // the size of programs with a value for each worker
+
+/** @param {string} name */
+const address = (name) => new URL(name, import.meta.url);
+
+/**
+ * The training step.
+ * @param {Setup} setup
+ * @param {(event: ExchangeEvent) => void} onExchange
+ * @returns {Promise<Group>}
+ */
+export function loadStep({ workers, transport }, onExchange) {
+  const builds = { simd128: address(`step-${workers}.wasm`), 'relaxed-simd': address(`step-${workers}.relaxed.wasm`) };
+  return load(builds, { devices: workers, transport, worker: address('worker.js'), onExchange });
+}
+
+/**
+ * A collective: `x` is what a worker has, `y` what it gets, and a run takes how often to repeat it.
+ * @param {string} opcode
+ * @param {number} size
+ * @param {Setup} setup
+ * @param {(event: ExchangeEvent) => void} [onExchange]
+ * @returns {Promise<Group>}
+ */
+export function loadCollective(opcode, size, { workers, transport }, onExchange) {
+  return load(address(`collectives/${opcode}-${workers}-${size}.wasm`), { devices: workers, transport, worker: address('worker.js'), ...(onExchange && { onExchange }) });
+}
+
+/**
+ * The collective as an instruction of HLO.
+ * @param {Opcode} opcode
+ * @param {Group} group
+ */
+export function instruction({ name, says }, { parameters, devices }) {
+  const [x, y] = ['x', 'y'].map((wanted) => parameters.find((leaf) => leaf.name === wanted)?.dimensions.join() ?? '');
+  return `y = f32[${y}] ${name}(f32[${x}] x)${says(devices.count)}`;
+}
+
+/** Sizes as people say them. @param {number} bytes */
+export function size(bytes) {
+  if (bytes < 1024) return `${bytes} bytes`;
+  const [amount, unit] = bytes < 2 ** 20 ? [bytes / 1024, 'KiB'] : [bytes / 2 ** 20, 'MiB'];
+  return `${Number(amount.toPrecision(3))} ${unit}`;
+}
+
+/** @param {number} count @param {string} noun */
+export const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
+
+/** @type {Record<Transport, string>} */
+export const TRANSPORTS = { shared: 'shared memory', messages: 'messages' };

@@ -1,0 +1,397 @@
+// One program on many devices at once, each in a worker: `load(source, {devices: ...})`. Mirrors xla_wasm/host/replicas.py.
+
+import { accept, describe } from '../arrays.js';
+import { ArgumentError, ExchangeError, LimitError, RunError, UnsupportedError } from '../errors.js';
+import { readManifest } from '../manifest.js';
+import { compile, locationOf } from '../source.js';
+import { Crew, pause } from './crew.js';
+import { exchanges } from './exchange.js';
+import { endsOfAll } from './feeds.js';
+import { makeGrid } from './grid.js';
+import { explain, isOwn } from './outcomes.js';
+import { makeBoard } from './shared.js';
+
+/** @typedef {import('../manifest.js').Manifest} Manifest */
+/** @typedef {import('../manifest.js').Leaf} Leaf */
+/** @typedef {import('../executor.js').LoadOptions} LoadOptions */
+/** @typedef {import('./outcomes.js').Outcome} Outcome */
+/**
+ * What may follow the arguments of a run; an aborted run ends on all devices. The others are lists with an entry for each device.
+ * @typedef {{signal?: AbortSignal, infeed?: Source[], outfeed?: Sink[], send?: Record<string, Sink>[], recv?: Record<string, Source>[]}} ReplicatedOptions
+ */
+/** @typedef {import('./feeds.js').Source} Source */
+/** @typedef {import('./feeds.js').Sink} Sink */
+
+const PATIENCE = 1; // seconds that devices have to say what they were doing when another one failed
+const HEADERS = 'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp (or credentialless)';
+
+/**
+ * @param {import('../source.js').Source} source
+ * @param {LoadOptions} options
+ */
+export async function loadReplicated(source, { devices, transport = 'auto', timeout = 60, onExchange, worker, signal, onProgress = () => {}, customCalls = {}, weights, named, ...options }) {
+  if (!['auto', 'shared', 'messages'].includes(transport)) throw new ArgumentError(`transport is 'auto', 'shared' or 'messages', not '${transport}'`);
+  if (typeof timeout !== 'number' || !(timeout > 0)) throw new ArgumentError(`timeout is in seconds, above 0; got ${timeout}`);
+  onProgress({ phase: 'module', loaded: 0, total: 0 });
+  const { portable } = await import('../remote.js');
+  const files = weights === undefined ? undefined : await Promise.all([weights].flat().map((item) => portable(item, [])));
+  // A response can be read once, and its bytes may be needed where modules cannot be handed over.
+  const origin = typeof (/** @type {any} */ (source)?.arrayBuffer) === 'function' || source instanceof Promise ? await portable(source, []) : source;
+  const module = await compile(origin, signal);
+  const manifest = readManifest(module);
+  const grid = makeGrid(manifest, /** @type {import('./grid.js').Count} */ (devices));
+  const progress = Array.from({ length: grid.count }, () => ({ loaded: 0, total: 0 }));
+  const sum = (/** @type {'loaded' | 'total'} */ key) => progress.reduce((all, one) => all + one[key], 0);
+  let isReady = false;
+  let kind = transport;
+  const crew = new Crew({
+    grid,
+    source: origin,
+    location: locationOf(await portable(origin, [])),
+    module,
+    manifest,
+    options: { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') },
+    worker: typeof worker === 'string' || worker instanceof URL ? worker : true,
+    makeBoard() {
+      const made = board(kind, grid.count, manifest);
+      kind = made ? 'shared' : 'messages';
+      return made;
+    },
+    timeout,
+    customCalls,
+    onProgress(device, { phase, loaded, total }) {
+      progress[device] = { loaded, total };
+      if (phase === 'weights' && !isReady) onProgress({ phase, loaded: sum('loaded'), total: sum('total') });
+    },
+    onExchange,
+  });
+  const stop = () => crew.end(signal?.reason);
+  signal?.addEventListener('abort', stop);
+  try {
+    await crew.start(Array.from(progress.keys()));
+  } catch (error) {
+    crew.end(error);
+    throw error;
+  } finally {
+    signal?.removeEventListener('abort', stop);
+  }
+  isReady = true;
+  onProgress({ phase: 'ready', loaded: sum('loaded'), total: sum('total') });
+  return new ReplicatedExecutable(manifest, grid, crew, { timeout, named: !!named, isPlain: !options.physical });
+}
+
+/**
+ * The memory that devices share; nothing where they exchange data by messages.
+ * @param {string} transport
+ * @param {number} count
+ * @param {Manifest} manifest
+ */
+function board(transport, count, manifest) {
+  const stated = exchanges(manifest);
+  if (transport === 'messages') return undefined;
+  const isIsolated = typeof SharedArrayBuffer !== 'undefined' && /** @type {any} */ (globalThis).crossOriginIsolated !== false;
+  if (!isIsolated) {
+    if (transport === 'auto') return undefined;
+    throw new UnsupportedError(`this page has no shared memory, since it is not cross-origin isolated: serve it with the headers ${HEADERS}, or load with transport: 'messages'`);
+  }
+  try {
+    return makeBoard(count, stated);
+  } catch (error) {
+    if (transport === 'auto') return undefined;
+    throw new LimitError(`there is no room for the memory that ${count} devices share: ${/** @type {Error} */ (error).message}; load with transport: 'messages'`, { cause: error });
+  }
+}
+
+/** A copy of an argument that is kept. @param {any} value @returns {any} */
+function copied(value) {
+  if (Array.isArray(value)) return value.map(copied);
+  if (!ArrayBuffer.isView(value)) return value;
+  const { shape } = /** @type {any} */ (value);
+  return Object.assign(/** @type {any} */ (value).slice(), shape ? { shape } : {});
+}
+
+/** A program on many devices. Calls are served one after another. */
+export class ReplicatedExecutable {
+  #crew;
+  #timeout;
+  #named;
+  #inputs;
+  #accept;
+  /** @type {Map<string, any>[]} the weights that were set, by device */
+  #weights;
+  /** @type {Set<string>[]} the states that a failed run has spoilt, by device */
+  #lost;
+  /** @type {Set<number>} devices whose workers have to be started again */
+  #broken = new Set();
+  /** @type {Map<number, Promise<void>>} devices that are still busy with a run that is over */
+  #busy = new Map();
+  #runs = 0;
+  #last = Promise.resolve();
+
+  /**
+   * Use `load`.
+   * @param {Manifest} manifest
+   * @param {import('./grid.js').Grid} grid
+   * @param {Crew} crew
+   * @param {{timeout: number, named: boolean, isPlain: boolean}} options
+   */
+  constructor(manifest, grid, crew, { timeout, named, isPlain }) {
+    /** @readonly */
+    this.manifest = manifest;
+    /** How many replicas and partitions there are. @readonly */
+    this.devices = grid;
+    /** How devices exchange data. @readonly @type {'shared' | 'messages'} */
+    this.transport = crew.transport;
+    this.#crew = crew;
+    this.#timeout = timeout;
+    this.#named = named;
+    this.#inputs = manifest.parameters.filter((leaf) => leaf.kind === 'input');
+    // Where an array's form is not that of its type and dimensions, the devices check it.
+    const plain = isPlain && !manifest.parameters.some((leaf) => leaf.raw.sizes);
+    this.#accept = plain ? accept : (/** @type {Leaf} */ _, /** @type {any} */ value) => value;
+    this.#weights = Array.from({ length: grid.count }, () => new Map());
+    this.#lost = Array.from({ length: grid.count }, () => new Set());
+  }
+
+  /** All parameters in order; those of kind `input` are the arguments of a device. */
+  get parameters() {
+    return this.manifest.parameters;
+  }
+
+  /** All results in order; those of kind `output` are what a device gives. */
+  get results() {
+    return this.manifest.results;
+  }
+
+  /**
+   * Runs the program on all devices at once. `lists[d]` holds the arguments of device d (replica `d / partitions`, partition
+   * `d % partitions`), in a list or by name. Arrays are copied, or handed over if they are marked with `transfer`.
+   * @param {any[]} lists
+   * @param {ReplicatedOptions} [options]
+   * @returns {Promise<any[]>} the results of each device
+   */
+  async runReplicated(lists, options = {}) {
+    const { count } = this.devices;
+    if (!Array.isArray(lists) || lists.length !== count) {
+      throw new ArgumentError(`runReplicated takes the arguments of each of ${count} devices, a list of lists; got ${Array.isArray(lists) ? lists.length : typeof lists}`);
+    }
+    const checked = lists.map((values, device) => this.#arguments(values, device));
+    const results = await this.#inTurn(() => this.#run(checked, options));
+    if (!this.#named) return results;
+    const names = this.results.filter((leaf) => leaf.kind === 'output').map(({ name }) => name);
+    return results.map((arrays) => Object.fromEntries(names.map((name, i) => [name, arrays[i]])));
+  }
+
+  /**
+   * Runs the program on global arrays, in a list or by name: each device gets its blocks, and of the results a whole is made.
+   * @param {any} values
+   * @param {ReplicatedOptions} [options]
+   * @returns {Promise<any>} the results, in a list or, with the option `named` of `load`, by name
+   */
+  async runGlobal(values, options = {}) {
+    const { inputs, outputs } = (await import('./shards.js')).shards(this.manifest, this.devices.count);
+    if (this.#accept !== accept) throw new ArgumentError(`runGlobal takes arrays whose sizes are fixed and that are not 'physical': call runReplicated`);
+    const given = this.#positional(values, 'runGlobal');
+    const parts = inputs.map((whole, i) => whole.split(given[i], `argument ${i} ('${whole.leaf.name}')`));
+    const lists = Array.from(this.#lost, (_, device) => parts.map((blocks) => blocks[device]));
+    const results = await this.#inTurn(() => this.#run(lists, options));
+    const arrays = outputs.map((whole, i) => whole.join(results.map((own) => own[i])));
+    return this.#named ? Object.fromEntries(outputs.map(({ leaf }, i) => [leaf.name, arrays[i]])) : arrays;
+  }
+
+  /**
+   * Sets a weight, or the state that the next run begins with: on all devices, or on one. Where devices have different parts of it, all of
+   * them together get the whole array, and one its part.
+   * @param {string} name
+   * @param {any} value
+   * @param {number} [device]
+   * @returns {Promise<void>}
+   */
+  async set(name, value, device) {
+    const leaf = this.#held(name);
+    const devices = device === undefined ? [...this.#lost.keys()] : [this.#device(device)];
+    const what = `${leaf.kind} '${name}'`;
+    const whole = device === undefined ? await this.#whole(leaf) : undefined;
+    const kept = whole ? [] : copied(this.#accept(leaf, value, what));
+    const parts = whole ? whole.split(value, what) : devices.map(() => kept);
+    await this.#inTurn(async () => {
+      await this.#ready();
+      await Promise.all(devices.map((d, i) => this.#crew.ask(d, 'set', [name, parts[i]])));
+      devices.forEach((d, i) => {
+        this.#lost[d].delete(name);
+        if (leaf.kind === 'weight') this.#weights[d].set(name, parts[i]);
+      });
+    });
+  }
+
+  /**
+   * A copy of a weight as it was set, or of a state as the last run left it: that of a device, or as all devices have it, the whole of what
+   * they have parts of, and otherwise that of the first one.
+   * @param {string} name
+   * @param {number} [device]
+   * @returns {Promise<any>}
+   */
+  async get(name, device) {
+    const leaf = this.#held(name);
+    const whole = device === undefined ? await this.#whole(leaf) : undefined;
+    const devices = whole ? [...this.#lost.keys()] : [this.#device(device ?? 0)];
+    return this.#inTurn(async () => {
+      await this.#ready();
+      if (devices.some((d) => this.#lost[d].has(name))) throw lostState(name);
+      const parts = await Promise.all(devices.map((d) => this.#crew.ask(d, 'get', [name])));
+      return whole ? whole.join(parts) : parts[0];
+    });
+  }
+
+  /** Ends the workers; what still waits for them is rejected, and whatever is called after that too. */
+  dispose() {
+    this.#crew.end(new RunError(`'${this.manifest.name}' has been disposed of: load it again`));
+  }
+
+  /** @param {string} name */
+  #held(name) {
+    const held = this.parameters.filter((leaf) => leaf.kind !== 'input');
+    const leaf = held.find((one) => one.name === name);
+    if (leaf) return leaf;
+    throw new ArgumentError(`'${this.manifest.name}' has no weight or state called '${name}' (known: ${held.slice(0, 8).map((one) => one.name).join(', ') || 'it has none'})`);
+  }
+
+  /**
+   * The whole of an array of which devices have different parts.
+   * @param {Leaf} leaf
+   */
+  async #whole(leaf) {
+    if (leaf.raw.shards == null) return undefined;
+    const whole = (await import('./shards.js')).wholes(this.manifest, this.devices.count).get(leaf);
+    return whole?.isDivided ? whole : undefined;
+  }
+
+  /** @param {number} device */
+  #device(device) {
+    if (Number.isInteger(device) && device >= 0 && device < this.devices.count) return device;
+    throw new ArgumentError(`'${this.manifest.name}' runs on devices 0 to ${this.devices.count - 1}, not ${device}`);
+  }
+
+  /**
+   * @param {any} values
+   * @param {string} what
+   * @returns {any[]} one for each input
+   */
+  #positional(values, what) {
+    const names = this.#inputs.map((leaf) => leaf.name);
+    if (values && Object.getPrototypeOf(values) === Object.prototype) {
+      const unknown = Object.keys(values).find((name) => !names.includes(name));
+      if (unknown !== undefined) throw new ArgumentError(`${what}: '${this.manifest.name}' has no argument called '${unknown}' (known: ${names.slice(0, 8).join(', ')})`);
+      const missing = names.find((name) => !Object.hasOwn(values, name));
+      if (missing !== undefined) throw new ArgumentError(`${what}: argument '${missing}' is missing`);
+      return names.map((name) => values[name]);
+    }
+    if (Array.isArray(values) && values.length === names.length) return values;
+    const wanted = this.#inputs.slice(0, 8).map((leaf) => `${leaf.name}: ${describe(leaf)}`).join(', ') + (names.length > 8 ? ', ...' : '');
+    throw new ArgumentError(`${what}: '${this.manifest.name}' takes ${names.length} arguments (${wanted}), in a list or by name; got ${Array.isArray(values) ? values.length : typeof values}`);
+  }
+
+  /**
+   * The arguments of a device, checked.
+   * @param {any} values
+   * @param {number} device
+   */
+  #arguments(values, device) {
+    const given = this.#positional(values, `device ${device}`);
+    return this.#inputs.map((leaf, i) => this.#accept(leaf, given[i], `device ${device}: argument ${i} ('${leaf.name}')`));
+  }
+
+  /**
+   * @template T
+   * @param {() => Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  #inTurn(work) {
+    const done = this.#last.then(work);
+    this.#last = done.then(() => {}, () => {});
+    return done;
+  }
+
+  /** All workers run, and wait for what to do. */
+  async #ready() {
+    if (this.#busy.size) {
+      const { done, stop } = pause(this.#timeout);
+      await Promise.race([Promise.all(this.#busy.values()), done]);
+      stop();
+      for (const device of this.#busy.keys()) this.#broken.add(device);
+      this.#busy.clear();
+    }
+    const devices = [...new Set([...this.#broken, ...this.#crew.gone])];
+    if (!devices.length) return;
+    await this.#crew.start(devices);
+    const states = this.parameters.filter((leaf) => leaf.kind === 'state').map(({ name }) => name);
+    for (const device of devices) {
+      for (const [name, value] of this.#weights[device]) await this.#crew.ask(device, 'set', [name, value]);
+      for (const name of states) this.#lost[device].add(name);
+      this.#broken.delete(device);
+    }
+  }
+
+  /**
+   * @param {any[][]} lists
+   * @param {ReplicatedOptions} options
+   */
+  async #run(lists, { signal, ...rest }) {
+    const feeds = endsOfAll(lists.length, rest);
+    signal?.throwIfAborted();
+    await this.#ready();
+    for (const names of this.#lost) for (const name of names) throw lostState(name);
+    const crew = this.#crew;
+    const run = ++this.#runs;
+    const begin = performance.now();
+    /** @type {(Outcome | undefined)[]} */
+    const outcomes = lists.map(() => undefined);
+    /** @type {number[]} */
+    const failures = [];
+    let stop = () => {};
+    const over = new Promise((resolve) => (stop = () => resolve(undefined)));
+    const fail = () => {
+      crew.fail(run);
+      stop();
+    };
+    crew.clear();
+    signal?.addEventListener('abort', fail);
+    const tasks = lists.map((values, device) =>
+      crew.ask(device, 'replica', [run, ...values], feeds[device]).then(
+        (value) => void (outcomes[device] = { value }),
+        (error) => {
+          outcomes[device] = { error };
+          if (isOwn(error)) this.#broken.add(device);
+          if (failures.push(device) === 1) fail();
+        },
+      ),
+    );
+    const all = Promise.all(tasks);
+    await Promise.race([all, over]);
+    signal?.removeEventListener('abort', fail);
+    if (!failures.length && !signal?.aborted) return outcomes.map((outcome) => outcome?.value);
+    const late = pause(PATIENCE);
+    await Promise.race([all, late.done]);
+    late.stop();
+    this.#afterFailure(outcomes, tasks);
+    throw signal?.aborted ? signal.reason : explain(this.devices, outcomes, failures, (performance.now() - begin) / 1000);
+  }
+
+  /**
+   * Notes what the next run has to wait for, and what is no longer what it should be.
+   * @param {(Outcome | undefined)[]} outcomes
+   * @param {Promise<void>[]} tasks
+   */
+  #afterFailure(outcomes, tasks) {
+    // Whoever is not done in the time that the next run gives it is started again.
+    outcomes.forEach((outcome, device) => {
+      if (!outcome) this.#busy.set(device, tasks[device].then(() => void this.#busy.delete(device)));
+    });
+    if (outcomes.every((outcome) => outcome?.error instanceof ArgumentError)) return; // before anything was changed
+    if (this.manifest.stateful) for (const device of outcomes.keys()) this.#broken.add(device);
+    for (const { kind, name } of this.parameters) if (kind === 'state') for (const names of this.#lost) names.add(name);
+  }
+}
+
+/** @param {string} name */
+const lostState = (name) => new RunError(`the state '${name}' was lost when a run failed: set it again`);

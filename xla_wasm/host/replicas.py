@@ -1,0 +1,130 @@
+"""Runs one program on many devices at once, each in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Generic, NoReturn, TypeVar
+
+from ..errors import ExchangeError, XlaWasmError
+from . import workers
+from .device import Device
+from .exchange import EndedError, Endpoint, Group
+from .grid import Grid
+from .instance import Instance
+
+T = TypeVar("T")
+Work = Callable[[int, Instance, Endpoint], T]
+"""What to do on the device of that number, with an instance and its end of the exchanges."""
+
+
+def run_together(devices: Sequence[Device], needed: Set[str], grid: Grid, timeout: float, work: Work[T]) -> list[T]:
+    """What `work` gives on each device, the first on this thread. If one fails, the run ends on all, and its error is raised."""
+    instances = _take(devices, needed)
+    run = _Run(grid, timeout, work, instances)
+    try:
+        run.run()
+    finally:
+        failed = {d for d, _ in run.failures}
+        for d, (device, instance) in enumerate(zip(devices, instances)):
+            # What has not ended may still write into its memory.
+            device.put_back(instance, d not in run.unfinished and (d not in failed or instance.abandoned))
+            if failed:
+                device.lose()  # it may have stopped before another one, or gone further
+        instances.clear()
+    return run.results()
+
+
+def _take(devices: Sequence[Device], needed: Set[str]) -> list[Instance]:
+    """An instance of each device, taken in their order: so two runs never wait for each other."""
+    instances: list[Instance] = []
+    try:
+        for device in devices:
+            instances.append(device.take(needed))
+    except BaseException as error:
+        for device, instance in zip(devices, instances):
+            device.pool.release(instance)
+        raise_named(len(instances), error)
+    return instances
+
+
+class _Run(Generic[T]):
+    """One run: its threads, its results and its failures."""
+
+    def __init__(self, grid: Grid, timeout: float, work: Work[T], instances: list[Instance]) -> None:
+        self._work = work
+        self._instances = instances
+        self._group = Group(grid, timeout)
+        self._results: list[Any] = [None] * grid.count
+        self._ended: SimpleQueue[int] = SimpleQueue()
+        self.unfinished: set[int] = set()
+        """The devices on other threads that have not ended."""
+        self.failures: list[tuple[int | None, BaseException]] = []
+        """In the order in which they happened; None is this thread, outside of its device."""
+
+    def run(self) -> None:
+        """Runs all devices to their end. An interrupt ends the run; one more does not even wait for programs that compute."""
+        try:
+            for d in range(1, len(self._instances)):
+                self.unfinished.add(d)
+                try:
+                    workers.start(partial(self._on_worker, d))
+                except Exception:
+                    self.unfinished.discard(d)
+                    raise
+            self._on(0)
+            self._wait()
+        except BaseException as error:
+            first = all(isinstance(failure, Exception) for _, failure in self.failures)
+            self._fail(None, error)
+            if first:
+                self._wait()
+
+    def _wait(self) -> None:
+        while self.unfinished:
+            self.unfinished.discard(self._ended.get())
+
+    def _on_worker(self, d: int) -> None:
+        self._on(d)
+        self._ended.put(d)
+
+    def _on(self, d: int) -> None:
+        endpoint = self._group.endpoints[d]
+        try:
+            self._results[d] = self._work(d, self._instances[d], endpoint)
+            endpoint.outcome = "ended its run"
+        except BaseException as error:
+            self._fail(d, error)
+
+    def _fail(self, d: int | None, error: BaseException) -> None:
+        self.failures.append((d, error))
+        self._group.fail(d, f"failed: {error}")
+
+    def results(self) -> list[T]:
+        """What the devices gave, or the error that ended the run."""
+        # Errors hold the frames that they went through, and these hold this object: without the list they go when they are done with.
+        failures, self.failures = self.failures, []
+        if not failures:
+            return self._results
+        interrupts = [failure for failure in failures if not isinstance(failure[1], Exception)]
+        own = [failure for failure in failures if not isinstance(failure[1], EndedError)]
+        d, error = (interrupts or own or failures)[0]
+        del failures, interrupts, own
+        try:
+            raise_named(d, error)
+        finally:
+            del error
+
+
+def raise_named(device: int | None, error: BaseException) -> NoReturn:
+    """Raises an error as that of a device."""
+    try:
+        if device is None or not isinstance(error, Exception) or isinstance(error, ExchangeError):  # this names devices itself
+            raise error
+        if isinstance(error, XlaWasmError):
+            raise type(error)(f"device {device}: {error}") from error
+        error.add_note(f"(on device {device})")
+        raise error
+    finally:
+        del error

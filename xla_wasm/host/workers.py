@@ -1,0 +1,47 @@
+"""Threads that are kept for the next time they are needed: starting one takes longer than a small program runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+_PATIENCE = 10.0
+"""Seconds after which an idle thread ends."""
+
+_idle: deque[_Worker] = deque()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # a child has none of its parent's threads
+
+
+class _Worker:
+    """A thread that does one task after the other. It is a daemon: a task that never ends must not keep the interpreter from ending."""
+
+    def __init__(self) -> None:
+        self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._work, name="xla_wasm device", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            try:
+                task = self.tasks.get(timeout=_PATIENCE)
+            except Empty:
+                try:
+                    _idle.remove(self)
+                except ValueError:  # someone has just taken it: a task is on its way
+                    continue
+                return
+            task()
+            del task  # and what it holds
+            _idle.append(self)
+
+
+def start(task: Callable[[], None]) -> None:
+    """Does the task in another thread. It must not raise."""
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = _Worker()
+    worker.tasks.put(task)

@@ -1,0 +1,297 @@
+"""Which devices take part in a collective together: their numbers, as the program computes them when it runs.
+
+A device is a replica and a partition. The numbers of both, and of the device's own, are known when the program runs; the
+module may fix the numbers of replicas and partitions before (`Devices`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...errors import VerifyError
+from ...hlo.ir import Instruction, Module
+from ...hlo.shape import Shape
+from ..expansion import Expansion
+from ..hostio.transfers import by_partition, is_between_devices, pairs
+from ..request import REQUEST
+
+MOST = 64
+"""Devices that a program can run on whose number is not fixed: lists of devices have this size then."""
+
+NOBODY = (1 << 31) - 1
+"""A device that there never is: a host ends a run whose exchange names it."""
+
+_BY_CHANNEL = ("all-to-all", "ragged-all-to-all", "collective-permute", "collective-permute-start", "collective-broadcast")
+"""With a channel these have partitions in their groups; the others replicas, each with all its partitions."""
+
+DEVICES = "devices"
+"""The attribute in which the compiler notes the `Devices` at every instruction that depends on them."""
+
+COUNTS = ("replica-id", "partition-id", "replica-count", "partition-count")
+"""What the host tells a program about its device, in the order of the configuration block. The last two opcodes exist in
+expansions only."""
+
+FIRST_DEVICE = (0, 0, 1, 1)
+"""The same of the only device, which a program is for unless the host says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """The devices that a program runs on. None: known only when it runs."""
+
+    replicas: int | None = None
+    partitions: int | None = None
+    least: int = 1
+    most: int | None = None
+    axis: str = "replicas"
+    """What a number of devices counts when nothing else is said."""
+
+    @property
+    def total(self) -> int | None:
+        return None if self.replicas is None or self.partitions is None else self.replicas * self.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The devices of this device's group."""
+
+    devices: Instruction
+    """s32: their numbers in order, followed by -1 up to the length of the list."""
+    rank: Instruction
+    """s32: this device's place among them."""
+    count: Instruction
+    """s32: how many they are."""
+    size: int | None
+    """The same where it is known, and the same for every device."""
+
+    @property
+    def room(self) -> int:
+        """The length of the list."""
+        return self.devices.shape.dimensions[0]
+
+
+def mode(x: Instruction) -> str:
+    """What the numbers in the groups of `x` are, in XLA's terms."""
+    if is_between_devices(x):
+        return "cross_partition" if by_partition(x) else "cross_replica"
+    if x.attrs.get("channel_id") is None:
+        return "cross_replica"
+    if x.opcode in _BY_CHANNEL:
+        return "cross_partition"
+    return "flattened_id" if x.attrs.get("use_global_device_ids") else "cross_replica_and_partition"
+
+
+def listed(x: Instruction) -> tuple[tuple[int, ...], ...]:
+    """The groups that are written down; none stands for one group of all."""
+    if is_between_devices(x):
+        return pairs(x) or ()
+    if "source_target_pairs" in x.attrs:
+        return tuple(tuple(pair) for pair in x.attrs["source_target_pairs"])
+    return x.attrs["replica_groups"].expanded() if "replica_groups" in x.attrs else ()
+
+
+def devices_of(module: Module, replicas: int | None, partitions: int | None) -> Devices | None:
+    """The devices of a verified module, with the numbers that the options fix; None if they make no difference to it."""
+    found = [x for x in module.instructions() if depends(x)]
+    if module.replica_count * module.num_partitions > 1:
+        replicas, partitions = replicas or module.replica_count, partitions or module.num_partitions
+    if not found:
+        return None
+    modes = {mode(x) for x in found if x.opcode not in ("replica-id", "partition-id")}
+    opcodes = {x.opcode for x in found}
+    by_partition = bool(modes & {"cross_partition", "flattened_id"}) or "partition-id" in opcodes
+    by_replica = "cross_replica" in modes or "replica-id" in opcodes
+    made = Devices(replicas, partitions, axis="partitions" if by_partition and not by_replica else "replicas")
+    # Groups that list all, and a group of all whose size shows in a shape, say how many they are.
+    if replicas is None:
+        made = replace(made, replicas=_all_of(found, _OF_REPLICAS))
+    if partitions is None:
+        made = replace(made, partitions=_all_of(found, ("cross_partition",)))
+    for x in found:
+        made = _bounded(made, x)
+    return replace(made, least=max(made.least, (made.replicas or 1) * (made.partitions or 1)))
+
+
+def depends(x: Instruction) -> bool:
+    """Whether what an instruction does depends on the devices."""
+    if x.opcode in ("send", "recv"):
+        return not x.attrs["is_host_transfer"]
+    return x.opcode in ("replica-id", "partition-id") or "replica_groups" in x.attrs or "source_target_pairs" in x.attrs
+
+
+_OF_REPLICAS = ("cross_replica", "cross_replica_and_partition")
+
+
+def _lists_all(x: Instruction) -> bool:
+    """Whether the groups that are written down name every replica, partition or device, as XLA has it."""
+    return "replica_groups" in x.attrs and x.opcode != "collective-broadcast" and bool(listed(x))
+
+
+def _all_of(found: list[Instruction], kinds: tuple[str, ...]) -> int | None:
+    """How many replicas or partitions there are, as the collectives of these modes have it."""
+    counts: dict[int, Instruction] = {}
+    for x in found:
+        if mode(x) in kinds and _lists_all(x):
+            counts.setdefault(sum(map(len, listed(x))), x)
+        elif mode(x) == kinds[0] and not listed(x) and (size := stated_size(x)) is not None:
+            counts.setdefault(size, x)
+    if len(counts) > 1:
+        (one, x), (other, y), *_ = counts.items()
+        what = kinds[0].removeprefix("cross_")
+        raise VerifyError(f"{x.where} is one of {one} {what}s, {y.where} of {other}")
+    return next(iter(counts), None)
+
+
+def stated_size(x: Instruction) -> int | None:
+    """The size of the groups as the shapes of `x` have it."""
+    if x.opcode in ("all-gather", "reduce-scatter", "all-gather-start"):
+        (dim,) = x.attrs["dimensions"]
+        whole = x.shape.tuple_shapes[1] if x.opcode == "all-gather-start" else x.shape
+        first = whole.tuple_shapes[0] if whole.is_tuple else whole
+        before, after = x.operands[0].shape.dimensions[dim], first.dimensions[dim]
+        small, large = (after, before) if x.opcode == "reduce-scatter" else (before, after)
+        return large // small if small else None
+    if x.opcode == "all-to-all" and not x.attrs["dimensions"]:
+        return len(x.operands)
+    return x.operands[2].shape.dimensions[0] if x.opcode == "ragged-all-to-all" and x.operands[2].shape.rank == 2 else None
+
+
+def _bounded(made: Devices, x: Instruction) -> Devices:
+    """With the bounds that the numbers in the groups of `x` set."""
+    numbers = [i for group in listed(x) for i in group]
+    if is_between_devices(x) and pairs(x) is None:
+        # To the other one.
+        return replace(made, most=min(made.most or 2, 2))
+    if x.opcode in ("replica-id", "partition-id"):
+        return made
+    kind, top = mode(x), max(numbers, default=-1) + 1
+    fixed = {"cross_partition": made.partitions, "flattened_id": made.total}.get(kind, made.replicas)
+    if fixed is not None and (top > fixed or (top < fixed and _lists_all(x))):
+        what = {"cross_partition": "partition", "flattened_id": "device"}.get(kind, "replica")
+        fault = f"name {what} {top - 1}" if top > fixed else f"leave out {what} {top}"
+        raise VerifyError(f"{x.where}: its groups {fault}, but there are {fixed} {what}s")
+    others = {"cross_partition": made.replicas, "flattened_id": 1}.get(kind, made.partitions) or 1
+    made = replace(made, least=max(made.least, top * others))
+    if kind == "flattened_id":
+        made = replace(made, most=min(made.most or top, top))
+    elif kind == "cross_replica_and_partition":
+        made = _with_size(made, x)
+    open_size = (not numbers and fixed is None) or (kind == "cross_replica_and_partition" and made.partitions is None)
+    return replace(made, most=min(made.most or MOST, MOST)) if open_size else made
+
+
+def _with_size(made: Devices, x: Instruction) -> Devices:
+    """With what the size of groups of replicas with all their partitions, as the shapes of `x` state it, says about these."""
+    size, groups = stated_size(x), listed(x)
+    replicas = len(groups[0]) if groups else made.replicas
+    if size is None:
+        return made
+    if replicas is None or made.partitions is not None:
+        total = size if replicas is None else replicas * (made.partitions or 1)
+        if total != size:
+            raise VerifyError(f"{x.where}: its shapes are those of groups of {size} devices, but its groups have {total}")
+        return replace(made, least=max(made.least, size), most=min(made.most or size, size)) if replicas is None else made
+    if size % replicas:
+        raise VerifyError(f"{x.where}: its shapes are those of groups of {size} devices, which {replicas} replicas cannot make up")
+    return replace(made, partitions=size // replicas)
+
+
+def number(e: Expansion, which: str) -> Instruction:
+    """One of `COUNTS`, as s32."""
+    return e.convert(e.emit(which, Shape("u32"), []), "s32")
+
+
+def own_device(e: Expansion) -> Instruction:
+    """This device's number, s32."""
+    return e.add(e.mul(number(e, "replica-id"), number(e, "partition-count")), number(e, "partition-id"))
+
+
+def own_number(e: Expansion, kind: str) -> Instruction:
+    """This device's number in the terms of a mode, s32."""
+    if kind == "flattened_id":
+        return own_device(e)
+    return number(e, "partition-id" if kind == "cross_partition" else "replica-id")
+
+
+def device(e: Expansion, kind: str, numbers: Instruction) -> Instruction:
+    """The devices of numbers in the terms of a mode, s32; -1 stays."""
+    if kind == "flattened_id":
+        return numbers
+    if kind == "cross_partition":
+        made = e.add(numbers, e.like(numbers, e.mul(number(e, "replica-id"), number(e, "partition-count"))))
+    else:
+        made = e.add(e.mul(numbers, e.like(numbers, number(e, "partition-count"))), e.like(numbers, number(e, "partition-id")))
+    return e.select(e.compare("LT", numbers, 0), numbers, made)
+
+
+def looked_up(e: Expansion, kind: str, rows: list[tuple[int, ...]], width: int) -> Instruction:
+    """Of a table with a row for each number in the terms of a mode, this device's: s32[width], filled up with -1.
+
+    Numbers beyond the table have an empty row.
+    """
+    table = [row + (-1,) * (width - len(row)) for row in (*rows, ())]
+    values = e.constant("s32", [n for row in table for n in row], (len(table), width))
+    row = e.dynamic_slice(values, [own_number(e, kind), e.scalar("s32", 0)], (1, width))
+    return e.reshape(row, (width,))
+
+
+def group_of(e: Expansion, x: Instruction, devices: Devices) -> Group:
+    """The group of this device for `x`."""
+    kind, groups = mode(x), listed(x)
+    numbers, size = _numbers(e, kind, groups, devices)
+    if kind == "cross_replica_and_partition":
+        members, size = _with_partitions(e, numbers, size, devices.partitions)
+    else:
+        members = device(e, kind, numbers)
+    me = own_device(e)
+    place = e.iota("s32", members.shape.dimensions)
+    mine = e.compare("EQ", members, e.like(members, me))
+    zero = e.scalar("s32", 0)
+    rank = e.reduce(e.select(mine, place, 0), zero, (0,), "add")
+    if size is not None:
+        return Group(members, rank, e.scalar("s32", size), size)
+    there = e.convert(e.compare("GE", members, 0), "s32")
+    return Group(members, rank, e.reduce(there, zero, (0,), "add"), None)
+
+
+def _numbers(e: Expansion, kind: str, groups: tuple[tuple[int, ...], ...], devices: Devices) -> tuple[Instruction, int | None]:
+    """The numbers in this device's group, and how many they are if that is known."""
+    if groups:
+        width = max(map(len, groups))
+        rows: list[tuple[int, ...]] = [()] * (max(i for group in groups for i in group) + 1)
+        for group in groups:
+            for i in group:
+                rows[i] = group
+        return looked_up(e, kind, rows, width), width if all(len(row) == width for row in rows) else None
+    fixed = devices.partitions if kind == "cross_partition" else devices.replicas
+    if fixed is not None:
+        return e.iota("s32", (fixed,)), fixed
+    place = e.iota("s32", (MOST,))
+    count = number(e, "partition-count" if kind == "cross_partition" else "replica-count")
+    return e.select(e.compare("LT", place, e.like(place, count)), place, -1), None
+
+
+def _with_partitions(e: Expansion, replicas: Instruction, size: int | None, partitions: int | None) -> tuple[Instruction, int | None]:
+    """The devices of replicas with all their partitions, and how many they are if that is known."""
+    (width,) = replicas.shape.dimensions
+    if partitions is not None:
+        wide = e.broadcast(replicas, (width, partitions), (0,))
+        made = e.add(e.mul(wide, partitions), e.iota("s32", wide.shape.dimensions, 1))
+        made = e.select(e.compare("LT", wide, 0), wide, made)
+        return e.reshape(made, (width * partitions,)), None if size is None else size * partitions
+    count = number(e, "partition-count")
+    place = e.iota("s32", (MOST,))
+    row = e.div(place, e.like(place, count))
+    made = e.full("s32", (MOST,), -1)
+    for i in range(width):
+        replica = e.broadcast(e.reshape(e.slice(replicas, (i,), (i + 1,)), ()), (MOST,))
+        member = e.add(e.mul(replica, e.like(place, count)), e.binary("remainder", place, e.like(place, count)))
+        inside = e.binary("and", e.compare("EQ", row, i), e.compare("GE", replica, 0))
+        made = e.select(inside, member, made)
+    return made, None
+
+
+def uses_devices(x: Instruction) -> bool:
+    """Whether an instruction of a canonical module depends on the device it runs on."""
+    request = x.attrs.get(REQUEST)
+    return x.opcode in COUNTS or (request is not None and request.kind == "exchange")

@@ -1,0 +1,40 @@
+"""What a step of a program asks of its host: a custom call, an exchange with other devices, or a transfer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..hlo.shape import Shape
+
+REQUEST = "request"
+"""The attribute of a custom call that the host serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the host does with the operands of the instruction that carries this, to give its results.
+
+    `kind`: custom_call, infeed, outfeed, send or recv, for which whole arrays go to the host and come from it; or exchange
+    (see `ops.collective.exchange`).
+    """
+
+    kind: str
+    target: str = ""
+    """The function of a custom call, or the name of a transfer."""
+    opaque: str = ""
+    """What a custom call carries for the function."""
+    operands: tuple[Shape, ...] = ()
+    """The arrays that the host gets, with the layouts and dynamic dimensions that they have there. The instruction's own have
+    their dimensions in the order of memory, and the actual sizes follow them as s32."""
+    results: tuple[Shape, ...] = ()
+    """The same of those that it gives."""
+    opcode: str = ""
+    """Of an exchange: the operation that it belongs to."""
+    channel: tuple[str | int, ...] = ()
+    """Of an exchange: what sender and receiver agree on."""
+    blocks: bool = False
+    """Of an exchange: whether each receiver gets a block of its own, and not all the same one."""
+    buffered: bool = False
+    """Of an exchange: whether it is over before anyone has received what was sent."""
+    count: int = 1
+    """Of an exchange: how many arrays it sends."""

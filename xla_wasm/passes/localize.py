@@ -1,0 +1,453 @@
+"""The program of one device, from a program on global arrays whose work stands in manual computations.
+
+Every array that the new program computes is a block of the one that it stands for: the `Shards` beside it say which. What
+goes into a manual computation is the block that the computation wants, or is cut out of a greater one that the device
+holds. Between manual computations an operation is carried out on blocks where that gives the blocks of its result, and
+on whole arrays where every device holds them. What would need another device's block is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from ..errors import UnsupportedError
+from ..hlo.attrs import SliceDimension
+from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.literal import Literal
+from ..hlo.shape import Index, Shape
+from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding, whole
+from ..hlo.shardy import IN_SHARDINGS, MANUAL_AXES, OUT_SHARDINGS, SHARDING, read_manual_axes, read_shardings
+from ..ops.collective.record import OPS as COLLECTIVE
+from ..ops.hostio.record import OPS as HOSTIO
+from .clean import has_effect
+from .clone import copy_instruction
+from .shardwise import Map, dimension_maps, fit
+
+ADVICE = (
+    "put the whole step inside one jax.shard_map, where psum, all_gather and their like say what devices exchange, or compile the "
+    "program that XLA's partitioner makes of it: jax.jit(f).lower(...).compile().runtime_executable().hlo_modules()[0]"
+    ".as_serialized_hlo_module_proto()"
+)
+
+INTO = ("xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape")
+OUT_OF = ("xla.sdy.LocalToGlobalShape", "SPMDShardToFullShape")
+_MARKS = ("Sharding", "xla.sdy.PropagationBarrier", "annotate_device_placement", "MoveToHost", "MoveToDevice")
+_RESULT = "xla.sdy.FuncResultSharding"
+_BODY = ("xla.sdy.manual_computation_body", "xla.sdy.inlinable_manual_computation_body", "shmap_body")
+"""How JAX names manual computations. They are known by what goes in; one without operands only by its name."""
+
+PER_DEVICE = frozenset((*(op.opcode for op in COLLECTIVE), *(op.opcode for op in HOSTIO), "partition-id", "replica-id"))
+"""What means something to a device by itself, and nothing to a program on global arrays."""
+
+Tree = Shards | tuple["Tree", ...] | None
+"""The shards of a value: of an array, of the elements of a tuple, of a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A device's part of a value. `manual`: it comes from inside a manual computation."""
+
+    own: Instruction
+    shards: Tree
+    manual: bool = False
+
+
+def target(x: Instruction) -> str:
+    """The target of a custom call; "" for all else."""
+    return x.attrs["custom_call_target"] if x.opcode == "custom-call" else ""
+
+
+def crosses(x: Instruction) -> bool:
+    """Whether an instruction goes into or out of a manual computation."""
+    return target(x) in (*INTO, *OUT_OF)
+
+
+def needs_partitioner(x: Instruction, why: str) -> UnsupportedError:
+    """The error for an instruction whose part on one device cannot be told."""
+    return UnsupportedError(f"{x.where} needs XLA's partitioner: {why}. What to do: {ADVICE}")
+
+
+class Body:
+    """A computation of the new program that is being written."""
+
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.offsets: dict[Index, Instruction] = {}
+        self.slices: dict[tuple[Instruction, Shards], Instruction] = {}
+
+    def add(self, x: Instruction) -> Instruction:
+        self.instructions.append(x)
+        return x
+
+    def make(self, origin: Instruction, opcode: str, shape: Shape, operands: list[Instruction], **attrs: object) -> Instruction:
+        return self.add(Instruction(origin.name, opcode, shape, operands, dict(attrs), [], origin.metadata))
+
+    def scalar(self, origin: Instruction, number: int) -> Instruction:
+        return self.make(origin, "constant", Shape("s32"), [], literal=Literal.from_values(Shape("s32"), [number]))
+
+    def offset(self, origin: Instruction, numbers: list[int]) -> Instruction:
+        """A number for each device: this one's."""
+        known = tuple(numbers)
+        if known not in self.offsets:
+            if len(set(numbers)) == 1:
+                self.offsets[known] = self.scalar(origin, numbers[0])
+            else:
+                shape = Shape("s32", (len(numbers),))
+                table = self.make(origin, "constant", shape, [], literal=Literal.from_values(shape, numbers))
+                partition = self.make(origin, "partition-id", Shape("u32"), [])
+                row = self.make(origin, "dynamic-slice", Shape("s32", (1,)), [table, partition], dynamic_slice_sizes=(1,))
+                self.offsets[known] = self.make(origin, "reshape", Shape("s32"), [row], inferred_dimension=None)
+        return self.offsets[known]
+
+
+class Localizer:
+    """Writes computations of the program of one device."""
+
+    def __init__(self, module: Module, devices: int, meshes: Mapping[str, Mesh]) -> None:
+        self.module, self.devices, self.meshes = module, devices, meshes
+        self._kept: dict[Computation, Computation] = {}
+        self._crossing: set[Computation] = set()
+        """The computations that go into or out of manual ones, themselves or in what they call."""
+        self._own: dict[Computation, Instruction] = {}
+        """The first thing in a computation, or in what it calls, that means something to a device by itself."""
+        for computation in module.computations:  # callees stand before callers
+            for x in computation.instructions:
+                if crosses(x) or any(c in self._crossing for c in x.called):
+                    self._crossing.add(computation)
+                found = next((self._own[c] for c in x.called if c in self._own), x if x.opcode in PER_DEVICE else None)
+                if found is not None:
+                    self._own.setdefault(computation, found)
+
+    def entry(self, parameters: list[Value]) -> tuple[Body, Value]:
+        """The entry computation on parameters that stand in it already."""
+        body = Body()
+        for value in parameters:
+            body.add(value.own)
+        return body, self._computation(self.module.entry, parameters, body, "", False)
+
+    def whole_of(self, shape: Shape) -> Tree:
+        """Shards of a value that is whole on every device."""
+        if shape.is_tuple:
+            return tuple(self.whole_of(s) for s in shape.tuple_shapes)
+        return None if shape.is_token else whole(shape.dimensions, self.devices)
+
+    def narrowed(self, x: Instruction, value: Value, want: Tree, body: Body) -> Value:
+        """The blocks `want`, cut out of those that the device holds. `x` needs them."""
+        if value.shards == want or value.shards is None:
+            return value
+        if isinstance(want, tuple):
+            parts = [self.narrowed(x, _element(body, value, i), w, body) for i, w in enumerate(want)]
+            return _tuple(body, x, parts)
+        assert isinstance(value.shards, Shards) and isinstance(want, Shards)
+        return Value(self._slice(x, value.own, value.shards, want, body), want, value.manual)
+
+    def _slice(self, x: Instruction, own: Instruction, have: Shards, want: Shards, body: Body) -> Instruction:
+        for d in range(len(have.sizes)):
+            if not _contains(have, want, d):
+                held = f"a device holds {own.shape.without_layout()} of '{own.name}'"
+                self._refuse(x, f"{held}, and along dimension {d} other devices hold what is wanted")
+        if (own, want) in body.slices:
+            return body.slices[own, want]
+        if own.shape.is_dynamic:
+            self._refuse(x, "arrays with dynamic dimensions cannot be cut")
+        shape = replace(own.shape.without_layout(), dimensions=want.sizes)
+        offsets = [[w[d] - h[d] for h, w in zip(have.starts, want.starts)] for d in range(len(have.sizes))]
+        if own.opcode == "broadcast" and all(have.sizes[d] == want.sizes[d] for d in own.attrs["dimensions"]):
+            made = body.make(x, "broadcast", shape, list(own.operands), dimensions=own.attrs["dimensions"])
+        elif all(len(set(numbers)) == 1 for numbers in offsets):
+            limits = tuple(SliceDimension(numbers[0], numbers[0] + size) for numbers, size in zip(offsets, want.sizes))
+            made = body.make(x, "slice", shape, [own], slice=limits)
+        else:
+            starts = [body.offset(x, numbers) for numbers in offsets]
+            made = body.make(x, "dynamic-slice", shape, [own, *starts], dynamic_slice_sizes=want.sizes)
+        body.slices[own, want] = made
+        return made
+
+    def _refuse(self, x: Instruction, why: str) -> NoReturn:
+        raise needs_partitioner(x, why)
+
+    # --- computations -----------------------------------------------------------------------------------------------
+
+    def _computation(self, computation: Computation, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
+        """Writes what a computation does into `body` and returns its value."""
+        values: dict[Instruction, Value] = {}
+        for x in _live(computation):
+            if x.opcode == "parameter":
+                values[x] = operands[x.attrs["parameter_number"]]
+            else:
+                values[x] = self._instruction(x, [values[o] for o in x.operands], body, prefix, manual)
+        return values[computation.root]
+
+    def _instruction(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
+        manual = manual or any(value.manual for value in operands) or _is_manual(x) or any(c.name.startswith(_BODY) for c in x.called)
+        if x.opcode == "custom-call":
+            called = target(x)
+            if called in INTO:
+                return self._into(x, operands, body)
+            if called in OUT_OF:
+                return self._out_of(x, operands, body)
+            if called == _RESULT:
+                return self._result(x, operands[0], body)
+            if called in _MARKS and len(operands) == 1:
+                return operands[0]
+        if x.opcode in ("opt-barrier", "domain", "add-dependency"):
+            return operands[0]
+        if x.opcode == "tuple":
+            return _tuple(body, x, operands)
+        if x.opcode == "get-tuple-element":
+            return _element(body, operands[0], x.attrs["index"])
+        if all(_is_whole(value.shards) for value in operands) and not any(c in self._crossing for c in x.called):
+            return self._same(x, operands, body, prefix, manual)
+        if x.opcode in ("call", "fusion"):
+            return self._computation(x.called[0], operands, body, f"{prefix}{x.name}.", manual)
+        if x.opcode == "while":
+            return self._while(x, operands[0], body, prefix, manual)
+        if x.opcode == "conditional":
+            return self._conditional(x, operands, body, prefix, manual)
+        return self._on_shards(x, operands, body, prefix, manual)
+
+    def _same(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
+        """The instruction as it is, on operands that are whole on every device."""
+        own = next((self._own[c] for c in x.called if c in self._own), x if x.opcode in PER_DEVICE else None)
+        if own is not None and not manual:
+            self._refuse(own, "it stands outside of the manual computations, where arrays are global and devices are alike")
+        return Value(body.add(self._copy(x, operands, prefix)), self.whole_of(x.shape), manual)
+
+    def _copy(self, x: Instruction, operands: list[Value], prefix: str) -> Instruction:
+        copy = copy_instruction(x, [value.own for value in operands])
+        copy.name = f"{prefix}{x.name}"
+        copy.attrs.pop("sharding", None)
+        copy.called = [self._keep(c) for c in x.called]
+        return copy
+
+    def _keep(self, computation: Computation) -> Computation:
+        """A copy of a computation that stays what it is."""
+        if computation not in self._kept:
+            made: dict[Instruction, Instruction] = {}
+            for x in computation.instructions:
+                made[x] = copy_instruction(x, [made[o] for o in x.operands])
+                made[x].attrs.pop("sharding", None)
+                made[x].called = [self._keep(c) for c in x.called]
+                made[x].control_predecessors = [made[p] for p in x.control_predecessors]
+            self._kept[computation] = Computation(computation.name, list(made.values()), made[computation.root])
+        return self._kept[computation]
+
+    def _written(self, x: Instruction, number: int, argument: Value, prefix: str, manual: bool) -> tuple[Body, Value]:
+        """A computation of one parameter that `x` calls, on the shards of its argument."""
+        body = Body()
+        parameter = copy_instruction(x.called[number].parameters[0], [])
+        parameter.attrs.pop("sharding", None)
+        parameter.shape = local_shape(parameter.shape, argument.shards)
+        value = Value(body.add(parameter), argument.shards, argument.manual)
+        return body, self._computation(x.called[number], [value], body, f"{prefix}{x.name}.", manual)
+
+    def _while(self, x: Instruction, state: Value, body: Body, prefix: str, manual: bool) -> Value:
+        """A loop on shards: those of the state become finer until the body gives what it takes."""
+        while True:
+            inner, result = self._written(x, 0, state, prefix, manual)
+            wanted = self._finer(x, result.shards, state.shards)
+            if wanted == state.shards:
+                break
+            state = self.narrowed(x, state, wanted, body)
+        result = self.narrowed(x, result, state.shards, inner)
+        condition, answer = self._written(x, 1, state, prefix, manual)
+        computations = [_finished(x.called[i].name, b, v) for i, (b, v) in enumerate(((inner, result), (condition, answer)))]
+        loop = body.add(self._copied_call(x, [state], computations, result, prefix))
+        return Value(loop, state.shards, manual)
+
+    def _conditional(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
+        branches = [self._written(x, i, operand, prefix, manual) for i, operand in enumerate(operands[1:])]
+        wanted: Tree = branches[0][1].shards
+        for _, value in branches[1:]:
+            wanted = self._finer(x, wanted, value.shards)
+        values = [self.narrowed(x, value, wanted, inner) for inner, value in branches]
+        computations = [_finished(c.name, inner, value) for c, (inner, _), value in zip(x.called, branches, values)]
+        return Value(body.add(self._copied_call(x, operands, computations, values[0], prefix)), wanted, manual)
+
+    def _copied_call(self, x: Instruction, operands: list[Value], called: list[Computation], result: Value, prefix: str) -> Instruction:
+        copy = copy_instruction(x, [value.own for value in operands])
+        copy.name, copy.shape, copy.called = f"{prefix}{x.name}", local_shape(x.shape, result.shards), called
+        copy.attrs.pop("sharding", None)
+        return copy
+
+    def _finer(self, x: Instruction, a: Tree, b: Tree) -> Tree:
+        """In each dimension the smaller blocks of the two; those of the second where sizes are equal."""
+        if isinstance(a, tuple) and isinstance(b, tuple):
+            return tuple(self._finer(x, *pair) for pair in zip(a, b))
+        if not isinstance(a, Shards) or not isinstance(b, Shards):
+            return b
+        for d in range(len(a.sizes)):
+            if a.sizes[d] < b.sizes[d]:
+                b = _with_column(b, d, *a.along(d))
+        if not b.complete:
+            self._refuse(x, "its values are sharded along different dimensions among the same devices")
+        return b
+
+    # --- operations on shards ---------------------------------------------------------------------------------------
+
+    def _on_shards(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
+        """An operation along whose sharded dimensions each element is computed by itself."""
+        maps = dimension_maps(x)
+        leaves = [shape for _, shape in x.shape.leaves()]
+        if maps is None or not all(leaf.dimensions == leaves[0].dimensions for leaf in leaves):
+            self._refuse(x, "its operands are sharded, and its result depends on what other devices hold")
+        held = [self._shards_of(x, value) for value in operands]
+        result = whole(leaves[0].dimensions, self.devices)
+        for shards, to in zip(held, maps):
+            for d, place in enumerate(to):
+                if place is not None and shards.sizes[d] < result.sizes[place]:
+                    result = _with_column(result, place, *shards.along(d))
+                elif place is None and shards.sizes[d] < shards.dimensions[d]:
+                    self._refuse(x, f"dimension {d} of an operand is sharded, and its result depends on all of that dimension")
+        if not result.complete:
+            self._refuse(x, "its operands are sharded along different dimensions among the same devices")
+        narrowed = [self.narrowed(x, value, _mapped(shards, to, result), body) for value, shards, to in zip(operands, held, maps)]
+        copy = self._copy(x, narrowed, prefix)
+        tree: Tree = result if x.shape.is_array else tuple(result for _ in leaves)
+        copy.shape = local_shape(x.shape, tree)
+        fit(copy, x, result.sizes)
+        return Value(body.add(copy), tree, manual)
+
+    def _shards_of(self, x: Instruction, value: Value) -> Shards:
+        if not isinstance(value.shards, Shards):
+            self._refuse(x, "its operand is a tuple of which parts are sharded")
+        return value.shards
+
+    # --- into and out of manual computations ------------------------------------------------------------------------
+
+    def _into(self, x: Instruction, operands: list[Value], body: Body) -> Value:
+        """Blocks of what goes in; inside, each is an array of its own."""
+        made = []
+        for value, o, sharding, local in zip(operands, x.operands, self._wanted(x), self._locals(x)):
+            block = sharding.shards(o.shape.dimensions, self.devices, x.where)
+            self._check(x, block, local)
+            made.append(Value(self.narrowed(x, value, block, body).own, whole(local.dimensions, self.devices), True))
+        return made[0] if x.shape.is_array else _tuple(body, x, made)
+
+    def _out_of(self, x: Instruction, operands: list[Value], body: Body) -> Value:
+        """Blocks of what comes out."""
+        made = []
+        for value, o, sharding, outer in zip(operands, x.operands, self._given(x), self._locals(x)):
+            inner = self._shards_of(x, value)
+            block = sharding.shards(outer.dimensions, self.devices, x.where)
+            self._check(x, block, o.shape)
+            starts = tuple(tuple(b + i for b, i in zip(*pair)) for pair in zip(block.starts, inner.starts))
+            made.append(Value(value.own, Shards(outer.dimensions, inner.sizes, starts)))
+        return made[0] if x.shape.is_array else _tuple(body, x, made)
+
+    def _wanted(self, x: Instruction) -> list[Sharding]:
+        return self._manual_shardings(x, IN_SHARDINGS, x.operands[0] if x.operands else x)
+
+    def _given(self, x: Instruction) -> list[Sharding]:
+        return self._manual_shardings(x, OUT_SHARDINGS, x)
+
+    def _manual_shardings(self, x: Instruction, attribute: str, annotated: Instruction) -> list[Sharding]:
+        """How a manual computation's operands or results are cut: as Shardy says, or in the older form the annotation beside it."""
+        given = x.frontend_attributes
+        if attribute in given:
+            axes = read_manual_axes(given[MANUAL_AXES]) if MANUAL_AXES in given else None
+            return read_shardings(given[attribute], self.meshes, axes)
+        if annotated.attrs.get("sharding") is None:
+            raise UnsupportedError(f"{x.where}: {target(x)} without a sharding: nothing says how the array is cut")
+        return read_sharding(annotated.attrs["sharding"])
+
+    def _locals(self, x: Instruction) -> list[Shape]:
+        return list(x.shape.tuple_shapes) if x.shape.is_tuple else [x.shape]
+
+    def _check(self, x: Instruction, block: Shards, local: Shape) -> None:
+        if block.sizes != local.dimensions:
+            raise UnsupportedError(
+                f"{x.where}: the shards of {list(block.dimensions)} are {list(block.sizes)}, the program says {local.without_layout()}"
+            )
+
+    def _result(self, x: Instruction, value: Value, body: Body) -> Value:
+        """The sharding that the caller asked for."""
+        shardings = read_shardings(x.frontend_attributes[SHARDING], self.meshes)
+        return self.declared(x, value, x.shape, shardings, body)
+
+    def declared(self, x: Instruction, value: Value, shape: Shape, shardings: list[Sharding], body: Body) -> Value:
+        """A result with the shardings that are asked for it, one for each leaf."""
+        return self.narrowed(x, value, self.tree(x, shape, value.shards, shardings), body)
+
+    def tree(self, x: Instruction, shape: Shape, own: Tree, shardings: Sequence[Sharding]) -> Tree:
+        """The shards that shardings, one for each leaf, ask for; those of `own` where nobody has decided."""
+        given = iter(shardings)
+
+        def leaf(shape: Shape, own: Tree) -> Tree:
+            if isinstance(own, tuple):
+                return tuple(map(leaf, shape.tuple_shapes, own))
+            sharding = next(given, None)
+            if own is None or sharding is None or sharding.kind == "unknown":
+                return own
+            return sharding.shards(shape.dimensions, self.devices, x.where)
+
+        return leaf(shape, own)
+
+
+def _is_manual(x: Instruction) -> bool:
+    sharding = x.attrs.get("sharding")
+    return sharding is not None and any(s.kind == "manual" for s in read_sharding(sharding))
+
+
+def _live(computation: Computation) -> list[Instruction]:
+    """The instructions that the root or an effect needs. Shardy's wrappers say they have effects, and have none."""
+    marks = (*INTO, *OUT_OF, *_MARKS, _RESULT, "xla.sdy.ShardingGroup")
+    pending = [computation.root, *(x for x in computation.instructions if target(x) not in marks and has_effect(x))]
+    live: set[Instruction] = set()
+    while pending:
+        x = pending.pop()
+        if x not in live:
+            live.add(x)
+            pending += x.operands
+    return [x for x in computation.instructions if x in live]
+
+
+def _is_whole(tree: Tree) -> bool:
+    return all(map(_is_whole, tree)) if isinstance(tree, tuple) else tree is None or tree.whole
+
+
+def _contains(outer: Shards, inner: Shards, dimension: int) -> bool:
+    (size, starts), (part, begins) = outer.along(dimension), inner.along(dimension)
+    return all(a <= b and b + part <= a + size for a, b in zip(starts, begins))
+
+
+def _with_column(shards: Shards, dimension: int, size: int, starts: list[int]) -> Shards:
+    """Other blocks in one dimension."""
+    sizes = tuple(size if d == dimension else own for d, own in enumerate(shards.sizes))
+    rows = tuple(tuple(begin if d == dimension else own for d, own in enumerate(row)) for row, begin in zip(shards.starts, starts))
+    return Shards(shards.dimensions, sizes, rows)
+
+
+def _mapped(shards: Shards, to: Map, result: Shards) -> Shards:
+    """The block of an operand from which that of the result is made."""
+    for d, place in enumerate(to):
+        if place is not None:
+            shards = _with_column(shards, d, *result.along(place))
+    return shards
+
+
+def local_shape(shape: Shape, tree: Tree) -> Shape:
+    """The shape of a device's part of a value."""
+    if isinstance(tree, tuple):
+        return Shape.tuple([local_shape(s, t) for s, t in zip(shape.tuple_shapes, tree)])
+    return shape if tree is None or tree.sizes == shape.dimensions else replace(shape, dimensions=tree.sizes)
+
+
+def _tuple(body: Body, x: Instruction, parts: list[Value]) -> Value:
+    made = body.make(x, "tuple", Shape.tuple([p.own.shape for p in parts]), [p.own for p in parts])
+    return Value(made, tuple(p.shards for p in parts), any(p.manual for p in parts))
+
+
+def _element(body: Body, value: Value, index: int) -> Value:
+    assert isinstance(value.shards, tuple)
+    if value.own.opcode == "tuple":
+        own = value.own.operands[index]
+    else:
+        own = body.make(value.own, "get-tuple-element", value.own.shape.tuple_shapes[index], [value.own], index=index)
+    return Value(own, value.shards[index], value.manual)
+
+
+def _finished(name: str, body: Body, value: Value) -> Computation:
+    return Computation(name, body.instructions, value.own)
