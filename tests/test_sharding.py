@@ -129,3 +129,14 @@ def test_what_is_refused(read: object, error: type[Exception], message: str) -> 
 def test_whole_and_complete() -> None:
     assert Shards((4,), (4,), ((0,), (0,))).whole and Shards((4,), (2,), ((0,), (2,))).complete
     assert not Shards((4, 4), (2, 2), ((0, 0), (2, 2))).complete
+
+
+def test_some_of_the_devices() -> None:
+    """A program on one device does not mind which of many devices an annotation names."""
+    (sharding,) = of_text("{devices=[2,2]0,1,4,5}")
+    assert (sharding.kind, sharding.devices) == ("partial", 4)
+    with pytest.raises(xla_wasm.UnsupportedError, match="here: a sharding of kind 'partial' is not supported"):
+        sharding.shards((8, 8), 4, "here")
+    text = "HloModule m\n\nENTRY e {\n  p = f32[8] parameter(0), sharding={devices=[4]0,1,4,5}\n  ROOT r = f32[8] negate(p)\n}\n"
+    x = np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(Module.from_text(text))).run(x), [-x])

@@ -58,7 +58,8 @@ class Sharding:
     """How arrays are cut: into `counts[d]` blocks along dimension d, of which a device holds the one at `blocks[device]`.
 
     `kind` is "tiled", or one of those that cut nothing: "replicated", "maximal" (one device holds all), "manual" (inside
-    a manual computation), "unknown" (nobody has decided) and "unreduced" (parts that are still to be summed).
+    a manual computation), "partial" (some of the devices hold it), "unknown" (nobody has decided) and "unreduced" (parts
+    that are still to be summed).
     """
 
     kind: str
@@ -175,8 +176,10 @@ def _tiled(fields: Fields) -> Sharding:
     # The last dimensions of the tiling count copies, or what a manual computation has cut itself.
     spare = len(fields.get("last_tile_dims", ())) or int(bool(fields.get("replicate_on_last_tile_dim")))
     counts = tiles[: len(tiles) - spare]
-    if len(ids) != prod(tiles) or sorted(ids) != list(range(len(ids))):
+    if len(ids) != prod(tiles):
         raise UnsupportedError(f"a sharding over {prod(tiles)} devices lists {ids[:16]}")
+    if sorted(ids) != list(range(len(ids))):
+        return Sharding("partial", blocks=((),) * len(ids))
     if all(count == 1 for count in counts):
         return Sharding("replicated", blocks=((),) * len(ids))
     blocks: list[Index] = [()] * len(ids)
