@@ -81,7 +81,7 @@ def test_other_transports_are_columns_too(tmp_path: Path) -> None:
     contestants = (replicas.THREADS, replicas.MPI, replicas.ALLREDUCE, replicas.ROUND_TRIP)
     times = {(name, opcode, 4096): 1e-5 for name in contestants for opcode in replicas.OPCODES}
     (columns, rows), _ = replicas.tables(times, [4096], {"workers": {"all-gather": {"4096": 0.25}}})
-    assert columns[-1] == ">workers" and [row[-1] for row in rows] == ["", "250.0 us", "", "", ""]
+    assert columns[-1] == ">workers" and [row[-1] for row in rows] == ["", "250.0 us", "", "", "", ""]
 
 
 def test_replicas_in_workers(tmp_path: Path) -> None:

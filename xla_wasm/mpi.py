@@ -30,6 +30,8 @@ _SPINS, _SPIN_SECONDS, _MAX_PAUSE = 50, 0.002, 0.0005
 """Who waits asks without a break so many times, then lets others have the core, and after so long sleeps, ever longer."""
 _GRACE = 1.0
 """Seconds between a timeout and the end of the job, in which others may say for whom they have waited."""
+_FORWARDED = 0.3
+"""Seconds in which a launcher passes on what has been written: when the job ends it drops the rest."""
 _HEADER = 512
 """Bytes of what ranks tell each other at the start of a run."""
 
@@ -108,7 +110,7 @@ def end_job(comm: Any, message: str, code: int = 1, grace: float = 0) -> NoRetur
     # In one piece with its line break: what ranks write is mixed.
     sys.stderr.write(f"xla_wasm: rank {comm.Get_rank()}, {_place()}: {message}; ending the job\n")
     sys.stderr.flush()
-    time.sleep(grace)
+    time.sleep(max(grace, _FORWARDED))
     comm.Abort(code)
     raise SystemExit(code)
 
