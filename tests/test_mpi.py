@@ -417,3 +417,14 @@ def test_the_launcher_of_scripts(tmp_path: Path) -> None:
 def test_a_timeout_must_be_positive() -> None:
     with pytest.raises(ArgumentError, match="timeout must be above zero, got -1"):
         mpi.run(ready(reduced(8), Options()), inputs(1, 8), object(), -1)
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
+def test_a_supervisor_dies_like_its_rank(name: str, tmp_path: Path) -> None:
+    """A launcher that sees a process end by itself may let the others wait."""
+    path = tmp_path / "job.py"
+    path.write_text(f"import os, signal; print(os.getpid(), flush=True); os.kill(os.getpid(), signal.{name})")
+    words = [sys.executable, "-m", "xla_wasm.launch", str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PMI_RANK": "2"}, timeout=300, check=False)
+    assert done.returncode == -signal.Signals[name], done.stderr
+    assert done.stderr == f"xla_wasm: rank 2, process {done.stdout.strip()} on {socket.gethostname()}: killed by {name}; ending the job\n"

@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
@@ -46,7 +47,11 @@ def supervise() -> None:
         name = signal.Signals(-code).name
         text = f"xla_wasm: rank {number}, process {child} on {socket.gethostname()}: killed by {name}; ending the job\n"
         os.write(2, text.encode())
-    os._exit(code if code >= 0 else 128 - code)
+        # MPICH ends the job when a signal kills a process; one that ends by itself it may miss.
+        with suppress(OSError):  # SIGKILL has no handler that could stand in the way
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 def _die_with_parent() -> None:
