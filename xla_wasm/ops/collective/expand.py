@@ -17,16 +17,12 @@ from ...loop.small_floats import SMALL_FLOATS
 from ..expansion import Expansion, Rule
 from ..reduce.lower import monoid
 from .exchange import exchange
-from .groups import DEVICES, NOBODY, Group, device, group_of, listed, looked_up, mode, stated_size
+from .groups import DEVICES, NOBODY, Group, device, group_of, listed, looked_up, mode, own_device, stated_size
 
 Combine = Callable[[Expansion, Instruction, Instruction], Instruction]
 
 _BLOCKS = 32 * 1024
 """Bytes from which on each device combines one block and hands it on, instead of combining everything itself."""
-
-
-def _plain(shapes: Sequence[Shape]) -> list[Shape]:
-    return [s.without_layout() for s in shapes]
 
 
 def _rows(count: int, shape: Shape) -> Shape:
@@ -85,11 +81,16 @@ def _combining(x: Instruction, dtype: str) -> Combine:
     return lambda e, a, b: e.emit("map", a.shape, [a, b], called=[reducer], dimensions=tuple(range(a.shape.rank)))
 
 
-def _folded(e: Expansion, combine: Combine, rows: Instruction, count: Instruction | None) -> Instruction:
-    """The rows of an array combined one after another; of a list that is not full, the first `count`."""
+def _parts(e: Expansion, rows: Instruction) -> list[Instruction]:
+    """The rows of an array."""
     size, *dims = rows.shape.dimensions
-    dtype = rows.shape.element_type
-    parts = [e.convert(e.reshape(e.slice_dim(rows, 0, i, i + 1), tuple(dims)), _computed(dtype)) for i in range(size)]
+    return [e.reshape(e.slice_dim(rows, 0, i, i + 1), tuple(dims)) for i in range(size)]
+
+
+def _folded(e: Expansion, combine: Combine, parts: Sequence[Instruction], count: Instruction | None = None) -> Instruction:
+    """Arrays combined one after another; of a list that is not full, the first `count`."""
+    dtype = parts[0].shape.element_type
+    parts = [e.convert(part, _computed(dtype)) for part in parts]
     total = parts[0]
     for i, part in enumerate(parts[1:], 1):
         more = combine(e, total, part)
@@ -112,7 +113,7 @@ def _all_reduce(e: Expansion, x: Instruction) -> Instruction:
     else:
         gathered = exchange(e, group.devices, group.devices, x.operands, [_rows(group.room, s.shape) for s in x.operands])
         count = None if group.size is not None else group.count
-        made = [_folded(e, combine, rows, count) for combine, rows in zip(combines, gathered)]
+        made = [_folded(e, combine, _parts(e, rows), count) for combine, rows in zip(combines, gathered)]
     return _values(e, x, made)
 
 
@@ -127,13 +128,34 @@ def _in_blocks(e: Expansion, group: Group, arrays: Sequence[Instruction], combin
         if block * n > size:
             flat = e.pad(flat, e.scalar(a.shape.element_type, 0), [PaddingDimension(0, block * n - size)])
         blocks.append(e.reshape(flat, (n, block)))
-    came = exchange(e, group.devices, group.devices, blocks, _plain([b.shape for b in blocks]), blocks=True)
-    own = [_folded(e, combine, rows, None) for combine, rows in zip(combines, came)]
+    own = _scattered(e, group.devices, group.rank, blocks, combines)
     whole = exchange(e, group.devices, group.devices, own, [b.shape for b in blocks], phase=1)
     made = []
     for a, rows in zip(arrays, whole):
         flat = e.reshape(rows, (rows.shape.size,))
         made.append(e.reshape(e.slice(flat, (0,), (a.shape.size,)) if rows.shape.size > a.shape.size else flat, a.shape.dimensions))
+    return made
+
+
+def _scattered(
+    e: Expansion, devices: Instruction, rank: Instruction, blocks: Sequence[Instruction], combines: Sequence[Combine]
+) -> list[Instruction]:
+    """Of arrays with a block for each device, this device's blocks, combined over all devices. Its own stay where they are."""
+    (n,) = devices.shape.dimensions
+    to = e.select(e.compare("NE", devices, own_device(e)), devices, -1)
+    others = e.select(e.compare("LT", e.iota("s32", (n - 1,)), rank), e.slice(devices, (0,), (n - 1,)), e.slice(devices, (1,), (n,)))
+    came = exchange(e, to, others, blocks, [Shape(b.shape.element_type, (n - 1, *b.shape.dimensions[1:])) for b in blocks], blocks=True)
+    made = []
+    for block, rows, combine in zip(blocks, came, combines):
+        dims = block.shape.dimensions[1:]
+        own = e.reshape(e.dynamic_slice(block, [rank, *[e.scalar("s32", 0)] * len(dims)], (1, *dims)), dims)
+        theirs = _parts(e, rows)
+        parts = [own] * n
+        for i, row in enumerate(theirs):
+            # Who comes after this device in the group stands one place further down.
+            parts[i] = e.select(e.like(own, e.compare("GT", rank, i)), row, parts[i])
+            parts[i + 1] = e.select(e.like(own, e.compare("LE", rank, i)), row, parts[i + 1])
+        made.append(_folded(e, combine, parts))
     return made
 
 
@@ -185,8 +207,7 @@ def _reduce_scatter(e: Expansion, x: Instruction) -> Instruction:
     devices = _sized(e, x, group, size)
     (dim,) = x.attrs["dimensions"]
     blocks = [_split(e, o, dim, size) for o in x.operands]
-    came = exchange(e, devices, devices, blocks, _plain([b.shape for b in blocks]), blocks=True)
-    return _values(e, x, [_folded(e, _combining(x, o.shape.element_type), rows, None) for o, rows in zip(x.operands, came)])
+    return _values(e, x, _scattered(e, devices, group.rank, blocks, [_combining(x, o.shape.element_type) for o in x.operands]))
 
 
 # --- all-gather, all-to-all ----------------------------------------------------------------------------------------
