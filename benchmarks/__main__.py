@@ -15,6 +15,7 @@ from pathlib import Path
 
 from xla_wasm import report
 
+from . import markdown
 from .suite import Effort, Row, Sizes, compiling_time, running
 
 COLUMNS = ("what", "where", "build", ">time", "rate", "ratio", "goal")
@@ -31,14 +32,6 @@ def machine(node: str) -> dict[str, str]:
     lines = info.read_text().splitlines() if info.exists() else []
     model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())
     return {"cpu": model, "python": platform.python_version(), "wasmtime": version("wasmtime"), "node": node.removeprefix("v")}
-
-
-def markdown(rows: Sequence[Row], where: dict[str, str]) -> str:
-    """The table for README files."""
-    titles = [title.removeprefix(">") for title in COLUMNS]
-    ruler = ["---:" if title.startswith(">") else "---" for title in COLUMNS]
-    lines = [f"| {' | '.join(line)} |" for line in (titles, ruler, *map(cells, rows))]
-    return "\n".join([*lines, "", ", ".join(f"{name} {value}" for name, value in where.items()), ""])
 
 
 def main(arguments: Sequence[str] | None = None, sizes: Sizes | None = None) -> None:
@@ -62,9 +55,10 @@ def main(arguments: Sequence[str] | None = None, sizes: Sizes | None = None) -> 
     console = report.console()
     console.print(table)
     console.print()
-    console.print(", ".join(f"{name} {value}" for name, value in where.items()), style="dim")
+    on = ", ".join(f"{name} {value}" for name, value in where.items())
+    console.print(on, style="dim")
     options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "results.md").write_text(markdown(rows, where))
+    (options.output / "results.md").write_text(f"{markdown.table(COLUMNS, map(cells, rows))}\n{on}\n")
     (options.output / "results.json").write_text(json.dumps({"machine": where, "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
 
 

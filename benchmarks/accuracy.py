@@ -26,6 +26,7 @@ from xla_wasm.hlo.shape import Shape
 from xla_wasm.options import Options
 
 from . import accuracy_functions as functions
+from . import markdown
 
 Array = np.ndarray[Any, Any]
 
@@ -143,13 +144,6 @@ def measure(opcode: str, type_: str, target: str, quick: bool, progress: Progres
     return row
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """The table for docs."""
-    titles = [title.removeprefix(">") for title in COLUMNS]
-    ruler = ["---:" if title.startswith(">") else "---" for title in COLUMNS]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (titles, ruler, *(row.cells for row in rows))) + "\n"
-
-
 def _merged(folder: Path, new: Row) -> list[Row]:
     """The rows of earlier runs with a new one in its place."""
     path = folder / "accuracy.json"
@@ -193,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                         bad.append(row)
                     rows = _merged(options.output, row)
                     (options.output / "accuracy.json").write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n")
-                    (options.output / "accuracy.md").write_text(markdown(rows))
+                    (options.output / "accuracy.md").write_text(markdown.table(COLUMNS, (row.cells for row in rows)))
     for row in bad:
         console.print(f"beyond 2 ulp, or NaN or a sign wrong: {row.function} {row.type} {row.target}", style="bold red")
     if bad:

@@ -12,7 +12,6 @@ import argparse
 import functools
 import gzip
 import io
-import shutil
 import statistics
 import threading
 from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ import numpy as np
 
 from xla_wasm import minilm, pages, report, safetensors, serve
 
+from . import markdown
 from .__main__ import machine
 from .node_host import find_runtime, runtime_version
 
@@ -34,77 +34,62 @@ HERE = Path(__file__).parent
 OURS, THEIRS, THEIRS_HALF = "xla_wasm", "onnxruntime-web", "onnxruntime-web, 16-bit weights"
 CONTESTANTS = {OURS: "ours", THEIRS: "theirs", THEIRS_HALF: "theirs16"}
 LENGTHS = (8, 16, 32, 64, 128)
-ARGUMENTS = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"
 PAGE = (HERE / "web" / "minilm.html", HERE / "web" / "minilm.js")
 WIDTH, LAYERS, HEADS = 384, 6, 12
-EPSILON = 1e-12
+_PUBLISHED = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "output": "attention.output.dense",
+    "norm1": "attention.output.LayerNorm",
+    "up": "intermediate.dense",
+    "down": "output.dense",
+    "norm2": "output.LayerNorm",
+}
+"""Names of a block's layers in the published weights."""
 
 
 def onnx_model(half: bool) -> bytes:
     """The encoder as an ONNX model for one text of any length, without padding and so without a mask; if `half`, matrices with 16 bits."""
-    from onnx import TensorProto, checker, helper, numpy_helper
+    from onnx import TensorProto
+
+    from .onnx_graph import Graph
 
     tensors = safetensors.read(minilm.published() / "model.safetensors")
-    weights: dict[str, Any] = {}
-    nodes: list[Any] = []
-
-    def node(op: str, *inputs: str, **attributes: Any) -> str:
-        name = f"{op}_{len(nodes)}"
-        nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
-        return name
+    graph = Graph({}, WIDTH, HEADS)
+    node = graph.node
 
     def weight(name: str, transposed: bool = False) -> str:
         array = np.frombuffer(tensors[name].data, np.float32).reshape(tensors[name].dimensions)
-        weights[name] = array.T if transposed else array
+        array = array.T if transposed else array
         if not half or array.ndim < 2:
-            return name
-        weights[name] = weights[name].astype(np.float16)
-        return node("Cast", name, to=TensorProto.FLOAT)
-
-    def number(name: str, *values: Any, dtype: Any = np.int64) -> str:
-        weights[name] = np.array(values if dtype is np.int64 else values[0], dtype)
-        return name
-
-    def dense(name: str, x: str) -> str:
-        return node("Add", node("MatMul", x, weight(f"{name}.weight", transposed=True)), weight(f"{name}.bias"))
+            return graph.constant(name, array)
+        return node("Cast", graph.constant(name, array.astype(np.float16)), to=TensorProto.FLOAT)
 
     def norm(name: str, x: str) -> str:
-        return node("LayerNormalization", x, weight(f"{name}.weight"), weight(f"{name}.bias"), axis=-1, epsilon=EPSILON)
+        return graph.norm(x, weight(f"{name}.weight"), weight(f"{name}.bias"))
 
-    def heads(x: str, order: tuple[int, ...]) -> str:
-        return node("Transpose", node("Reshape", x, "split"), perm=order)
-
-    number("split", 1, -1, HEADS, WIDTH // HEADS)
-    number("merge", 1, -1, WIDTH)
-    for name, value in {"root": np.sqrt(WIDTH // HEADS), "root2": np.sqrt(2), "one": 1, "half": 0.5}.items():
-        number(name, value, dtype=np.float32)
+    for name, index in {"begin": 0, "axis": 0, "first": 1}.items():
+        graph.constant(name, np.array([index], np.int64))
     length = node("Shape", "ids", start=1, end=2)
     word, position, kind = (weight(f"embeddings.{name}_embeddings.weight") for name in ("word", "position", "token_type"))
-    positions = node("Slice", position, number("begin", 0), length, number("axis", 0))
-    kind = node("Slice", kind, "begin", number("first", 1), "axis")
+    positions = node("Slice", position, "begin", length, "axis")
+    kind = node("Slice", kind, "begin", "first", "axis")
     x = norm("embeddings.LayerNorm", node("Add", node("Add", node("Gather", word, "ids"), kind), positions))
     for i in range(LAYERS):
-        layer = f"encoder.layer.{i}"
-        q, v = (heads(dense(f"{layer}.attention.self.{part}", x), (0, 2, 1, 3)) for part in ("query", "value"))
-        k = heads(dense(f"{layer}.attention.self.key", x), (0, 2, 3, 1))
-        scores = node("Softmax", node("Div", node("MatMul", q, k), "root"), axis=-1)
-        mixed = node("Reshape", node("Transpose", node("MatMul", scores, v), perm=(0, 2, 1, 3)), "merge")
-        x = norm(f"{layer}.attention.output.LayerNorm", node("Add", x, dense(f"{layer}.attention.output.dense", mixed)))
-        h = dense(f"{layer}.intermediate.dense", x)
-        h = node("Mul", node("Mul", h, node("Add", node("Erf", node("Div", h, "root2")), "one")), "half")
-        x = norm(f"{layer}.output.LayerNorm", node("Add", x, dense(f"{layer}.output.dense", h)))
+        prefix = f"encoder.layer.{i}."
+
+        def block_dense(layer: str, x: str, prefix: str = prefix) -> str:
+            name = prefix + _PUBLISHED[layer]
+            return graph.dense(x, weight(f"{name}.weight", transposed=True), weight(f"{name}.bias"))
+
+        def block_norm(layer: str, x: str, prefix: str = prefix) -> str:
+            return norm(prefix + _PUBLISHED[layer], x)
+
+        x = graph.block(x, block_dense, block_norm)
     mean = node("ReduceMean", x, axes=[1], keepdims=0)
-    nodes.append(helper.make_node("Div", [mean, node("ReduceL2", mean, axes=[1], keepdims=1)], ["embedding"]))
-    graph = helper.make_graph(
-        nodes,
-        "minilm",
-        [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, "length"])],
-        [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [1, WIDTH])],
-        [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    checker.check_model(model)
-    return model.SerializeToString()
+    embedding = node("Div", mean, node("ReduceL2", mean, axes=[1], keepdims=1))
+    return graph.model("minilm", ("ids", np.int64, [1, "length"]), ("embedding", [1, WIDTH]), embedding)
 
 
 class _Handler(serve._Handler):
@@ -162,14 +147,13 @@ def measure(address: str, rounds: int, seconds: float, lengths: Sequence[int] = 
     """Drives the page in Chromium."""
     from playwright.sync_api import sync_playwright
 
-    path = shutil.which("chromium")
-    if path is None:
-        raise SystemExit("there is no chromium: apt-get install chromium")
+    from .chromium import launch
+
     first: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
     with sync_playwright() as playwright:
         # A browser for each, since one keeps what it has compiled.
         def run(expression: str) -> Any:
-            browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS.split())
+            browser = launch(playwright)
             page = browser.new_page()
             page.goto(address)
             result = page.evaluate(f"import('./minilm.js').then((benchmark) => benchmark.{expression})"), browser.version
@@ -196,19 +180,21 @@ def tables(measured: Measured, made: dict[str, bytes]) -> str:
     code = dict.fromkeys(CONTESTANTS, _packed([made[name] for name in runtime])) | {OURS: _packed([*loader, made["minilm.relaxed.wasm"]])}
     weights = {OURS: len(made["minilm.weights"]), THEIRS: len(made["minilm.onnx"]), THEIRS_HALF: len(made["minilm16.onnx"])}
     base = min(measured.first[THEIRS])
-    columns = ("from import to the first embedding", "least", "median", "ratio of the least", "code, gzipped", "weights")
-    lines = [f"| {' | '.join(columns)} |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    columns = ("from import to the first embedding", ">least", ">median", ">ratio of the least", ">code, gzipped", ">weights")
+    rows = []
     for name, times in measured.first.items():
-        sizes = f"{report.size(code[name])} | {report.size(weights[name])}"
         least, middle = min(times), statistics.median(times)
-        lines.append(f"| {name} | {least * 1e3:.0f} ms | {middle * 1e3:.0f} ms | {least / base:.2f} | {sizes} |")
-    lines += ["", f"| a run, of tokens | {' | '.join(CONTESTANTS)} | ratio |", "| ---: | ---: | ---: | ---: | ---: |"]
+        spent = (f"{least * 1e3:.0f} ms", f"{middle * 1e3:.0f} ms", f"{least / base:.2f}")
+        rows.append((name, *spent, report.size(code[name]), report.size(weights[name])))
+    first = markdown.table(columns, rows)
+    rows = []
     for length, times_of in measured.steady.items():
-        cells = " | ".join(f"{times_of[name] * 1e3:.1f} ms" for name in CONTESTANTS)
-        lines.append(f"| {length} | {cells} | {times_of[OURS] / min(times_of[THEIRS], times_of[THEIRS_HALF]):.2f} |")
+        cells = (f"{times_of[name] * 1e3:.1f} ms" for name in CONTESTANTS)
+        rows.append((str(length), *cells, f"{times_of[OURS] / min(times_of[THEIRS], times_of[THEIRS_HALF]):.2f}"))
+    steady = markdown.table((">a run, of tokens", *(f">{name}" for name in CONTESTANTS), ">ratio"), rows)
     where = f"Chromium {measured.chromium}, onnxruntime-web {runtime_version()}, {machine('')['cpu']}, one thread"
     note = f"{where}; the least cosine between two embeddings is {measured.cosine:.7f}."
-    return "\n".join([*lines, "", note, ""])
+    return f"{first}\n{steady}\n{note}\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -129,57 +129,22 @@ class Encoder:
 
     def onnx(self) -> bytes:
         """The same encoder as an ONNX model with its weights inside, in the operators that exporters of BERT write."""
-        from onnx import TensorProto, checker, helper, numpy_helper
+        from .onnx_graph import Graph
 
-        weights = self.weights()
-        size = self.width // self.heads
-        constants: dict[str, Any] = {
-            "split": np.array([1, self.tokens, self.heads, size], np.int64),
-            "merge": np.array([1, self.tokens, self.width], np.int64),
-            "root": np.array(np.sqrt(size), np.float32),
-            "root2": np.array(np.sqrt(2), np.float32),
-            "one": np.array(1, np.float32),
-            "half": np.array(0.5, np.float32),
-        }
-        nodes: list[Any] = []
-
-        def node(op: str, *inputs: str, **attributes: Any) -> str:
-            name = f"{op}_{len(nodes)}"
-            nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
-            return name
-
-        def dense(layer: str, x: str) -> str:
-            return node("Add", node("MatMul", x, f"{layer}.w"), f"{layer}.b")
-
-        def norm(layer: str, x: str) -> str:
-            return node("LayerNormalization", x, f"{layer}.scale", f"{layer}.bias", axis=-1, epsilon=EPSILON)
-
-        def heads(x: str, order: tuple[int, ...]) -> str:
-            return node("Transpose", node("Reshape", x, "split"), perm=order)
-
+        graph = Graph(dict(self.weights()), self.width, self.heads)
         x = "x"
         for number in range(self.blocks):
             block = f"p.{number}"
-            q, v = (heads(dense(f"{block}.{name}", x), (0, 2, 1, 3)) for name in ("query", "value"))
-            k = heads(dense(f"{block}.key", x), (0, 2, 3, 1))
-            scores = node("Softmax", node("Div", node("MatMul", q, k), "root"), axis=-1)
-            mixed = node("Reshape", node("Transpose", node("MatMul", scores, v), perm=(0, 2, 1, 3)), "merge")
-            x = norm(f"{block}.norm1", node("Add", x, dense(f"{block}.output", mixed)))
-            h = dense(f"{block}.up", x)
-            h = node("Mul", node("Mul", h, node("Add", node("Erf", node("Div", h, "root2")), "one")), "half")
-            x = norm(f"{block}.norm2", node("Add", x, dense(f"{block}.down", h)))
-        nodes.append(helper.make_node("Identity", [x], ["y"]))
+
+            def dense(layer: str, x: str, block: str = block) -> str:
+                return graph.dense(x, f"{block}.{layer}.w", f"{block}.{layer}.b")
+
+            def norm(layer: str, x: str, block: str = block) -> str:
+                return graph.norm(x, f"{block}.{layer}.scale", f"{block}.{layer}.bias")
+
+            x = graph.block(x, dense, norm)
         shape = [1, self.tokens, self.width]
-        graph = helper.make_graph(
-            nodes,
-            "encoder",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-            [numpy_helper.from_array(array, name) for name, array in (weights | constants).items()],
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        checker.check_model(model)
-        return model.SerializeToString()
+        return graph.model("encoder", ("x", np.float32, shape), ("y", shape), x)
 
 
 def lowered(folder: Path, name: str, encoder: Encoder, make: Callable[[], HloModule]) -> Path:

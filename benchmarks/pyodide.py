@@ -8,7 +8,6 @@ The first compilation, imports included, is in a fresh interpreter each; the oth
 from __future__ import annotations
 
 import base64
-import shutil
 import subprocess
 import sys
 import threading
@@ -20,10 +19,11 @@ from playwright.sync_api import Page, sync_playwright
 import xla_wasm
 from xla_wasm.serve import make_server
 
+from .chromium import launch
+
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"
 TURNS, RUNS = 20, 5
-ARGUMENTS = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"
 FIRST = """
 import time
 begin = time.perf_counter()
@@ -53,11 +53,12 @@ START = """async (data) => {
 
 
 def main() -> None:
+    """Measures and prints."""
     data = MODEL.read_bytes()
     fresh = f"DATA = open({str(MODEL)!r}, 'rb').read()\n{FIRST}\nprint(seconds)"
     with make_server("127.0.0.1", 0) as server, sync_playwright() as playwright:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS.split())
+        browser = launch(playwright)
         site = f"http://127.0.0.1:{server.server_address[1]}"
 
         def page_with_pyodide() -> tuple[Page, float]:

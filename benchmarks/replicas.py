@@ -27,9 +27,10 @@ import numpy as np
 
 import xla_wasm
 from xla_wasm import report
-from xla_wasm.collectives import Collective
+from xla_wasm.collectives import OPCODES, Collective
 from xla_wasm.host.executor import Executable
 
+from . import markdown
 from .__main__ import machine
 
 HERE = Path(__file__).parent
@@ -37,7 +38,6 @@ DOCUMENT = HERE.parent / "docs" / "replicas.md"
 BEGIN, END = "<!-- written by benchmarks.replicas -->\n", "<!-- end -->\n"
 """Between these the tables stand in the document."""
 DEVICES = 2
-OPCODES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
 SIZES = (4 << 10, 64 << 10, 1 << 20, 4 << 20)
 THREADS, MPI = "threads", "MPI"
 ALLREDUCE, ROUND_TRIP = "mpi4py's Allreduce", "condition variable"
@@ -50,7 +50,7 @@ Times = dict[tuple[str, str, int], float]
 
 def repeats(size: int) -> int:
     """How often one run does it: so many times that what begins and ends the run does not count."""
-    return max(16, min(200, (64 << 20) // size))
+    return max(64, min(200, (64 << 20) // size))
 
 
 def load(opcode: str, size: int) -> Executable:
@@ -205,12 +205,8 @@ def tables(times: Times, sizes: Sequence[int], others: dict[str, dict[str, dict[
     ]
 
 
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [[column.removeprefix(">") for column in columns], ["---:" if column.startswith(">") else "---" for column in columns], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Parses the command line, measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60, help="how long the rounds go on")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="bytes; some of xla_wasm.collectives.SIZES")
@@ -228,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for row in rows:
             table.add_row(*row)
         report.console().print(table)
-        text += markdown(columns, rows) + "\n"
+        text += markdown.table(columns, rows) + "\n"
     cpu = machine("")["cpu"]
     text += f"{DEVICES} devices on {os.cpu_count()} cores of {cpu}; the least of many rounds in which all take turns.\n"
     before, _, rest = options.output.read_text().partition(BEGIN)

@@ -22,16 +22,14 @@ from typing import Any
 
 import xla_wasm
 from xla_wasm import javascript, pages, report
-from xla_wasm.collectives import Collective
+from xla_wasm.collectives import OPCODES, Collective
 from xla_wasm.serve import make_server
 
-from .minilm import ARGUMENTS
+from .chromium import launch
 from .node_host import find_node
+from .replicas import DEVICES, SIZES
 
 HERE = Path(__file__).parent
-DEVICES = 2
-OPCODES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
-SIZES = (4 << 10, 64 << 10, 1 << 20, 4 << 20)
 NODE, SHARED, MESSAGES, PLAIN = "Node, shared", "Chromium, shared", "Chromium, messages", "Chromium, plain JS"
 GOAL = 0.5
 """All-reduce of the largest size takes at most so much of what the plain loop takes."""
@@ -82,7 +80,7 @@ def in_chromium(folder: Path, job: dict[str, Any]) -> Times:
     script = """(job) => Promise.all([import('/xla-wasm/xla_wasm.js'), import('/replicas.js')])
         .then(([api, { measure }]) => measure(api, job))"""
     with served(folder) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS.split())
+        browser = launch(playwright)
         page = browser.new_page()
         page.set_default_timeout(0)
         page.goto(f"{address}/index.html")

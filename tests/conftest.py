@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,13 @@ CHROMIUM = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-s
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+def chromium_flags() -> list[str]:
+    """What a module of tests wants its Chromium to be started with beside the usual."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def chromium(chromium_flags: list[str]) -> Iterator[Browser]:
     """A Chromium."""
     from playwright.sync_api import sync_playwright
 
@@ -40,20 +45,43 @@ def chromium() -> Iterator[Browser]:
     if path is None:
         pytest.fail("no chromium: ./build.sh test installs it with apt")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM.split())
+        browser = playwright.chromium.launch(executable_path=path, args=[*CHROMIUM.split(), *chromium_flags])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    """An empty page that knows nothing of others."""
+    with chromium.new_context() as context:
+        yield context.new_page()
 
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
     """The address of the pages, as `xla-wasm serve` serves them."""
-    from xla_wasm.serve import make_server
+    from browsing import served
 
-    with make_server("127.0.0.1", 0) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with served() as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def static_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The site as files, on a host that knows nothing of it and sends no headers."""
+    from browsing import served
+
+    from xla_wasm import pages
+
+    folder = tmp_path_factory.mktemp("static")
+    with pytest.MonkeyPatch.context() as patch:
+        # Pyodide and the search page's weights are large, and what they need of the host is the same.
+        patch.setattr(pages.minilm, "FILES", ())
+        patch.setattr(pages, "pyodide", lambda: folder / "none")
+        left_out = pages.write(folder / "site")
+    assert len(left_out) == 1 and "Pyodide" in left_out[0]
+    with served(folder / "site", isolated=False) as address:
+        yield address
 
 
 @pytest.fixture

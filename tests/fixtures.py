@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import struct
 from typing import Any
 
@@ -124,7 +125,6 @@ def toy_manifest(state: bool = True, column_major: bool = False) -> dict[str, An
         "devices": None,
         "config": CONFIG,
         "request": 96,
-        "profile": None,
     }
 
 
@@ -207,3 +207,16 @@ def lying(artifact: Artifact, path: tuple[str | int, ...], value: Any) -> bytes:
     bare = artifact.wasm[: artifact.wasm.index(content)]
     section = b"\0" + sized(named(SECTION) + content)
     return with_manifest(bare[: len(bare) - (len(section) - len(content))], manifest)
+
+
+def safetensors(**arrays: np.ndarray[Any, Any]) -> bytes:
+    """A file with these arrays, as the format's own library writes it."""
+    names = {"float32": "F32", "int32": "I32", "int64": "I64", "float16": "F16"}
+    header, data = {}, b""
+    for name, array in arrays.items():
+        content = np.ascontiguousarray(array).tobytes()
+        header[name] = {"dtype": names[array.dtype.name], "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps({"__metadata__": {"format": "pt"}} | header).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data

@@ -66,7 +66,6 @@ REQUESTS = {
     "w": _exchange("w", "collective-permute", 5, receives=[{"offset": Y, "bytes": 8}]),
 }
 """`w` has less room for what comes than the others on its channel send."""
-COMMAND = {name: i for i, name in enumerate(REQUESTS)} | {".": END, "!": TRAP, "~": FOREVER}
 
 
 def manifest() -> dict[str, Any]:
@@ -93,7 +92,6 @@ def manifest() -> dict[str, Any]:
         "config": 64,
         "request": REQUEST,
         "stateful": False,
-        "profile": None,
     }
 
 
@@ -128,12 +126,26 @@ LIES: list[tuple[str, Any, str]] = [
     ("requests.1.receives.0.offset", 4 * 65536 - 65532, r"requests\[1\].receives\[0\].offset: 65536 bytes"),
     ("requests.1.receives", {}, r"requests\[1\].receives: expected a list"),
 ]
+# And about the parts that devices have of `x`, which in JavaScript only runs on whole arrays read.
+SHARD_LIES: list[tuple[str, Any, str]] = [
+    ("parameters.3.shards", {"dimensions": dims, "starts": starts}, rf"parameters\[3\].shards.{message}")
+    for dims, starts, message in (
+        ([6000], [[0], [4096]], r"dimensions: \[6000\] does not divide into blocks of \[4096\]"),
+        ([4096, 2], [[0, 0], [0, 1]], r"dimensions: \[4096,\s*2\] does not divide"),
+        ([8192], [[0], [0]], r"starts: .* do not make up \[8192\]"),
+        ([12288], [[0], [8192]], "starts"),
+        ([8192], [[0], [4000]], "starts"),
+        ([8192], [[0], [8192]], "starts"),
+        ([8192], [0, 4096], "starts"),
+        ([8192], 3, "starts: expected a list"),
+    )
+]
 
 
-def lies() -> list[tuple[Artifact, str]]:
+def lies(listed: list[tuple[str, Any, str]]) -> list[tuple[Artifact, str]]:
     """Artifacts whose manifests lie, with what hosts say."""
     made = []
-    for path, value, message in LIES:
+    for path, value, message in listed:
         stated = manifest()
         *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
         place: Any = stated

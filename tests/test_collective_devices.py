@@ -87,6 +87,8 @@ def test_shapes_must_fit_the_devices() -> None:
     assert "compiled for num_partitions=2" in refused(gather("{{0,1}}"), 4, 4)
     assert "of 4 devices, which 3 replicas cannot make up" in refused(gather("{{0,1,2}}"), 6)
     assert "of groups of 4 devices, but its groups have 2" in refused(gather("{{0,1}}").replace("m\n", "m, replica_count=2\n"), 2)
+    listed = program("f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add")
+    assert "runs on 2 devices" in refused(listed, 4)
     parts = program("f32[1] reduce-scatter(p), dimensions={0}, replica_groups={{0,1},{2}}, to_apply=add")
     assert "its groups must all have 2 devices" in refused(parts, 3)
     assert "all-to-all 'r' names device" in refused(program("f32[2] all-to-all(p), dimensions={0}"), 3)

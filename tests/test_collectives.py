@@ -254,6 +254,14 @@ def test_one_reducer_for_several_types() -> None:
     same(run(module, arguments, Grid(4, 1)), [expected] * 4)
 
 
+def test_a_group_of_one_among_devices_without_a_group() -> None:
+    """Those get zeros."""
+    text = "HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT r = f32[2] collective-broadcast(x), replica_groups={{1}} }"
+    arguments, expected = [[f32([1, 2])], [f32([3, 4])]], [[f32([0, 0])], [f32([3, 4])]]
+    same(evaluate_replicated(Module.from_text(text), arguments), expected)
+    same(run(Module.from_text(text), arguments, Grid(2, 1)), expected)
+
+
 _CALLED = "twice { a = f32[] parameter(0) b = f32[] parameter(1) m = f32[] multiply(a, b) ROOT r = f32[] subtract(m, b) }\n"
 _BRANCHES = """less {
   p = (f32[], f32[]) parameter(0)

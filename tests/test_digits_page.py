@@ -5,19 +5,17 @@ from __future__ import annotations
 import base64
 import math
 import re
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from browsing import PHONE, SCREENSHOTS, training, until
 from firefox import Firefox
 from playwright.sync_api import Page, expect
 
 ROOT = Path(__file__).parents[1]
 DIGITS = ROOT / "examples" / "digits"
-SCREENSHOTS = ROOT / "dist" / "screenshots"
-PHONE = {"viewport": {"width": 360, "height": 780}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
 
 
 def arc(x: float, y: float, rx: float, ry: float, begin: float, end: float) -> list[tuple[float, float]]:
@@ -167,25 +165,12 @@ def test_every_held_out_image(open_page: Any, name: str) -> None:
     assert (got.argmax(1) == logits.argmax(1)).all()
 
 
-def training(page: Page, state: str) -> None:
-    """Waits until the training is in this state."""
-    page.wait_for_selector(f"body[data-training={state}]", timeout=60_000)
-
-
 def set_slider(page: Page, label: str, presses: int) -> None:
     """Moves a slider, by the keyboard, to so many places from its low end."""
     page.get_by_label(label, exact=True).focus()
     page.keyboard.press("Home")
     for _ in range(presses):
         page.keyboard.press("ArrowRight")
-
-
-def until(page: Page, expression: str) -> None:
-    """Waits until a JavaScript expression is true. Playwright's own way to do so needs a page that allows `eval`."""
-    expires = time.monotonic() + 60
-    while not page.evaluate(expression):
-        assert time.monotonic() < expires, expression
-        page.wait_for_timeout(50)
 
 
 def steps(page: Page) -> int:

@@ -42,7 +42,7 @@ def test_batch_norm_is_as_exact_as_xla(mean: float, spread: float, dims: tuple[i
     module = module_of("batch-norm-training", x, scale, offset, epsilon=1e-3, feature_index=len(dims) - 1)
     true = evaluate(module, x, scale, offset, precision="f64")
     ours, judge = run(module, x, scale, offset), oracle.run(module, x, scale, offset)
-    for a, b, c in zip(ours, judge, true):
+    for a, b, c in zip(ours, judge, true, strict=True):
         assert distance(a, c) <= 2 * distance(b, c) + 4 * 2.0**-23 * np.max(np.abs(c))
     # a deviation of one is worth this much of the mean's precision
     assert distance(ours[0], true[0]) <= 1e-6 * (4 + mean / spread / 8) * np.max(np.abs(true[0]))
@@ -55,7 +55,7 @@ def test_batch_norm_grad_is_as_exact_as_xla() -> None:
     args = (x, rng.standard_normal(5).astype(np.float32), x.mean((0, 1, 2)), x.var((0, 1, 2)), dy)
     module = module_of("batch-norm-grad", *args, epsilon=1e-3, feature_index=3)
     true = evaluate(module, *args, precision="f64")
-    for a, b, c in zip(run(module, *args), oracle.run(module, *args), true):
+    for a, b, c in zip(run(module, *args), oracle.run(module, *args), true, strict=True):
         assert distance(a, c) <= 2 * distance(b, c) + 4 * 2.0**-23 * np.max(np.abs(c))
 
 

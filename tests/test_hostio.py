@@ -11,9 +11,9 @@ from hostio_cases import IN_LOOP, TURNED, Array, X, Y, compare_all, flat, module
 
 import xla_wasm
 from xla_wasm import ArgumentError, Options, RunError
+from xla_wasm.hlo.types import ARRAY_TYPES
 from xla_wasm.inputs import random_array
 from xla_wasm.ops.arrays import DTYPES
-from xla_wasm.plan.build import SUPPORTED_TYPES
 
 FED = """f = ((f32[3], s32[]), token[]) infeed(t)
     d = (f32[3], s32[]) get-tuple-element(f), index=0
@@ -30,7 +30,7 @@ def test_an_item_is_the_leaves_of_a_tuple() -> None:
     np.testing.assert_array_equal(result, 2 * Y + X)
 
 
-@pytest.mark.parametrize("dtype", SUPPORTED_TYPES)
+@pytest.mark.parametrize("dtype", ARRAY_TYPES)
 def test_every_element_type(dtype: str) -> None:
     """In by infeed and recv, out by outfeed and send, alone and within a tuple."""
     m = module(

@@ -116,8 +116,7 @@ def of_jax(f: Callable[..., Any], *args: Array) -> tuple[list[Array], list[Array
 
 def check(f: Callable[..., Any], *args: Array, allowed: float = 64) -> None:
     actual, expected = of_jax(f, *args)
-    assert len(actual) == len(expected)
-    for x, y in zip(actual, expected):
+    for x, y in zip(actual, expected, strict=True):
         assert x.shape == y.shape and x.dtype == y.dtype
         if x.dtype.kind == "i":
             np.testing.assert_array_equal(x, y)
@@ -200,7 +199,7 @@ def test_the_reference_knows_the_calls(f: Callable[..., Any], dims: tuple[int, .
         with jax.enable_x64(True):
             lowered = jax.jit(f).lower(a)
             expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(a))]
-        for x, y in zip(evaluate(hlo_of(lowered), a), expected):
+        for x, y in zip(evaluate(hlo_of(lowered), a), expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 

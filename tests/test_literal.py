@@ -179,14 +179,14 @@ def test_big_literals_are_fast() -> None:
     ids = np.random.default_rng(1).integers(0, 30_000, 500_000).astype(np.int32)
     for values in (array, ids):
         data = Literal(Shape("s32", values.shape), values.tobytes()).to_proto()
-        start = time.perf_counter()
+        start = time.thread_time()
         assert bytes(Literal.from_proto(data).data) == values.tobytes()
-        assert time.perf_counter() - start < 10
+        assert time.thread_time() - start < 10
     matrix = np.arange(1 << 20, dtype=np.float32).reshape(1 << 19, 2)
-    start = time.perf_counter()
+    start = time.thread_time()
     literal = Literal(Shape("f32", matrix.shape, Layout((0, 1))), matrix.T.tobytes())
     assert bytes(literal.row_major()) == matrix.tobytes()
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures import SHAPE, SIDECAR, toy, toy_manifest
+from fixtures import SHAPE, SIDECAR, safetensors, toy, toy_manifest
 from node_host import ROOT, nodes
 from playwright.sync_api import Page
-from test_misuse import chromium, page, safetensors
 from web_site import TYPES, Answer, Site
 
 import xla_wasm
 from xla_wasm import HloModule, Options
-
-__all__ = ["chromium", "page"]  # fixtures
 
 STEPS = """HloModule steps
 

@@ -76,6 +76,12 @@ def test_counted_as_if_run(element_type: str, start: int, step: int, direction: 
     assert not any(y.opcode == "while" for y in module.instructions())
 
 
+def test_what_starts_from_an_argument_is_added_to() -> None:
+    text = looping("s32", 0, 1, "LT", 10).replace("j = s32[] constant(7)", "j = s32[] parameter(1)")
+    i, j, x = xla_wasm.load(xla_wasm.compile(Module.from_text(text))).run(np.zeros(2, np.float32), np.int32(100))
+    assert (i, j) == (10, 70) and not x.any()
+
+
 def test_two_thousand_million_trips() -> None:
     """-1 at a time from 42: less than 100 until it wraps around."""
     text = """HloModule m

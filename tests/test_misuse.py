@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,28 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fixtures import SIDECAR, WAT, change, toy
+from fixtures import SIDECAR, WAT, change, safetensors, toy
 from node_host import ROOT, nodes
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from web_site import TYPES, Answer, Site
 
-ARGUMENTS = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"
 PAGE = Answer(b"<!DOCTYPE html><title>Not here</title>", TYPES[".html"])
 LEAST = 40
 SMALL_MEMORY = "--wasm-max-mem-pages=1000"
-
-
-def safetensors(**arrays: np.ndarray[Any, Any]) -> bytes:
-    """A file with these arrays, as the format's own library writes it."""
-    names = {"float32": "F32", "int32": "I32", "int64": "I64", "float16": "F16"}
-    header, data = {}, b""
-    for name, array in arrays.items():
-        content = np.ascontiguousarray(array).tobytes()
-        header[name] = {"dtype": names[array.dtype.name], "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(content)]}
-        data += content
-    text = json.dumps({"__metadata__": {"format": "pt"}} | header).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + data
 
 
 @pytest.fixture(scope="module")
@@ -77,20 +61,8 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.fail("no chromium: ./build.sh test installs it with apt")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=[*ARGUMENTS.split(), f"--js-flags={SMALL_MEMORY}"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
-    with chromium.new_context() as context:
-        yield context.new_page()
+def chromium_flags() -> list[str]:
+    return [f"--js-flags={SMALL_MEMORY}"]
 
 
 @pytest.mark.parametrize("version", nodes())

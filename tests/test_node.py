@@ -89,10 +89,11 @@ def test_digits(target: str, tmp_path: Path) -> None:
 
 
 def test_the_types_hold() -> None:
-    """The JSDoc types of the loader and the pages, checked by TypeScript."""
+    """The JSDoc types of the loader, the pages and the benchmarks, checked by TypeScript."""
     found = shutil.which("tsc", path=os.pathsep.join([str(ROOT / ".tools" / "node_modules" / ".bin"), os.environ["PATH"]]))
     assert found, "no TypeScript: ./build.sh test installs it"
-    options = "--noEmit --allowJs --checkJs --strict --target es2022 --module esnext --lib es2022,dom,dom.iterable".split()
-    files = [ROOT / "web" / "xla_wasm.js", ROOT / "web" / "worker.js", *sorted((ROOT / "web" / "demo").rglob("*.js"))]
+    options = "--noEmit --allowJs --checkJs --strict --noUnusedLocals --target es2022 --module esnext --lib es2022,dom,dom.iterable".split()
+    files = [ROOT / "web" / "xla_wasm.js", ROOT / "web" / "worker.js"]
+    files += sorted([*(ROOT / "web" / "demo").rglob("*.js"), *(ROOT / "benchmarks" / "web").glob("*.js")])
     done = subprocess.run([found, *files, *options], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout

@@ -13,13 +13,10 @@ import numpy as np
 import pytest
 from node_host import ROOT, node_for
 from playwright.sync_api import ConsoleMessage, Page
-from test_misuse import chromium, page
 from web_site import TYPES, Answer, Site
 
 import xla_wasm
 from xla_wasm import HloModule, Options, javascript
-
-__all__ = ["chromium", "page"]  # fixtures
 
 TOOLS = ROOT / ".tools"
 IMAGE = np.array([(i % 17) / 16 for i in range(64)], np.float32).reshape(1, 8, 8, 1)

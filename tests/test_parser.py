@@ -161,7 +161,7 @@ def test_nesting_is_bounded() -> None:
 
 def test_time_is_linear() -> None:
     """A long program, a long constant, a long tuple of constants, and texts that make careless expressions backtrack."""
-    start = time.perf_counter()
+    start = time.thread_time()
     lines = ["a.0 = f32[8,8]{1,0} parameter(0)"]
     lines += [f'a.{i} = f32[8,8]{{1,0}} add(a.{i - 1}, a.0), metadata={{op_name="jit(f)/add.{i}"}}' for i in range(1, 20_000)]
     assert len(Module.from_text(entry(*lines)).entry.instructions) == 20_000
@@ -180,4 +180,4 @@ def test_time_is_linear() -> None:
     ):
         with pytest.raises(ParseError):
             Module.from_text(text)
-    assert time.perf_counter() - start < 20
+    assert time.thread_time() - start < 20

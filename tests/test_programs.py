@@ -65,8 +65,10 @@ def test_reference(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_xla_agrees_on_integers(name: str) -> None:
-    check(name, judged(name)[1])
+def test_xla_agrees_with_the_true_values_on_integers(name: str) -> None:
+    for i, (true, xla) in enumerate(zip(*judged(name), strict=True)):
+        if not compare.is_float(xla) and xla.dtype.kind != "c":
+            compare.assert_same(xla, true, what=f"{name}, result {i}")
 
 
 @pytest.mark.parametrize("name", ["digits_train_sgd", "transformer_gradient", "lstm_gradient", "batch_norm_train", "conv_grouped_gradient"])

@@ -298,12 +298,12 @@ def test_hostile_sizes_take_no_time() -> None:
         for _ in range(100_000):
             put_varint(many, number << 3 | 2)
             many += b"\x00"
-    start = time.perf_counter()
+    start = time.thread_time()
     assert len(decode(INSTRUCTION, bytes(many))[UNKNOWN]) == 300_000
     long = b"\x0a" + b"\x80\x80\x80\x01" + b"\x80" * (1 << 21)
     with pytest.raises(ParseError, match="varint"):
         decode(MESSAGES["LayoutProto"], long)
-    assert time.perf_counter() - start < 20
+    assert time.thread_time() - start < 20
 
 
 def test_reading_speed() -> None:
@@ -314,6 +314,6 @@ def test_reading_speed() -> None:
         chain.append(Instruction(f"add.{number}", "add", F32, [chain[-1], x]))
     entry = Computation("e", chain)
     data = Module("big", [entry], entry).to_proto()
-    start = time.perf_counter()
+    start = time.thread_time()
     assert len(Module.from_proto(data).entry.instructions) == 20_001
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10

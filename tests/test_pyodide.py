@@ -8,7 +8,6 @@ import json
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from browsing import served
 from fixtures import WAT, toy, toy_manifest, with_manifest
 from node_host import ROOT, node_for
 from playwright.sync_api import Browser, Page
@@ -32,7 +32,7 @@ from xla_wasm.options import Options
 
 DIGITS = ROOT / "examples" / "digits"
 CHECKS = ROOT / "tests" / "host_checks.py"
-CHOSEN = ("digits_train_sgd", "attention", "while_loop", "sort_pairs", "lstm_gradient", "conv_grouped_gradient")
+CHOSEN = ("digits_train_sgd", "transformer_gradient", "branches", "shuffling", "lstm_gradient", "conv_grouped_gradient")
 FIELDS = {"depends", "file_name", "imports", "install_dir", "name", "package_type", "sha256", "tool", "unvendored_tests", "version"}
 FOREIGN = ("numpy", "ml_dtypes", "wasmtime", "typer", "rich", "jax")
 """What a module may be missing in Pyodide: none of the compile path may."""
@@ -206,10 +206,8 @@ for job in json.loads((data / "jobs.json").read_text()):
 
 def test_programs_compile_to_the_same_bytes_and_run_to_the_same_bits(folder: Path, tmp_path: Path) -> None:
     """Without numpy, in the engine around Pyodide: the artifacts of CPython, and with simd128 the results of wasmtime."""
-    names = [name for name in CHOSEN if name in PROGRAMS] or list(PROGRAMS)[:6]
-    names += [name for name in PROGRAMS if name not in names][: 6 - len(names)]
     jobs = []
-    for name in names:
+    for name in CHOSEN:
         program = PROGRAMS[name]()
         with jax.enable_x64(program.x64):
             module = xla_wasm.jax.lower(program.fn, *program.args)
@@ -250,12 +248,8 @@ def test_the_host_with_numpy(cases: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture(scope="module")
 def site(folder: Path) -> Iterator[str]:
-    from xla_wasm.serve import make_server
-
-    with make_server("127.0.0.1", 0, folder) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with served(folder) as address:
+        yield address
 
 
 LOAD = """

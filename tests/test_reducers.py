@@ -253,6 +253,21 @@ def test_a_reducer_that_is_not_associative_combines_in_xlas_order(length: int) -
     as_on_xla("reduce", f32(RNG.integers(-4, 4, length)), f32(-1), called=(twice,), dimensions=(0,))
 
 
+@pytest.mark.parametrize("length", [31, 33, 100, 1500])
+def test_the_room_around_windows_is_where_it_is_on_xla(length: int) -> None:
+    """Under a reducer to which places matter, since initial values fill that room."""
+    shifted = function("s32, s32", lambda b, x, y: b.op("add", b.op("multiply", x, b.constant(shape("s32"), [3])), y))
+    as_on_xla("reduce", s32(RNG.integers(-4, 4, length)), s32(5), called=(shifted,), dimensions=(0,))
+
+
+@pytest.mark.parametrize("dims", [(3,), (70,), (5, 70)])
+def test_a_sum_of_negative_zeros_is_one(dims: tuple[int, ...]) -> None:
+    zero = np.float32(-0.0)
+    for reduced in {tuple(range(len(dims))), (len(dims) - 1,), (0,)}:
+        result = as_on_xla("reduce", np.full(dims, zero), f32(zero), called=(reducer("add", "f32"),), dimensions=reduced)
+        assert np.signbit(result).all()
+
+
 @pytest.mark.parametrize(
     "dims, places",
     [((), ()), ((5,), ((5,),)), ((64,), ((64,),)), ((3, 64), ((1,), (64,))), ((2, 40, 8), ((1,), (40,), (8,))), ((64,), ((64, 5),))],

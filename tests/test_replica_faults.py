@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +163,7 @@ ENTRY e {
 
 
 @pytest.mark.parametrize(
-    ("limit", "says"), [({"fuel": 100_000}, "used up its fuel of 100000"), ({"timeout": 0.3}, r"longer than its 0\.3 s")]
+    ("limit", "says"), [({"fuel": 100_000}, "used up its fuel of 100000"), ({"timeout": 1.0}, r"longer than its 1\.0 s")]
 )
 def test_a_device_that_reaches_its_limit(limit: dict[str, Any], says: str) -> None:
     exe = ready(HloModule.from_text(ENDLESS), **limit)
@@ -231,13 +231,13 @@ def test_a_device_that_never_arrives() -> None:
     late = True
     exe = ticking(3, tick)
     given, expected = arguments(3, 4)
-    timer = threading.Timer(1.5, release.set)
+    timer = threading.Timer(3, release.set)
     timer.start()
     with pytest.raises(ExchangeError) as caught:
-        exe.run_replicated(given, timeout=0.4)
+        exe.run_replicated(given, timeout=1)
     timer.join()
     assert re.fullmatch(
-        r"device ([02]) \(replica \1, partition 0\) waited 0\.4 s in all-reduce 's' for device 1, which never arrived(; device \d.*)?",
+        r"device ([02]) \(replica \1, partition 0\) waited 1 s in all-reduce 's' for device 1, which never arrived(; device \d.*)?",
         str(caught.value),
     ), caught.value
     late = False
@@ -276,9 +276,9 @@ ENTRY e {
     exe = ready(module, Options(num_replicas=2))
     x = inputs(2, 2)
     with pytest.raises(ExchangeError) as caught:
-        exe.run_replicated([[np.True_, x[0]], [np.False_, x[1]]], timeout=0.3)
+        exe.run_replicated([[np.True_, x[0]], [np.False_, x[1]]], timeout=1)
     here, there = r"all-reduce 'y'", r"all-gather 'g'"
-    ways = [rf"device {d} \(replica {d}, partition 0\) waited 0\.3 s in {a} for device {1 - d}, which waits in {b} for device {d}"
+    ways = [rf"device {d} \(replica {d}, partition 0\) waited 1 s in {a} for device {1 - d}, which waits in {b} for device {d}"
             for d, a, b in ((0, here, there), (1, there, here))]  # fmt: skip
     assert re.fullmatch("|".join(ways), str(caught.value)), caught.value
     same(exe.run_replicated([[np.True_, a] for a in x]), [[x[0] + x[1]]] * 2)
@@ -287,12 +287,20 @@ ENTRY e {
 def test_a_device_that_has_ended() -> None:
     exe = ready(steps(2))
     x = inputs(2)
-    with pytest.raises(ExchangeError, match=r"^device 0 .* waited 0\.3 s in all-reduce 's' for device 1, which ended its run$"):
-        exe.run_replicated([[np.int32(3), x[0]], [np.int32(2), x[1]]], timeout=0.3)
+    with pytest.raises(ExchangeError, match=r"^device 0 .* waited 1 s in all-reduce 's' for device 1, which ended its run$"):
+        exe.run_replicated([[np.int32(3), x[0]], [np.int32(2), x[1]]], timeout=1)
     same(exe.run_replicated([[np.int32(3), a] for a in x]), [[a] for a in stepped(x, 3)])
 
 
 # --- interrupts ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What a shell starts in the background ignores interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupt() -> None:
@@ -300,44 +308,44 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def interrupting(wait: threading.Event) -> Callable[[Array, Array], Array]:
-    """Device 1 interrupts this process in trip 2, and goes on when it is released."""
+def interrupting(wait: threading.Event, then: Callable[[], None]) -> Callable[[Array, Array], Array]:
+    """Device 1 interrupts this process in trip 2, and goes on when it is released; `then` is called some time after the interrupt."""
 
     def tick(i: Array, d: Array) -> Array:
         if int(d) == 1 and int(i) == 2 and not wait.is_set():
-            threading.Timer(0.2, interrupt).start()
+            for seconds, act in ((0.2, interrupt), (0.6, then)):
+                threading.Timer(seconds, act).start()
             wait.wait(60)
         return i
 
     return tick
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_run_on_all() -> None:
     release = threading.Event()
-    exe = ticking(3, interrupting(release))
+    exe = ticking(3, interrupting(release, release.set))
     given, expected = arguments(3, 4)
-    threading.Timer(0.6, release.set).start()
     with pytest.raises(KeyboardInterrupt):
         exe.run_replicated(given)
     assert release.is_set()  # it waited for the device that was still busy
     same(exe.run_replicated(given), expected)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_interrupt_does_not_wait_for_a_busy_device() -> None:
     release = threading.Event()
-    exe = ticking(3, interrupting(release))
+    exe = ticking(3, interrupting(release, interrupt))
     given, expected = arguments(3, 4)
-    timer = threading.Timer(0.6, interrupt)
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
         exe.run_replicated(given)
-    timer.join()
     assert not release.is_set()
     same(ready(reduced()).run_replicated([inputs(1, 8)] * 2), [[inputs(1, 8)[0] * 2]] * 2)
     release.set()
     same(exe.run_replicated(given), expected)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_the_interpreter_ends_while_devices_compute() -> None:
     """Threads that never end do not keep the process."""
     script = f"""

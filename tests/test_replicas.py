@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from replica_programs import Array, entry, inputs, ready, reduced, same, stepped, steps
+from scripted import LIES, SHARD_LIES, lies
 
 import xla_wasm
-from xla_wasm import ArgumentError, ArtifactError, LimitError, Options
+from xla_wasm import ArgumentError, Artifact, ArtifactError, LimitError, Options
 from xla_wasm.host.alone import Alone
 from xla_wasm.host.exchange import EAGER, Group, Port
 from xla_wasm.host.grid import Grid
@@ -142,6 +143,12 @@ def test_numbers_that_follow_from_the_arguments() -> None:
         same(ready(reduced(8), Options(**options)).run_replicated([[a] for a in x], **how), [[sum(x[1:], x[0])]] * 4)
     pairs = ready(reduced(8)).run_replicated([[a] for a in x], num_replicas=2)  # and so 2 partitions
     same(pairs, [[x[0] + x[2]], [x[1] + x[3]]] * 2)
+
+
+@pytest.mark.parametrize(("artifact", "message"), lies([*LIES, *SHARD_LIES]), ids=[message for _, _, message in [*LIES, *SHARD_LIES]])
+def test_manifests_that_lie(artifact: Artifact, message: str) -> None:
+    with pytest.raises(ArtifactError, match=message):
+        xla_wasm.load(artifact)
 
 
 def test_a_program_for_several_devices_does_not_run_on_one() -> None:
@@ -353,7 +360,7 @@ def test_any_pattern_of_exchanges(seed: int) -> None:
         sizes = [rng.choice([0, 4, 100, EAGER // 2, EAGER + 1, 3 * EAGER]) for _ in range(rng.randint(1, 3))]
         pairs = {(s, r) for s in range(devices) for r in range(devices) if rng.random() < rng.choice([0.2, 0.6, 1])}
         plan.append((sizes, rng.randint(0, 2), rng.random() < 0.3, rng.random() < 0.5, pairs, number))
-    group = Group(Grid(devices, 1), 60.0)
+    group = Group(Grid(devices, 1), 30.0)
     failures: list[BaseException] = []
 
     def device(d: int) -> None:
@@ -385,6 +392,7 @@ def test_any_pattern_of_exchanges(seed: int) -> None:
     for thread in threads:
         thread.join(60)
     assert not failures, failures[0]
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def one_way(channel: int, value: int, to: int, sender: int, buffered: bool, size: int = 4) -> Sheet:

@@ -23,7 +23,7 @@ from node_host import ROOT, node_for
 from playwright.sync_api import Browser, Page
 from programs_sharded import PROGRAMS
 from replica_programs import entry, reduced, ring, steps
-from scripted import lies, scripted
+from scripted import LIES, SHARD_LIES, lies, scripted
 from web_site import TYPES, Answer, Site
 
 import xla_wasm
@@ -80,6 +80,39 @@ def whole() -> Artifact:
     return xla_wasm.compile(lower(double, jnp.zeros((4, 6)), mesh={"i": 2}, in_specs=P(None, "i"), out_specs=(P(None, "i"), P())))
 
 
+def copies() -> Artifact:
+    """Two devices have each part of the result, and not the same of it."""
+
+    def numbered(x: Any) -> Any:
+        return x + jax.lax.axis_index("j")
+
+    options: Any = {"mesh": {"i": 2, "j": 2}, "in_specs": P("i"), "out_specs": P("i"), "check_vma": False}
+    return xla_wasm.compile(lower(numbered, jnp.zeros(4), **options))
+
+
+SENDS = 12
+
+
+def sends(size: int) -> Artifact:
+    """One device sends x, x + 1 and so on before the other receives anything, which gives the first number of each."""
+    pairs = 'channel_id=1, frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1}}"}'
+    array = f"f32[{size}]"
+    lines = [f"x = {array} parameter(0)", "t = token[] after-all()"]
+    for i in range(SENDS):
+        lines += [f"c{i} = f32[] constant({i})", f"b{i} = {array} broadcast(c{i}), dimensions={{}}", f"y{i} = {array} add(x, b{i})"]
+        lines += [f"s{i} = ({array}, u32[], token[]) send(y{i}, t), {pairs}"]
+    for i in range(SENDS):
+        lines += [f"v{i} = ({array}, u32[], token[]) recv(t), {pairs}", f"d{i} = ({array}, token[]) recv-done(v{i}), channel_id=1"]
+        lines += [f"z{i} = {array} get-tuple-element(d{i}), index=0", f"w{i} = f32[1] slice(z{i}), slice={{[0:1]}}"]
+    lines.append(f"ROOT r = f32[{SENDS}] concatenate({', '.join(f'w{i}' for i in range(SENDS))}), dimensions={{0}}")
+    return xla_wasm.compile(entry("\n".join(lines)))
+
+
+def undivided() -> Artifact:
+    """On global arrays, which only a partitioner could divide."""
+    return xla_wasm.compile(entry("x = f32[4] parameter(0), sharding={devices=[2]0,1}\nROOT y = f32[4] add(x, x)"))
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("replicas")
@@ -89,6 +122,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         "held": held(),
         "sidecar": beside(),
         "global": whole(),
+        "copies": copies(),
+        "undivided": undivided(),
+        "sends4": sends(4),
+        "sends4096": sends(4096),
         "called": xla_wasm.compile(steps(2, call=True), Options(host_calls=("tick",))),
         "scripted": scripted(),
         "loop2": xla_wasm.compile(steps(2)),
@@ -96,16 +133,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     }
     for name, artifact in artifacts.items():
         artifact.save(folder / f"{name}.wasm")
-    messages = []
-    for i, (artifact, message) in enumerate(lies()):
-        artifact.save(folder / f"lie{i}.wasm")
-        messages.append(message)
+    stated = []
+    for is_whole, listed in ((False, LIES), (True, SHARD_LIES)):
+        for artifact, message in lies(listed):
+            artifact.save(folder / f"lie{len(stated)}.wasm")
+            stated.append({"message": message, "isWhole": is_whole})
     site = Site(folders={"/web": ROOT / "web", "/js": ROOT / "tests" / "js", "/": folder}, headers=ISOLATED)
     site.answers |= {
         "/": Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"]),
         "/favicon.ico": Answer(b"", status=204),
         "/other.weights": Answer(bytes(len(artifacts["sidecar"].weights))),
-        "/lies.json": Answer(json.dumps(messages).encode()),
+        "/lies.json": Answer(json.dumps(stated).encode()),
     }
     with site.serving():
         yield site

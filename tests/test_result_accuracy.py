@@ -22,9 +22,7 @@ def test_every_function_is_covered() -> None:
 
 
 @pytest.mark.parametrize("opcode", WITH_ACCURACY)
-@pytest.mark.parametrize(
-    "accuracy", [ResultAccuracy("highest"), ResultAccuracy("default"), ResultAccuracy("", 1e-3, 1e-3)], ids=lambda a: a.mode
-)
+@pytest.mark.parametrize("accuracy", ACCURACIES, ids=lambda a: a.mode)
 def test_functions(opcode: str, accuracy: ResultAccuracy) -> None:
     """In the highest mode results are those of f64, rounded."""
     b = XlaBuilder("main")

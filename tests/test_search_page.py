@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from browsing import SCREENSHOTS, WAIT
 from firefox import Firefox
 from playwright.sync_api import Browser, Page, expect
 
@@ -23,8 +21,6 @@ sys.path.insert(0, str(ROOT / "examples" / "minilm"))
 import check  # noqa: E402
 import model  # noqa: E402
 
-SCREENSHOTS = ROOT / "dist" / "screenshots"
-WAIT = 60_000  # milliseconds: the model is compiled when it is first asked for
 FEW = ["Cats spend most of their lives asleep.", "Bread rises because of yeast.", "Trains are seldom late in Japan."]
 CATS = "Cats spend around two thirds of their lives asleep."
 # Queries that share no word of weight with the sentence that answers them.
@@ -182,12 +178,3 @@ def test_in_firefox(site: str) -> None:
             page.type(query)
             page.wait(f"document.querySelector('#results.ranked li .text')?.textContent === {FOUND[query]!r}")
         page.screenshot(SCREENSHOTS / "search-firefox.png")
-
-
-def test_the_types_hold() -> None:
-    found = shutil.which("tsc", path=os.pathsep.join([str(ROOT / ".tools" / "node_modules" / ".bin"), os.environ["PATH"]]))
-    assert found, "no TypeScript: ./build.sh test installs it"
-    options = "--noEmit --allowJs --checkJs --strict --target es2022 --module esnext --lib es2022,dom,dom.iterable".split()
-    files = [ROOT / "web" / "demo" / "search" / name for name in ("main.js", "worker.js")] + [ROOT / "benchmarks" / "web" / "minilm.js"]
-    done = subprocess.run([found, *files, *options], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout

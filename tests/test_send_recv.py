@@ -11,9 +11,9 @@ from hostio_cases import IN_LOOP, X, Y, compare_all, module, replicated, transfe
 import xla_wasm
 from xla_wasm import ArgumentError, RunError
 from xla_wasm.errors import ExchangeError, VerifyError
+from xla_wasm.hlo.types import ARRAY_TYPES
 from xla_wasm.inputs import random_array
 from xla_wasm.ops.hostio.transfers import Order
-from xla_wasm.plan.build import SUPPORTED_TYPES
 from xla_wasm.reference import evaluate_replicated
 
 
@@ -47,7 +47,7 @@ def test_without_pairs_it_goes_to_the_other_one(done_first: bool) -> None:
     compare_all([r for (r,) in replicated(fixed, [[X], [Y]], 2, 1)], [X - Y, Y - X])
 
 
-@pytest.mark.parametrize("dtype", SUPPORTED_TYPES)
+@pytest.mark.parametrize("dtype", ARRAY_TYPES)
 def test_every_element_type_between_devices(dtype: str) -> None:
     m = module(transfer("{{0,1},{1,0}}", 0, f"{dtype}[2,3]") + f"\n ROOT r = {dtype}[2,3] copy(y)", f"x: {dtype}[2,3]")
     rng = np.random.default_rng(3)

@@ -127,7 +127,7 @@ def test_on_each_devices_arrays(name: str) -> None:
     given = divided(arguments(name), own.parameters, own.module.num_partitions)
     first, second = (joined(exe.run_replicated(given), own.results) for _ in range(2))
     check(name, first)
-    for a, b in zip(first, second):
+    for a, b in zip(first, second, strict=True):
         compare.assert_same(a, b, what=name)
 
 
@@ -160,7 +160,7 @@ def test_collectives_of_other_types() -> None:
         specs: Any = {"in_specs": P("x"), "out_specs": (P(), P(), P("x")), "check_vma": False}
         exe = xla_wasm.load(xla_wasm.compile(lower(fn, array, mesh={"x": 2}, **specs)))
         wanted = jax.jit(jax.shard_map(fn, mesh=devices(x=2), **specs))(array)
-        for a, b in zip(exe.run_global([array]), wanted):
+        for a, b in zip(exe.run_global([array]), wanted, strict=True):
             compare.assert_same(a, np.asarray(b), what=str(dtype))
 
 
@@ -243,6 +243,11 @@ def test_everything_replicated() -> None:
         with shardy(lowering):
             exe = xla_wasm.load(xla_wasm.compile(lower(on({"x": 4}, lambda a: lax.psum(a, "x"), P(), P()), X)))
         np.testing.assert_array_equal(exe.run_global([X])[0], 4 * X)
+
+
+def test_of_blocks_that_several_devices_have_the_first_one_counts() -> None:
+    fn = on(GRID, lambda a: a + lax.axis_index("y"), P("x"), P("x"), check_vma=False)
+    np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(lower(fn, X))).run_global([X])[0], X)
 
 
 def test_without_collectives_it_still_is_for_all_devices() -> None:
@@ -385,6 +390,70 @@ def test_by_hand() -> None:
     np.testing.assert_array_equal(exe.run_global([array])[0], array)
 
 
+def test_by_hand_on_replicas() -> None:
+    """Each of which has all partitions."""
+    array = np.arange(4, dtype=np.float32)
+    own = per_device(Module.from_text(BY_HAND.replace("num_partitions=1", "num_partitions=1, replica_count=2")))
+    assert own.parameters == own.results == [Shards((4,), (2,), ((0,), (2,), (0,), (2,)))]
+    np.testing.assert_array_equal(
+        xla_wasm.load(xla_wasm.compile(own.module)).run_replicated([[array[:2]], [array[2:]]] * 2)[3][0], array[2:]
+    )
+
+
+def test_by_hand_scalars_beside_arrays() -> None:
+    """The bounds of a clamp, which JAX would broadcast."""
+    scalars = "low = f32[] constant(1)\n  high = f32[] constant(2)\n  ROOT outside = f32[4]{0} clamp(low, out, high)"
+    exe = xla_wasm.load(xla_wasm.compile(Module.from_text(BY_HAND.replace("ROOT outside = f32[4]{0} negate(out)", scalars))))
+    np.testing.assert_array_equal(exe.run_global([-np.arange(4, dtype=np.float32)])[0], [1, 1, 2, 2])
+
+
+def test_by_hand_what_a_called_computation_waits_for() -> None:
+    called = """c {
+  a = f32[2]{0} parameter(0)
+  first = f32[2]{0} negate(a)
+  ROOT second = f32[2]{0} abs(a), control-predecessors={first}
+}
+
+ENTRY"""
+    text = BY_HAND.replace("ENTRY", called).replace("f32[2]{0} negate(in)", "f32[2]{0} call(in), to_apply=c")
+    made = per_device(Module.from_text(text)).module
+    assert [(x.name, [p.name for p in x.control_predecessors]) for x in made.instructions() if x.control_predecessors] == [
+        ("second", ["first"])
+    ]
+
+
+BEFORE_SHARDY = """HloModule m
+
+ENTRY e {
+  p = f32[4]{0} parameter(0)
+  cut = f32[4]{0} custom-call(p), custom_call_target="Sharding", sharding={devices=[2]0,1}
+  in = f32[2]{0} custom-call(cut), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  inside = f32[2]{0} negate(in)
+  kept = f32[2]{0} custom-call(inside), custom_call_target="Sharding", sharding={manual}
+  out = f32[4]{0} custom-call(kept), custom_call_target="SPMDShardToFullShape", sharding={devices=[2]0,1}
+  ROOT t = (f32[4]{0}) tuple(out), sharding={{replicated}}
+}
+"""
+
+
+def test_by_hand_a_result_that_older_modules_call_replicated() -> None:
+    """They say so of what nobody asked for."""
+    assert per_device(Module.from_text(BEFORE_SHARDY)).results == [Shards((4,), (2,), ((0,), (2,)))]
+
+
+def test_by_hand_with_aliases() -> None:
+    """A result may take the place of a parameter of which it is the same block; a donated parameter stays that."""
+    text = BY_HAND.replace("num_partitions=1", "num_partitions=1, input_output_alias={ {}: (0, {}, may-alias) }, buffer_donor={ (0, {}) }")
+    made = per_device(Module.from_text(text)).module
+    assert made.input_output_alias == [((), 0, (), "may-alias")] and made.buffer_donor == [(0, ())]
+    whole = """all = f32[4]{0} custom-call(p), custom_call_target="xla.sdy.GlobalToLocalShape",
+    frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{}]>]>"}
+  first = f32[2]{0} slice(all), slice={[0:2]}
+  inside = f32[2]{0} add(in, first)"""
+    made = per_device(Module.from_text(text.replace("inside = f32[2]{0} negate(in)", whole))).module
+    assert made.input_output_alias == [] and made.buffer_donor == [(0, ())]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "count", "message"),
     [
@@ -395,6 +464,7 @@ def test_by_hand() -> None:
             "custom-call 'in': dimension 0 of size 3 does not divide into 2 equal shards: uneven shards are not supported",
         ),
         ("f32[2]", "f32[4]", -1, r"custom-call 'in': the shards of \[4\] are \[2\], the program says f32\[4\]"),
+        ("p = f32[4]", "p = f32[<=4]", 1, "arrays with dynamic dimensions cannot be cut"),
         ("num_partitions=1", "num_partitions=4", 1, "'m' has 4 partitions, its manual computations are for 2 devices"),
         ("per_value<[<@mesh", "per_value<[<@four", 1, "custom-call 'in' is for 4 devices, custom-call 'out' for 2"),
         ("per_value<[<@mesh", "per_value<[<@other", 1, "names the mesh 'other', which the module does not have"),

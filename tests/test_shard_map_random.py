@@ -91,3 +91,4 @@ def test_random_program(seed: int) -> None:
         for i, (actual, expected) in enumerate(zip(results, wanted, strict=True)):
             np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4, err_msg=f"step {i} of {count}")
         return
+    pytest.fail("even its first step is refused")

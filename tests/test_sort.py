@@ -150,6 +150,13 @@ def test_numbers_that_are_none_lie_as_xla_leaves_them(length: int, direction: st
     as_on_xla(sorting(less(*types, direction=direction), 0, *arrays, is_stable=False), *arrays, evaluated=False)
 
 
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+def test_numbers_that_are_none_among_numbers_that_all_differ_lie_as_xla_leaves_them(direction: str) -> None:
+    x = np.random.default_rng(4).permutation(500).astype(np.float32) + 1
+    x[::7] = np.nan
+    as_on_xla(sorting(less("f32", direction=direction), 0, x, is_stable=False), x, evaluated=False)
+
+
 @pytest.mark.parametrize("length", [8, 12, 16])
 def test_short_rows_under_any_comparator_lie_as_xla_leaves_them(length: int) -> None:
     crossed = function("f32, f32, f32, f32", lambda b, x, y, u, v: b.op("compare", x, u, direction="LT"))
@@ -179,6 +186,43 @@ def test_the_first_of_a_falling_sort_are_those_of_topk(length: int, k: int, is_s
     bounds = (SliceDimension(0, 3, 1), SliceDimension(0, k, 1))
     parts = [b.op("slice", b.op("get-tuple-element", ordered, index=i), slice=bounds) for i in range(2)]
     as_on_xla(b.module(b.op("tuple", *parts)), x)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "direction", "counted", "parts"),
+    [
+        (0, "GT", 0, [(0, 3, 1), (0, 3, 1)]),
+        (1, "LT", 1, [(0, 3, 1), (0, 3, 1)]),
+        (1, "GT", 0, [(0, 3, 1), (0, 3, 1)]),
+        (1, "GT", None, [(0, 3, 1), (0, 3, 1)]),
+        (1, "GT", 1, [(0, 3, 1), (0, 5, 1)]),
+        (1, "GT", 1, [(1, 4, 1), (1, 4, 1)]),
+        (1, "GT", 1, [(0, 5, 2), (0, 5, 2)]),
+    ],
+)
+def test_parts_of_sorts_are_those_of_xla(dimension: int, direction: str, counted: int | None, parts: list[tuple[int, int, int]]) -> None:
+    """The first elements along any dimension, and what only looks like them: falling places, others' places, other parts."""
+    from xla_wasm.builder import Builder
+
+    x = f32(np.random.default_rng(1).integers(-8, 9, (20, 20)))
+    x[(x == 0) & (np.arange(20) % 2 == 0)] = -0.0
+    given = s32(np.random.default_rng(2).permutation(400).reshape(20, 20))
+    b = Builder("parts")
+    p, q = b.parameter(0, shape("f32[20,20]")), b.parameter(1, shape("s32[20,20]"))
+    places = q if counted is None else b.op("iota", shape=shape("s32[20,20]"), iota_dimension=counted)
+    comparator = less("f32", "s32", direction=direction)()
+    ordered = b.op("sort", p, places, called=[comparator], dimensions=(dimension,), is_stable=True)
+    results = []
+    for i, part in enumerate(parts):
+        bounds = [SliceDimension(0, 20, 1)] * 2
+        bounds[dimension] = SliceDimension(*part)
+        results.append(b.op("slice", b.op("get-tuple-element", ordered, index=i), slice=tuple(bounds)))
+    module = b.module(b.op("tuple", *results, q))
+    if counted in (None, dimension):
+        as_on_xla(module, x, given)
+    else:  # XLA:CPU gives the places along the other dimension
+        for actual, expected in zip(run(module, x, given), evaluate(module, x, given), strict=True):
+            np.testing.assert_array_equal(actual, expected)
 
 
 def test_equal_elements_of_a_constant_comparator_stay() -> None:

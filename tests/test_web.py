@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import html
 import re
-import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from browsing import SCREENSHOTS, WAIT
 from firefox import Firefox
 from fixtures import SHAPE, SIDECAR, toy, toy_expected
 from playwright.sync_api import Browser, Page, Route, expect
 from playwright.sync_api import Error as PlaywrightError
 
-from xla_wasm import pages
-from xla_wasm.serve import make_server
-
 ROOT = Path(__file__).parents[1]
-SCREENSHOTS = ROOT / "dist" / "screenshots"
 
 
 RUN_TOY = """
@@ -110,20 +107,6 @@ def test_the_front_page_leads_to_the_pages(open_page: Any) -> None:
     page.wait_for_selector("body[data-ready=true]")
 
 
-@pytest.fixture
-def static_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The site as files, on a host that knows nothing of it and sends no headers."""
-    # Pyodide and the search page's weights are large, and what they need of the host is the same.
-    monkeypatch.setattr(pages.minilm, "FILES", ())
-    monkeypatch.setattr(pages, "pyodide", lambda: tmp_path / "none")
-    left_out = pages.write(tmp_path / "site")
-    assert len(left_out) == 1 and "Pyodide" in left_out[0]
-    with make_server("127.0.0.1", 0, tmp_path / "site", isolated=False) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-        server.shutdown()
-
-
 def _isolated(page: Page) -> bool:
     try:
         return bool(page.evaluate("crossOriginIsolated"))
@@ -137,17 +120,19 @@ def test_a_static_host_in_chromium(chromium: Browser, static_host: str) -> None:
     page = context.new_page()
     loads = []
     page.on("load", lambda: loads.append(page.url))
-    headers = page.goto(static_host + "demo/digits/").all_headers()
+    headers = page.goto(static_host + "/demo/digits/").all_headers()
     assert "cross-origin-opener-policy" not in headers
     page.wait_for_selector("body[data-training=fresh]", timeout=60_000)
+    expires = time.monotonic() + WAIT / 1000
     while not _isolated(page):
+        assert time.monotonic() < expires, "it never reloads"
         page.wait_for_timeout(50)
     page.wait_for_selector("body[data-training=fresh]", timeout=60_000)
     assert len(loads) <= 2 and page.evaluate("typeof SharedArrayBuffer") == "function"
     page.keyboard.press("6")
     expect(page.locator("#digit")).to_have_text("6")
     # Its entry leads to the pages; those are isolated at once now.
-    page.goto(static_host)
+    page.goto(static_host + "/")
     page.wait_for_selector("body.front[data-ready=true]")
     assert page.evaluate("crossOriginIsolated")
     context.close()
@@ -155,7 +140,7 @@ def test_a_static_host_in_chromium(chromium: Browser, static_host: str) -> None:
 
 def test_a_static_host_in_firefox(static_host: str) -> None:
     with Firefox() as firefox:
-        page = firefox.open(static_host + "demo/digits/")
+        page = firefox.open(static_host + "/demo/digits/")
         page.wait("document.body.dataset.training === 'fresh' && crossOriginIsolated")
         page.press("6")
         page.wait("document.body.dataset.answer === '6'")

@@ -13,13 +13,10 @@ import numpy as np
 import pytest
 from node_host import ROOT, node_for
 from playwright.sync_api import Page, expect
-from test_misuse import chromium, page
 from web_site import Site
 
 import xla_wasm
 from xla_wasm import HloModule, Options, XlaWasmError, javascript
-
-__all__ = ["chromium", "page"]  # fixtures
 
 DOCUMENT = (ROOT / "docs" / "web.md").read_text()
 NAMES = """HloModule names

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,17 +11,14 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from browsing import PHONE, SCREENSHOTS, WAIT, training, until
 from firefox import Firefox
 from playwright.sync_api import Browser, Page, expect
 
 import xla_wasm
 from xla_wasm import collectives, pages
-from xla_wasm.serve import make_server
 
 ROOT = Path(__file__).parents[1]
-SCREENSHOTS = ROOT / "dist" / "screenshots"
-PHONE = {"viewport": {"width": 360, "height": 780}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
-WAIT = 60_000  # milliseconds: programs are compiled when they are first asked for, and eight workers start on what cores there are
 OPCODES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
 Values = list[list[float]]
 
@@ -114,21 +109,6 @@ def test_the_step_is_that_of_jax(workers: int, monkeypatch: pytest.MonkeyPatch) 
 # The page
 
 
-@pytest.fixture(scope="module")
-def static_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The site as files, on a host that knows nothing of it and sends no headers."""
-    folder = tmp_path_factory.mktemp("workers")
-    with pytest.MonkeyPatch.context() as patch:
-        # Pyodide and the search page's weights are large, and not used here.
-        patch.setattr(pages.minilm, "FILES", ())
-        patch.setattr(pages, "pyodide", lambda: folder / "none")
-        pages.write(folder / "site")
-    with make_server("127.0.0.1", 0, folder / "site", isolated=False) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
 @pytest.fixture
 def open_elsewhere(chromium: Browser, static_host: str) -> Iterator[Any]:
     """Opens the page on that host, without a service worker that could add headers; afterwards, that it reported no error."""
@@ -160,19 +140,6 @@ def open_workers(open_page: Any) -> Any:
         return page
 
     return open_
-
-
-def until(page: Page, expression: str) -> None:
-    """Waits until a JavaScript expression is true. Playwright's own way to do so needs a page that allows `eval`."""
-    expires = time.monotonic() + WAIT / 1000
-    while not page.evaluate(expression):
-        assert time.monotonic() < expires, expression
-        page.wait_for_timeout(50)
-
-
-def training(page: Page, state: str) -> None:
-    """Waits until the training is in this state."""
-    page.wait_for_selector(f"body[data-training={state}]", timeout=WAIT)
 
 
 def shown(page: Page) -> None:

@@ -170,7 +170,6 @@ def _manifest(
         "config": CONFIG,
         "request": room.record,
         "stateful": any(b.kind == "persistent" and b.data is not None for b in plan.buffers),
-        "profile": None,
     }
 
 
@@ -211,10 +210,9 @@ def _exchange(step: Step, request: Request, channel: int) -> dict[str, Any]:
 
 def _devices(plan: Plan, devices: Devices | None) -> dict[str, Any] | None:
     """What a host needs to know to run the program on several devices; None if it is the same on all."""
-    configuration = next((b for b in plan.buffers if b.kind == "configuration"), None)
     if devices is None:
         return None
-    assert configuration is not None
+    configuration = next(b for b in plan.buffers if b.kind == "configuration")
     return {"offset": configuration.address} | asdict(devices)
 
 

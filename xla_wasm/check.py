@@ -14,10 +14,9 @@ from . import compare, reference, report
 from .compiler import compile
 from .errors import RunError, UnsupportedError
 from .excerpt import Verdict, compiled, tolerance_in
-from .hlo.ir import Instruction, Module
+from .hlo.ir import Module
 from .host.arrays import Array
 from .host.executor import Executable, load
-from .host.manifest import Exchange
 from .inputs import MadeUpHost, arguments
 from .isolate import Finding, isolate
 from .options import Options
@@ -107,14 +106,12 @@ def _as_fed(exe: Executable, host: MadeUpHost, came: list[Array]) -> dict[str, A
         came.extend(value if isinstance(value, tuple) else (value,))
 
     ends: dict[str, Any] = {}
-    for request in exe.manifest.requests:
-        if isinstance(request, Exchange):
-            continue
+    for request in exe.manifest.transfers.values():
         if request.kind == "infeed":
             ends["infeed"] = host.fed.get(None, [])
         elif request.kind == "outfeed":
             ends["outfeed"] = take
-        elif request.kind in ("send", "recv"):
+        else:
             ends.setdefault(request.kind, {})[request.target] = take if request.kind == "send" else host.fed.get(request.target, [])
     return ends
 
@@ -181,30 +178,22 @@ def _print_values(console: Console, verdict: Verdict) -> None:
     table = report.table("at", ">compiled", ">reference")
     for index in np.argwhere(verdict.where)[:SHOWN]:
         at = tuple(int(i) for i in index)
-        table.add_row(str(list(at)), _number(verdict.actual[at]), _number(verdict.expected[at]))
+        table.add_row(str(list(at)), str(verdict.actual[at]), str(verdict.expected[at]))
     if verdict.count > SHOWN:
         table.add_row("...", "", "")
     console.print(table)
-
-
-def _number(value: object) -> str:
-    """As many digits as tell numbers of the type apart."""
-    return str(value)
 
 
 def write_reproducer(found: Finding, path: Path, options: Options) -> list[Path]:
     """Writes the module as HLO text and its arguments beside it; returns the files of the arguments."""
     files = [path.with_suffix(f".{i}.npy") for i in range(len(found.arguments))]
     extent = _extent(found.verdict) if found.verdict is not None else found.note
-    head = [f"// {_title(found.instruction)}: {extent}", f"// {_command(path, files, options)}"]
+    where = found.instruction.where.replace("\n", " ")
+    head = [f"// {where}: {extent}", f"// {_command(path, files, options)}"]
     path.write_text("\n".join([*head, "", found.excerpt.module.to_text()]), encoding="utf-8")
     for file, array in zip(files, found.arguments):
         np.save(file, array)
     return files
-
-
-def _title(x: Instruction) -> str:
-    return x.where.replace("\n", " ")
 
 
 def _command(path: Path, files: Sequence[Path], options: Options) -> str:

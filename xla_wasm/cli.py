@@ -213,7 +213,6 @@ def check(
 def inspect(path: AnyPath, target: TargetOption = "simd128", tune: TuneOption = "portable") -> None:
     """Shows the interface, operations, sizes, memory and imports of a module or an artifact, and what is not supported, if anything."""
     from .host.manifest import Manifest
-    from .host.manifest import Request as HostRequest
 
     source = _read(path)
     console = report.console()
@@ -225,12 +224,11 @@ def inspect(path: AnyPath, target: TargetOption = "simd128", tune: TuneOption = 
     for title, leaves in (("parameter", manifest.parameters), ("result", manifest.results)):
         for i, leaf in enumerate(leaves):
             table.add_row(f"{title} {i}", leaf.name, str(leaf), leaf.kind, f"{leaf.bytes:,}")
-    for request in manifest.requests:
-        if isinstance(request, HostRequest) and request.kind != "custom_call":
-            passed = request.results or request.operands
-            types = ", ".join(map(str, passed))
-            name, type_ = request.target or request.name, types if len(passed) == 1 else f"({types})"
-            table.add_row("host", name, type_, request.kind, f"{sum(leaf.bytes for leaf in passed):,}")
+    for request in manifest.transfers.values():
+        passed = request.results or request.operands
+        types = ", ".join(map(str, passed))
+        name, type_ = request.target or request.name, types if len(passed) == 1 else f"({types})"
+        table.add_row("host", name, type_, request.kind, f"{sum(leaf.bytes for leaf in passed):,}")
     console.print(table)
     facts = report.table("compiled", "")
     facts.add_row("size", report.size(len(artifact.wasm)))

@@ -40,6 +40,7 @@ _MAKE: dict[str, _Collective] = {
     "collective-permute": lambda b, x, n: b.CollectivePermute(x, _ring(n)),
     "collective-broadcast": lambda b, x, n: b.CollectiveBroadcast(x, ()),
 }
+OPCODES = tuple(_MAKE)
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,12 @@ class Collective:
 
     @property
     def name(self) -> str:
+        """The name of its file, without the ending."""
         return f"{self.opcode}-{self.devices}-{self.size}"
 
     @property
     def options(self) -> Options:
+        """How it is compiled."""
         return Options(num_replicas=self.devices, weights=("x",), state=(("y", 0),))
 
     def module(self) -> Module:
@@ -83,4 +86,4 @@ class Collective:
         return b.module(b.Tuple([b.GetTupleElement(end, 3)]))
 
 
-PROGRAMS = tuple(Collective(opcode, n, size) for opcode in _MAKE for n in range(1, MOST + 1) for size in (FEW, *SIZES))
+PROGRAMS = tuple(Collective(opcode, n, size) for opcode in OPCODES for n in range(1, MOST + 1) for size in (FEW, *SIZES))

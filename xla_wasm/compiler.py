@@ -13,6 +13,7 @@ from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
 from .hlo.shape import Shape
 from .hlo.signature import leaf_index, parameter_leaves, result_leaves, size_places
+from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
 from .ops.collective.groups import COUNTS, DEVICES, depends, devices_of
 from .ops.custom.registry import find as find_custom_call
@@ -28,7 +29,7 @@ from .passes.inline import STRUCTURE
 from .passes.manual import PerDevice, per_device
 from .passes.pad_dynamic import OPCODES as DYNAMIC
 from .passes.tokens import without_tokens
-from .plan.build import SUPPORTED_TYPES, build
+from .plan.build import build
 from .plan.hoist import hoist
 from .plan.memory import live_ranges, share, share_carries
 from .plan.plan import Plan
@@ -71,7 +72,7 @@ def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[In
                 found.append((x, how_to(target)))
                 continue
         for _, shape in x.shape.leaves():
-            if shape.element_type not in SUPPORTED_TYPES and not shape.is_token:
+            if shape.element_type not in ARRAY_TYPES and not shape.is_token:
                 found.append((x, f"element type {shape.element_type} is not supported yet"))
                 break
     return found

@@ -1,8 +1,8 @@
-"""Parts of a computation as modules of their own, compiled judged by the reference evaluator on given operands."""
+"""Parts of a computation as modules of their own, compiled and judged by the reference evaluator on given operands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from . import compare
 from .compare import Tolerance
 from .hlo.attr_kinds import default_comparison
-from .hlo.ir import Computation, Instruction, Module
+from .hlo.ir import Computation, Instruction, Module, callees
 from .hlo.op import REQUIRED
 from .hlo.shape import Shape
 from .ops.arrays import DTYPES, Array, Value, flattened, nested
@@ -110,7 +110,7 @@ def excerpt(name: str, instructions: Sequence[Instruction], roots: Sequence[Inst
         root = Instruction("results", "tuple", Shape.tuple([r.shape.without_layout() for r in results]), results)
         body.append(root)
     entry = Computation("main", [*parameters, *body], root)
-    module = Module(name, [*_callees(body), entry], entry)
+    module = Module(name, [*callees(body), entry], entry)
     module.result_shape = root.shape.without_layout()
     return Excerpt(module, tuple(inputs), tuple(roots))
 
@@ -136,23 +136,6 @@ def holds_arrays(shape: Shape) -> bool:
     return all(leaf.is_array and not leaf.is_dynamic for _, leaf in shape.leaves())
 
 
-def _callees(instructions: Iterable[Instruction]) -> Iterator[Computation]:
-    """Every computation that is called, callees first."""
-    seen: dict[Computation, None] = {}
-
-    def visit(computation: Computation) -> None:
-        if computation not in seen:
-            for x in computation.instructions:
-                for called in x.called:
-                    visit(called)
-            seen[computation] = None
-
-    for x in instructions:
-        for called in x.called:
-            visit(called)
-    return iter(seen)
-
-
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """An array that differs from the expected one, and where; `leaf` counts the arrays of a tuple."""
@@ -164,6 +147,7 @@ class Verdict:
 
     @property
     def count(self) -> int:
+        """How many elements differ."""
         return int(np.count_nonzero(self.where))
 
 

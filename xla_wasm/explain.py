@@ -49,10 +49,12 @@ class Workbench:
         self.artifact: Artifact | None = None
 
     def compile(self, options: Options | None = None) -> Artifact:
+        """The artifact, which is kept."""
         self.artifact = compile(self.module, options)
         return self.artifact
 
     def explain(self, options: Options | None = None) -> dict[str, Any]:
+        """See the function `explain`."""
         return explain(self.module, self.text, options or Options())
 
     def compare(self, inputs: Iterable[bytes], outputs: Iterable[bytes]) -> list[dict[str, Any]]:

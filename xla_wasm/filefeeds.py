@@ -11,7 +11,7 @@ import numpy as np
 
 from .errors import ArgumentError
 from .host.arrays import Array
-from .host.manifest import Exchange, Leaf, Manifest
+from .host.manifest import Leaf, Manifest
 from .inputs import load_arrays, random_array
 
 Key = tuple[str, str]
@@ -25,9 +25,8 @@ class FileFeeds:
         self, manifest: Manifest, infeed: Sequence[Path], outfeed: Path | None, recv: Sequence[str], send: Sequence[str], seed: int | None
     ) -> None:
         """`recv` and `send` are pairs NAME=FILE and NAME=DIR; with a `seed`, what no file gives is made up."""
-        requests = [r for r in manifest.requests if not isinstance(r, Exchange) and r.kind != "custom_call"]
         self._leaves: dict[Key, list[tuple[Leaf, ...]]] = {}
-        for request in requests:
+        for request in manifest.transfers.values():
             self._leaves.setdefault((request.kind, request.target), []).append(request.results or request.operands)
         self._files: dict[Key, list[Path]] = {("infeed", ""): list(infeed)}
         self._folders: dict[Key, Path] = {} if outfeed is None else {("outfeed", ""): outfeed}

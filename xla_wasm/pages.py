@@ -98,9 +98,7 @@ def made(path: str) -> bytes | None:
 def write(folder: Path) -> list[str]:
     """Writes the site as static files for any host; what had to be left out, and why."""
     shutil.copytree(site(), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("package*.json", "*.hlo.pb", "pyodide"))
-    (folder / "index.html").write_text(
-        '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
-    )
+    (folder / "index.html").write_text(_TO_THE_PAGES)
     missing = []
     for path in _PLACES:
         file = folder / path[1:]

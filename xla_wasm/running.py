@@ -81,7 +81,7 @@ class _Part:
 
 def run(exe: Executable, files: Files, iterations: int, profile: bool, several: Several | None) -> None:
     """Runs the module, prints its results, and writes them where the files say."""
-    comm = _communicator(several, profile) if several and several.mpi else None
+    comm = _communicator(profile) if several and several.mpi else None
     try:
         _run(exe, files, iterations, profile, several, comm)
     except (XlaWasmError, OSError) as error:
@@ -119,7 +119,7 @@ def _run(exe: Executable, files: Files, iterations: int, profile: bool, several:
         _print_profile(console, _profiles(exe, parts, several))
 
 
-def _communicator(several: Several, profile: bool) -> Any:
+def _communicator(profile: bool) -> Any:
     if profile:
         raise ArgumentError("--profile is for threads: run it without mpiexec, with --devices")
     log = logging.getLogger(mpi.__name__)

@@ -1,9 +1,14 @@
 // An all-reduce as one writes it by hand: every worker puts its array into shared memory, waits for the others, and adds up in a loop.
 
+/** @type {Int32Array} who has come, and whose turn it is */
 let words;
+/** @type {Float32Array[]} */
 let parts;
+/** @type {Float32Array} */
 let x;
+/** @type {Float32Array} */
 let y;
+/** @type {number} this worker's place among the parts */
 let own;
 
 /** Waits until all have come. */
@@ -27,7 +32,7 @@ function reduce() {
   meet();
 }
 
-onmessage = ({ data }) => {
+onmessage = (/** @type {MessageEvent} */ { data }) => {
   if (data.shared) {
     ({ x, own } = data);
     y = new Float32Array(x.length);

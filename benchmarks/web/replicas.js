@@ -18,16 +18,17 @@ export async function measure({ load }, { transports, devices, programs, seconds
   for (const { opcode, bytes, url, times } of programs) {
     for (const transport of transports) {
       const group = await load(url, { devices, transport });
-      const x = group.parameters.find(({ name }) => name === 'x');
-      await group.set('x', numbers(x.dimensions[0]));
-      const run = (count) => group.runReplicated(Array.from({ length: devices }, () => [count]));
+      const [length] = group.parameters.find(({ name }) => name === 'x')?.dimensions ?? [];
+      await group.set('x', numbers(length));
+      const run = (/** @type {number} */ count) => group.runReplicated(Array.from({ length: devices }, () => [count]));
       contestants.push({ name: transport, opcode, bytes, times, run, end: () => group.dispose() });
     }
     if (plain && opcode === 'all-reduce') {
       const loop = new Loop(plain, devices, bytes / 4);
-      contestants.push({ name: 'plain', opcode, bytes, times, run: (count) => loop.run(count), end: () => loop.end() });
+      contestants.push({ name: 'plain', opcode, bytes, times, run: (/** @type {number} */ count) => loop.run(count), end: () => loop.end() });
     }
   }
+  /** @type {Record<string, Record<string, Record<number, number>>>} */
   const found = {};
   const end = performance.now() + 1000 * seconds;
   for (let round = 0; round < 3 || performance.now() < end; round++) {
@@ -63,7 +64,7 @@ class Loop {
 
   /** @param {number} times */
   run(times) {
-    const answered = (worker) => new Promise((resolve) => (worker.onmessage = resolve));
+    const answered = (/** @type {Worker} */ worker) => new Promise((resolve) => (worker.onmessage = resolve));
     for (const worker of this.#workers) worker.postMessage({ times });
     return Promise.all(this.#workers.map(answered));
   }

@@ -20,10 +20,10 @@ from jax.sharding import Mesh, PartitionSpec
 
 from xla_wasm.jax import lower
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "digits"))
-from train import Params, forward, init  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parents[1] / "digits"))
+from train import Params, forward, init
 
+HERE = Path(__file__).parent
 MOST = 8
 BATCH = 128
 MOMENTUM = 0.9

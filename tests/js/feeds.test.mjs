@@ -49,7 +49,7 @@ test('without promises', async () => {
 
 both('iterables of every kind', 'loop.wasm', async (exe) => {
   const expected = [...sum(X, Y, Y).map((v) => -v)];
-  for (const infeed of [[Y, Y], new Set([Y, Y.slice()]), slowly([Y, Y]), [later(Y), later(Y)], (function* () { yield Y; yield [10, 20, 30]; })()]) {
+  for (const infeed of [[Y, Y], [[Y], [Y]], new Set([Y, Y.slice()]), slowly([Y, Y]), [later(Y), later(Y)], (function* () { yield Y; yield [10, 20, 30]; })()]) {
     const out = [];
     const [result] = await exe.runAsync(2, X, { infeed, outfeed: async (item) => out.push(await later(item)) });
     assert.deepEqual([...result], expected);
@@ -172,6 +172,10 @@ test('several devices, each with feeds of its own', async () => {
   await assert.rejects(group.runReplicated([[2, X], [2, Y]], { infeed: [[X, X], [X]], outfeed: [[], []] }), { message: /device 1.*infeed 'f' takes item 1 of this run/ });
   assert.equal((await group.runReplicated([[3, X], [3, Y]], { infeed: [[X], [X]], outfeed: [[], []] })).length, 2);
   group.dispose();
+});
+
+both('what a device sends to itself comes in order', 'thrice.wasm', async (exe) => {
+  for (const x of [X, Y]) assert.deepEqual(lists(await exe.runAsync(x)), lists([x, x.map((v) => -v)]));
 });
 
 test('a send to the other device, which is listed after the receipt', async () => {

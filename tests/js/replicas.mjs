@@ -126,6 +126,29 @@ export async function behaviours({ load, transfer }, base, transport) {
     await using('/sidecar.wasm', { weights: bytes }, async (group) => equal((await group.runReplicated([[x(0)], [x(1)]]))[0][0][3], sum[3] + 6));
   });
 
+  await test('many sends before the first receipt', async () => {
+    for (const size of [4, 4096]) {
+      await using(`/sends${size}.wasm`, { devices: { partitions: 2 } }, async (group) => {
+        const [[none], [all]] = await group.runReplicated([0, 1].map((d) => [new Float32Array(size).fill(100 * d)]));
+        equal([[...none], [...all]], [all.map(() => 0), all.map((_, i) => i)].map((list) => [...list]));
+      });
+    }
+  });
+
+  await test('a program that nobody has divided', () =>
+    using('/undivided.wasm', { devices: 1 }, async (group) => {
+      equal((await group.runReplicated([[x(1)]])).map(([y]) => [...y]), [[2, 4, 6, 20]]);
+      await rejects(group.runGlobal([x(1)]), 'UnsupportedError', /runs on one device: .*what to do/i);
+    }));
+
+  await test('numbers of devices that a program on global arrays is not for', async () => {
+    await rejects(using('/undivided.wasm', { devices: 2 }, () => undefined), 'UnsupportedError', /^'m' runs on one device: /);
+    await rejects(using('/copies.wasm', { devices: 2 }, () => undefined), 'ArgumentError', /^'jit_numbered' runs on 4 devices, got 2$/);
+  });
+
+  await test('of copies the first one counts', () =>
+    using('/copies.wasm', { devices: 4 }, async (group) => equal([...(await group.runGlobal([Float32Array.of(1, 2, 3, 4)]))[0]], [1, 2, 3, 4])));
+
   await test('global arrays', () =>
     using('/global.wasm', {}, async (group) => {
       const given = Float32Array.from({ length: 24 }, (_, i) => i);
@@ -313,10 +336,12 @@ export async function warm({ load }, base) {
 /** Manifests that are wrong about devices; gives those that are taken, or refused with another message. */
 export async function lies({ load }, base) {
   const { wrong, test, rejects } = checks();
-  for (const [i, message] of (await (await fetch(base + '/lies.json')).json()).entries()) {
-    for (const options of [{}, { devices: 2 }]) {
-      await test(`lie ${i}`, () => rejects(load(`${base}/lie${i}.wasm`, options), 'ArtifactError', new RegExp(message)));
-    }
+  for (const [i, { message, isWhole }] of (await (await fetch(base + '/lies.json')).json()).entries()) {
+    const believe = async (options) => {
+      const exe = await load(`${base}/lie${i}.wasm`, options);
+      if (isWhole) await exe.runGlobal([]).finally(() => exe.dispose());
+    };
+    for (const options of isWhole ? [{ devices: 2 }] : [{}, { devices: 2 }]) await test(`lie ${i}`, () => rejects(believe(options), 'ArtifactError', new RegExp(message)));
   }
   return wrong;
 }

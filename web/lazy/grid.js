@@ -1,6 +1,6 @@
 // How many devices a program runs on, and which of them is which. Mirrors xla_wasm/host/grid.py.
 
-import { ArgumentError } from '../errors.js';
+import { ArgumentError, UnsupportedError } from '../errors.js';
 import { Fields } from '../manifest.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
@@ -71,6 +71,13 @@ export function readDevices({ devices, memoryBytes }) {
 }
 
 /**
+ * How many devices have a part of the global arrays of a program; undefined if nobody says so.
+ * @param {Manifest} manifest
+ * @returns {number | undefined}
+ */
+const sharded = ({ parameters, results }) => [...parameters, ...results].map(({ raw }) => raw.shards?.starts?.length).find(Number.isInteger);
+
+/**
  * The grid that a caller asks for; ArgumentError where it does not fit what the program says.
  * @param {Manifest} manifest
  * @param {Count} asked
@@ -95,6 +102,9 @@ export function makeGrid(manifest, asked) {
   }
   const grid = new Grid(replicas ?? 1, partitions ?? 1);
   const count = typeof asked === 'number' ? asked : grid.count;
+  if (manifest.undivided && count > 1) throw new UnsupportedError(`'${manifest.name}' runs on one device: ${manifest.undivided}`);
+  const parts = sharded(manifest);
+  if (parts && parts !== count) throw new ArgumentError(`'${manifest.name}' runs on ${counted(parts, 'devices')}, got ${count}`);
   if (count !== grid.count || !fits(devices, grid)) {
     const both = count === grid.count && grid.replicas > 1 && grid.partitions > 1 ? ` = ${grid.replicas} x ${grid.partitions} (replicas x partitions)` : '';
     throw new ArgumentError(`'${manifest.name}' runs on ${wanted(devices)}, got ${count}${both}`);

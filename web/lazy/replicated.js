@@ -1,7 +1,7 @@
 // One program on many devices at once, each in a worker: `load(source, {devices: ...})`. Mirrors xla_wasm/host/replicas.py.
 
 import { accept, describe } from '../arrays.js';
-import { ArgumentError, ExchangeError, LimitError, RunError, UnsupportedError } from '../errors.js';
+import { ArgumentError, LimitError, RunError, UnsupportedError } from '../errors.js';
 import { readManifest } from '../manifest.js';
 import { compile, locationOf } from '../source.js';
 import { Crew, pause } from './crew.js';

@@ -14,7 +14,7 @@ from ..errors import ArgumentError, VerifyError
 from ..hlo.attr_kinds import default_comparison
 from ..hlo.attrs import DotDimensionNumbers
 from ..hlo.infer import brief, same, shape_fault
-from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.ir import Computation, Instruction, Module, callees
 from ..hlo.literal import Literal
 from ..hlo.op import REQUIRED
 from ..hlo.shape import Shape
@@ -206,16 +206,7 @@ def _opcodes() -> Iterable[str]:
 
 def module(name: str, entry: Computation) -> Module:
     """A module with an entry computation; the computations that it needs are found and put in order."""
-    order: dict[Computation, None] = {}
-    pending: list[tuple[Computation, bool]] = [(entry, False)]
-    while pending:
-        computation, done = pending.pop()
-        if done:
-            order[computation] = None
-        elif computation not in order:
-            pending.append((computation, True))
-            pending += [(called, False) for i in reversed(computation.instructions) for called in reversed(i.called)]
-    return Module(name, list(order), entry)
+    return Module(name, [*callees(entry.instructions), entry], entry)
 
 
 def scalar_computation(opcode: str, element_type: str) -> Computation:

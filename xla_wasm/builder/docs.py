@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,14 +135,5 @@ def _arguments(method: Callable[..., Any]) -> str:
     return "(" + ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters) + ")"
 
 
-def main() -> int:
-    """Writes the page; with --check only tells whether it is up to date."""
-    text = page()
-    if "--check" in sys.argv[1:]:
-        return int(PATH.read_text() != text)
-    PATH.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PATH.write_text(page())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .attrs import Metadata
@@ -88,6 +88,20 @@ class Computation:
         return sorted(found, key=lambda i: i.attrs["parameter_number"])
 
 
+def callees(instructions: Iterable[Instruction]) -> list[Computation]:
+    """Every computation that instructions call, themselves or in what they call, callees before callers."""
+    found: dict[Computation, None] = {}
+    pending = [(c, False) for x in instructions for c in x.called][::-1]
+    while pending:
+        computation, done = pending.pop()
+        if done:
+            found[computation] = None
+        elif computation not in found:
+            pending.append((computation, True))
+            pending += [(c, False) for x in computation.instructions for c in x.called][::-1]
+    return list(found)
+
+
 class Module:
     """An HLO module. `computations` lists callees before callers; `entry` is one of them."""
 
@@ -148,4 +162,4 @@ class Module:
             yield from computation.instructions
 
 
-__all__ = ["Computation", "Instruction", "Layout", "Module", "Shape"]
+__all__ = ["Computation", "Instruction", "Layout", "Module", "Shape", "callees"]

@@ -381,8 +381,3 @@ def in_memory_order(shape: Shape) -> Iterator[Index | None]:
     strides = [prod(shape.dimensions[d + 1 :]) for d in range(shape.rank)]
     for element in order(shape):
         yield None if element < 0 else tuple(element // stride % size for stride, size in zip(strides, shape.dimensions))
-
-
-def tile_text(tile: Sequence[int]) -> str:
-    """A tile as HLO text writes it."""
-    return "(" + ",".join("*" if size == COMBINE else str(size) for size in tile) + ")"

@@ -134,7 +134,7 @@ class Shapes:
                         lexer.error("indices and pointers are of an unsigned type", found.start(1))
                     lexer.expect(")")
                 elif letter in "DP":
-                    self._sparse(letter, rank, found.start(1))
+                    self._sparse(letter, found.start(1))
                 else:
                     parts[letter] = lexer.integer()
                     lexer.expect(")")
@@ -182,7 +182,7 @@ class Shapes:
             if not lexer.take("("):
                 return splits
 
-    def _sparse(self, letter: str, rank: int, begin: int) -> None:
+    def _sparse(self, letter: str, begin: int) -> None:
         """D(...) of dense dimensions says nothing; the other marks belong to sparse arrays, which nothing supports."""
         lexer = self.lexer
         found = re.compile(r"D(?:,D)*+\)").match(lexer.text, lexer.pos)

@@ -63,6 +63,8 @@ TYPES: dict[str, PrimitiveType] = {
     name: PrimitiveType(name, int(number), int(bits), kind)
     for name, number, bits, kind in (row.split() for row in _ROWS.split("\n") if row)
 }
+ARRAY_TYPES = tuple(name for name, type_ in TYPES.items() if type_.kind != "none")
+"""What the elements of arrays are."""
 BY_NUMBER: dict[int, PrimitiveType] = {type_.number: type_ for type_ in TYPES.values()}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, ArtifactError
-from ..hlo.types import TYPES
+from ..hlo.types import ARRAY_TYPES, TYPES
 from .dynamic import DynamicPlace, Place
 from .manifest import Leaf
 
@@ -45,7 +45,7 @@ def dtype_of(element_type: str) -> np.dtype[Any]:
     try:
         import ml_dtypes
     except ImportError:
-        if element_type not in TYPES or TYPES[element_type].kind == "none":
+        if element_type not in ARRAY_TYPES:
             raise ArtifactError(f"this host has no numpy dtype for {element_type}") from None
         type_ = TYPES[element_type]
         return np.dtype(f"{'int' if type_.kind == 'signed' else 'uint'}{8 * type_.bytes}")
@@ -101,12 +101,6 @@ class Slot:
     def __str__(self) -> str:
         return f"{self.dtype.name}[{','.join(self.leaf.shown_dimensions)}]"
 
-    def _fits(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of this shape may come: of the leaf's, or where dimensions are dynamic, of up to their bounds."""
-        if shape == self.shape or not self.leaf.sizes or len(shape) != len(self.shape):
-            return shape == self.shape
-        return all(size == bound or at is not None and size < bound for size, bound, at in zip(shape, self.shape, self.leaf.sizes))
-
     def accept(self, value: Any) -> Array:
         """`value` as an array of exactly this dtype and shape; Python numbers and lists are converted if that loses nothing."""
         if type(value) is np.ndarray and value.dtype == self.dtype and value.shape == self.shape:
@@ -118,7 +112,7 @@ class Slot:
             raise ArgumentError(f"{self.what} must be {self}: {error}") from error
         if not typed:
             array = self._convert(array)
-        if array.dtype != self.dtype or not self._fits(array.shape):
+        if array.dtype != self.dtype or not self.leaf.fits(array.shape):
             hint = ""
             if array.shape == self.shape:
                 hint = f"; convert it with .astype({self.dtype.name!r})" if self.dtype.name in _NUMPY.values() else "; convert its dtype"

@@ -1,19 +1,26 @@
-"""What the executables of all hosts share: the module's interface, and what callers may do with it. Needs no numpy."""
+"""What all hosts share: the module's interface, what callers may do with it, and how an instance runs. Needs no numpy."""
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from ..errors import ArgumentError, RunError
+from ..errors import ArgumentError, ArtifactError, RunError
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
-from .manifest import Exchange, Leaf, Manifest, Parameter, Result
+from .manifest import Exchange, Init, Leaf, Manifest, Parameter, Result
 
 if TYPE_CHECKING:
     from .arrays import Slot
 
 MakeSlot = Callable[[Leaf, str], "Slot"]
+
+_DONE, _WAITING = 0, 1
+"""What `run` gives."""
+_STEP_WAITS = -2
+"""What `step` gives where the host has to serve a request."""
 
 
 class BaseExecutable:
@@ -103,3 +110,109 @@ class Keeping:
     def lose(self) -> None:
         """A run failed: what the states were is gone."""
         self._lost |= self._states
+
+
+class BaseInstance(ABC):
+    """An instance of a module while it runs: how hosts call it and serve its requests, over the little that each does its own way."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._stage = "starting"
+        """What the module is at, for messages; "" while it runs."""
+        self.abandoned = False
+        """Whether the last run ended because a request could not be served: the instance itself is sound."""
+
+    def run(self, serve: Callable[[Self, int], None] | None = None) -> None:
+        """Runs the whole module, with `serve` for what it asks of the host: a function of the instance and the request's number."""
+        self._start()
+        while (outcome := self._call_run()) != _DONE:
+            if outcome != _WAITING:
+                raise ArtifactError(f"run returned {outcome}")
+            self._serve(serve)
+
+    def profile(self, serve: Callable[[Self, int], None] | None = None) -> list[tuple[str, float]]:
+        """Runs the module step by step; the seconds of each step that ran, in order of the table, loops summed."""
+        self._start()
+        names = self._manifest.steps
+        seconds = [-1.0] * len(names)
+        pc = 0 if names else -1
+        clock = time.perf_counter
+        while pc >= 0:
+            begin = clock()
+            after = self._call_step(pc)
+            if after == _STEP_WAITS:
+                after = self._serve(serve)
+            seconds[pc] = max(seconds[pc], 0.0) + clock() - begin
+            pc = after
+            if pc >= len(names):
+                raise ArtifactError(f"the module jumps to step {pc} of {len(names)}")
+        self._forget_request()
+        return [(name, spent) for name, spent in zip(names, seconds) if spent >= 0]
+
+    def _start(self) -> None:
+        self._stage = ""
+        self.abandoned = False
+
+    def _serve(self, serve: Callable[[Self, int], None] | None) -> int:
+        """Serves the request that the run waits for; the step to go on with. If it fails, the next run begins anew."""
+        manifest = self._manifest
+        if serve is None or not manifest.requests:
+            raise RunError(f"'{manifest.name}' waits for its host, but stated no requests")
+        number, pc = self._word(manifest.request), self._word(manifest.request + 4)
+        if number >= len(manifest.requests):
+            raise ArtifactError(f"the module makes request {number} of {len(manifest.requests)}")
+        try:
+            serve(self, number)
+        except Exception:
+            self._forget_request()
+            self.abandoned = True
+            raise
+        return pc
+
+    def _forget_request(self) -> None:
+        """Has the next run begin at the first step."""
+        if self._manifest.requests:
+            self._write(self._manifest.request + 4, bytes(4))
+
+    def _set_weight(self, parameter: Parameter, data: bytes) -> None:
+        """Writes a weight, packed if the module packs it."""
+        if parameter.init is None:
+            self._write(parameter.offset, data)
+        else:
+            self._fill(self._manifest.inits[parameter.init], parameter.name, data)
+
+    def _fill_sidecar(self, parts: Sequence[memoryview]) -> None:
+        """Makes ready what no caller sets, from the part of the sidecar that belongs to each init."""
+        for init, data in zip(self._manifest.inits, parts):
+            if init.kind != "weight":
+                self._fill(init, init.name, data)
+
+    def _fill(self, init: Init, name: str, data: bytes | memoryview) -> None:
+        self._stage = f"preparing the weights of '{name}'"
+        self._write(init.staging, data)
+        self._call_init(init.index)
+
+    def _failed(self) -> str:
+        """What a message about a trap begins with."""
+        name = self._manifest.name
+        if self._stage:
+            return f"'{name}' failed {self._stage}"
+        pc = self._word(self._manifest.config)
+        return f"'{name}' failed in step {pc} of {len(self._manifest.steps)}, {self._manifest.step_name(pc)}"
+
+    @abstractmethod
+    def _call_run(self) -> int: ...
+
+    @abstractmethod
+    def _call_step(self, pc: int) -> int: ...
+
+    @abstractmethod
+    def _call_init(self, index: int) -> None: ...
+
+    @abstractmethod
+    def _word(self, at: int) -> int:
+        """The u32 at an address."""
+
+    @abstractmethod
+    def _write(self, at: int, data: bytes | memoryview) -> None:
+        """Puts bytes at an address."""

@@ -89,10 +89,8 @@ class Slot:
         return _name(self.format, TYPES[self.leaf.element_type].bytes)
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
-        if shape == self.shape or not self.leaf.sizes or len(shape) != len(self.shape):
-            return shape == self.shape
-        rows = zip(shape, self.leaf.dimensions, self.leaf.sizes)
-        return all(size == bound or at is not None and size < bound for size, bound, at in rows)
+        rank = len(self.leaf.dimensions)
+        return shape[rank:] == self.shape[rank:] and self.leaf.fits(shape[:rank])
 
     def _holds(self, given: str, itemsize: int) -> bool:
         """Whether elements of that format are elements of this one: letters differ between machines, sizes do not."""

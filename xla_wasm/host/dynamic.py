@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..errors import ArtifactError
 from .manifest import Leaf
 
 Array = np.ndarray[Any, Any]
@@ -39,10 +38,5 @@ class DynamicPlace:
 
     def copy(self) -> Array:
         """The part that counts."""
-        shape = []
-        for d, (cell, bound) in enumerate(zip(self._sizes, self._leaf.dimensions)):
-            size = bound if cell is None else int(cell)
-            if not 0 <= size <= bound:
-                raise ArtifactError(f"the module states size {size} of dimension {d} of '{self._leaf.name}', which is {self._leaf}")
-            shape.append(size)
+        shape = self._leaf.actual(None if cell is None else int(cell) for cell in self._sizes)
         return self._room[tuple(map(slice, shape))].copy()

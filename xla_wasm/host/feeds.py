@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, RunError
-from .manifest import Exchange, Leaf, Manifest, Request
+from .manifest import Leaf, Manifest, Request
 
 if TYPE_CHECKING:
     from .arrays import Slot
@@ -17,11 +17,11 @@ Sink = Any
 """Takes what comes out, an array or a tuple of several: a function, or an object with a method `append` or `put`."""
 
 _GIVEN_BY = {"infeed": "infeed=items", "recv": "recv={{{0!r}: items}}", "outfeed": "outfeed=function", "send": "send={{{0!r}: function}}"}
-_VERBS = {
-    "infeed": "takes {} from its host in infeed '{}'",
-    "recv": "receives {} from its host in recv-done '{}'",
-    "outfeed": "gives {} to its host in outfeed '{}'",
-    "send": "sends {} to its host in send '{}'",
+_DOES = {
+    "infeed": "takes {} from its host",
+    "recv": "receives {} from its host",
+    "outfeed": "gives {} to its host",
+    "send": "sends {} to its host",
 }
 
 Key = tuple[str, str]
@@ -34,8 +34,7 @@ class _Site:
     def __init__(self, request: Request, slot: Callable[[Leaf, str], Slot]) -> None:
         leaves = request.results or request.operands
         self.key: Key = (request.kind, request.target)
-        self.name = request.name
-        self.what = _VERBS[request.kind].split()[-2] + f" '{request.name}'"
+        self.what = f"{'recv-done' if request.kind == 'recv' else request.kind} '{request.name}'"
         self.slots = [slot(leaf, "the array" if len(leaves) == 1 else f"array {i}") for i, leaf in enumerate(leaves)]
         self.wanted = str(self.slots[0]) if len(leaves) == 1 else f"({', '.join(map(str, self.slots))})"
 
@@ -70,8 +69,7 @@ class Transfers:
 
     def __init__(self, manifest: Manifest, slot: Callable[[Leaf, str], Slot]) -> None:
         self.module = manifest.name
-        transfers = [(i, r) for i, r in enumerate(manifest.requests) if not isinstance(r, Exchange) and r.kind != "custom_call"]
-        self.sites = {i: _Site(request, slot) for i, request in transfers}
+        self.sites = {i: _Site(request, slot) for i, request in manifest.transfers.items()}
 
     def begin(
         self,
@@ -99,9 +97,8 @@ class Transfers:
         for site in self.sites.values():
             if site.key not in given:
                 kind, name = site.key
-                raise ArgumentError(
-                    f"'{self.module}' {_VERBS[kind].format(site.wanted, site.name)}: pass run(..., {_GIVEN_BY[kind].format(name)})"
-                )
+                does = f"{_DOES[kind].format(site.wanted)} in {site.what}"
+                raise ArgumentError(f"'{self.module}' {does}: pass run(..., {_GIVEN_BY[kind].format(name)})")
         return Feeds(self.sites, given)
 
     def begin_all(

@@ -24,13 +24,10 @@ from wasmtime import _ffi as ffi
 
 from ..errors import ArtifactError, LimitError, RunError
 from .arrays import Array, place
+from .base import BaseInstance
 from .exchange import Port
 from .manifest import PAGE, Exchange, Manifest
 from .sidecar import sidecar_parts
-
-DONE, WAITING = 0, 1
-_WAIT = -2
-"""What `step` gives where the host has to serve a request."""
 
 Serve = Callable[["Instance", int], None]
 """Serves the request of that number: reads its operands and writes its results."""
@@ -162,7 +159,7 @@ class Program:
             raise ArtifactError(f"the manifest states {pages} pages of memory, the module {memory.limits.min} to {memory.limits.max}")
 
 
-class Instance:
+class Instance(BaseInstance):
     """Linear memory with its views, and the module's exports as plain callables.
 
     It holds its Store: wasmtime aborts the process when a function outlives that.
@@ -170,13 +167,12 @@ class Instance:
 
     def __init__(self, program: Program) -> None:
         manifest = program.manifest
-        self._manifest = manifest
+        super().__init__(manifest)
         self._limits = program.limits
         self._clock = program.clock
         self._counted = program.limits.fuel is not None or program.limits.timeout is not None
         self._store = wasmtime.Store(program.engine)
         self._store.set_limits(manifest.memory_bytes, _MAX_TABLE, 1, 1, 1)
-        self._stage = "starting"
         instance = self._instantiate(program)
         exports = instance.exports(self._store)
         memory: Any = exports["memory"]
@@ -186,19 +182,14 @@ class Instance:
         self.outputs = tuple(place(r, self.memory) for r in manifest.results if r.kind == "output")
         self.states = {p.name: place(p, self.memory) for p in manifest.parameters if p.kind == "state"}
         self.operands, self.results, self.ports = self._requests(base)
-        self._record = self.memory[manifest.request : manifest.request + 8].cast("I")
         at = manifest.devices.offset if manifest.devices else 0
         self._ids = self.memory[at : at + 16].cast("I") if manifest.devices else None
         self._placed: tuple[int, ...] = (0, 0, 1, 1)  # as the module starts
-        self.abandoned = False
-        """Whether the last run ended because a request could not be served: the instance itself is sound."""
         self.weights: Mapping[str, bytes] = {}
         self._run = self._bind(exports["run"])
         self._init = self._bind(exports["init"])
         self._step = self._bind(exports["step"])
-        for init, data in zip(manifest.inits, program.sidecar):
-            if init.kind != "weight":
-                self._fill(init.index, init.name, init.staging, data)
+        self._fill_sidecar(program.sidecar)
 
     def _requests(self, base: int) -> tuple[Any, ...]:
         """Of each request the arrays of its operands and of its results, and its port if it is an exchange."""
@@ -215,68 +206,29 @@ class Instance:
         for where, value in zip(self.inputs, arrays):
             where[...] = value
 
-    def run(self, serve: Serve | None = None) -> None:
-        """Runs the whole module, with `serve` for what it asks of the host."""
-        self._stage = ""
-        self.abandoned = False
-        while (outcome := self._run(0)) != DONE:
-            if outcome != WAITING:
-                raise ArtifactError(f"run returned {outcome}")
-            self._serve(serve)
-
-    def _serve(self, serve: Serve | None) -> int:
-        """Serves the request that the run waits for; the step to go on with. If it fails, the next run begins anew."""
-        if serve is None or not self._manifest.requests:
-            raise RunError(f"'{self._manifest.name}' waits for its host, but stated no requests")
-        number, pc = self._record
-        if number >= len(self._manifest.requests):
-            raise ArtifactError(f"the module makes request {number} of {len(self._manifest.requests)}")
-        try:
-            serve(self, number)
-        except Exception:
-            self._record[1] = 0
-            self.abandoned = True
-            raise
-        return pc
-
-    def profile(self, serve: Serve | None = None) -> list[tuple[str, float]]:
-        """Runs the module step by step; the seconds of each step that ran, in order of the table, loops summed."""
-        self._stage = ""
-        self.abandoned = False
-        names = self._manifest.steps
-        seconds = [-1.0] * len(names)
-        pc = 0 if names else -1
-        clock = time.perf_counter
-        while pc >= 0:
-            begin = clock()
-            after = self._step(pc)
-            if after == _WAIT:
-                after = self._serve(serve)
-            seconds[pc] = max(seconds[pc], 0.0) + clock() - begin
-            pc = after
-            if pc >= len(names):
-                raise ArtifactError(f"the module jumps to step {pc} of {len(names)}")
-        if self._manifest.requests:
-            self._record[1] = 0
-        return [(name, spent) for name, spent in zip(names, seconds) if spent >= 0]
-
     def apply(self, weights: Mapping[str, bytes]) -> None:
         """Brings the weights up to date: those whose bytes are other objects than last time are written."""
         for parameter in self._manifest.parameters:
             data = weights.get(parameter.name)
             if parameter.kind != "weight" or data is None or data is self.weights.get(parameter.name):
                 continue
-            if parameter.init is None:
-                self.memory[parameter.offset : parameter.offset + parameter.bytes] = data
-            else:
-                init = self._manifest.inits[parameter.init]
-                self._fill(init.index, parameter.name, init.staging, memoryview(data))
+            self._set_weight(parameter, data)
         self.weights = weights
 
-    def _fill(self, index: int, name: str, staging: int, data: memoryview) -> None:
-        self._stage = f"preparing the weights of '{name}'"
-        self.memory[staging : staging + len(data)] = data
+    def _call_run(self) -> int:
+        return self._run(0)
+
+    def _call_step(self, pc: int) -> int:
+        return self._step(pc)
+
+    def _call_init(self, index: int) -> None:
         self._init(index)
+
+    def _word(self, at: int) -> int:
+        return int.from_bytes(self.memory[at : at + 4], "little")
+
+    def _write(self, at: int, data: bytes | memoryview) -> None:
+        self.memory[at : at + len(data)] = data
 
     def _instantiate(self, program: Program) -> wasmtime.Instance:
         try:
@@ -342,22 +294,15 @@ class Instance:
             ctypes.memset(ctypes.byref(trap), 0, ctypes.sizeof(trap))
             self._raise_trap(wasmtime.Trap._from_ptr(owned))
         failure = wasmtime.WasmtimeError._from_ptr(ctypes.cast(error or 0, ctypes.POINTER(ffi.wasmtime_error_t)))
-        raise RunError(f"{self._where()}: {_first_lines(failure)}")
+        raise RunError(f"{self._failed()}: {_first_lines(failure)}")
 
     def _raise_trap(self, trap: wasmtime.Trap) -> NoReturn:
         code = trap.trap_code
         if code == wasmtime.TrapCode.OUT_OF_FUEL:
-            raise LimitError(f"{self._where()}: it used up its fuel of {self._limits.fuel}") from trap
+            raise LimitError(f"{self._failed()}: it used up its fuel of {self._limits.fuel}") from trap
         if code == wasmtime.TrapCode.INTERRUPT:
-            raise LimitError(f"{self._where()}: it took longer than its {self._limits.timeout} s") from trap
-        raise RunError(f"{self._where()}: {_cause(trap)}") from trap
-
-    def _where(self) -> str:
-        name = self._manifest.name
-        if self._stage:
-            return f"'{name}' failed {self._stage}"
-        pc = int.from_bytes(self.memory[self._manifest.config : self._manifest.config + 4], "little")
-        return f"'{name}' failed in step {pc} of {len(self._manifest.steps)}, {self._manifest.step_name(pc)}"
+            raise LimitError(f"{self._failed()}: it took longer than its {self._limits.timeout} s") from trap
+        raise RunError(f"{self._failed()}: {_cause(trap)}") from trap
 
 
 def _first_lines(error: Exception) -> str:

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 from ..artifact import FORMAT
 from ..errors import ArgumentError, ArtifactError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape
-from ..hlo.types import TYPES
+from ..hlo.types import ARRAY_TYPES, TYPES
+from .json_object import MAX_INT, Object, is_int, show
 
 PAGE = 65536
 MAX_PAGES = 65536
-MAX_INT = 2**53 - 1  # what a JavaScript host can represent
 MAX_RANK = 32
 MAX_DEVICES = 1 << 16
 MAX_CHANNEL = 32767
 """What MPI promises for a tag."""
 FEATURES = ("simd128", "relaxed-simd")
 TARGETS = ("simd128", "relaxed-simd")
-TRANSFERS = ("custom_call", "infeed", "outfeed", "send", "recv")
-"""The requests in which whole arrays go to the host and come from it."""
-
-T = TypeVar("T")
+TRANSFERS = ("infeed", "outfeed", "send", "recv")
+"""The requests in which whole arrays go to the host or come from it, while no function of the host is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +61,22 @@ class Leaf:
         """The dimensions for a message, those that are dynamic with their bounds."""
         sizes = self.sizes or (None,) * len(self.dimensions)
         return [str(bound) if size is None else f"<={bound}" for size, bound in zip(sizes, self.dimensions)]
+
+    def fits(self, dimensions: tuple[int, ...]) -> bool:
+        """Whether an array of these dimensions goes in: of the leaf's, or where these are dynamic, of up to their bounds."""
+        if not self.sizes or len(dimensions) != len(self.dimensions):
+            return dimensions == self.dimensions
+        return all(size == bound or at is not None and size < bound for size, bound, at in zip(dimensions, self.dimensions, self.sizes))
+
+    def actual(self, stated: Iterable[int | None]) -> tuple[int, ...]:
+        """The dimensions of the array, from the sizes that the module states; None: static. ArtifactError if one is beyond its bound."""
+        made = []
+        for d, (size, bound) in enumerate(zip(stated, self.dimensions)):
+            size = bound if size is None else size
+            if not 0 <= size <= bound:
+                raise ArtifactError(f"the module states size {size} of dimension {d} of '{self.name}', which is {self}")
+            made.append(size)
+        return tuple(made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +189,11 @@ class Manifest:
         return next((len(leaf.shards.starts) for leaf in (*self.parameters, *self.results) if leaf.shards), None)
 
     @property
+    def transfers(self) -> dict[int, Request]:
+        """The requests of the kinds in TRANSFERS, by their numbers."""
+        return {i: r for i, r in enumerate(self.requests) if isinstance(r, Request) and r.kind in TRANSFERS}
+
+    @property
     def memory_bytes(self) -> int:
         """Bytes of linear memory of one instance."""
         return self.pages * PAGE
@@ -191,97 +210,18 @@ class Manifest:
     @staticmethod
     def parse(raw: Mapping[str, Any]) -> Manifest:
         """Checks every field; raises ArtifactError naming the first that is wrong."""
-        return _manifest(_Object(raw, ""))
+        return _manifest(Object(raw, ""))
 
 
-class _Object:
-    """A JSON object that is read field by field, with the path to it for messages."""
-
-    def __init__(self, raw: Any, path: str) -> None:
-        self.path = path
-        if not isinstance(raw, Mapping):
-            self.fail("", f"expected an object, got {_show(raw)}")
-        self.raw = raw
-
-    def fail(self, key: str, why: str) -> NoReturn:
-        where = f"{self.path}.{key}".strip(".") or "the top"
-        raise ArtifactError(f"the artifact's manifest is wrong at {where}: {why}")
-
-    def get(self, key: str) -> Any:
-        if key not in self.raw:
-            self.fail(key, "it is missing")
-        return self.raw[key]
-
-    def integer(self, key: str, low: int = 0, high: int = MAX_INT) -> int:
-        value = self.get(key)
-        if not _is_int(value) or not low <= value <= high:
-            self.fail(key, f"expected an integer from {low} to {high}, got {_show(value)}")
-        return int(value)
-
-    def index(self, key: str, count: int) -> int | None:
-        return None if self.get(key) is None else self.integer(key, 0, count - 1)
-
-    def text(self, key: str) -> str:
-        value = self.get(key)
-        if not isinstance(value, str):
-            self.fail(key, f"expected a string, got {_show(value)}")
-        return value
-
-    def flag(self, key: str) -> bool:
-        """A boolean; what is not there is false."""
-        value = self.raw.get(key, False)
-        if not isinstance(value, bool):
-            self.fail(key, f"expected true or false, got {_show(value)}")
-        return value
-
-    def choice(self, key: str, choices: tuple[str, ...]) -> str:
-        value = self.text(key)
-        if value not in choices:
-            self.fail(key, f"expected one of {', '.join(choices)}, got {_show(value)}")
-        return value
-
-    def array(self, key: str) -> list[Any]:
-        value = self.get(key)
-        if not isinstance(value, (list, tuple)):
-            self.fail(key, f"expected a list, got {_show(value)}")
-        return list(value)
-
-    def integers(self, key: str) -> tuple[int, ...]:
-        values = self.array(key)
-        for value in values:
-            if not _is_int(value) or not 0 <= value <= MAX_INT:
-                self.fail(key, f"expected integers of 0 and more, got {_show(value)}")
-        return tuple(values)
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        values = self.array(key)
-        for value in values:
-            if not isinstance(value, str):
-                self.fail(key, f"expected strings, got {_show(value)}")
-        return tuple(values)
-
-    def objects(self, key: str, read: Callable[[_Object], T]) -> tuple[T, ...]:
-        return tuple(read(_Object(item, f"{self.path}.{key}[{i}]".strip("."))) for i, item in enumerate(self.array(key)))
-
-    def range(self, key: str, size: int, memory: int, align: int) -> int:
-        """An address of `size` bytes inside the memory."""
-        address = self.integer(key, 0, memory)
-        if address % align:
-            self.fail(key, f"{address} is not a multiple of {align}")
-        if address + size > memory:
-            self.fail(key, f"{size} bytes at {address} reach beyond the memory of {memory} bytes")
-        return address
-
-
-def _manifest(top: _Object) -> Manifest:
+def _manifest(top: Object) -> Manifest:
     version = top.integer("format")
     if version != FORMAT:
         top.fail("format", f"this xla_wasm reads format {FORMAT}, the artifact has {version}: compile it again or use the matching version")
     for feature in top.texts("features"):
         if feature not in FEATURES:
-            top.fail("features", f"this host does not know the feature {_show(feature)}")
+            top.fail("features", f"this host does not know the feature {show(feature)}")
     memory = top.integer("pages", 1, MAX_PAGES) * PAGE
-    steps = _Object(top.get("steps"), "steps")
+    steps = Object(top.get("steps"), "steps")
     names = steps.texts("names")
     count = steps.integer("count")
     if count != len(names):
@@ -311,10 +251,10 @@ def _manifest(top: _Object) -> Manifest:
     return manifest
 
 
-def _leaf(item: _Object, memory: int, kinds: tuple[str, ...], placed: bool = True) -> dict[str, Any]:
+def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True) -> dict[str, Any]:
     element_type = item.text("element_type")
-    if element_type not in TYPES or TYPES[element_type].kind == "none":
-        item.fail("element_type", f"{_show(element_type)} is not the type of an array")
+    if element_type not in ARRAY_TYPES:
+        item.fail("element_type", f"{show(element_type)} is not the type of an array")
     width = TYPES[element_type].bytes
     dimensions = item.integers("dimensions")
     if len(dimensions) > MAX_RANK:
@@ -323,7 +263,7 @@ def _leaf(item: _Object, memory: int, kinds: tuple[str, ...], placed: bool = Tru
         item.fail("dimensions", "the array is too large")
     minor_to_major = item.integers("minor_to_major")
     if sorted(minor_to_major) != list(range(len(dimensions))):
-        item.fail("minor_to_major", f"{_show(minor_to_major)} is not a permutation of {len(dimensions)} dimensions")
+        item.fail("minor_to_major", f"{show(minor_to_major)} is not a permutation of {len(dimensions)} dimensions")
     size = item.integer("bytes")
     if size != math.prod(dimensions) * width:
         item.fail("bytes", f"{element_type}[{','.join(map(str, dimensions))}] takes {math.prod(dimensions) * width} bytes, not {size}")
@@ -342,37 +282,37 @@ def _leaf(item: _Object, memory: int, kinds: tuple[str, ...], placed: bool = Tru
     }
 
 
-def _shards(item: _Object, own: tuple[int, ...]) -> Shards | None:
+def _shards(item: Object, own: tuple[int, ...]) -> Shards | None:
     """Where the blocks of the devices begin, which make up a global array together."""
     if item.raw.get("shards") is None:
         return None
-    at = _Object(item.get("shards"), f"{item.path}.shards")
+    at = Object(item.get("shards"), f"{item.path}.shards")
     whole = at.integers("dimensions")
     if len(whole) != len(own) or any(n % size if size else n for n, size in zip(whole, own)):
-        at.fail("dimensions", f"{_show(list(whole))} does not divide into blocks of {_show(list(own))}")
+        at.fail("dimensions", f"{show(list(whole))} does not divide into blocks of {show(list(own))}")
     starts = tuple(tuple(row) if isinstance(row, (list, tuple)) else () for row in at.array("starts"))
     fitting = math.prod(n // size if size else 1 for n, size in zip(whole, own)) <= len(starts) <= MAX_DEVICES
     if not fitting or set(starts) != set(product(*(range(0, n, size) if size else (0,) for n, size in zip(whole, own)))):
-        at.fail("starts", f"blocks of {_show(list(own))} from there on do not make up {_show(list(whole))}")
+        at.fail("starts", f"blocks of {show(list(own))} from there on do not make up {show(list(whole))}")
     return Shards(whole, starts)
 
 
-def _sizes(item: _Object, rank: int, memory: int) -> tuple[int | None, ...]:
+def _sizes(item: Object, rank: int, memory: int) -> tuple[int | None, ...]:
     """Where the sizes of dynamic dimensions lie; empty if there are none."""
     if "sizes" not in item.raw:
         return ()
     sizes = item.array("sizes")
     if len(sizes) != rank or all(size is None for size in sizes):
-        item.fail("sizes", f"expected an address or null for each of {rank} dimensions, got {_show(sizes)}")
+        item.fail("sizes", f"expected an address or null for each of {rank} dimensions, got {show(sizes)}")
     for size in sizes:
-        if size is not None and (not _is_int(size) or size % 4 or not 0 <= size <= memory - 4):
-            item.fail("sizes", f"expected addresses of s32 inside the memory of {memory} bytes, got {_show(size)}")
+        if size is not None and (not is_int(size) or size % 4 or not 0 <= size <= memory - 4):
+            item.fail("sizes", f"expected addresses of s32 inside the memory of {memory} bytes, got {show(size)}")
     if item.text("kind") == "weight":
         item.fail("sizes", "a weight has no dynamic dimensions")
     return tuple(sizes)
 
 
-def _layout(item: _Object, shape: Shape) -> Layout:
+def _layout(item: Object, shape: Shape) -> Layout:
     """The layout that callers use: `shape` has its order of dimensions, `item` what else is not default."""
     layout = shape.layout or Layout()
     given = [name for name in LAYOUT_FIELDS if name in item.raw]
@@ -394,22 +334,22 @@ def _layout(item: _Object, shape: Shape) -> Layout:
     return layout
 
 
-def _tile(item: _Object, tile: Any) -> tuple[int, ...]:
+def _tile(item: Object, tile: Any) -> tuple[int, ...]:
     if not isinstance(tile, (list, tuple)) or not 0 < len(tile) <= MAX_RANK:
-        item.fail("tiles", f"expected lists of sizes, got {_show(tile)}")
-    if not all(size == "*" or _is_int(size) and 0 < size <= MAX_INT for size in tile):
-        item.fail("tiles", f"expected sizes above 0 or '*', got {_show(tile)}")
+        item.fail("tiles", f"expected lists of sizes, got {show(tile)}")
+    if not all(size == "*" or is_int(size) and 0 < size <= MAX_INT for size in tile):
+        item.fail("tiles", f"expected sizes above 0 or '*', got {show(tile)}")
     return tuple(COMBINE if size == "*" else size for size in tile)
 
 
-def _parameter(item: _Object, memory: int, results: int, inits: int) -> Parameter:
+def _parameter(item: Object, memory: int, results: int, inits: int) -> Parameter:
     init = item.index("init", inits)
     # A weight that `init` packs has no array of its own: the host writes it to the staging area.
     leaf = _leaf(item, memory, ("input", "weight", "state"), placed=init is None)
     return Parameter(**leaf, alias=item.index("alias", results), init=init)
 
 
-def _init(item: _Object, memory: int) -> Init:
+def _init(item: Object, memory: int) -> Init:
     kind = item.choice("kind", ("segment", "sidecar", "weight"))
     size = item.integer("bytes")
     return Init(
@@ -424,10 +364,10 @@ def _init(item: _Object, memory: int) -> Init:
     )
 
 
-def _devices(top: _Object, memory: int) -> Devices | None:
+def _devices(top: Object, memory: int) -> Devices | None:
     if top.get("devices") is None:
         return None
-    item = _Object(top.get("devices"), "devices")
+    item = Object(top.get("devices"), "devices")
 
     def count(key: str) -> int | None:
         return None if item.get(key) is None else item.integer(key, 1, MAX_DEVICES)
@@ -442,21 +382,21 @@ def _devices(top: _Object, memory: int) -> Devices | None:
     )
 
 
-def _exchange(item: _Object, memory: int) -> Exchange:
+def _exchange(item: Object, memory: int) -> Exchange:
     def numbers(key: str) -> tuple[int, int]:
-        at = _Object(item.get(key), f"{item.path}.{key}")
+        at = Object(item.get(key), f"{item.path}.{key}")
         count = at.integer("count", 0, MAX_DEVICES)
         return at.range("offset", 4 * count, memory, 4), count
 
     to, sources = numbers("to"), numbers("from")
 
-    def send(at: _Object) -> tuple[int, int, int]:
+    def send(at: Object) -> tuple[int, int, int]:
         size, stride = at.integer("bytes"), at.integer("stride")
         if stride not in (0, size):
             at.fail("stride", f"expected 0 or {size}, the bytes of a block, got {stride}")
         return at.range("offset", size if not stride else size * to[1], memory, 1), size, stride
 
-    def receive(at: _Object) -> tuple[int, int]:
+    def receive(at: Object) -> tuple[int, int]:
         size = at.integer("bytes")
         return at.range("offset", size * sources[1], memory, 1), size
 
@@ -472,8 +412,8 @@ def _exchange(item: _Object, memory: int) -> Exchange:
     )
 
 
-def _request(item: _Object, memory: int) -> Request | Exchange:
-    kind = item.choice("kind", ("exchange", *TRANSFERS))
+def _request(item: Object, memory: int) -> Request | Exchange:
+    kind = item.choice("kind", ("exchange", "custom_call", *TRANSFERS))
     if kind == "exchange":
         return _exchange(item, memory)
     return Request(
@@ -486,7 +426,7 @@ def _request(item: _Object, memory: int) -> Request | Exchange:
     )
 
 
-def _check_together(top: _Object, manifest: Manifest) -> None:
+def _check_together(top: Object, manifest: Manifest) -> None:
     """What concerns several entries at once."""
     for key, leaves in (("parameters", manifest.parameters), ("results", manifest.results)):
         for i, leaf in enumerate(leaves):
@@ -495,7 +435,7 @@ def _check_together(top: _Object, manifest: Manifest) -> None:
     names: set[str] = set()
     for i, parameter in enumerate(manifest.parameters):
         if parameter.name in names:
-            top.fail(f"parameters[{i}].name", f"{_show(parameter.name)} names two parameters")
+            top.fail(f"parameters[{i}].name", f"{show(parameter.name)} names two parameters")
         names.add(parameter.name)
         if parameter.init is None:
             continue
@@ -504,12 +444,3 @@ def _check_together(top: _Object, manifest: Manifest) -> None:
             top.fail(f"parameters[{i}].init", f"a parameter of kind {parameter.kind} with an init of kind {init.kind}")
         if init.bytes != parameter.bytes:
             top.fail(f"parameters[{i}].init", f"the weight has {parameter.bytes} bytes, its init {init.bytes}")
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _show(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -8,7 +8,6 @@ one to call, so everything that a run needs is bound once.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
@@ -19,14 +18,13 @@ from pyodide.ffi import JsException, can_run_sync, run_sync
 from ..artifact import Artifact
 from ..errors import ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError
 from .alone import Alone, BasePort
-from .base import BaseExecutable, Keeping
+from .base import BaseExecutable, BaseInstance, Keeping
 from .calls import HostFunction
 from .feeds import Feeds, Sink, Source
 from .grid import check_alone
 from .manifest import Exchange, Leaf, Manifest
 from .sidecar import sidecar_parts
 
-_DONE, _WAITING, _STEP_WAITS = 0, 1, -2
 _EXPORTS = {"memory": "memory", "run": "function", "init": "function", "step": "function"}
 
 
@@ -114,8 +112,6 @@ class Executable(BaseExecutable):
         )
 
     run_global = profile_replicated = run_replicated
-
-    run_global = run_replicated
 
     def profile(self, *arrays: Any, **feeds: Any) -> list[tuple[str, float]]:
         """Runs the module as `run` does, step by step: (instruction, seconds) of every step that ran, loops summed."""
@@ -241,13 +237,7 @@ class _Place:
         """The actual sizes."""
         if not self._sizes:
             return self.leaf.dimensions
-        made = []
-        for d, (cell, bound) in enumerate(zip(self._sizes, self.leaf.dimensions)):
-            size = bound if cell is None else int.from_bytes(cell.to_bytes(), "little", signed=True)
-            if not 0 <= size <= bound:
-                raise ArtifactError(f"the module states size {size} of dimension {d} of '{self.leaf.name}', which is {self.leaf}")
-            made.append(size)
-        return tuple(made)
+        return self.leaf.actual(None if cell is None else int.from_bytes(cell.to_bytes(), "little", signed=True) for cell in self._sizes)
 
 
 class _Port(BasePort):
@@ -283,13 +273,11 @@ class _Port(BasePort):
                 assign(block)
 
 
-class _Instance:
+class _Instance(BaseInstance):
     """Linear memory with the places of the leaves in it, and the module's exports."""
 
     def __init__(self, module: Any, manifest: Manifest, sidecar: tuple[memoryview, ...]) -> None:
-        self._manifest = manifest
-        self.abandoned = False
-        """Whether the last run ended because a request could not be served: the instance itself is sound."""
+        super().__init__(manifest)
         exports = _instantiate(module, manifest).exports
         self._memory = memory = js.Uint8Array.new(exports.memory.buffer)
         if memory.length != manifest.memory_bytes:
@@ -302,82 +290,33 @@ class _Instance:
         self.operands, self.results = ([[_Place(leaf, memory) for leaf in pair[i]] for pair in leaves] for i in (0, 1))
         self.ports = [_Port(r, memory) if isinstance(r, Exchange) else None for r in manifest.requests]
         self._parameters = {p.name: p for p in manifest.parameters}
-        for init, data in zip(manifest.inits, sidecar):
-            if init.kind != "weight":
-                self._fill(init.index, init.name, init.staging, data)
-
-    def run(self, serve: Callable[[_Instance, int], None]) -> None:
-        """Runs the whole module, with `serve` for what it asks of the host."""
-        self.abandoned = False
-        while (outcome := self._call(self._run)) != _DONE:
-            if outcome != _WAITING or not self._manifest.requests:
-                raise RunError(f"'{self._manifest.name}' waits for its host, but stated no requests")
-            self._serve(serve)
-
-    def profile(self, serve: Callable[[_Instance, int], None]) -> list[tuple[str, float]]:
-        """Runs the module step by step; the seconds of each step that ran, in order of the table, loops summed."""
-        self.abandoned = False
-        names = self._manifest.steps
-        seconds = [-1.0] * len(names)
-        pc = 0 if names else -1
-        while pc >= 0:
-            begin = time.perf_counter()
-            after = self._call(self._step, pc)
-            if after == _STEP_WAITS and self._manifest.requests:
-                after = self._serve(serve)
-            seconds[pc] = max(seconds[pc], 0.0) + time.perf_counter() - begin
-            pc = after
-            if pc >= len(names):
-                raise ArtifactError(f"the module jumps to step {pc} of {len(names)}")
-        self._forget()
-        return [(name, spent) for name, spent in zip(names, seconds) if spent >= 0]
+        self._fill_sidecar(sidecar)
 
     def set_weight(self, name: str, data: bytes) -> None:
-        parameter = self._parameters[name]
-        if parameter.init is None:
-            _Place(parameter, self._memory).write(data, parameter.dimensions)
-        else:
-            init = self._manifest.inits[parameter.init]
-            self._fill(init.index, name, init.staging, memoryview(data))
+        """Writes a weight, in the order of its layout."""
+        self._set_weight(self._parameters[name], data)
 
-    def _serve(self, serve: Callable[[_Instance, int], None]) -> int:
-        """Serves the request that the run waits for; the step to go on with. If it fails, the next run begins anew."""
-        number, pc = self._word(self._manifest.request), self._word(self._manifest.request + 4)
-        if number >= len(self._manifest.requests):
-            raise ArtifactError(f"the module makes request {number} of {len(self._manifest.requests)}")
-        try:
-            serve(self, number)
-        except Exception:
-            self._forget()
-            self.abandoned = True
-            raise
-        return pc
+    def _call_run(self) -> int:
+        return self._call(self._run)
 
-    def _forget(self) -> None:
-        if self._manifest.requests:
-            self._memory.subarray(self._manifest.request + 4, self._manifest.request + 8).fill(0)
+    def _call_step(self, pc: int) -> int:
+        return self._call(self._step, pc)
+
+    def _call_init(self, index: int) -> None:
+        self._call(self._init, index)
 
     def _word(self, at: int) -> int:
         return int.from_bytes(self._memory.subarray(at, at + 4).to_bytes(), "little")
 
-    def _fill(self, index: int, name: str, staging: int, data: memoryview) -> None:
+    def _write(self, at: int, data: bytes | memoryview) -> None:
         if len(data):
-            self._memory.subarray(staging, staging + len(data)).assign(data)
-        self._call(self._init, index, stage=f"preparing the weights of '{name}'")
+            self._memory.subarray(at, at + len(data)).assign(data)
 
-    def _call(self, function: Callable[..., Any], *arguments: int, stage: str = "") -> Any:
+    def _call(self, function: Callable[..., Any], *arguments: int) -> Any:
         try:
             return function(*arguments)
         except JsException as error:
-            self._trapped(error, stage)
-
-    def _trapped(self, error: JsException, stage: str) -> NoReturn:
-        name = self._manifest.name
-        if stage:
-            raise RunError(f"'{name}' failed {stage}: {error.message}") from error
-        pc = self._word(self._manifest.config)
-        where = f"in step {pc} of {len(self._manifest.steps)}, {self._manifest.step_name(pc)}"
-        raise RunError(f"'{name}' failed {where}: {error.message}") from error
+            raise RunError(f"{self._failed()}: {error.message}") from error
 
 
 def _compile(wasm: bytes, manifest: Manifest) -> Any:

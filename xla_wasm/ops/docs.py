@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 
 from ..hlo.op import REQUIRED, Attr, Op
@@ -61,14 +60,5 @@ def _attribute(attr: Attr) -> str:
     return f"`{attr.name}` (else {default})" if plain else f"`{attr.name}` (optional)"
 
 
-def main() -> int:
-    """Writes the page; with --check only tells whether it is up to date."""
-    text = page()
-    if "--check" in sys.argv[1:]:
-        return int(PATH.read_text() != text)
-    PATH.write_text(text)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PATH.write_text(page())

@@ -7,50 +7,31 @@ from dataclasses import replace
 from math import prod
 
 from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, PaddingDimension, Window, WindowDimension
-from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.ir import Instruction, Module
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from ..ops.dot.lower import dot_free_dimensions
-from ..ops.reduce.lower import monoid
+from ..ops.reduce.monoids import monoid
 from ..ops.reduce.neutral import neutral
 from ..ops.window.cumulative import cumulative
 from .simplify import derived
-
-Emit = Callable[[Instruction], Instruction]
+from .sweep import Emit, sweep
 
 
 def canonicalize(module: Module) -> None:
     """Rewrites every instruction that has a rule; what a rule makes is put before its users."""
     for computation in module.computations:
-        _canonicalize(computation)
+        sweep(computation, _canonical)
 
 
-def _canonicalize(computation: Computation) -> None:
-    result: list[Instruction] = []
-    replaced: dict[Instruction, Instruction] = {}
-
-    def emit(x: Instruction) -> Instruction:
-        result.append(x)
-        return x
-
-    for x in computation.instructions:
-        x.operands = [replaced.get(o, o) for o in x.operands]
-        rule = _RULES.get(x.opcode)
-        if rule is None:
-            result.append(x)
-        else:
-            y = rule(x, emit)
-            if y is x:
-                result.append(x)
-            else:
-                replaced[x] = y
-    computation.root = replaced.get(computation.root, computation.root)
-    computation.instructions = result
+def _canonical(x: Instruction, emit: Emit) -> Instruction:
+    rule = _RULES.get(x.opcode)
+    return rule(x, emit) if rule else x
 
 
-def constant_instruction(name: str, shape: Shape, values: list[complex]) -> Instruction:
-    """A constant with these values in row-major order."""
-    return Instruction(name, "constant", shape, [], {"literal": Literal.from_values(shape, values)})
+def _constant(x: Instruction, what: str, dtype: str, value: complex, emit: Emit) -> Instruction:
+    shape = Shape(dtype)
+    return emit(Instruction(f"{x.name}.{what}", "constant", shape, [], {"literal": Literal.from_values(shape, [value])}))
 
 
 def _padded(x: Instruction, operand: Instruction, value: Instruction, padding: list[PaddingDimension], emit: Emit) -> Instruction:
@@ -148,7 +129,7 @@ def _convolution(x: Instruction, emit: Emit) -> Instruction:
         x, kernel, (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension), emit
     )
     if padded:
-        zero = emit(constant_instruction(f"{x.name}.zero", Shape(dtype), [0]))
+        zero = _constant(x, "zero", dtype, 0, emit)
         padding = [PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1) for w in window]
         image = _padded(x, image, zero, [PaddingDimension(), *padding, PaddingDimension()], emit)
     bare = Window(tuple(WindowDimension(w.size, w.stride, window_dilation=w.window_dilation) for w in window))
@@ -203,7 +184,7 @@ def _reduce_window(x: Instruction, emit: Emit) -> Instruction:
     order = _apart(x)
     if not padded and len(order) < 2:
         return x
-    nothing = emit(constant_instruction(f"{x.name}.identity", Shape(x.shape.element_type), [value]))
+    nothing = _constant(x, "identity", x.shape.element_type, value, emit)
     operand, init = x.operands
     if padded:
         padding = [PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1) for w in window]

@@ -19,7 +19,7 @@ from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from ..ops.elementwise import complex as functions
 from ..ops.expansion import Expansion
-from ..ops.reduce.lower import monoid
+from ..ops.reduce.monoids import monoid
 
 Pair = tuple[Instruction, Instruction]
 

@@ -5,58 +5,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.ir import Instruction, Module
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from .clone import copy_instruction
+from .sweep import Emit, sweep
 
 INLINED = ("call", "fusion", "async-start")
 IDENTITIES = ("opt-barrier", "copy", "domain", "async-update")
-
-Emit = Callable[[Instruction], Instruction]
 
 
 def inline(module: Module) -> None:
     """Callees stand before callers, so one sweep in order leaves no nested call behind."""
     for computation in module.computations:
-        if any(x.opcode in INLINED or x.opcode in IDENTITIES or x.opcode in _STARTED for x in computation.instructions):
-            _inline(computation)
+        sweep(computation, _inlined)
 
 
-def _inline(computation: Computation) -> None:
-    result: list[Instruction] = []
-    replaced: dict[Instruction, Instruction] = {}
-
-    def resolve(x: Instruction) -> Instruction:
-        return replaced.get(x, x)
-
-    def emit(x: Instruction) -> Instruction:
-        result.append(x)
+def _inlined(x: Instruction, emit: Emit) -> Instruction:
+    if x.opcode in IDENTITIES:
+        return x.operands[0]
+    if x.opcode in _STARTED:
+        return _STARTED[x.opcode](x, emit)
+    if x.opcode not in INLINED:
         return x
-
-    for x in computation.instructions:
-        x.operands = [resolve(o) for o in x.operands]
-        if x.opcode in IDENTITIES:
-            replaced[x] = x.operands[0]
-        elif x.opcode in INLINED:
-            made: dict[Instruction, Instruction] = {}
-            for y in x.called[0].instructions:
-                if y.opcode == "parameter":
-                    made[y] = x.operands[y.attrs["parameter_number"]]
-                    continue
-                copy = copy_instruction(y, [made[o] for o in y.operands])
-                copy.name = f"{x.name}.{y.name}"
-                made[y] = emit(copy)
-            value = made[x.called[0].root]
-            replaced[x] = _started(x, value, emit) if x.opcode == "async-start" else value
-        elif x.opcode in _STARTED:
-            replaced[x] = _STARTED[x.opcode](x, emit)
-        else:
-            result.append(x)
-    computation.root = resolve(computation.root)
-    computation.instructions = result
-    if computation.root.opcode == "parameter" and computation.root not in result:
-        raise AssertionError("a root that is nowhere")
+    made: dict[Instruction, Instruction] = {}
+    for y in x.called[0].instructions:
+        if y.opcode == "parameter":
+            made[y] = x.operands[y.attrs["parameter_number"]]
+            continue
+        copy = copy_instruction(y, [made[o] for o in y.operands])
+        copy.name = f"{x.name}.{y.name}"
+        made[y] = emit(copy)
+    value = made[x.called[0].root]
+    return _started(x, value, emit) if x.opcode == "async-start" else value
 
 
 def _tuple(x: Instruction, elements: list[Instruction], emit: Emit) -> Instruction:

@@ -18,6 +18,7 @@ from ..hlo.shape import Index, Shape
 from ..hlo.types import TYPES
 from ..ops.request import REQUEST
 from .simplify import derived
+from .sweep import Emit, appending, sweep
 
 
 def forget_layouts(module: Module) -> None:
@@ -26,10 +27,8 @@ def forget_layouts(module: Module) -> None:
     A bitcast that is left changes the element type; so does bitcast-convert between widths of whole bytes, which becomes one.
     """
     for computation in module.computations:
-        if any(x.opcode in ("bitcast", "bitcast-convert") for x in computation.instructions):
-            _rewrite(computation)
-        if any(REQUEST in x.attrs for x in computation.instructions):
-            _pass_to_host(computation)
+        _bring_into_order(computation)
+        sweep(computation, _pass_to_host)
     parameters = module.parameter_shapes or [p.shape for p in module.entry.parameters]
     _enter(module.entry, parameters)
     _leave(module.entry, module.result_shape or module.entry.root.shape)
@@ -41,47 +40,35 @@ def forget_layouts(module: Module) -> None:
 
 def _enter(entry: Computation, declared: list[Shape]) -> None:
     """Gives each parameter the dimensions of its memory, and its users the array that it stands for."""
-    replaced: dict[Instruction, Instruction] = {}
-    result: list[Instruction] = []
     shapes = dict(zip(entry.parameters, declared))
-    for x in entry.instructions:
-        x.operands = [replaced.get(o, o) for o in x.operands]
-        result.append(x)
+
+    def visit(x: Instruction, emit: Emit) -> Instruction:
         shape = shapes.get(x)
         if shape is None or all(leaf.is_row_major for _, leaf in shape.leaves()):
-            continue
+            return x
         x.shape = _in_memory_order(shape)
-        replaced[x] = _transposed_leaves(x, x, shape, True, result)
-    entry.root = replaced.get(entry.root, entry.root)
-    entry.instructions = result
+        return _transposed_leaves(x, emit(x), shape, True, emit)
+
+    sweep(entry, visit)
 
 
 def _leave(entry: Computation, declared: Shape) -> None:
     """Ends the entry computation with results that have the dimensions of their memory."""
     if not all(leaf.is_row_major for _, leaf in declared.leaves()):
-        entry.root = _transposed_leaves(entry.root, entry.root, declared, False, entry.instructions)
+        entry.root = _transposed_leaves(entry.root, entry.root, declared, False, appending(entry.instructions))
 
 
-def _pass_to_host(computation: Computation) -> None:
-    """Gives what requests take and bring the dimensions of its memory there."""
-    replaced: dict[Instruction, Instruction] = {}
-    result: list[Instruction] = []
-    for x in computation.instructions:
-        x.operands = [replaced.get(o, o) for o in x.operands]
-        request = x.attrs.get(REQUEST)
-        if request is None:
-            result.append(x)
-            continue
-        if not all(leaf.is_row_major for leaf in request.operands):
-            shown = iter(request.operands)
-            x.operands = [_transposed_leaves(x, o, o.shape.with_leaves(shown), False, result) for o in x.operands]
-        result.append(x)
-        given = x.shape.with_leaves(iter(request.results))
-        x.shape = _in_memory_order(given)
-        if not all(leaf.is_row_major for leaf in request.results):
-            replaced[x] = _transposed_leaves(x, x, given, True, result)
-    computation.root = replaced.get(computation.root, computation.root)
-    computation.instructions = result
+def _pass_to_host(x: Instruction, emit: Emit) -> Instruction:
+    """Gives what a request takes and brings the dimensions of its memory there."""
+    request = x.attrs.get(REQUEST)
+    if request is None:
+        return x
+    if not all(leaf.is_row_major for leaf in request.operands):
+        shown = iter(request.operands)
+        x.operands = [_transposed_leaves(x, o, o.shape.with_leaves(shown), False, emit) for o in x.operands]
+    given = x.shape.with_leaves(iter(request.results))
+    x.shape = _in_memory_order(given)
+    return x if all(leaf.is_row_major for leaf in request.results) else _transposed_leaves(x, emit(x), given, True, emit)
 
 
 def _in_memory_order(shape: Shape) -> Shape:
@@ -95,19 +82,14 @@ def _in_memory_order(shape: Shape) -> Shape:
     return Shape(shape.element_type, tuple(shape.dimensions[d] for d in order), None, dynamic)
 
 
-def _transposed_leaves(x: Instruction, value: Instruction, shape: Shape, inwards: bool, made: list[Instruction]) -> Instruction:
+def _transposed_leaves(x: Instruction, value: Instruction, shape: Shape, inwards: bool, emit: Emit) -> Instruction:
     """`value` with the dimensions of its leaves in logical order (`inwards`), or in that of memory."""
-
-    def keep(y: Instruction) -> Instruction:
-        made.append(y)
-        return y
-
     if shape.is_tuple:
         leaves = []
         for i, inner in enumerate(shape.tuple_shapes):
-            part = keep(derived(x, "get-tuple-element", value.shape.tuple_shapes[i], [value], index=i))
-            leaves.append(_transposed_leaves(x, part, inner, inwards, made))
-        return keep(derived(x, "tuple", Shape.tuple([leaf.shape for leaf in leaves]), leaves))
+            part = emit(derived(x, "get-tuple-element", value.shape.tuple_shapes[i], [value], index=i))
+            leaves.append(_transposed_leaves(x, part, inner, inwards, emit))
+        return emit(derived(x, "tuple", Shape.tuple([leaf.shape for leaf in leaves]), leaves))
     if not shape.is_array or shape.is_row_major:
         return value
     order = shape.minor_to_major[::-1]
@@ -115,28 +97,24 @@ def _transposed_leaves(x: Instruction, value: Instruction, shape: Shape, inwards
         order = tuple(order.index(d) for d in range(shape.rank))
     dims = tuple(value.shape.dimensions[d] for d in order)
     dynamic = tuple(value.shape.dynamic[d] for d in order) if value.shape.is_dynamic else ()
-    return keep(derived(x, "transpose", Shape(shape.element_type, dims, None, dynamic), [value], dimensions=order))
+    return emit(derived(x, "transpose", Shape(shape.element_type, dims, None, dynamic), [value], dimensions=order))
 
 
 # --- bitcasts -------------------------------------------------------------------------------------------------------
 
 
-def _rewrite(computation: Computation) -> None:
-    replaced: dict[Instruction, Instruction] = {}
-    result: list[Instruction] = []
-    for x in computation.instructions:
-        laid_out = [o.shape for o in x.operands]
-        x.operands = [replaced.get(o, o) for o in x.operands]
-        made = [x]
+def _bring_into_order(computation: Computation) -> None:
+    """Replaces the bitcasts, which depend on the layouts that their operands have been declared with."""
+    laid_out = {x: x.operands[0].shape for x in computation.instructions if x.opcode in ("bitcast", "bitcast-convert")}
+
+    def visit(x: Instruction, emit: Emit) -> Instruction:
         if x.opcode == "bitcast" and x.shape.is_array:
-            made = _Bitcast(x).steps(laid_out[0])
-        elif x.opcode == "bitcast-convert" and _shares_bytes(laid_out[0], x.shape):
-            made = [derived(x, "bitcast", x.shape.without_layout(), x.operands)]
-        result += made
-        if made[-1] is not x:
-            replaced[x] = made[-1]
-    computation.root = replaced.get(computation.root, computation.root)
-    computation.instructions = result
+            return _Bitcast(x, emit).made_from(laid_out[x])
+        if x.opcode == "bitcast-convert" and _shares_bytes(laid_out[x], x.shape):
+            return emit(derived(x, "bitcast", x.shape.without_layout(), x.operands))
+        return x
+
+    sweep(computation, visit)
 
 
 def _shares_bytes(source: Shape, target: Shape) -> bool:
@@ -149,12 +127,13 @@ class _Bitcast:
     """The instructions that a bitcast becomes: index maps that bring the operand into the order of its bytes, a bitcast or
     reshape of dense row-major arrays, and index maps back from the order of the result's bytes."""
 
-    def __init__(self, x: Instruction):
+    def __init__(self, x: Instruction, emit: Emit):
         self.x = x
-        self.made: list[Instruction] = []
+        self.emit = emit
         (self.value,) = x.operands
 
-    def steps(self, source: Shape) -> list[Instruction]:
+    def made_from(self, source: Shape) -> Instruction:
+        """What stands for the bitcast of an array that lies as `source`."""
         target = self.x.shape
         tiled = not (is_plain(source) and is_plain(target))
         if tiled:
@@ -181,15 +160,14 @@ class _Bitcast:
             self._reinterpret(physical_bounds(target))
         order = target.minor_to_major[::-1]
         self._transpose(tuple(order.index(d) for d in range(target.rank)))
-        return self.made or [derived(self.x, "reshape", target.without_layout(), [self.value])]
+        return self.value
 
     def _refuse_packed(self, shape: Shape) -> None:
         if element_bits(shape) != 8 * TYPES[shape.element_type].bytes or prefix_bytes(shape):
             raise UnsupportedError(f"{self.x.where}: a bitcast of elements that share bytes, or behind a prefix, is not supported yet")
 
     def _emit(self, opcode: str, shape: Shape, operands: list[Instruction], **attrs: object) -> Instruction:
-        self.made.append(derived(self.x, opcode, shape, operands, **attrs))
-        return self.made[-1]
+        return self.emit(derived(self.x, opcode, shape, operands, **attrs))
 
     def _transpose(self, order: Index) -> None:
         if order != tuple(range(len(order))):

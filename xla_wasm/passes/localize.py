@@ -22,7 +22,7 @@ from ..hlo.shardy import IN_SHARDINGS, MANUAL_AXES, OUT_SHARDINGS, SHARDING, rea
 from ..ops.collective.record import OPS as COLLECTIVE
 from ..ops.hostio.record import OPS as HOSTIO
 from .clean import has_effect
-from .clone import copy_instruction
+from .clone import copy_computation, copy_instruction
 from .shardwise import Map, dimension_maps, fit
 
 ADVICE = (
@@ -64,9 +64,9 @@ def crosses(x: Instruction) -> bool:
     return target(x) in (*INTO, *OUT_OF)
 
 
-def needs_partitioner(x: Instruction, why: str) -> UnsupportedError:
-    """The error for an instruction whose part on one device cannot be told."""
-    return UnsupportedError(f"{x.where} needs XLA's partitioner: {why}. What to do: {ADVICE}")
+def _refuse(x: Instruction, why: str) -> NoReturn:
+    """Raises the error for an instruction whose part on one device cannot be told."""
+    raise UnsupportedError(f"{x.where} needs XLA's partitioner: {why}. What to do: {ADVICE}")
 
 
 class Body:
@@ -147,11 +147,11 @@ class Localizer:
         for d in range(len(have.sizes)):
             if not _contains(have, want, d):
                 held = f"a device holds {own.shape.without_layout()} of '{own.name}'"
-                self._refuse(x, f"{held}, and along dimension {d} other devices hold what is wanted")
+                _refuse(x, f"{held}, and along dimension {d} other devices hold what is wanted")
         if (own, want) in body.slices:
             return body.slices[own, want]
         if own.shape.is_dynamic:
-            self._refuse(x, "arrays with dynamic dimensions cannot be cut")
+            _refuse(x, "arrays with dynamic dimensions cannot be cut")
         shape = replace(own.shape.without_layout(), dimensions=want.sizes)
         offsets = [[w[d] - h[d] for h, w in zip(have.starts, want.starts)] for d in range(len(have.sizes))]
         if own.opcode == "broadcast" and all(have.sizes[d] == want.sizes[d] for d in own.attrs["dimensions"]):
@@ -164,9 +164,6 @@ class Localizer:
             made = body.make(x, "dynamic-slice", shape, [own, *starts], dynamic_slice_sizes=want.sizes)
         body.slices[own, want] = made
         return made
-
-    def _refuse(self, x: Instruction, why: str) -> NoReturn:
-        raise needs_partitioner(x, why)
 
     # --- computations -----------------------------------------------------------------------------------------------
 
@@ -212,7 +209,7 @@ class Localizer:
         """The instruction as it is, on operands that are whole on every device."""
         own = next((self._own[c] for c in x.called if c in self._own), x if x.opcode in PER_DEVICE else None)
         if own is not None and not manual:
-            self._refuse(own, "it stands outside of the manual computations, where arrays are global and devices are alike")
+            _refuse(own, "it stands outside of the manual computations, where arrays are global and devices are alike")
         return Value(body.add(self._copy(x, operands, prefix)), self.whole_of(x.shape), manual)
 
     def _copy(self, x: Instruction, operands: list[Value], prefix: str) -> Instruction:
@@ -225,13 +222,9 @@ class Localizer:
     def _keep(self, computation: Computation) -> Computation:
         """A copy of a computation that stays what it is."""
         if computation not in self._kept:
-            made: dict[Instruction, Instruction] = {}
-            for x in computation.instructions:
-                made[x] = copy_instruction(x, [made[o] for o in x.operands])
-                made[x].attrs.pop("sharding", None)
-                made[x].called = [self._keep(c) for c in x.called]
-                made[x].control_predecessors = [made[p] for p in x.control_predecessors]
-            self._kept[computation] = Computation(computation.name, list(made.values()), made[computation.root])
+            kept = self._kept[computation] = copy_computation(computation, self._keep)
+            for x in kept.instructions:
+                x.attrs.pop("sharding", None)
         return self._kept[computation]
 
     def _written(self, x: Instruction, number: int, argument: Value, prefix: str, manual: bool) -> tuple[Body, Value]:
@@ -282,7 +275,7 @@ class Localizer:
             if a.sizes[d] < b.sizes[d]:
                 b = _with_column(b, d, *a.along(d))
         if not b.complete:
-            self._refuse(x, "its values are sharded along different dimensions among the same devices")
+            _refuse(x, "its values are sharded along different dimensions among the same devices")
         return b
 
     # --- operations on shards ---------------------------------------------------------------------------------------
@@ -292,7 +285,7 @@ class Localizer:
         maps = dimension_maps(x)
         leaves = [shape for _, shape in x.shape.leaves()]
         if maps is None or not all(leaf.dimensions == leaves[0].dimensions for leaf in leaves):
-            self._refuse(x, "its operands are sharded, and its result depends on what other devices hold")
+            _refuse(x, "its operands are sharded, and its result depends on what other devices hold")
         held = [self._shards_of(x, value) for value in operands]
         result = whole(leaves[0].dimensions, self.devices)
         for shards, to in zip(held, maps):
@@ -300,9 +293,9 @@ class Localizer:
                 if place is not None and shards.sizes[d] < result.sizes[place]:
                     result = _with_column(result, place, *shards.along(d))
                 elif place is None and shards.sizes[d] < shards.dimensions[d]:
-                    self._refuse(x, f"dimension {d} of an operand is sharded, and its result depends on all of that dimension")
+                    _refuse(x, f"dimension {d} of an operand is sharded, and its result depends on all of that dimension")
         if not result.complete:
-            self._refuse(x, "its operands are sharded along different dimensions among the same devices")
+            _refuse(x, "its operands are sharded along different dimensions among the same devices")
         narrowed = [self.narrowed(x, value, _mapped(shards, to, result), body) for value, shards, to in zip(operands, held, maps)]
         copy = self._copy(x, narrowed, prefix)
         tree: Tree = result if x.shape.is_array else tuple(result for _ in leaves)
@@ -312,7 +305,7 @@ class Localizer:
 
     def _shards_of(self, x: Instruction, value: Value) -> Shards:
         if not isinstance(value.shards, Shards):
-            self._refuse(x, "its operand is a tuple of which parts are sharded")
+            _refuse(x, "its operand is a tuple of which parts are sharded")
         return value.shards
 
     # --- into and out of manual computations ------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from ..hlo.ir import Computation, Instruction, Module
 from .clean import has_effect
 from .counting import counted, is_element
 from .simplify import derived, simplify_computation
+from .sweep import Emit, sweep
 
 
 def settle_loops(module: Module) -> None:
@@ -83,37 +84,33 @@ def _same_constant(x: Instruction, y: Instruction) -> bool:
 
 
 def _settle(computation: Computation) -> None:
-    replaced: dict[Instruction, Instruction] = {}
-    unchanged: dict[Instruction, set[int]] = {}
-    result: list[Instruction] = []
-    for x in computation.instructions:
-        x.operands = [replaced.get(o, o) for o in x.operands]
+    unchanged: dict[Instruction, list[int]] = {}
+
+    def visit(x: Instruction, emit: Emit) -> Instruction:
         if x.opcode == "while":
-            same = _unchanged(x)
-            still = x.called[0].root.opcode == "parameter" or (x.shape.is_tuple and len(same) == len(x.shape.tuple_shapes))
-            if still and not has_effect(x):
-                replaced[x] = x.operands[0]
-                continue
-            left = None if has_effect(x) else counted(x)
-            if left is not None:
-                made = [y for y, before in zip(left, _elements(x)) if y is not before]
-                if x.shape.is_tuple:
-                    made.append(derived(x, "tuple", x.shape, left))
-                result += made
-                replaced[x] = made[-1] if made else left[0]
-                continue
-            unchanged[x] = set(same)
-        elif x.opcode == "get-tuple-element":
-            loop, i = x.operands[0], x.attrs["index"]
-            if loop.opcode == "tuple":
-                replaced[x] = loop.operands[i]
-                continue
-            if i in unchanged.get(loop, ()):
-                initial = loop.operands[0]
-                if initial.opcode == "tuple":
-                    replaced[x] = initial.operands[i]
-                    continue
-                x.operands = [initial]
-        result.append(x)
-    computation.root = replaced.get(computation.root, computation.root)
-    computation.instructions = result
+            unchanged[x] = _unchanged(x)
+            return _settled(x, len(unchanged[x]), emit)
+        if x.opcode != "get-tuple-element":
+            return x
+        (state,), i = x.operands, x.attrs["index"]
+        if i in unchanged.get(state, ()):
+            (state,) = state.operands  # as it is before the loop
+            x.operands = [state]
+        return state.operands[i] if state.opcode == "tuple" else x
+
+    sweep(computation, visit)
+
+
+def _settled(loop: Instruction, unchanged: int, emit: Emit) -> Instruction:
+    """What a loop leaves behind whose state has so many unchanged elements; itself where only running it tells."""
+    if has_effect(loop):
+        return loop
+    if loop.called[0].root.opcode == "parameter" or (loop.shape.is_tuple and unchanged == len(loop.shape.tuple_shapes)):
+        return loop.operands[0]
+    left = counted(loop)
+    if left is None:
+        return loop
+    for x, before in zip(left, _elements(loop)):
+        if x is not before:
+            emit(x)
+    return emit(derived(loop, "tuple", loop.shape, left)) if loop.shape.is_tuple else left[0]

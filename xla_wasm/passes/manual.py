@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import UnsupportedError
-from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.ir import Computation, Instruction, Module, callees
 from ..hlo.schema import MESSAGES
 from ..hlo.shape import Index, Shape
 from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding
@@ -236,7 +236,7 @@ class _Division:
 
     def _module(self, body: Body, parameters: list[Value], root: Value) -> Module:
         entry = Computation(self.module.entry.name, body.instructions, root.own)
-        made = Module(self.module.name, [*_called(entry), entry], entry)
+        made = Module(self.module.name, [*callees(entry.instructions), entry], entry)
         made.frontend_attributes = {k: v for k, v in self.module.frontend_attributes.items() if k != MESHES}
         made.buffer_donor = list(self.module.buffer_donor)
         for alias in self.module.input_output_alias:
@@ -255,21 +255,6 @@ def _at(tree: Tree, index: Index) -> Tree:
         assert isinstance(tree, tuple)
         tree = tree[i]
     return tree
-
-
-def _called(entry: Computation) -> list[Computation]:
-    """The computations that are reached from the entry, callees first."""
-    found: dict[Computation, None] = {}
-
-    def visit(computation: Computation) -> None:
-        for x in computation.instructions:
-            for c in x.called:
-                if c not in found:
-                    visit(c)
-                    found[c] = None
-
-    visit(entry)
-    return list(found)
 
 
 def _is_divided(x: Instruction) -> bool:

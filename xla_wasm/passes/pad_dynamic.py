@@ -15,6 +15,7 @@ from ..hlo.attrs import PaddingDimension
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
+from ..ops.custom.expand import IDENTITIES
 from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, pad_reshape
 from ..ops.dynamic.padded import Extent, Padded, Rule, Size, Writer, is_whole, static, whole
 from ..ops.hostio.transfers import is_between_devices
@@ -26,8 +27,6 @@ RULES: dict[str, Rule] = {opcode: rule for family in _FAMILIES for opcode, rule 
 
 OPCODES = ("get-dimension-size", "set-dimension-size", "dynamic-reshape")
 """What this pass leaves none of."""
-
-_IDENTITIES = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement", "MoveToHost", "MoveToDevice")
 
 
 def pad_dynamic(module: Module) -> None:
@@ -232,6 +231,6 @@ def _custom_call(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
         if any(p.edge_padding_high for p in behind):
             array = w.pad(array, w.scalar(array.shape.element_type, 0), behind)
         return Padded(array, tuple(sizes))
-    if target in _IDENTITIES and len(x.operands) == 1:
+    if target in IDENTITIES and len(x.operands) == 1:
         return Padded(x.operands[0], extents[0])
     raise UnsupportedError(f"{x.where}: custom-call '{target}' of arrays with dynamic dimensions is not supported")

@@ -12,8 +12,11 @@ from typing import Any
 from ..hlo.attrs import PaddingDimension, SliceDimension
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.types import TYPES
+from .clean import SIDE_EFFECTS
 
 Rule = Callable[[Instruction], Instruction]
+_APART = SIDE_EFFECTS | {"parameter", "custom-call"}
+"""Operations of which equal ones are not the same."""
 
 
 def simplify(module: Module) -> None:
@@ -66,7 +69,7 @@ def simplify_computation(computation: Computation) -> None:
 
 def _key(x: Instruction) -> Any:
     """What an instruction computes, or None if equal ones must stay apart."""
-    if x.called or x.opcode in ("parameter", "rng", "custom-call", "infeed", "rng-get-and-update-state"):
+    if x.called or x.opcode in _APART:
         return None
     shape = x.shape.without_layout()
     if x.opcode == "constant":

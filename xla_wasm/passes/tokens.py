@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
+from .sweep import Emit, sweep
 
 _NOTHING = Shape.tuple(())
 
@@ -15,7 +16,7 @@ def forget_tokens(module: Module) -> None:
     if module.result_shape is not None:
         module.result_shape = without_tokens(module.result_shape)
     for computation in module.computations:
-        _forget(computation)
+        sweep(computation, _without_token)
 
 
 def without_tokens(shape: Shape) -> Shape:
@@ -28,17 +29,10 @@ def without_tokens(shape: Shape) -> Shape:
     return shape if all(a is b for a, b in zip(parts, shape.tuple_shapes)) else Shape.tuple(parts)
 
 
-def _forget(computation: Computation) -> None:
-    replaced: dict[Instruction, Instruction] = {}
-    result: list[Instruction] = []
-    for x in computation.instructions:
-        x.operands = [replaced.get(o, o) for o in x.operands]
-        if x.opcode == "add-dependency":
-            replaced[x] = x.operands[0]
-            continue
-        if x.opcode == "after-all":
-            x.opcode, x.operands = "tuple", []
-        x.shape = without_tokens(x.shape)
-        result.append(x)
-    computation.root = replaced.get(computation.root, computation.root)
-    computation.instructions = result
+def _without_token(x: Instruction, _: Emit) -> Instruction:
+    if x.opcode == "add-dependency":
+        return x.operands[0]
+    if x.opcode == "after-all":
+        x.opcode, x.operands = "tuple", []
+    x.shape = without_tokens(x.shape)
+    return x

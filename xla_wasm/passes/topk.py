@@ -10,28 +10,37 @@ from __future__ import annotations
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..ops.expansion import Expansion
+from .sweep import Emit, sweep
 
 
 def find_topk(module: Module) -> None:
     """Makes a topk of every such sort."""
     for computation in module.computations:
         found = first_parts(computation)
-        if not found:
-            continue
-        replaced: dict[Instruction, Instruction] = {}
-        result: list[Instruction] = []
-        for x in computation.instructions:
-            x.operands = [replaced.get(o, o) for o in x.operands]
-            parts = found.get(x)
-            if parts is None:
-                result.append(x)
-                continue
-            made: list[Instruction] = []
-            best = _topk(Expansion(x, made, []), x, next(iter(parts)).attrs["slice"][x.attrs["dimensions"][0]].limit)
-            result += made
-            replaced |= {part: best[leaf] for part, leaf in parts.items()}
-        computation.instructions = [x for x in result if x not in replaced]
-        computation.root = replaced.get(computation.root, computation.root)
+        if found:
+            _replace(computation, found)
+
+
+def _replace(computation: Computation, found: dict[Instruction, dict[Instruction, int]]) -> None:
+    elements = {x for x in computation.instructions if x.opcode == "get-tuple-element" and x.operands[0] in found}
+    best: dict[Instruction, Instruction] = {}
+
+    def visit(x: Instruction, emit: Emit) -> Instruction:
+        if x in best:
+            return best[x]
+        if x in elements:  # only the slices of it are used, and these have something else
+            return x.operands[0]
+        if x not in found:
+            return x
+        made: list[Instruction] = []
+        (dim,) = x.attrs["dimensions"]
+        leaves = _topk(Expansion(x, made, []), x, next(iter(found[x])).attrs["slice"][dim].limit)
+        for y in made:
+            emit(y)
+        best.update((part, leaves[leaf]) for part, leaf in found[x].items())
+        return leaves[0]
+
+    sweep(computation, visit)
 
 
 def first_parts(computation: Computation) -> dict[Instruction, dict[Instruction, int]]:

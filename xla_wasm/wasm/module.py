@@ -101,10 +101,6 @@ class Module:
         """Whether a function of this name was added or imported."""
         return name in self._index
 
-    def function_index(self, name: str) -> int:
-        """The index of a function."""
-        return self._index[name]
-
     def function_count(self) -> int:
         """How many functions there are; the index of the next one."""
         return len(self._index)

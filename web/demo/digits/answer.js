@@ -1,7 +1,7 @@
 // The answer on the page: ten bars, the digit, how sure the model is, how long it took.
 
-/** @type {(id: string) => any} */
-const $ = (id) => document.getElementById(id);
+import { $, percent } from '../shared.js';
+
 const bars = Array.from({ length: 10 }, (_, digit) => addBar(digit));
 let announce = 0;
 
@@ -12,9 +12,6 @@ function addBar(digit) {
   $('bars').append(item);
   return { item, fill: /** @type {HTMLElement} */ (item.querySelector('.fill')), value: /** @type {HTMLElement} */ (item.querySelector('.value')) };
 }
-
-/** @param {number} p */
-export const percent = (p) => (p > 0.9995 ? '100 %' : p < 0.0005 ? '0 %' : `${(100 * p).toFixed(1)} %`);
 
 /**
  * @param {number[] | null} probabilities

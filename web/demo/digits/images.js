@@ -1,5 +1,7 @@
 // The images of images.bin, which examples/digits/page.py writes: grey values from 0 to 16, first those to train on, then those held out.
 
+/** @typedef {import('../../xla_wasm.js').Executable} Executable */
+
 export const TRAINING = 1437;
 export const HELD_OUT = 360;
 export const PIXELS = 64;
@@ -28,9 +30,24 @@ export async function loadImages(url) {
   return { pixels: bytes.subarray(0, COUNT * PIXELS), labels: bytes.subarray(COUNT * PIXELS) };
 }
 
+/** An image as the model takes it: values from 0 to 1. @param {Uint8Array} pixels */
+export const scaled = (pixels) => Float32Array.from(pixels, (grey) => grey / 16);
+
+/** @typedef {{label: number, said: number, pixels: Uint8Array}} Miss an image that is taken for another digit */
+
 /**
- * One image as the model takes it: values from 0 to 1.
- * @param {Uint8Array} pixels
- * @param {number} index
+ * How well a model reads the images that were held out.
+ * @param {Images} images
+ * @param {Executable} model
  */
-export const imageAt = (pixels, index) => Float32Array.from(pixels.subarray(index * PIXELS, (index + 1) * PIXELS), (grey) => grey / 16);
+export function judge({ pixels, labels }, model) {
+  /** @type {Miss[]} */
+  const misses = [];
+  for (let index = TRAINING; index < COUNT; index++) {
+    const image = pixels.subarray(index * PIXELS, (index + 1) * PIXELS);
+    const [logits] = model.run(scaled(image));
+    const said = logits.indexOf(Math.max(...logits));
+    if (said !== labels[index]) misses.push({ label: labels[index], said, pixels: image.slice() });
+  }
+  return { accuracy: 1 - misses.length / HELD_OUT, misses };
+}

@@ -2,11 +2,13 @@
 // its own; a switch says whether the model with the shipped weights answers or the one that takes these.
 
 import { load } from '../../xla_wasm.js';
-import { percent, present } from './answer.js';
-import { HELD_OUT, TRAINING, imageAt, loadImages } from './images.js';
-import { Pad, paint } from './pad.js';
+import { $, builds, chosen, fetchedBytes, percent, radios, showError, showFacts } from '../shared.js';
+import { present } from './answer.js';
+import { judge, loadImages, scaled } from './images.js';
+import { Pad } from './pad.js';
+import { drawImage } from './paint.js';
 import { toImage } from './preprocess.js';
-import { samples } from './samples.js';
+import { pictures, samples } from './samples.js';
 import { softmax } from './softmax.js';
 import { TrainingPanel } from './training.js';
 
@@ -14,23 +16,17 @@ import { TrainingPanel } from './training.js';
 
 const BUDGET = 1; // milliseconds of each frame that may go into timing the model
 
-/** @type {(id: string) => any} */
-const $ = (id) => document.getElementById(id);
-const pictures = samples.map(({ pixels }) => Float32Array.from(pixels, (grey) => parseInt(grey, 17) / 16));
 const pad = new Pad($('pad'), () => {
   select(null);
   schedule();
 });
-/** @type {HTMLInputElement[]} */
-const choices = [...document.querySelectorAll('input[name=weights]')].map((input) => /** @type {HTMLInputElement} */ (input));
+const choices = radios('weights');
 
 /** @type {Record<string, Executable>} the models by the values of the switch */
 const models = {};
 /** @type {Float32Array | null} the image shown in place of a drawing */
 let shown = null;
 let scheduled = 0;
-
-const chosen = () => choices.find((input) => input.checked)?.value ?? 'shipped';
 
 /** Looks at the drawing once before the next frame, however often it changed. */
 function schedule() {
@@ -43,7 +39,7 @@ function update() {
   $('hint').hidden = !empty;
   const image = shown ?? toImage(pad.strokes);
   drawImage($('image'), image);
-  const model = models[chosen()];
+  const model = models[chosen('weights')];
   if (empty || !model) return present(null, 0);
   let runs = 0;
   let logits = new Float32Array(10);
@@ -56,17 +52,6 @@ function update() {
     spent = performance.now() - begin;
   } while (spent < BUDGET);
   present(softmax(logits), (spent / runs) * 1000);
-}
-
-/**
- * @param {HTMLCanvasElement} canvas
- * @param {Float32Array} image
- */
-function drawImage(canvas, image) {
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
-  context.clearRect(0, 0, 8, 8);
-  context.fillStyle = getComputedStyle(canvas).color;
-  paint(context, image, 0, 1);
 }
 
 /** Marks the sample that is shown; null: none is. @param {Float32Array | null} image */
@@ -131,17 +116,24 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
 });
 
 /** @param {string} name */
-const model = (name) => load({ simd128: new URL(`${name}.wasm`, import.meta.url), 'relaxed-simd': new URL(`${name}.relaxed.wasm`, import.meta.url) });
+const model = (name) => load(builds(name, import.meta.url));
 
 try {
   models.shipped = await model('digits');
-  showFacts(models.shipped);
+  const { steps, memoryBytes, target } = models.shipped.manifest;
+  const bytes = fetchedBytes('digits');
+  showFacts({
+    'File size': bytes ? `${(bytes / 1024).toFixed(1)} KB` : '–',
+    Imports: 'none',
+    Steps: String(steps.length),
+    Memory: `${memoryBytes / 1024} KB`,
+    Instructions: target,
+  });
   document.body.dataset.ready = 'true';
   schedule();
   await startTraining(models.shipped);
 } catch (error) {
-  $('error').textContent = `The model could not be loaded. ${/** @type {Error} */ (error).message}`;
-  $('error').hidden = false;
+  showError('error', `The model could not be loaded. ${/** @type {Error} */ (error).message}`);
 }
 
 /** @param {Executable} shipped */
@@ -153,41 +145,15 @@ async function startTraining(shipped) {
       models.trained = trained;
       for (const input of choices) input.disabled = false;
       $('trained-label').textContent = `Trained here: ${percent(accuracy)}`;
-      if (chosen() === 'trained') schedule();
+      if (chosen('weights') === 'trained') schedule();
     },
     started: () => choose('trained'),
     show: (pixels) => {
-      show(Float32Array.from(pixels, (grey) => grey / 16));
+      show(scaled(pixels));
       $('pad').scrollIntoView({ block: 'center' });
     },
   });
-  const { pixels, labels } = await loadImages(new URL('images.bin', import.meta.url));
-  let right = 0;
-  for (let index = TRAINING; index < TRAINING + HELD_OUT; index++) {
-    const [logits] = shipped.run(imageAt(pixels, index));
-    right += Number(logits.indexOf(Math.max(...logits)) === labels[index]);
-  }
-  panel.compare(right / HELD_OUT);
-  $('shipped-label').textContent = `Shipped: ${percent(right / HELD_OUT)}`;
-}
-
-/** @param {Executable} executable */
-function showFacts({ manifest }) {
-  const file = /** @type {PerformanceResourceTiming | undefined} */ (performance.getEntriesByType('resource').find(({ name }) => /\/digits[^/]*\.wasm$/.test(name)));
-  const facts = [
-    ['File size', file?.decodedBodySize ? `${(file.decodedBodySize / 1024).toFixed(1)} KB` : '–'],
-    ['Imports', 'none'],
-    ['Steps', String(manifest.steps.length)],
-    ['Memory', `${manifest.memoryBytes / 1024} KB`],
-    ['Instructions', manifest.target],
-  ];
-  for (const [name, value] of facts) {
-    const cell = document.createElement('div');
-    const term = document.createElement('dt');
-    const detail = document.createElement('dd');
-    term.textContent = name;
-    detail.textContent = value;
-    cell.append(term, detail);
-    $('facts').append(cell);
-  }
+  const { accuracy } = judge(await loadImages(new URL('images.bin', import.meta.url)), shipped);
+  panel.compare(accuracy);
+  $('shipped-label').textContent = `Shipped: ${percent(accuracy)}`;
 }

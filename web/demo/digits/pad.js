@@ -1,5 +1,7 @@
 // The drawing surface: pointer events to strokes, strokes to a smooth line. Coordinates are fractions of its side, so it may be resized.
 
+import { paint } from './paint.js';
+
 /** @typedef {import('./preprocess.js').Point} Point */
 
 const PEN = 0.066; // of the side
@@ -99,21 +101,4 @@ export class Pad {
       context.stroke();
     }
   }
-}
-
-/**
- * An 8x8 image as squares in the context's fill colour.
- * @param {CanvasRenderingContext2D} context
- * @param {Float32Array} image
- * @param {number} at
- * @param {number} cell
- */
-export function paint(context, image, at, cell) {
-  for (let i = 0; i < image.length; i++) {
-    context.globalAlpha = image[i];
-    const x = Math.round(at + (i % 8) * cell);
-    const y = Math.round(at + Math.floor(i / 8) * cell);
-    context.fillRect(x, y, Math.round(at + ((i % 8) + 1) * cell) - x, Math.round(at + (Math.floor(i / 8) + 1) * cell) - y);
-  }
-  context.globalAlpha = 1;
 }

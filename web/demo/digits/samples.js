@@ -23,3 +23,6 @@ export const samples = [
   { label: 8, pixels: '005c801000bg5d60002fgc10000ag600001fg700008ggb0000bgg900006cc300' },
   { label: 9, pixels: '000ce100009ga500008d5e00002egg4000004aa0000004g0002649g0001bgf70' },
 ];
+
+/** The samples as the model takes them: values from 0 to 1. */
+export const pictures = samples.map(({ pixels }) => Float32Array.from(pixels, (grey) => parseInt(grey, 17) / 16));

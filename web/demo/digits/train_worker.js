@@ -2,7 +2,8 @@
 // is one step of the optimiser and keeps weights and moments as its state, `classify` judges the held-out images with the weights of `step`.
 
 import { load } from '../../xla_wasm.js';
-import { HELD_OUT, PIXELS, TRAINING, imageAt, loadImages } from './images.js';
+import { breathe, builds, seeded } from '../shared.js';
+import { PIXELS, TRAINING, judge, loadImages } from './images.js';
 
 const BATCH = 64;
 const STEPS = Math.floor(TRAINING / BATCH); // of an epoch; what is left over comes up in another order next time
@@ -12,11 +13,10 @@ const WINDOW = 1500; // milliseconds over which speed is measured
 
 /**
  * @typedef {{rate: number, epochs: number}} Settings
- * @typedef {{index: number, label: number, said: number, pixels: Uint8Array}} Miss
  * @typedef {object} Evaluation
  * @property {number} step
  * @property {number} accuracy
- * @property {Miss[]} misses
+ * @property {import('./images.js').Miss[]} misses
  * @property {Record<string, Float32Array>} weights
  *
  * @typedef {{type: 'settings' | 'run', settings: Settings} | {type: 'pause'} | {type: 'reset', seed: number}} Request
@@ -27,7 +27,7 @@ const WINDOW = 1500; // milliseconds over which speed is measured
  */
 
 /** @param {string} name */
-const module = (name) => load({ simd128: new URL(`${name}.wasm`, import.meta.url), 'relaxed-simd': new URL(`${name}.relaxed.wasm`, import.meta.url) });
+const module = (name) => load(builds(name, import.meta.url));
 
 /** @param {Report} report */
 const tell = (report) => postMessage(report);
@@ -38,7 +38,7 @@ class Training {
   /** @type {Settings} */
   settings = { rate: 0, epochs: 1 };
   #order = Uint16Array.from({ length: TRAINING }, (_, i) => i);
-  #random = mulberry32(0);
+  #random = seeded(0);
   #pixels = new Uint8Array(BATCH * PIXELS);
   #labels = new Uint8Array(BATCH);
   /** @type {[number, number][]} times at which so many steps were done */
@@ -68,7 +68,7 @@ class Training {
     }
     initial.results.forEach(({ name }, i) => trainer.set(name, weights[i]));
     trainer.set('key', key);
-    this.#random = mulberry32(seed);
+    this.#random = seeded(seed);
     this.#order.sort();
     this.step = 0;
     this.#pace = [];
@@ -108,17 +108,10 @@ class Training {
    */
   evaluate() {
     const { classifier, trainer } = this;
-    const { pixels, labels } = this.images;
     /** @type {Record<string, Float32Array>} */
     const weights = {};
     for (const name of this.names) classifier.set(name, (weights[name] = trainer.get(name)));
-    const misses = [];
-    for (let index = TRAINING; index < TRAINING + HELD_OUT; index++) {
-      const [logits] = classifier.run(imageAt(pixels, index));
-      const said = logits.indexOf(Math.max(...logits));
-      if (said !== labels[index]) misses.push({ index, label: labels[index], said, pixels: pixels.slice(index * PIXELS, (index + 1) * PIXELS) });
-    }
-    return { step: this.step, accuracy: 1 - misses.length / HELD_OUT, misses, weights };
+    return { step: this.step, ...judge(this.images, classifier), weights };
   }
 
   /** Steps a second, of late. */
@@ -154,29 +147,9 @@ class Training {
         state: this.running ? 'running' : 'done',
         evaluations,
       });
-      await turn();
+      await breathe();
     }
   }
-}
-
-const { port1, port2 } = new MessageChannel();
-/** Lets messages of the page in; a timer would wait for 4 ms each time. */
-const turn = () => new Promise((done) => {
-  port1.onmessage = done;
-  port2.postMessage(null);
-});
-
-/**
- * Numbers from 0 to 1 that a seed determines; Math.random takes none.
- * @param {number} seed
- */
-function mulberry32(seed) {
-  return () => {
-    seed = (seed + 0x6d2b79f5) | 0;
-    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 /** @param {unknown} error */

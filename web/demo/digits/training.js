@@ -1,27 +1,23 @@
 // Training on the page: the controls, the curves, and the worker that does the work.
 
-import { Chart, smoothed } from './chart.js';
-import { paint } from './pad.js';
+import { Chart, LOSSES } from '../chart.js';
+import { $, counted, percent, showError } from '../shared.js';
+import { HELD_OUT, scaled } from './images.js';
+import { drawImage } from './paint.js';
 
+/** @typedef {import('../chart.js').Points} Points */
 /** @typedef {import('./train_worker.js').Evaluation} Evaluation */
 /** @typedef {import('./train_worker.js').Report} Report */
 
-const SMOOTHING = 0.9;
 const SHOWN = 14; // of the images it gets wrong
-
-/** @type {(id: string) => any} */
-const $ = (id) => document.getElementById(id);
-/** @param {number} share */
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
-/** @param {number} count @param {string} noun */
-const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
+const EPOCHS = { stride: 1, formatAt: (/** @type {number} */ at) => (at ? String(at) : 'epoch 0') };
 
 export class TrainingPanel {
   /** @type {'loading' | 'fresh' | 'running' | 'paused' | 'done' | 'failed'} */
   #state = 'loading';
-  /** @type {[number, number][]} */
+  /** @type {Points} */
   #losses = [];
-  /** @type {[number, number][]} */
+  /** @type {Points} */
   #accuracies = [];
   /** @type {Evaluation | undefined} */
   #evaluation;
@@ -42,8 +38,8 @@ export class TrainingPanel {
    */
   constructor(page) {
     this.page = page;
-    this.loss = new Chart($('loss'), { low: 0.1, high: 3, ticks: [0.01, 0.03, 0.1, 0.3, 1, 3], format: String, log: true }, SMOOTHING);
-    this.accuracy = new Chart($('accuracy'), { low: 0, high: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (v) => `${100 * v} %` });
+    this.loss = new Chart($('loss'), { ...LOSSES, ...EPOCHS, smoothing: 0.9 });
+    this.accuracy = new Chart($('accuracy'), { ...EPOCHS, low: 0, high: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (v) => `${100 * v} %` });
     this.worker = new Worker(new URL('train_worker.js', import.meta.url), { type: 'module' });
     this.worker.addEventListener('message', ({ data }) => this.#hear(data));
     this.worker.addEventListener('error', (event) => this.#fail(event.message || 'its worker could not be loaded'));
@@ -152,8 +148,7 @@ export class TrainingPanel {
   /** @param {string} message */
   #fail(message) {
     this.#state = 'failed';
-    $('training-error').textContent = `The training stopped. ${message}`;
-    $('training-error').hidden = false;
+    showError('training-error', `The training stopped. ${message}`);
     this.#schedule();
   }
 
@@ -163,7 +158,7 @@ export class TrainingPanel {
   }
 
   #describe() {
-    const loss = smoothed(this.#losses, SMOOTHING).at(-1)?.[1];
+    const loss = this.loss.latest(this.#losses);
     return loss === undefined ? '' : `Loss ${loss.toFixed(2)}, held-out accuracy ${percent(this.#evaluation?.accuracy ?? 0)}`;
   }
 
@@ -189,17 +184,17 @@ export class TrainingPanel {
     else if (state === 'fresh') $('status').textContent = 'Random weights, not trained yet';
     else $('status').innerHTML = parts.join('<br>');
 
-    const loss = smoothed(this.#losses, SMOOTHING).at(-1)?.[1];
+    const loss = this.loss.latest(this.#losses);
     const accuracy = this.#evaluation?.accuracy;
     $('loss-value').textContent = loss === undefined ? '–' : loss.toFixed(3);
     $('accuracy-value').textContent = accuracy === undefined ? '–' : percent(accuracy);
     const end = Math.max(this.settings.epochs, this.#step / this.#stepsPerEpoch);
     const first = this.#losses[0]?.[1];
     const fell = first === undefined || loss === undefined ? 'no values yet' : `from ${first.toFixed(2)} to ${loss.toFixed(2)} after ${counted(this.#step, 'step')}`;
-    this.loss.show(this.#losses, end, `Loss: ${fell}`);
+    this.loss.show([{ name: 'loss', points: this.#losses }], end, `Loss: ${fell}`);
     const start = this.#accuracies[0]?.[1];
     const rose = start === undefined || accuracy === undefined ? 'no values yet' : `from ${percent(start)} to ${percent(accuracy)}`;
-    this.accuracy.show(this.#accuracies, end, `Accuracy on held-out images: ${rose}`);
+    this.accuracy.show([{ name: 'accuracy', points: this.#accuracies }], end, `Accuracy on held-out images: ${rose}`);
     this.#drawTable();
     if (this.#evaluation) this.#drawInside(this.#evaluation);
   }
@@ -223,25 +218,25 @@ export class TrainingPanel {
 
   /** @type {Evaluation | undefined} */
   #drawn;
-  #scheme = '';
+  #dark = false;
 
   /** @param {Evaluation} evaluation */
   #drawInside(evaluation) {
-    const scheme = getComputedStyle(document.documentElement).colorScheme + matchMedia('(prefers-color-scheme: dark)').matches;
-    if (evaluation === this.#drawn && scheme === this.#scheme) return;
+    const dark = matchMedia('(prefers-color-scheme: dark)').matches;
+    if (evaluation === this.#drawn && dark === this.#dark) return;
     this.#drawn = evaluation;
-    this.#scheme = scheme;
+    this.#dark = dark;
     drawFilters($('filters'), evaluation.weights['params.conv1']);
     const { misses } = evaluation;
-    $('wrong-title').textContent = `Held-out images it gets wrong: ${misses.length} of 360`;
-    const tiles = misses.slice(0, SHOWN).map((miss) => this.#tile(miss));
+    $('wrong-title').textContent = `Held-out images it gets wrong: ${misses.length} of ${HELD_OUT}`;
     const none = document.createElement('p');
-    none.textContent = 'None: every one of the 360 is right.';
-    $('wrong').replaceChildren(...(tiles.length ? tiles : [none]));
+    none.textContent = `None: every one of the ${HELD_OUT} is right.`;
+    $('wrong').replaceChildren(...(misses.length ? [] : [none]));
+    for (const miss of misses.slice(0, SHOWN)) this.#addTile(miss);
   }
 
-  /** @param {import('./train_worker.js').Miss} miss */
-  #tile({ label, said, pixels }) {
+  /** @param {import('./images.js').Miss} miss */
+  #addTile({ label, said, pixels }) {
     const button = document.createElement('button');
     button.type = 'button';
     button.className = 'miss';
@@ -251,11 +246,9 @@ export class TrainingPanel {
     const caption = document.createElement('span');
     caption.textContent = `${label} as ${said}`;
     button.append(canvas, caption);
-    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
-    context.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--ink');
-    paint(context, Float32Array.from(pixels, (grey) => grey / 16), 0, 1);
     button.addEventListener('click', () => this.page.show(pixels));
-    return button;
+    $('wrong').append(button);
+    drawImage(canvas, scaled(pixels));
   }
 }
 
@@ -270,7 +263,6 @@ function drawFilters(canvas, weights) {
   const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
   const style = getComputedStyle(document.documentElement);
   const colours = [style.getPropertyValue('--second'), style.getPropertyValue('--accent')];
-  context.fillStyle = style.getPropertyValue('--well');
   const most = Math.max(...weights.map(Math.abs));
   for (let filter = 0; filter < 16; filter++) {
     const left = (filter % 8) * 4;

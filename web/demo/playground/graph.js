@@ -1,5 +1,6 @@
 // The picture of a module: a box for each instruction, coloured by family, one group for each computation, to zoom and to pan.
 
+import { element } from '../svg.js';
 import { layout } from './layout.js';
 
 /**
@@ -16,22 +17,9 @@ import { layout } from './layout.js';
  * @property {number[]} origin
  */
 
-const SVG = 'http://www.w3.org/2000/svg';
 const HEIGHT = 40;
 const LAYER_GAP = 34;
 const MOST = 1500; // boxes; laying out more takes seconds and shows nothing
-
-/**
- * @param {string} name
- * @param {Record<string, string | number>} attributes
- * @param {string} [text]
- */
-function element(name, attributes, text) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
 
 const shorten = (/** @type {string} */ text, /** @type {number} */ most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 

@@ -1,6 +1,8 @@
 // Text with linked lines: only those in sight are in the document, so a million of them cost nothing.
 
-export const LINE = 18; // pixels; playground.css sets the same
+import { coloured } from '../shared.js';
+
+export const LINE = 18; // pixels; text.css sets the same
 
 /**
  * Instructions that are pointed at and that are chosen, in all views at once.
@@ -55,7 +57,7 @@ export class Selection extends EventTarget {
 
 /** @typedef {[number, number, number[]]} Range first and last line, and the instructions they came from */
 
-/** What a word may look like, and the class it then has. */
+/** What words may look like. */
 const LOOKS = {
   note: /\/\/.*|;;.*|#.*/,
   string: /"[^"]*"/,
@@ -64,28 +66,8 @@ const LOOKS = {
   name: /\$[\w.]+/,
   number: /(?<![\w.%])-?\d[\w.+-]*/,
 };
-const WORDS = new RegExp(Object.values(LOOKS).map(({ source }) => `(${source})`).join('|'), 'g');
-const CLASSES = Object.keys(LOOKS);
+const WORDS = new RegExp(Object.entries(LOOKS).map(([name, { source }]) => `(?<${name}>${source})`).join('|'), 'g');
 const LONGEST = 2000;
-
-/**
- * A line as spans, coloured by what a word looks like.
- * @param {string} text
- * @param {HTMLElement} into
- */
-function colour(text, into) {
-  if (text.length > LONGEST) text = `${text.slice(0, LONGEST)} …`;
-  let end = 0;
-  for (const match of text.matchAll(WORDS)) {
-    if (match.index > end) into.append(text.slice(end, match.index));
-    const span = document.createElement('span');
-    span.className = `t-${CLASSES[match.slice(1).findIndex((group) => group !== undefined)]}`;
-    span.textContent = match[0];
-    into.append(span);
-    end = match.index + match[0].length;
-  }
-  if (end < text.length) into.append(text.slice(end));
-}
 
 /** The lines in sight of a longer text, with their numbers and marks. */
 export class Lines {
@@ -157,8 +139,8 @@ export class Lines {
       const number = document.createElement('span');
       number.className = 'count';
       number.textContent = String(line + 1);
-      row.append(number);
-      colour(this.#lines[line], row);
+      const text = this.#lines[line];
+      row.append(number, ...coloured(text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text, WORDS));
       made.push(row);
     }
     this.window.replaceChildren(...made);

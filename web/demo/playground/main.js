@@ -1,9 +1,10 @@
 // The page: text goes to the compiler's worker, what it says is shown in four views that share one selection, and the module runs.
 
+import { $, chosen, radios, showError, showFacts } from '../shared.js';
 import { Editor } from './editor.js';
 import { Graph } from './graph.js';
 import { Pane, Selection } from './lines.js';
-import { describe, inputRows, resultView } from './values.js';
+import { inputRows, resultView } from './values.js';
 import { Work } from './work.js';
 
 /** @typedef {import('./graph.js').Node} Node */
@@ -42,8 +43,6 @@ const HEAD = ['Step', 'Kernel', 'Instructions', 'Code', 'Time'].map((title) => `
 const PAUSE = 700; // milliseconds without a key before what was typed is compiled
 const MOST_TEXT = 2_000_000; // characters of a binary module that are shown
 
-/** @type {(id: string) => any} */
-const $ = (id) => document.getElementById(id);
 
 const selection = new Selection();
 const editor = new Editor($('editor'), selection, typed);
@@ -183,7 +182,7 @@ function show(wasm) {
   $('download').hidden = false;
   showKernels([]);
   const steps = explained.steps.filter(({ before, kind }) => !before && kind !== 'halt').length;
-  facts([['File', size(wasm.length)], ['Memory', size(explained.memory)], ['Steps', String(steps)], ['Imports', 'none']]);
+  showFacts({ File: size(wasm.length), Memory: size(explained.memory), Steps: String(steps), Imports: 'none' });
 }
 
 /** The numbers of the steps that an instruction went into, as a badge. @param {Node} node */
@@ -197,19 +196,7 @@ function badge(node) {
 
 function showGraph() {
   if (!explained) return;
-  const which = /** @type {HTMLInputElement} */ (document.querySelector('input[name=graph]:checked')).value;
-  graph.show(which === 'passed' ? explained.passed : explained.nodes, badge);
-}
-
-/** @param {[string, string][]} rows */
-function facts(rows) {
-  $('facts').replaceChildren(...rows.map(([name, value]) => {
-    const cell = document.createElement('div');
-    cell.innerHTML = '<dt></dt><dd></dd>';
-    cell.children[0].textContent = name;
-    cell.children[1].textContent = value;
-    return cell;
-  }));
+  graph.show(chosen('graph') === 'passed' ? explained.passed : explained.nodes, badge);
 }
 
 /** The steps of a run with what they are made of. @param {number[]} milliseconds of each step, if they are known */
@@ -276,8 +263,7 @@ async function run() {
     $('timing').textContent = '';
     document.body.dataset.run = 'failed';
     if (message !== 'stopped') {
-      $('run-error').textContent = message;
-      $('run-error').hidden = false;
+      showError('run-error', message);
       // After a trap the runner's module is gone.
       if (/ failed in step |failed before/.test(message)) await runner.call({ kind: 'load', wasm: now.wasm });
     } else {
@@ -351,7 +337,7 @@ $('stop').addEventListener('click', () => runner.restart());
 $('zoom-in').addEventListener('click', () => graph.zoom(0.75));
 $('zoom-out').addEventListener('click', () => graph.zoom(1.33));
 $('zoom-fit').addEventListener('click', () => graph.fit());
-for (const radio of document.querySelectorAll('input[name=graph]')) radio.addEventListener('change', showGraph);
+for (const radio of radios('graph')) radio.addEventListener('change', showGraph);
 selection.addEventListener('change', about);
 addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) compile();

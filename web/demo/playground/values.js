@@ -1,6 +1,7 @@
 // Arrays that go in and come out: how they are chosen, and how they are shown.
 
 import { TYPES, accept } from '../../arrays.js';
+import { seeded } from '../shared.js';
 
 /** @typedef {{name: string, element_type: string, dimensions: number[], kind: string, bytes: number}} Leaf */
 
@@ -8,19 +9,8 @@ const SHOWN = 256; // numbers of a result that are shown as text
 const MOST_PIXELS = 1 << 22;
 const KINDS = { random: 'random', zeros: 'zeros', ones: 'ones', count: '0, 1, 2, …', own: 'own values' };
 
-export const describe = (/** @type {Leaf} */ { element_type, dimensions }) => `${element_type}[${dimensions}]`;
+const describe = (/** @type {Leaf} */ { element_type, dimensions }) => `${element_type}[${dimensions}]`;
 const count = (/** @type {Leaf} */ leaf) => leaf.dimensions.reduce((a, b) => a * b, 1);
-
-/** A generator of numbers from 0 to 1 that gives the same ones for the same seed. @param {number} seed */
-function generator(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let z = Math.imul(state ^ (state >>> 15), state | 1);
-    z ^= z + Math.imul(z ^ (z >>> 7), z | 61);
-    return ((z ^ (z >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /**
  * An array of one of the kinds that can be chosen.
@@ -34,7 +24,7 @@ export function make(leaf, kind, seed) {
   const array = new type.array(count(leaf) * type.components);
   const big = array instanceof BigInt64Array || array instanceof BigUint64Array;
   const store = (/** @type {number} */ i, /** @type {number} */ value) => (array[i] = big ? BigInt(value) : value);
-  const random = generator(seed);
+  const random = seeded(seed);
   const width = type.bits ?? 64;
   const wide = type.kind === 'int' && width < 8 ? 2 ** (width - (leaf.element_type[0] === 's' ? 1 : 0)) : 10;
   for (let i = 0; i < array.length; i++) {

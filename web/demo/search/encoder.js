@@ -1,6 +1,7 @@
 // all-MiniLM-L6-v2 in this thread: fetches the compiled encoder, its weights and its vocabulary, and turns text into vectors.
 
 import { load } from '../../xla_wasm.js';
+import { builds } from '../shared.js';
 import { Tokenizer } from './tokenizer.js';
 
 /** @typedef {(loaded: number, total: number) => void} OnProgress bytes so far, and of the whole */
@@ -40,8 +41,7 @@ export class Encoder {
    */
   static async load(base, onProgress = () => {}) {
     const at = (/** @type {string} */ name) => new URL(name, base);
-    const builds = { simd128: at('minilm.wasm'), 'relaxed-simd': at('minilm.relaxed.wasm') };
-    const loading = load(builds, {
+    const loading = load(builds('minilm', base), {
       weights: at('minilm.weights'),
       cache: true,
       onProgress: ({ phase, loaded, total }) => phase === 'weights' && onProgress(loaded, total),

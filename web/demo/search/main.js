@@ -1,15 +1,12 @@
 // The page: what is typed goes to worker.js, and what comes back is shown as a ranking.
 
-import '../shared.js';
+import { $, counted, showError, showFacts } from '../shared.js';
 import { split } from './split.js';
 
 const PAUSE = 40; // milliseconds without a key before a query is sent
 const MOST = 2000; // sentences that a person may bring
 
-/** @type {(id: string) => any} */
-const $ = (id) => document.getElementById(id);
 const megabytes = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(1);
-const plural = (/** @type {number} */ count, /** @type {string} */ word) => `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;
 
 /** @type {string[]} what is searched in */
 let sentences = [];
@@ -32,8 +29,8 @@ const handlers = {
     show(`Loading the model: ${megabytes(loaded)} of ${megabytes(total)} MB`, loaded / total);
   },
   loaded({ target, memoryBytes, codeBytes }) {
-    facts({
-      Code: codeBytes ? `${(codeBytes / 1000).toFixed(0)} KB` : '',
+    showFacts({
+      ...(codeBytes && { Code: `${(codeBytes / 1000).toFixed(0)} KB` }),
       Weights: `${megabytes(received)} MB`,
       Memory: `${megabytes(memoryBytes)} MB`,
       Instructions: target,
@@ -43,14 +40,14 @@ const handlers = {
   embedded({ done, of, spent }) {
     const finished = done === of;
     const each = (spent / Math.max(done, 1)).toFixed(1);
-    if (finished) show(`${plural(of, 'sentence')} read in ${(spent / 1000).toFixed(1)} s, ${each} ms each`, undefined, true);
+    if (finished) show(`${counted(of, 'sentence')} read in ${(spent / 1000).toFixed(1)} s, ${each} ms each`, undefined, true);
     else show(`Reading the sentences: ${done} of ${of}, ${each} ms each`, done / of);
     if (finished) document.body.dataset.ready = 'true';
   },
   answer({ id, tokens, embedding, ranking, best }) {
     if (id !== number) return;
     present(best);
-    $('time').innerHTML = `<strong>${(embedding + ranking).toFixed(1)} ms</strong> for ${plural(tokens, 'token')}`;
+    $('time').innerHTML = `<strong>${(embedding + ranking).toFixed(1)} ms</strong> for ${counted(tokens, 'token')}`;
     clearTimeout(spoken);
     if (best.length) spoken = setTimeout(() => ($('live').textContent = `Nearest: ${sentences[best[0].index]}`), 900);
   },
@@ -73,23 +70,8 @@ function show(text, share, finished = false) {
 
 /** @param {string} message */
 function fail(message) {
-  $('error').textContent = `The search cannot start: ${message}`;
-  $('error').hidden = false;
+  showError('error', `The search cannot start: ${message}`);
   show('No model', 0, true);
-}
-
-/** @param {Record<string, string>} known */
-function facts(known) {
-  for (const [name, value] of Object.entries(known)) {
-    if (!value) continue;
-    const cell = document.createElement('div');
-    const term = document.createElement('dt');
-    const detail = document.createElement('dd');
-    term.textContent = name;
-    detail.textContent = value;
-    cell.append(term, detail);
-    $('facts').append(cell);
-  }
 }
 
 function addRow() {
@@ -107,7 +89,7 @@ function addRow() {
  */
 function present(best) {
   $('results').classList.toggle('ranked', Boolean(best));
-  $('title').textContent = best ? 'Nearest in meaning' : `${plural(sentences.length, 'sentence')} to search in`;
+  $('title').textContent = best ? 'Nearest in meaning' : `${counted(sentences.length, 'sentence')} to search in`;
   const shown = best ?? sentences.slice(0, rows.length).map((_, index) => ({ index, score: 0 }));
   rows.forEach(({ item, text, score, fill }, i) => {
     item.hidden = i >= shown.length;

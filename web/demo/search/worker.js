@@ -1,5 +1,6 @@
 // The model at work, away from the page: it embeds sentences one after another, and answers a query as soon as one comes.
 
+import { breathe, fetchedBytes } from '../shared.js';
 import { Encoder } from './encoder.js';
 
 const SHOWN = 12;
@@ -29,18 +30,6 @@ page.onmessage = (/** @type {MessageEvent} */ { data }) => {
   if (data.query) query = data.query;
   wake();
 };
-
-/** Lets messages in. */
-function breathe() {
-  return new Promise((resolve) => {
-    const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
-      port1.close();
-      resolve(undefined);
-    };
-    port2.postMessage(null);
-  });
-}
 
 /** Ranks the sentences that are embedded by how near they are to the query. */
 function answer() {
@@ -106,9 +95,7 @@ const onProgress = (/** @type {number} */ loaded, /** @type {number} */ total) =
 Encoder.load(new URL('.', import.meta.url), onProgress)
   .then((encoder) => {
     const { target, memoryBytes } = encoder.manifest;
-    const files = /** @type {PerformanceResourceTiming[]} */ (performance.getEntriesByType('resource'));
-    const codeBytes = files.find(({ name }) => /minilm[^/]*\.wasm$/.test(name))?.decodedBodySize;
-    page.postMessage({ kind: 'loaded', target, memoryBytes, codeBytes });
+    page.postMessage({ kind: 'loaded', target, memoryBytes, codeBytes: fetchedBytes('minilm') });
     return serve(encoder);
   })
   .catch((error) => page.postMessage({ kind: 'failed', message: error.message }));

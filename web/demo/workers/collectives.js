@@ -1,15 +1,13 @@
 // What a collective does to a few values, and what its exchanges send at the size that is chosen. Both are what a run did.
 
-import { FEW, OPCODES, SIZES, instruction, loadCollective, size } from './programs.js';
+import { $, chosen, showError } from '../shared.js';
+import { FEW, OPCODES, SIZES, instruction, lengthOf, loadCollective, size } from './programs.js';
 import { Ring, told, total } from './ring.js';
 
 /** @typedef {import('./programs.js').ExchangeEvent} ExchangeEvent */
 /** @typedef {import('./programs.js').Opcode} Opcode */
 /** @typedef {import('./programs.js').Setup} Setup */
 /** @typedef {import('./ring.js').Sending} Sending */
-
-/** @type {(id: string) => any} */
-const $ = (id) => document.getElementById(id);
 
 export class CollectivesPanel {
   /** @type {Setup | undefined} */
@@ -45,8 +43,7 @@ export class CollectivesPanel {
 
   /** @returns {Opcode} */
   get opcode() {
-    const chosen = /** @type {HTMLInputElement | null} */ (document.querySelector('input[name=opcode]:checked'));
-    return OPCODES.find(({ name }) => name === chosen?.value) ?? OPCODES[0];
+    return OPCODES.find(({ name }) => name === chosen('opcode')) ?? OPCODES[0];
   }
 
   /** Bytes. */
@@ -93,8 +90,7 @@ export class CollectivesPanel {
         if (turn !== this.#turn) return;
         document.body.dataset.collective = 'failed';
         $('sent').textContent = '';
-        $('collective-error').textContent = `This could not be run. ${/** @type {Error} */ (error).message}`;
-        $('collective-error').hidden = false;
+        showError('collective-error', `This could not be run. ${/** @type {Error} */ (error).message}`);
       }
     });
   }
@@ -107,7 +103,7 @@ export class CollectivesPanel {
   async #few(opcode, setup) {
     const group = await loadCollective(opcode.name, FEW, setup);
     try {
-      const length = group.parameters.find(({ name }) => name === 'x')?.dimensions[0] ?? 0;
+      const length = lengthOf(group, 'x');
       const before = Array.from({ length: setup.workers }, (_, worker) => Float32Array.from({ length }, (_, i) => 10 * worker + i));
       await Promise.all(before.map((values, worker) => group.set('x', values, worker)));
       await group.runReplicated(before.map(() => [1]));
@@ -149,8 +145,7 @@ async function observed(opcode, bytes, setup) {
   const events = Array.from({ length: setup.workers }, () => []);
   const group = await loadCollective(opcode.name, bytes, setup, (event) => events[event.device].push(event));
   try {
-    const length = group.parameters.find(({ name }) => name === 'x')?.dimensions[0] ?? 0;
-    await group.set('x', new Float32Array(length));
+    await group.set('x', new Float32Array(lengthOf(group, 'x')));
     await group.runReplicated(events.map(() => [1]));
   } finally {
     group.dispose();

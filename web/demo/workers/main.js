@@ -1,5 +1,6 @@
 // The page: how many workers there are and how they exchange data, and the three panels that this is for.
 
+import { $, chosen, radios } from '../shared.js';
 import { CollectivesPanel } from './collectives.js';
 import { TimesPanel } from './times.js';
 import { TrainingPanel } from './training.js';
@@ -9,17 +10,13 @@ import { TrainingPanel } from './training.js';
 
 const MOST = 8;
 
-/** @type {(id: string) => any} */
-const $ = (id) => document.getElementById(id);
-/** @type {HTMLInputElement[]} */
-const choices = [...document.querySelectorAll('input[name=transport]')].map((input) => /** @type {HTMLInputElement} */ (input));
+const choices = radios('transport');
 const isIsolated = globalThis.crossOriginIsolated && typeof SharedArrayBuffer !== 'undefined';
 const cores = navigator.hardwareConcurrency;
 
 /** @returns {Setup} */
 function setup() {
-  const transport = /** @type {Transport} */ (choices.find((input) => input.checked)?.value);
-  return { workers: $('workers').valueAsNumber, transport };
+  return { workers: $('workers').valueAsNumber, transport: /** @type {Transport} */ (chosen('transport')) };
 }
 
 /** What the address asks for, as `?workers=8&transport=messages`; otherwise a worker for each core, four of them at most. */

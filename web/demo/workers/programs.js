@@ -1,6 +1,7 @@
 // The programs of this page: a training step for each number of workers, and the collectives, each for some workers and a size.
 
 import { load } from '../../xla_wasm.js';
+import { builds } from '../shared.js';
 
 /** @typedef {import('../../lazy/replicated.js').ReplicatedExecutable} Group */
 /** @typedef {import('../../lazy/exchange.js').ExchangeEvent} ExchangeEvent */
@@ -43,8 +44,7 @@ const address = (name) => new URL(name, import.meta.url);
  * @returns {Promise<Group>}
  */
 export function loadStep({ workers, transport }, onExchange) {
-  const builds = { simd128: address(`step-${workers}.wasm`), 'relaxed-simd': address(`step-${workers}.relaxed.wasm`) };
-  return load(builds, { devices: workers, transport, worker: address('worker.js'), onExchange });
+  return load(builds(`step-${workers}`, import.meta.url), { devices: workers, transport, worker: address('worker.js'), onExchange });
 }
 
 /**
@@ -60,13 +60,20 @@ export function loadCollective(opcode, size, { workers, transport }, onExchange)
 }
 
 /**
+ * How many elements, or rows, a parameter has on each worker.
+ * @param {Group} group
+ * @param {string} name
+ */
+export const lengthOf = (group, name) => group.parameters.find((leaf) => leaf.name === name)?.dimensions[0] ?? 0;
+
+/**
  * The collective as an instruction of HLO.
  * @param {Opcode} opcode
  * @param {Group} group
  */
-export function instruction({ name, says }, { parameters, devices }) {
-  const [x, y] = ['x', 'y'].map((wanted) => parameters.find((leaf) => leaf.name === wanted)?.dimensions.join() ?? '');
-  return `y = f32[${y}] ${name}(f32[${x}] x)${says(devices.count)}`;
+export function instruction({ name, says }, group) {
+  const [x, y] = ['x', 'y'].map((wanted) => lengthOf(group, wanted));
+  return `y = f32[${y}] ${name}(f32[${x}] x)${says(group.devices.count)}`;
 }
 
 /** Sizes as people say them. @param {number} bytes */
@@ -75,9 +82,6 @@ export function size(bytes) {
   const [amount, unit] = bytes < 2 ** 20 ? [bytes / 1024, 'KiB'] : [bytes / 2 ** 20, 'MiB'];
   return `${Number(amount.toPrecision(3))} ${unit}`;
 }
-
-/** @param {number} count @param {string} noun */
-export const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 /** @type {Record<Transport, string>} */
 export const TRANSPORTS = { shared: 'shared memory', messages: 'messages' };

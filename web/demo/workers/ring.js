@@ -1,6 +1,6 @@
 // Workers in a ring, and what they send: arrows from one to another, and packets that go along them.
 
-import { element } from '../digits/chart.js';
+import { element } from '../svg.js';
 import { size } from './programs.js';
 
 /** @typedef {{from: number, to: number, bytes: number}} Sending */
@@ -16,8 +16,6 @@ const NAMED = 12; // packets that have room for a label
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 
 export class Ring {
-  /** @type {Sending[][]} */
-  #exchanges = [];
   #frame = 0;
 
   /** @param {HTMLElement} place */
@@ -61,7 +59,6 @@ export class Ring {
    */
   play(exchanges, description, reached) {
     this.stop();
-    this.#exchanges = exchanges;
     this.svg.setAttribute('aria-label', description);
     if (still.matches || !exchanges.length) {
       this.#draw(exchanges.flat());

@@ -1,7 +1,7 @@
 // Workers that train one model together: each has all the weights and its part of every batch.
 
 import { PIXELS, TRAINING } from '../digits/images.js';
-import { loadStep } from './programs.js';
+import { lengthOf, loadStep } from './programs.js';
 
 /** @typedef {import('../digits/images.js').Images} Images */
 /** @typedef {Record<string, Float32Array>} Weights */
@@ -35,7 +35,7 @@ export class Team {
     this.count = group.devices.count;
     this.exchanging = new Float64Array(this.count);
     this.names = group.parameters.filter(({ kind, name }) => kind === 'state' && name.startsWith('params.')).map(({ name }) => name);
-    const rows = group.parameters.find(({ name }) => name === 'pixels')?.dimensions[0] ?? 0;
+    const rows = lengthOf(group, 'pixels');
     /** @type {[Uint8Array, Uint8Array, number][]} what each worker is given */
     this.parts = Array.from({ length: this.count }, () => [new Uint8Array(rows * PIXELS), new Uint8Array(rows), RATE]);
   }

@@ -1,6 +1,7 @@
 // How long collectives take, through shared memory and by messages.
 
-import { OPCODES, TRANSPORTS, counted, loadCollective, size } from './programs.js';
+import { $, counted, showError } from '../shared.js';
+import { OPCODES, TRANSPORTS, lengthOf, loadCollective, size } from './programs.js';
 
 /** @typedef {import('./programs.js').Setup} Setup */
 /** @typedef {import('./programs.js').Transport} Transport */
@@ -9,9 +10,6 @@ import { OPCODES, TRANSPORTS, counted, loadCollective, size } from './programs.j
 const RUNS = 9;
 const ENOUGH = 30; // milliseconds of a run
 const MOST = 1 << 16; // turns of the loop in a run
-
-/** @type {(id: string) => any} */
-const $ = (id) => document.getElementById(id);
 
 export class TimesPanel {
   /** @type {Map<string, Partial<Record<Transport, Time>>>} by opcode */
@@ -76,8 +74,7 @@ export class TimesPanel {
         if (turn !== this.#turn) return;
         this.#say('');
         document.body.dataset.measuring = 'failed';
-        $('collective-error').textContent = `This could not be measured. ${/** @type {Error} */ (error).message}`;
-        $('collective-error').hidden = false;
+        showError('collective-error', `This could not be measured. ${/** @type {Error} */ (error).message}`);
       }
     });
   }
@@ -133,8 +130,7 @@ export class TimesPanel {
 async function measured(opcode, bytes, setup, isOver) {
   const group = await loadCollective(opcode, bytes, setup);
   try {
-    const length = group.parameters.find(({ name }) => name === 'x')?.dimensions[0] ?? 0;
-    await group.set('x', new Float32Array(length).fill(1));
+    await group.set('x', new Float32Array(lengthOf(group, 'x')).fill(1));
     const run = async (/** @type {number} */ turns) => {
       const lists = Array.from({ length: setup.workers }, () => [turns]);
       const begin = performance.now();

@@ -1,9 +1,10 @@
 // Training on several workers and, beside it, on one: the controls, the two teams in turn, the curves and what the workers do.
 
 import { load } from '../../xla_wasm.js';
-import { HELD_OUT, TRAINING, imageAt, loadImages } from '../digits/images.js';
-import { Curves, latest } from './curves.js';
-import { TRANSPORTS, counted } from './programs.js';
+import { Chart, LOSSES } from '../chart.js';
+import { judge, loadImages } from '../digits/images.js';
+import { $, builds, counted, percent, showError } from '../shared.js';
+import { TRANSPORTS } from './programs.js';
 import { BATCH, Team } from './team.js';
 
 /** @typedef {import('./programs.js').Setup} Setup */
@@ -15,11 +16,8 @@ const COMPARE = 11; // steps from one comparison of the weights to the next
 const TURN = 400; // milliseconds
 const SEED = 1;
 
-/** @type {(id: string) => any} */
-const $ = (id) => document.getElementById(id);
-
 /** @param {string} name */
-const digits = (name) => load({ simd128: new URL(`../digits/${name}.wasm`, import.meta.url), 'relaxed-simd': new URL(`../digits/${name}.relaxed.wasm`, import.meta.url) });
+const digits = (name) => load(builds(`../digits/${name}`, import.meta.url));
 
 export class TrainingPanel {
   /** @type {'loading' | 'fresh' | 'running' | 'paused' | 'done' | 'failed'} */
@@ -41,10 +39,9 @@ export class TrainingPanel {
   /** @param {() => void} began called when it takes the machine for itself */
   constructor(began) {
     this.began = began;
-    this.curves = new Curves($('loss'));
+    this.loss = new Chart($('loss'), { ...LOSSES, stride: 0.5, formatAt: (at) => `${at} s`, smoothing: 0.8 });
     $('start').addEventListener('click', () => this.#go());
     $('reset').addEventListener('click', () => this.#setup && this.begin(this.#setup));
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.#schedule());
   }
 
   /** Forgets all, and makes teams. @param {Setup} setup */
@@ -124,19 +121,13 @@ export class TrainingPanel {
     const [team] = this.#teams;
     const { images, classify } = await /** @type {Promise<Basis>} */ (this.#basis);
     for (const [name, values] of Object.entries(await team.compare())) classify.set(name, values);
-    let right = 0;
-    for (let index = TRAINING; index < TRAINING + HELD_OUT; index++) {
-      const [logits] = classify.run(imageAt(images.pixels, index));
-      right += Number(logits.indexOf(Math.max(...logits)) === images.labels[index]);
-    }
-    this.#accuracy = right / HELD_OUT;
+    this.#accuracy = judge(images, classify).accuracy;
   }
 
   /** @param {unknown} error */
   #fail(error) {
     this.#state = 'failed';
-    $('training-error').textContent = `The training stopped. ${/** @type {Error} */ (error).message}`;
-    $('training-error').hidden = false;
+    showError('training-error', `The training stopped. ${/** @type {Error} */ (error).message}`);
     this.#schedule();
   }
 
@@ -149,7 +140,7 @@ export class TrainingPanel {
 
   #draw() {
     const state = this.#state;
-    const { workers, transport } = /** @type {Setup} */ (this.#setup);
+    const { workers } = /** @type {Setup} */ (this.#setup);
     const [many, one] = this.#teams;
     $('start').textContent = { running: 'Pause', paused: 'Go on', done: 'Start again' }[/** @type {string} */ (state)] ?? 'Start';
     $('start').disabled = state === 'loading' || state === 'failed';
@@ -169,15 +160,17 @@ export class TrainingPanel {
     $('ratio').textContent = speed && single ? `${(speed / single).toFixed(2)} ×` : '–';
     $('share').textContent = many?.spent ? percent(many.exchanging.reduce((a, b) => a + b) / many.spent / many.count) : '–';
     $('accuracy').textContent = this.#accuracy === undefined ? '–' : percent(this.#accuracy);
-    for (const [id, team] of Object.entries({ many, one })) $(`loss-${id}`).textContent = (team && latest(team.losses)?.toFixed(3)) ?? '–';
-    this.curves.show([{ name: 'one', points: one?.losses ?? [] }, { name: 'many', points: many?.losses ?? [] }], `Loss over seconds. ${this.#compared()}`);
+    for (const [id, team] of Object.entries({ many, one })) $(`loss-${id}`).textContent = (team && this.loss.latest(team.losses)?.toFixed(3)) ?? '–';
+    const series = [{ name: 'one', points: one?.losses ?? [] }, { name: 'many', points: many?.losses ?? [] }];
+    const end = Math.max(2, ...series.map(({ points }) => points.at(-1)?.[0] ?? 0));
+    this.loss.show(series, end, `Loss over seconds. ${this.#compared()}`);
     this.#drawCrew();
   }
 
   /** The two trainings in words. */
   #compared() {
     const said = this.#teams.map(({ count, losses, step, spent }) => {
-      const now = latest(losses);
+      const now = this.loss.latest(losses);
       return now === undefined ? '' : `On ${counted(count, 'worker')}: from ${losses[0][1].toFixed(2)} to ${now.toFixed(3)} in ${step} steps, ${(spent / 1000).toFixed(1)} s. `;
     });
     return said.join('').trim() || 'No values yet.';
@@ -228,6 +221,3 @@ function crewRow(worker) {
 
 /** @param {number | undefined} value */
 const rounded = (value) => (value === undefined ? '–' : Math.round(value).toLocaleString('en'));
-
-/** @param {number} share */
-const percent = (share) => `${(100 * share).toFixed(1)} %`;

@@ -1,6 +1,6 @@
 """Collectives as exchanges of arrays between devices, with what is computed before and after them.
 
-What devices combine is combined in the order of the group on each of them, so all get the same bits.
+What devices combine is combined in the order of the group wherever that makes a difference, so all get the same bits on every run.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 from ...loop.small_floats import SMALL_FLOATS
 from ..expansion import Expansion, Rule
-from ..reduce.lower import monoid
+from ..reduce.monoids import monoid
 from .exchange import exchange
 from .groups import DEVICES, NOBODY, Group, device, group_of, listed, looked_up, mode, own_device, stated_size
-
-Combine = Callable[[Expansion, Instruction, Instruction], Instruction]
 
 _BLOCKS = 32 * 1024
 """Bytes from which on each device combines one block and hands it on, instead of combining everything itself."""
@@ -70,15 +68,26 @@ def _computed(dtype: str) -> str:
     return "f32" if dtype in SMALL_FLOATS else dtype
 
 
-def _combining(x: Instruction, dtype: str) -> Combine:
-    """The reducer of `x` on whole arrays of a type, held as `_computed` says."""
-    reducer: Computation = x.called[0]
-    opcode = monoid(reducer)
-    if opcode is not None:
-        return lambda e, a, b: e.binary(opcode, a, b)
-    if reducer.root.shape.element_type != _computed(dtype):
-        raise UnsupportedError(f"{x.where}: '{reducer.name}' combines {reducer.root.shape.element_type}, not {dtype}")
-    return lambda e, a, b: e.emit("map", a.shape, [a, b], called=[reducer], dimensions=tuple(range(a.shape.rank)))
+class _Reducer:
+    """The computation of `x`, on whole arrays of a type, held as `_computed` says."""
+
+    def __init__(self, x: Instruction, dtype: str):
+        computation: Computation = x.called[0]
+        made = computation.root.shape.element_type
+        self._computation = computation
+        self._opcode = monoid(computation)
+        self._dtype = dtype
+        if self._opcode is None and made != _computed(dtype):
+            raise UnsupportedError(f"{x.where}: '{computation.name}' combines {made}, not {dtype}")
+
+    def combined(self, e: Expansion, a: Instruction, b: Instruction) -> Instruction:
+        if self._opcode is not None:
+            return e.binary(self._opcode, a, b)
+        return e.emit("map", a.shape, [a, b], called=[self._computation], dimensions=tuple(range(a.shape.rank)))
+
+    def ignores_order(self, count: int) -> bool:
+        """Whether so many arrays give the same numbers in whatever order they are combined."""
+        return self._opcode is not None and (count == 2 or TYPES[self._dtype].kind in ("pred", "signed", "unsigned"))
 
 
 def _parts(e: Expansion, rows: Instruction) -> list[Instruction]:
@@ -87,13 +96,13 @@ def _parts(e: Expansion, rows: Instruction) -> list[Instruction]:
     return [e.reshape(e.slice_dim(rows, 0, i, i + 1), tuple(dims)) for i in range(size)]
 
 
-def _folded(e: Expansion, combine: Combine, parts: Sequence[Instruction], count: Instruction | None = None) -> Instruction:
+def _folded(e: Expansion, reducer: _Reducer, parts: Sequence[Instruction], count: Instruction | None = None) -> Instruction:
     """Arrays combined one after another; of a list that is not full, the first `count`."""
     dtype = parts[0].shape.element_type
     parts = [e.convert(part, _computed(dtype)) for part in parts]
     total = parts[0]
     for i, part in enumerate(parts[1:], 1):
-        more = combine(e, total, part)
+        more = reducer.combined(e, total, part)
         total = more if count is None else e.select(e.like(more, e.compare("GT", count, i)), more, total)
     return e.convert(total, dtype)
 
@@ -105,19 +114,19 @@ def _all_reduce(e: Expansion, x: Instruction) -> Instruction:
     if _alone(x):
         return _values(e, x, x.operands)
     group = _group(e, x)
-    combines = [_combining(x, o.shape.element_type) for o in x.operands]
+    reducers = [_Reducer(x, o.shape.element_type) for o in x.operands]
     if group.size is None and group.room > max(map(len, listed(x)), default=0):
-        made = _one_by_one(e, group, x.operands, combines)
+        made = _one_by_one(e, group, x.operands, reducers)
     elif group.size is not None and sum(o.shape.size * TYPES[o.shape.element_type].bytes for o in x.operands) >= _BLOCKS:
-        made = _in_blocks(e, group, x.operands, combines)
+        made = _in_blocks(e, group, x.operands, reducers)
     else:
         gathered = exchange(e, group.devices, group.devices, x.operands, [_rows(group.room, s.shape) for s in x.operands])
         count = None if group.size is not None else group.count
-        made = [_folded(e, combine, _parts(e, rows), count) for combine, rows in zip(combines, gathered)]
+        made = [_folded(e, reducer, _parts(e, rows), count) for reducer, rows in zip(reducers, gathered)]
     return _values(e, x, made)
 
 
-def _in_blocks(e: Expansion, group: Group, arrays: Sequence[Instruction], combines: Sequence[Combine]) -> list[Instruction]:
+def _in_blocks(e: Expansion, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]) -> list[Instruction]:
     """Each device combines one block of every array, and all get all blocks."""
     n = group.room
     blocks = []
@@ -128,7 +137,7 @@ def _in_blocks(e: Expansion, group: Group, arrays: Sequence[Instruction], combin
         if block * n > size:
             flat = e.pad(flat, e.scalar(a.shape.element_type, 0), [PaddingDimension(0, block * n - size)])
         blocks.append(e.reshape(flat, (n, block)))
-    own = _scattered(e, group.devices, group.rank, blocks, combines)
+    own = _scattered(e, group.devices, group.rank, blocks, reducers)
     whole = exchange(e, group.devices, group.devices, own, [b.shape for b in blocks], phase=1)
     made = []
     for a, rows in zip(arrays, whole):
@@ -138,7 +147,7 @@ def _in_blocks(e: Expansion, group: Group, arrays: Sequence[Instruction], combin
 
 
 def _scattered(
-    e: Expansion, devices: Instruction, rank: Instruction, blocks: Sequence[Instruction], combines: Sequence[Combine]
+    e: Expansion, devices: Instruction, rank: Instruction, blocks: Sequence[Instruction], reducers: Sequence[_Reducer]
 ) -> list[Instruction]:
     """Of arrays with a block for each device, this device's blocks, combined over all devices. Its own stay where they are."""
     (n,) = devices.shape.dimensions
@@ -146,26 +155,31 @@ def _scattered(
     others = e.select(e.compare("LT", e.iota("s32", (n - 1,)), rank), e.slice(devices, (0,), (n - 1,)), e.slice(devices, (1,), (n,)))
     came = exchange(e, to, others, blocks, [Shape(b.shape.element_type, (n - 1, *b.shape.dimensions[1:])) for b in blocks], blocks=True)
     made = []
-    for block, rows, combine in zip(blocks, came, combines):
+    for block, rows, reducer in zip(blocks, came, reducers):
         dims = block.shape.dimensions[1:]
         own = e.reshape(e.dynamic_slice(block, [rank, *[e.scalar("s32", 0)] * len(dims)], (1, *dims)), dims)
         theirs = _parts(e, rows)
-        parts = [own] * n
-        for i, row in enumerate(theirs):
-            # Who comes after this device in the group stands one place further down.
-            parts[i] = e.select(e.like(own, e.compare("GT", rank, i)), row, parts[i])
-            parts[i + 1] = e.select(e.like(own, e.compare("LE", rank, i)), row, parts[i + 1])
-        made.append(_folded(e, combine, parts))
+        made.append(_folded(e, reducer, [own, *theirs] if reducer.ignores_order(n) else _in_order(e, rank, own, theirs)))
     return made
 
 
-def _one_by_one(e: Expansion, group: Group, arrays: Sequence[Instruction], combines: Sequence[Combine]) -> list[Instruction]:
+def _in_order(e: Expansion, rank: Instruction, own: Instruction, theirs: Sequence[Instruction]) -> list[Instruction]:
+    """What this device of a group has and what the others have, in the order of the group."""
+    parts = [own] * (len(theirs) + 1)
+    for i, row in enumerate(theirs):
+        # Who comes after this device stands one place further down.
+        parts[i] = e.select(e.like(own, e.compare("GT", rank, i)), row, parts[i])
+        parts[i + 1] = e.select(e.like(own, e.compare("LE", rank, i)), row, parts[i + 1])
+    return parts
+
+
+def _one_by_one(e: Expansion, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]) -> list[Instruction]:
     """The arrays of one device after another, for groups whose size is not known."""
 
     def step(c: Expansion, i: Instruction, came: list[Instruction], totals: list[Instruction]) -> list[Instruction]:
         first = c.compare("EQ", i, 0)
         wide = [c.convert(y, t.shape.element_type) for t, y in zip(totals, came)]
-        return [c.select(c.like(t, first), y, combine(c, t, y)) for combine, t, y in zip(combines, totals, wide)]
+        return [c.select(c.like(t, first), y, r.combined(c, t, y)) for r, t, y in zip(reducers, totals, wide)]
 
     totals = _each(e, group, arrays, step, [e.convert(a, _computed(a.shape.element_type)) for a in arrays])
     return [e.convert(total, a.shape.element_type) for total, a in zip(totals, arrays)]
@@ -207,7 +221,7 @@ def _reduce_scatter(e: Expansion, x: Instruction) -> Instruction:
     devices = _sized(e, x, group, size)
     (dim,) = x.attrs["dimensions"]
     blocks = [_split(e, o, dim, size) for o in x.operands]
-    return _values(e, x, _scattered(e, devices, group.rank, blocks, [_combining(x, o.shape.element_type) for o in x.operands]))
+    return _values(e, x, _scattered(e, devices, group.rank, blocks, [_Reducer(x, o.shape.element_type) for o in x.operands]))
 
 
 # --- all-gather, all-to-all ----------------------------------------------------------------------------------------

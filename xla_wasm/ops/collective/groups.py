@@ -13,7 +13,6 @@ from ...hlo.ir import Instruction, Module
 from ...hlo.shape import Shape
 from ..expansion import Expansion
 from ..hostio.transfers import by_partition, is_between_devices, pairs
-from ..request import REQUEST
 
 MOST = 64
 """Devices that a program can run on whose number is not fixed: lists of devices have this size then."""
@@ -289,9 +288,3 @@ def _with_partitions(e: Expansion, replicas: Instruction, size: int | None, part
         inside = e.binary("and", e.compare("EQ", row, i), e.compare("GE", replica, 0))
         made = e.select(inside, member, made)
     return made, None
-
-
-def uses_devices(x: Instruction) -> bool:
-    """Whether an instruction of a canonical module depends on the device it runs on."""
-    request = x.attrs.get(REQUEST)
-    return x.opcode in COUNTS or (request is not None and request.kind == "exchange")

@@ -12,7 +12,7 @@ from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..arrays import DTYPES, Array, Value, wide
 from ..elementwise.reference import BINARY
-from ..reduce.combine import monoid
+from ..reduce.monoids import monoid
 from .membership import group_of, pairs_of
 
 

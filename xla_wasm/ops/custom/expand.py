@@ -76,12 +76,16 @@ def _order(x: Instruction) -> bool | None:
     return {"GT": True, "LT": False}.get(root.attrs["direction"]) if exact or len(x.called[0].parameters) == 2 else None
 
 
+IDENTITIES = (
+    *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"),
+    *("xla.sdy.FuncResultSharding", "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", "xla.sdy.PropagationBarrier"),
+    *("annotate_device_placement", "MoveToHost", "MoveToDevice"),
+)
+"""Targets of calls that stand for their operands."""
+
 BUILT_IN: dict[str, Rule] = {
-    **dict.fromkeys(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"), _identity),
-    **dict.fromkeys(("xla.sdy.FuncResultSharding", "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"), _identity),
-    "xla.sdy.PropagationBarrier": _identity,
+    **dict.fromkeys(IDENTITIES, _identity),
     "xla.sdy.ShardingGroup": _nothing,
-    **dict.fromkeys(("annotate_device_placement", "MoveToHost", "MoveToDevice"), _identity),
     "TopK": _top_k,
     **LAPACK,
     **CUSTOM_CALLS,

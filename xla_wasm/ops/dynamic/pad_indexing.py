@@ -16,7 +16,7 @@ def _gather(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     operand, indices = x.operands
     own, listed = extents
     windows = [d for d in range(operand.shape.rank) if d not in n.collapsed_slice_dims and d not in n.operand_batching_dims]
-    batch = _batch(w, x, indices, listed, n.index_vector_dim)
+    batch = _batch(w, indices, listed, n.index_vector_dim)
     for d, place in zip(n.operand_batching_dims, n.start_indices_batching_dims):
         batch[place] = w.agreed([batch[place], own[d]], operand.shape.dimensions[d])
     inner = iter([own[d] if x.attrs["slice_sizes"][d] == operand.shape.dimensions[d] else x.attrs["slice_sizes"][d] for d in windows])
@@ -24,7 +24,7 @@ def _gather(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(w.again(x), tuple(next(inner) if d in n.offset_dims else next(outer) for d in range(x.shape.rank)))
 
 
-def _batch(w: Writer, x: Instruction, indices: Instruction, listed: Extent, vector: int) -> dict[int, Size]:
+def _batch(w: Writer, indices: Instruction, listed: Extent, vector: int) -> dict[int, Size]:
     """The sizes of the dimensions of indices, but for that of the index vectors."""
     if vector < indices.shape.rank and not is_known(listed[vector], indices.shape.dimensions[vector]):
         raise w.refuse("index vectors of dynamic length are not supported")
@@ -47,7 +47,7 @@ def _scatter(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     if any(windows[n.update_window_dims.index(place)] in n.scatter_dims_to_operand_dims for place in partial):
         raise w.refuse("updates with windows of dynamic size are supported only where no index moves them")
     outer = [given[d] for d in range(len(given)) if d not in n.update_window_dims]
-    batch = _batch(w, x, indices, extents[count], n.index_vector_dim)
+    batch = _batch(w, indices, extents[count], n.index_vector_dim)
     sizes: list[Size] = list(indices.shape.dimensions)
     for (d, size), update in zip(batch.items(), outer):
         sizes[d] = w.agreed([size, update], indices.shape.dimensions[d])

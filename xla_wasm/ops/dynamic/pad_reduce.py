@@ -10,7 +10,7 @@ from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
 from ..expansion import Expansion, Index
 from ..norm.expand import WRITE, Features
-from ..reduce.lower import monoid
+from ..reduce.monoids import monoid
 from ..reduce.neutral import neutral
 from .padded import Extent, Padded, Rule, Size, Writer, is_known, static
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...hlo.infer import (
     COMPLEX_OF,
@@ -96,7 +96,7 @@ _SHIFTS = {
 }
 
 
-def _join_dynamic(instr: Instruction, shapes: list[Shape]) -> tuple[bool, ...]:
+def _join_dynamic(shapes: Sequence[Shape]) -> tuple[bool, ...]:
     """A dimension of the result is dynamic if it is in any operand."""
     if not any(shape.dynamic for shape in shapes):
         return ()
@@ -133,7 +133,7 @@ def _pair(instr: Instruction) -> tuple[Shape, Shape]:
 
 def _result(instr: Instruction, element_type: str, *shapes: Shape) -> Shape:
     """The result of operands that are known to be sound and of equal sizes."""
-    return Shape(element_type, shapes[0].dimensions, None, _join_dynamic(instr, [*shapes]))
+    return Shape(element_type, shapes[0].dimensions, None, _join_dynamic(shapes))
 
 
 def _binary(kinds: tuple[str, ...]) -> Callable[[Instruction], Shape]:

@@ -11,20 +11,9 @@ from ...hlo.ir import Computation
 from ...hlo.types import TYPES
 from ..arrays import Array, Value, wide
 from ..elementwise.reference import BINARY
-
-MONOIDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+from .monoids import monoid
 
 Combine = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
-
-
-def monoid(computation: Computation) -> str | None:
-    """The opcode, if the computation is one associative and commutative operation on its two parameters."""
-    root = computation.root
-    if root.opcode not in MONOIDS or len(computation.parameters) != 2:
-        return None
-    numbers = sorted(o.attrs["parameter_number"] for o in root.operands if o.opcode == "parameter")
-    return root.opcode if numbers == [0, 1] else None
-
 
 _IDENTITIES: dict[str, Callable[[np.dtype[Any]], Any]] = {
     "add": lambda dtype: -0.0 if dtype.kind == "f" else complex(-0.0, -0.0) if dtype.kind == "c" else 0,

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...hlo.ir import Computation, Instruction
+from ...hlo.ir import Instruction
 from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder, is_float, limits
 from ...loop.ir import Val
 from ...loop.nest import fold
+from .monoids import monoid
 
 if TYPE_CHECKING:
     from ..elemental import Elemental
@@ -19,15 +20,6 @@ _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""
 _CHAIN = 64
 """Additions of floats one after another: in longer sums rounding errors would add up."""
-
-
-def monoid(computation: Computation) -> str | None:
-    """The opcode of a reducer that is one commutative, associative operation on its two parameters, or None."""
-    root = computation.root
-    if root.opcode in ("add", "multiply", "maximum", "minimum", "and", "or", "xor") and len(computation.parameters) == 2:
-        if {o.opcode for o in root.operands} == {"parameter"} and root.operands[0] is not root.operands[1]:
-            return root.opcode
-    return None
 
 
 def identity(b: Builder, opcode: str, dtype: str) -> Val:

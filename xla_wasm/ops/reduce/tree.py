@@ -10,11 +10,10 @@ from __future__ import annotations
 from ...hlo.attrs import Window, WindowDimension
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from .lower import monoid
+from .monoids import IDEMPOTENT, monoid
 from .neutral import neutral
 
 _LONGEST = 32
-_IDEMPOTENT = ("maximum", "minimum", "and", "or")
 _LIBRARY = 4096
 
 
@@ -42,7 +41,7 @@ def free(x: Instruction) -> bool:
     if len(x.operands) != 2:
         return True
     opcode, dtype = monoid(x.called[0]), x.shape.element_type
-    if opcode in _IDEMPOTENT:
+    if opcode in IDEMPOTENT:
         return True
     kind = TYPES[dtype].kind
     if opcode is None or (kind == "float" and TYPES[dtype].bits < 32):

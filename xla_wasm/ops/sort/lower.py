@@ -20,7 +20,7 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Carry, Val
-from ...loop.nest import nest
+from ...loop.nest import nest, scalar_nest
 from ..kernel import Kernel, Source
 from .introsort import Introsort
 from .order import Element, Order, Reader, Writer, at
@@ -62,14 +62,7 @@ def sort_kernel(k: Kernel, x: Instruction) -> None:
     def row(index: Index) -> None:
         method.sort(lambda position: read(index, position), lambda position, element: write(index, position, element))
 
-    def level(d: int, index: Index) -> None:
-        if d == len(others):
-            row(index)
-            return
-        with k.b.loop(others[d]) as i:
-            level(d + 1, (*index, i))
-
-    level(0, ())
+    scalar_nest(k.b, others, row)
 
 
 def _method(k: Kernel, order: Order, x: Instruction, length: int) -> Radix | Introsort | _Merge:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..sample import Maker, Sample, array, bf16, case, f32, f64, function, inf, nan, pred, s8, s32, s64, shape, u8, u32, u64
+from ...builder import Builder
+from ...hlo.attrs import SliceDimension
+from ...hlo.ir import Instruction
+from ..sample import Maker, Sample, array, bf16, case, f32, f64, function, inf, nan, pred, program, s8, s32, s64, shape, u8, u32, u64
 
 
 def _comparator(element_type: str, direction: str = "LT", type: str | None = None, others: str = "") -> Maker:
@@ -45,6 +48,15 @@ _BY_PARTS = function(
         ),
     ),
 )
+
+
+def _first_two(b: Builder, x: Instruction, other: Instruction) -> Instruction:
+    """The greatest two elements and their places, which the compiler makes a topk of, and something in a narrow type."""
+    places = b.iota(x.shape.with_element_type("s32"))
+    both = b.op("sort", x, places, called=[_comparator("f32", "GT", others="s32")()], dimensions=(0,), is_stable=True)
+    first = [b.op("slice", b.get_tuple_element(both, i), slice=(SliceDimension(0, 2),)) for i in range(2)]
+    return b.tuple(*first, b.add(other, other))
+
 
 _GRID = s32([[3, 1, 2], [1, 3, 2], [2, 2, 1]])
 _LONG = (np.arange(100) * 37) % 101
@@ -128,6 +140,13 @@ SAMPLES: tuple[Sample, ...] = (
     case("sort", (f32([[5], [3]]),), f32([[5], [3]]), name="rows of one", called=(_comparator("f32"),), dimensions=(1,)),
     case("sort", (f32(np.zeros((2, 0))),), f32(np.zeros((2, 0))), name="empty rows", called=(_comparator("f32"),), dimensions=(1,)),
     case("sort", (f32(np.zeros((0, 2))),), f32(np.zeros((0, 2))), name="no rows", called=(_comparator("f32"),), dimensions=(1,)),
+    program(
+        "sort",
+        (f32([3, 1, 4, 1, 5]), bf16([1, 2])),
+        (f32([5, 4]), s32([4, 2]), bf16([2, 4])),
+        _first_two,
+        name="the first, beside a narrow type",
+    ),
     case("topk", (f32([3, 1, 4, 1, 5]),), (f32([5, 4, 3]), s32([4, 2, 0])), k=3, largest=True),
     case("topk", (f32([3, 1, 4, 1, 5]),), (f32([1, 1, 3]), s32([1, 3, 0])), name="smallest", k=3, largest=False),
     case(

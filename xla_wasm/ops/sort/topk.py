@@ -7,7 +7,7 @@ from ...hlo.types import TYPES
 from ...loop.affine import Affine, Index
 from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
-from ...loop.nest import fold, nest
+from ...loop.nest import fold, nest, scalar_nest
 from ..kernel import Kernel
 
 _BLOCK = 16
@@ -88,11 +88,4 @@ def topk_kernel(k: Kernel, x: Instruction) -> None:
             k.store(x, (*index, i), unkey(b, b.load(best.number, i, ordered), dtype), 0)
             k.store(x, (*index, i), b.load(places.number, i, "s32"), 1)
 
-    def level(d: int, index: Index) -> None:
-        if d == len(rows):
-            row(index)
-            return
-        with b.loop(rows[d]) as i:
-            level(d + 1, (*index, i))
-
-    level(0, ())
+    scalar_nest(b, tuple(rows), row)

@@ -11,8 +11,7 @@ from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ..kernel import Kernel
-
-_COMMUTATIVE = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+from ..reduce.monoids import MONOIDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def _number(computation: Computation, names: tuple[int, int], numbers: dict[obje
         elif (x.opcode == "abs" or _tests_for_nan(x)) and x.operands[0].opcode == "subtract":
             # a - b and b - a have the same magnitude, and are no numbers both or neither.
             parts = sorted(own[o] for o in x.operands[0].operands)
-        elif x.opcode in _COMMUTATIVE or (x.opcode == "compare" and x.attrs["direction"] in ("EQ", "NE")):
+        elif x.opcode in MONOIDS or (x.opcode == "compare" and x.attrs["direction"] in ("EQ", "NE")):
             parts.sort()
         key = (x.opcode, x.shape.without_layout(), repr(attrs), tuple(parts))
         own[x] = numbers.setdefault(key, len(numbers))

@@ -13,7 +13,8 @@ from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Computation, Instruction
 from ..arrays import Array, Value, wide
 from ..elementwise.reference import BINARY
-from ..reduce.combine import combiner, fold, identity, monoid
+from ..reduce.combine import combiner, fold, identity
+from ..reduce.monoids import monoid
 from ..reduce.tree import free, step
 from .cumulative import cumulative
 from .expand import whole

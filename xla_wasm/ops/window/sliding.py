@@ -14,12 +14,10 @@ from ...loop.affine import Index
 from ...loop.ir import Val
 from ...loop.nest import nest, scalar_nest
 from ..kernel import Kernel, Source
-from ..reduce.lower import monoid
+from ..reduce.monoids import IDEMPOTENT, monoid
 
 _LEAST = 12
 """Shorter windows are reduced one by one."""
-_IDEMPOTENT = ("maximum", "minimum", "and", "or")
-"""What may take an element twice: windows are the union of two that overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ def sliding(x: Instruction) -> Sliding | None:
     if opcode is None or len(long) != 1 or not plain or any(w.stride != 1 for d, w in enumerate(window) if d != long[0]):
         return None
     w = window[long[0]]
-    steps = w.size.bit_length() * (1 if opcode in _IDEMPOTENT else 2)
+    steps = w.size.bit_length() * (1 if opcode in IDEMPOTENT else 2)
     return Sliding(long[0], w.size, w.stride, opcode) if w.size >= _LEAST and w.size > 2 * steps * w.stride else None
 
 
@@ -56,7 +54,7 @@ def sliding_kernel(k: Kernel, x: Instruction, s: Sliding) -> None:
     alone = () if beside else inner
     start = e.value(init, ())
     part = k.scratch(dtype, (length, *beside))
-    total = part if s.opcode in _IDEMPOTENT else k.scratch(dtype, (length, *beside))
+    total = part if s.opcode in IDEMPOTENT else k.scratch(dtype, (length, *beside))
 
     def combine(p: Val, q: Val) -> Val:
         return e.apply(x.called[0], [p, q])[0]

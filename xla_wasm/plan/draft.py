@@ -1,0 +1,86 @@
+"""A plan while it grows: its buffers and its steps, whichever computation they are for."""
+
+from __future__ import annotations
+
+import struct
+
+from ..hlo.ir import Instruction
+from ..hlo.shape import Shape
+from ..loop.affine import row_major_strides
+from ..ops.collective.groups import COUNTS, FIRST_DEVICE
+from .kernels import KernelCache
+from .plan import Buffer, Label, Step, View
+
+
+class Draft:
+    """What has been planned so far."""
+
+    def __init__(self, cache: KernelCache):
+        self.cache = cache
+        self.steps: list[Step] = []
+        self.buffers: list[Buffer] = []
+        self.loops: list[tuple[int, int]] = []
+        self.constants: dict[Instruction, View] = {}
+        self.configuration: View | None = None
+
+    # --- buffers ------------------------------------------------------------------------------------------------
+
+    def view(self, shape: Shape, kind: str = "temporary", name: str = "") -> View:
+        """A new buffer for a dense row-major array."""
+        buffer = Buffer(shape.bytes, kind, name)
+        self.buffers.append(buffer)
+        return View(buffer, shape.element_type, shape.dimensions, row_major_strides(shape.dimensions))
+
+    def memory(self, content: int | bytes) -> View:
+        """Memory of a kernel's own: so many bytes, or what begins with this content and outlives the run."""
+        if isinstance(content, int):
+            return self.view(Shape("u8", (content,)), name="row")
+        made = self.view(Shape("u8", (len(content),)), "persistent", "state")
+        made.buffer.data = content
+        return made
+
+    def device_number(self, which: int) -> View:
+        """One of the numbers by which the host says which device this is."""
+        if self.configuration is None:
+            self.configuration = self.view(Shape("u32", (len(COUNTS),)), "configuration", "devices")
+            self.configuration.buffer.data = struct.pack("<4I", *FIRST_DEVICE)
+        return View(self.configuration.buffer, "u32", (), (), which)
+
+    def constant(self, x: Instruction) -> View:
+        """A constant that lies in memory from the start."""
+        found = self.constants.get(x)
+        if found is None:
+            found = self.view(x.shape, "constant", x.name)
+            found.buffer.data = x.attrs["literal"].row_major()
+            self.constants[x] = found
+        return found
+
+    # --- steps --------------------------------------------------------------------------------------------------
+
+    def step(self, step: Step) -> None:
+        """Adds a step at the end."""
+        self.steps.append(step)
+
+    def copy(self, target: View, source: View, name: str) -> None:
+        """A step that copies one dense array onto another."""
+        if target.bytes and not (source.buffer.root() is target.buffer.root() and source.offset == target.offset):
+            self.step(Step("kernel", name, None, [target, source], 1, target.bytes))
+
+    def label(self, label: Label) -> None:
+        """Has a label stand for the step that comes next."""
+        label.step = len(self.steps)
+
+    def parallel_copy(self, targets: list[View], sources: list[View], x: Instruction) -> None:
+        """Copies as if all at once: what lies in another target goes aside first."""
+        own = {t.buffer: i for i, t in enumerate(targets)}
+        moved = []
+        for i, (target, source) in enumerate(zip(targets, sources)):
+            if source == target:
+                continue
+            if source.buffer in own and own[source.buffer] != i:
+                aside = self.view(Shape(source.dtype, source.dims), name=f"{x.name}.aside")
+                self.copy(aside, source, x.name)
+                source = aside
+            moved.append((target, source))
+        for target, source in moved:
+            self.copy(target, source, x.name)
