@@ -18,6 +18,7 @@ from random_programs import draw_program
 from random_values import Draw
 from test_programs import lowered
 
+import xla_wasm
 from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.arrays import Array
 from xla_wasm.passes import pipeline
@@ -26,6 +27,7 @@ from xla_wasm.plan.build import build
 from xla_wasm.plan.hoist import hoist
 from xla_wasm.plan.memory import live_ranges, place, share, share_carries
 from xla_wasm.plan.plan import Buffer, Plan, Step, View
+from xla_wasm.reference import evaluate
 
 BASE = 4096
 VECTOR = 16
@@ -183,6 +185,36 @@ def check(plan: Plan, state: dict[int, int] | None = None) -> None:
 def test_programs(name: str) -> None:
     module, _ = lowered(name)
     check(planned(module))
+
+
+SPREAD = "b = f32[6,8] broadcast(y), dimensions={1}"
+AS_BITS = ["a = s32[6,8] bitcast-convert(x)", "c = s32[8] bitcast-convert(y)", "b = s32[6,8] broadcast(c), dimensions={1}"]
+SPLIT = ["a = f32[3,2,8] reshape(x)", "b = f32[3,2,8] broadcast(y), dimensions={2}"]
+OVERWRITTEN = {
+    "beside what is spread": ([SPREAD, "ROOT r = f32[6,8] add(x, b)"], True),
+    "as other bits": ([*AS_BITS, "ROOT r = s32[6,8] add(a, b)"], True),
+    "in another shape": ([*SPLIT, "ROOT r = f32[3,2,8] add(a, b)"], True),
+    "also backwards": (["b = f32[6,8] reverse(x), dimensions={1}", "ROOT r = f32[6,8] add(x, b)"], False),
+    "also upside down": (["b = f32[6,8] reverse(x), dimensions={0}", "ROOT r = f32[6,8] add(x, b)"], False),
+    "for narrower elements": ([SPREAD, "a = f32[6,8] add(x, b)", "ROOT r = bf16[6,8] convert(a)"], False),
+}
+"""How a kernel reads x, of six rows, and y, of one; and whether its result may lie where x lies."""
+
+
+@pytest.mark.parametrize("case", OVERWRITTEN)
+def test_a_result_lies_where_an_input_is_read_as_it_is_written(case: str) -> None:
+    lines, expected = OVERWRITTEN[case]
+    less = "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }"
+    before = ["p = f32[6,8] parameter(0)", "y = f32[8] parameter(1)", "x = f32[6,8] sort(p), dimensions={0}, to_apply=less"]
+    module = Module.from_text("\n".join(["HloModule m", less, "ENTRY e {", *before, *lines, "}"]))
+    plan = planned(module)
+    check(plan)
+    (x,) = (s.arguments[0].buffer for s in plan.steps if s.name == "x")
+    assert (plan.results[0].buffer.root() is x.root()) == expected, str(plan)
+    rng = np.random.default_rng(0)
+    arguments = [rng.standard_normal(shape, np.float32) for shape in ((6, 8), (8,))]
+    (found,) = xla_wasm.load(xla_wasm.compile(module)).run(*arguments)
+    np.testing.assert_array_equal(found, evaluate(module, *arguments)[0], strict=True)
 
 
 @pytest.mark.parametrize("name", ["digits_train_sgd", "transformer_tanh_gelu", "lstm_forward"])

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..hlo.ir import Computation, Instruction
-from ..loop.affine import Index, linearize
+from ..hlo.types import TYPES
+from ..loop.affine import Affine, Index, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from .apply import apply, flattened
@@ -35,6 +36,8 @@ class Elemental:
     row: Index | None = None
     row_depth: int = 0
     """In a row kernel, the index of the row and the blocks open there: reductions are computed once there and nowhere else."""
+    reads: dict[int, set[tuple[Affine, int]]] = field(default_factory=dict)
+    """Where in each source elements have been read: positions, and the bytes of an element."""
 
     def value(self, x: Instruction, index: Index) -> Any:
         """The element of `x` at `index`; a list of values for an instruction with a tuple result, and of a complex number."""
@@ -59,7 +62,7 @@ class Elemental:
             return known[1]
         source = self.sources.get(x)
         if source is not None:
-            return load(self.b, source.number, source.position(index), source.dtype)
+            return self.load(source, source.position(index), source.dtype)
         scratch = self.scratch.get(x)
         if scratch is None:
             if x.opcode == "reduce" and self.row is not None and len(self.b.stack) > self.row_depth:
@@ -74,6 +77,11 @@ class Elemental:
         scratch.touched = True
         self.b.store(scratch.number, position, value, x.shape.element_type)
         return value
+
+    def load(self, source: Source, position: Affine, dtype: str) -> Any:
+        """The element at a position of a source, which it may hold as another type than its own."""
+        self.reads.setdefault(source.number, set()).add((position, TYPES[dtype].bytes))
+        return load(self.b, source.number, position, dtype)
 
     def expression(self, x: Instruction, index: Index) -> Any:
         """The value of `x` from those of its operands."""

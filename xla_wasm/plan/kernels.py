@@ -9,12 +9,12 @@ from typing import Any
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import ZERO, Affine, Index, delinearize, linearize, row_major_strides
+from ..loop.affine import ZERO, Index, delinearize, linearize, row_major_strides
 from ..loop.builder import WIDE, Builder
 from ..loop.ir import Func
 from ..loop.nest import nest
 from ..ops.elemental import Elemental
-from ..ops.kernel import PARTS, Kernel, NeedsBuffer, Scratch, Source, load, pin, store
+from ..ops.kernel import PARTS, Kernel, NeedsBuffer, Scratch, Source, pin
 from ..ops.lowering import CHEAP, ELEMENTWISE, KERNELS, LANES
 from .driver import COPY
 from .plan import View
@@ -146,7 +146,7 @@ class _Flat(Elemental):
     def _compute(self, x: Instruction, index: Index) -> Any:
         source = self.sources.get(x)
         if source is not None:
-            return load(self.b, source.number, index[0] if x.shape.size > 1 else Affine(), source.dtype)
+            return self.load(source, index[0] if x.shape.size > 1 else ZERO, source.dtype)
         return self.expression(x, index)
 
     def expression(self, x: Instruction, index: Index) -> Any:
@@ -174,30 +174,26 @@ def lower_kernel(cache: KernelCache, expression: Expression, full: tuple[int, ..
     for r in expression.roots:
         leaves = []
         for _, shape in r.shape.leaves():
-            leaves.append(Source(number, shape.element_type, shape.dimensions, row_major_strides(shape.dimensions)))
+            dims = (shape.size,) if flat else shape.dimensions
+            leaves.append(Source(number, shape.element_type, dims, row_major_strides(dims)))
             number += 1
         outputs[r] = tuple(leaves)
     sources = {x: Source(number + i, v.dtype, v.dims, v.strides) for i, (x, v) in enumerate(expression.sources.items())}
     count = number + len(sources)
-    kept = _kept(expression, full, rows) if rows is not None and full is not None else []
+    kept = _kept(expression, full) if rows is not None and full is not None else []
     scratch = {x: Scratch(count + i, rows or 0) for i, x in enumerate(kept)}
     written = frozenset((*range(number), *(s.number for s in scratch.values())))
     b = Builder(cache.name(_kernel_name(root)), count + len(scratch), LANES.get(root.opcode, expression.lanes), cache.relaxed, written)
     in_place: tuple[int, ...] = ()
-    own: list[int | bytes] = []
-    if flat:
-        in_place = _lower_flat(b, _Flat(b, sources), expression, outputs, sources)
+    kernel = Kernel(b, _Flat(b, sources) if flat else Elemental(b, sources, scratch), outputs)
+    special = KERNELS.get(root.opcode)
+    if rows is not None and full is not None:
+        _lower_rows(kernel, expression, full, rows)
+    elif special is not None:
+        special(kernel, root)
     else:
-        kernel = Kernel(b, Elemental(b, sources, scratch), outputs)
-        special = KERNELS.get(root.opcode)
-        if rows is not None and full is not None:
-            _lower_rows(kernel, expression, full, rows)
-        elif special is not None:
-            special(kernel, root)
-        else:
-            dims = next(s.dimensions for _, s in root.shape.leaves())
-            nest(b, dims, lambda index: _store_roots(kernel, expression.roots, index), ranged=True)
-        own = kernel.scratch_bytes
+        in_place = _lower_nest(kernel, expression.roots, sources, padded=flat)
+    own = kernel.scratch_bytes
     func = b.func()
     cache.funcs[func.name] = func
     sizes = (*(x.shape.bytes // prod(full[:rows]) for x in kept), *own) if full is not None else tuple(own)
@@ -205,28 +201,20 @@ def lower_kernel(cache: KernelCache, expression: Expression, full: tuple[int, ..
     return lowered
 
 
-def _lower_flat(
-    b: Builder, e: Elemental, expression: Expression, outputs: dict[Instruction, tuple[Source, ...]], sources: dict[Instruction, Source]
-) -> tuple[int, ...]:
-    """One loop over all elements; the inputs that the first result may overwrite."""
-    roots = expression.roots
-    size = roots[0].shape.size
+def _lower_nest(kernel: Kernel, roots: list[Instruction], sources: dict[Instruction, Source], padded: bool) -> tuple[int, ...]:
+    """Loops over the elements of the results; the inputs that the first one may overwrite: those read only where it is written."""
+    first = kernel.outputs[roots[0]][0]
+    reads = kernel.e.reads
+    elsewhere: set[int] = set()
 
     def element(index: Index) -> None:
-        values = [e.value(r, index) for r in roots]
-        if len(roots) > 1:
-            # All are computed before any is stored: a result may lie where an input lay.
-            values = [pin(b, v) for v in values]
-        for r, value in zip(roots, values):
-            target = outputs[r][0]
-            store(b, target.number, index[0], value, target.dtype)
+        reads.clear()
+        _store_roots(kernel, roots, index)
+        written = {(first.position(index), TYPES[first.dtype].bytes)}
+        elsewhere.update(number for number, places in reads.items() if places != written)
 
-    if size == 1:
-        element((Affine(),))
-    else:
-        nest(b, (size,), element, padded=True, ranged=True)
-    width = TYPES[outputs[roots[0]][0].dtype].bytes
-    return tuple(s.number for x, s in sources.items() if x.shape.size == size and TYPES[s.dtype].bytes == width)
+    nest(kernel.b, first.dims, element, padded=padded, ranged=True)
+    return tuple(s.number for s in sources.values() if s.number not in elsewhere)
 
 
 def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], rows: int) -> None:
@@ -273,7 +261,7 @@ def _row_index(x: Instruction, index: Index, row_dims: tuple[int, ...]) -> Index
     return place
 
 
-def _kept(expression: Expression, full: tuple[int, ...], rows: int) -> list[Instruction]:
+def _kept(expression: Expression, full: tuple[int, ...]) -> list[Instruction]:
     """The values of a row that more than one of its loops needs and that cost more to compute than to load."""
     users: dict[Instruction, set[Instruction]] = {x: set() for x in expression.inner}
     roots = set(expression.roots)
@@ -306,9 +294,10 @@ def _store_roots(kernel: Kernel, roots: list[Instruction], index: Index) -> None
     if len(roots) == 1:
         _store_leaves(kernel, roots[0], index)
         return
-    values = [kernel.e.value(r, index) for r in roots]
+    # All are computed before any is stored: a result may lie where an input lay.
+    values = [pin(kernel.b, kernel.e.value(r, index)) for r in roots]
     for r, value in zip(roots, values):
-        kernel.store(r, index, pin(kernel.b, value))
+        kernel.store(r, index, value)
 
 
 def _store_leaves(kernel: Kernel, root: Instruction, index: Index) -> None:

@@ -8,7 +8,7 @@ from ...hlo.ir import Instruction
 from ...loop.affine import ZERO, Affine, Index, delinearize, linearize
 from ...loop.ir import Val
 from ...loop.nest import nest
-from ..kernel import Kernel, NeedsBuffer, load
+from ..kernel import Kernel, NeedsBuffer
 
 if TYPE_CHECKING:
     from ..elemental import Elemental
@@ -23,7 +23,7 @@ def _reshape(e: Elemental, x: Instruction, index: Index) -> Any:
     position = linearize(index, x.shape.dimensions)
     source = e.sources.get(operand)
     if source is not None and source.dense:
-        return load(e.b, source.number, position + source.offset, source.dtype)
+        return e.load(source, position + source.offset, source.dtype)
     mapped = delinearize(position, operand.shape.dimensions)
     if mapped is None:
         raise NeedsBuffer(operand)
@@ -36,7 +36,7 @@ def _bitcast(e: Elemental, x: Instruction, index: Index) -> Any:
     source = e.sources.get(operand)
     if source is None or not source.dense:
         raise NeedsBuffer(operand)
-    return load(e.b, source.number, linearize(index, x.shape.dimensions), x.shape.element_type)
+    return e.load(source, linearize(index, x.shape.dimensions), x.shape.element_type)
 
 
 def _transpose(e: Elemental, x: Instruction, index: Index) -> Val:
