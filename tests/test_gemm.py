@@ -20,7 +20,7 @@ from xla_wasm.loop.ir import Val
 from xla_wasm.wasm import Module
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "s32": np.int32, "u32": np.uint32}
-TARGETS = [(tune, relaxed) for tune in ("portable", "v8") for relaxed in (False, True)]
+TARGETS = [(tune, relaxed) for tune in ("portable", "wasmtime", "v8") for relaxed in (False, True)]
 ENGINE = wasmtime.Engine()
 GUARD = 64
 """Bytes around each buffer which must stay as they are."""

@@ -46,7 +46,8 @@ class Tile:
 def tile(g: Gemm, tune: str, relaxed: bool) -> Tile:
     """The tile for a product, as measured: at least eight accumulators hide an addition's latency, and 16 registers hold all.
 
-    Cranelift spills accumulators of unrolled loops with fused operations, so those read scalars; V8 has room for twelve then.
+    With fused operations, for each of which it copies a factor, Cranelift spills eight accumulators of an unrolled loop, so tiles for all
+    engines read scalars then. Six it keeps, and the fewer instructions of such a loop matter more. V8 has room for twelve.
     """
     lanes = g.lanes
     vectors = -(-g.n // lanes)
@@ -59,6 +60,8 @@ def tile(g: Gemm, tune: str, relaxed: bool) -> Tile:
         return Tile(1, min(vectors, 8) * lanes)
     if fused and tune == "v8" and (g.m > 36 or g.m % 6 in (0, 3, 4, 5)):
         return Tile(6, 2 * lanes, scalar=True)
+    if fused and tune == "wasmtime" and vectors > 3 and (g.m >= 8 or g.m % 3 == 0):
+        return Tile(3, 2 * lanes)
     half_empty = 0 < vectors % 4 <= 2 and vectors < 32
     if half_empty or g.k * 64 > _PANEL:
         return Tile(min(g.m, 4), 2 * lanes, scalar=fused)
