@@ -251,3 +251,26 @@ ENTRY e {{
 """
     )
     check(module, target, 1 + numbers(8, 8))
+
+
+@targets
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("reducer", ["add", "maximum"])
+def test_an_expression_that_is_reduced_along_rows_and_along_columns(reducer: str, size: int, target: str) -> None:
+    module = Module.from_text(
+        f"""HloModule m
+combine {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] {reducer}(a, b) }}
+ENTRY e {{
+  z = f32[] constant(0)
+  p = f32[{size},{size}] parameter(0)
+  r = f32[{size},{size}] tanh(p)
+  s = f32[{size},{size}] floor(r)
+  columns = f32[{size}] reduce(s, z), dimensions={{0}}, to_apply=combine
+  rows = f32[{size}] reduce(s, z), dimensions={{1}}, to_apply=combine
+  ROOT t = f32[{size}] subtract(columns, rows)
+}}
+"""
+    )
+    check(module, target, np.random.default_rng(1).normal(size=(size, size)).astype(np.float32))

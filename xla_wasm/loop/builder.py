@@ -216,7 +216,8 @@ class Builder(Arithmetic):
 
     def close_loop(self, loop: Loop) -> None:
         """Closes the innermost loop; its carried values have their results then."""
-        assert self.stack.pop() is loop.body
+        body = self.stack.pop()
+        assert body is loop.body, "loops close from the inside out"
         if self.vector is loop:
             self.vector = None
         self.stack[-1].statements.append(loop)

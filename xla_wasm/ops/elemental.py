@@ -64,7 +64,8 @@ class Elemental:
         if source is not None:
             return self.load(source, source.position(index), source.dtype)
         scratch = self.scratch.get(x)
-        if scratch is None:
+        if scratch is None or index[: scratch.rows] != self.row:
+            # No scratch row, or another row's element: the scratch row holds `x` at the kernel's own row and nowhere else.
             if x.opcode == "reduce" and self.row is not None and len(self.b.stack) > self.row_depth:
                 # Inside the loops of the row: its value there would be another for each element.
                 raise NeedsBuffer(x)
