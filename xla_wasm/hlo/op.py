@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from .index_map import IndexMap, along, identity
 
 if TYPE_CHECKING:
     from .ir import Instruction
@@ -25,6 +28,51 @@ class Attr:
 REQUIRED: Any = object()
 
 
+class Kind(Enum):
+    """How an operation reads an operand."""
+
+    MAP = "map"
+    """Each element of the result reads one element, where the map says."""
+    REDUCED = "reduced"
+    """Each element of the result reads a box of elements: the map is of its index and of an index in the box."""
+    WINDOW = "window"
+    """As REDUCED, but the box may reach beyond the operand or its holes."""
+    COMPUTED = "computed"
+    """As MAP, plus an offset known at run time along the dimensions whose coordinate is None."""
+    PLACED = "placed"
+    """Each element is read once, in order; the map says where in the result it lands."""
+    START = "start"
+    """The result starts as a copy of the operand, and what reads it along a coordinate that is None changes a part."""
+    WHOLE = "whole"
+    """In some other way: it has to lie in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How one operand is read: `map` is from an index of the result, followed by one below `box`, to one of the operand."""
+
+    kind: Kind
+    map: IndexMap
+    box: tuple[int, ...] = ()
+
+
+def pointwise(x: Instruction) -> list[Read]:
+    """Each operand is read at the index of the result; a scalar at its only one."""
+    dims = next((s.dimensions for _, s in x.shape.leaves()), ())
+    return [Read(Kind.MAP, identity(dims) if o.shape.dimensions == dims else scalar_map(dims, o.shape.dimensions)) for o in x.operands]
+
+
+def scalar_map(domain: tuple[int, ...], dims: tuple[int, ...]) -> IndexMap:
+    """The map of an array with one element."""
+    return along(domain, dims, [0] * len(dims))
+
+
+def read_whole(x: Instruction) -> list[Read]:
+    """Nothing is known of how operands are read."""
+    dims = next((s.dimensions for _, s in x.shape.leaves()), ())
+    return [Read(Kind.WHOLE, along(dims, o.shape.dimensions, [None] * o.shape.rank)) for o in x.operands]
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """One opcode.
@@ -33,6 +81,10 @@ class Op:
     instruction and raises VerifyError citing a constraint, "(C2) ..."; None: the shape cannot be inferred and the
     declared one is checked by `infer` elsewhere or trusted. `called` names the called computations in proto order
     ("to_apply", or "body", "condition"; "branch_computations*" for any number). `doc` is one sentence.
+
+    `reads` says how each operand is read. The traits: `elementwise` (computes each element from those at its index), `view` (only
+    renames indices), `product` (sums products over a box), `accumulates` (computes an element from a box of them); `cost` in
+    operations an element.
     """
 
     opcode: str
@@ -42,3 +94,9 @@ class Op:
     called: tuple[str, ...] = ()
     doc: str = ""
     constraints: tuple[str, ...] = field(default=())
+    reads: Callable[[Instruction], list[Read]] = read_whole
+    elementwise: bool = False
+    view: bool = False
+    product: bool = False
+    accumulates: bool = False
+    cost: int = 1

@@ -16,7 +16,7 @@ from ..loop.affine import Affine, Index, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from .apply import apply, flattened
-from .kernel import NeedsBuffer, Scratch, Source, load
+from .kernel import Scratch, Source, load, misplaced
 from .lowering import ELEMENTAL, ELEMENTWISE
 
 
@@ -58,7 +58,7 @@ class Elemental:
         known = self.known.get(x)
         if known is not None:
             if known[0] != index:
-                raise NeedsBuffer(x)
+                raise misplaced(x)
             return known[1]
         source = self.sources.get(x)
         if source is not None:
@@ -68,7 +68,7 @@ class Elemental:
             # No scratch row, or another row's element: the scratch row holds `x` at the kernel's own row and nowhere else.
             if x.opcode == "reduce" and self.row is not None and len(self.b.stack) > self.row_depth:
                 # Inside the loops of the row: its value there would be another for each element.
-                raise NeedsBuffer(x)
+                raise misplaced(x)
             return self.expression(x, index)
         position = linearize(index[scratch.rows :], x.shape.dimensions[scratch.rows :])
         if scratch.filled:
@@ -92,7 +92,7 @@ class Elemental:
             return elementwise(self.b, x, *operands)
         lower: Callable[[Elemental, Instruction, Index], Any] | None = ELEMENTAL.get(x.opcode)
         if lower is None:
-            raise NeedsBuffer(x)
+            raise misplaced(x)
         return lower(self, x, index)
 
     def apply(self, computation: Computation, arguments: list[Val]) -> list[Val]:

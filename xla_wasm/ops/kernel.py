@@ -16,12 +16,9 @@ if TYPE_CHECKING:
     from .elemental import Elemental
 
 
-class NeedsBuffer(Exception):
-    """An instruction cannot be part of a kernel's expression as it is used there: it needs a buffer of its own."""
-
-    def __init__(self, instruction: Instruction):
-        super().__init__(instruction.name)
-        self.instruction = instruction
+def misplaced(x: Instruction) -> AssertionError:
+    """The internal error that a kernel is to compute an instruction where it cannot; `plan.fit` should have seen it."""
+    return AssertionError(f"{x.where}: planned inside a kernel that cannot compute it there")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +131,7 @@ class Kernel:
         """An operand that a routine reads by its address: it must lie in a buffer, in row-major order."""
         source = self.e.sources.get(x)
         if source is None or not source.dense:
-            raise NeedsBuffer(x)
+            raise misplaced(x)
         return source
 
     def address(self, source: Source) -> Val:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .conv import lower as conv
 from .dot import lower as dot
-from .elementwise.lower import CHEAP, ELEMENTWISE
+from .elementwise.lower import ELEMENTWISE
 from .fft import lower as fft
 from .indexing import lower as indexing
 from .linalg import lower as linalg
@@ -32,9 +32,6 @@ KERNELS["custom-call"] = lambda k, x: ROUTINES[x.attrs["custom_call_target"]](k,
 LANES: dict[str, int] = {opcode: count for family in _FAMILIES for opcode, count in getattr(family, "LANES", {}).items()}
 """The lane count of kernels for which the types of their arrays do not decide it."""
 
-VIEWS: frozenset[str] = frozenset(movement.VIEWS)
-"""Operations that only rename indices."""
-
 CONTROL = ("while", "conditional", "tuple", "get-tuple-element", "parameter", "constant")
 
-__all__ = ["CHEAP", "CONTROL", "ELEMENTAL", "ELEMENTWISE", "KERNELS", "LANES", "ROUTINES", "VIEWS"]
+__all__ = ["CONTROL", "ELEMENTAL", "ELEMENTWISE", "KERNELS", "LANES", "ROUTINES"]

@@ -1,27 +1,138 @@
-"""Chooses which instructions get a buffer; all others become part of the kernels that use them."""
+"""Chooses which instructions get a buffer; all others are computed inside the kernels that read them.
+
+An instruction gets a buffer if one of the rules holds, which are asked in their order. What they go by is how its readers
+read it, as the records of their operations say, and the costs of `plan.cost`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from ..hlo.ir import Computation, Instruction
-from ..ops.lowering import CHEAP, ELEMENTAL, ELEMENTWISE, KERNELS, VIEWS
-
-_MAX_OPERATIONS = 120
-"""Operations in one kernel's expression: functions must stay small for engines to compile well."""
-
-# Operands of these operations are read about once per element, so what makes them may be computed on the way.
-_READ_ONCE: dict[str, tuple[int, ...]] = {
-    "pad": (0, 1),
-    "dynamic-update-slice": (1, 2, 3, 4, 5, 6, 7),
-    "select-and-scatter": (1, 2),
-}
+from ..hlo.op import Kind, Read
+from ..ops.kernel import PARTS
+from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
+from ..ops.reading import reads, record
+from .cost import AGAIN, MAX_OPERATIONS, UNKNOWN, again, recompute
 
 
-def materialized(computation: Computation) -> tuple[set[Instruction], set[Instruction]]:
-    """The instructions of a computation that get buffers, and those of them that finish a product."""
-    users: dict[Instruction, list[Instruction]] = {x: [] for x in computation.instructions}
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who reads an instruction: each reader with the number of the operand and how it reads that, and the kernels that they are in."""
+
+    root: bool
+    edges: list[tuple[Instruction, int, Read]]
+    kernels: int
+    weight: int
+    """The operations that the heaviest of the kernels has by now."""
+
+
+Rule = Callable[[Instruction, Readers], bool]
+
+
+def _is_result(x: Instruction, readers: Readers) -> bool:
+    """Callers read it."""
+    return readers.root
+
+
+def _is_read_whole(x: Instruction, readers: Readers) -> bool:
+    """A reader needs it in memory: control flow, tuples, routines that work on addresses, other views of the same bytes."""
+    return any(read.kind is Kind.WHOLE for *_, read in readers.edges)
+
+
+def _is_no_expression(x: Instruction, readers: Readers) -> bool:
+    """Its elements are not computed one by one: a parameter, control flow, a kernel of its own kind, a constant that is no splat."""
+    if x.opcode == "constant":
+        return x.attrs["literal"].splat_value() is None
+    return x.opcode in KERNELS or x.opcode not in ELEMENTWISE and x.opcode not in ELEMENTAL
+
+
+def _is_there(x: Instruction, readers: Readers) -> bool:
+    """It is in memory already, or costs nothing to have there: a leaf of a tuple, the same bytes as another type."""
+    return x.opcode in ("get-tuple-element", "bitcast")
+
+
+def _is_complex(x: Instruction, readers: Readers) -> bool:
+    """Complex numbers are whole in memory only."""
+    return x.opcode in ELEMENTWISE and x.shape.element_type in PARTS
+
+
+def _accumulates(x: Instruction, readers: Readers) -> bool:
+    """It computes an element from many, and more than once if a loop around it does not follow its own."""
+    return x.shape.is_tuple or record(x).accumulates and not _is_finished(x, readers)
+
+
+def _is_finished(x: Instruction, readers: Readers) -> bool:
+    """The only reader takes each element once, right where a reduction ends. Reductions along rows have groups instead."""
+    if x.opcode != "reduce" or len(readers.edges) != 1 or not follows(readers.edges[0][0], x):
+        return False
+    return not reduces_rows(x)
+
+
+def reduces_rows(x: Instruction) -> bool:
+    """Whether a reduction walks the last dimensions, so that its loops stand inside those over its result."""
+    rank, gone = x.operands[0].shape.rank, x.attrs["dimensions"]
+    return sorted(gone) == list(range(rank - len(gone), rank))
+
+
+def _is_read_often(x: Instruction, readers: Readers) -> bool:
+    """A reader would compute its elements more than once, each time for more than loading them costs."""
+    return not _renames_memory(x) and not all(_computes_once(x, *edge) for edge in readers.edges)
+
+
+def _is_shared(x: Instruction, readers: Readers) -> bool:
+    """Several kernels would compute it, for more than writing it once and loading it costs."""
+    return readers.kernels > 1 and not recompute(x, readers.kernels)
+
+
+def _is_heavy(x: Instruction, readers: Readers) -> bool:
+    """The kernel that would compute it is large enough."""
+    return readers.weight > MAX_OPERATIONS
+
+
+RULES: tuple[Rule, ...] = (
+    _is_result,
+    _is_read_whole,
+    _is_no_expression,
+    _is_there,
+    _is_complex,
+    _accumulates,
+    _is_read_often,
+    _is_shared,
+    _is_heavy,
+)
+"""Reasons for a buffer."""
+
+
+def _computes_once(x: Instruction, reader: Instruction, number: int, read: Read) -> bool:
+    """Whether a reader that computes `x` itself computes about as many elements as `x` has, or hardly anything."""
+    if read.kind is Kind.PLACED or x.shape.size == 1 or record(reader).elementwise:
+        return True
+    if read.kind is Kind.MAP:
+        return read.map.one_to_one
+    if record(reader).product:
+        # The right side is packed, element by element; that of a convolution may be read by a loop of its own instead.
+        return number == 1 and (reads(reader)[0].kind is Kind.REDUCED or again(x) <= AGAIN)
+    if read.kind is Kind.REDUCED and reader.opcode not in KERNELS:
+        return True
+    return read.kind in (Kind.COMPUTED, Kind.REDUCED) and again(x) <= UNKNOWN
+
+
+def _renames_memory(x: Instruction) -> bool:
+    """Whether `x` only renames indices of what lies in a buffer, so that reading through it costs nothing."""
+    while record(x).view:
+        (x,) = x.operands
+    return not record(x).cost and not record(x).elementwise
+
+
+def buffered(computation: Computation) -> set[Instruction]:
+    """The instructions of a computation that get buffers."""
+    edges: dict[Instruction, list[tuple[Instruction, int, Read]]] = {x: [] for x in computation.instructions}
     for x in computation.instructions:
-        for o in dict.fromkeys(x.operands):
-            users[o].append(x)
+        if x.operands:
+            for number, (o, read) in enumerate(zip(x.operands, reads(x))):
+                edges[o].append((x, number, read))
     chosen: set[Instruction] = set()
     kernels: dict[Instruction, frozenset[Instruction]] = {}
     weight: dict[Instruction, int] = {}
@@ -29,125 +140,33 @@ def materialized(computation: Computation) -> tuple[set[Instruction], set[Instru
     chains: set[Instruction] = set()
     products: set[Instruction] = set()
     for x in reversed(computation.instructions):
-        # The kernels that would compute x, were it part of all that use it.
-        kernels[x] = frozenset[Instruction]().union(*(kernels[u] for u in users[x]))
-        heaviest = max((weight[u] for u in users[x]), default=0)
-        left = any(u in lefts or (u.opcode in PRODUCTS and u.operands[0] is x) for u in users[x])
-        if left and x.opcode in VIEWS and x.opcode != "reverse" and x is not computation.root and not _used_by_control(users[x]):
+        users = dict.fromkeys(u for u, *_ in edges[x])
+        # The kernels that would compute x, were it part of all that read it.
+        kernels[x] = frozenset[Instruction]().union(*(kernels[u] for u in users))
+        readers = Readers(x is computation.root, edges[x], len(kernels[x]), max((weight[u] for u in users), default=0))
+        weight[x] = 1 + readers.weight
+        left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
+        chained = bool(users) and len(kernels[x]) == 1 and all(follows(u, x) and (u in chosen or u in chains) for u in users)
+        if left and _is_strided(x) and not _is_result(x, readers) and not _is_read_whole(x, readers):
             # A product reads its left side through strides.
             lefts.add(x)
-        elif left or _needs_buffer(x, users[x], computation, len(kernels[x]), heaviest):
-            joins = not left and len(kernels[x]) == 1 and not kernels[x] <= products and _chained(x, users[x], chosen, chains)
-            if x.opcode in PRODUCTS and joins:
+        elif left or any(rule(x, readers) for rule in RULES):
+            if record(x).product and chained and not left and not kernels[x] <= products:
                 # One product in a kernel, whose elements are finished on its accumulators.
                 products |= kernels[x]
             else:
                 chosen.add(x)
-                kernels[x], heaviest = frozenset((x,)), 0
-        elif len(kernels[x]) == 1 and _chained(x, users[x], chosen, chains):
+                kernels[x], weight[x] = frozenset((x,)), 1
+        elif chained:
             chains.add(x)
-        weight[x] = 1 + heaviest
-    return chosen, products
+    return chosen
 
 
-def _chained(x: Instruction, users: list[Instruction], chosen: set[Instruction], chains: set[Instruction]) -> bool:
-    """Whether what uses `x` takes each element once, in order, and so on up to the kernel's root."""
-    return bool(users) and all(_follows(u, x) and (u in chosen or u in chains) for u in users)
-
-
-def _follows(user: Instruction, x: Instruction) -> bool:
-    """Whether a user takes each element of `x` once, in the same order."""
+def follows(user: Instruction, x: Instruction) -> bool:
+    """Whether a reader takes each element of `x` once, in the same order."""
     return (user.opcode in ELEMENTWISE or user.opcode == "reshape") and user.shape.is_array and user.shape.size == x.shape.size
 
 
-PRODUCTS = ("dot", "convolution")
-
-
-def _needs_buffer(x: Instruction, users: list[Instruction], computation: Computation, kernels: int, weight: int) -> bool:
-    if x is computation.root:
-        return True
-    if x.opcode in ("parameter", "tuple", "while", "conditional", "complex") or x.opcode in KERNELS:
-        return True
-    if x.opcode == "constant":
-        return x.attrs["literal"].splat_value() is None or _used_by_control(users)
-    if x.opcode == "get-tuple-element":
-        # A leaf of a loop's result is there already; of a reduction it is computed with its siblings.
-        return True
-    if x.opcode == "iota":
-        return _used_by_control(users)
-    if x.opcode == "bitcast":
-        # The same bytes as what it reads, and so no work.
-        return True
-    if x.opcode not in ELEMENTWISE and x.opcode not in ELEMENTAL:
-        return True
-    if _used_by_control(users):
-        return True
-    if x.shape.is_tuple or x.opcode in ("reduce", "reduce-window", "dot", "convolution"):
-        return not (x.shape.is_array and _epilogue(x, users))
-    if not all(_absorbs(u, x) for u in users):
-        return not _only_views(x)
-    if kernels > 1:
-        return not _cheap(x, 6)
-    return weight > _MAX_OPERATIONS
-
-
-def _used_by_control(users: list[Instruction]) -> bool:
-    return any(u.opcode in ("tuple", "while", "conditional", "custom-call") for u in users)
-
-
-def _epilogue(x: Instruction, users: list[Instruction]) -> bool:
-    """Whether a reduction's only user takes each of its elements once, right where it is finished.
-
-    Reductions over the last dimensions get a group instead (see `plan.group`).
-    """
-    if x.opcode != "reduce" or len(users) != 1 or not _follows(users[0], x):
-        return False
-    rank = x.operands[0].shape.rank
-    return sorted(x.attrs["dimensions"]) != list(range(rank - len(x.attrs["dimensions"]), rank))
-
-
-def _absorbs(user: Instruction, x: Instruction) -> bool:
-    """Whether a user may compute `x` itself without computing much of it again."""
-    if user.opcode in ELEMENTWISE or user.opcode in ("reduce", "map", "reshape", "transpose", "reverse", "slice"):
-        return True
-    if user.opcode == "broadcast":
-        return x.shape.size == 1
-    if user.opcode in ("dynamic-slice", "gather"):
-        return x is not user.operands[0] or _cheap(x, 4)
-    if user.opcode in PRODUCTS:
-        # Packed once, element by element.
-        return user.operands[0] is not x and (user.opcode == "dot" or _cheap(x, 6))
-    if user.opcode == "concatenate":
-        return True
-    if user.opcode in ("sort", "topk"):
-        # Read once, but by code that holds several elements at a time.
-        return _cheap(x, 4)
-    if user.opcode in _READ_ONCE:
-        positions = [i for i, o in enumerate(user.operands) if o is x]
-        return all(p in _READ_ONCE[user.opcode] for p in positions)
-    if user.opcode == "scatter":
-        count = len(user.operands) // 2
-        return all(i > count for i, o in enumerate(user.operands) if o is x)
-    return False
-
-
-def _only_views(x: Instruction) -> bool:
-    """Whether `x` only renames indices of what lies in a buffer, so that reading through it costs nothing."""
-    while x.opcode in VIEWS or x.opcode == "iota":
-        if not x.operands:
-            return True
-        x = x.operands[0]
-    return x.opcode in ("parameter", "constant")
-
-
-def _cheap(x: Instruction, depth: int) -> bool:
-    """Whether computing `x` again costs about as much as loading it."""
-    if depth == 0:
-        return False
-    if x.opcode in ("parameter", "constant", "iota"):
-        return True
-    if x.shape.size == 1 and x.opcode in CHEAP:
-        return True
-    if x.opcode in VIEWS or x.opcode == "get-tuple-element":
-        return True
-    return x.opcode in CHEAP and all(_cheap(o, depth - 2) for o in x.operands)
+def _is_strided(x: Instruction) -> bool:
+    """Whether `x` renames indices in a way that strides, which are not negative, can follow."""
+    return record(x).view and all(c is None or all(t[0] > 0 for t in c.terms) for c in reads(x)[0].map.coordinates)

@@ -7,19 +7,16 @@ the loops over the first dimensions, `rows` of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from ..hlo.ir import Computation, Instruction
+from ..hlo.op import Kind
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
+from ..ops.reading import reads, record
 from ..ops.request import REQUEST
-
-_MAX_MEMBERS = 12
-_MAX_OPERATIONS = 160
-"""A kernel must stay a small function: engines compile large ones badly."""
-
-
-_ALONE = ("parameter", "constant", "get-tuple-element", "reduce-window", "dot", "convolution", "gather", "bitcast")
-"""Operations whose kernel is nobody else's."""
+from .cost import MAX_GROUP, MAX_MEMBERS
+from .fuse import reduces_rows
 
 
 @dataclass(eq=False, slots=True)
@@ -35,13 +32,21 @@ class Group:
     """The group's members as bits; `before` all that they depend on, however indirectly."""
     before: int = 0
     operands: list[Instruction] = field(default_factory=list)
-    """Materialized instructions that the members read, each once."""
+    """Instructions with buffers that the members read, each once."""
+    reads: dict[Instruction, list[Instruction]] = field(default_factory=dict)
+    """The same for each member."""
+    kept: list[Instruction] = field(default_factory=list)
+    """Values of a row that wait in scratch rows, since several of its loops need them."""
+
+    def alone(self, x: Instruction) -> Group:
+        """A group for a member by itself."""
+        return Group([x], None, operands=self.reads[x])
 
 
-def grouped(computation: Computation, chosen: set[Instruction], products: set[Instruction]) -> dict[Instruction, Group]:
+def grouped(computation: Computation, chosen: set[Instruction], products: Container[Instruction]) -> dict[Instruction, Group]:
     """The group of every materialized instruction. Those that finish a product stay alone."""
     reads, weights = _reads(computation, chosen)
-    number = {x: i for i, x in enumerate(x for x in computation.instructions if x in chosen)}
+    number = {x: i for i, x in enumerate([x for x in computation.instructions if x in chosen])}
     # What the host sees happens in the order of the program.
     last: Instruction | None = None
     for x in effects(computation):
@@ -49,25 +54,24 @@ def grouped(computation: Computation, chosen: set[Instruction], products: set[In
             reads[x] = {**reads[x], last: None}
         last = x
     groups: dict[Instruction, Group] = {}
-    readers: dict[Instruction, list[Group]] = {}
-    order: list[Group] = []
+    readers: dict[Instruction, list[Instruction]] = {}
+    order: dict[Group, None] = {}
     for x in number:
         full, rows = _space(x) if x not in products else (None, None)
-        own = Group([x], full, rows, weights[x], 1 << number[x], 0, list(reads[x]))
+        own = Group([x], full, rows, weights[x], 1 << number[x], 0, list(reads[x]), {x: list(reads[x])})
         for s in own.operands:
             own.before |= groups[s].bit | groups[s].before
-        target = None
-        if full is not None and len(full):
-            near = dict.fromkeys([groups[s] for s in own.operands] + [g for s in own.operands for g in readers.get(s, [])[-4:]])
-            target = next((g for g in near if _fits(g, own, groups)), None)
-        if target is None:
-            groups[x] = own
-            order.append(own)
-        else:
-            _merge(target, own, order)
-            groups[x] = target
-        for s in own.operands:
-            readers.setdefault(s, []).append(groups[x])
+        groups[x] = own
+        order[own] = None
+        if full:
+            # What it reads, and what reads the same as it does: those share loads, and values that need no buffer then.
+            made_by = [groups[s] for s in own.operands]
+            siblings = [groups[y] for s in own.operands for y in readers.get(s, [])[-4:]]
+            for g in dict.fromkeys(made_by + siblings):
+                if (groups[x] is own or g in made_by) and _fits(g, groups[x], groups):
+                    _merge(g, groups[x], groups, order, number)
+        for s in reads[x]:
+            readers.setdefault(s, []).append(x)
     return groups
 
 
@@ -104,26 +108,42 @@ def _space(x: Instruction) -> tuple[tuple[int, ...] | None, int | None]:
     if not x.shape.is_array or x.shape.size == 0:
         return None, None
     if x.opcode == "reduce":
-        dims, reduced = x.operands[0].shape.dimensions, x.attrs["dimensions"]
-        rows = len(dims) - len(reduced)
-        if sorted(reduced) == list(range(rows, len(dims))) and reduced and x.operands[0].shape.size:
-            return dims, rows
-        return None, None
-    if x.opcode in KERNELS or x.opcode in _ALONE:
-        return None, None
-    if x.opcode in ELEMENTWISE or x.opcode in ELEMENTAL:
+        whole, walked = x.operands[0].shape, x.attrs["dimensions"]
+        return (whole.dimensions, whole.rank - len(walked)) if walked and whole.size and reduces_rows(x) else (None, None)
+    if x.opcode in ELEMENTWISE:
         return x.shape.dimensions, None
-    return None, None
+    alone = x.opcode in KERNELS or x.opcode not in ELEMENTAL or x.opcode in ("constant", "gather") or record(x).accumulates
+    return (None, None) if alone or any(read.kind is Kind.WHOLE for read in reads(x)) else (x.shape.dimensions, None)
+
+
+def split(g: Group, fits: Callable[[Group], bool]) -> list[Group]:
+    """What takes the place of a group that does not fit into a kernel: as many of its first members as do, and the others alone."""
+    first = g.alone(g.members[0])
+    first.full, first.rows = _space(g.members[0])
+    for n, x in enumerate(g.members[1:], 1):
+        own = g.alone(x)
+        own.full, own.rows = _space(x)
+        joined = _joined(first, own)
+        if joined is None:
+            return [first, *map(g.alone, g.members[n:])]
+        members = [*first.members, x]
+        read = dict.fromkeys(s for y in members for s in g.reads[y] if s not in members)
+        more = Group(members, *joined, operands=list(read), reads=g.reads)
+        if not fits(more):
+            return [first, *map(g.alone, g.members[n:])]
+        first = more
+    return [first]
 
 
 def _fits(g: Group, x: Group, groups: dict[Instruction, Group]) -> bool:
-    """Whether the new group `x` of one instruction may become part of `g`."""
-    if g.full is None or x.full is None or len(g.members) >= _MAX_MEMBERS or g.weight + x.weight > _MAX_OPERATIONS:
+    """Whether the group `x` may become part of `g`."""
+    if g is x or g.full is None or x.full is None:
         return False
-    # What x reads from elsewhere must not itself wait for g.
-    for s in x.operands:
-        other = groups[s]
-        if other is not g and other.before & g.bit:
+    if len(g.members) + len(x.members) > MAX_MEMBERS or g.weight + x.weight > MAX_GROUP:
+        return False
+    # What either reads from elsewhere must not itself wait for the other.
+    for one, two in ((g, x), (x, g)):
+        if any(groups[s] is not one and groups[s].before & one.bit for s in two.operands):
             return False
     return _joined(g, x) is not None
 
@@ -148,20 +168,21 @@ def _bare(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(d for d in dims if d != 1)
 
 
-def _merge(g: Group, x: Group, order: list[Group]) -> None:
+def _merge(g: Group, x: Group, groups: dict[Instruction, Group], order: dict[Group, None], number: dict[Instruction, int]) -> None:
+    """Makes the members of `x` part of `g`."""
     joined = _joined(g, x)
     assert joined is not None
     g.full, g.rows = joined
-    g.members += x.members
+    for y in x.members:
+        groups[y] = g
+    del order[x]
+    g.reads |= x.reads
+    g.members = sorted(g.reads, key=number.__getitem__)
     g.weight += x.weight
-    gained = x.before & ~g.bit
+    g.bit |= x.bit
+    g.before = (g.before | x.before) & ~g.bit
+    # What waited for a member of either waits for all of both.
     for other in order:
         if other.before & g.bit:
-            other.before |= gained
-    g.before |= gained
-    g.bit |= x.bit
-    # What already waited for a member of g waits for all of it.
-    for other in order:
-        if other is not g and other.before & g.bit:
-            other.before |= g.bit
-    g.operands = list(dict.fromkeys(s for s in (*g.operands, *x.operands) if s not in g.members))
+            other.before |= g.bit | g.before
+    g.operands = [s for s in dict.fromkeys((*g.operands, *x.operands)) if s not in g.reads]

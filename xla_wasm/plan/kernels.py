@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import ZERO, Index, delinearize, linearize, row_major_strides
+from ..loop.affine import ZERO, Index, row_major_strides
 from ..loop.builder import WIDE, Builder
 from ..loop.ir import Func
 from ..loop.nest import nest
 from ..ops.elemental import Elemental
-from ..ops.kernel import PARTS, Kernel, NeedsBuffer, Scratch, Source, pin
-from ..ops.lowering import CHEAP, ELEMENTWISE, KERNELS, LANES
+from ..ops.kernel import PARTS, Kernel, Scratch, Source, pin
+from ..ops.lowering import ELEMENTWISE, KERNELS, LANES
+from ..ops.reading import record
 from .driver import COPY
+from .fit import row_place
+from .group import Group
 from .plan import View
 
 
@@ -60,69 +63,95 @@ class KernelCache:
 
 
 class Expression:
-    """What the kernel of `roots` computes: its instructions in a fixed order, down to what `available` finds in a
-    buffer, those sources, and the key of it all. `unread` are the operands of
-    `reader` that the kernel written around it reads in its own way, or not at all."""
+    """What the kernel of `roots` computes: its instructions in a fixed order, down to what `available` finds in a buffer,
+    those sources, and the key of it all. The operands of `given` are left out: the kernel reads them in its own way, or not
+    at all."""
 
     def __init__(
         self,
         cache: KernelCache,
         roots: list[Instruction],
         available: Callable[[Instruction], View | None],
-        reader: Instruction | None = None,
+        given: Instruction | None = None,
         unread: frozenset[Instruction] = frozenset(),
     ):
         self.roots = roots
-        self.inner: list[Instruction] = []
         self.sources: dict[Instruction, View] = {}
         numbers: dict[Instruction, int] = {}
         key: list[Any] = []
-        wide = False
-        pending: list[tuple[Instruction, bool]] = [(r, False) for r in reversed(roots)]
-        while pending:
-            x, ready = pending.pop()
-            if x in numbers:
-                continue
-            view = None if x in roots else available(x)
-            if view is not None:
-                numbers[x] = len(numbers)
-                self.sources[x] = view
-                key.append(("source", view.dtype, view.dims, view.strides))
-                wide = wide or PARTS.get(view.dtype, view.dtype) in WIDE
-                continue
-            if not ready:
-                pending.append((x, True))
-                pending.extend((o, False) for o in reversed(x.operands) if o not in numbers and not (x is reader and o in unread))
-                continue
-            numbers[x] = len(numbers)
-            self.inner.append(x)
-            key.append((_own_key(x, cache), tuple(numbers.get(o, -1) for o in x.operands)))
-            wide = wide or _is_wide(x)
-        self.lanes = 2 if wide else 4
-        self.key = (tuple(key), tuple(numbers[r] for r in roots))
 
-    @property
-    def flat(self) -> bool:
-        """Whether every array in it has the elements of the roots in the same order: one loop over all of them."""
-        root = self.roots[0]
-        size = root.shape.size
-        if any(r.shape.is_tuple or r.shape.size != size for r in self.roots):
+        def view(x: Instruction) -> bool:
+            found = None if x in roots else available(x)
+            if found is None:
+                return False
+            if x not in numbers:
+                numbers[x] = len(numbers)
+                self.sources[x] = found
+                key.append(("source", found.dtype, found.dims, found.strides))
+            return True
+
+        def hold(x: Instruction) -> None:
+            numbers[x] = len(numbers)
+            key.append((_own_key(x, cache), tuple(numbers.get(o, -1) for o in x.operands)))
+
+        self.inner = computed(roots, view, given, unread, hold)
+        self.lanes = lanes_of(self.inner, *(v.dtype for v in self.sources.values()))
+        self.key = (tuple(key), tuple(numbers[r] for r in roots))
+        dense = all(v.size == 1 or v.dense and v.size == roots[0].shape.size for v in self.sources.values())
+        self.flat = dense and is_flat(roots, self.inner)
+
+
+def computed(
+    roots: list[Instruction],
+    available: Callable[[Instruction], bool],
+    given: Instruction | None = None,
+    unread: Container[Instruction] = (),
+    hold: Callable[[Instruction], None] | None = None,
+) -> list[Instruction]:
+    """The instructions that a kernel of these results computes, operands first, down to what is `available`.
+
+    The operands of `given` that are `unread` are left out. `hold` is called for each as it is found.
+    """
+    found: dict[Instruction, None] = {}
+    pending: list[tuple[Instruction, bool]] = [(r, False) for r in reversed(roots)]
+    while pending:
+        x, ready = pending.pop()
+        if x in found or not ready and available(x):
+            continue
+        if not ready:
+            pending.append((x, True))
+            pending.extend((o, False) for o in reversed(x.operands) if o not in found and not (x is given and o in unread))
+            continue
+        found[x] = None
+        if hold is not None:
+            hold(x)
+    return list(found)
+
+
+def lanes_of(inner: list[Instruction], *dtypes: str) -> int:
+    """How many elements a vector of a kernel has: half as many where any of its values has 64 bits."""
+    wide = any(PARTS.get(t, t) in WIDE for t in dtypes) or any(map(_is_wide, inner))
+    return 2 if wide else 4
+
+
+def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
+    """Whether every array has the elements of the results in the same order, or one element: one loop over all of them."""
+    size = roots[0].shape.size
+    if any(r.shape.is_tuple or r.shape.size != size for r in roots):
+        return False
+    for x in inner:
+        about = record(x)
+        if about.view:
+            (o,) = x.operands
+            if o.shape.size != 1 and (o.shape.size != size or x.shape.size != size or not about.reads(x)[0].map.keeps_order):
+                return False
+        elif x.opcode != "constant" and not (about.elementwise and x.shape.size in (1, size)):
             return False
-        for x in self.inner:
-            if x.shape.size == size and (x.opcode in ELEMENTWISE or x.opcode in ("reshape", "copy")):
-                continue
-            if x.opcode == "broadcast" and x.operands[0].shape.rank == 0:
-                continue
-            if x.opcode == "constant" or (x.shape.rank == 0 and x.opcode in ELEMENTWISE):
-                continue
-            if x.opcode == "reshape" and x.shape.size == 1:
-                continue
-            return False
-        return all(v.size == 1 or (v.dense and v.size == size) for v in self.sources.values())
+    return True
 
 
 def _own_key(x: Instruction, cache: KernelCache) -> Any:
-    attrs: Any = tuple(x.attrs.items())
+    attrs: Any
     if x.opcode == "constant":
         literal = x.attrs["literal"]
         attrs = bytes(literal.data) if x.shape.bytes <= 64 else (repr(literal.splat_value()), x.shape.bytes)
@@ -150,19 +179,18 @@ class _Flat(Elemental):
         return self.expression(x, index)
 
     def expression(self, x: Instruction, index: Index) -> Any:
-        if x.opcode in ("reshape", "broadcast"):
-            return self.value(x.operands[0], index)
-        if x.opcode == "constant":
-            return self.b.const(x.shape.element_type, x.attrs["literal"].splat_value())
+        if x.opcode not in ELEMENTWISE:
+            return self.value(x.operands[0], index) if x.operands else super().expression(x, index)
         return ELEMENTWISE[x.opcode](self.b, x, *(self.value(o, index) for o in x.operands))
 
 
-def lower_kernel(cache: KernelCache, expression: Expression, full: tuple[int, ...] | None = None, rows: int | None = None) -> Lowered:
+def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None = None) -> Lowered:
     """The kernel of an expression: its results are the first arguments, its sources follow in order, then scratch rows.
 
-    `full` and `rows` are the dimensions of a group (see `plan.group`). Raises `NeedsBuffer` where an instruction cannot
-    be computed inside the kernel.
+    `group` says which loops its members share.
     """
+    full, rows = (group.full, group.rows) if group is not None else (None, None)
+    kept = group.kept if group is not None else []
     flat = rows is None and expression.flat
     key = (expression.key, flat, full, rows)
     found = cache.lowered.get(key)
@@ -180,7 +208,6 @@ def lower_kernel(cache: KernelCache, expression: Expression, full: tuple[int, ..
         outputs[r] = tuple(leaves)
     sources = {x: Source(number + i, v.dtype, v.dims, v.strides) for i, (x, v) in enumerate(expression.sources.items())}
     count = number + len(sources)
-    kept = _kept(expression, full) if rows is not None and full is not None else []
     scratch = {x: Scratch(count + i, rows or 0) for i, x in enumerate(kept)}
     written = frozenset((*range(number), *(s.number for s in scratch.values())))
     b = Builder(cache.name(_kernel_name(root)), count + len(scratch), LANES.get(root.opcode, expression.lanes), cache.relaxed, written)
@@ -221,23 +248,25 @@ def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], r
     """Loops over rows: first what is one value per row, reductions among it, then the elements of the row."""
     b, e = kernel.b, kernel.e
     row_dims = full[:rows]
-    reductions = [x for x in expression.inner if x.opcode == "reduce"]
-    per_row = [r for r in expression.roots if r.shape.dimensions != full or r.opcode == "reduce"]
+    reductions = [x for x in expression.inner if record(x).accumulates]
+    per_row = [r for r in expression.roots if r.shape.dimensions != full or r in reductions]
     per_element = [r for r in expression.roots if r not in per_row]
+
+    def at(x: Instruction, row: Index) -> Index:
+        place = row_place(x, row, row_dims)
+        assert place is not None, "the plan has followed it"
+        return place
 
     def row(index: Index) -> None:
         for s in e.scratch.values():
             s.filled = False
         e.row, e.row_depth = index, len(b.stack)
         for x in reductions:
-            place = _row_index(x, index, row_dims)
-            value = e.value(x, place)
-            b.pin(value)
+            b.pin(e.value(x, at(x, index)))
             for s in e.scratch.values():
                 s.filled = s.filled or s.touched
         for r in per_row:
-            place = _row_index(r, index, row_dims)
-            kernel.store(r, place, e.value(r, place))
+            kernel.store(r, at(r, index), e.value(r, at(r, index)))
         if per_element:
             nest(b, full[rows:], lambda i: _store_roots(kernel, per_element, i), done=index)
 
@@ -251,43 +280,6 @@ def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], r
                 level(d + 1, (*index, i))
 
     level(0, ())
-
-
-def _row_index(x: Instruction, index: Index, row_dims: tuple[int, ...]) -> Index:
-    """The index of a row in an array of one value per row."""
-    place = delinearize(linearize(index, row_dims), x.shape.dimensions)
-    if place is None:
-        raise NeedsBuffer(x)
-    return place
-
-
-def _kept(expression: Expression, full: tuple[int, ...]) -> list[Instruction]:
-    """The values of a row that more than one of its loops needs and that cost more to compute than to load."""
-    users: dict[Instruction, set[Instruction]] = {x: set() for x in expression.inner}
-    roots = set(expression.roots)
-    # The loops in which each instruction is computed: those of reductions, and the last one (its key: the first root).
-    last = expression.roots[0]
-    # What a reversal, a transpose and the like read is needed in another order, or of another row.
-    moved: set[Instruction] = set()
-    for x in reversed(expression.inner):
-        if x.opcode != "reduce" and (x in moved or x.opcode not in ELEMENTWISE):
-            moved.update(x.operands)
-        loops = set(users[x])
-        if x in roots and x.opcode != "reduce" and x.shape.dimensions == full:
-            loops.add(last)
-        users[x] = loops
-        for o in x.operands:
-            if o in users and o.shape.dimensions == full:
-                users[o] |= {x} if x.opcode == "reduce" else loops
-    cost: dict[Instruction, int] = {}
-    kept = []
-    for x in expression.inner:
-        own = sum(cost.get(o, 1) for o in x.operands) + (1 if x.opcode in CHEAP or x.opcode not in ELEMENTWISE else 10)
-        cost[x] = own if x.shape.dimensions == full else 1
-        if x.shape.dimensions == full and len(users[x]) > 1 and own > 10 and x.shape.is_array and x not in moved:
-            kept.append(x)
-            cost[x] = 1
-    return kept
 
 
 def _store_roots(kernel: Kernel, roots: list[Instruction], index: Index) -> None:

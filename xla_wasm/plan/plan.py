@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..loop.affine import is_dense, row_major_strides
 from ..loop.ir import Func
@@ -50,6 +51,11 @@ class View:
     strides: tuple[int, ...]
     offset: int = 0
 
+    @staticmethod
+    def of(buffer: Buffer, shape: Shape, offset: int = 0) -> View:
+        """A dense row-major array."""
+        return View(buffer, shape.element_type, shape.dimensions, row_major_strides(shape.dimensions), offset)
+
     @property
     def dense(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
@@ -78,43 +84,6 @@ class View:
         dims = ",".join(map(str, self.dims))
         place = f"{self.buffer.root().name}@{self.buffer.root().address}" + (f"+{self.byte_offset}" if self.offset else "")
         return f"{self.dtype}[{dims}] in {place}" + ("" if self.dense else f" strides {self.strides}")
-
-
-def reshaped_strides(dims: tuple[int, ...], strides: tuple[int, ...], to: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides of a strided array under a reshape, or None if no strides can express it."""
-    if 0 in to:
-        return row_major_strides(to)
-    source = [(size, stride) for size, stride in zip(dims, strides) if size != 1]
-    result: list[int] = []
-    i, at = 0, 0
-    for k, size in enumerate(to):
-        if size == 1:
-            result.append(0)
-            continue
-        if at == 0:
-            # A run of source dimensions whose product is that of a run of target dimensions.
-            if i >= len(source):
-                return None
-            total, inner = source[i][0], i
-            need = size
-            j = k
-            while total != need:
-                if total < need:
-                    inner += 1
-                    if inner >= len(source) or source[inner - 1][1] != source[inner][0] * source[inner][1]:
-                        return None
-                    total *= source[inner][0]
-                else:
-                    j += 1
-                    if j >= len(to):
-                        return None
-                    need *= to[j]
-            at, last = total, source[inner][1]
-            i = inner + 1
-        at //= size
-        result.append(at * last)
-        at = 0 if at == 1 else at
-    return tuple(result)
 
 
 @dataclass(eq=False, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from ..hlo.ir import Instruction
+from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel
@@ -15,8 +17,10 @@ from ..loop.affine import ZERO, Affine, Index, delinearize, linearize, row_major
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..ops.elemental import Elemental
-from ..ops.kernel import NeedsBuffer, Source
+from ..ops.kernel import Source
 from ..ops.kernel import store as store_element
+from ..ops.reading import place, record
+from .fit import axes
 from .kernels import Expression, KernelCache, Lowered
 from .plan import View
 
@@ -34,6 +38,66 @@ class Product:
     groups: tuple[int, ...]
     offset: int
     """The first element of the left side, in its buffer."""
+
+    def index(self, x: Instruction, outer: Sequence[Affine], m: Affine, n: Affine) -> Index:
+        """The index in the product `x` of an element that the kernel makes; `outer` has an index for each of `gemm.outer`."""
+        if record(x).reads(x)[0].kind is Kind.REDUCED:
+            batch = len(self.groups)
+            row = outer[batch] * self.gemm.m + m if len(outer) > batch else m
+            index: Index = (*outer[:batch], row, n)
+        else:
+            group, image, *rows = outer
+            index = (image, *rows, m, group * self.gemm.n + n)
+        return tuple([ZERO if size == 1 else i for i, size in zip(index, x.shape.dimensions)])
+
+
+def finished_at(x: Instruction, root: Instruction, inner: list[Instruction], index: Index) -> Index | None:
+    """Where an element of the product `x` ends in `root`, which finishes it; None if that would take a division."""
+    held = set(inner)
+    current = x
+    while current is not root:
+        user = next(y for y in inner if current in y.operands and y in held)
+        if user.shape.dimensions != current.shape.dimensions:
+            mapped = delinearize(linearize(index, current.shape.dimensions), user.shape.dimensions)
+            if mapped is None:
+                return None
+            index = mapped
+        current = user
+    return tuple([ZERO if size == 1 else i for i, size in zip(index, root.shape.dimensions)])
+
+
+def strided(x: Instruction, available: Callable[[Instruction], View | None]) -> View | None:
+    """An array in a buffer, seen through the index maps of views; None if no strides do so."""
+    dims = x.shape.dimensions
+    index = whole = axes(dims)
+    while True:
+        view = available(x)
+        if view is not None:
+            position = Affine(view.offset) + sum((i * stride for i, stride in zip(index, view.strides)), ZERO)
+            break
+        if not (record(x).view or x.opcode == "copy"):
+            return None
+        (read,), (o,) = record(x).reads(x), x.operands
+        at = place(read.map, index)
+        view = available(o)
+        if at is None and read.map.keeps_order and view is not None and view.dense:
+            position = linearize(index, read.map.domain) + view.offset
+            break
+        if at is None:
+            return None
+        x, index = o, at
+    strides = tuple([position.coefficient(i.loops[0][0]) if i.loops else 0 for i in whole])
+    return View(view.buffer, view.dtype, dims, strides, position.const)
+
+
+def matches(y: Instruction, left: View, root: Instruction) -> Product | None:
+    """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them."""
+    if y.opcode == "convolution":
+        return of_convolution(y, left)
+    m, n = y.shape.dimensions[-2:]
+    dims = [d for d in root.shape.dimensions if d != 1]
+    rows = dims[-2] if root is not y and len(dims) > 1 and dims[-1] == n and m % dims[-2] == 0 and dims[-2] >= 4 else m
+    return of_dot(y, left, rows)
 
 
 def of_dot(x: Instruction, lhs: View, rows: int) -> Product | None:
@@ -150,28 +214,15 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
     b = Builder(cache.name(x.opcode), 3 + len(sources), expression.lanes, cache.relaxed, frozenset((0,)))
     e = Elemental(b, sources)
     target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))
-    path = _path(x, root, expression)
     sizes = [count for count, _, _ in product.gemm.outer]
 
     def placed(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[Index, Index]:
         """The index of a product, and the one in the root that it becomes."""
         present = iter(outer)
-        full = [next(present) if size > 1 else ZERO for size in sizes]
-        if x.opcode == "dot":
-            batch = len(product.groups)
-            row = full[batch] * product.gemm.m + m if len(full) > batch else m
-            index: Index = (*full[:batch], row, n)
-        else:
-            group, image, *rows = full
-            index = (image, *rows, m, group * product.gemm.n + n)
-        place = index
-        for y in path:
-            if y.opcode == "reshape":
-                mapped = delinearize(linearize(place, y.operands[0].shape.dimensions), y.shape.dimensions)
-                if mapped is None:
-                    raise NeedsBuffer(x)
-                place = mapped
-        return index, place
+        index = product.index(x, [next(present) if size > 1 else ZERO for size in sizes], m, n)
+        at = finished_at(x, root, expression.inner, index)
+        assert at is not None, "the plan has followed it"
+        return index, at
 
     def store(outer: tuple[Affine, ...], m: Affine, n: Affine, value: Val) -> None:
         index, place = placed(outer, m, n)
@@ -186,17 +237,6 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
     long = len(expression.inner) > _LONG_EPILOGUE and root.shape.element_type == g.dtype
     gemm_kernel(b, g, shape, (1, 0), 2, store, park if long else None)
     return _keep(cache, key, b)
-
-
-def _path(x: Instruction, root: Instruction, expression: Expression) -> list[Instruction]:
-    """The instructions from `x` (not included) up to `root`."""
-    path = []
-    current = x
-    inner = set(expression.inner)
-    while current is not root:
-        current = next(y for y in expression.inner if current in y.operands and y in inner)
-        path.append(current)
-    return path
 
 
 def _keep(cache: KernelCache, key: Any, b: Builder) -> Lowered:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ...hlo.attrs import ConvolutionDimensionNumbers, PrecisionConfig, Window
+from ...hlo.index_map import Coordinate, index_map
 from ...hlo.infer import array, brief, broken, product_type, result, window_size
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Kind, Op, Read
 from ...hlo.shape import Shape
+from ..window.record import in_window
 
 
 def _convolution(instr: Instruction) -> Shape:
@@ -52,6 +54,30 @@ def _convolution(instr: Instruction) -> Shape:
     return result(instr, product_type(instr, x, kernel, 9), sizes)
 
 
+def _read_convolution(x: Instruction) -> list[Read]:
+    n, window, rank = x.attrs["dim_labels"], x.attrs["window"].dimensions, x.shape.rank
+    image, kernel = (o.shape.dimensions for o in x.operands)
+    box = (*(w.size for w in window), kernel[n.kernel_input_feature_dimension])
+    domain = x.shape.dimensions + box
+
+    def at(d: int) -> Coordinate:
+        return Coordinate(0, ((1, d, 1, domain[d]),))
+
+    left: list[Coordinate | None] = [None] * rank
+    right: list[Coordinate | None] = [None] * rank
+    if x.attrs["batch_group_count"] == 1:
+        left[n.input_batch_dimension] = at(n.output_batch_dimension)
+    if x.attrs["feature_group_count"] == x.attrs["batch_group_count"] == 1:
+        left[n.input_feature_dimension] = at(rank + len(window))
+    right[n.kernel_input_feature_dimension] = at(rank + len(window))
+    right[n.kernel_output_feature_dimension] = at(n.output_feature_dimension)
+    for d, w in enumerate(window):
+        left[n.input_spatial_dimensions[d]] = in_window(n.output_spatial_dimensions[d], rank + d, w, domain)
+        right[n.kernel_spatial_dimensions[d]] = None if w.window_reversal else at(rank + d)
+    reads = ((Kind.WINDOW, image, left), (Kind.REDUCED, kernel, right))
+    return [Read(kind, index_map(domain, dims, coordinates), box) for kind, dims, coordinates in reads]
+
+
 OPS: tuple[Op, ...] = (
     Op(
         "convolution",
@@ -66,6 +92,9 @@ OPS: tuple[Op, ...] = (
             Attr("convolution_kind", "convolution_kind", (97,), "unset"),
             Attr("sparsity_config", "raw", (98,)),
         ),
+        reads=_read_convolution,
+        product=True,
+        accumulates=True,
         doc="Sums of products of a kernel with the input under it, at every place of the kernel; the kernel is not flipped.",
         constraints=(
             "The operands are arrays.",

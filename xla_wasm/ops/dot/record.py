@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...hlo.attrs import DotDimensionNumbers, PrecisionConfig, RaggedDotDimensionNumbers
+from ...hlo.index_map import along
 from ...hlo.infer import NOT_ARRAYS, array, brief, broken, dimension, dimensions, need_kind, product_type, result, wider
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Kind, Op, Read
 from ...hlo.shape import Shape
 
 _PRECISION = Attr("precision_config", "precision_config", (51,), PrecisionConfig())
@@ -96,12 +97,41 @@ _DOT = (
     "The result's type, which is free otherwise, can hold a product: float from floats, complex from complex numbers.",
 )
 
+
+def free_dimensions(x: Instruction) -> tuple[list[int], list[int]]:
+    """The dimensions of each operand of a dot that are neither batch nor contracting."""
+    n = x.attrs["dot_dimension_numbers"]
+    sides = (n.lhs_batch_dimensions, n.lhs_contracting_dimensions), (n.rhs_batch_dimensions, n.rhs_contracting_dimensions)
+    left, right = ([d for d in range(o.shape.rank) if d not in b and d not in c] for o, (b, c) in zip(x.operands, sides))
+    return left, right
+
+
+def _read_dot(x: Instruction) -> list[Read]:
+    n, (left, right) = x.attrs["dot_dimension_numbers"], free_dimensions(x)
+    batch, rank = len(n.lhs_batch_dimensions), x.shape.rank
+    box = tuple([x.operands[0].shape.dimensions[d] for d in n.lhs_contracting_dimensions])
+    sides = (
+        (n.lhs_batch_dimensions, left, batch, n.lhs_contracting_dimensions),
+        (n.rhs_batch_dimensions, right, batch + len(left), n.rhs_contracting_dimensions),
+    )
+    reads = []
+    for o, (batches, free, first, contracting) in zip(x.operands, sides):
+        to = {d: i for i, d in enumerate(batches)} | {d: first + i for i, d in enumerate(free)}
+        to |= {d: rank + i for i, d in enumerate(contracting)}
+        places = [(0, 1, to[d]) for d in range(o.shape.rank)]
+        reads.append(Read(Kind.REDUCED, along(x.shape.dimensions + box, o.shape.dimensions, places), box))
+    return reads
+
+
 OPS: tuple[Op, ...] = (
     Op(
         "dot",
         (2, 2),
         _dot,
         (Attr("dot_dimension_numbers", "dot_dimension_numbers", (30,), REQUIRED), _PRECISION),
+        reads=_read_dot,
+        product=True,
+        accumulates=True,
         doc="Sums of products over the contracting dimensions, for each index of the batch dimensions.",
         constraints=_DOT,
     ),

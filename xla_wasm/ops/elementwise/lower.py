@@ -273,6 +273,3 @@ FUNCTIONS = (
     *("atan2", "round-nearest-afz", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
 )
 ELEMENTWISE |= dict.fromkeys(FUNCTIONS, _function)
-
-CHEAP = frozenset(ELEMENTWISE) - {*FUNCTIONS, "power", "remainder", "divide", "sqrt", "reduce-precision"}
-"""Operations that may be computed again rather than stored."""

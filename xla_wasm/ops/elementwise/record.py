@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ...hlo.infer import (
     COMPLEX_OF,
@@ -20,7 +21,7 @@ from ...hlo.infer import (
     same,
 )
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Op, pointwise
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 
@@ -252,14 +253,23 @@ def _constant(instr: Instruction) -> Shape:
     return instr.shape
 
 
+_DEAR = ("atan2", "divide", "power", "reduce-precision", "remainder", "round-nearest-afz")
+"""What costs about ten operations an element, as functions with a result_accuracy do."""
+
+
+def _elementwise(opcode: str, arity: int, infer: Callable[[Instruction], Shape], attrs: tuple[Attr, ...] = (), **rest: Any) -> Op:
+    cost = 10 if opcode in _DEAR or attrs == _ACCURACY else 1
+    return Op(opcode, (arity, arity), infer, attrs, reads=pointwise, elementwise=True, cost=cost, **rest)
+
+
 _EQUAL_SIZES = "The operands are arrays of equal sizes."
 _EQUAL_TYPES = "The operands have one element type."
 
 OPS: tuple[Op, ...] = (
     *(
-        Op(
+        _elementwise(
             opcode,
-            (1, 1),
+            1,
             _unary(kinds, _BECOMES.get(opcode, _same_type)),
             _ACCURACY if accuracy else (),
             doc=doc,
@@ -268,26 +278,26 @@ OPS: tuple[Op, ...] = (
         for opcode, (kinds, accuracy, doc) in _UNARY.items()
     ),
     *(
-        Op(
+        _elementwise(
             opcode,
-            (2, 2),
+            2,
             _binary(kinds),
             doc=doc,
             constraints=(_EQUAL_SIZES, _EQUAL_TYPES, *([] if kinds == _ALL else [f"The type is {' or '.join(kinds)}."])),
         )
         for opcode, (kinds, doc) in _BINARY.items()
     ),
-    *(Op(opcode, (2, 2), _shift, doc=doc, constraints=(_EQUAL_SIZES, "Both have integer types.")) for opcode, doc in _SHIFTS.items()),
-    Op(
+    *(_elementwise(opcode, 2, _shift, doc=doc, constraints=(_EQUAL_SIZES, "Both have integer types.")) for opcode, doc in _SHIFTS.items()),
+    _elementwise(
         "complex",
-        (2, 2),
+        2,
         _complex,
         doc="The complex numbers with these real and imaginary parts.",
         constraints=(_EQUAL_SIZES, "Both are f32, giving c64, or both f64, giving c128."),
     ),
-    Op(
+    _elementwise(
         "compare",
-        (2, 2),
+        2,
         _compare,
         (Attr("direction", "comparison_direction", (63,), REQUIRED), Attr("type", "comparison_type", (72,))),
         doc="Whether the elements compare so; FLOAT makes NaN unordered and -0 equal to 0, TOTALORDER orders all bit patterns.",
@@ -298,9 +308,9 @@ OPS: tuple[Op, ...] = (
             "type is FLOAT or TOTALORDER for floats, FLOAT for complex numbers, SIGNED or UNSIGNED, without effect, for other types.",
         ),
     ),
-    Op(
+    _elementwise(
         "clamp",
-        (3, 3),
+        3,
         _clamp,
         doc="The middle operand moved into the bounds: min(max(x, low), high).",
         constraints=(
@@ -309,9 +319,9 @@ OPS: tuple[Op, ...] = (
             "The type is not complex.",
         ),
     ),
-    Op(
+    _elementwise(
         "select",
-        (3, 3),
+        3,
         _select,
         doc="Elements of the second operand where the first is true, else of the third.",
         constraints=(
@@ -320,10 +330,10 @@ OPS: tuple[Op, ...] = (
             "The others have equal sizes and types.",
         ),
     ),
-    Op("convert", (1, 1), _convert, doc="Elements converted to the result's type.", constraints=("Operand and result are arrays.",)),
-    Op(
+    _elementwise("convert", 1, _convert, doc="Elements converted to the result's type.", constraints=("Operand and result are arrays.",)),
+    _elementwise(
         "bitcast-convert",
-        (1, 1),
+        1,
         _bitcast_convert,
         doc="The bits of the elements, taken as another type; a change of width adds or removes the last dimension.",
         constraints=(
@@ -333,17 +343,17 @@ OPS: tuple[Op, ...] = (
             "To become wider, the last dimension is the ratio of the widths.",
         ),
     ),
-    Op(
+    _elementwise(
         "reduce-precision",
-        (1, 1),
+        1,
         _reduce_precision,
         (Attr("exponent_bits", "int", (18,), REQUIRED), Attr("mantissa_bits", "int", (19,), REQUIRED)),
         doc="Elements rounded to what a float of that many bits can hold.",
         constraints=("The operand is an array.", "Its type is float.", "exponent_bits is at least 1, mantissa_bits at least 0."),
     ),
-    Op(
+    _elementwise(
         "stochastic-convert",
-        (2, 2),
+        2,
         _stochastic_convert,
         doc="Elements converted with random rounding; the second operand holds the random bits.",
         constraints=(_EQUAL_SIZES, "The first is float.", "The second is unsigned, as wide as the first."),
@@ -353,6 +363,7 @@ OPS: tuple[Op, ...] = (
         (0, 0),
         _iota,
         (Attr("iota_dimension", "first_int", (14,), REQUIRED),),
+        cost=0,
         doc="Every element is its own index along one dimension.",
         constraints=("The result is an array.", "iota_dimension is one of its dimensions.", "Its type is a number, not pred."),
     ),
@@ -361,6 +372,7 @@ OPS: tuple[Op, ...] = (
         (0, 0),
         _constant,
         (Attr("literal", "literal", (8,), REQUIRED),),
+        cost=0,
         doc="A value known at compile time.",
         constraints=("The literal has the shape of the result.",),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...hlo.attrs import GatherDimensionNumbers, ScatterDimensionNumbers
+from ...hlo.index_map import along
 from ...hlo.infer import (
     array,
     arrays,
@@ -18,7 +19,7 @@ from ...hlo.infer import (
     result,
 )
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Kind, Op, Read, read_whole, scalar_map
 from ...hlo.shape import Shape
 
 _INTEGER = ("signed", "unsigned")
@@ -180,12 +181,54 @@ _MAP = (
     "Operand and indices have equally many batching dimensions, of equal sizes.",
 )
 
+
+def _spanned(sizes: Sequence[int], dims: Sequence[int]) -> list[tuple[int, int, int] | None]:
+    """The places of a block of these sizes in an array: it starts at 0 where it spans the dimension, else where run-time values say."""
+    return [(0, 1, d) if size == full else None for d, (size, full) in enumerate(zip(sizes, dims))]
+
+
+def _read_starts(x: Instruction, first: int) -> list[Read]:
+    """Start indices, one scalar each, or in old modules one vector."""
+    return [Read(Kind.MAP, scalar_map(x.shape.dimensions, ())) if not o.shape.rank else read_whole(x)[-1] for o in x.operands[first:]]
+
+
+def _read_dynamic_slice(x: Instruction) -> list[Read]:
+    dims = x.operands[0].shape.dimensions
+    return [Read(Kind.COMPUTED, along(x.shape.dimensions, dims, _spanned(x.shape.dimensions, dims))), *_read_starts(x, 1)]
+
+
+def _read_dynamic_update_slice(x: Instruction) -> list[Read]:
+    dims, block = x.shape.dimensions, x.operands[1].shape.dimensions
+    places = _spanned(block, dims)
+    return [Read(Kind.START, along(dims, dims, places)), Read(Kind.PLACED, along(block, dims, places)), *_read_starts(x, 2)]
+
+
+def _read_gather(x: Instruction) -> list[Read]:
+    n, dims = x.attrs["gather_dimension_numbers"], x.operands[0].shape.dimensions
+    kept = [d for d in range(len(dims)) if d not in n.collapsed_slice_dims and d not in n.operand_batching_dims]
+    offsets = dict(zip(kept, n.offset_dims))
+    places = [(0, 1, offsets[d]) if d in offsets and d not in n.start_index_map else None for d in range(len(dims))]
+    batch = iter([d for d in range(x.shape.rank) if d not in n.offset_dims])
+    sizes = x.operands[1].shape.dimensions
+    box = sizes[n.index_vector_dim : n.index_vector_dim + 1]
+    components = [(0, 1, x.shape.rank if d == n.index_vector_dim else next(batch)) for d in range(len(sizes))]
+    indices = Read(Kind.REDUCED, along(x.shape.dimensions + box, sizes, components), box)
+    return [Read(Kind.COMPUTED, along(x.shape.dimensions, dims, places)), indices]
+
+
+def _read_scatter(x: Instruction) -> list[Read]:
+    count, dims = len(x.operands) // 2, x.operands[0].shape.dimensions
+    kinds = [Kind.START] * count + [Kind.PLACED] * (count + 1)
+    return [Read(kind, along(o.shape.dimensions, dims, [None] * len(dims))) for kind, o in zip(kinds, x.operands)]
+
+
 OPS: tuple[Op, ...] = (
     Op(
         "dynamic-slice",
         (1, None),
         _dynamic_slice,
         (Attr("dynamic_slice_sizes", "ints", (20,), REQUIRED),),
+        reads=_read_dynamic_slice,
         doc="A block of constant sizes that starts at indices computed at run time, which are moved so that it fits.",
         constraints=("The first operand is an array.", _STARTS, "dynamic_slice_sizes lie between 0 and the operand's sizes."),
     ),
@@ -193,6 +236,7 @@ OPS: tuple[Op, ...] = (
         "dynamic-update-slice",
         (2, None),
         _dynamic_update_slice,
+        reads=_read_dynamic_update_slice,
         doc="The first operand with a block overwritten by the second; the start is moved so that the block fits.",
         constraints=(
             "The first two operands are arrays.",
@@ -210,6 +254,7 @@ OPS: tuple[Op, ...] = (
             Attr("slice_sizes", "ints", (34,), REQUIRED),
             _SORTED,
         ),
+        reads=_read_gather,
         doc="Slices of the first operand that start where the index vectors in the second say, moved so that they fit.",
         constraints=(
             "The operands are arrays.",
@@ -229,6 +274,7 @@ OPS: tuple[Op, ...] = (
             Attr("unique_indices", "bool", (69,), False),
         ),
         ("to_apply",),
+        reads=_read_scatter,
         doc="n arrays with n updates combined in, window by window where the index vectors say; windows that do not fit are dropped.",
         constraints=(
             "The operands are n arrays, the indices, and n updates.",

@@ -5,28 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...hlo.ir import Instruction
-from ...loop.affine import ZERO, Affine, Index, delinearize, linearize
+from ...loop.affine import Index, linearize
 from ...loop.ir import Val
 from ...loop.nest import nest
-from ..kernel import Kernel, NeedsBuffer
+from ..kernel import Kernel, misplaced
+from ..reading import place, reads
+from .record import OPS
 
 if TYPE_CHECKING:
     from ..elemental import Elemental
 
 
-def _broadcast(e: Elemental, x: Instruction, index: Index) -> Val:
-    return e.value(x.operands[0], tuple(index[d] for d in x.attrs["dimensions"]))
-
-
-def _reshape(e: Elemental, x: Instruction, index: Index) -> Any:
-    operand = x.operands[0]
-    position = linearize(index, x.shape.dimensions)
+def _view(e: Elemental, x: Instruction, index: Index) -> Any:
+    """The operand's element at the index that the operation's map gives."""
+    (read,), (operand,) = reads(x), x.operands
     source = e.sources.get(operand)
-    if source is not None and source.dense:
-        return e.load(source, position + source.offset, source.dtype)
-    mapped = delinearize(position, operand.shape.dimensions)
+    if source is not None and source.dense and read.map.keeps_order:
+        return e.load(source, linearize(index, x.shape.dimensions) + source.offset, source.dtype)
+    mapped = place(read.map, index)
     if mapped is None:
-        raise NeedsBuffer(operand)
+        raise misplaced(operand)
     return e.value(operand, mapped)
 
 
@@ -35,24 +33,8 @@ def _bitcast(e: Elemental, x: Instruction, index: Index) -> Any:
     operand = x.operands[0]
     source = e.sources.get(operand)
     if source is None or not source.dense:
-        raise NeedsBuffer(operand)
+        raise misplaced(operand)
     return e.load(source, linearize(index, x.shape.dimensions), x.shape.element_type)
-
-
-def _transpose(e: Elemental, x: Instruction, index: Index) -> Val:
-    mapped = [ZERO] * len(index)
-    for i, d in enumerate(x.attrs["dimensions"]):
-        mapped[d] = index[i]
-    return e.value(x.operands[0], tuple(mapped))
-
-
-def _slice(e: Elemental, x: Instruction, index: Index) -> Val:
-    return e.value(x.operands[0], tuple(i * s.stride + s.start for i, s in zip(index, x.attrs["slice"])))
-
-
-def _reverse(e: Elemental, x: Instruction, index: Index) -> Val:
-    dims = x.attrs["dimensions"]
-    return e.value(x.operands[0], tuple(Affine(x.shape.dimensions[d] - 1) - i if d in dims else i for d, i in enumerate(index)))
 
 
 def _iota(e: Elemental, x: Instruction, index: Index) -> Val:
@@ -64,21 +46,8 @@ def _iota(e: Elemental, x: Instruction, index: Index) -> Val:
 def _constant(e: Elemental, x: Instruction, index: Index) -> Val:
     value = x.attrs["literal"].splat_value()
     if value is None:
-        raise NeedsBuffer(x)
+        raise misplaced(x)
     return e.b.const(x.shape.element_type, value)
-
-
-def _concatenate(e: Elemental, x: Instruction, index: Index) -> Val:
-    """Inside an expression: only where the index lies in one operand, as the bounds of its loops tell."""
-    d = x.attrs["dimensions"][0]
-    bounds = index[d].range()
-    start = 0
-    for operand in x.operands:
-        size = operand.shape.dimensions[d]
-        if bounds is not None and start <= bounds[0] and bounds[1] < start + size:
-            return e.value(operand, (*index[:d], index[d] - start, *index[d + 1 :]))
-        start += size
-    raise NeedsBuffer(x)
 
 
 def concatenate_kernel(k: Kernel, x: Instruction) -> None:
@@ -138,15 +107,9 @@ def pad_kernel(k: Kernel, x: Instruction) -> None:
 
 
 ELEMENTAL = {
-    "broadcast": _broadcast,
-    "reshape": _reshape,
+    **dict.fromkeys((op.opcode for op in OPS if op.view), _view),
     "bitcast": _bitcast,
-    "transpose": _transpose,
-    "slice": _slice,
-    "reverse": _reverse,
     "iota": _iota,
     "constant": _constant,
-    "concatenate": _concatenate,
 }
 KERNELS = {"concatenate": concatenate_kernel, "pad": pad_kernel}
-VIEWS = ("broadcast", "reshape", "transpose", "slice", "reverse")

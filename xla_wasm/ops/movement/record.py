@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ...hlo.index_map import along, row_major
 from ...hlo.infer import (
     array,
     arrays,
@@ -16,7 +19,7 @@ from ...hlo.infer import (
     result,
 )
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Kind, Op, Read, pointwise, scalar_map
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 
@@ -114,8 +117,45 @@ def _pad(instr: Instruction) -> Shape:
     return result(instr, shape.element_type, sizes)
 
 
+def _view(places: Callable[[Instruction], list[tuple[int, int, int]]]) -> Callable[[Instruction], list[Read]]:
+    """An operation that renames indices: (offset, stride, dimension of the result) for each dimension of the operand."""
+
+    def reads(x: Instruction) -> list[Read]:
+        return [Read(Kind.MAP, along(x.shape.dimensions, x.operands[0].shape.dimensions, places(x)))]
+
+    return reads
+
+
+def _read_transpose(x: Instruction) -> list[tuple[int, int, int]]:
+    return [(0, 1, x.attrs["dimensions"].index(d)) for d in range(x.shape.rank)]
+
+
+def _read_reverse(x: Instruction) -> list[tuple[int, int, int]]:
+    reversed_ = x.attrs["dimensions"]
+    return [(size - 1, -1, d) if d in reversed_ else (0, 1, d) for d, size in enumerate(x.shape.dimensions)]
+
+
+def _read_reshape(x: Instruction) -> list[Read]:
+    return [Read(Kind.MAP, row_major(x.shape.dimensions, x.operands[0].shape.dimensions))]
+
+
+def _read_concatenate(x: Instruction) -> list[Read]:
+    (along_,), start, made = x.attrs["dimensions"], 0, []
+    for o in x.operands:
+        places = [(start if d == along_ else 0, 1, d) for d in range(o.shape.rank)]
+        made.append(Read(Kind.PLACED, along(o.shape.dimensions, x.shape.dimensions, places)))
+        start += o.shape.dimensions[along_]
+    return made
+
+
+def _read_pad(x: Instruction) -> list[Read]:
+    dims = x.operands[0].shape.dimensions
+    places = [(p.edge_padding_low, p.interior_padding + 1, d) for d, p in enumerate(x.attrs["padding"])]
+    return [Read(Kind.PLACED, along(dims, x.shape.dimensions, places)), Read(Kind.MAP, scalar_map(x.shape.dimensions, ()))]
+
+
 OPS: tuple[Op, ...] = (
-    Op("copy", (1, 1), _copy, doc="The same value in a buffer of its own, perhaps in another layout."),
+    Op("copy", (1, 1), _copy, reads=pointwise, elementwise=True, doc="The same value in a buffer of its own, perhaps in another layout."),
     Op(
         "bitcast",
         (1, 1),
@@ -128,6 +168,8 @@ OPS: tuple[Op, ...] = (
         (1, 1),
         _broadcast,
         (Attr("dimensions", "ints", (14,), ()),),
+        reads=_view(lambda x: [(0, 1, d) for d in x.attrs["dimensions"]]),
+        view=True,
         doc="The operand repeated along new dimensions; `dimensions` says which dimension of the result each of its own becomes.",
         constraints=(
             "Operand and result are arrays.",
@@ -141,6 +183,8 @@ OPS: tuple[Op, ...] = (
         (1, 1),
         _reshape,
         (Attr("inferred_dimension", "optional_first_int", (14,)),),
+        reads=_read_reshape,
+        view=True,
         doc="The same elements in row-major order under other dimensions.",
         constraints=(
             "Operand and result are arrays.",
@@ -153,6 +197,8 @@ OPS: tuple[Op, ...] = (
         (1, 1),
         _transpose,
         (_DIMENSIONS,),
+        reads=_view(_read_transpose),
+        view=True,
         doc="The dimensions permuted: dimension i of the result is dimension `dimensions[i]` of the operand.",
         constraints=("The operand is an array.", "`dimensions` is a permutation of its dimensions."),
     ),
@@ -161,6 +207,8 @@ OPS: tuple[Op, ...] = (
         (1, 1),
         _reverse,
         (_DIMENSIONS,),
+        reads=_view(_read_reverse),
+        view=True,
         doc="The elements in opposite order along the given dimensions.",
         constraints=("The operand is an array.", "`dimensions` are different dimensions of it."),
     ),
@@ -169,6 +217,8 @@ OPS: tuple[Op, ...] = (
         (1, 1),
         _slice,
         (Attr("slice", "slices", (17,), REQUIRED),),
+        reads=_view(lambda x: [(s.start, s.stride, d) for d, s in enumerate(x.attrs["slice"])]),
+        view=True,
         doc="A block between constant bounds, every stride-th element of it.",
         constraints=(
             "The operand is an array.",
@@ -181,6 +231,7 @@ OPS: tuple[Op, ...] = (
         (1, None),
         _concatenate,
         (_DIMENSIONS,),
+        reads=_read_concatenate,
         doc="The operands one after another along one dimension.",
         constraints=(
             "The operands are arrays.",
@@ -193,6 +244,7 @@ OPS: tuple[Op, ...] = (
         (2, 2),
         _pad,
         (Attr("padding", "padding", (21,), REQUIRED),),
+        reads=_read_pad,
         doc="The first operand with copies of the second, a scalar, between its elements and at its edges; negative edges are cut off.",
         constraints=(
             "The first operand is an array.",

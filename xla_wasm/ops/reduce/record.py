@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ...hlo.index_map import along
 from ...hlo.infer import alike, arrays, brief, broken, called_signature, dimensions, flags, joined, one_dimension, result
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Kind, Op, Read, pointwise, scalar_map
 from ...hlo.shape import Shape
 
 _DIMENSIONS = Attr("dimensions", "ints", (14,), REQUIRED)
@@ -79,6 +80,20 @@ def _scan(instr: Instruction) -> Shape:
     return Shape.tuple(whole) if len(whole) != 1 or instr.shape.is_tuple else whole[0]
 
 
+def read_scalars(operands: list[Instruction], domain: tuple[int, ...]) -> list[Read]:
+    """Initial values and the like: scalars that every element of the result needs."""
+    return [Read(Kind.MAP, scalar_map(domain, o.shape.dimensions)) for o in operands]
+
+
+def _read_reduce(x: Instruction) -> list[Read]:
+    count, gone = len(x.operands) // 2, x.attrs["dimensions"]
+    dims = x.operands[0].shape.dimensions
+    kept = [d for d in range(len(dims)) if d not in gone]
+    domain, box = tuple([dims[d] for d in kept]), tuple([dims[d] for d in gone])
+    places = [(0, 1, kept.index(d) if d in kept else len(kept) + gone.index(d)) for d in range(len(dims))]
+    return [Read(Kind.REDUCED, along(domain + box, dims, places), box)] * count + read_scalars(x.operands[count:], domain)
+
+
 REDUCTION = (
     "The operands are n arrays and n initial values.",
     "The arrays have equal sizes.",
@@ -93,6 +108,8 @@ OPS: tuple[Op, ...] = (
         _reduce,
         (_DIMENSIONS,),
         ("to_apply",),
+        reads=_read_reduce,
+        accumulates=True,
         doc="The elements along some dimensions combined into one by a computation on scalars, starting from an initial value.",
         constraints=(*REDUCTION, "`dimensions` are different dimensions of the arrays."),
     ),
@@ -102,6 +119,7 @@ OPS: tuple[Op, ...] = (
         _map,
         (Attr("dimensions", "ints", (14,), ()),),
         ("to_apply",),
+        reads=pointwise,
         doc="A computation on scalars applied to the elements of its operands.",
         constraints=(
             "The operands are arrays of equal sizes.",

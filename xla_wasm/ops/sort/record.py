@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ...hlo.index_map import along
 from ...hlo.infer import PRED, array, arrays, brief, broken, called_signature, joined, need_kind, one_dimension, result
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Kind, Op, Read
 from ...hlo.shape import Shape
 
 
@@ -27,6 +28,14 @@ def _topk(instr: Instruction) -> Shape:
     return Shape.tuple([result(instr, shape.element_type, sizes, ()), result(instr, "s32", sizes, ())])
 
 
+def _read_along(x: Instruction, sorted_: int) -> list[Read]:
+    """Each operand is read at all places of one dimension."""
+    dims, domain = x.operands[0].shape.dimensions, next(s.dimensions for _, s in x.shape.leaves())
+    box = (dims[sorted_],)
+    places = [(0, 1, len(dims) if d == sorted_ else d) for d in range(len(dims))]
+    return [Read(Kind.REDUCED, along(domain + box, dims, places), box)] * len(x.operands)
+
+
 OPS: tuple[Op, ...] = (
     Op(
         "sort",
@@ -34,6 +43,7 @@ OPS: tuple[Op, ...] = (
         _sort,
         (Attr("dimensions", "ints", (14,), REQUIRED), Attr("is_stable", "bool", (60,), False)),
         ("to_apply",),
+        reads=lambda x: _read_along(x, x.attrs["dimensions"][0]),
         doc="The operands reordered alike along one dimension, so that the comparator is true of no element and one before it.",
         constraints=(
             "The operands are arrays of equal sizes.",
@@ -46,6 +56,7 @@ OPS: tuple[Op, ...] = (
         (1, 1),
         _topk,
         (Attr("k", "int", (81,), REQUIRED), Attr("largest", "bool", (85,), True), Attr("is_stable", "bool", (60,), False)),
+        reads=lambda x: _read_along(x, x.operands[0].shape.rank - 1),
         doc="The k largest or smallest elements of the last dimension, best first, and their indices; of equal ones the first comes first.",
         constraints=("The operand is an array of an ordered type.", "k lies between 0 and the size of the last dimension."),
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ...hlo.attrs import Window
+from ...hlo.attrs import Window, WindowDimension
+from ...hlo.index_map import Coordinate, along, index_map
 from ...hlo.infer import PRED, array, brief, broken, called_signature, joined, need_scalar, result, window_size
 from ...hlo.ir import Instruction
-from ...hlo.op import Attr, Op
+from ...hlo.op import Attr, Kind, Op, Read
 from ...hlo.shape import Shape
-from ..reduce.record import REDUCTION, reduction
+from ..reduce.record import REDUCTION, read_scalars, reduction
 
 _WINDOW = Attr("window", "window", (15,), Window())
 
@@ -42,6 +43,32 @@ def _select_and_scatter(instr: Instruction) -> Shape:
     return Shape(shape.element_type, shape.dimensions, None, shape.dynamic)
 
 
+def in_window(place: int, tap: int, w: WindowDimension, domain: tuple[int, ...]) -> Coordinate | None:
+    """Where a window's element lies: `place` and `tap` are the dimensions of the window's index and of the index in it."""
+    if w.base_dilation != 1 or w.window_reversal:
+        return None
+    return Coordinate(-w.padding_low, ((w.stride, place, 1, domain[place]), (w.window_dilation, tap, 1, domain[tap])))
+
+
+def _windowed(x: Instruction, places: tuple[int, ...]) -> Read:
+    window, dims = x.attrs["window"].dimensions, x.operands[0].shape.dimensions
+    box = tuple([w.size for w in window])
+    rank, domain = len(dims), places + box
+    return Read(Kind.WINDOW, index_map(domain, dims, [in_window(d, rank + d, w, domain) for d, w in enumerate(window)]), box)
+
+
+def _read_reduce_window(x: Instruction) -> list[Read]:
+    count, places = len(x.operands) // 2, next(s.dimensions for _, s in x.shape.leaves())
+    return [_windowed(x, places)] * count + read_scalars(x.operands[count:], places)
+
+
+def _read_select_and_scatter(x: Instruction) -> list[Read]:
+    count = len(x.operands) // 3
+    dims, places = x.operands[0].shape.dimensions, x.operands[count].shape.dimensions
+    source = Read(Kind.PLACED, along(places, dims, [None] * len(dims)))
+    return [_windowed(x, places)] * count + [source] * count + read_scalars(x.operands[2 * count :], dims)
+
+
 _DIMENSIONS = "The window has the rank of the array, and positive sizes, strides and dilations."
 
 OPS: tuple[Op, ...] = (
@@ -51,6 +78,8 @@ OPS: tuple[Op, ...] = (
         _reduce_window,
         (_WINDOW,),
         ("to_apply",),
+        reads=_read_reduce_window,
+        accumulates=True,
         doc="A reduction of the elements inside a window, at every place of the window; padding and holes of dilation are skipped.",
         constraints=(*REDUCTION, _DIMENSIONS),
     ),
@@ -60,6 +89,7 @@ OPS: tuple[Op, ...] = (
         _select_and_scatter,
         (_WINDOW,),
         ("select", "scatter"),
+        reads=_read_select_and_scatter,
         doc="At every place of a window, select picks one element, and scatter adds the source's element there to the result.",
         constraints=(
             "The first two operands are arrays.",

@@ -1,0 +1,35 @@
+"""How instructions read their operands, as their records say, on the indices of a kernel."""
+
+from __future__ import annotations
+
+from ..hlo.index_map import IndexMap
+from ..hlo.ir import Instruction
+from ..hlo.op import Op, Read
+from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
+from .table import OPS
+
+_INTERNAL = Op("", (0, None), None)
+"""For what passes alone make, such as the numbers of a device: it reads what lies in memory."""
+
+
+def record(x: Instruction) -> Op:
+    """The record of an instruction's operation."""
+    return OPS.get(x.opcode, _INTERNAL)
+
+
+def reads(x: Instruction) -> list[Read]:
+    """How each operand is read."""
+    return record(x).reads(x)
+
+
+def place(m: IndexMap, index: Index) -> Index | None:
+    """Where a map leads from an index, or None if that would need a division at run time."""
+    made = []
+    for coordinate in m.coordinates:
+        if coordinate is None or any(divisor != 1 or size != m.domain[d] for _, d, divisor, size in coordinate.terms):
+            return delinearize(linearize(index, m.domain), m.dims) if m.keeps_order else None
+        total = Affine(coordinate.offset) if coordinate.offset else ZERO
+        for c, d, _, _ in coordinate.terms:
+            total = total + index[d] * c
+        made.append(total)
+    return tuple(made)

@@ -1,0 +1,183 @@
+"""What every kernel of a computation computes, decided before the first one is written."""
+
+from __future__ import annotations
+
+from ..hlo.ir import Computation, Instruction
+from ..hlo.op import Kind
+from ..hlo.types import TYPES
+from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
+from ..ops.reading import reads, record
+from .fit import RowWalk, Walk, axes
+from .fuse import buffered
+from .group import Group, effects, grouped, split
+from .kernels import computed, is_flat, lanes_of
+from .plan import Buffer, View
+from .product import Product, finished_at, matches, right_side, strided
+
+
+class Fusion:
+    """The kernels of one computation: `buffered` instructions lie in memory, each is computed by the kernel of its group.
+
+    `products` are the buffered instructions that are a product or finish one, with that product.
+    """
+
+    def __init__(self, computation: Computation):
+        self.computation = computation
+        self.buffered = buffered(computation)
+        self.products: dict[Instruction, Instruction] = {}
+        self.settled: set[Instruction] = set()
+        for x in computation.instructions:
+            if x in self.buffered:
+                self.settle(x)
+        self.groups = grouped(computation, self.buffered, self.products)
+        for group in dict.fromkeys(self.groups.values()):
+            if len(group.members) > 1 and not self._fits(group, group.members):
+                for part in split(group, lambda g: self._fits(g, g.members)):
+                    self.groups |= dict.fromkeys(part.members, part)
+        self.outside = self._read_outside()
+        for group in dict.fromkeys(self.groups.values()):
+            if group.rows is not None:
+                self._fits(group, [x for x in group.members if x in self.outside])
+
+    def available(self, x: Instruction) -> bool:
+        """Whether an array lies in memory."""
+        return x in self.buffered and not x.shape.is_tuple
+
+    # --- each kernel by itself --------------------------------------------------------------------------------------
+
+    def settle(self, x: Instruction) -> None:
+        """Gives buffers to what the kernel of `x` would compute but cannot, and so on for these."""
+        if x in self.settled:
+            return
+        self.settled.add(x)
+        for o, read in zip(x.operands, reads(x)):
+            if read.kind in (Kind.WHOLE, Kind.START):
+                self.give_buffer(o)
+        if not record(x).product and all(o in self.buffered for o in x.operands) or self._find_product(x):
+            return
+        misfit = self._misfit(x)
+        while misfit is not None:
+            self.give_buffer(misfit)
+            misfit = self._misfit(x)
+
+    def give_buffer(self, x: Instruction) -> None:
+        """Has `x` computed into a buffer."""
+        if x not in self.buffered:
+            self.buffered.add(x)
+            self.settle(x)
+
+    def _misfit(self, x: Instruction) -> Instruction | None:
+        """What the kernel of `x` holds and cannot compute."""
+
+        def available(y: Instruction) -> bool:
+            return y is not x and self.available(y)
+
+        inner = computed([x], available)
+        alone = next((y for y in inner if y is not x and _is_alone(y)), None)
+        if alone is not None or is_flat([x], inner):
+            return alone
+        return Walk(available).root(x)
+
+    # --- products ---------------------------------------------------------------------------------------------------
+
+    def _find_product(self, x: Instruction) -> bool:
+        """Whether `x` is a product, or finishes one, as a kernel of its own with a packed right side."""
+        if not (record(x).product or x.opcode in ELEMENTWISE or x.opcode == "reshape") or not x.shape.size:
+            return False
+        found = [y for y in computed([x], lambda y: y is not x and self.available(y)) if record(y).product]
+        if len(found) != 1:
+            return False
+        (y,) = found
+        if not self._is_gemm(x, y):
+            if x is not y:
+                self.give_buffer(y)
+            return False
+        self.products[x] = y
+        return True
+
+    def _is_gemm(self, x: Instruction, y: Instruction) -> bool:
+        """Whether `x`, finishing the product `y`, fits into the kernels of products; its sides get buffers as they need."""
+        lhs, rhs = y.operands
+        product = self.product(x, y)
+        if product is None:
+            self.give_buffer(lhs)
+            product = self.product(x, y)
+        if product is None:
+            return False
+        lanes = 16 // TYPES[product.gemm.dtype].bytes
+        reading = right_side(y, product)
+        while not self.available(rhs):
+            inner = computed([reading], self.available)
+            misfit = next((z for z in inner if z is not reading and _is_alone(z)), None)
+            if misfit is None:
+                misfit = rhs if lanes_of(inner) != lanes else Walk(self.available).root(reading)
+            if misfit is None:
+                break
+            self.give_buffer(misfit)
+        return x is y or self._finishes(x, y, product, lanes)
+
+    def _finishes(self, x: Instruction, y: Instruction, product: Product, lanes: int) -> bool:
+        """Whether a product's kernel can compute `x` on its accumulators."""
+        while True:
+            inner = computed([x], lambda z: z is not x and self.available(z), y, y.operands)
+            if lanes_of(inner) != lanes:
+                return False
+            misfit = next((z for z in inner if z is not x and z is not y and _is_alone(z)), None)
+            if misfit is None:
+                gemm = product.gemm
+                *outer, m, n = axes((*(count for count, *_ in gemm.outer), gemm.m, gemm.n))
+                at = product.index(y, outer, m, n)
+                index = finished_at(y, x, inner, at)
+                if index is None:
+                    return False
+                walk = Walk(lambda z: z is not x and self.available(z), (y, at))
+                walk.value(x, index)
+                misfit = walk.misfit
+            if misfit is None or misfit is y or misfit is x:
+                return misfit is None
+            self.give_buffer(misfit)
+
+    def product(self, x: Instruction, y: Instruction) -> Product | None:
+        """The GEMM of the product `y` that `x` finishes, if its left side can be read through strides."""
+        left = strided(y.operands[0], lambda z: View.of(Buffer(0, "temporary"), z.shape) if self.available(z) else None)
+        return None if left is None else matches(y, left, x)
+
+    # --- groups -----------------------------------------------------------------------------------------------------
+
+    def _fits(self, group: Group, roots: list[Instruction]) -> bool:
+        """Whether one kernel can compute these members of a group, and the others on the way. Notes what its rows keep."""
+        inside = set(group.members)
+
+        def available(y: Instruction) -> bool:
+            return y not in inside and self.available(y)
+
+        inner = computed(roots, available)
+        if group.rows is not None and group.full is not None:
+            rows = RowWalk(available, group.full, group.rows)
+            misfit = rows.group(roots, inner)
+            group.kept = rows.kept(inner)
+            return misfit is None
+        walk = Walk(available)
+        index = axes(roots[0].shape.dimensions)
+        for x in () if is_flat(roots, inner) else roots:
+            walk.value(x, index)
+        return walk.misfit is None
+
+    def _read_outside(self) -> set[Instruction]:
+        """The members of groups that something outside their group reads."""
+        found = {self.computation.root, *effects(self.computation)}
+        owner: dict[Instruction, set[Group]] = {}
+        for x in reversed(self.computation.instructions):
+            groups = {self.groups[x]} if x in self.groups else owner.get(x, set())
+            for o in x.operands:
+                if o in self.buffered:
+                    if groups != {self.groups[o]}:
+                        found.add(o)
+                else:
+                    owner.setdefault(o, set()).update(groups)
+        return found
+
+
+def _is_alone(x: Instruction) -> bool:
+    """Whether an instruction is never part of a larger kernel."""
+    return record(x).product or x.opcode in KERNELS or x.opcode not in ELEMENTWISE and x.opcode not in ELEMENTAL
