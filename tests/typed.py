@@ -61,6 +61,18 @@ def boundaries(element_type: str, source: Any) -> Array:
     return np.concatenate([*near, special, random, values.astype(source)])
 
 
+def nearest(element_type: str, x: Array) -> Array:
+    """The codes (as of `bits`) of numbers rounded once to a type that has infinities, ties to even, by exact comparisons in f64."""
+    values = codes(element_type)[: 1 << TYPES[element_type].bits - 1].astype(np.float64)
+    values = values[np.isfinite(values)]
+    # What lies beyond the greatest number is as far from it as that is from the number before.
+    middle = np.append((values[1:] + values[:-1]) / 2, values[-1] + (values[-1] - values[-2]) / 2)
+    size = np.abs(x)
+    code = np.searchsorted(middle, size)
+    code = np.where(np.isin(size, middle), code + code % 2, code) + (np.signbit(x) << TYPES[element_type].bits - 1)
+    return np.where(np.isnan(x), -1, code)
+
+
 def without_nan(element_type: str, x: Array) -> Array:
     """Types without NaN give something unspecified for it."""
     return x[~np.isnan(x)] if smallfloat.FORMATS.get(element_type, (0, 0, 0, ""))[3] == "finite" else x

@@ -189,9 +189,9 @@ def _to_powers(b: Arithmetic, word: Val) -> Val:
 
 
 def from_f64(b: Arithmetic, x: Val, dtype: str) -> Val:
-    """An f64 rounded once; to a type of 16 bits by way of f32, as XLA does it."""
+    """An f64 rounded once, as IEEE 754 says; to bf16 by way of f32, as XLA:CPU does it on every processor."""
     near = b.convert(x, "f32")
-    if dtype in ("f16", "bf16"):
+    if dtype == "bf16":
         return from_f32(b, near, dtype)
     # Toward zero, and with the last bit set where bits were lost, an f32 has bits enough for the second rounding.
     word, back = b.bitcast(near, "s32"), b.convert(near, "f64")

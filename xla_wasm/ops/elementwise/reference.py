@@ -239,7 +239,7 @@ def _convert(instr: Instruction, operands: list[Value], call: Any) -> Value:
         x = x.real
     if kind in ("signed", "unsigned") and source.kind in ("float", "complex"):
         return _to_integer(wide(x), target)
-    if source.name == "f64" and kind == "float" and TYPES[target].bits <= 8:
+    if x.dtype == np.float64 and target != "bf16" and dtype_of(target, call.precise).itemsize <= 2:
         return _odd(x)
     return wide(x)
 
