@@ -12,13 +12,8 @@ from typing import Any
 
 from ..hlo.types import TYPES
 from .ir import Block, Val
+from .ops import NARROW, WIDE
 from .small_floats import SMALL_FLOATS, encode, from_f32, from_f64, to_f32, to_pred
-
-WIDE = ("f64", "s64", "u64")
-"""Types whose kernels have two lanes; all others have four."""
-
-NARROW = ("s1", "s2", "s4", "s8", "s16", "u1", "u2", "u4", "u8", "u16")
-"""Integer types that live in 32-bit registers and wrap after each operation."""
 
 
 def is_float(dtype: str) -> bool:

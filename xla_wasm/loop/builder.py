@@ -11,8 +11,9 @@ from contextlib import contextmanager
 
 from ..hlo.types import TYPES
 from .affine import Affine
-from .arithmetic import NARROW, WIDE, Arithmetic, is_float, limits, wrap
+from .arithmetic import Arithmetic, is_float, limits, wrap
 from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
+from .ops import NARROW, WIDE
 
 __all__ = ["NARROW", "WIDE", "Builder", "is_float", "limits", "wrap"]
 

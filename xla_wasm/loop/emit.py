@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..hlo.types import TYPES
 from ..wasm.func import Func as WasmFunc
 from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
-from .scalar import register
+from .ops import register
 from .values import Values
 
 _MAX_DEPTH = 40

@@ -13,7 +13,7 @@ from typing import Any
 class Val:
     """One SSA value: `lanes` elements of the HLO type `dtype` (lanes > 1: one v128).
 
-    `op` is a name that `loop.emit` knows, `imm` its immediate. `block` is where the value is defined.
+    `op` is a name in `loop.ops.OPS`, `imm` its immediate. `block` is where the value is defined.
     """
 
     __slots__ = ("op", "args", "dtype", "lanes", "imm", "block", "pinned", "uses", "local", "depth")

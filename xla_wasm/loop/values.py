@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 
 from ..hlo.types import TYPES
 from ..wasm.func import Func as WasmFunc
 from ..wasm.opcodes import CODE
 from .builder import WIDE, is_float, limits
 from .ir import Val
-from .scalar import CONVERT, CONVERT_LANES, register, scalar_code, unsigned, vector_code
+from .ops import CONVERT, CONVERT_LANES, OPS, instructions, lane_bytes, lane_shape, register, unsigned
 
 
 class Values:
@@ -39,27 +38,20 @@ class Values:
             self.compute(val)
 
     def compute(self, val: Val) -> None:
-        special = _SPECIAL.get(val.op)
-        if special is not None:
-            special(self, val)
+        write = _WRITE.get(val.op)
+        if write is not None:
+            write(self, val)
             return
-        dtype = val.args[0].dtype
-        if val.lanes == 1:
-            code = scalar_code(val.op, dtype)
-            if code is None:
-                self.composed(val.op, val.args)
-                return
+        code = instructions(val.op, val.args[0].dtype, val.lanes)
+        if code is not None:
             for arg in val.args:
                 self.value(arg)
+            for name in code:
+                self.op(name)
+        elif val.lanes == 1:
+            self.composed(val.op, val.args)
         else:
-            code = vector_code(val.op, dtype, val.lanes)
-            if code is None:
-                self.lane_by_lane(val)
-                return
-            for arg in val.args:
-                self.value(arg)
-        for name in code:
-            self.op(name)
+            self.lane_by_lane(val)
 
     def composed(self, op: str, args: tuple[Val, ...]) -> None:
         """Scalar operations that wasm has no instruction for."""
@@ -159,13 +151,15 @@ class Values:
     # --- values with a form of their own ------------------------------------------------------------------------
 
     def const(self, val: Val) -> None:
-        pattern = val.imm
-        reg = register(val.dtype)
-        if val.lanes > 1:
-            if val.dtype == "pred":
+        self.constant(val.dtype, val.lanes, val.imm)
+
+    def constant(self, dtype: str, lanes: int, pattern: int) -> None:
+        reg = register(dtype)
+        if lanes > 1:
+            if dtype == "pred":
                 data = (b"\xff" if pattern else b"\0") * 16
             else:
-                size = 8 if reg in ("i64", "f64") else 4
+                size = lane_bytes(dtype, lanes)
                 data = (pattern & ((1 << size * 8) - 1)).to_bytes(size, "little")
                 data = data * (16 // size)
             self.op("v128.const", data)
@@ -179,7 +173,7 @@ class Values:
     def splat(self, val: Val) -> None:
         (x,) = val.args
         if x.op == "const":
-            self.const(Val("const", (), val.dtype, val.lanes, x.imm, val.block))
+            self.constant(val.dtype, val.lanes, x.imm)
             return
         self.value(x)
         if val.dtype == "pred":
@@ -322,14 +316,14 @@ class Values:
     def splat_lane(self, val: Val) -> None:
         (x,) = val.args
         local = self.temporary(x)
-        size = lane_bytes(x)
+        size = lane_bytes(x.dtype, x.lanes)
         self.op("local.get", local)
         self.op("local.get", local)
         self.op("i8x16.shuffle", *[val.imm * size + byte for _ in range(16 // size) for byte in range(size)])
 
     def shuffle(self, val: Val) -> None:
         x, y = val.args
-        size = lane_bytes(x)
+        size = lane_bytes(x.dtype, x.lanes)
         starts = [lane * size if lane < x.lanes else 16 + (lane - x.lanes) * size for lane in val.imm]
         picked = [start + byte for start in starts for byte in range(size)]
         self.value(x)
@@ -415,41 +409,22 @@ class Values:
             self.op("i32.wrap_i64" if target == "i32" else "i64.extend_i32_u")
         self.op(f"{target}.{val.imm}")
 
-    def shift(self, val: Val) -> None:
+    def shl(self, val: Val) -> None:
         """A shift by one amount for all lanes."""
         x, amount = val.args
         self.value(x)
         self.value(amount)
         reg = register(x.dtype)
         if val.lanes > 1:
-            self.op(f"{'i64x2' if reg == 'i64' else 'i32x4'}.{val.op}")
+            self.op(f"{lane_shape(x.dtype, val.lanes)}.{val.op}")
             return
         if reg == "i64":
             self.op("i64.extend_i32_u")
         self.op(f"{reg}.{val.op}")
 
+    shr_s = shr_u = shl
+
 
 _LOAD = {"f32": "f32.load", "f64": "f64.load", "s32": "i32.load", "u32": "i32.load", "s64": "i64.load", "u64": "i64.load"}
 _LOAD_SIZE = {(1, True): "i32.load8_u", (1, False): "i32.load8_s", (2, True): "i32.load16_u", (2, False): "i32.load16_s"}
-_SPECIAL: dict[str, Callable[[Values, Val], None]] = {
-    name: getattr(Values, name)
-    for name in (
-        *("const", "splat", "pointer", "ramp", "load", "load_vector", "load_strided", "bitcast", "wrap", "convert", "select"),
-        *("lane", "splat_lane", "shuffle", "mulhi", "pack", "call", "slow_path", "shift_lanes"),
-    )
-}
-_SPECIAL |= {"shl": Values.shift, "shr_s": Values.shift, "shr_u": Values.shift}
-
-
-def lane_bytes(x: Val) -> int:
-    """The bytes of one lane of a vector: two lanes of a 32-bit type fill half of it."""
-    return 8 if x.dtype in WIDE or (x.dtype == "pred" and x.lanes == 2) else 4
-
-
-def lane_shape(dtype: str, lanes: int) -> str:
-    """The vector shape whose lanes hold a type in a kernel of `lanes` lanes."""
-    if dtype == "pred":
-        return "i32x4" if lanes == 4 else "i64x2"
-    if dtype in WIDE:
-        return "f64x2" if dtype == "f64" else "i64x2"
-    return "f32x4" if dtype == "f32" else "i32x4"
+_WRITE = {op.name: getattr(Values, op.name) for op in OPS.values() if op.form == "."}
