@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from ..hlo.types import TYPES
 from ..wasm.func import Func as WasmFunc
-from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Func, Invoke, Loop, Store, Val
 from .ops import register
+from .uses import Uses, count_uses
 from .values import Values
-
-_MAX_DEPTH = 40
-"""How deep a stack expression may nest before its parts get locals."""
-
-_REMATERIALIZED = ("const", "induction", "carry", "result")
 
 
 def emit(func: Func) -> WasmFunc:
@@ -27,11 +23,11 @@ class _Emitter(Values):
     def __init__(self, func: Func):
         super().__init__(WasmFunc(func.name, ("i32", "i32", "i32"), ()))
         self.func = func
+        self.uses: Uses = count_uses(func)
         self.counters: dict[Loop, tuple[int, int]] = {}
         """The local and the final value of the counters of loops with barriers."""
 
     def run(self) -> WasmFunc:
-        _count_uses(self.func.body)
         self.block(self.func.body)
         return self.out
 
@@ -40,7 +36,7 @@ class _Emitter(Values):
     def block(self, block: Block) -> None:
         for statement in block.statements:
             if isinstance(statement, Val):
-                if statement.uses and statement.local == _TO_LOCAL:
+                if statement in self.uses.kept:
                     self.compute(statement)
                     self.set_local(statement)
             elif isinstance(statement, Store):
@@ -60,19 +56,19 @@ class _Emitter(Values):
                 self.op("end")
 
     def set_local(self, val: Val) -> None:
-        val.local = self.out.local(register(val.dtype, val.lanes))
-        self.op("local.set", val.local)
+        local = self.locals[val] = self.out.local(register(val.dtype, val.lanes))
+        self.op("local.set", local)
 
     def loop(self, loop: Loop) -> None:
         for carry in loop.carries:
             self.value(carry.init)
             self.set_local(carry.value)
             if carry.result is not None:
-                carry.result.local = carry.value.local
+                self.locals[carry.result] = self.locals[carry.value]
         if loop.again is not None:
             self.repeat(loop, loop.again)
             return
-        inductions = {c: v for c, v in loop.inductions.items() if v.uses}
+        inductions = {c: v for c, v in loop.inductions.items() if v in self.uses.counts}
         if not any(c > 0 for c in inductions):
             inductions[1] = loop.inductions.get(1) or Val("induction", (), "s32", 1, 1, loop.body)
         if loop.ranged:
@@ -93,16 +89,16 @@ class _Emitter(Values):
         exits = any(isinstance(statement, Barrier) for statement in loop.body.statements)
         if exits:
             assert not loop.ranged, "a barrier needs a constant limit"
-            self.counters[loop] = inductions[counter].local, counter * loop.step * loop.trips
+            self.counters[loop] = self.locals[inductions[counter]], counter * loop.step * loop.trips
             self.op("block", None)
         self.op("loop", None)
         self.block(loop.body)
         self.advance(loop)
         for c, val in [*((c, v) for c, v in inductions.items() if c != counter), (counter, inductions[counter])]:
-            self.op("local.get", val.local)
+            self.op("local.get", self.locals[val])
             self.op("i32.const", c * loop.step)
             self.op("i32.add")
-            self.op("local.tee" if c == counter else "local.set", val.local)
+            self.op("local.tee" if c == counter else "local.set", self.locals[val])
         if loop.ranged:
             self.op("local.get", limit)
         else:
@@ -115,7 +111,7 @@ class _Emitter(Values):
 
     def repeat(self, loop: Loop, again: Val) -> None:
         """A loop without a count. Its condition may need what the carries hold in this trip, so it is there before they change."""
-        assert not any(v.uses for v in loop.inductions.values()), "a loop without a count has no variable"
+        assert not any(v in self.uses.counts for v in loop.inductions.values()), "a loop without a count has no variable"
         self.op("loop", None)
         self.block(loop.body)
         self.value(again)
@@ -129,14 +125,14 @@ class _Emitter(Values):
             assert carry.next is not None
             self.value(carry.next)
         for carry in reversed(loop.carries):
-            self.op("local.set", carry.value.local)
+            self.op("local.set", self.locals[carry.value])
 
     def barrier(self, barrier: Barrier) -> None:
         for _, val in barrier.values:
             self.value(val)
         for carry, val in reversed(barrier.values):
-            val.local = carry.value.local
-            self.op("local.set", val.local)
+            local = self.locals[val] = self.locals[carry.value]
+            self.op("local.set", local)
         counter, limit = self.counters[barrier.loop]
         self.op("local.get", counter)
         self.op("i32.const", limit)
@@ -212,55 +208,3 @@ _STORE = {
     ("i32", 1): "i32.store8",
     ("i32", 2): "i32.store16",
 }
-
-_TO_LOCAL = -2
-"""Marks a value that gets a local where it stands."""
-
-
-def _count_uses(root: Block) -> None:
-    """Counts the uses of every value that a store needs, and marks those that get a local."""
-    pending: list[Val] = []
-
-    def use(val: Val, block: Block) -> None:
-        val.uses += 1
-        if val.op in _REMATERIALIZED:
-            if val.op in ("carry", "result"):
-                return
-        elif val.uses > 1 or val.block is not block or val.pinned:
-            val.local = _TO_LOCAL
-        if val.uses == 1:
-            pending.append(val)
-
-    blocks = [root]
-    while blocks:
-        block = blocks.pop()
-        for statement in block.statements:
-            if isinstance(statement, Store):
-                use(statement.address, block)
-                use(statement.value, block)
-            elif isinstance(statement, Loop):
-                blocks.append(statement.body)
-                for carry in statement.carries:
-                    use(carry.init, block)
-                    assert carry.next is not None, "a carried value has no next value"
-                    use(carry.next, statement.body)
-                if statement.again is not None:
-                    use(statement.again, statement.body)
-            elif isinstance(statement, Barrier):
-                for _, val in statement.values:
-                    use(val, block)
-            elif isinstance(statement, Invoke):
-                for val in statement.args:
-                    use(val, block)
-            elif isinstance(statement, If):
-                blocks.append(statement.body)
-                use(statement.condition, block)
-            elif statement.args:
-                depth = 1 + max(a.depth for a in statement.args)
-                if depth > _MAX_DEPTH:
-                    depth, statement.pinned = 0, True
-                statement.depth = depth
-    while pending:
-        val = pending.pop()
-        for arg in val.args:
-            use(arg, val.block)

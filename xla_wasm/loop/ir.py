@@ -16,7 +16,7 @@ class Val:
     `op` is a name in `loop.ops.OPS`, `imm` its immediate. `block` is where the value is defined.
     """
 
-    __slots__ = ("op", "args", "dtype", "lanes", "imm", "block", "pinned", "uses", "local", "depth")
+    __slots__ = ("op", "args", "dtype", "lanes", "imm", "block", "pinned")
 
     def __init__(self, op: str, args: tuple[Val, ...], dtype: str, lanes: int, imm: Any, block: Block):
         self.op = op
@@ -27,9 +27,6 @@ class Val:
         self.block = block
         self.pinned = False
         """Computed at its place in the block and kept in a local, even if used only once."""
-        self.uses = 0
-        self.local = -1
-        self.depth = 0
 
     @property
     def level(self) -> int:

@@ -18,12 +18,14 @@ class Values:
     def __init__(self, out: WasmFunc):
         self.out = out
         self.op = out.op
+        self.locals: dict[Val, int] = {}
 
     def temporary(self, val: Val) -> int:
         """The local of a value, computed now if it has none."""
-        if val.local >= 0:
-            return val.local
-        self.value(val)
+        found = self.locals.get(val)
+        if found is not None:
+            return found
+        self.compute(val)
         local = self.out.local(register(val.dtype, val.lanes))
         self.op("local.set", local)
         return local
@@ -32,10 +34,11 @@ class Values:
 
     def value(self, val: Val) -> None:
         """Pushes a value."""
-        if val.local >= 0:
-            self.op("local.get", val.local)
-        else:
+        local = self.locals.get(val)
+        if local is None:
             self.compute(val)
+        else:
+            self.op("local.get", local)
 
     def compute(self, val: Val) -> None:
         write = _WRITE.get(val.op)
@@ -110,8 +113,8 @@ class Values:
                 self.op("local.get", local)
                 self.extract(arg.dtype, arg.lanes, k)
                 scalar = Val("lane", (), arg.dtype, 1, k, arg.block)
-                scalar.local = self.out.local(register(arg.dtype))
-                self.op("local.set", scalar.local)
+                self.locals[scalar] = self.out.local(register(arg.dtype))
+                self.op("local.set", self.locals[scalar])
                 scalars.append(scalar)
             self.compute(Val(val.op, tuple(scalars), val.dtype, 1, val.imm, val.block))
             if mask:

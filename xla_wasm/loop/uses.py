@@ -1,0 +1,76 @@
+"""Which values of a kernel get a local: those used more than once, or in another block, or pinned. The rest stay on the stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
+
+_MAX_DEPTH = 40
+"""How deep a stack expression may nest before its parts get locals."""
+
+_REMATERIALIZED = ("const", "induction", "carry", "result")
+"""Operations that are written anew at each use, or have the local of a loop."""
+
+
+@dataclass(slots=True)
+class Uses:
+    """The values that a kernel's effects need: how often each is used, and which are kept in a local where they stand."""
+
+    counts: dict[Val, int] = field(default_factory=dict)
+    kept: set[Val] = field(default_factory=set)
+
+
+def count_uses(func: Func) -> Uses:
+    """Counts the uses of every value that a store, a call, a condition or a loop needs."""
+    found = Uses()
+    counts, kept = found.counts, found.kept
+    pending: list[Val] = []
+    depths: dict[Val, int] = {}
+    deep: set[Val] = set()
+
+    def use(val: Val, block: Block) -> None:
+        count = counts[val] = counts.get(val, 0) + 1
+        if val.op in _REMATERIALIZED:
+            return
+        if count > 1 or val.block is not block or val.pinned or val in deep:
+            kept.add(val)
+        if count == 1:
+            pending.append(val)
+
+    blocks = [func.body]
+    while blocks:
+        block = blocks.pop()
+        for statement in block.statements:
+            if isinstance(statement, Val):
+                if statement.args:
+                    depth = 1 + max([depths.get(a, 0) for a in statement.args])
+                    if depth > _MAX_DEPTH:
+                        deep.add(statement)
+                    else:
+                        depths[statement] = depth
+            elif isinstance(statement, Store):
+                use(statement.address, block)
+                use(statement.value, block)
+            elif isinstance(statement, Loop):
+                blocks.append(statement.body)
+                for carry in statement.carries:
+                    use(carry.init, block)
+                    assert carry.next is not None, "a carried value has no next value"
+                    use(carry.next, statement.body)
+                if statement.again is not None:
+                    use(statement.again, statement.body)
+            elif isinstance(statement, Barrier):
+                for _, val in statement.values:
+                    use(val, block)
+            elif isinstance(statement, Invoke):
+                for val in statement.args:
+                    use(val, block)
+            elif isinstance(statement, If):
+                blocks.append(statement.body)
+                use(statement.condition, block)
+    while pending:
+        val = pending.pop()
+        for arg in val.args:
+            use(arg, val.block)
+    return found
