@@ -1,55 +1,111 @@
-"""Loop IR as text, for people."""
+"""Loop IR as text: every statement and every field that the emitter reads. Equal texts are equal code."""
 
 from __future__ import annotations
 
-from .ir import Block, Func, If, Invoke, Loop, Store, Val
+from collections.abc import Iterator
+from typing import Any
+
+from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
+from .ops import OPS
 
 
 def to_text(func: Func) -> str:
-    """A kernel, one statement a line."""
-    names: dict[Val, str] = {}
-    lines = [f"kernel {func.name}({func.pointers} pointers), {func.trips} trips"]
+    """A kernel, one statement a line. Constants and the multiples of loop variables stand where they are used."""
+    names = Names(func)
+    lines = [f"kernel {func.name}({func.pointers} pointers), {func.trips} trips{', guarded' if func.body.guarded else ''}"]
+    for depth, line in _statements(func.body, names, 1):
+        lines.append("  " * depth + line)
+    return "\n".join(lines) + "\n"
 
-    def name(val: Val) -> str:
-        if val.op == "const":
-            return f"{val.dtype}:{val.imm:#x}"
-        if val.op == "induction":
-            return f"{val.imm}*i{val.block.level}"
-        if val.op == "pointer":
-            return f"p{val.imm}"
-        if val not in names:
-            names[val] = f"v{len(names)}"
-        return names[val]
 
-    def write(block: Block, indent: str) -> None:
+class Names:
+    """What the text calls values and loops."""
+
+    def __init__(self, func: Func):
+        self.values: dict[Val, str] = {}
+        self.loops: dict[Block, str] = {}
+        self._number(func.body)
+
+    def _number(self, block: Block) -> None:
         for s in block.statements:
             if isinstance(s, Val):
-                if s.op in ("const", "induction", "pointer"):
-                    continue
-                imm = "" if s.imm is None else f" {s.imm}"
-                lines.append(f"{indent}{name(s)}: {s.dtype}x{s.lanes} = {s.op}({', '.join(name(a) for a in s.args)}){imm}")
-            elif isinstance(s, Store):
-                lines.append(f"{indent}store {s.dtype} [{name(s.address)} + {s.offset}] = {name(s.value)}")
+                self.of(s)
             elif isinstance(s, Loop):
-                kind = "ranged " if s.ranged else ""
-                lanes = f", {s.lanes} lanes" if s.lanes > 1 else ""
-                count = f"{s.trips} trips by {s.step}{lanes}" if s.again is None else "repeat"
-                lines.append(f"{indent}{kind}loop i{s.level}: {count}")
-                for c in s.carries:
-                    lines.append(f"{indent}  carry {name(c.value)} = {name(c.init)}")
-                write(s.body, indent + "  ")
-                for c in s.carries:
-                    if c.next is not None:
-                        lines.append(f"{indent}  next {name(c.value)} = {name(c.next)}")
-                    if c.result is not None:
-                        names[c.result] = name(c.value) + "'"
-                if s.again is not None:
-                    lines.append(f"{indent}  again if {name(s.again)}")
-            elif isinstance(s, Invoke):
-                lines.append(f"{indent}invoke {s.symbol}({', '.join(name(a) for a in s.args)})")
+                self.loops[s.body] = f"i{len(self.loops) + 1}"
+                for carry in s.carries:
+                    self.of(carry.value)
+                self._number(s.body)
+                for carry in s.carries:
+                    if carry.result is not None:
+                        self.values[carry.result] = self.of(carry.value) + "'"
             elif isinstance(s, If):
-                lines.append(f"{indent}if {name(s.condition)}")
-                write(s.body, indent + "  ")
+                self._number(s.body)
 
-    write(func.body, "  ")
-    return "\n".join(lines) + "\n"
+    def of(self, val: Val) -> str:
+        """A constant as its type and bits, a multiple of a loop's variable as that, any other value by a name."""
+        if val.op == "const":
+            return f"{typed(val)}:{val.imm:#x}"
+        if val.op == "induction":
+            return f"{val.imm}*{self.loops.get(val.block, '?')}"
+        name = self.values.get(val)
+        if name is None:
+            name = self.values[val] = f"p{val.imm}" if val.op == "pointer" else f"v{len(self.values)}"
+        return name
+
+    def list(self, values: tuple[Val, ...] | list[Val]) -> str:
+        """Several, for a line of text."""
+        return ", ".join(map(self.of, values))
+
+    def definition(self, val: Val) -> str:
+        """The line that defines a value."""
+        pinned = ", pinned" if val.pinned else ""
+        return f"{self.of(val)}: {typed(val)} = {val.op}({self.list(val.args)}){_immediate(val)}{pinned}"
+
+
+def typed(val: Val) -> str:
+    """The type and, of a vector, the number of lanes."""
+    return val.dtype if val.lanes == 1 else f"{val.dtype}x{val.lanes}"
+
+
+def _immediate(val: Val) -> str:
+    kind = OPS[val.op].immediate if val.op in OPS else ""
+    imm: Any = val.imm
+    if kind == "carry" or imm is None:
+        return ""
+    if kind == "place":
+        offset, stride = imm
+        return f" +{offset} by {stride}"
+    return f" from {imm}" if kind == "type" else f" {imm}"
+
+
+def _statements(block: Block, names: Names, depth: int) -> Iterator[tuple[int, str]]:
+    for s in block.statements:
+        if isinstance(s, Val):
+            if s.op != "const":
+                yield depth, names.definition(s)
+        elif isinstance(s, Store):
+            yield depth, f"store {s.dtype} [{names.of(s.address)} +{s.offset} by {s.stride}] = {names.of(s.value)}"
+        elif isinstance(s, Loop):
+            yield from _loop(s, names, depth)
+        elif isinstance(s, Barrier):
+            held = ", ".join(f"{names.of(carry.value)} = {names.of(val)}" for carry, val in s.values)
+            yield depth, f"barrier of {names.loops.get(s.loop.body, '?')}: {held}"
+        elif isinstance(s, Invoke):
+            yield depth, f"invoke {s.symbol}({names.list(s.args)})"
+        else:
+            yield depth, f"if {names.of(s.condition)}{', guarded' if s.body.guarded else ''}"
+            yield from _statements(s.body, names, depth + 1)
+
+
+def _loop(loop: Loop, names: Names, depth: int) -> Iterator[tuple[int, str]]:
+    lanes = f", {loop.lanes} lanes" if loop.lanes > 1 else ""
+    multiples = f", multiples {', '.join(map(str, loop.inductions))}" if loop.inductions else ""
+    count = f"{loop.trips} trips by {loop.step}{lanes}{multiples}" if loop.again is None else f"while {names.of(loop.again)}"
+    yield depth, f"{'ranged ' if loop.ranged else ''}loop {names.loops[loop.body]}: {count}{', guarded' if loop.body.guarded else ''}"
+    for c in loop.carries:
+        yield depth + 1, f"carry {names.of(c.value)}: {typed(c.value)} = {names.of(c.init)}"
+    yield from _statements(loop.body, names, depth + 1)
+    for c in loop.carries:
+        following = names.of(c.next) if c.next is not None else "?"
+        result = f" -> {names.of(c.result)}" if c.result is not None else ""
+        yield depth + 1, f"next {names.of(c.value)} = {following}{result}"
