@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Whatever compiles a module has every kernel of it verified.
+os.environ.setdefault("XLA_WASM_VERIFY", "1")
 # Eight devices, for programs of several; one is still what all others run on.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -128,7 +129,12 @@ def trace(module: Module, options: Options, names: bool = False) -> Trace:
     share(plan)
     share_carries(plan)
     live_ranges(plan)
-    return Trace(assemble(plan, interface, options, names, devices), canonical, plan)
+    artifact = assemble(plan, interface, options, names, devices)
+    if os.environ.get("XLA_WASM_VERIFY"):
+        from .plan.verify import verify_plan
+
+        verify_plan(plan)
+    return Trace(artifact, canonical, plan)
 
 
 def _plain_leaves(shape: Shape) -> list[Shape]:

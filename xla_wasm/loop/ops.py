@@ -7,7 +7,7 @@ A signature names the type and the lanes of each operand and, after `>`, of the 
 the others; a 1 behind it makes it a scalar, a 2 gives it twice as many lanes, a 4 four times as many. A star stands for any
 number of what comes before it.
 
-    t  the operation's type                 w  an integer of the same width as t, of either sign; t itself if it is none
+    t  the operation's type; T: a vector    w  an integer of the same width as t, of either sign; t itself if it is none
     p  pred                                 h  as t, with half the bits (an integer, or pred if t is)
     i  any integer                          d  a signed integer with twice the bits of t (pred if t is)
     a  an address: u32                      b  s8
@@ -98,10 +98,10 @@ const                         >t1    any          bits         -      .
 pointer                       >a1    -            buffer       -      .
 induction                     >s1    -            coefficient  -      -
 carry result                  >t     any          carry        -      -
-ramp                          >t     int          coefficient  -      .
+ramp                          >T     int          coefficient  -      .
 # memory
 load                          a1>t1  any          place        reads  .
-load_vector load_strided      a1>t   any          place        reads  .
+load_vector load_strided      a1>T   any          place        reads  .
 # arithmetic
 add sub mul                   tw>t   int,float    -            -      =
 div                           tt>t   int,float    -            traps  +
@@ -112,7 +112,7 @@ min max                       tt>t   int,float,pred  -         -      +
 pmin pmax                     tt>t   float        -            -      =
 sqrt floor ceil trunc nearest t>t    float        -            -      =
 copysign                      tt>t   float        -            -      =
-madd nmadd                    ttt>t  float        -            -      relaxed
+madd nmadd                    ttt>T  float        -            -      relaxed
 mulhi                         tt>t   u32          -            -      .
 # bits
 and or xor andnot             tw>t   int,pred     -            -      v128
@@ -129,11 +129,11 @@ bitcast                       x>t    any          type         -      .
 wrap                          t>t    any          -            -      .
 convert                       x>t    int,float    type         -      .
 # lanes
-splat                         t1>t   any          -            -      .
-lane                          t>t1   any          lane         -      .
-splat_lane                    t>t    any          lane         -      .
-shuffle                       tt>t   any          lanes        -      .
-pack                          t1*>t  any          -            -      .
+splat                         t1>T   any          -            -      .
+lane                          T>t1   any          lane         -      .
+splat_lane                    t>T    any          lane         -      .
+shuffle                       tt>T   any          lanes        -      .
+pack                          t1*>T  any          -            -      .
 # C functions of numbers
 call                          t*>t   any          symbol       -      .
 slow_path                     ptx*>t any          symbol       -      .

@@ -1,0 +1,483 @@
+"""Checks a kernel: types, lanes, places, effects, and that every access lies inside its argument in every trip.
+
+It trusts nothing of the builder's. What it finds is a defect of the compiler, and the message says where: the kernel, the
+value or statement as `loop.text` prints it, and what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..hlo.types import TYPES
+from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
+from .ops import CONVERT, NARROW, OPS, WIDE, Op, fits, lane_bytes, register
+from .ranges import Bounds, Facts, Form
+from .text import Names, typed
+from .uses import Uses, count_uses
+
+
+class KernelError(Exception):
+    """A kernel that the loop IR does not allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A buffer of a kernel: `bytes` of it are the array, and vectors may reach up to `room`."""
+
+    bytes: int
+    room: int
+    written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load or store of a kernel: `lanes` elements of `size` bytes, `stride` bytes apart, from `form` on."""
+
+    what: str
+    val: Val | None
+    """What is loaded; of a store None."""
+    form: Form
+    size: int
+    lanes: int
+    stride: int
+    facts: Facts
+    loops: tuple[Loop, ...]
+    """Those that are open, from the outermost."""
+    at: int
+    """When it happens, among the statements of the kernel in their order: a load where its value is computed, perhaps for a store."""
+
+    @property
+    def written(self) -> bool:
+        return self.val is None
+
+    @property
+    def reach(self) -> Bounds:
+        """The first byte and the one after the last, from the first lane's on."""
+        last = (self.lanes - 1) * self.stride
+        return min(0, last), max(0, last) + self.size
+
+
+def verify(func: Func, arguments: Sequence[Argument] | None = None) -> Verified:
+    """Raises `KernelError` at the first thing that is wrong. Without `arguments` the accesses' places are not checked."""
+    verifier = _Verifier(func, arguments)
+    verifier.run()
+    return Verified(func, verifier.accesses, verifier.unproven)
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What is known of a kernel that is well formed."""
+
+    func: Func
+    accesses: list[Access]
+    unproven: list[str]
+    """The accesses of which no bounds are known, as they depend on numbers of the program's that nothing clamps."""
+
+    def reads_before_writing(self, written: int, read: int) -> str:
+        """Why argument `written` may not lie where `read` lies; empty if each element is read for the last time before it is written."""
+        loads = [a for a in self.accesses if not a.written and a.form.pointers in ((read,), ())]
+        stores = [a for a in self.accesses if a.written and a.form.pointers in ((written,), ())]
+        for load in loads:
+            for store in stores:
+                if not _in_order(load, store):
+                    return f"kernel {self.func.name}: {load.what} may read what {store.what} has written"
+        return ""
+
+
+def _in_order(load: Access, store: Access) -> bool:
+    """Whether a load never reads what a store has written before it."""
+    if not load.form.pointers or not store.form.pointers or load.form.values or store.form.values:
+        return False
+    common = [a for a, b in zip(load.loops, store.loops) if a is b]
+    left, right = dict(load.form.loops), dict(store.form.loops)
+    shared: list[tuple[int, int]] = []
+    for loop in common:
+        c = left.pop(loop, 0)
+        if c != right.pop(loop, 0):
+            return False
+        shared.append((abs(c) * loop.step, loop.trips if loop.again is None else 1 << 32))
+    spans = []
+    for access, inner in ((load, left), (store, right)):
+        bounds = access.facts.form_bounds(Form((), access.form.const, tuple(inner.items())))
+        if bounds is None:
+            return False
+        spans.append((bounds[0] + access.reach[0], bounds[1] + access.reach[1]))
+    (low, high), (first, last) = spans
+    width = max(high, last) - min(low, first)
+    for distance, trips in sorted(shared):
+        if trips > 1 and distance < width:
+            return False
+        width += distance * (trips - 1)
+    # Now both meet in one trip of the loops that they share only.
+    if high <= first or last <= low:
+        return True
+    # Equal coefficients on those make equal places, where nothing else takes part.
+    same = not left and not right and load.form.const == store.form.const
+    same = same and (load.size, load.lanes, load.stride) == (store.size, store.lanes, store.stride)
+    return same and load.at <= store.at
+
+
+class _Verifier:
+    """Walks through one kernel in the order in which it runs."""
+
+    def __init__(self, func: Func, arguments: Sequence[Argument] | None):
+        self.func = func
+        self.arguments = arguments
+        self.names = Names(func)
+        self.open: list[Block] = []
+        self.loops: list[Loop] = []
+        self.seen: set[Val] = set()
+        self.carried: set[Carry] = set()
+        """Carries of loops that are open."""
+        self.stale: dict[Val, str] = {}
+        """Values whose local a barrier has given to another."""
+        self.accesses: list[Access] = []
+        self.unproven: list[str] = []
+        self.ranged = 0
+        self.count = 0
+        self.held: dict[Val, Carry] = {}
+        """Values that lie in the local of a carry since a barrier."""
+        self.needed: dict[Val, int] = {}
+        """Where each value is used last."""
+        self.user: dict[Val, Val] = {}
+        """The last value that is computed from each."""
+        self.stores: dict[Block, set[int]] = {}
+        """For each block the arguments to which it stores; -1: one that is known at run time only."""
+        self.unpinned: list[tuple[Val, Block, tuple[int, ...]]] = []
+
+    def fail(self, what: str, why: str) -> None:
+        raise KernelError(f"kernel {self.func.name}: {what}: {why}")
+
+    def run(self) -> None:
+        if self.arguments is not None and len(self.arguments) != self.func.pointers:
+            self.fail("the kernel", f"takes {self.func.pointers} buffers, not {len(self.arguments)}")
+        if self.func.body.level != 0 or self.func.body.guarded:
+            self.fail("the body", "is not a plain block of level 0")
+        self.block(self.func.body, Facts({}, {}, {}))
+        if self.func.trips != 1 and not self.ranged:
+            self.fail("the kernel", f"has {self.func.trips} trips, but no ranged loop")
+        self.order()
+        uses = count_uses(self.func)
+        self.accesses = [a if a.val is None else replace(a, at=self.computed(a.val, a.at, uses)) for a in self.accesses]
+
+    def computed(self, val: Val, at: int, uses: Uses) -> int:
+        """Where a value that stands at `at` is computed: a value without a local is, where what uses it is."""
+        while val not in uses.kept and val in self.needed:
+            at = self.needed[val]
+            if val not in self.user:
+                break
+            val = self.user[val]
+        return at
+
+    # --- statements ---------------------------------------------------------------------------------------------
+
+    def block(self, block: Block, facts: Facts) -> None:
+        self.open.append(block)
+        self.stores.setdefault(block, set())
+        for statement in block.statements:
+            self.count += 1
+            if isinstance(statement, Val):
+                self.value(statement, block, facts)
+            elif isinstance(statement, Store):
+                self.store(statement, facts)
+            elif isinstance(statement, Loop):
+                self.loop(statement, facts)
+            elif isinstance(statement, Barrier):
+                self.barrier(statement, block)
+            elif isinstance(statement, Invoke):
+                self.invoke(statement)
+            elif isinstance(statement, If):
+                self.if_(statement, facts)
+            else:
+                self.fail(repr(statement), "is no statement")
+        self.open.pop()
+
+    def use(self, val: Val, what: str, by: Val | None = None) -> None:
+        """A value may be used where its block is open, after the statement that defines it."""
+        name = self.names.of(val)
+        if val.op == "induction":
+            loop = next((loop for loop in self.loops if loop.body is val.block), None)
+            if loop is None or loop.inductions.get(val.imm) is not val:
+                self.fail(what, f"{name} is no variable of a loop that is open")
+            elif loop.again is not None:
+                self.fail(what, f"{name} is the variable of a loop without a count")
+        elif val.op == "carry":
+            if not isinstance(val.imm, Carry) or val.imm not in self.carried or val.imm.value is not val:
+                self.fail(what, f"{name} is carried by no loop that is open")
+        elif val not in self.seen:
+            self.fail(what, f"{name} is used before it is defined")
+        elif val.block not in self.open:
+            self.fail(what, f"{name} is used outside the block that defines it")
+        if val in self.stale:
+            self.fail(what, f"{name} is used after {self.stale[val]} took its local")
+        self.needed[val] = self.count
+        if by is not None:
+            self.user[val] = by
+
+    def store(self, store: Store, facts: Facts) -> None:
+        what = f"store {store.dtype} [{self.names.of(store.address)} +{store.offset}] = {self.names.of(store.value)}"
+        self.use(store.address, what)
+        self.use(store.value, what)
+        if store.dtype != store.value.dtype:
+            self.fail(what, f"stores {store.dtype}, but the value is {typed(store.value)}")
+        self.scalar(store.address, "u32", what, "address")
+        if store.offset < 0:
+            self.fail(what, f"the offset {store.offset} is negative")
+        lanes = store.value.lanes
+        if (lanes > 1) != (store.stride != 0):
+            self.fail(what, f"{lanes} lanes with stride {store.stride}")
+        self.access(what, store.address, store.offset, store.stride, store.dtype, lanes, facts)
+
+    def loop(self, loop: Loop, facts: Facts) -> None:
+        name = f"loop {self.names.loops[loop.body]}"
+        if loop.body.level != len(self.open) or loop.body.guarded:
+            self.fail(name, f"has a body of level {loop.body.level} at depth {len(self.open)}")
+        if loop.again is None and (loop.trips < 1 or loop.step < 1):
+            self.fail(name, f"has {loop.trips} trips by {loop.step}")
+        if loop.ranged:
+            self.ranged += 1
+            if loop.again is not None or self.loops and any(outer.ranged for outer in self.loops):
+                self.fail(name, "cannot be ranged here")
+            if loop.trips != self.func.trips:
+                self.fail(name, f"is ranged with {loop.trips} trips, but the kernel has {self.func.trips}")
+        if loop.lanes > 1 and loop.step % loop.lanes:
+            self.fail(name, f"{loop.lanes} lanes do not divide its step {loop.step}")
+        for c, val in loop.inductions.items():
+            if val.op != "induction" or val.imm != c or val.block is not loop.body or val.lanes != 1:
+                self.fail(name, f"its multiple {c} is {val}")
+        for carry in loop.carries:
+            self.use(carry.init, f"{name}, initial value of {self.names.of(carry.value)}")
+            self.alike(carry.value, carry.init, name, "initial value")
+            if carry.value.op != "carry" or carry.value.block is not loop.body:
+                self.fail(name, f"{self.names.of(carry.value)} is no value carried by it")
+        self.loops.append(loop)
+        self.carried.update(loop.carries)
+        self.block(loop.body, facts.inside(loop))
+        self.open.append(loop.body)
+        self.count += 1
+        for carry in loop.carries:
+            what = f"{name}, next value of {self.names.of(carry.value)}"
+            if carry.next is None:
+                self.fail(what, "is not set")
+                return
+            self.use(carry.next, what)
+            self.alike(carry.value, carry.next, name, "next value")
+        if loop.again is not None:
+            self.use(loop.again, f"{name}, condition")
+            self.scalar(loop.again, "pred", name, "condition")
+        self.open.pop()
+        self.loops.pop()
+        self.carried.difference_update(loop.carries)
+        for carry in loop.carries:
+            if carry.result is not None:
+                self.alike(carry.value, carry.result, name, "result")
+                if carry.result.op != "result" or carry.result.imm is not carry or carry.result.block is not self.open[-1]:
+                    self.fail(name, f"{self.names.of(carry.result)} is no result of it")
+                self.seen.add(carry.result)
+        self.stores[self.open[-1]] |= self.stores[loop.body]
+
+    def alike(self, value: Val, other: Val, name: str, role: str) -> None:
+        if (value.dtype, value.lanes) != (other.dtype, other.lanes):
+            self.fail(name, f"{self.names.of(value)} is {typed(value)}, but its {role} {self.names.of(other)} is {typed(other)}")
+
+    def scalar(self, val: Val, dtype: str, what: str, role: str) -> None:
+        if val.dtype != dtype or val.lanes != 1:
+            self.fail(what, f"the {role} {self.names.of(val)} is {typed(val)}, not {dtype}")
+
+    def barrier(self, barrier: Barrier, block: Block) -> None:
+        loop, name = barrier.loop, f"barrier of {self.names.loops.get(barrier.loop.body, '?')}"
+        if loop.body is not block:
+            self.fail(name, "does not stand directly in the body of its loop")
+        if loop.ranged or loop.again is not None:
+            self.fail(name, "its loop has no constant count")
+        if [carry for carry, _ in barrier.values] != loop.carries:
+            self.fail(name, "has not one value for each of its loop's carries")
+        for carry, val in barrier.values:
+            self.use(val, name)
+            self.alike(carry.value, val, name, "value there")
+            if val.block is not block or val.op in ("const", "carry", "induction", "result"):
+                self.fail(name, f"{self.names.of(val)} is not computed in its loop's body")
+        if len({val for _, val in barrier.values}) != len(barrier.values):
+            self.fail(name, "gives one value to two carries")
+        for carry, val in barrier.values:
+            held = [v for v, holder in self.held.items() if holder is carry] or [carry.value]
+            for old in held:
+                self.stale[old] = name
+                self.held.pop(old, None)
+            self.held[val] = carry
+
+    def invoke(self, invoke: Invoke) -> None:
+        what = f"invoke {invoke.symbol}"
+        if not invoke.symbol:
+            self.fail(what, "names no function")
+        for arg in invoke.args:
+            self.use(arg, what)
+            if arg.lanes != 1:
+                self.fail(what, f"{self.names.of(arg)} is {typed(arg)}, no scalar")
+        for block in self.open:
+            self.stores[block].add(-1)
+
+    def if_(self, statement: If, facts: Facts) -> None:
+        what = f"if {self.names.of(statement.condition)}"
+        self.use(statement.condition, what)
+        self.scalar(statement.condition, "pred", what, "condition")
+        if statement.body.level != len(self.open) or not statement.body.guarded:
+            self.fail(what, f"its body is no guarded block of level {len(self.open)}")
+        self.block(statement.body, facts.where(statement.condition))
+        self.stores[self.open[-1]] |= self.stores[statement.body]
+
+    # --- values -------------------------------------------------------------------------------------------------
+
+    def value(self, val: Val, block: Block, facts: Facts) -> None:
+        op = OPS.get(val.op)
+        if op is None or not op.form:
+            self.fail(self.names.of(val), f"{val.op!r} is no operation")
+            return
+        what = self.names.definition(val)
+        if val.block is not block:
+            self.fail(what, "stands in another block than it says")
+        if val in self.seen:
+            self.fail(what, "is defined twice")
+        for arg in val.args:
+            self.use(arg, what, val)
+        self.signature(val, op, what)
+        self.immediate(val, op.immediate, what)
+        self.seen.add(val)
+        if op.effect == "reads":
+            offset, stride = val.imm
+            form = self.access(what, val.args[0], offset, stride, val.dtype, val.lanes, facts, val)
+            if not val.pinned:
+                self.unpinned.append((val, block, form.pointers))
+
+    def signature(self, val: Val, op: Op, what: str) -> None:
+        """Compares a value's types and lanes with its row of the table."""
+        tokens = list(op.operands)
+        if tokens and tokens[-1].endswith("*"):
+            tokens[-1:] = [tokens[-1][:-1]] * (len(val.args) - len(tokens) + 1)
+        if len(tokens) != len(val.args):
+            self.fail(what, f"{val.op} takes {len(op.operands)} operands, not {len(val.args)}")
+        typed_by = [(op.result, val), *zip(tokens, val.args)]
+        dtype = next((x.dtype for token, x in typed_by if token[0] in "tT"), "")
+        lanes = next((x.lanes for token, x in typed_by if token[-1].isalpha()), 1)
+        if dtype and dtype not in op.types:
+            self.fail(what, f"{val.op} does not work on {dtype}")
+        for number, (token, x) in enumerate(typed_by):
+            role = f"operand {number} {self.names.of(x)}" if number else "the result"
+            wanted = int(token[1:]) * (1 if token[1:] == "1" else lanes) if token[1:] else lanes
+            if x.lanes != wanted or (token[0] == "T" and x.lanes == 1):
+                self.fail(what, f"{role} has {x.lanes} lanes, not {wanted if wanted > 1 else 'those of a vector'}")
+            if not _matches(token[0], x.dtype, dtype):
+                self.fail(what, f"{role} is {typed(x)}, which {val.op}{f' of {dtype}' if dtype else ''} does not take")
+            if not fits(x.dtype, x.lanes):
+                self.fail(what, f"{role} is {typed(x)}: a vector has not so many lanes of the type")
+
+    def immediate(self, val: Val, kind: str, what: str) -> None:
+        imm = val.imm
+        lanes = val.args[0].lanes if val.args else val.lanes
+        if kind == "":
+            good = imm is None
+        elif kind == "bits":
+            good = isinstance(imm, int) and 0 <= imm < 1 << (64 if val.dtype in WIDE else 32)
+        elif kind == "buffer":
+            good = isinstance(imm, int) and 0 <= imm < self.func.pointers
+        elif kind == "coefficient":
+            good = isinstance(imm, int)
+        elif kind == "place":
+            strides = {"load": (0,), "load_vector": (1,)}
+            good = isinstance(imm, tuple) and len(imm) == 2 and imm[0] >= 0 and imm[1] in strides.get(val.op, (imm[1] or 1,))
+        elif kind == "lane":
+            good = isinstance(imm, int) and 0 <= imm < lanes
+        elif kind == "lanes":
+            good = isinstance(imm, tuple) and len(imm) == lanes and all(0 <= lane < 2 * lanes for lane in imm)
+        elif kind == "type":
+            good = imm == val.args[0].dtype and _converts(val)
+        elif kind == "shift":
+            good = imm in ("shl", "shr_s", "shr_u")
+        else:
+            good = isinstance(imm, str) and imm != ""
+        if not good:
+            self.fail(what, f"{imm!r} is no {kind or 'immediate'} of {val.op}")
+
+    # --- memory -------------------------------------------------------------------------------------------------
+
+    def access(
+        self, what: str, address: Val, offset: int, stride: int, dtype: str, lanes: int, facts: Facts, val: Val | None = None
+    ) -> Form:
+        """Notes an access, and checks where it lies."""
+        self.scalar(address, "u32", what, "address")
+        size = TYPES[dtype].bytes
+        form = facts.form(address).plus(Form(const=offset))
+        access = Access(what, val, form, size, lanes, stride * size, facts, tuple(self.loops), self.count)
+        self.accesses.append(access)
+        if access.written:
+            for block in self.open:
+                self.stores[block].update(form.pointers or (-1,))
+        if len(form.pointers) > 1:
+            self.fail(what, "its address is a sum of two buffers' addresses")
+        if self.arguments is None:
+            return form
+        if not form.pointers:
+            self.unproven.append(f"kernel {self.func.name}: {what}: its buffer is known at run time only")
+            return form
+        number = form.pointers[0]
+        argument = self.arguments[number]
+        if access.written and not argument.written:
+            self.fail(what, f"writes argument {number}, which is only read")
+        bounds = facts.form_bounds(form)
+        most = argument.room if lanes > 1 else argument.bytes
+        if bounds is None:
+            self.unproven.append(f"kernel {self.func.name}: {what}: a loop without a count")
+            return form
+        low, high = bounds[0] + access.reach[0], bounds[1] + access.reach[1]
+        if low >= 0 and high <= most:
+            return form
+        if form.values:
+            free = ", ".join(self.names.of(v) for v, _ in form.values)
+            self.unproven.append(f"kernel {self.func.name}: {what}: bytes {low} to {high} of {most} of argument {number}, by {free}")
+        else:
+            self.fail(what, f"reaches bytes {low} to {high} of argument {number}, which has {most}")
+        return form
+
+    def order(self) -> None:
+        """A load that is not pinned may happen later than it stands; so nothing in its block may write what it reads."""
+        for val, block, pointers in self.unpinned:
+            changed = self.stores[block]
+            if (pointers and pointers[0] in changed) or (changed and (not pointers or -1 in changed) and self.may_alias(pointers, changed)):
+                self.fail(self.names.definition(val), "is not pinned, and its block writes what it reads")
+
+    def may_alias(self, pointers: tuple[int, ...], changed: set[int]) -> bool:
+        """Whether a buffer known at run time may be one of these: it is one that the kernel writes."""
+        if not pointers:
+            return True
+        return self.arguments is not None and self.arguments[pointers[0]].written
+
+
+def _matches(letter: str, dtype: str, t: str) -> bool:
+    """Whether a type is what a letter of a signature allows."""
+    if letter in "tT":
+        return dtype == t
+    if letter == "w":
+        integers = dtype[0] in "su" and t[0] in "su"
+        return dtype == t or (integers and TYPES[dtype].bits == TYPES[t].bits)
+    fixed = {"p": "pred", "a": "u32", "s": "s32", "b": "s8"}.get(letter)
+    if fixed is not None:
+        return dtype == fixed
+    if letter == "i":
+        return dtype in (*NARROW, "s32", "u32", "s64", "u64")
+    if letter in "hd":
+        if "pred" in (dtype, t):
+            return dtype == t
+        factor = 2 if letter == "d" else 1
+        return TYPES[dtype].bits * (2 if letter == "h" else 1) == TYPES[t].bits * factor and dtype[0] in ("s" if letter == "d" else "su")
+    return letter == "x"
+
+
+def _converts(val: Val) -> bool:
+    """Whether a bitcast keeps the register, and a conversion is one that there is."""
+    (x,) = val.args
+    if val.op == "bitcast":
+        if val.lanes > 1:
+            return lane_bytes(x.dtype, x.lanes) == lane_bytes(val.dtype, val.lanes)
+        return register(x.dtype)[1:] == register(val.dtype)[1:]
+    return (x.dtype, val.dtype) in CONVERT

@@ -1,0 +1,74 @@
+"""Checks every kernel of a plan on the memory that its steps give it: see `loop.verify`."""
+
+from __future__ import annotations
+
+from ..loop.verify import Argument, KernelError, Verified, verify
+from .driver import all_steps
+from .plan import ALIGNMENT, Buffer, Plan, Step, View
+
+BY_COMPARISON = ("sort",)
+"""Kernels that go to places which comparisons of elements decide: no bounds of theirs are known before they run."""
+
+
+def verify_plan(plan: Plan) -> None:
+    """Raises `KernelError` where a kernel is wrong, may leave its arguments, or writes where another of them lies.
+
+    The plan's buffers have their places.
+    """
+    steps = all_steps(plan)
+    own = _own(plan, steps)
+    known: dict[tuple[str, tuple[Argument, ...]], Verified] = {}
+    for step in steps:
+        if step.func is None:
+            continue
+        arguments = tuple(_argument(v, k < step.written or v.buffer.root() in own) for k, v in enumerate(step.arguments))
+        key = step.func.name, arguments
+        verified = known.get(key)
+        if verified is None:
+            verified = known[key] = verify(step.func, arguments)
+            if verified.unproven and not step.func.name.startswith(BY_COMPARISON):
+                raise KernelError(verified.unproven[0])
+        _apart(step, arguments, verified)
+
+
+def _argument(view: View, written: bool) -> Argument:
+    """The memory of an argument. Where it ends with its buffer, vectors may reach into the padding behind it."""
+    size = _extent(view)
+    total = view.buffer.bytes
+    padded = max(ALIGNMENT, -(-total // ALIGNMENT) * ALIGNMENT)
+    return Argument(size, padded - view.byte_offset if view.byte_offset + size == total else size, written)
+
+
+def _extent(view: View) -> int:
+    """The bytes from a view's first element to the end of its last."""
+    if not view.size:
+        return 0
+    return (1 + sum((size - 1) * stride for size, stride in zip(view.dims, view.strides))) * (view.bytes // view.size)
+
+
+def _own(plan: Plan, steps: list[Step]) -> set[Buffer]:
+    """The memory that belongs to one kernel: no step is said to write it, and no other reads it."""
+    others = {v.buffer.root() for step in steps for v in step.arguments[: step.written]}
+    others |= {v.buffer.root() for v in (*plan.parameters, *plan.results)}
+    found: set[Buffer] = set()
+    for step in steps:
+        buffers = {v.buffer.root() for v in step.arguments[step.written :]}
+        others |= buffers & found
+        found |= buffers
+    return {b for b in found - others if b.kind == "temporary" and b.data is None or b.kind == "persistent" and b.data is not None}
+
+
+def _apart(step: Step, arguments: tuple[Argument, ...], verified: Verified) -> None:
+    """No argument lies where the kernel writes another one, unless it reads each element before it writes it there."""
+    for w, target in enumerate(step.arguments):
+        if not arguments[w].written:
+            continue
+        for k, view in enumerate(step.arguments):
+            start, end = target.address, target.address + arguments[w].bytes
+            if k == w or view.address >= end or start >= view.address + arguments[k].bytes:
+                continue
+            if w != 0 or k not in step.in_place or view.address != start:
+                raise KernelError(f"kernel {verified.func.name} in {step.name}: writes argument {w} where argument {k} lies")
+            why = verified.reads_before_writing(w, k)
+            if why:
+                raise KernelError(why)
