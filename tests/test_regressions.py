@@ -274,3 +274,14 @@ ENTRY e {{
 """
     )
     check(module, target, np.random.default_rng(1).normal(size=(size, size)).astype(np.float32))
+
+
+@targets
+@pytest.mark.parametrize("opcode, init", [("add", 5), ("maximum", -3), ("multiply", 2), ("divide", 3)])
+def test_a_reduction_of_nothing_where_one_element_could_be(opcode: str, init: float, target: str) -> None:
+    text = f"""HloModule m
+f {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] {opcode}(a, b) }}
+ENTRY e {{ x = f32[<=1,2] parameter(0)  z = f32[] constant({init})  ROOT r = f32[2] reduce(x, z), dimensions={{0}}, to_apply=f }}"""
+    for size in (0, 1):
+        (found,) = check(Module.from_text(text), target, np.full((size, 2), 7, np.float32))
+        np.testing.assert_array_equal(found, [7, 7] if size else [init, init])

@@ -32,7 +32,13 @@ def _reduce(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     sizes = _common(w, dims, extents[: len(x.operands) // 2])
     over = x.attrs["dimensions"]
     kept = [size for d, size in enumerate(sizes) if d not in over]
-    return Padded(_ignoring(w, x, w.live(dims, sizes, over)), _results(x, kept))
+    live = w.live(dims, sizes, over)
+    if live is not None and all(dims[d] == 1 for d in over):
+        # The one element there is takes the initial value's place, so where there is none that stays.
+        arrays, inits = x.operands[: len(x.operands) // 2], x.operands[len(x.operands) // 2 :]
+        chosen = [w.select(live, a, w.broadcast(w.convert(i, a.shape.element_type), dims)) for a, i in zip(arrays, inits)]
+        return Padded(w.again(x, [*chosen, *inits]), _results(x, kept))
+    return Padded(_ignoring(w, x, live), _results(x, kept))
 
 
 def _reduce_window(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:

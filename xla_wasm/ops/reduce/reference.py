@@ -28,7 +28,7 @@ def _reduce(instr: Instruction, operands: list[Value], call: Any) -> Value:
     kept = [d for d in range(xs[0].ndim) if d not in dims]
     out = tuple(xs[0].shape[d] for d in kept)
     bounds = instr.attrs.get("bounds", instr.operands[0].shape.dimensions)
-    if all(bounds[d] == 1 for d in dims) and all(x.dtype == init.dtype for x, init in zip(xs, inits)):
+    if all(bounds[d] == 1 == xs[0].shape[d] for d in dims) and all(x.dtype == init.dtype for x, init in zip(xs, inits)):
         same = tuple(x.reshape(out) for x in xs)
         return same if instr.shape.is_tuple else same[0]
     while not free(instr) and (window := step(xs[0].shape, dims)) is not None:
