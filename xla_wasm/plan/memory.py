@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 
-from .plan import ALIGNMENT, Buffer, Plan
+from .plan import Buffer, Plan
 
 
 def live_ranges(plan: Plan) -> None:
@@ -106,22 +106,22 @@ def place(plan: Plan, start: int) -> int:
     for buffer in plan.buffers:
         if buffer.merged is None and buffer.kind != "temporary":
             buffer.address = address
-            address += _padded(buffer.bytes)
+            address += buffer.padded
     temporaries = [b for b in plan.buffers if b.merged is None and b.kind == "temporary" and b.first >= 0]
     temporaries.sort(key=lambda b: -b.bytes)
     placed: list[Buffer] = []
     end = address
     for buffer in temporaries:
         at = address
-        size = _padded(buffer.bytes)
+        size = buffer.padded
         for other in placed:
             if (
                 other.first <= buffer.last
                 and buffer.first <= other.last
                 and other.address < at + size
-                and at < other.address + _padded(other.bytes)
+                and at < other.address + other.padded
             ):
-                at = other.address + _padded(other.bytes)
+                at = other.address + other.padded
         buffer.address = at
         insort(placed, buffer, key=lambda b: b.address)
         end = max(end, at + size)
@@ -129,7 +129,3 @@ def place(plan: Plan, start: int) -> int:
         if buffer.merged is None and buffer.address < 0:
             buffer.address = address
     return end
-
-
-def _padded(size: int) -> int:
-    return max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT)

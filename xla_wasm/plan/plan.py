@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..loop.affine import is_dense, row_major_strides
@@ -32,6 +33,11 @@ class Buffer:
     last: int = -1
     address: int = -1
     merged: Buffer | None = None
+
+    @property
+    def padded(self) -> int:
+        """The bytes that it takes in memory."""
+        return max(ALIGNMENT, -(-self.bytes // ALIGNMENT) * ALIGNMENT)
 
     def root(self) -> Buffer:
         """The buffer whose memory this one shares."""
@@ -81,8 +87,13 @@ class View:
         return self.buffer.root().address + self.byte_offset
 
     def __str__(self) -> str:
+        return self.to_text()
+
+    def to_text(self, addresses: bool = True) -> str:
+        """The array, the buffer whose memory it lies in, and how."""
         dims = ",".join(map(str, self.dims))
-        place = f"{self.buffer.root().name}@{self.buffer.root().address}" + (f"+{self.byte_offset}" if self.offset else "")
+        root = self.buffer.root()
+        place = root.name + (f"@{root.address}" if addresses else "") + (f"+{self.byte_offset}" if self.offset else "")
         return f"{self.dtype}[{dims}] in {place}" + ("" if self.dense else f" strides {self.strides}")
 
 
@@ -107,6 +118,21 @@ class Step:
     request: Request | None = None
     in_place: tuple[int, ...] = ()
     """Arguments that the first one may overwrite: each element is read before it is written."""
+    holds: list[Instruction] = field(default_factory=list)
+    """The instructions that the kernel computes, operands first."""
+
+    def __str__(self) -> str:
+        what = self.func.name if self.func else f"copy {self.bytes}" if self.kind == "kernel" else self.kind
+        return f"{what}{''.join(f' -> {t.step}' for t in self.targets)}  # {self.name}"
+
+    def details(self, addresses: bool) -> list[str]:
+        """What the kernel holds, constants aside, and the arguments, a line each."""
+        held = [x.name for x in self.holds if x.opcode != "constant"]
+        lines = [f"holds {', '.join(held)}"] if held else []
+        for i, view in enumerate(self.arguments):
+            may = " may be overwritten" if i in self.in_place else ""
+            lines.append(f"{'out' if i < self.written else 'in '} {view.to_text(addresses)}{may}")
+        return lines
 
 
 @dataclass(eq=False, slots=True)
@@ -133,13 +159,34 @@ class Plan:
     """Steps that run before the first run: group 0 reads constants only, group i + 1 weight i as well."""
 
     def __str__(self) -> str:
-        lines = [f"parameter {i}: {v}" for i, v in enumerate(self.parameters)]
+        return self.to_text()
+
+    def to_text(self, *, addresses: bool = True) -> str:
+        """The steps, which instructions the kernel of each holds, what it reads and writes, and how much memory there is.
+
+        Without `addresses`, what lies in a place of its own says nothing of where.
+        """
+        lines = [f"parameter {i}: {v.to_text(addresses)}" for i, v in enumerate(self.parameters)]
         for i, step in enumerate(self.steps):
-            what = step.func.name if step.func else f"copy {step.bytes}" if step.kind == "kernel" else step.kind
-            lines.append(f"{i:4} {what}{''.join(f' -> {t.step}' for t in step.targets)}  # {step.name}")
-            for k, view in enumerate(step.arguments):
-                lines.append(f"       {'out' if k < step.written else 'in '} {view}")
+            lines.append(f"{i:4} {step}")
+            lines += [f"       {line}" for line in step.details(addresses)]
+        lines += [f"loop {first} to {last}" for first, last in self.loops]
         for group, steps in self.inits.items():
-            lines += [f"init {group}: {s.func.name if s.func else 'copy'}  # {s.name}" for s in steps]
-        lines += [f"result {i}: {v}" for i, v in enumerate(self.results)]
-        return "\n".join(lines) + "\n"
+            for step in steps:
+                lines.append(f"init {group}: {step}")
+                lines += [f"       {line}" for line in step.details(addresses)]
+        lines += [f"result {i}: {v.to_text(addresses)}" for i, v in enumerate(self.results)]
+        return "\n".join([*lines, self._memory()]) + "\n"
+
+    def _memory(self) -> str:
+        """The bytes of memory by the kinds of the buffers; of temporaries, which share theirs, the most at a time."""
+        total: dict[str, int] = {}
+        places: list[tuple[int, int]] = []
+        for buffer in self.buffers:
+            if buffer.merged is None and buffer.kind != "temporary":
+                total[buffer.kind] = total.get(buffer.kind, 0) + buffer.padded
+            elif buffer.merged is None and buffer.first >= 0:
+                places.append((buffer.address, buffer.address + buffer.padded))
+        if places:
+            total["temporary"] = max(end for _, end in places) - min(start for start, _ in places)
+        return f"memory: {sum(total.values())} bytes: {', '.join(f'{kind} {size}' for kind, size in total.items())}"

@@ -70,7 +70,7 @@ class Scope:
         """The step of a lowered kernel."""
         scratch = [self.draft.memory(size) for size in lowered.scratch]
         arguments = outputs + list(expression.sources.values()) + scratch
-        self.draft.step(Step("kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place))
+        self.draft.step(Step("kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place, holds=expression.inner))
 
     def available(self, x: Instruction) -> View | None:
         """The view of an array that has a buffer."""
@@ -155,8 +155,11 @@ class Scope:
         finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))
         lowered = lower_product(cache, product, y, x, finishing)
         packed = self.draft.view(Shape(product.gemm.dtype, (packed_elements(cache, product),)), name=f"{y.name}.packed")
-        self.draft.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1))
-        self.draft.step(Step("kernel", x.name, lowered.func, [*outputs, left, packed, *finishing.sources.values()], 1))
+        # The right side's renaming has the product's name and is in no computation.
+        packs = [z for z in packing.inner if z.name != y.name]
+        self.draft.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))
+        arguments = [*outputs, left, packed, *finishing.sources.values()]
+        self.draft.step(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner))
         return outputs
 
     def while_(self, x: Instruction) -> list[View]:
