@@ -61,6 +61,7 @@ def drop_empty(plan: Plan) -> None:
             if label not in labels:
                 labels.add(label)
                 label.step = renumbered[label.step]
+    plan.loops = [(renumbered[first], renumbered[last]) for first, last in plan.loops]
     plan.steps = kept
 
 

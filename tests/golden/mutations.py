@@ -1,0 +1,181 @@
+"""Deletes the rules of the middle one at a time, and says which golden tests turn red.
+
+`PYTHONPATH=tests python -m golden.mutations [PART ...]` prints a line for each rule of the modules whose name contains one of the parts
+(all, if there are none): the rule, and the first golden files whose text is another without it. What no file sees stands at the end, and
+the exit status is 1 if something does that `UNSEEN` does not explain.
+
+Rules are found in the source: the entries of tables, the branches, the results of functions that say yes or no, and the functions that
+only change something. Each deletion runs in a process of its own, which imports the package with that one file changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+FOLDER = Path(__file__).parents[2] / "xla_wasm"
+PASSES = ("simplify", "canonical", "loops", "counting")
+NOT_RULES = ("__init__", "plan", "driver", "draft", "build")
+"""Files of `plan/` that hold what a plan is made of."""
+SHOWN = 3
+"""Red tests after which it is enough."""
+SECONDS = 60
+
+UNSEEN: dict[str, str] = {}
+"""Deletions that no golden test can see, and why."""
+
+Mutant = tuple[str, ast.Module]
+
+
+def sources() -> list[tuple[str, Path]]:
+    """The modules with rules: their names and files."""
+    plan = sorted(path.stem for path in (FOLDER / "plan").glob("*.py") if path.stem not in NOT_RULES)
+    return [(f"{folder}.{name}", FOLDER / folder / f"{name}.py") for folder, names in (("passes", PASSES), ("plan", plan)) for name in names]
+
+
+def mutants(tree: ast.Module) -> Iterator[Mutant]:
+    """A module with each of its rules deleted, and what the rule is called."""
+    for path, node in _walk(tree, ()):
+        for what, change in _changes(node):
+            changed = copy.deepcopy(tree)
+            target = next(y for x, y in zip(ast.walk(tree), ast.walk(changed)) if x is node)
+            change(target)
+            yield f"{'.'.join(path)}: {what}" if path else what, ast.fix_missing_locations(changed)
+
+
+def _walk(node: ast.AST, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ast.AST]]:
+    """All statements in their order, each with the functions and classes around it."""
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, (ast.FunctionDef, ast.ClassDef))
+        inner = (*path, child.name) if named else path
+        yield inner, child
+        yield from _walk(child, inner)
+
+
+def _changes(node: ast.AST):
+    """The ways of deleting what a node of the syntax tree says."""
+    if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict | ast.Tuple) and _constant(node):
+        keys = node.value.keys if isinstance(node.value, ast.Dict) else node.value.elts
+        for i, key in enumerate(keys):
+            yield f"{ast.unparse(_target(node))} without {ast.unparse(key)}", lambda x, i=i: _drop(x.value, i)
+    elif isinstance(node, ast.If) and not all(isinstance(s, ast.Raise) for s in node.body):
+        yield f"if {ast.unparse(node.test)}", lambda x: setattr(x, "test", ast.Constant(False))
+    elif isinstance(node, ast.IfExp):
+        yield f"{ast.unparse(node)}: always the latter", lambda x: setattr(x, "test", ast.Constant(False))
+    elif isinstance(node, ast.FunctionDef):
+        kind = ast.unparse(node.returns) if node.returns else ""
+        if kind == "None":
+            yield "does nothing", lambda x: setattr(x, "body", [ast.Pass()])
+        for result in [s for s in ast.walk(node) if isinstance(s, ast.Return)] if kind == "bool" else []:
+            where = [s for s in ast.walk(node) if isinstance(s, ast.Return)].index(result)
+            for value in (True, False):
+                if isinstance(result.value, ast.Constant) and result.value.value is value:
+                    continue
+                yield f"return {ast.unparse(result.value or ast.Constant(None))} as {value}", lambda x, n=where, v=value: _returns(x, n, v)
+
+
+def _constant(node: ast.Assign | ast.AnnAssign) -> bool:
+    """Whether a table is one of the module: its name has no small letters."""
+    name = ast.unparse(_target(node))
+    return name.isupper() and name != "UNSEEN"
+
+
+def _target(node: ast.Assign | ast.AnnAssign) -> ast.expr:
+    return node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+
+
+def _drop(table: ast.Dict | ast.Tuple, i: int) -> None:
+    if isinstance(table, ast.Dict):
+        del table.keys[i], table.values[i]
+    else:
+        del table.elts[i]
+
+
+def _returns(function: ast.FunctionDef, number: int, value: bool) -> None:
+    [s for s in ast.walk(function) if isinstance(s, ast.Return)][number].value = ast.Constant(value)
+
+
+class _Changed(MetaPathFinder, Loader):
+    """Imports one module from another syntax tree."""
+
+    def __init__(self, name: str, path: Path, tree: ast.Module):
+        self.name = name
+        self.path = path
+        self.tree = tree
+
+    def find_spec(self, name: str, path: object, target: ModuleType | None = None) -> ModuleSpec | None:
+        return spec_from_loader(name, self, origin=str(self.path)) if name == self.name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self.tree, str(self.path), "exec"), module.__dict__)
+
+
+def red(name: str, path: Path, tree: ast.Module) -> list[str]:
+    """The first golden files that come out otherwise with a module changed, found in a process of its own."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS)
+        sys.meta_path.insert(0, _Changed(f"xla_wasm.{name}", path, tree))
+        with open(writing, "w", encoding="utf-8", buffering=1) as out:
+            _compare(out)
+        os._exit(0)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as answers:
+        found = answers.read().split("\n")[:-1]
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        found.append("(does not end)")
+    return found
+
+
+def _compare(out) -> None:
+    try:
+        from golden.runner import golden_files, read
+    except Exception as error:
+        out.write(f"(import fails: {error})\n")
+        return
+    count = 0
+    for golden in map(read, golden_files()):
+        try:
+            same = golden.actual() == golden.expected
+        except Exception:
+            same = False
+        if not same:
+            out.write(f"{golden.name}\n")
+            count += 1
+        if count == SHOWN:
+            return
+
+
+def main(parts: list[str]) -> int:
+    assert not any(name.startswith("xla_wasm") for name in sys.modules), "the package must not be there yet"
+    unseen = []
+    for name, path in sources():
+        if parts and not any(part in name for part in parts):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert not red(name, path, tree), "the golden tests must be green to begin with"
+        for rule, changed in mutants(tree):
+            found = red(name, path, changed)
+            rule = f"{name} {rule}"
+            print(f"{rule}  ->  {', '.join(found) or 'NOTHING'}", flush=True)
+            if not found:
+                unseen.append(rule)
+    print(f"\n{len(unseen)} that no golden test sees:")
+    for rule in unseen:
+        print(f"  {rule}  {UNSEEN.get(rule, '')}")
+    return int(any(rule not in UNSEEN for rule in unseen))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
