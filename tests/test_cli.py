@@ -236,7 +236,11 @@ def test_inspect(xla_wasm: Cli, artifact: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "holds"), [("hlo", "convolution("), ("plan", ""), ("loops", ""), ("wat", "(func"), ("manifest", '"peak_bytes"')]
+    ("stage", "holds"),
+    [
+        *(("hlo", "convolution("), ("plan", "holds "), ("kernels", "loads "), ("loops", "carry "), ("wat", "(func")),
+        ("manifest", '"peak_bytes"'),
+    ],
 )
 def test_dump(xla_wasm: Cli, stage: str, holds: str) -> None:
     code, out, _ = xla_wasm("dump", MODEL, "--stage", stage)

@@ -46,7 +46,7 @@ app = typer.Typer(
 
 Target = Literal["simd128", "relaxed-simd"]
 Tune = Literal["portable", "wasmtime", "v8"]
-Stage = Literal["hlo", "plan", "loops", "wat", "manifest"]
+Stage = Literal["hlo", "plan", "kernels", "loops", "wat", "manifest"]
 
 ModulePath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 AnyPath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, metavar="MODULE|OUT.WASM")]

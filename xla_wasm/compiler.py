@@ -42,7 +42,8 @@ def compile(module: Module, options: Options | None = None) -> Artifact:
 
 
 def stages(module: Module, options: Options | None = None) -> dict[str, str]:
-    """What each stage of compiling gives, as text: hlo (after the passes), plan, loops, wat and manifest."""
+    """What each stage of compiling gives, as text: hlo (after the passes), plan, kernels (what decides their speed), loops, wat, manifest."""
+    from .loop.facts import facts
     from .loop.text import to_text
     from .wasm.disasm import disassemble
 
@@ -50,6 +51,7 @@ def stages(module: Module, options: Options | None = None) -> dict[str, str]:
     return {
         "hlo": made.module.to_text(large_constants=False),
         "plan": str(made.plan),
+        "kernels": "".join(facts(f) for f in made.plan.funcs.values()),
         "loops": "\n".join(to_text(f) for f in made.plan.funcs.values()),
         "wat": disassemble(made.artifact.wasm),
         "manifest": json.dumps(made.artifact.manifest, indent=1),

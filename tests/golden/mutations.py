@@ -39,7 +39,8 @@ Mutant = tuple[str, ast.Module]
 def sources() -> list[tuple[str, Path]]:
     """The modules with rules: their names and files."""
     plan = sorted(path.stem for path in (FOLDER / "plan").glob("*.py") if path.stem not in NOT_RULES)
-    return [(f"{folder}.{name}", FOLDER / folder / f"{name}.py") for folder, names in (("passes", PASSES), ("plan", plan)) for name in names]
+    names = [f"passes.{name}" for name in PASSES] + [f"plan.{name}" for name in plan]
+    return [(name, FOLDER.joinpath(*name.split(".")).with_suffix(".py")) for name in names]
 
 
 def mutants(tree: ast.Module) -> Iterator[Mutant]:
