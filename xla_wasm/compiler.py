@@ -42,7 +42,7 @@ def compile(module: Module, options: Options | None = None) -> Artifact:
 
 
 def stages(module: Module, options: Options | None = None) -> dict[str, str]:
-    """What each stage of compiling gives, as text: hlo (after the passes), plan, kernels (what decides their speed), loops, wat, manifest."""
+    """What each stage of compiling gives, as text: hlo (after the passes), plan, kernels (facts of their loops), loops, wat, manifest."""
     from .loop.facts import facts
     from .loop.text import to_text
     from .wasm.disasm import disassemble

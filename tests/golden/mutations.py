@@ -13,14 +13,15 @@ from __future__ import annotations
 import ast
 import copy
 import os
-import signal
+import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
+from typing import Any, TextIO
 
 FOLDER = Path(__file__).parents[2] / "xla_wasm"
 PASSES = ("simplify", "canonical", "loops", "counting")
@@ -28,7 +29,8 @@ NOT_RULES = ("__init__", "plan", "driver", "draft", "build")
 """Files of `plan/` that hold what a plan is made of."""
 SHOWN = 3
 """Red tests after which it is enough."""
-SECONDS = 60
+SECONDS = 20
+"""What a process may compute, before it counts as one that does not end."""
 
 UNSEEN: dict[str, str] = {}
 """Deletions that no golden test can see, and why."""
@@ -62,7 +64,7 @@ def _walk(node: ast.AST, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
         yield from _walk(child, inner)
 
 
-def _changes(node: ast.AST):
+def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], None]]]:
     """The ways of deleting what a node of the syntax tree says."""
     if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict | ast.Tuple) and _constant(node):
         keys = node.value.keys if isinstance(node.value, ast.Dict) else node.value.elts
@@ -76,12 +78,17 @@ def _changes(node: ast.AST):
         kind = ast.unparse(node.returns) if node.returns else ""
         if kind == "None":
             yield "does nothing", lambda x: setattr(x, "body", [ast.Pass()])
-        for result in [s for s in ast.walk(node) if isinstance(s, ast.Return)] if kind == "bool" else []:
-            where = [s for s in ast.walk(node) if isinstance(s, ast.Return)].index(result)
+        for number, (path, result) in enumerate(_results(node) if kind == "bool" else []):
             for value in (True, False):
-                if isinstance(result.value, ast.Constant) and result.value.value is value:
-                    continue
-                yield f"return {ast.unparse(result.value or ast.Constant(None))} as {value}", lambda x, n=where, v=value: _returns(x, n, v)
+                if not (isinstance(result, ast.Constant) and result.value is value):
+                    rule = f"{path}return {ast.unparse(result)}, as {value}"
+                    yield rule, lambda x, n=number, v=value: _return(x, n, v)
+
+
+def _results(function: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
+    """What a function returns, each with the condition that it stands under, in the order of `ast.walk`."""
+    under = {id(s): f"if {ast.unparse(x.test)}: " for x in ast.walk(function) if isinstance(x, ast.If) for s in x.body}
+    return [(under.get(id(s), ""), s.value) for s in ast.walk(function) if isinstance(s, ast.Return) and s.value is not None]
 
 
 def _constant(node: ast.Assign | ast.AnnAssign) -> bool:
@@ -101,7 +108,7 @@ def _drop(table: ast.Dict | ast.Tuple, i: int) -> None:
         del table.elts[i]
 
 
-def _returns(function: ast.FunctionDef, number: int, value: bool) -> None:
+def _return(function: ast.FunctionDef, number: int, value: bool) -> None:
     [s for s in ast.walk(function) if isinstance(s, ast.Return)][number].value = ast.Constant(value)
 
 
@@ -125,7 +132,7 @@ def red(name: str, path: Path, tree: ast.Module) -> list[str]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(SECONDS)
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         sys.meta_path.insert(0, _Changed(f"xla_wasm.{name}", path, tree))
         with open(writing, "w", encoding="utf-8", buffering=1) as out:
             _compare(out)
@@ -139,7 +146,8 @@ def red(name: str, path: Path, tree: ast.Module) -> list[str]:
     return found
 
 
-def _compare(out) -> None:
+def _compare(out: TextIO) -> None:
+    """Writes the names of the first golden files that come out otherwise."""
     try:
         from golden.runner import golden_files, read
     except Exception as error:
