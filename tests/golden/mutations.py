@@ -4,8 +4,9 @@
 (all, if there are none): the rule, and the first golden files whose text is another without it. What no file sees stands at the end, and
 the exit status is 1 if something does that `UNSEEN` does not explain.
 
-Rules are found in the source: the entries of tables, the branches, the results of functions that say yes or no, and the functions that
-only change something. Each deletion runs in a process of its own, which imports the package with that one file changed.
+Rules are found in the source: the entries of tables, the branches and the clauses of their conditions, the results of functions that say
+yes or no, and the functions that only change something. Each deletion runs in a process of its own, which imports the package with that
+one file changed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
@@ -52,14 +54,13 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
             changed = copy.deepcopy(tree)
             target = next(y for x, y in zip(ast.walk(tree), ast.walk(changed)) if x is node)
             change(target)
-            yield f"{'.'.join(path)}: {what}" if path else what, ast.fix_missing_locations(changed)
+            yield (f"{'.'.join(path)}: {what}" if path else what), ast.fix_missing_locations(changed)
 
 
 def _walk(node: ast.AST, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ast.AST]]:
     """All statements in their order, each with the functions and classes around it."""
     for child in ast.iter_child_nodes(node):
-        named = isinstance(child, (ast.FunctionDef, ast.ClassDef))
-        inner = (*path, child.name) if named else path
+        inner = (*path, child.name) if isinstance(child, (ast.FunctionDef, ast.ClassDef)) else path
         yield inner, child
         yield from _walk(child, inner)
 
@@ -69,9 +70,12 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], None]]]:
     if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict | ast.Tuple) and _constant(node):
         keys = node.value.keys if isinstance(node.value, ast.Dict) else node.value.elts
         for i, key in enumerate(keys):
-            yield f"{ast.unparse(_target(node))} without {ast.unparse(key)}", lambda x, i=i: _drop(x.value, i)
+            if key is not None:
+                yield f"{ast.unparse(_target(node))} without {ast.unparse(key)}", partial(_drop, i)
     elif isinstance(node, ast.If) and not all(isinstance(s, ast.Raise) for s in node.body):
         yield f"if {ast.unparse(node.test)}", lambda x: setattr(x, "test", ast.Constant(False))
+        for i, clause in enumerate(node.test.values if isinstance(node.test, ast.BoolOp) else []):
+            yield f"if {ast.unparse(node.test)}, without {ast.unparse(clause)}", partial(_drop_clause, i)
     elif isinstance(node, ast.IfExp):
         yield f"{ast.unparse(node)}: always the latter", lambda x: setattr(x, "test", ast.Constant(False))
     elif isinstance(node, ast.FunctionDef):
@@ -82,7 +86,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], None]]]:
             for value in (True, False):
                 if not (isinstance(result, ast.Constant) and result.value is value):
                     rule = f"{path}return {ast.unparse(result)}, as {value}"
-                    yield rule, lambda x, n=number, v=value: _return(x, n, v)
+                    yield rule, partial(_return, number, value)
 
 
 def _results(function: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
@@ -101,14 +105,20 @@ def _target(node: ast.Assign | ast.AnnAssign) -> ast.expr:
     return node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
 
 
-def _drop(table: ast.Dict | ast.Tuple, i: int) -> None:
+def _drop(i: int, assignment: ast.Assign | ast.AnnAssign) -> None:
+    table = assignment.value
     if isinstance(table, ast.Dict):
         del table.keys[i], table.values[i]
-    else:
+    elif isinstance(table, ast.Tuple):
         del table.elts[i]
 
 
-def _return(function: ast.FunctionDef, number: int, value: bool) -> None:
+def _drop_clause(i: int, branch: ast.If) -> None:
+    assert isinstance(branch.test, ast.BoolOp)
+    del branch.test.values[i]
+
+
+def _return(number: int, value: bool, function: ast.FunctionDef) -> None:
     [s for s in ast.walk(function) if isinstance(s, ast.Return)][number].value = ast.Constant(value)
 
 
