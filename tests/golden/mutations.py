@@ -1,8 +1,8 @@
 """Deletes the rules of the middle one at a time, and says which golden tests turn red.
 
 `PYTHONPATH=tests python -m golden.mutations [PART ...]` prints a line for each rule of the modules whose name contains one of the parts
-(all, if there are none): the rule, and the first golden files whose text is another without it. What no file sees stands at the end, and
-the exit status is 1 if something does that `UNSEEN` does not explain.
+(all, if there are none): the rule, and the first golden files whose text is another without it, or else the first whose values are wrong.
+What no file sees stands at the end, and the exit status is 1 if something does that `UNSEEN` does not explain.
 
 Rules are found in the source: the entries of tables, the branches and the clauses of their conditions, the results of functions that say
 yes or no, and the functions that only change something. Each deletion runs in a process of its own, which imports the package with that
@@ -23,7 +23,10 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from .runner import Golden
 
 FOLDER = Path(__file__).parents[2] / "xla_wasm"
 PASSES = ("simplify", "canonical", "loops", "counting")
@@ -31,7 +34,7 @@ NOT_RULES = ("__init__", "plan", "driver", "draft", "build")
 """Files of `plan/` that hold what a plan is made of."""
 SHOWN = 3
 """Red tests after which it is enough."""
-SECONDS = 20
+SECONDS = 60
 """What a process may compute, before it counts as one that does not end."""
 
 UNSEEN: dict[str, str] = {}
@@ -163,17 +166,34 @@ def _compare(out: TextIO) -> None:
     except Exception as error:
         out.write(f"(import fails: {error})\n")
         return
-    count = 0
-    for golden in map(read, golden_files()):
-        try:
-            same = golden.actual() == golden.expected
-        except Exception:
-            same = False
-        if not same:
+    files = list(map(read, golden_files()))
+    found = 0
+    for golden in files:
+        if not _same(golden):
             out.write(f"{golden.name}\n")
-            count += 1
-        if count == SHOWN:
+            found += 1
+        if found == SHOWN:
             return
+    if not found:
+        wrong = next((golden.name for golden in files if not _right(golden)), None)
+        out.write(f"{wrong} (values)\n" if wrong else "")
+
+
+def _same(golden: Golden) -> bool:
+    try:
+        return golden.actual() == golden.expected
+    except Exception:
+        return False
+
+
+def _right(golden: Golden) -> bool:
+    from golden.values import check
+
+    try:
+        check(golden, "simd128")
+    except Exception:
+        return False
+    return True
 
 
 def main(parts: list[str]) -> int:
