@@ -95,7 +95,7 @@ class Expression:
             key.append((_own_key(x, cache), tuple(numbers.get(o, -1) for o in x.operands)))
 
         self.inner = computed(roots, view, given, unread, hold)
-        self.lanes = lanes_of(self.inner, *(v.dtype for v in self.sources.values()))
+        self.lanes = lanes_of(self.inner)
         self.key = (tuple(key), tuple(numbers[r] for r in roots))
         dense = all(v.size == 1 or v.dense and v.size == roots[0].shape.size for v in self.sources.values())
         self.flat = dense and is_flat(roots, self.inner)
@@ -128,10 +128,9 @@ def computed(
     return list(found)
 
 
-def lanes_of(inner: list[Instruction], *dtypes: str) -> int:
+def lanes_of(inner: list[Instruction]) -> int:
     """How many elements a vector of a kernel has: half as many where any of its values has 64 bits."""
-    wide = any(PARTS.get(t, t) in WIDE for t in dtypes) or any(map(_is_wide, inner))
-    return 2 if wide else 4
+    return 2 if any(_is_wide(x) or any(_is_wide(o) for o in x.operands) for x in inner) else 4
 
 
 def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
