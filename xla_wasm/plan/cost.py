@@ -7,6 +7,7 @@ does one operation an element runs at the speed of its loads (measured on x86-64
 from __future__ import annotations
 
 from ..hlo.ir import Instruction
+from ..ops.lowering import KERNELS
 from ..ops.reading import record
 
 LOAD = STORE = 1
@@ -30,20 +31,35 @@ MAX_MEMBERS = 12
 ROW = 10
 """Operations above which a value that several loops over a row need waits in a scratch row."""
 
-NEVER = 1_000_000
-"""The cost of computing again what is no plain expression of elements."""
+STEP = 40
+"""A step of the program: the indirect call, the kernel's pointers, and loops that begin and end."""
+
+LANES = 4
+"""Elements that one operation computes."""
 
 
-def again(x: Instruction, depth: int = 4) -> int:
-    """Operations to compute an element of `x` again, down to views and to what lies in memory, which cost nothing."""
+def again(x: Instruction, most: float) -> float:
+    """What is left of `most` operations after computing an element of `x` again, down to views and to what lies in memory, which
+    cost nothing; below 0 where that takes more, or is no plain expression of elements."""
     about = record(x)
-    if about.view or not about.cost:
-        return 0
-    if not about.elementwise or about.cost > AGAIN or not depth:
-        return NEVER
-    return 0 if x.shape.size == 1 else about.cost + sum(again(o, depth - 1) for o in x.operands)
+    if about.view or not about.cost or x.opcode in KERNELS and not about.accumulates:
+        return most
+    if not about.elementwise:
+        return -1
+    if x.shape.size == 1 and about.cost == 1:
+        return most
+    most -= about.cost
+    for o in x.operands:
+        if most < 0:
+            break
+        most = again(o, most)
+    return most
 
 
-def recompute(x: Instruction, kernels: int) -> bool:
-    """Whether so many kernels had better compute `x` each for itself than load what one of them, or one more, has stored."""
-    return (kernels - 1) * again(x) <= STORE + kernels * LOAD
+def recompute(x: Instruction, times: float, kernels: int) -> bool:
+    """Whether computing each element of `x` so often costs less than computing it once, storing it, and loading it so often.
+
+    What several kernels need may join one of them; what one kernel needs at several places is a step more.
+    """
+    saved = STORE + times * LOAD + (STEP * LANES / max(x.shape.size, 1) if kernels == 1 else 0)
+    return again(x, saved / (times - 1)) >= 0

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
+from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind, Read
 from ..ops.kernel import PARTS
@@ -19,13 +21,15 @@ from .cost import AGAIN, MAX_OPERATIONS, UNKNOWN, again, recompute
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """Who reads an instruction: each reader with the number of the operand and how it reads that, and the kernels that they are in."""
+    """Who reads an instruction: each reader with the number of the operand and how it reads that."""
 
     root: bool
     edges: list[tuple[Instruction, int, Read]]
+    times: float
+    """How often each element would be computed, were the instruction part of all kernels that read it."""
     kernels: int
     weight: int
-    """The operations that the heaviest of the kernels has by now."""
+    """The operations that the heaviest of these kernels has by now."""
 
 
 Rule = Callable[[Instruction, Readers], bool]
@@ -82,8 +86,8 @@ def _is_read_often(x: Instruction, readers: Readers) -> bool:
 
 
 def _is_shared(x: Instruction, readers: Readers) -> bool:
-    """Several kernels would compute it, for more than writing it once and loading it costs."""
-    return readers.kernels > 1 and not recompute(x, readers.kernels)
+    """Several kernels, or one at several places, would compute it, for more than writing it once and loading it costs."""
+    return readers.times > 1 and not recompute(x, readers.times, readers.kernels)
 
 
 def _is_heavy(x: Instruction, readers: Readers) -> bool:
@@ -113,10 +117,10 @@ def _computes_once(x: Instruction, reader: Instruction, number: int, read: Read)
         return read.map.one_to_one
     if record(reader).product:
         # The right side is packed, element by element; that of a convolution may be read by a loop of its own instead.
-        return number == 1 and (reads(reader)[0].kind is Kind.REDUCED or again(x) <= AGAIN)
+        return number == 1 and (reads(reader)[0].kind is Kind.REDUCED or again(x, AGAIN) >= 0)
     if read.kind is Kind.REDUCED and reader.opcode not in KERNELS:
         return True
-    return read.kind in (Kind.COMPUTED, Kind.REDUCED) and again(x) <= UNKNOWN
+    return read.kind in (Kind.COMPUTED, Kind.REDUCED) and again(x, UNKNOWN) >= 0
 
 
 def _renames_memory(x: Instruction) -> bool:
@@ -124,6 +128,20 @@ def _renames_memory(x: Instruction) -> bool:
     while record(x).view:
         (x,) = x.operands
     return not record(x).cost and not record(x).elementwise
+
+
+Places = dict[tuple[Instruction, tuple[IndexMap, ...]], float]
+"""Where an instruction's elements are computed, were it part of all that read it: by kernel, at an index that these maps give
+from the kernel's, and which share of all its elements. Rows and what reduces them share an index: see `plan.group`."""
+
+
+def _seen_through(reader: Instruction, read: Read, places: Places) -> Places:
+    """Where an operand is computed if its reader is computed there."""
+    if record(reader).elementwise or read.map.keeps_order or reader.opcode == "reduce" and reduces_rows(reader):
+        return places
+    m = read.map
+    share = prod(m.domain) / prod(m.dims) if read.kind is Kind.MAP and m.one_to_one and 0 not in m.dims else 1.0
+    return {(kernel, (*maps, m)): part * share for (kernel, maps), part in places.items()}
 
 
 def buffered(computation: Computation) -> set[Instruction]:
@@ -134,29 +152,35 @@ def buffered(computation: Computation) -> set[Instruction]:
             for number, (o, read) in enumerate(zip(x.operands, reads(x))):
                 edges[o].append((x, number, read))
     chosen: set[Instruction] = set()
-    kernels: dict[Instruction, frozenset[Instruction]] = {}
+    places: dict[Instruction, Places] = {}
     weight: dict[Instruction, int] = {}
     lefts: set[Instruction] = set()
     chains: set[Instruction] = set()
     products: set[Instruction] = set()
     for x in reversed(computation.instructions):
         users = dict.fromkeys(u for u, *_ in edges[x])
-        # The kernels that would compute x, were it part of all that read it.
-        kernels[x] = frozenset[Instruction]().union(*(kernels[u] for u in users))
-        readers = Readers(x is computation.root, edges[x], len(kernels[x]), max((weight[u] for u in users), default=0))
+        own: Places = {}
+        for u, _, read in edges[x]:
+            own |= _seen_through(u, read, places[u])
+        places[x] = own
+        kernels: dict[Instruction, float] = {}
+        for (kernel, _), share in own.items():
+            kernels[kernel] = kernels.get(kernel, 0) + share
+        times = sum(max(share, 1) for share in kernels.values())
+        readers = Readers(x is computation.root, edges[x], times, len(kernels), max((weight[u] for u in users), default=0))
         weight[x] = 1 + readers.weight
         left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
-        chained = bool(users) and len(kernels[x]) == 1 and all(follows(u, x) and (u in chosen or u in chains) for u in users)
+        chained = bool(users) and len(kernels) == 1 and all(follows(u, x) and (u in chosen or u in chains) for u in users)
         if left and _is_strided(x) and not _is_result(x, readers) and not _is_read_whole(x, readers):
             # A product reads its left side through strides.
             lefts.add(x)
         elif left or any(rule(x, readers) for rule in RULES):
-            if record(x).product and chained and not left and not kernels[x] <= products:
+            if record(x).product and chained and not left and not products.issuperset(kernels):
                 # One product in a kernel, whose elements are finished on its accumulators.
-                products |= kernels[x]
+                products.update(kernels)
             else:
                 chosen.add(x)
-                kernels[x], weight[x] = frozenset((x,)), 1
+                places[x], weight[x] = {(x, ()): 1.0}, 1
         elif chained:
             chains.add(x)
     return chosen
