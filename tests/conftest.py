@@ -1,4 +1,9 @@
-"""Set-up of the tests: JAX on the CPU; in CI the same hypothesis cases on every run, elsewhere new ones; the site in a browser."""
+"""Set-up of the tests: JAX on the CPU; in CI the same hypothesis cases on every run, elsewhere new ones; the site in a browser.
+
+XLA:CPU, which judges many tests, compiles for AVX2 at most, so that its results are those of any x86-64 processor of the last ten years.
+`XLA_WASM_JUDGE_ISA` names another of its instruction sets (SSE4_2, AVX, AVX512, ...), or `native` for all that this processor has: the
+tests must pass with each. Processes that tests start inherit it.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +22,10 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Whatever compiles a module has every kernel of it verified.
 os.environ.setdefault("XLA_WASM_VERIFY", "1")
+JUDGE_ISA = os.environ.get("XLA_WASM_JUDGE_ISA", "AVX2")
 # Eight devices, for programs of several; one is still what all others run on.
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8".strip()
+_XLA_FLAGS = ["--xla_force_host_platform_device_count=8", *([] if JUDGE_ISA == "native" else [f"--xla_cpu_max_isa={JUDGE_ISA}"])]
+os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_XLA_FLAGS]).strip()
 
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):

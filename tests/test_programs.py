@@ -43,7 +43,7 @@ def judged(name: str) -> tuple[list[compare.Array], list[compare.Array]]:
 
 
 def check(name: str, results: list[compare.Array]) -> None:
-    """Integers exact; floats no further from the true values than twice XLA's distance and 4 ulp of the result's scale.
+    """Integers exact; floats about as far from the true values as XLA's (`compare.within`).
 
     An exact program has XLA's results bit by bit.
     """
