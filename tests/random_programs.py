@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from random_values import ALL, FLOATS, INTEGERS, MOST_ELEMENTS, SIZES, Draw, Program, Skip, Value, is_float, values
+from random_values import (
+    COMPLEX,
+    FLOATS,
+    INTEGERS,
+    REAL,
+    Draw,
+    Program,
+    Skip,
+    Value,
+    exact,
+    is_float,
+    is_rounded,
+    usual_bound,
+    values,
+)
 
 from xla_wasm.builder import Builder, scalar_computation
 from xla_wasm.hlo.attrs import (
@@ -28,8 +42,11 @@ def unary(p: Program) -> None:
     v = p.any()
     if v.dtype == "pred":
         p.keep(p.b.op("not", v.x), 1)
+    elif v.dtype in COMPLEX:
+        p.keep(p.b.op("negate", v.x), v.bound)
     elif is_float(v.dtype):
-        p.keep(p.b.op(p.draw.pick(("negate", "abs", "floor", "sign", "round-nearest-even", "ceil")), v.x), v.bound + 1)
+        opcode = p.draw.pick(("negate", "abs", "floor", "sign", "round-nearest-even", "ceil", "round-nearest-afz"))
+        p.keep(p.b.op(opcode, v.x), max(v.bound, 1))
     else:
         signed = TYPES[v.dtype].kind == "signed"
         p.keep(p.b.op(p.draw.pick(("negate", "not", "popcnt", "sign", "count-leading-zeros", *("abs",) * signed)), v.x), 0)
@@ -42,11 +59,16 @@ def binary(p: Program) -> None:
         v, w = w, v
     if v.dtype == "pred":
         p.keep(p.b.op(p.draw.pick(("and", "or", "xor")), v.x, w.x), 1)
-    elif is_float(v.dtype):
-        opcode = p.draw.pick(("add", "subtract", "maximum", "minimum", "multiply"))
+    elif is_rounded(v.dtype):
+        opcode = p.draw.pick(("add", "subtract", *(() if v.dtype in COMPLEX else ("maximum", "minimum")), "multiply"))
         if opcode == "multiply" and v.bound * w.bound > 2**10:
             raise Skip
-        p.keep(p.b.op(opcode, v.x, w.x), v.bound * w.bound + 1 if opcode == "multiply" else v.bound + w.bound)
+        bounds = {
+            "multiply": v.bound * w.bound * (1 + (v.dtype in COMPLEX)),
+            "maximum": max(v.bound, w.bound),
+            "minimum": max(v.bound, w.bound),
+        }
+        p.keep(p.b.op(opcode, v.x, w.x), bounds.get(opcode, v.bound + w.bound))
     else:
         shifts = ("shift-left", "shift-right-logical", "shift-right-arithmetic")
         p.keep(
@@ -59,11 +81,38 @@ def binary(p: Program) -> None:
         )
 
 
+DEAR = (
+    ("tanh", -8, 8, 30.09375, 1.125),
+    ("logistic", -8, 8, 16, 1.3125),
+    ("sine", -20, 20, 20.9375, 1.40625),
+    ("cosine", -20, 20, 32, 1.40625),
+    ("exponential", -4, 1, 15.71875, 1.0625),
+    ("exponential-minus-one", -4, 1, 31.40625, 1.15625),
+    ("log", 1, 20, 16.359375, 1.0625),
+    ("log-plus-one", 0, 20, 16.359375, 1.0625),
+    ("sqrt", 0, 20, 10.34375, 1.1875),
+    ("rsqrt", 1, 20, 26.40625, 2.8125),
+    ("cbrt", -20, 20, 10.625, 1.21875),
+    ("erf", -3, 3, 19.03125, 1.0625),
+    ("tan", -8, 8, 13.640625, 1.46875),
+)
+"""Functions that are not cheap, and the range of their arguments. Of whole numbers there, their multiples by the first factor lie so far
+from where rounding turns that f16 is precise enough, and by the second that bf16 is."""
+
+
 def function(p: Program) -> None:
     """A function that is not cheap, rounded until it is exact."""
-    v = p.any(FLOATS)
-    y = p.b.op(p.draw.pick(("tanh", "logistic")), v.x)
-    p.keep(p.b.op("round-nearest-even", p.b.multiply(y, _full(p, 1.25, v))), 2)
+    dear_function(p, p.any(tuple(t for t in FLOATS if exact(t) > 100)))
+
+
+def dear_function(p: Program, v: Value) -> None:
+    """One of `DEAR`, of a value brought into its range."""
+    opcode, low, high, *factors = p.draw.pick(DEAR)
+    factor = factors[exact(v.dtype) < 1000]
+    x = v.x
+    if low > 0 or v.bound > min(-low or high, high):
+        x = p.b.op("clamp", p.b.constant(low, v.dtype), x, p.b.constant(high, v.dtype))
+    p.keep(p.b.op("round-nearest-even", p.b.multiply(p.b.op(opcode, x), _full(p, factor, v))), 100 if factor > 8 else 10)
 
 
 def _full(p: Program, number: float, v: Value) -> Instruction:
@@ -73,7 +122,8 @@ def _full(p: Program, number: float, v: Value) -> Instruction:
 def compare(p: Program) -> None:
     v = p.any()
     w = p.like(v)
-    p.keep(p.b.compare(v.x, w.x, p.draw.pick(("LT", "EQ", "GE", "NE", "GT", "LE"))), 1)
+    directions = ("EQ", "NE") if v.dtype in COMPLEX else ("LT", "EQ", "GE", "NE", "GT", "LE")
+    p.keep(p.b.compare(v.x, w.x, p.draw.pick(directions)), 1)
 
 
 def select(p: Program) -> None:
@@ -84,23 +134,27 @@ def select(p: Program) -> None:
 
 
 def clamp(p: Program) -> None:
-    v = p.any((*FLOATS, *INTEGERS))
+    v = p.any(REAL)
     low, high = (p.scalar(v.dtype) for _ in range(2)) if p.draw.chance(2) else (p.like(v), p.like(v))
     p.keep(p.b.op("clamp", low.x, v.x, high.x), max(v.bound, low.bound, high.bound))
 
 
 def convert(p: Program) -> None:
     v = p.any()
-    target = p.draw.pick(ALL)
-    bound = v.bound
-    if is_float(target) and not is_float(v.dtype):
-        # An integer may be large: bring it near first.
-        x = v.x
-        if v.dtype != "pred":
-            x = p.b.op("remainder", x, p.b.full(100, x.shape.without_layout()))
-        p.keep(p.b.convert(x, target), 100)
-        return
-    p.keep(p.b.convert(v.x, target), bound if is_float(target) else 0)
+    convert_to(p, v, p.draw.type())
+
+
+def convert_to(p: Program, v: Value, target: str) -> Value:
+    """`v` in another type; an integer that may be large is brought near first."""
+    if v.dtype in COMPLEX and target not in COMPLEX:
+        v = Value(p.b.op("real", v.x), v.bound)
+    if not is_rounded(target) or is_rounded(v.dtype) or v.dtype == "pred":
+        return p.keep(p.b.convert(v.x, target), v.bound if is_rounded(target) else 0)
+    near = 100 if exact(target) >= 100 else 3
+    x, bits = v.x, TYPES[v.dtype].bits
+    if 2 ** (bits - 1) > near:
+        x = p.b.op("remainder", x, p.b.full(near, x.shape.without_layout()))
+    return p.keep(p.b.convert(x, target), near)
 
 
 def broadcast(p: Program) -> None:
@@ -108,11 +162,11 @@ def broadcast(p: Program) -> None:
     if len(v.dims) > 3:
         raise Skip
     rank = p.draw.integer(len(v.dims), 4)
-    sizes = [p.draw.pick(SIZES[:7]) for _ in range(rank)]
+    sizes = [p.draw.pick(p.sizes[:7]) for _ in range(rank)]
     places = sorted(p.draw.permutation(rank)[: len(v.dims)])
     for place, size in zip(places, v.dims):
         sizes[place] = size
-    if prod(sizes) > MOST_ELEMENTS:
+    if prod(sizes) > p.most_elements:
         raise Skip
     p.keep(p.b.broadcast(v.x, sizes, places), v.bound)
 
@@ -175,12 +229,14 @@ def concatenate(p: Program) -> None:
 
 def iota(p: Program) -> None:
     dims = p.dims() or (3,)
-    dtype = p.draw.pick(ALL[:-1])
+    dtype = p.draw.type()
+    if dtype == "pred":
+        raise Skip
     p.keep(p.b.iota(Shape(dtype, dims), p.draw.integer(0, len(dims) - 1)), max(dims))
 
 
 def constant(p: Program) -> None:
-    v = p.literal(p.dims(), p.draw.pick(ALL))
+    v = p.literal(p.dims(), p.draw.type())
     p.keep(v.x, v.bound)
 
 
@@ -189,7 +245,11 @@ def reduce(p: Program) -> None:
     dims = p.draw.subset(range(len(v.dims))) or (len(v.dims) - 1,)
     count = prod(v.dims[d] for d in dims)
     opcodes = (
-        ("and", "or") if v.dtype == "pred" else ("add", "maximum", "minimum", *(() if is_float(v.dtype) else ("multiply", "and", "xor")))
+        ("and", "or")
+        if v.dtype == "pred"
+        else ("add",)
+        if v.dtype in COMPLEX
+        else ("add", "maximum", "minimum", *(() if is_float(v.dtype) else ("multiply", "and", "xor")))
     )
     opcode = p.draw.pick(opcodes)
     init = p.scalar(v.dtype)
@@ -198,14 +258,14 @@ def reduce(p: Program) -> None:
 
 def reduce_two(p: Program) -> None:
     """The largest element and where it stands: a reduction of two operands in order."""
-    v = p.any((*FLOATS, *INTEGERS), rank=1)
+    v = p.any(REAL, rank=1)
     d = p.draw.integer(0, len(v.dims) - 1)
     f = Builder("argmax")
     scalars = [f.parameter(i, Shape(t)) for i, t in enumerate((v.dtype, "s32", v.dtype, "s32"))]
     first = f.compare(scalars[0], scalars[2], "GE")
     f.op("tuple", f.op("select", first, scalars[0], scalars[2]), f.op("select", first, scalars[1], scalars[3]))
     places = p.b.iota(Shape("s32", v.dims), d)
-    inits = [p.b.constant(0 if v.dtype[0] == "u" else -3, v.dtype), p.b.constant(-1, "s32")]
+    inits = [p.b.constant(0 if v.dtype[0] == "u" or TYPES[v.dtype].bits < 4 else -3, v.dtype), p.b.constant(-1, "s32")]
     both = p.b.op("reduce", v.x, places, *inits, called=[f.build()], dimensions=(d,))
     if p.draw.chance(2):
         p.keep(p.b.get_tuple_element(both, 0), v.bound + 3)
@@ -234,7 +294,7 @@ def _output(size: int, w: WindowDimension) -> int:
 
 
 def reduce_window(p: Program) -> None:
-    v = p.any((*FLOATS, *INTEGERS), rank=1)
+    v = p.any(REAL, rank=1)
     window = _window(p, v.dims, True)
     opcode = p.draw.pick(("add", "maximum", "minimum"))
     init = p.scalar(v.dtype)
@@ -253,7 +313,7 @@ def select_and_scatter(p: Program) -> None:
     f.compare(f.parameter(0, Shape(v.dtype)), f.parameter(1, Shape(v.dtype)), p.draw.pick(("GE", "GT")))
     called = [f.build(), scalar_computation("add", v.dtype)]
     count = prod(w.size for w in window.dimensions)
-    p.keep(p.b.op("select-and-scatter", v.x, source.x, init.x, called=called, window=window), 8 * count + init.bound)
+    p.keep(p.b.op("select-and-scatter", v.x, source.x, init.x, called=called, window=window), usual_bound(v.dtype) * count + init.bound)
 
 
 def dot(p: Program) -> None:
@@ -263,14 +323,14 @@ def dot(p: Program) -> None:
     batch = p.draw.subset(range(len(v.dims)))[:2] if p.draw.chance(3) else ()
     rest = [d for d in range(len(v.dims)) if d not in batch]
     contracting = p.draw.subset(rest)[:2] or tuple(rest[-1:])
-    free = tuple(p.draw.pick(SIZES) for _ in range(p.draw.integer(0, 2)))
+    free = tuple(p.draw.pick(p.sizes) for _ in range(p.draw.integer(0, 2)))
     labels = [("b", d) for d in batch] + [("c", d) for d in contracting] + [("f", i) for i in range(len(free))]
     order = p.draw.permutation(len(labels))
     placed = [labels[i] for i in order]
     dims = tuple(free[i] if kind == "f" else v.dims[i] for kind, i in placed)
     if (
-        prod(dims) > MOST_ELEMENTS
-        or prod(free) * prod(v.dims[d] for d in rest if d not in contracting) * prod(v.dims[d] for d in batch) > MOST_ELEMENTS
+        prod(dims) > p.most_elements
+        or prod(free) * prod(v.dims[d] for d in rest if d not in contracting) * prod(v.dims[d] for d in batch) > p.most_elements
     ):
         raise Skip
     same = [w for w in p.values if w.dtype == v.dtype and w.dims == dims]
@@ -278,14 +338,21 @@ def dot(p: Program) -> None:
     numbers = DotDimensionNumbers(
         tuple(contracting), tuple(placed.index(("c", d)) for d in contracting), tuple(batch), tuple(placed.index(("b", d)) for d in batch)
     )
-    bound = v.bound * w.bound * max(1, prod(v.dims[d] for d in contracting)) if is_float(v.dtype) else 0
-    if bound > 2**16:
-        raise Skip
+    bound = v.bound * w.bound * max(1, prod(v.dims[d] for d in contracting)) * (1 + (v.dtype in COMPLEX)) if is_rounded(v.dtype) else 0
     p.keep(p.b.op("dot", v.x, w.x, dot_dimension_numbers=numbers), bound)
 
 
+def _small(p: Program, v: Value) -> Value:
+    """Integers whose products do not overflow, with which XLA:CPU's convolutions do not wrap."""
+    if is_rounded(v.dtype) or TYPES[v.dtype].bits < 32:
+        return v
+    return Value(p.b.op("remainder", v.x, p.b.full(100, v.x.shape.without_layout())), 0)
+
+
 def convolution(p: Program) -> None:
-    dtype = p.draw.pick(("f32", "s32", "f64"))
+    dtype = p.draw.type() if p.draw.chance(3) else p.draw.pick(("f32", "s32", "f64"))
+    if dtype == "pred":
+        raise Skip
     spatial = p.draw.integer(1, 2)
     groups, batches = (p.draw.pick((1, 1, 2)), 1) if p.draw.chance(2) else (1, p.draw.pick((1, 1, 2)))
     inputs, outputs = p.draw.pick((1, 2, 3, 4)), p.draw.pick((1, 2, 4, 5)) * groups * batches
@@ -306,24 +373,27 @@ def convolution(p: Program) -> None:
     for place, size in zip(right, (inputs, outputs, *(w.size for w in window))):
         kernel[place] = size
     found = [v for v in p.values if v.dtype == dtype and v.dims == tuple(image)]
-    v, k = p.draw.pick(found) if found else p.literal(tuple(image), dtype), p.literal(tuple(kernel), dtype)
-    bound = v.bound * 8 * inputs * prod(w.size for w in window)
-    if bound > 2**16 and dtype != "s32":
-        raise Skip
+    v, k = (_small(p, x) for x in (p.draw.pick(found) if found else p.literal(tuple(image), dtype), p.literal(tuple(kernel), dtype)))
+    bound = v.bound * k.bound * inputs * prod(w.size for w in window) * (1 + (dtype in COMPLEX))
     p.keep(
         p.b.op(
             "convolution", v.x, k.x, window=Window(tuple(window)), dim_labels=numbers, feature_group_count=groups, batch_group_count=batches
         ),
-        bound if dtype != "s32" else 0,
+        bound if is_rounded(dtype) else 0,
     )
+
+
+def _starts(p: Program, v: Value) -> list[Instruction]:
+    """Where a part of `v` begins, in one type. None becomes unsigned that may be negative, of which XLA:CPU has two opinions."""
+    starts = [p.index(size).x for size in v.dims]
+    types = {s.shape.element_type for s in starts}
+    return starts if len(types) == 1 else [s if s.shape.element_type == "s64" else p.b.convert(s, "s64") for s in starts]
 
 
 def dynamic_slice(p: Program) -> None:
     v = p.any(rank=1)
     sizes = tuple(p.draw.integer(min(1, size), size) for size in v.dims)
-    starts = [p.index(size).x for size in v.dims]
-    dtype = starts[0].shape.element_type
-    starts = [s if s.shape.element_type == dtype else p.b.convert(s, dtype) for s in starts]
+    starts = _starts(p, v)
     p.keep(p.b.op("dynamic-slice", v.x, *starts, dynamic_slice_sizes=sizes), v.bound)
 
 
@@ -331,9 +401,7 @@ def dynamic_update_slice(p: Program) -> None:
     v = p.any(rank=1)
     fitting = [w for w in p.values if w.dtype == v.dtype and len(w.dims) == len(v.dims) and all(a <= b for a, b in zip(w.dims, v.dims))]
     update = p.draw.pick(fitting) if p.draw.chance(2) else p.literal(tuple(p.draw.integer(min(1, size), size) for size in v.dims), v.dtype)
-    starts = [p.index(size).x for size in v.dims]
-    dtype = starts[0].shape.element_type
-    starts = [s if s.shape.element_type == dtype else p.b.convert(s, dtype) for s in starts]
+    starts = _starts(p, v)
     p.keep(p.b.op("dynamic-update-slice", v.x, update.x, *starts), max(v.bound, update.bound))
 
 
@@ -356,7 +424,7 @@ def gather(p: Program) -> None:
     indices = _indices(p, (*batch[:vector], len(mapped), *batch[vector:]))
     offset_rank = rank - len(collapsed)
     offsets = tuple(sorted(p.draw.permutation(offset_rank + len(batch))[:offset_rank]))
-    if prod(batch) * prod(sizes) > MOST_ELEMENTS:
+    if prod(batch) * prod(sizes) > p.most_elements:
         raise Skip
     numbers = GatherDimensionNumbers(offsets, collapsed, mapped, vector)
     p.keep(p.b.op("gather", v.x, indices.x, gather_dimension_numbers=numbers, slice_sizes=sizes), v.bound)
@@ -374,11 +442,11 @@ def scatter(p: Program) -> None:
     places = tuple(sorted(p.draw.permutation(len(window) + len(batch))[: len(window)]))
     window_sizes, batch_sizes = iter(window), iter(batch)
     dims = tuple(next(window_sizes) if d in places else next(batch_sizes) for d in range(len(window) + len(batch)))
-    if prod(dims) > MOST_ELEMENTS:
+    if prod(dims) > p.most_elements:
         raise Skip
     found = [w for w in p.values if w.dtype == v.dtype and w.dims == dims]
     updates = p.draw.pick(found) if found else p.literal(dims, v.dtype)
-    opcode = p.draw.pick(("add", "maximum", "set") if v.dtype != "pred" else ("or", "set"))
+    opcode = p.draw.pick(("or", "set") if v.dtype == "pred" else ("add", "set") if v.dtype in COMPLEX else ("add", "maximum", "set"))
     f = Builder("combine")
     old, new = f.parameter(0, Shape(v.dtype)), f.parameter(1, Shape(v.dtype))
     called = f.build(new if opcode == "set" else f.op(opcode, old, new))
@@ -402,8 +470,10 @@ def _same_type(inner: Program, v: Value) -> Instruction:
     """A value of the computation like `v` that is no larger, or `v` itself brought back into its bound."""
     found = [w for w in inner.values if w.dims == v.dims and w.dtype == v.dtype]
     w = found[-1 - inner.draw.integer(0, min(2, len(found) - 1))]
-    if w.bound <= v.bound or not is_float(v.dtype):
+    if w.bound <= v.bound or not is_rounded(v.dtype):
         return w.x
+    if v.dtype in COMPLEX:
+        return next(w.x for w in found if w.bound <= v.bound)
     low, high = (inner.b.constant(sign * v.bound, v.dtype) for sign in (-1.0, 1.0))
     return inner.b.op("clamp", low, w.x, high)
 
@@ -517,10 +587,10 @@ def draw_program(draw: Draw) -> tuple[Module, list[Array]]:
     p = Program(OPERATIONS, draw)
     arguments: list[Array] = []
     for i in range(draw.integer(1, 4)):
-        shape = Shape(draw.pick(ALL) if draw.chance(2) else "f32", p.dims(3) or (4, 5))
+        shape = Shape(draw.type() if draw.chance(2) else "f32", p.dims(3) or (4, 5))
         x = p.b.parameter(i, shape)
         arguments.append(values(draw.integer(0, 9), shape.dimensions, shape.element_type))
-        p.values.append(Value(x, 8))
+        p.values.append(Value(x, usual_bound(shape.element_type)))
     p.grow(draw.integer(1, 14))
     results = [p.values[-1]] + [p.draw.pick(p.values[::-1]) for _ in range(draw.integer(0, 2))]
     root = results[0].x if len(results) == 1 else p.b.op("tuple", *(v.x for v in results))

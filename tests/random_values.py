@@ -1,6 +1,6 @@
 """What random programs are drawn with: choices, values that know how large they may be, and a computation that grows.
 
-Floats hold small whole numbers. `Draw` makes every choice; hypothesis is behind it in tests. Every value carries a bound
+Floats hold small whole numbers. `Draw` makes every choice; hypothesis or a seed is behind it. Every value carries a bound
 on its magnitude, so that sums and products stay exact in any order; where that cannot be, an operation is passed over.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeVar
 
+import ml_dtypes
 import numpy as np
 
 from xla_wasm.builder import Builder
@@ -21,13 +22,16 @@ from xla_wasm.ops.arrays import DTYPES, Array
 
 T = TypeVar("T")
 
-FLOATS = ("f32", "f64")
-INTEGERS = ("s32", "u8", "s8", "u32", "s64", "s16", "u16", "u64")
-ALL = (*FLOATS, *INTEGERS, "pred")
+SMALL_FLOATS = tuple(name for name, t in TYPES.items() if t.kind == "float" and t.bits <= 16 and name != "f8e8m0fnu")
+"""Without the type that has neither zero nor negative numbers."""
+FLOATS = ("f32", "f64", *SMALL_FLOATS)
+INTEGERS = ("s32", "u8", "s8", "u32", "s64", "s16", "u16", "u64", "s4", "u4", "s2", "u2", "s1", "u1")
+COMPLEX = ("c64", "c128")
+USUAL = ("f32", "f64", "s32", "u8", "s8", "u32", "s64", "s16", "u16", "u64", "pred")
+REAL = (*FLOATS, *INTEGERS)
+ALL = (*USUAL, *(t for t in (*REAL, *COMPLEX) if t not in USUAL))
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17)
 MOST_ELEMENTS = 600
-EXACT = 2.0**20
-"""Whole numbers below this are exact in f32, with room for one more sum."""
 
 
 class Draw:
@@ -48,6 +52,10 @@ class Draw:
 
     def subset(self, items: Sequence[T]) -> tuple[T, ...]:
         return tuple(x for x in items if self.chance(2))
+
+    def type(self) -> str:
+        """An element type, most likely a usual one."""
+        return self.pick(ALL) if self.chance(3) else self.pick(USUAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +79,32 @@ class Skip(Exception):
 
 
 def is_float(dtype: str) -> bool:
-    return dtype in FLOATS
+    return TYPES[dtype].kind == "float"
+
+
+def is_rounded(dtype: str) -> bool:
+    """Whether the type holds whole numbers exactly up to a limit only."""
+    return TYPES[dtype].kind in ("float", "complex")
+
+
+def exact(dtype: str) -> float:
+    """Up to where whole numbers, and their sums in any order, are exact in a type (f32 with room for a few more sums)."""
+    if not is_rounded(dtype) or dtype in ("f32", "f64", *COMPLEX):
+        return 2.0**20
+    info = ml_dtypes.finfo(DTYPES[dtype])
+    return min(2.0 ** (info.nmant + 1), float(info.max) // 1)
+
+
+def usual_bound(dtype: str) -> int:
+    """What made-up values of a type keep within."""
+    return 8 if exact(dtype) > 100 else 2
 
 
 class Program:
     """A computation that grows by random operations, each a function that appends to a program or raises Skip."""
+
+    sizes: Sequence[int] = SIZES
+    most_elements = MOST_ELEMENTS
 
     def __init__(self, operations: Sequence[Callable[[Program], None]], draw: Draw, name: str = "main", depth: int = 0):
         self.operations = operations
@@ -85,20 +114,24 @@ class Program:
         self.values: list[Value] = []
 
     def keep(self, x: Instruction, bound: float) -> Value:
-        if bound > EXACT:
+        if bound > exact(x.shape.element_type) or prod(x.shape.dimensions) > 4 * self.most_elements:
             raise Skip
         value = Value(x, bound)
         self.values.append(value)
         return value
 
+    def attempt(self, operation: Callable[[Program], None]) -> None:
+        """Appends an operation, or nothing where it does not fit."""
+        mark, known = len(self.b.instructions), len(self.values)
+        try:
+            operation(self)
+        except Skip:
+            del self.b.instructions[mark:], self.values[known:]
+
     def grow(self, count: int) -> None:
         """Appends up to `count` random operations."""
         for _ in range(count):
-            mark, known = len(self.b.instructions), len(self.values)
-            try:
-                self.draw.pick(self.operations)(self)
-            except Skip:
-                del self.b.instructions[mark:], self.values[known:]
+            self.attempt(self.draw.pick(self.operations))
 
     # --- operands -----------------------------------------------------------------------------------------------
 
@@ -123,6 +156,11 @@ class Program:
         number = self.draw.pick((0, 1, 2, 3, -1, -2, 5)) if dtype != "pred" else self.draw.pick((0, 1))
         if TYPES[dtype].kind == "unsigned":
             number = abs(number)
+        if exact(dtype) < 100:
+            number = max(-2, min(2, number))
+        if TYPES[dtype].bits < 8 and not is_rounded(dtype) and dtype != "pred":
+            info = ml_dtypes.iinfo(DTYPES[dtype])
+            number = max(int(info.min), min(int(info.max), number))
         return Value(self.b.constant(number, dtype), abs(number))
 
     def index(self, limit: int) -> Value:
@@ -135,13 +173,13 @@ class Program:
         return Value(self.b.constant(self.draw.integer(low, limit + 2), dtype), 0)
 
     def dims(self, most_rank: int = 4) -> tuple[int, ...]:
-        sizes = tuple(self.draw.pick(SIZES) for _ in range(self.draw.integer(0, most_rank)))
-        return sizes if prod(sizes) <= MOST_ELEMENTS else sizes[:2]
+        sizes = tuple(self.draw.pick(self.sizes) for _ in range(self.draw.integer(0, most_rank)))
+        return sizes if prod(sizes) <= self.most_elements else sizes[:2]
 
     def literal(self, dims: tuple[int, ...], dtype: str) -> Value:
         """A constant array of varied values."""
         data = values(self.draw.integer(0, 9), dims, dtype)
-        return Value(self.b.constant(Shape(dtype, dims), data.reshape(-1).tolist()), 8)
+        return Value(self.b.constant(Shape(dtype, dims), data.reshape(-1).tolist()), usual_bound(dtype))
 
 
 def values(seed: int, dims: tuple[int, ...], dtype: str) -> Array:
@@ -149,8 +187,14 @@ def values(seed: int, dims: tuple[int, ...], dtype: str) -> Array:
     rng = np.random.default_rng(seed)
     if dtype == "pred":
         return rng.integers(0, 2, dims).astype(np.bool_)
+    bound = usual_bound(dtype)
+    if dtype in COMPLEX:
+        return (rng.integers(-bound, bound + 1, dims) + 1j * rng.integers(-bound, bound + 1, dims)).astype(DTYPES[dtype])
     if is_float(dtype):
-        return rng.integers(-8, 9, dims).astype(DTYPES[dtype])
+        return rng.integers(-bound, bound + 1, dims).astype(DTYPES[dtype])
+    if TYPES[dtype].bits < 8:
+        info = ml_dtypes.iinfo(DTYPES[dtype])
+        return rng.integers(int(info.min), int(info.max) + 1, dims).astype(np.int8).astype(DTYPES[dtype])
     info = np.iinfo(DTYPES[dtype])
     small = rng.integers(0 if info.min == 0 else -9, 10, dims)
     wild = rng.integers(info.min, info.max, dims, DTYPES[dtype], endpoint=True)
