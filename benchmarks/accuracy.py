@@ -24,13 +24,13 @@ from xla_wasm import report
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.options import Options
+from xla_wasm.target import TARGETS
 
 from . import accuracy_functions as functions
 from . import markdown
 
 Array = np.ndarray[Any, Any]
 
-TARGETS = ("simd128", "relaxed-simd")
 BLOCK = 1 << 20
 COLUMNS = ("function", "type", "target", ">inputs", ">max ulp", "at", ">NaN", ">inf", ">sign", ">flushed", "reference")
 
@@ -151,7 +151,7 @@ def _merged(folder: Path, new: Row) -> list[Row]:
     rows = {(row.type, row.function, row.target): row for row in known}
     rows[new.type, new.function, new.target] = new
     order = {name: i for i, name in enumerate(functions.ALL)}
-    return sorted(rows.values(), key=lambda row: (row.type, order[row.function], TARGETS.index(row.target)))
+    return sorted(rows.values(), key=lambda row: (row.type, order[row.function], [*TARGETS].index(row.target)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

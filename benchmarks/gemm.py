@@ -30,6 +30,7 @@ from xla_wasm.loop.affine import ZERO, Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
 from xla_wasm.loop.ir import Func, Val
+from xla_wasm.target import PORTABLE, RELAXED_SIMD, SIMD128, TUNES, Target
 from xla_wasm.wasm import Func as WasmFunc
 from xla_wasm.wasm import Module
 
@@ -74,9 +75,9 @@ CASES |= {"attention 12 x 128x32x128": matmul(128, 128, 32, 12), "attention 12 x
 CASES |= {"vector 1x4096x1024": matmul(1, 1024, 4096), "vector 4096x1024x1": matmul(4096, 1, 1024)}
 
 
-def peak_kernel(relaxed: bool) -> tuple[Func, float]:
+def peak_kernel(target: Target) -> tuple[Func, float]:
     """Twelve independent chains of multiply-adds."""
-    b = Builder("peak", 4, 4, relaxed, frozenset({0}))
+    b = Builder("peak", 4, 4, target, frozenset({0}))
     trips, chains = 200_000, 12
     with b.loop(1, ranged=True):
         x = b.load_lanes(b.pointer(3), ZERO, "f32")
@@ -91,8 +92,8 @@ def peak_kernel(relaxed: bool) -> tuple[Func, float]:
     return b.func(), 8.0 * trips * chains
 
 
-def product_kernel(name: str, g: Gemm, shape: Tile, relaxed: bool) -> Func:
-    b = Builder(name, 4, 4, relaxed, frozenset({0}))
+def product_kernel(name: str, g: Gemm, shape: Tile, target: Target) -> Func:
+    b = Builder(name, 4, 4, target, frozenset({0}))
     sizes = (*(size for size, _, _ in g.outer), g.m, g.n)
 
     def store(outer: tuple[Affine, ...], m: Affine, n: Affine, value: Val) -> None:
@@ -107,7 +108,7 @@ def product_kernel(name: str, g: Gemm, shape: Tile, relaxed: bool) -> Func:
 
 def packing_kernel(name: str, g: Gemm, shape: Tile, along_k: bool) -> Func:
     """Packs all right sides of a batch."""
-    b = Builder(name, 4, 4, False, frozenset({2}))
+    b = Builder(name, 4, 4, Target.named(SIMD128), frozenset({2}))
     with b.loop(prod(size for size, _, stride in g.outer if stride), ranged=True) as batch:
         start = batch * (g.k * g.n)
 
@@ -130,7 +131,7 @@ def repeated(func: Func) -> WasmFunc:
     return out
 
 
-def build(tune: str, relaxed: bool) -> tuple[bytes, list[Job]]:
+def build(target: Target) -> tuple[bytes, list[Job]]:
     """A module with all kernels, and what to time."""
     module, jobs = Module(), []
     module.memory(PAGES)
@@ -143,12 +144,12 @@ def build(tune: str, relaxed: bool) -> tuple[bytes, list[Job]]:
         module.export_func(func.name, outer.name)
         jobs.append(Job(func.name, title, shape, func.trips, flops))
 
-    peak, flops = peak_kernel(relaxed)
+    peak, flops = peak_kernel(target)
     add(peak, "peak", "", flops)
     for number, (title, g) in enumerate(CASES.items()):
-        shape = tile(g, tune, relaxed)
+        shape = tile(g, target)
         flops = 2.0 * prod(size for size, _, _ in g.outer) * g.m * g.n * g.k
-        add(product_kernel(f"product{number}", g, shape, relaxed), title, f"{shape.mr}x{shape.nr}", flops)
+        add(product_kernel(f"product{number}", g, shape, target), title, f"{shape.mr}x{shape.nr}", flops)
         if title.startswith("attention"):
             for along_k in (False, True):
                 kernel = packing_kernel(f"pack{number}{along_k}", g, shape, along_k)
@@ -219,17 +220,17 @@ def in_node(node: str, code: bytes, jobs: list[Job], seconds: float) -> list[flo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tune", default="portable", choices=("portable", "wasmtime", "v8"))
+    parser.add_argument("--tune", default=PORTABLE, choices=TUNES)
     parser.add_argument("--seconds", type=float, default=0.3, help="per kernel and engine")
     beside = Path(sys.executable).with_name("node")
     parser.add_argument("--node", default=str(beside) if beside.exists() else shutil.which("node"))
     options = parser.parse_args()
-    for relaxed in (True, False):
-        code, jobs = build(options.tune, relaxed)
+    for name in (RELAXED_SIMD, SIMD128):
+        code, jobs = build(Target.named(name, options.tune))
         columns = {"wasmtime": in_wasmtime(code, jobs, options.seconds)}
         if options.node:
             columns["node"] = in_node(options.node, code, jobs, options.seconds)
-        print(f"\n{'relaxed-simd' if relaxed else 'simd128':<32} {'tile':>5}" + "".join(f"{name:>12} GFLOP/s" for name in columns))
+        print(f"\n{name:<32} {'tile':>5}" + "".join(f"{engine:>12} GFLOP/s" for engine in columns))
         for row, job in enumerate(jobs):
             cells = ""
             for times in columns.values():

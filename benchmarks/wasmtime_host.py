@@ -15,6 +15,7 @@ from xla_wasm.host.arrays import Array, physical_bytes
 from xla_wasm.host.instance import Instance, Limits, Program
 from xla_wasm.host.manifest import Manifest
 from xla_wasm.loop.emit import emit
+from xla_wasm.target import RELAXED_SIMD, Target
 from xla_wasm.wasm.module import Module
 
 from .gemm import peak_kernel, repeated
@@ -51,7 +52,7 @@ class Resident:
 
 def peak() -> tuple[Callable[[], object], float]:
     """Chains of fused multiply-adds that stay in registers, and how many floating-point operations one call does."""
-    kernel, flops = peak_kernel(relaxed=True)
+    kernel, flops = peak_kernel(Target.named(RELAXED_SIMD))
     outer = repeated(kernel)
     module = Module()
     module.memory(1)

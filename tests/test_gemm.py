@@ -17,10 +17,12 @@ from xla_wasm.loop.affine import ZERO, Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
 from xla_wasm.loop.ir import Val
+from xla_wasm.target import TARGETS, TUNES, Target
 from xla_wasm.wasm import Module
 
 DTYPES = {"f32": np.float32, "f64": np.float64, "s32": np.int32, "u32": np.uint32}
-TARGETS = [(tune, relaxed) for tune in ("portable", "wasmtime", "v8") for relaxed in (False, True)]
+EVERY = [Target.named(name, tune) for tune in TUNES for name in TARGETS]
+each_target = pytest.mark.parametrize("target", EVERY, ids=lambda t: f"{t.name} {t.tune}")
 ENGINE = wasmtime.Engine()
 GUARD = 64
 """Bytes around each buffer which must stay as they are."""
@@ -30,9 +32,9 @@ def strides(dims: tuple[int, ...]) -> list[int]:
     return [int(np.prod(dims[d + 1 :])) for d in range(len(dims))]
 
 
-def kernels(g: Gemm, shape: Tile, relaxed: bool, along_k: bool, bias: bool, parked: bool) -> list[Builder]:
+def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, parked: bool) -> list[Builder]:
     """A pack kernel (packed, rhs) and a GEMM (out, lhs, packed, bias) that writes a dense result."""
-    pack = Builder("pack", 2, g.lanes, relaxed, frozenset({0}))
+    pack = Builder("pack", 2, g.lanes, target, frozenset({0}))
     copies = max([1, *(size for size, _, rhs in g.outer if rhs)])
 
     def fill(batch: Affine) -> None:
@@ -48,7 +50,7 @@ def kernels(g: Gemm, shape: Tile, relaxed: bool, along_k: bool, bias: bool, park
         with pack.loop(copies, ranged=True) as batch:
             fill(batch)
 
-    gemm = Builder("gemm", 4, g.lanes, relaxed, frozenset({0}))
+    gemm = Builder("gemm", 4, g.lanes, target, frozenset({0}))
     places = strides((*(size for size, _, _ in g.outer), g.m, g.n))
 
     def position(outer: tuple[Affine, ...], m: Affine, n: Affine) -> Affine:
@@ -68,11 +70,11 @@ def kernels(g: Gemm, shape: Tile, relaxed: bool, along_k: bool, bias: bool, park
 
 
 def run(
-    g: Gemm, shape: Tile, relaxed: bool, lhs: np.ndarray, rhs: np.ndarray, bias: np.ndarray | None = None, **options: bool
+    g: Gemm, shape: Tile, target: Target, lhs: np.ndarray, rhs: np.ndarray, bias: np.ndarray | None = None, **options: bool
 ) -> np.ndarray:
     """Packs and multiplies in wasmtime, in two ranges each; the guards around the buffers must survive."""
     along_k, parked = options.get("along_k", False), options.get("parked", False)
-    builders = kernels(g, shape, relaxed, along_k, bias is not None, parked)
+    builders = kernels(g, shape, target, along_k, bias is not None, parked)
     module = Module()
     funcs = [b.func() for b in builders]
     for func in funcs:
@@ -121,56 +123,56 @@ def matmul(m: int, n: int, k: int, dtype: str = "f32", batch: int = 0, pad: int 
     return Gemm(dtype, outer, m, k + pad, n, (), k)
 
 
-def check(g: Gemm, tune: str, relaxed: bool, seed: int, shape: Tile | None = None, **options: bool) -> None:
+def check(g: Gemm, target: Target, seed: int, shape: Tile | None = None, **options: bool) -> None:
     rng = np.random.default_rng(seed)
-    shape = shape or tile(g, tune, relaxed)
+    shape = shape or tile(g, target)
     batches = tuple(size for size, _, _ in g.outer)
     g = Gemm(g.dtype, tuple((size, left, packed_size(g, shape) if right else 0) for size, left, right in g.outer), *fields(g)[2:])
     lhs = values(rng, g.dtype, *batches, g.m, g.m_stride)
     rhs = values(rng, g.dtype, *(size for size, _, right in g.outer if right), g.k, g.n)
     bias = values(rng, g.dtype, g.n) if options.pop("bias", False) else None
     expected = lhs[..., : g.k] @ rhs + (0 if bias is None else bias)
-    np.testing.assert_array_equal(run(g, shape, relaxed, lhs, rhs, bias, **options), expected, f"{g} {shape}")
+    np.testing.assert_array_equal(run(g, shape, target, lhs, rhs, bias, **options), expected, f"{g} {shape}")
 
 
 def fields(g: Gemm) -> tuple:
     return (g.dtype, g.outer, g.m, g.m_stride, g.n, g.segments, g.run)
 
 
-@pytest.mark.parametrize(("tune", "relaxed"), TARGETS)
-def test_small_sizes(tune: str, relaxed: bool) -> None:
+@each_target
+def test_small_sizes(target: Target) -> None:
     for i, (m, n, k) in enumerate(product((1, 2, 3, 5, 6, 8, 13), (1, 2, 3, 4, 7, 8, 17, 32), (1, 3, 4, 9, 16, 22))):
-        check(matmul(m, n, k), tune, relaxed, i, bias=i % 2 == 0, along_k=i % 3 == 0)
+        check(matmul(m, n, k), target, i, bias=i % 2 == 0, along_k=i % 3 == 0)
 
 
-@pytest.mark.parametrize(("tune", "relaxed"), TARGETS)
+@each_target
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_random_sizes(dtype: str, tune: str, relaxed: bool) -> None:
+def test_random_sizes(dtype: str, target: Target) -> None:
     rng = np.random.default_rng(7)
     for i in range(30):
         m, n, k = (int(x) for x in rng.integers(1, 71, 3))
-        check(matmul(m, n, k, dtype, pad=int(rng.integers(0, 3))), tune, relaxed, i, bias=i % 2 == 0, along_k=i % 3 == 0, parked=i % 4 == 1)
+        check(matmul(m, n, k, dtype, pad=int(rng.integers(0, 3))), target, i, bias=i % 2 == 0, along_k=i % 3 == 0, parked=i % 4 == 1)
 
 
 @pytest.mark.parametrize("shape", [Tile(4, 8), Tile(2, 16), Tile(6, 8, True), Tile(3, 4, True), Tile(4, 1), Tile(1, 32)], ids=str)
 def test_tiles(shape: Tile) -> None:
     for i, (m, n, k) in enumerate(product((1, 9, 30), (5, 33), (8, 21))):
-        check(matmul(m, n, k), "", True, i, shape, bias=True, parked=i % 2 == 0)
+        check(matmul(m, n, k), Target.named("relaxed-simd"), i, shape, bias=True, parked=i % 2 == 0)
 
 
-@pytest.mark.parametrize(("tune", "relaxed"), TARGETS)
-def test_batches(tune: str, relaxed: bool) -> None:
+@each_target
+def test_batches(target: Target) -> None:
     for i, (batch, m, n, k) in enumerate([(3, 5, 7, 9), (2, 70, 12, 8), (12, 16, 16, 32), (4, 1, 40, 6), (5, 9, 1, 33)]):
-        check(matmul(m, n, k, batch=batch), tune, relaxed, i, along_k=i % 2 == 0, bias=True)
+        check(matmul(m, n, k, batch=batch), target, i, along_k=i % 2 == 0, bias=True)
 
 
 @pytest.mark.parametrize("m", [64, 127, 130, 200, 509])
 def test_groups_of_rows(m: int) -> None:
-    for relaxed in (False, True):
-        check(matmul(m, 20, 19), "portable", relaxed, m, bias=True)
+    for name in TARGETS:
+        check(matmul(m, 20, 19), Target.named(name), m, bias=True)
 
 
-@pytest.mark.parametrize(("tune", "relaxed"), TARGETS)
+@each_target
 @pytest.mark.parametrize(
     ("images", "size", "channels", "outputs", "taps", "stride", "dilation"),
     [
@@ -183,7 +185,7 @@ def test_groups_of_rows(m: int) -> None:
     ],
 )
 def test_convolution(
-    tune: str, relaxed: bool, images: int, size: int, channels: int, outputs: int, taps: int, stride: int, dilation: int
+    target: Target, images: int, size: int, channels: int, outputs: int, taps: int, stride: int, dilation: int
 ) -> None:
     """A two-dimensional convolution, NHWC and HWIO: kernel rows are segments, and taps too where they lie apart."""
     rng = np.random.default_rng(size)
@@ -206,7 +208,7 @@ def test_convolution(
         x[:, i * dilation :, j * dilation :][:, :reach:stride, :reach:stride] @ w[i, j] for i, j in product(range(taps), range(taps))
     )
     rhs = w.reshape(-1, outputs)
-    np.testing.assert_array_equal(run(g, tile(g, tune, relaxed), relaxed, x, rhs), expected)
+    np.testing.assert_array_equal(run(g, tile(g, target), target, x, rhs), expected)
 
 
 def test_special_values_stay_apart() -> None:
@@ -215,10 +217,10 @@ def test_special_values_stay_apart() -> None:
     for m, n, k in ((5, 1, 19), (5, 2, 33), (3, 7, 9), (6, 19, 5)):
         lhs, rhs = values(rng, "f32", m, k), np.abs(values(rng, "f32", k, n)) + 1
         lhs[1, k - 2], rhs[0, n - 1] = np.inf, np.nan
-        for tune, relaxed in TARGETS:
+        for target in EVERY:
             g = matmul(m, n, k)
             with np.errstate(invalid="ignore"):
-                np.testing.assert_array_equal(run(g, tile(g, tune, relaxed), relaxed, lhs, rhs), lhs @ rhs)
+                np.testing.assert_array_equal(run(g, tile(g, target), target, lhs, rhs), lhs @ rhs)
 
 
 @pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])

@@ -23,11 +23,10 @@ from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.arrays import Array
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
-from xla_wasm.plan.build import build
-from xla_wasm.plan.hoist import hoist
-from xla_wasm.plan.memory import live_ranges, place, share, share_carries
+from xla_wasm.plan.build import plan_module
 from xla_wasm.plan.plan import Buffer, Plan, Step, View
 from xla_wasm.reference import evaluate
+from xla_wasm.target import Target
 
 BASE = 4096
 VECTOR = 16
@@ -38,18 +37,11 @@ Choice = Callable[[int, int], int]
 """From a step's number and a count of ways to go on, the way taken."""
 
 
-def planned(module: Module, relaxed: bool = False, weights: tuple[int, ...] = (), state: dict[int, int] | None = None) -> Plan:
+def planned(module: Module, weights: tuple[int, ...] = (), state: dict[int, int] | None = None) -> Plan:
     """The plan of a module, every buffer in its place, copies that come to nothing still in it."""
     module = clone(module)
     pipeline.run(module)
-    plan = build(module, relaxed, "wasmtime", weights, state)
-    hoist(plan)
-    live_ranges(plan)
-    share(plan)
-    share_carries(plan)
-    live_ranges(plan)
-    place(plan, BASE)
-    return plan
+    return plan_module(module, Target.named("simd128", "wasmtime"), lambda plan: BASE, weights, state)
 
 
 class Walk:

@@ -22,9 +22,9 @@ from replica_programs import Array, entry, inputs, ready, reduced, same, stepped
 
 import xla_wasm
 from xla_wasm import ExchangeError, HloModule, LimitError, Options, RunError
+from xla_wasm.driver import ENTRY_BYTES, KERNEL
 from xla_wasm.host.executor import Executable
 from xla_wasm.host.instance import Instance
-from xla_wasm.plan.driver import ENTRY_BYTES, KERNEL
 
 NOWHERE = 0x7FFFFFFF
 """A slot that no function table has: a call through it traps."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from . import __version__
+from . import __version__, driver
 from .artifact import FORMAT, SECTION, Artifact, encode_manifest
 from .errors import UnsupportedError
 from .hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
@@ -20,19 +20,13 @@ from .loop.emit import emit
 from .ops.collective.groups import Devices
 from .ops.request import Request
 from .options import Options
-from .plan import driver
-from .plan.memory import place
-from .plan.plan import ALIGNMENT, Buffer, Plan, Step, View
+from .plan.plan import ALIGNMENT, COPY, Buffer, Plan, Step, View, all_steps
+from .target import EXPORTS, MEMORY, PAGE, Target
 from .wasm.module import Module
 
 PRODUCER = f"xla_wasm {__version__}"
-CONFIG = 64
-"""Address of the driver's configuration block; what lies below stays zero, so that a null pointer hits nothing."""
-
-PAGE = 65536
 SIDECAR_BYTES = 1024
 """Constants of at least this size go to the sidecar, if there is to be one."""
-_MAX_BYTES = 2**32 - PAGE
 _SLACK = 64
 """Bytes behind everything, for vectors that reach beyond the last buffer."""
 
@@ -69,18 +63,16 @@ class _Sidecar:
         self.content += data
 
 
-def assemble(plan: Plan, interface: Interface, options: Options, names: bool, devices: Devices | None = None) -> Artifact:
-    """The artifact of a plan, for the devices that it was made for; `names` keeps function names in it."""
+def assemble(plan: Plan, interface: Interface, options: Options, target: Target, names: bool, devices: Devices | None = None) -> Artifact:
+    """The artifact of a plan, for the target and the devices that it was made for; `names` keeps function names in it."""
     wasm = Module()
     wasm.add(driver.copy_kernel())
     for func in plan.funcs.values():
         wasm.add(emit(func))
-    slots = {name: wasm.slot(name) for name in (driver.COPY, *plan.funcs)}
-    # Room for all steps: which of them vanish shows only when everything has its place.
-    end = place(plan, _aligned(driver.layout(driver.all_steps(plan), CONFIG).end))
+    slots = {name: wasm.slot(name) for name in (COPY, *plan.funcs)}
     driver.drop_empty(plan)
-    steps = driver.all_steps(plan)
-    room = driver.layout(steps, CONFIG)
+    steps = all_steps(plan)
+    room = driver.layout(steps)
     wasm.data(room.table, driver.table(steps, room, slots))
     sidecar = _Sidecar()
     for buffer in plan.buffers:
@@ -93,7 +85,7 @@ def assemble(plan: Plan, interface: Interface, options: Options, names: bool, de
     wasm.add(driver.step_function(room))
     wasm.add(driver.run_function(room, any(s.request for s in plan.steps)))
     wasm.add(driver.init_function(driver.init_starts(plan)))
-    top = end
+    top = plan.end
 
     def alloc(size: int, align: int) -> int:
         nonlocal top
@@ -103,25 +95,31 @@ def assemble(plan: Plan, interface: Interface, options: Options, names: bool, de
 
     Linker(wasm, alloc).need_missing()
     top += _SLACK
-    if top > _MAX_BYTES:
-        raise UnsupportedError(f"the program needs {top / 2**30:.1f} GiB of memory; a 32-bit WebAssembly memory holds 4 GiB")
-    wasm.memory(-(-top // PAGE))
-    wasm.export_memory("memory")
-    for name in ("run", "init", "step"):
-        wasm.export_func(name, name)
-    manifest = _manifest(plan, interface, options, top, room, sidecar.entries, devices)
+    if top > target.memory_limit - PAGE:
+        limit = f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB"
+        raise UnsupportedError(f"the program needs {top / 2**30:.1f} GiB of memory; {limit}")
+    boundary(wasm, target, -(-top // PAGE))
+    manifest = _manifest(plan, interface, options, target, top, room, sidecar.entries, devices)
     wasm.custom(SECTION, encode_manifest(manifest))
     return Artifact(wasm.encode(names=names), manifest, bytes(sidecar.content))
 
 
-def _aligned(address: int) -> int:
-    return -(-address // ALIGNMENT) * ALIGNMENT
+def boundary(wasm: Module, target: Target, pages: int) -> None:
+    """Declares all that a module imports and exports."""
+    if target.memory is None:
+        wasm.memory(pages)
+        wasm.export_memory(MEMORY)
+    else:
+        wasm.import_memory(*target.memory, pages, pages)
+    for name in EXPORTS:
+        wasm.export_func(name, name)
 
 
 def _manifest(
     plan: Plan,
     interface: Interface,
     options: Options,
+    target: Target,
     top: int,
     room: driver.Layout,
     inits: Sequence[dict[str, Any]],
@@ -129,7 +127,7 @@ def _manifest(
 ) -> dict[str, Any]:
     """What hosts need to know. The sidecar's constants come first: the other `init` steps may read them."""
     state = interface.state
-    steps = [s.name for s in driver.all_steps(plan)]
+    steps = [s.name for s in all_steps(plan)]
     parameters = []
     given_sizes, given_shards = _sizes(interface.parameters, plan.parameters), _shards(interface.parameters, interface.parameter_shards)
     for i, ((name, shape), view) in enumerate(zip(interface.parameters, plan.parameters)):
@@ -155,9 +153,9 @@ def _manifest(
         "producer": PRODUCER,
         "name": interface.name,
         "hash": hashlib.sha256(repr(options).encode() + interface.content).hexdigest(),
-        "target": options.target,
-        "tune": options.tune,
-        "features": ["simd128", "relaxed-simd"] if options.relaxed else ["simd128"],
+        "target": target.name,
+        "tune": target.tune,
+        "features": list(target.features),
         "pages": -(-top // PAGE),
         "peak_bytes": top,
         "parameters": parameters,
@@ -167,7 +165,7 @@ def _manifest(
         "requests": _requests(plan.steps),
         "devices": _devices(plan, devices),
         "undivided": interface.undivided or None,
-        "config": CONFIG,
+        "config": driver.CONFIG,
         "request": room.record,
         "stateful": any(b.kind == "persistent" and b.data is not None for b in plan.buffers),
     }

@@ -21,6 +21,7 @@ from .inputs import MadeUpHost, arguments
 from .isolate import Finding, isolate
 from .options import Options
 from .running import Files
+from .target import PORTABLE, SIMD128
 
 SHOWN = 8
 """Elements that differ, shown both ways."""
@@ -198,8 +199,8 @@ def write_reproducer(found: Finding, path: Path, options: Options) -> list[Path]
 
 def _command(path: Path, files: Sequence[Path], options: Options) -> str:
     words = ["xla-wasm check", str(path), *(f"--input {file}" for file in files)]
-    if options.target != "simd128":
+    if options.target != SIMD128:
         words.append(f"--target {options.target}")
-    if options.tune != "portable":
+    if options.tune != PORTABLE:
         words.append(f"--tune {options.tune}")
     return " ".join(words)

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TypeAlias
 
 import typer
 from rich.console import Console
@@ -22,6 +22,7 @@ from .errors import ArgumentError, ParseError, UnsupportedError, XlaWasmError
 from .hlo.container import read_module
 from .hlo.ir import Module
 from .options import Options
+from .target import PORTABLE, SIMD128, TARGETS, TUNES
 
 if TYPE_CHECKING:
     from .host.executor import Executable
@@ -43,14 +44,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-
-Target = Literal["simd128", "relaxed-simd"]
-Tune = Literal["portable", "wasmtime", "v8"]
+if TYPE_CHECKING:
+    TargetName: TypeAlias = str
+    Tune: TypeAlias = str
+else:
+    TargetName, Tune = Literal[tuple(TARGETS)], Literal[TUNES]
 Stage = Literal["hlo", "plan", "kernels", "loops", "wat", "manifest"]
 
 ModulePath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 AnyPath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, metavar="MODULE|OUT.WASM")]
-TargetOption = Annotated[Target, typer.Option("--target", help="simd128 runs everywhere; relaxed-simd adds fused multiply-add.")]
+TargetOption = Annotated[TargetName, typer.Option("--target", help="simd128 runs everywhere; relaxed-simd adds fused multiply-add.")]
 TuneOption = Annotated[Tune, typer.Option("--tune", help="Engine to shape the matrix kernels for.")]
 WeightOption = Annotated[
     list[str], typer.Option("--weight", metavar="NAME", help="A parameter (name or index) set once, not at each run. Repeatable.")
@@ -82,8 +85,8 @@ def _root(
 def compile_command(
     module: ModulePath,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write; else MODULE's name with .wasm, here.")] = None,
-    target: TargetOption = "simd128",
-    tune: TuneOption = "portable",
+    target: TargetOption = SIMD128,
+    tune: TuneOption = PORTABLE,
     weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
     state: StateOption = [],  # noqa: B006
     sidecar: Annotated[bool, typer.Option("--sidecar", help="Put large constants into a .weights file beside the .wasm.")] = False,
@@ -127,8 +130,8 @@ def run(
     iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Run so many times and print the times.")] = 1,
     profile: Annotated[bool, typer.Option("--profile", help="Print how long each step takes.")] = False,
     output: Annotated[str | None, typer.Option("--output", metavar="DIR", help="Folder for the results: 0.npy, 1.npy, ...")] = None,
-    target: TargetOption = "simd128",
-    tune: TuneOption = "portable",
+    target: TargetOption = SIMD128,
+    tune: TuneOption = PORTABLE,
     infeed: Annotated[list[str], typer.Option("--infeed", metavar="X.NPY", help="An item for infeed, or .npz. Repeatable.")] = [],  # noqa: B006
     outfeed: Annotated[str | None, typer.Option("--outfeed", metavar="DIR", help="Folder for what outfeed gives.")] = None,
     recv: Annotated[list[str], typer.Option("--recv", metavar="NAME=X.NPY", help="An item for a recv of that name. Repeatable.")] = [],  # noqa: B006
@@ -172,8 +175,8 @@ def check(
     module: ModulePath,
     inputs: InputOption = [],  # noqa: B006
     seed: SeedOption = 0,
-    target: TargetOption = "simd128",
-    tune: TuneOption = "portable",
+    target: TargetOption = SIMD128,
+    tune: TuneOption = PORTABLE,
     tolerance: Annotated[
         float | None,
         typer.Option("--tolerance", min=0, help="Difference allowed, relative to the result's largest value. By default the type's."),
@@ -210,7 +213,7 @@ def check(
 
 
 @app.command()
-def inspect(path: AnyPath, target: TargetOption = "simd128", tune: TuneOption = "portable") -> None:
+def inspect(path: AnyPath, target: TargetOption = SIMD128, tune: TuneOption = PORTABLE) -> None:
     """Shows the interface, operations, sizes, memory and imports of a module or an artifact, and what is not supported, if anything."""
     from .host.manifest import Manifest
 
@@ -247,8 +250,8 @@ def inspect(path: AnyPath, target: TargetOption = "simd128", tune: TuneOption = 
 def dump(
     path: AnyPath,
     stage: Annotated[Stage, typer.Option("--stage", help="What to print; an artifact has only wat and manifest.")],
-    target: TargetOption = "simd128",
-    tune: TuneOption = "portable",
+    target: TargetOption = SIMD128,
+    tune: TuneOption = PORTABLE,
 ) -> None:
     """Prints the module as it stands at a boundary of the compiler."""
     source = _read(path)
@@ -401,7 +404,7 @@ def _module(path: Path, command: str) -> Module:
 
 
 def _compile(
-    module: Module, target: Target, tune: Tune, weights: Iterable[str] = (), state: Iterable[str] = (), sidecar: bool = False
+    module: Module, target: str, tune: str, weights: Iterable[str] = (), state: Iterable[str] = (), sidecar: bool = False
 ) -> Artifact:
     from .compiler import compile
 
@@ -418,7 +421,7 @@ def _compile(
     return compile(module, options)
 
 
-def _artifact(source: Module | Artifact, target: Target, tune: Tune) -> Artifact:
+def _artifact(source: Module | Artifact, target: str, tune: str) -> Artifact:
     return source if isinstance(source, Artifact) else _compile(source, target, tune)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from .artifact import Artifact
 from .assemble import Interface, assemble
+from .driver import start_of_buffers
 from .errors import ArgumentError, UnsupportedError
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
@@ -30,10 +31,9 @@ from .passes.inline import STRUCTURE
 from .passes.manual import PerDevice, per_device
 from .passes.pad_dynamic import OPCODES as DYNAMIC
 from .passes.tokens import without_tokens
-from .plan.build import build
-from .plan.hoist import hoist
-from .plan.memory import live_ranges, share, share_carries
+from .plan.build import plan_module
 from .plan.plan import Plan
+from .target import Target
 
 
 def compile(module: Module, options: Options | None = None) -> Artifact:
@@ -125,13 +125,9 @@ def trace(module: Module, options: Options, names: bool = False) -> Trace:
             _check_layout(x.name, shape)
     if names:
         _name_apart(canonical)
-    plan = build(canonical, options.relaxed, options.tune, interface.weights, _state_with_sizes(interface), devices is not None)
-    hoist(plan)
-    live_ranges(plan)
-    share(plan)
-    share_carries(plan)
-    live_ranges(plan)
-    artifact = assemble(plan, interface, options, names, devices)
+    target = Target.named(options.target, options.tune)
+    plan = plan_module(canonical, target, start_of_buffers, interface.weights, _state_with_sizes(interface), devices is not None)
+    artifact = assemble(plan, interface, options, target, names, devices)
     if os.environ.get("XLA_WASM_VERIFY"):
         from .plan.verify import verify_plan
 

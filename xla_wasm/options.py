@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .errors import ArgumentError
-
-TARGETS = ("simd128", "relaxed-simd")
-TUNES = ("portable", "wasmtime", "v8")
+from .target import PORTABLE, SIMD128, TARGETS, TUNES
 
 
 @dataclass(frozen=True)
@@ -23,8 +21,8 @@ class Options:
     `num_replicas`, `num_partitions`: how many the program runs on; by default what the module says, or any number if it says 1 and 1.
     """
 
-    target: str = "simd128"
-    tune: str = "portable"
+    target: str = SIMD128
+    tune: str = PORTABLE
     weights: tuple[str | int, ...] = ()
     state: tuple[tuple[str | int, str | int], ...] = ()
     sidecar: bool = False
@@ -47,7 +45,3 @@ class Options:
         object.__setattr__(self, "host_calls", tuple(sorted(set(self.host_calls))))
         pairs = self.state.items() if isinstance(self.state, dict) else self.state
         object.__setattr__(self, "state", tuple((a, b) for a, b in pairs))
-
-    @property
-    def relaxed(self) -> bool:
-        return self.target == "relaxed-simd"

@@ -13,7 +13,8 @@ from . import collectives, minilm
 from .compiler import compile
 from .errors import XlaWasmError
 from .hlo.ir import Module
-from .options import TARGETS, Options
+from .options import Options
+from .target import RELAXED_SIMD, TARGETS
 
 _PACKAGE = Path(__file__).parent
 _CHECKOUT = _PACKAGE.parent
@@ -40,7 +41,7 @@ class Model:
 
     def path(self, target: str) -> str:
         """Where the site has it."""
-        relaxed = ".relaxed" if target == "relaxed-simd" else ""
+        relaxed = ".relaxed" if target == RELAXED_SIMD else ""
         return f"/demo/{self.folder}/{self.name}{relaxed}.wasm"
 
 

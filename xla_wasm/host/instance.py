@@ -23,15 +23,15 @@ import wasmtime
 from wasmtime import _ffi as ffi
 
 from ..errors import ArtifactError, LimitError, RunError
+from ..target import EXPORTS, MEMORY, PAGE
 from .arrays import Array, place
 from .base import BaseInstance
 from .exchange import Port
-from .manifest import PAGE, Exchange, Manifest
+from .manifest import Exchange, Manifest
 from .sidecar import sidecar_parts
 
 Serve = Callable[["Instance", int], None]
 """Serves the request of that number: reads its operands and writes its results."""
-_EXPORTS = {"run": ([], ["i32"]), "init": (["i32"], []), "step": (["i32"], ["i32"])}
 _KEPT_MODULES = 16
 _MAX_TABLE = 1 << 20
 
@@ -145,15 +145,15 @@ class Program:
         if imports:
             raise ArtifactError(f"the module must import nothing, but imports {', '.join(imports[:5])}")
         exports = {item.name: item.type for item in self.module.exports}
-        for name, (params, results) in _EXPORTS.items():
+        for name, (params, results) in EXPORTS.items():
             kind = exports.get(name)
             if not isinstance(kind, wasmtime.FuncType):
                 raise ArtifactError(f"the module exports no function '{name}'")
-            if [str(t) for t in kind.params] != params or [str(t) for t in kind.results] != results:
+            if (tuple(map(str, kind.params)), tuple(map(str, kind.results))) != (params, results):
                 raise ArtifactError(f"the exported function '{name}' has the wrong type")
-        memory = exports.get("memory")
+        memory = exports.get(MEMORY)
         if not isinstance(memory, wasmtime.MemoryType) or memory.is_64 or memory.is_shared or memory.page_size != PAGE:
-            raise ArtifactError("the module exports no plain 32-bit memory called 'memory'")
+            raise ArtifactError(f"the module exports no plain 32-bit memory called '{MEMORY}'")
         pages = self.manifest.pages
         if (memory.limits.min, memory.limits.max) != (pages, pages):
             raise ArtifactError(f"the manifest states {pages} pages of memory, the module {memory.limits.min} to {memory.limits.max}")
@@ -175,7 +175,7 @@ class Instance(BaseInstance):
         self._store.set_limits(manifest.memory_bytes, _MAX_TABLE, 1, 1, 1)
         instance = self._instantiate(program)
         exports = instance.exports(self._store)
-        memory: Any = exports["memory"]
+        memory: Any = exports[MEMORY]
         base = ctypes.addressof(memory.data_ptr(self._store).contents)
         self.memory = memoryview((ctypes.c_ubyte * manifest.memory_bytes).from_address(base)).cast("B")
         self.inputs = tuple(place(p, self.memory) for p in manifest.parameters if p.kind == "input")

@@ -13,16 +13,14 @@ from ..errors import ArgumentError, ArtifactError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape
 from ..hlo.types import ARRAY_TYPES, TYPES
+from ..target import ADDRESS_SPACE, FEATURES, PAGE, TARGETS
 from .json_object import MAX_INT, Object, is_int, show
 
-PAGE = 65536
-MAX_PAGES = 65536
+MAX_PAGES = ADDRESS_SPACE["i32"] // PAGE
 MAX_RANK = 32
 MAX_DEVICES = 1 << 16
 MAX_CHANNEL = 32767
 """What MPI promises for a tag."""
-FEATURES = ("simd128", "relaxed-simd")
-TARGETS = ("simd128", "relaxed-simd")
 TRANSFERS = ("infeed", "outfeed", "send", "recv")
 """The requests in which whole arrays go to the host or come from it, while no function of the host is called."""
 
@@ -232,7 +230,7 @@ def _manifest(top: Object) -> Manifest:
         name=top.text("name"),
         hash=top.text("hash"),
         producer=top.text("producer"),
-        target=top.choice("target", TARGETS),
+        target=top.choice("target", tuple(TARGETS)),
         features=top.texts("features"),
         pages=memory // PAGE,
         peak_bytes=top.integer("peak_bytes", 0, memory),

@@ -17,6 +17,7 @@ from pyodide.ffi import JsException, can_run_sync, run_sync
 
 from ..artifact import Artifact
 from ..errors import ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError
+from ..target import EXPORTS, MEMORY, SIMD128
 from .alone import Alone, BasePort
 from .base import BaseExecutable, BaseInstance, Keeping
 from .calls import HostFunction
@@ -25,7 +26,7 @@ from .grid import check_alone
 from .manifest import Exchange, Leaf, Manifest
 from .sidecar import sidecar_parts
 
-_EXPORTS = {"memory": "memory", "run": "function", "init": "function", "step": "function"}
+_EXPORTS = {MEMORY: "memory"} | dict.fromkeys(EXPORTS, "function")
 
 
 def load(
@@ -326,7 +327,7 @@ def _compile(wasm: bytes, manifest: Manifest) -> Any:
     try:
         module = _at_once(js.WebAssembly.Module.new, js.WebAssembly.compile, source)
     except JsException as error:
-        needs = "" if manifest.target == "simd128" else f" (it is compiled for {manifest.target}, which this engine may lack)"
+        needs = "" if manifest.target == SIMD128 else f" (it is compiled for {manifest.target}, which this engine may lack)"
         raise ArtifactError(f"the engine refuses the module: {error.message}{needs}") from error
     imports = [f"{item.module}.{item.name}" for item in js.WebAssembly.Module.imports(module)]
     if imports:

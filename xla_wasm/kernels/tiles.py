@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..hlo.types import TYPES
+from ..target import V8, WASMTIME, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Tile:
     """Reads the left side element by element and takes one step along k a trip; else a vector, hence several steps."""
 
 
-def tile(g: Gemm, tune: str, relaxed: bool) -> Tile:
+def tile(g: Gemm, target: Target) -> Tile:
     """The tile for a product, as measured: at least eight accumulators hide an addition's latency, and 16 registers hold all.
 
     With fused operations, for each of which it copies a factor, Cranelift spills eight accumulators of an unrolled loop, so tiles for all
@@ -51,16 +52,16 @@ def tile(g: Gemm, tune: str, relaxed: bool) -> Tile:
     """
     lanes = g.lanes
     vectors = -(-g.n // lanes)
-    fused = relaxed and g.dtype[0] == "f"
+    fused = target.fused and g.dtype[0] == "f"
     if g.n <= 2 and g.run >= 4 * lanes:
         return Tile(4, 1)
     if vectors == 1:
         return Tile(min(g.m, 8), lanes, scalar=True)
     if g.m == 1:
         return Tile(1, min(vectors, 8) * lanes)
-    if fused and tune == "v8" and (g.m > 36 or g.m % 6 in (0, 3, 4, 5)):
+    if fused and target.tune == V8 and (g.m > 36 or g.m % 6 in (0, 3, 4, 5)):
         return Tile(6, 2 * lanes, scalar=True)
-    if fused and tune == "wasmtime" and vectors > 3 and (g.m >= 8 or g.m % 3 == 0):
+    if fused and target.tune == WASMTIME and vectors > 3 and (g.m >= 8 or g.m % 3 == 0):
         return Tile(3, 2 * lanes)
     half_empty = 0 < vectors % 4 <= 2 and vectors < 32
     if half_empty or g.k * 64 > _PANEL:

@@ -11,6 +11,7 @@ import struct
 from typing import Any
 
 from ..hlo.types import TYPES
+from ..target import Target
 from .ir import Block, Val
 from .ops import NARROW, WIDE
 from .small_floats import SMALL_FLOATS, encode, from_f32, from_f64, to_f32, to_pred
@@ -40,7 +41,7 @@ _FOLD = {op: getattr(operator, op) for op in ("eq", "ne", "lt", "le", "gt", "ge"
 class Arithmetic:
     """Makes values. A value splats by itself where lanes are needed, so one description serves scalars and vectors."""
 
-    relaxed: bool
+    target: Target
     root: Block
     narrowed: dict[Val, Val]
     """Small floats that were made from an f32, and that."""
@@ -160,13 +161,13 @@ class Arithmetic:
 
     def fma(self, x: Val, y: Val, z: Val) -> Val:
         """`x * y + z`, with one rounding where the target has it (vectors of floats on relaxed-simd)."""
-        if self.relaxed and x.dtype in ("f32", "f64") and max(x.lanes, y.lanes, z.lanes) > 1:
+        if self.target.fused and x.dtype in ("f32", "f64") and max(x.lanes, y.lanes, z.lanes) > 1:
             return self._op("madd", x, y, z)
         return self.add(self.mul(x, y), z)
 
     def fnma(self, x: Val, y: Val, z: Val) -> Val:
         """`z - x * y`, fused like `fma`."""
-        if self.relaxed and x.dtype in ("f32", "f64") and max(x.lanes, y.lanes, z.lanes) > 1:
+        if self.target.fused and x.dtype in ("f32", "f64") and max(x.lanes, y.lanes, z.lanes) > 1:
             return self._op("nmadd", x, y, z)
         return self.sub(z, self.mul(x, y))
 

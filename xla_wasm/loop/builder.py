@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..hlo.types import TYPES
+from ..target import Target
 from .affine import Affine
 from .arithmetic import Arithmetic, is_float, limits, wrap
 from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
@@ -22,13 +23,13 @@ class Builder(Arithmetic):
     """Builds one `Func`.
 
     `lanes` is the lane count of this kernel's vector loops (4, or 2 where any 64-bit type takes part; 1 forbids
-    vectors); `relaxed` allows fused multiply-add. `pointers` is the number of buffers, `written` those it stores to.
+    vectors); `target` says which operations there are. `pointers` is the number of buffers, `written` those it stores to.
     """
 
-    def __init__(self, name: str, pointers: int, lanes: int, relaxed: bool, written: frozenset[int] = frozenset()):
+    def __init__(self, name: str, pointers: int, lanes: int, target: Target, written: frozenset[int] = frozenset()):
         self.name = name
         self.lanes = lanes
-        self.relaxed = relaxed
+        self.target = target
         self.written = written
         self.pointers = pointers
         self.root = Block(0)

@@ -1,29 +1,46 @@
-"""Makes the plan of a module: its steps and buffers, not placed yet."""
+"""Makes the plan of a module: its steps, and where each buffer lies."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
+from ..target import Target
 from .draft import Draft
+from .hoist import hoist
 from .kernels import KernelCache
+from .memory import live_ranges, place, share, share_carries
 from .plan import Plan, Step, View
 from .scope import Scope
 
 
-def build(
+def plan_module(
     module: Module,
-    relaxed: bool,
-    tune: str,
-    weights: tuple[int, ...] = (),
-    state: dict[int, int] | None = None,
+    target: Target,
+    start: Callable[[Plan], int],
+    weights: Sequence[int] = (),
+    state: Mapping[int, int] | None = None,
     configured: bool = False,
 ) -> Plan:
-    """The plan of a canonical module, buffers not placed yet.
+    """The whole plan of a canonical module. `start` says from its steps which address is the first for buffers.
 
     `weights` are leaves of the parameters that are set once, `state` maps such leaves to the result leaves that replace them.
     A program that is `configured` has a place for the numbers of its device, whether it reads them or not.
     """
-    draft = Draft(KernelCache(relaxed, tune))
+    plan = _build(module, target, weights, state or {}, configured)
+    hoist(plan)
+    live_ranges(plan)
+    share(plan)
+    share_carries(plan)
+    live_ranges(plan)
+    place(plan, start(plan))
+    return plan
+
+
+def _build(module: Module, target: Target, weights: Sequence[int], state: Mapping[int, int], configured: bool) -> Plan:
+    """All steps in the order of the program, over buffers that share nothing."""
+    draft = Draft(KernelCache(target))
     if configured:
         draft.device_number(0)
     entry = module.entry
@@ -40,7 +57,7 @@ def build(
     return Plan(draft.steps, draft.buffers, parameters, results, draft.loops, draft.cache.funcs, [parameters[i].buffer for i in weights])
 
 
-def _keep_state(draft: Draft, root: Instruction, parameters: list[View], results: list[View], state: dict[int, int]) -> None:
+def _keep_state(draft: Draft, root: Instruction, parameters: list[View], results: list[View], state: Mapping[int, int]) -> None:
     """Ends the program by putting each new state where the old one lies."""
     kept = {parameters[p].buffer for p in state}
     replaced = set(state.values())

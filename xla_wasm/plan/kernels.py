@@ -17,10 +17,10 @@ from ..ops.elemental import Elemental
 from ..ops.kernel import PARTS, Kernel, Scratch, Source, pin
 from ..ops.lowering import ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
-from .driver import COPY
+from ..target import Target
 from .fit import row_place
 from .group import Group
-from .plan import View
+from .plan import COPY, View
 
 
 @dataclass(slots=True)
@@ -37,9 +37,8 @@ class Lowered:
 class KernelCache:
     """Kernels by what they compute. The key is taken before lowering, so equal layers of a model are lowered once."""
 
-    def __init__(self, relaxed: bool, tune: str):
-        self.relaxed = relaxed
-        self.tune = tune
+    def __init__(self, target: Target):
+        self.target = target
         self.lowered: dict[Any, Lowered] = {}
         self.funcs: dict[str, Func] = {}
         self._computations: dict[Computation, Any] = {}
@@ -209,7 +208,7 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
     count = number + len(sources)
     scratch = {x: Scratch(count + i, rows or 0) for i, x in enumerate(kept)}
     written = frozenset((*range(number), *(s.number for s in scratch.values())))
-    b = Builder(cache.name(_kernel_name(root)), count + len(scratch), LANES.get(root.opcode, expression.lanes), cache.relaxed, written)
+    b = Builder(cache.name(_kernel_name(root)), count + len(scratch), LANES.get(root.opcode, expression.lanes), cache.target, written)
     in_place: tuple[int, ...] = ()
     kernel = Kernel(b, _Flat(b, sources) if flat else Elemental(b, sources, scratch), outputs)
     special = KERNELS.get(root.opcode)

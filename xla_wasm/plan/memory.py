@@ -100,8 +100,8 @@ def _loop_of(plan: Plan, step: int) -> tuple[int, int] | None:
     return min(inside, key=lambda loop: loop[1] - loop[0], default=None)
 
 
-def place(plan: Plan, start: int) -> int:
-    """Assigns addresses from `start` on; the first address past everything."""
+def place(plan: Plan, start: int) -> None:
+    """Assigns addresses from `start` on."""
     address = start
     for buffer in plan.buffers:
         if buffer.merged is None and buffer.kind != "temporary":
@@ -128,4 +128,4 @@ def place(plan: Plan, start: int) -> int:
     for buffer in plan.buffers:
         if buffer.merged is None and buffer.address < 0:
             buffer.address = address
-    return end
+    plan.end = end

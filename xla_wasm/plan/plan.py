@@ -13,6 +13,9 @@ from ..ops.request import Request
 
 Data = bytes | memoryview
 
+COPY = "copy"
+"""The name of the kernel that copies bytes: no other has it."""
+
 ALIGNMENT = 64
 """Buffers start at multiples of this many bytes and are padded to one, so that vectors may reach beyond their end."""
 
@@ -157,6 +160,8 @@ class Plan:
     """The parameters that are set once."""
     inits: dict[int, list[Step]] = field(default_factory=dict)
     """Steps that run before the first run: group 0 reads constants only, group i + 1 weight i as well."""
+    end: int = 0
+    """The first address behind all buffers, once they are placed."""
 
     def __str__(self) -> str:
         return self.to_text()
@@ -190,3 +195,8 @@ class Plan:
         if places:
             total["temporary"] = max(end for _, end in places) - min(start for start, _ in places)
         return f"memory: {sum(total.values())} bytes: {', '.join(f'{kind} {size}' for kind, size in total.items())}"
+
+
+def all_steps(plan: Plan) -> list[Step]:
+    """All steps in the order of the step table: the run, then each group of `init`, each with its halt."""
+    return plan.steps + [s for steps in plan.inits.values() for s in (*steps, Step("halt", "end"))]

@@ -161,7 +161,7 @@ def right_side(x: Instruction, product: Product) -> Instruction:
 def _tiled(cache: KernelCache, product: Product) -> tuple[Gemm, Tile]:
     """The GEMM with the packed right side's strides, and its tile."""
     g = product.gemm
-    shape = tile(g, cache.tune, cache.relaxed)
+    shape = tile(g, cache.target)
     size = packed_size(g, shape)
     outer = tuple((count, left, right * size) for count, left, right in g.outer)
     return Gemm(g.dtype, tuple(o for o in outer if o[0] > 1), g.m, g.m_stride, g.n, g.segments, g.run), shape
@@ -182,7 +182,7 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
         return found
     (root,) = expression.roots
     sources = {x: Source(1 + i, v.dtype, v.dims, v.strides) for i, (x, v) in enumerate(expression.sources.items())}
-    b = Builder(cache.name("pack"), 1 + len(sources), expression.lanes, cache.relaxed, frozenset((0,)))
+    b = Builder(cache.name("pack"), 1 + len(sources), expression.lanes, cache.target, frozenset((0,)))
     e = Elemental(b, sources)
 
     size = packed_size(g, shape)
@@ -211,7 +211,7 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
     if found is not None:
         return found
     sources = {y: Source(3 + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
-    b = Builder(cache.name(x.opcode), 3 + len(sources), expression.lanes, cache.relaxed, frozenset((0,)))
+    b = Builder(cache.name(x.opcode), 3 + len(sources), expression.lanes, cache.target, frozenset((0,)))
     e = Elemental(b, sources)
     target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))
     sizes = [count for count, _, _ in product.gemm.outer]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..loop.verify import Argument, KernelError, Verified, verify
-from .driver import all_steps
-from .plan import ALIGNMENT, Buffer, Plan, Step, View
+from .plan import ALIGNMENT, Buffer, Plan, Step, View, all_steps
 
 BY_COMPARISON = ("sort",)
 """Kernels that go to places which comparisons of elements decide: no bounds of theirs are known before they run."""

@@ -11,8 +11,12 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from ..wasm.func import Func
-from .plan import Label, Plan, Step
+from .plan.plan import ALIGNMENT, COPY, Label, Plan, Step, all_steps
+from .target import EXPORTS
+from .wasm.func import Func
+
+CONFIG = 64
+"""Address of the driver's configuration block; what lies below stays zero, so that a null pointer hits nothing."""
 
 ENTRY_BYTES = 32
 HALT, KERNEL, JUMP, BRANCH, SWITCH, REQUEST = range(6)
@@ -21,28 +25,29 @@ _KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switc
 END, WAIT = -1, -2
 """What `step` gives at the end of the program, and where the host has to serve a request."""
 
-COPY = "copy"
-"""The kernel (args, begin, end) that copies bytes begin..end from its second pointer to its first."""
-
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the driver's data lie: the program counter, the step table, then argument blocks and switch targets."""
+    """Where the driver's data lie: the request record, the step table, then argument blocks and switch targets."""
 
-    config: int
     record: int
     table: int
     blocks: int
     end: int
 
 
-def layout(steps: list[Step], config: int) -> Layout:
+def layout(steps: list[Step]) -> Layout:
     """Reserves room for the table of `steps` behind the configuration block."""
-    table = config + 64
-    record = config + 16
+    table = CONFIG + 64
+    record = CONFIG + 16
     blocks = table + ENTRY_BYTES * len(steps)
     words = sum(len(s.arguments) if s.kind == "kernel" else len(s.targets) for s in steps)
-    return Layout(config, record, table, blocks, blocks + 4 * words)
+    return Layout(record, table, blocks, blocks + 4 * words)
+
+
+def start_of_buffers(plan: Plan) -> int:
+    """The first address behind the table of all steps: which of them vanish shows only when everything has its place."""
+    return -(-layout(all_steps(plan)).end // ALIGNMENT) * ALIGNMENT
 
 
 def drop_empty(plan: Plan) -> None:
@@ -63,11 +68,6 @@ def drop_empty(plan: Plan) -> None:
                 label.step = renumbered[label.step]
     plan.loops = [(renumbered[first], renumbered[last]) for first, last in plan.loops]
     plan.steps = kept
-
-
-def all_steps(plan: Plan) -> list[Step]:
-    """The entries of the table: the run, then each group of `init`, each with its halt."""
-    return plan.steps + [s for steps in plan.inits.values() for s in (*steps, Step("halt", "end"))]
 
 
 def init_starts(plan: Plan) -> list[int]:
@@ -105,8 +105,12 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int]) -> bytes:
     return bytes(entries + blocks)
 
 
+def _exported(name: str) -> Func:
+    return Func(name, *EXPORTS[name])
+
+
 def copy_kernel() -> Func:
-    """The kernel behind copy steps."""
+    """The kernel (args, begin, end) that copies bytes begin..end from its second pointer to its first."""
     f = Func(COPY, ("i32", "i32", "i32"), ())
     for offset in (0, 4):
         f.op("local.get", 0)
@@ -122,7 +126,7 @@ def copy_kernel() -> Func:
 
 def step_function(place: Layout) -> Func:
     """`step(pc) -> next pc`: runs one entry of the table; -1 at the end, -2 where the host is to serve a request."""
-    f = Func("step", ("i32",), ("i32",))
+    f = _exported("step")
     entry = f.local("i32")
 
     def word(k: int) -> None:
@@ -130,7 +134,7 @@ def step_function(place: Layout) -> Func:
         f.op("i32.load", 2, 4 * k)
 
     # The counter is kept where a host finds it after a trap.
-    f.op("i32.const", place.config)
+    f.op("i32.const", CONFIG)
     f.op("local.get", 0)
     f.op("i32.store", 2, 0)
     f.op("local.get", 0)
@@ -202,7 +206,7 @@ def step_function(place: Layout) -> Func:
 
 def run_function(place: Layout, waits: bool) -> Func:
     """`run() -> 0`: runs the table to its end; or 1 if the host has to serve a request, and to call it again then."""
-    f = Func("run", (), ("i32",))
+    f = _exported("run")
     pc = f.local("i32")
     if not waits:
         _run_from(f, pc, 0)
@@ -228,7 +232,7 @@ def run_function(place: Layout, waits: bool) -> Func:
 
 def init_function(starts: list[int]) -> Func:
     """`init(i)`: runs group `i` of the steps that prepare constants and weights; the number after the last does nothing."""
-    f = Func("init", ("i32",), ())
+    f = _exported("init")
     pc = f.local("i32")
     for i, start in enumerate(starts):
         f.op("local.get", 0)

@@ -1,0 +1,37 @@
+"""What a module imports and exports follows from its target alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import wasmtime
+
+from xla_wasm.assemble import boundary
+from xla_wasm.driver import copy_kernel, init_function, layout, run_function, step_function
+from xla_wasm.target import EXPORTS, MEMORY, TARGETS, TUNES, Target
+from xla_wasm.wasm.module import Module
+
+
+def compiled_for(target: Target) -> wasmtime.Module:
+    """A module with an empty program."""
+    wasm, room = Module(), layout([])
+    for func in (copy_kernel(), step_function(room), run_function(room, waits=True), init_function([])):
+        wasm.add(func)
+    wasm.slot("copy")
+    boundary(wasm, target, 2)
+    return wasmtime.Module(wasmtime.Engine(), wasm.encode())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("tune", TUNES)
+def test_a_module_has_a_memory_of_its_own(name: str, tune: str) -> None:
+    module = compiled_for(Target.named(name, tune))
+    assert not module.imports
+    assert [item.name for item in module.exports] == [MEMORY, *EXPORTS]
+
+
+def test_a_target_may_have_the_memory_imported() -> None:
+    module = compiled_for(replace(Target.named("simd128"), memory=("env", "shared")))
+    assert [(item.module, item.name) for item in module.imports] == [("env", "shared")]
+    assert [item.name for item in module.exports] == [*EXPORTS]

@@ -1,0 +1,56 @@
+"""What a module is compiled for: one record, which goes through all stages whole. Here stand the names of targets, features and tunes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FEATURES = SIMD128, RELAXED_SIMD = "simd128", "relaxed-simd"
+"""WebAssembly features that modules may need, as manifests name them."""
+
+TARGETS = {SIMD128: (SIMD128,), RELAXED_SIMD: (SIMD128, RELAXED_SIMD)}
+"""Name of a target -> the features that its modules need."""
+
+TUNES = PORTABLE, WASMTIME, V8 = "portable", "wasmtime", "v8"
+"""Engines whose register allocator the matrix kernels are shaped for."""
+
+ADDRESS_SPACE = {"i32": 1 << 32}
+"""The wasm type of an address -> how many bytes it can reach."""
+
+PAGE = 65536
+"""Bytes in a page of linear memory."""
+
+MEMORY = "memory"
+EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "run": ((), ("i32",)),
+    "init": (("i32",), ()),
+    "step": (("i32",), ("i32",)),
+}
+"""The functions that hosts call, with the types of parameters and results. A memory of the module's own is exported as `MEMORY`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A kind of WebAssembly module and the engine that it is to suit."""
+
+    name: str
+    features: tuple[str, ...]
+    tune: str
+    address: str = "i32"
+    """The wasm type of an address."""
+    memory: tuple[str, str] | None = None
+    """The names (module, field) by which the memory is imported; None: the module has a memory of its own and exports it."""
+
+    @classmethod
+    def named(cls, name: str, tune: str = PORTABLE) -> Target:
+        """The target of that name."""
+        return cls(name, TARGETS[name], tune)
+
+    @property
+    def fused(self) -> bool:
+        """Whether vectors of floats have a fused multiply-add."""
+        return RELAXED_SIMD in self.features
+
+    @property
+    def memory_limit(self) -> int:
+        """How many bytes a memory can have."""
+        return ADDRESS_SPACE[self.address]
