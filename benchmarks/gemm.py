@@ -25,7 +25,7 @@ import wasmtime
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from xla_wasm.kernels import Gemm, Tile, gemm_kernel, pack_kernel, packed_size, tile
+from xla_wasm.kernels import Gemm, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
 from xla_wasm.loop.affine import ZERO, Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
@@ -59,19 +59,20 @@ class Job:
 
 
 def matmul(m: int, n: int, k: int, batch: int = 1) -> Gemm:
-    return Gemm("f32", ((batch, m * k, k * n),) if batch > 1 else (), m, k, n, (), k)
+    return Gemm(Types.all("f32"), ((batch, m * k, k * n),) if batch > 1 else (), m, k, n, (), k)
 
 
 def convolution(size: int, channels: int, outputs: int, taps: int = 3) -> Gemm:
     """One padded image, stride 1."""
     row = (size + taps - 1) * channels
-    return Gemm("f32", ((size, row, 0),), size, channels, outputs, ((taps, row),), taps * channels)
+    return Gemm(Types.all("f32"), ((size, row, 0),), size, channels, outputs, ((taps, row),), taps * channels)
 
 
 CASES = {f"matmul {n}": matmul(n, n, n) for n in (256, 512, 1024)}
 CASES |= {f"conv 3x3, {s}x{s}x{c}, {c}": convolution(s, c, c) for s, c in ((56, 64), (28, 128), (14, 256), (7, 512))}
 CASES |= {f"matmul {m}x{k}x{n}": matmul(m, n, k) for m, n, k in ((128, 384, 384), (128, 1536, 384), (128, 384, 1536), (8, 512, 512))}
 CASES |= {"attention 12 x 128x32x128": matmul(128, 128, 32, 12), "attention 12 x 128x128x32": matmul(128, 32, 128, 12)}
+CASES |= {f"narrow {m}x{k}x{n}": matmul(m, n, k) for m, n, k in ((512, 24, 512), (1024, 4, 512))}
 CASES |= {"vector 1x4096x1024": matmul(1, 1024, 4096), "vector 4096x1024x1": matmul(4096, 1, 1024)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,18 +13,23 @@ import wasmtime
 import xla_wasm
 from xla_wasm.builder import Builder as HloBuilder
 from xla_wasm.hlo.shape import Shape
-from xla_wasm.kernels import Gemm, Tile, gemm_kernel, pack_kernel, packed_size, tile
+from xla_wasm.kernels import Gemm, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
 from xla_wasm.loop.affine import ZERO, Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
 from xla_wasm.loop.ir import Val
+from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.target import TARGETS, TUNES, Target
 from xla_wasm.wasm import Module
 
-DTYPES = {"f32": np.float32, "f64": np.float64, "s32": np.int32, "u32": np.uint32}
 EVERY = [Target.named(name, tune) for tune in TUNES for name in TARGETS]
 each_target = pytest.mark.parametrize("target", EVERY, ids=lambda t: f"{t.name} {t.tune}")
 ENGINE = wasmtime.Engine()
+MIXED = [
+    *(Types(operand, "s32", "s32") for operand in ("s8", "u8", "u16")),
+    *(Types(operand, "f32", "f32") for operand in ("f16", "bf16", "s8")),
+    *(Types("s16", "s32", "f32"), Types("f32", "f64", "f64"), Types("f32", "f32", "s32")),
+]
 GUARD = 64
 """Bytes around each buffer which must stay as they are."""
 
@@ -40,7 +46,7 @@ def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, par
     def fill(batch: Affine) -> None:
         def element(k: Affine, n: Affine) -> Val:
             at = n * g.k + k if along_k else k * g.n + n
-            return pack.load(1, batch * (g.k * g.n) + at, g.dtype)
+            return pack.load(1, batch * (g.k * g.n) + at, g.types.operand)
 
         pack_kernel(pack, g, shape, 0, element, batch * packed_size(g, shape), along_k)
 
@@ -61,8 +67,8 @@ def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, par
 
     def store(outer: tuple[Affine, ...], m: Affine, n: Affine, value: Val) -> None:
         if bias:
-            value = gemm.add(value, gemm.load(3, n, g.dtype))
-        gemm.store(0, position(outer, m, n), value, g.dtype)
+            value = gemm.add(value, gemm.load(3, n, g.types.result))
+        gemm.store(0, position(outer, m, n), value, g.types.result)
 
     park = (lambda outer, m, n: (0, position(outer, m, n))) if parked else None
     gemm_kernel(gemm, g, shape, (1, 3), 2, store, park)
@@ -84,13 +90,14 @@ def run(
         module.export_func(func.name, func.name)
     copies = max([1, *(size for size, _, right in g.outer if right)])
     outs = (*(size for size, _, _ in g.outer), g.m, g.n)
-    dtype = np.dtype(DTYPES[g.dtype])
+    dtype = np.dtype(DTYPES[g.types.result])
     extra = np.zeros(g.n, dtype) if bias is None else bias
     sizes = [int(np.prod(outs)), lhs.size + 3, packed_size(g, shape) * copies, extra.size, rhs.size]
+    wide = [dtype.itemsize, lhs.itemsize, rhs.itemsize, dtype.itemsize, rhs.itemsize]
     addresses, top = [], 64
-    for size in sizes:
+    for size, width in zip(sizes, wide):
         addresses.append(top + GUARD)
-        top += (size * dtype.itemsize + 2 * GUARD + 63) // 64 * 64
+        top += (size * width + 2 * GUARD + 63) // 64 * 64
     module.memory(top // 65536 + 1)
     module.export_memory("memory")
     store = wasmtime.Store(ENGINE)
@@ -99,15 +106,15 @@ def run(
     out, left, packed, third, right = addresses
     memory.write(store, b"\xaa" * (top - 64), 64)
     memory.write(store, struct.pack("<6I", packed, right, out, left, packed, third), 8)
-    memory.write(store, lhs.tobytes(), left + 3 * dtype.itemsize)
+    memory.write(store, lhs.tobytes(), left + 3 * lhs.itemsize)
     memory.write(store, extra.tobytes(), third)
     memory.write(store, np.ascontiguousarray(rhs.swapaxes(-1, -2) if along_k else rhs).tobytes(), right)
     for func, args in zip(funcs, (8, 16)):
         half = func.trips // 2
         exports[func.name](store, args, half, func.trips)
         exports[func.name](store, args, 0, half)
-    for address, size in zip(addresses[:3:2], sizes[:3:2]):
-        end = address + size * dtype.itemsize
+    for address, size, width in zip(addresses[:3:2], sizes[:3:2], wide[:3:2]):
+        end = address + size * width
         assert memory.read(store, address - GUARD, address) == b"\xaa" * GUARD
         assert memory.read(store, end, end + GUARD) == b"\xaa" * GUARD
     return np.frombuffer(memory.read(store, out, out + sizes[0] * dtype.itemsize), dtype).reshape(outs)
@@ -118,25 +125,22 @@ def values(rng: np.random.Generator, dtype: str, *dims: int) -> np.ndarray:
     return rng.integers(-8, 9, dims).astype(DTYPES[dtype])
 
 
-def matmul(m: int, n: int, k: int, dtype: str = "f32", batch: int = 0, pad: int = 0) -> Gemm:
+def matmul(m: int, n: int, k: int, dtype: str | Types = "f32", batch: int = 0, pad: int = 0) -> Gemm:
     outer = ((batch, m * (k + pad), 1),) if batch else ()
-    return Gemm(dtype, outer, m, k + pad, n, (), k)
+    return Gemm(dtype if isinstance(dtype, Types) else Types.all(dtype), outer, m, k + pad, n, (), k)
 
 
 def check(g: Gemm, target: Target, seed: int, shape: Tile | None = None, **options: bool) -> None:
     rng = np.random.default_rng(seed)
     shape = shape or tile(g, target)
     batches = tuple(size for size, _, _ in g.outer)
-    g = Gemm(g.dtype, tuple((size, left, packed_size(g, shape) if right else 0) for size, left, right in g.outer), *fields(g)[2:])
-    lhs = values(rng, g.dtype, *batches, g.m, g.m_stride)
-    rhs = values(rng, g.dtype, *(size for size, _, right in g.outer if right), g.k, g.n)
-    bias = values(rng, g.dtype, g.n) if options.pop("bias", False) else None
-    expected = lhs[..., : g.k] @ rhs + (0 if bias is None else bias)
+    g = replace(g, outer=tuple((size, left, packed_size(g, shape) if right else 0) for size, left, right in g.outer))
+    lhs = values(rng, g.types.operand, *batches, g.m, g.m_stride)
+    rhs = values(rng, g.types.operand, *(size for size, _, right in g.outer if right), g.k, g.n)
+    bias = values(rng, g.types.result, g.n) if options.pop("bias", False) else None
+    sums = lhs[..., : g.k].astype(DTYPES[g.types.accumulator]) @ rhs.astype(DTYPES[g.types.accumulator])
+    expected = sums.astype(DTYPES[g.types.result]) + (0 if bias is None else bias)
     np.testing.assert_array_equal(run(g, shape, target, lhs, rhs, bias, **options), expected, f"{g} {shape}")
-
-
-def fields(g: Gemm) -> tuple:
-    return (g.dtype, g.outer, g.m, g.m_stride, g.n, g.segments, g.run)
 
 
 @each_target
@@ -146,12 +150,19 @@ def test_small_sizes(target: Target) -> None:
 
 
 @each_target
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "u32"])
 def test_random_sizes(dtype: str, target: Target) -> None:
     rng = np.random.default_rng(7)
     for i in range(30):
         m, n, k = (int(x) for x in rng.integers(1, 71, 3))
         check(matmul(m, n, k, dtype, pad=int(rng.integers(0, 3))), target, i, bias=i % 2 == 0, along_k=i % 3 == 0, parked=i % 4 == 1)
+
+
+@each_target
+@pytest.mark.parametrize("types", MIXED, ids=lambda t: f"{t.operand} {t.accumulator} {t.result}")
+def test_operands_sums_and_results_of_different_types(types: Types, target: Target) -> None:
+    for i, (m, n, k) in enumerate(product((1, 3, 13), (1, 4, 7, 32), (3, 22, 40))):
+        check(matmul(m, n, k, types, pad=i % 3), target, i, bias=i % 2 == 0, along_k=i % 3 == 0, parked=i % 4 == 1)
 
 
 @pytest.mark.parametrize("shape", [Tile(4, 8), Tile(2, 16), Tile(6, 8, True), Tile(3, 4, True), Tile(4, 1), Tile(1, 32)], ids=str)
@@ -184,9 +195,7 @@ def test_groups_of_rows(m: int) -> None:
         (3, 5, 8, 16, 1, 1, 1),
     ],
 )
-def test_convolution(
-    target: Target, images: int, size: int, channels: int, outputs: int, taps: int, stride: int, dilation: int
-) -> None:
+def test_convolution(target: Target, images: int, size: int, channels: int, outputs: int, taps: int, stride: int, dilation: int) -> None:
     """A two-dimensional convolution, NHWC and HWIO: kernel rows are segments, and taps too where they lie apart."""
     rng = np.random.default_rng(size)
     x = values(rng, "f32", images, size, size, channels)
@@ -195,7 +204,7 @@ def test_convolution(
     row = size * channels
     segments = ((taps, dilation * row),) if dilation == 1 else ((taps, dilation * row), (taps, dilation * channels))
     g = Gemm(
-        "f32",
+        Types.all("f32"),
         ((images, size * row, 0), (result, stride * row, 0)),
         result,
         stride * channels,

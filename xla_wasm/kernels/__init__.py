@@ -2,6 +2,6 @@
 
 from .gemm import gemm_kernel
 from .packing import pack_kernel
-from .tiles import Gemm, Tile, packed_size, tile
+from .tiles import Gemm, Tile, Types, packed_size, tile
 
-__all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size", "tile"]
+__all__ = ["Gemm", "Tile", "Types", "gemm_kernel", "pack_kernel", "packed_size", "tile"]

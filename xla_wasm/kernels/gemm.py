@@ -56,7 +56,7 @@ class _Writer:
         self.rhs = b.pointer(rhs)
         self.store = store
         self.park = park
-        self.zero = b.splat(b.const(g.dtype, 0), g.lanes)
+        self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)
         self.split = self._split()
 
     def _split(self) -> int:
@@ -86,7 +86,7 @@ class _Writer:
         """Splits the rows into groups that stay cached while all panels pass."""
         b, mr = self.b, self.tile.mr
         blocks, rest = divmod(self.g.m, mr)
-        rows = min(max(self.g.m // _SHARES, _ROWS // 4), _ROWS, _CACHE // (self.g.k * TYPES[self.g.dtype].bytes))
+        rows = min(max(self.g.m // _SHARES, _ROWS // 4), _ROWS, _CACHE // (self.g.k * TYPES[self.g.types.operand].bytes))
         size = _group(blocks, max(rows // mr, 4))
         if self.split < len(self.g.outer) or size == blocks:
             self.columns(outer, ZERO, blocks, rest, ranged)
@@ -176,18 +176,19 @@ class _Writer:
 
     def finish(self, outer: Index, m: Affine, grid: list[list[Val]], n: Affine, step: int) -> None:
         """Hands a grid of finished sums, `step` columns apart, to `store`."""
-        b, park = self.b, self.park
+        b, park, dtype = self.b, self.park, self.g.types.result
         for r, row in enumerate(grid):
-            for at, value in enumerate(row):
+            for at, total in enumerate(row):
+                value = b.convert(total, dtype)
                 if park is None:
                     self.store(outer, m + r, n + at * step, value)
                 else:
                     number, position = park(outer, m + r, n + at * step)
-                    b.store(number, position, value, self.g.dtype)
+                    b.store(number, position, value, dtype)
         if park is not None:
             with b.loop(len(grid)) as i, b.loop(len(grid[0]), step) as j:
                 number, position = park(outer, m + i, n + j)
-                self.store(outer, m + i, n + j, b.load(number, position, self.g.dtype))
+                self.store(outer, m + i, n + j, b.load(number, position, dtype))
 
     def products(self, x: Affine, y: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the outer products of one contiguous run of k."""
@@ -195,7 +196,7 @@ class _Writer:
         width = len(sums) // rows
 
         def step(left: Iterable[Val], y: Affine, sums: list[Val]) -> list[Val]:
-            right = [b.load_lanes(self.rhs, y + j * lanes, g.dtype) for j in range(width)]
+            right = [self.vector(self.rhs, y + j * lanes) for j in range(width)]
             after: list[Val] = []
             for splat in left:
                 for column in right:
@@ -206,11 +207,11 @@ class _Writer:
 
         def one(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
             k = k + done
-            left = (b.splat(b.load_at(self.lhs, x + k + r * g.m_stride, g.dtype), lanes) for r in range(rows))
+            left = (self.element(x + k + r * g.m_stride) for r in range(rows))
             return step(left, y + k * nr, sums)
 
         def several(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
-            vectors = [b.load_lanes(self.lhs, x + k + r * g.m_stride, g.dtype) for r in range(rows)]
+            vectors = [self.vector(self.lhs, x + k + r * g.m_stride) for r in range(rows)]
             for u in range(lanes):
                 if u and loop:
                     # Without it, Cranelift moves all loads before all arithmetic and runs out of registers.
@@ -229,7 +230,7 @@ class _Writer:
 
         def body(_: Loop | None, k: Affine, sums: list[Val], lost: int = 0) -> list[Val]:
             def load(base: Val, at: Affine) -> Val:
-                value = b.load_lanes(base, at + k, g.dtype)
+                value = self.vector(base, at + k)
                 return b.shuffle(value, self.zero, (*[lanes] * lost, *range(lost, lanes))) if lost else value
 
             right = load(self.rhs, y)
@@ -239,6 +240,15 @@ class _Writer:
         tail = run % lanes
         # The last vector overlaps the one before it, whose elements count only once.
         return body(None, Affine(run - lanes), sums, lanes - tail) if tail else sums
+
+    def vector(self, base: Val, at: Affine) -> Val:
+        """Consecutive elements of a side, in the type of the sums."""
+        return self.b.convert(self.b.load_lanes(base, at, self.g.types.operand), self.g.types.accumulator)
+
+    def element(self, at: Affine) -> Val:
+        """An element of the left side in all lanes, in the type of the sums."""
+        b, types = self.b, self.g.types
+        return b.splat(b.convert(b.load_at(self.lhs, at, types.operand), types.accumulator), self.g.lanes)
 
     def along(self, trips: int, step: int, sums: list[Val], body: Callable[[Loop | None, Affine, list[Val]], list[Val]]) -> list[Val]:
         """Carries sums through a loop along k."""
@@ -263,7 +273,7 @@ class _Writer:
 
 def _chain(g: Gemm) -> int:
     """How many products of a contiguous run go into one part of a sum; 0 if the whole sum is one."""
-    if g.dtype[0] != "f" or g.k <= _CHAIN:
+    if not g.is_float or g.k <= _CHAIN:
         return 0
     parts = -(-g.run // _CHAIN)
     return -(-g.run // (parts * g.lanes)) * g.lanes

@@ -29,10 +29,10 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
         whole = count - count % lanes
         with b.loop(g.k) as k:
             for j in range(0, whole, lanes):
-                b.store_lanes(pointer, start + k * nr + j, b.splat(element(k, panel + j), lanes), g.dtype)
+                b.store_lanes(pointer, start + k * nr + j, b.splat(element(k, panel + j), lanes), g.types.operand)
             for j in range(whole, count):
                 assert first is not None
-                b.store(out, base + first * g.k + k * nr + j, element(k, Affine(first + j)), g.dtype)
+                b.store(out, base + first * g.k + k * nr + j, element(k, Affine(first + j)), g.types.operand)
         zeros(first, count)
 
     def columns_along_k(panel: Affine, first: int | None, count: int) -> None:
@@ -43,28 +43,28 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
                 b.vectorized(g.k, lambda k: transposed(panel + j, start + j, k))
         if whole < count:
             with b.loop(count - whole) as j:
-                b.vectorized(g.k, lambda k: b.store(out, start + whole + j + k * nr, element(k, panel + whole + j), g.dtype))
+                b.vectorized(g.k, lambda k: b.store(out, start + whole + j + k * nr, element(k, panel + whole + j), g.types.operand))
         zeros(first, count)
 
     def transposed(n: Affine, start: Affine, k: Affine) -> None:
         values = [element(k, n + u) for u in range(lanes)]
         if b.vector is None:
             for u, value in enumerate(values):
-                b.store(out, start + k * nr + u, value, g.dtype)
+                b.store(out, start + k * nr + u, value, g.types.operand)
             return
         for u, value in enumerate(transpose(b, [b.splat(value, lanes) for value in values])):
-            b.store_lanes(pointer, start + k * nr + u * nr, value, g.dtype)
+            b.store_lanes(pointer, start + k * nr + u * nr, value, g.types.operand)
 
     def zeros(first: int | None, count: int) -> None:
         if count < nr:
             assert first is not None
             start = base + first * g.k
             with b.loop(g.k) as k, b.loop(nr - count) as j:
-                b.store(out, start + k * nr + count + j, b.const(g.dtype, 0), g.dtype)
+                b.store(out, start + k * nr + count + j, b.const(g.types.operand, 0), g.types.operand)
 
     if nr == 1:
         with b.loop(g.n, ranged=ranged) as n:
-            b.vectorized(g.k, lambda k: b.store(out, base + n * g.k + k, element(k, n), g.dtype))
+            b.vectorized(g.k, lambda k: b.store(out, base + n * g.k + k, element(k, n), g.types.operand))
     else:
         along_k = along_k and lanes == g.lanes
         panels(b, g.n, nr, not along_k, ranged, columns_along_k if along_k else columns)

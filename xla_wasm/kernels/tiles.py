@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -10,11 +11,26 @@ from ..target import V8, WASMTIME, Target
 
 
 @dataclass(frozen=True, slots=True)
+class Types:
+    """Element types of a product. What it loads becomes the type of its sums, and these the type of its result."""
+
+    operand: str
+    """Of both sides, as they lie in memory and in panels."""
+    accumulator: str
+    """f32, f64, s32 or u32: in this the products are taken and added."""
+    result: str
+
+    @classmethod
+    def all(cls, dtype: str) -> Types:
+        """One type for everything."""
+        return cls(dtype, dtype, dtype)
+
+
+@dataclass(frozen=True, slots=True)
 class Gemm:
     """out[outer, m, n] = sum over k of lhs[outer, m, k] * rhs[outer, k, n]. Strides count elements."""
 
-    dtype: str
-    """f32, f64, s32 or u32; also that of the result."""
+    types: Types
     outer: tuple[tuple[int, int, int], ...]
     """Batches, or a convolution's images and rows: (size, lhs stride, stride in the packed rhs: 0 if shared)."""
     m: int
@@ -30,8 +46,18 @@ class Gemm:
 
     @property
     def lanes(self) -> int:
-        """Elements in a vector."""
-        return 16 // TYPES[self.dtype].bytes
+        """Sums in a vector."""
+        return 16 // TYPES[self.types.accumulator].bytes
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that a row of sums fills."""
+        return -(-self.n // self.lanes)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the order of the sums shows, and a product and its sum can be one operation."""
+        return TYPES[self.types.accumulator].kind == "float"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +70,55 @@ class Tile:
     """Reads the left side element by element and takes one step along k a trip; else a vector, hence several steps."""
 
 
-def tile(g: Gemm, target: Target) -> Tile:
-    """The tile for a product, as measured: at least eight accumulators hide an addition's latency, and 16 registers hold all.
-
-    With fused operations, for each of which it copies a factor, Cranelift spills eight accumulators of an unrolled loop, so tiles for all
-    engines read scalars then. Six it keeps, and the fewer instructions of such a loop matter more. V8 has room for twelve.
-    """
-    lanes = g.lanes
-    vectors = -(-g.n // lanes)
-    fused = target.fused and g.dtype[0] == "f"
-    if g.n <= 2 and g.run >= 4 * lanes:
-        return Tile(4, 1)
-    if vectors == 1:
-        return Tile(min(g.m, 8), lanes, scalar=True)
-    if g.m == 1:
-        return Tile(1, min(vectors, 8) * lanes)
-    if fused and target.tune == V8 and (g.m > 36 or g.m % 6 in (0, 3, 4, 5)):
-        return Tile(6, 2 * lanes, scalar=True)
-    if fused and target.tune == WASMTIME and vectors > 3 and (g.m >= 8 or g.m % 3 == 0):
-        return Tile(3, 2 * lanes)
-    half_empty = 0 < vectors % 4 <= 2 and vectors < 32
-    if half_empty or g.k * 64 > _PANEL:
-        return Tile(min(g.m, 4), 2 * lanes, scalar=fused)
-    return Tile(2, 4 * lanes, scalar=fused)
-
-
 _PANEL = 256 << 10
 """Bytes of a panel of four vectors beyond which narrower panels, read half as often, are better for the caches."""
+
+
+def _fused(g: Gemm, target: Target) -> bool:
+    return target.fused and g.is_float
+
+
+def _narrow_panels(g: Gemm) -> bool:
+    """Whether panels of four vectors would be half empty, or too large for the caches."""
+    return 0 < g.vectors % 4 <= 2 and g.vectors < 32 or g.k * 64 > _PANEL
+
+
+_TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Tile]], ...] = (
+    # memory is the limit: 4096x1024x1 27 and 27, fused 19 and 18
+    (lambda g, _: g.n <= 2 and g.run >= 4 * g.lanes, lambda g, _: Tile(4, 1)),
+    # 1024x512x4: 58 and 59, fused 43 and 47
+    (lambda g, _: g.vectors == 1, lambda g, _: Tile(min(g.m, 8), g.lanes, scalar=True)),
+    # memory again: 1x4096x1024 26 and 22, fused 18 and 17
+    (lambda g, _: g.m == 1, lambda g, _: Tile(1, min(g.vectors, 8) * g.lanes)),
+    # 512x512x512: fused 59 and 91; 128x384x384: 59 and 94
+    (
+        lambda g, t: _fused(g, t) and t.tune == V8 and (g.m > 36 or g.m % 6 not in (1, 2)),
+        lambda g, _: Tile(6, 2 * g.lanes, scalar=True),
+    ),
+    # 512x512x512: fused 69 and 67; 12 x 128x32x128: 82 and 78
+    (
+        lambda g, t: _fused(g, t) and t.tune == WASMTIME and g.vectors > 3 and (g.m >= 8 or g.m % 3 == 0),
+        lambda g, _: Tile(3, 2 * g.lanes),
+    ),
+    # 512x512x24: 86 and 85, fused 63 and 75; a row of 7 pixels, 3x3x512 to 512: 76 and 73, fused 59 and 63
+    (lambda g, _: _narrow_panels(g), lambda g, t: Tile(min(g.m, 4), 2 * g.lanes, scalar=_fused(g, t))),
+    # 512x512x512: 91 and 90, fused 60 and 75; 12 x 128x32x128: 97 and 95, fused 63 and 84
+    (lambda g, _: True, lambda g, t: Tile(2, 4 * g.lanes, scalar=_fused(g, t))),
+)
+"""(for which products, tile): the first that suits is taken.
+
+The numbers are the best shares, in percent, of the peak of the same operations under wasmtime and in V8, as `python -m benchmarks.gemm`
+measured them for a product m x k x n.
+
+At least eight accumulators hide an addition's latency, and 16 registers hold all. With fused operations, for each of which it copies a
+factor, Cranelift spills eight accumulators of an unrolled loop, so tiles for all engines read scalars then. Six it keeps, and the fewer
+instructions of such a loop matter more. V8 has room for twelve.
+"""
+
+
+def tile(g: Gemm, target: Target) -> Tile:
+    """The tile for a product."""
+    return next(chosen(g, target) for suits, chosen in _TABLE if suits(g, target))
 
 
 def packed_size(g: Gemm, tile: Tile) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
-from ..hlo.types import TYPES
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
 from ..ops.reading import reads, record
 from .fit import RowWalk, Walk, axes
@@ -104,7 +103,7 @@ class Fusion:
             product = self.product(x, y)
         if product is None:
             return False
-        lanes = 16 // TYPES[product.gemm.dtype].bytes
+        lanes = product.gemm.lanes
         reading = right_side(y, product)
         while not self.available(rhs):
             inner = computed([reading], self.available)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel
-from ..kernels.tiles import Gemm, Tile, packed_size, tile
+from ..kernels.tiles import Gemm, Tile, Types, packed_size, tile
 from ..loop.affine import ZERO, Affine, Index, delinearize, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
@@ -117,7 +117,7 @@ def of_dot(x: Instruction, lhs: View, rows: int) -> Product | None:
         outer.append((size, stride, right))
     if rows != m:
         outer.append((m // rows, m_stride * rows, 0))
-    return Product(Gemm(x.shape.element_type, tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset)
+    return Product(Gemm(Types.all(x.shape.element_type), tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset)
 
 
 def of_convolution(x: Instruction, lhs: View) -> Product | None:
@@ -141,7 +141,7 @@ def of_convolution(x: Instruction, lhs: View) -> Product | None:
         segments.pop()
         run = inputs * last.size
     segments = [(count, stride) for count, stride in segments if count > 1]
-    gemm = Gemm(x.shape.element_type, tuple(outer), sizes[-2], spatial[-1] * last.stride, per_group, tuple(segments), run)
+    gemm = Gemm(Types.all(x.shape.element_type), tuple(outer), sizes[-2], spatial[-1] * last.stride, per_group, tuple(segments), run)
     return Product(gemm, (groups,), lhs.offset)
 
 
@@ -153,9 +153,9 @@ def right_side(x: Instruction, product: Product) -> Instruction:
     g = product.gemm
     (groups,) = product.groups
     if groups == 1:
-        return Instruction(x.name, "reshape", Shape(g.dtype, (1, g.k, g.n)), [rhs])
-    flat = Instruction(x.name, "reshape", Shape(g.dtype, (g.k, groups, g.n)), [rhs])
-    return Instruction(x.name, "transpose", Shape(g.dtype, (groups, g.k, g.n)), [flat], {"dimensions": (1, 0, 2)})
+        return Instruction(x.name, "reshape", Shape(g.types.operand, (1, g.k, g.n)), [rhs])
+    flat = Instruction(x.name, "reshape", Shape(g.types.operand, (g.k, groups, g.n)), [rhs])
+    return Instruction(x.name, "transpose", Shape(g.types.operand, (groups, g.k, g.n)), [flat], {"dimensions": (1, 0, 2)})
 
 
 def _tiled(cache: KernelCache, product: Product) -> tuple[Gemm, Tile]:
@@ -164,7 +164,7 @@ def _tiled(cache: KernelCache, product: Product) -> tuple[Gemm, Tile]:
     shape = tile(g, cache.target)
     size = packed_size(g, shape)
     outer = tuple((count, left, right * size) for count, left, right in g.outer)
-    return Gemm(g.dtype, tuple(o for o in outer if o[0] > 1), g.m, g.m_stride, g.n, g.segments, g.run), shape
+    return replace(g, outer=tuple(o for o in outer if o[0] > 1)), shape
 
 
 def packed_elements(cache: KernelCache, product: Product) -> int:
@@ -234,7 +234,7 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
         return 0, target.position(placed(outer, m, n)[1])
 
     # A long epilogue is written once, over products that wait where its results will go.
-    long = len(expression.inner) > _LONG_EPILOGUE and root.shape.element_type == g.dtype
+    long = len(expression.inner) > _LONG_EPILOGUE and root.shape.element_type == g.types.result
     gemm_kernel(b, g, shape, (1, 0), 2, store, park if long else None)
     return _keep(cache, key, b)
 

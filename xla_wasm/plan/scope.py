@@ -154,7 +154,7 @@ class Scope:
         pack = lower_pack(cache, product, packing, along_k)
         finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))
         lowered = lower_product(cache, product, y, x, finishing)
-        packed = self.draft.view(Shape(product.gemm.dtype, (packed_elements(cache, product),)), name=f"{y.name}.packed")
+        packed = self.draft.view(Shape(product.gemm.types.operand, (packed_elements(cache, product),)), name=f"{y.name}.packed")
         # The right side's renaming has the product's name and is in no computation.
         packs = [z for z in packing.inner if z.name != y.name]
         self.draft.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))
