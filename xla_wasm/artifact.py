@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .dataclass import dataclass
 from .errors import ArtifactError
 from .wasm.encoding import custom_section
 

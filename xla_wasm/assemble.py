@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from . import __version__, driver
 from .artifact import FORMAT, SECTION, Artifact, encode_manifest
+from .dataclass import dataclass, field
 from .errors import UnsupportedError
 from .hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
 from .hlo.shape import Layout, Shape
@@ -211,7 +211,7 @@ def _devices(plan: Plan, devices: Devices | None) -> dict[str, Any] | None:
     if devices is None:
         return None
     configuration = next(b for b in plan.buffers if b.kind == "configuration")
-    return {"offset": configuration.address} | asdict(devices)
+    return {"offset": configuration.address} | {name: getattr(devices, name) for name in devices.__dataclass_fields__}
 
 
 def _transfer(step: Step, request: Request) -> dict[str, Any]:

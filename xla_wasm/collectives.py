@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from .builder import XlaBuilder
+from .dataclass import dataclass
 from .hlo.ir import Computation, Instruction, Module
 from .hlo.shape import Shape
 from .options import Options

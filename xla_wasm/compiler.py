@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from .artifact import Artifact
 from .assemble import Interface, assemble
+from .dataclass import dataclass
 from .driver import start_of_buffers
 from .errors import ArgumentError, UnsupportedError
 from .hlo.ir import Instruction, Module

@@ -9,8 +9,8 @@ for now; the next one goes on from there. A host that gives up sets the second w
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from .dataclass import dataclass
 from .plan.plan import ALIGNMENT, COPY, Label, Plan, Step, all_steps
 from .target import EXPORTS
 from .wasm.func import Func

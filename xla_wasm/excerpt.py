@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -11,6 +10,7 @@ import numpy as np
 
 from . import compare
 from .compare import Tolerance
+from .dataclass import dataclass
 from .hlo.attr_kinds import default_comparison
 from .hlo.ir import Computation, Instruction, Module, callees
 from .hlo.op import REQUIRED

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from .artifact import Artifact
 from .compiler import Trace, compile, trace
+from .dataclass import replace
 from .errors import UnsupportedError, XlaWasmError
 from .hlo.attrs import Metadata
 from .hlo.container import read_module

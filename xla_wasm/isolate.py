@@ -9,10 +9,10 @@ others is searched for in windows that return no more than the module needs of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .dataclass import dataclass, replace
 from .errors import RunError, UnsupportedError, XlaWasmError
 from .excerpt import (
     Excerpt,

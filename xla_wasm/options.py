@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from .dataclass import dataclass
 from .errors import ArgumentError
 from .target import PORTABLE, SIMD128, TARGETS, TUNES
 

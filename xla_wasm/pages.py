@@ -6,11 +6,11 @@ import functools
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import collectives, minilm
 from .compiler import compile
+from .dataclass import dataclass, replace
 from .errors import XlaWasmError
 from .hlo.ir import Module
 from .options import Options

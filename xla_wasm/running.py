@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from . import mpi, report
+from .dataclass import dataclass, field
 from .errors import ArgumentError, XlaWasmError
 from .filefeeds import FileFeeds
 from .host.arrays import Array

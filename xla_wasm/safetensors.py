@@ -7,9 +7,9 @@ import math
 import mmap
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from .dataclass import dataclass
 from .errors import ArgumentError, ParseError
 from .hlo.ir import Instruction, Module
 from .hlo.literal import Literal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .dataclass import dataclass
 
 FEATURES = SIMD128, RELAXED_SIMD = "simd128", "relaxed-simd"
 """WebAssembly features that modules may need, as manifests name them."""

@@ -47,9 +47,9 @@ records must not list them, nor name, shape, metadata, frontend_attributes, oper
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..dataclass import dataclass
 from ..errors import ParseError
 from .attrs import (
     ConvolutionDimensionNumbers,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from math import prod
+
+from ..dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ where a reshape splits the dimension. So the maps of reshapes compose with all o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+
+from ..dataclass import dataclass
 
 Dims = tuple[int, ...]
 Term = tuple[int, int, int, int]

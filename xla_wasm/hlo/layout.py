@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
+from ..dataclass import dataclass
 from ..errors import ArgumentError
 from . import smallfloat
 from .shape import UNBOUNDED, Index, Shape

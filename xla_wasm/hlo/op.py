@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from ..dataclass import dataclass, field
 from .index_map import IndexMap, along, identity
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ..dataclass import replace
 from ..errors import VerifyError
 from .attr_kinds import default_comparison
 from .infer import shape_fault

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import replace
 from math import inf, isfinite, prod
 from typing import Any
 
+from ..dataclass import replace
 from . import smallfloat
 from .lexer import NUMBER, WORD, Lexer, terminal
 from .literal import Literal, relayout

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
+from ..dataclass import replace
 from .attr_kinds import default_comparison
 from .attrs import (
     ConvolutionDimensionNumbers,

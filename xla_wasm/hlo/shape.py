@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import prod
 
+from ..dataclass import dataclass, replace
 from ..errors import ArgumentError
 from .types import TYPES
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ..dataclass import dataclass
 from ..errors import UnsupportedError
 from .attrs import transposed_iota
 from .schema import MESSAGES

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from ..dataclass import dataclass, field
 from .container import is_module, module_bytes
 from .ir import Module
 from .literal import Literal

@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..artifact import Artifact
+from ..dataclass import dataclass
 from ..errors import ArgumentError, LimitError
 from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes

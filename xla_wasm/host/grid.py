@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from ..errors import ArgumentError, UnsupportedError
 from .manifest import MAX_DEVICES, Manifest
 

@@ -13,7 +13,6 @@ import weakref
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from math import ceil
@@ -22,6 +21,7 @@ from typing import Any, NoReturn
 import wasmtime
 from wasmtime import _ffi as ffi
 
+from ..dataclass import dataclass
 from ..errors import ArtifactError, LimitError, RunError
 from ..target import EXPORTS, MEMORY, PAGE
 from .arrays import Array, place

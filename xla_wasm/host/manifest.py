@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 from ..artifact import FORMAT
+from ..dataclass import dataclass, field, replace
 from ..errors import ArgumentError, ArtifactError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape

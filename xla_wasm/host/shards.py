@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ..dataclass import replace
 from ..errors import ArgumentError, UnsupportedError
 from .arrays import Array, Slot
 from .layouts import PhysicalSlot

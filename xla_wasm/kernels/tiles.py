@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
+from ..dataclass import dataclass
 from ..hlo.types import TYPES
 from ..target import V8, WASMTIME, Target
 

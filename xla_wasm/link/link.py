@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ..dataclass import dataclass
 from ..wasm.encoding import Reader, sleb32, uleb
 from ..wasm.module import Module, Signature
 from ..wasm.opcodes import VALUE_TYPES

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..wasm.encoding import Reader, named, sections, sized, sleb, uleb, vector
 from ..wasm.module import Signature
 from ..wasm.opcodes import VALUE_TYPES

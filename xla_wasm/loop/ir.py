@@ -6,8 +6,9 @@ outermost block where all that it needs is defined, so loop-invariant code never
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from ..dataclass import dataclass, field
 
 
 class Val:

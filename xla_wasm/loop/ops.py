@@ -24,9 +24,9 @@ same, for signed integers and floats only), `v128` (the instruction of all vecto
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
+from ..dataclass import dataclass
 from ..hlo.types import ARRAY_TYPES, TYPES
 from ..wasm.opcodes import CODE
 

@@ -7,8 +7,8 @@ under which a place is reached.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..hlo.types import TYPES
 from .ir import Block, Loop, Val
 from .ops import COMPUTED

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from ..dataclass import dataclass, field
 from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
 
 _MAX_DEPTH = 40

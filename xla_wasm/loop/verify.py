@@ -7,8 +7,8 @@ value or statement as `loop.text` prints it, and what is wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
 from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
 from .ops import CONVERT, NARROW, OPS, WIDE, Op, fits, lane_bytes, register

@@ -7,9 +7,9 @@ on the way. Reductions open loops where they are met; what belongs to an outer l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
+from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction
 from ..hlo.types import TYPES
 from ..loop.affine import Affine, Index, linearize

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ..dataclass import dataclass, field
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
 from ..loop.affine import ZERO, Affine, Index, is_dense, row_major_strides

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
 from .expansion import Expansion

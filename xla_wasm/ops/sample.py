@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..builder import Builder
+from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from .arrays import DTYPES, TYPES_OF, Array

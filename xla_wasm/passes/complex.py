@@ -9,9 +9,9 @@ read them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from ..dataclass import replace
 from ..errors import UnsupportedError
 from ..hlo.infer import COMPLEX_OF, REAL_OF
 from ..hlo.ir import Computation, Instruction, Module

@@ -9,9 +9,9 @@ on whole arrays where every device holds them. What would need another device's 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NoReturn
 
+from ..dataclass import dataclass, replace
 from ..errors import UnsupportedError
 from ..hlo.attrs import SliceDimension
 from ..hlo.ir import Computation, Instruction, Module

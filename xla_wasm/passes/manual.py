@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from ..dataclass import dataclass, replace
 from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction, Module, callees
 from ..hlo.schema import MESSAGES

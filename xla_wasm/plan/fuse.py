@@ -7,9 +7,9 @@ read it, as the records of their operations say, and the costs of `plan.cost`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
+from ..dataclass import dataclass
 from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind, Read

@@ -8,8 +8,8 @@ the loops over the first dimensions, `rows` of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS

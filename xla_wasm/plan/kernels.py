@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ..dataclass import dataclass
 from ..hlo.ir import Computation, Instruction
 from ..hlo.types import TYPES
 from ..loop.affine import ZERO, Index, row_major_strides

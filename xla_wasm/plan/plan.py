@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from ..dataclass import dataclass, field
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES

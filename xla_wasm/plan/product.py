@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from ..dataclass import dataclass, replace
 from ..hlo.ir import Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape

@@ -6,9 +6,9 @@ Only the shape of the bytes is checked here (and turned into ArtifactError where
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from ..dataclass import dataclass, field
 from ..errors import ArtifactError
 from .encoding import Reader, sections, uleb
 from .opcodes import BY_CODE, OPCODES, VALUE_TYPES, Opcode

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
+from ..dataclass import dataclass, field
 from .encoding import MAGIC, f32_bytes, f64_bytes, named, sized, sleb32, sleb64, uleb, vector
 from .func import Func
 from .opcodes import CODE, VALUE_TYPES

@@ -8,8 +8,7 @@ repeating what they have in common, and "-" leaves out a code. Types in signatur
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..dataclass import dataclass
 from .encoding import uleb
 
 

@@ -7,9 +7,9 @@ threads; one memory at most.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ..dataclass import dataclass
 from ..errors import ArtifactError
 from .binary import FUNC, GLOBAL, MEMORY, TABLE, Binary, Body, Element, Expression, Limits, Signature, read_instruction, read_module
 from .encoding import Reader

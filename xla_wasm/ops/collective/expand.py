@@ -6,8 +6,8 @@ What devices combine is combined in the order of the group wherever that makes a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
+from ...dataclass import replace
 from ...errors import UnsupportedError, VerifyError
 from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Computation, Instruction

@@ -6,8 +6,7 @@ module may fix the numbers of replicas and partitions before (`Devices`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from ...dataclass import dataclass, replace
 from ...errors import VerifyError
 from ...hlo.ir import Instruction, Module
 from ...hlo.shape import Shape

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ...dataclass import dataclass, field
 from ...errors import ExchangeError, XlaWasmError
 from ...hlo.ir import Instruction
 from ..arrays import Value

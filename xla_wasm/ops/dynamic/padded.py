@@ -7,9 +7,9 @@ as static operations, so that the part of the result that counts is the operatio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ...dataclass import dataclass
 from ...errors import UnsupportedError
 from ...hlo.attrs import GatherDimensionNumbers, WindowDimension
 from ...hlo.infer import dilated

@@ -4,12 +4,12 @@ on arrays of these sizes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ...dataclass import replace
 from ...errors import UnsupportedError
 from ...hlo.infer import dilated
 from ...hlo.ir import Instruction

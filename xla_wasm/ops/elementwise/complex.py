@@ -8,9 +8,9 @@ which differs from C99 where one part is infinite and the other NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ...dataclass import dataclass
 from ...hlo.ir import Instruction
 from ..expansion import Expansion
 from ..real import Real

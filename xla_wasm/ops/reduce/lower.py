@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...dataclass import dataclass
 from ...hlo.ir import Instruction
 from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder, is_float, limits

@@ -8,9 +8,9 @@ the time does not either.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 
+from ...dataclass import dataclass
 from ...hlo.ir import Computation, Instruction
 from ...hlo.types import TYPES
 from ...loop.affine import Affine

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from ...dataclass import dataclass
 from ...hlo.ir import Computation, Instruction
 from ...loop.affine import Affine, Index
 from ...loop.builder import Builder, is_float

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
+from ...dataclass import replace
 from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from ...dataclass import replace
 from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Computation, Instruction
 from ..arrays import Array, Value, wide

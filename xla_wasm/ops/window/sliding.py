@@ -6,9 +6,9 @@ elements costs about log2(w) operations, not w.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from ...dataclass import dataclass
 from ...hlo.ir import Instruction
 from ...loop.affine import Index
 from ...loop.ir import Val
