@@ -21,7 +21,7 @@ import xla_wasm
 from xla_wasm import ArgumentError, Artifact, ArtifactError, Options, RunError, UnsupportedError
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.ops.custom import registry
-from xla_wasm.ops.expansion import Expansion
+from xla_wasm.ops.writer import Writer
 
 X = np.array([3, 1, 2], np.float32)
 
@@ -42,7 +42,7 @@ def module(body: str, parameters: str = "x: f32[3]") -> Module:
     )
 
 
-def twice(e: Expansion, x: Instruction) -> Instruction:
+def twice(e: Writer, x: Instruction) -> Instruction:
     return e.add(x.operands[0], x.operands[0])
 
 
@@ -70,11 +70,11 @@ def test_an_expansion() -> None:
 
 def test_an_expansion_may_write_loops_and_other_custom_calls() -> None:
     @xla_wasm.custom_call("power")
-    def power(e: Expansion, x: Instruction) -> Instruction:
+    def power(e: Writer, x: Instruction) -> Instruction:
         return e.for_(3, [x.operands[0]], lambda e, i, v: [e.mul(v, x_of(e, v))])[0]
 
-    def x_of(e: Expansion, v: Instruction) -> Instruction:
-        return e.emit("custom-call", v.shape, [v], custom_call_target="my_target")
+    def x_of(e: Writer, v: Instruction) -> Instruction:
+        return e.op("custom-call", v, shape=v.shape, custom_call_target="my_target")
 
     xla_wasm.custom_call("my_target")(twice)
     np.testing.assert_array_equal(run(module('ROOT y = f32[3] custom-call(x), custom_call_target="power"'), X), [128 * X**8])
@@ -82,7 +82,7 @@ def test_an_expansion_may_write_loops_and_other_custom_calls() -> None:
 
 def test_an_expansion_sees_what_the_call_carries() -> None:
     @xla_wasm.custom_call("scale")
-    def scale(e: Expansion, x: Instruction) -> Instruction:
+    def scale(e: Writer, x: Instruction) -> Instruction:
         return e.mul(x.operands[0], json.loads(x.attrs["backend_config"])["factor"])
 
     body = 'ROOT y = f32[3] custom-call(x), custom_call_target="scale", backend_config="{\\"factor\\": 5}"'
@@ -91,7 +91,7 @@ def test_an_expansion_sees_what_the_call_carries() -> None:
 
 def test_an_expansion_of_several_results() -> None:
     @xla_wasm.custom_call("both")
-    def both(e: Expansion, x: Instruction) -> Instruction:
+    def both(e: Writer, x: Instruction) -> Instruction:
         return e.tuple([twice(e, x), e.unary("negate", x.operands[0])])
 
     body = """c = (f32[3], f32[3]) custom-call(x), custom_call_target="both"
@@ -131,7 +131,7 @@ def test_expansions_that_go_wrong() -> None:
     with pytest.raises(ArgumentError, match="needs a function"):
         xla_wasm.custom_call("my_target")(3)  # type: ignore[arg-type]
 
-    wrong: dict[str, Callable[[Expansion, Instruction], Any]] = {
+    wrong: dict[str, Callable[[Writer, Instruction], Any]] = {
         r"must return an instruction, not None": lambda e, x: None,
         r"gives f32\[1\], not f32\[3\]": lambda e, x: e.slice(x.operands[0], (0,), (1,)),
         r"failed: ZeroDivisionError": lambda e, x: 1 // 0,

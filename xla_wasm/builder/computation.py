@@ -13,16 +13,13 @@ from typing import Any
 from ..errors import ArgumentError, VerifyError
 from ..hlo.attr_kinds import default_comparison
 from ..hlo.attrs import DotDimensionNumbers
-from ..hlo.infer import brief, same, shape_fault
+from ..hlo.infer import UNKNOWN, brief, same, shape_fault
 from ..hlo.ir import Computation, Instruction, Module, callees
 from ..hlo.literal import Literal
 from ..hlo.op import REQUIRED
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..hlo.verify import inferred, record
-
-_UNKNOWN = Shape("opaque")
-"""What an instruction declares while its shape is being inferred."""
 
 
 class Builder:
@@ -50,7 +47,7 @@ class Builder:
 
         Raises VerifyError if the instruction breaks a rule.
         """
-        instruction = Instruction(self._unique(name or opcode), opcode, shape or _UNKNOWN, [*operands], {}, [*called])
+        instruction = Instruction(self._unique(name or opcode), opcode, shape or UNKNOWN, [*operands], {}, [*called])
         if shape and (fault := shape_fault(shape)):
             raise VerifyError(f"{instruction.where}: its shape {fault}")
         known = record(instruction).attrs

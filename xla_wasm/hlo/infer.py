@@ -34,6 +34,8 @@ _SHORT_FLOATS = frozenset(name for name, type_ in TYPES.items() if type_.kind ==
 REAL_OF = {"c64": "f32", "c128": "f64"}
 COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 PRED = Shape("pred")
+UNKNOWN = Shape("opaque")
+"""What an instruction declares while its shape is being inferred."""
 
 
 def brief(shape: Shape) -> str:

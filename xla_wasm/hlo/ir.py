@@ -54,6 +54,15 @@ class Instruction:
         operands = ", ".join(o.name for o in self.operands)
         return f"{self.name} = {self.shape} {self.opcode}({operands})"
 
+    def on(self, operands: Iterable[Instruction]) -> Instruction:
+        """A copy of the instruction on other operands."""
+        copy = Instruction.__new__(Instruction)
+        for slot in Instruction.__slots__:
+            setattr(copy, slot, getattr(self, slot))
+        copy.operands, copy.attrs, copy.called = [*operands], dict(self.attrs), [*self.called]
+        copy.frontend_attributes, copy.control_predecessors = dict(self.frontend_attributes), [*self.control_predecessors]
+        return copy
+
     @property
     def where(self) -> str:
         """A phrase for error messages: the instruction, and the user's op_name and source line where known."""

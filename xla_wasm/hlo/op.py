@@ -100,3 +100,8 @@ class Op:
     product: bool = False
     accumulates: bool = False
     cost: int = 1
+    defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
+    """The attributes in their order with their defaults."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "defaults", {attr.name: attr.default for attr in self.attrs})

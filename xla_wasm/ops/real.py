@@ -5,12 +5,12 @@ from __future__ import annotations
 from ..dataclass import dataclass
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
-from .expansion import Expansion
+from .writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    e: Expansion
+    e: Writer
     x: Instruction
 
     def __add__(self, other: Real | float) -> Real:

@@ -44,3 +44,6 @@ FAMILIES: dict[str, tuple[Op, ...]] = {
 
 OPS: dict[str, Op] = {op.opcode: op for ops in FAMILIES.values() for op in ops}
 """Opcode -> record."""
+
+RECORDS: dict[str, Op] = OPS | {op.opcode: op for op in collective.COUNTS}
+"""The same with the operations that only expansions make."""

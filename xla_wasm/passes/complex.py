@@ -13,13 +13,13 @@ from typing import Any
 
 from ..dataclass import replace
 from ..errors import UnsupportedError
-from ..hlo.infer import COMPLEX_OF, REAL_OF
+from ..hlo.infer import REAL_OF
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from ..ops.elementwise import complex as functions
-from ..ops.expansion import Expansion
 from ..ops.reduce.monoids import monoid
+from ..ops.writer import Writer
 
 Pair = tuple[Instruction, Instruction]
 
@@ -139,8 +139,8 @@ class _Scope:
             end = e.tuple(self.pairs[root]) if root in self.pairs else self.values[root]
         return Computation(self.source.name, self.instructions, end)
 
-    def expansion(self, x: Instruction) -> Expansion:
-        return Expansion(x, self.instructions, self.split.done)
+    def expansion(self, x: Instruction) -> Writer:
+        return Writer(x, self.instructions, self.split.done)
 
     def element_parameters(self) -> None:
         parts: dict[Instruction, list[Instruction]] = {}
@@ -154,22 +154,21 @@ class _Scope:
 
     # --- whole arrays -------------------------------------------------------------------------------------------
 
-    def whole(self, e: Expansion, x: Instruction) -> Instruction:
+    def whole(self, e: Writer, x: Instruction) -> Instruction:
         """The value of `x` with its complex arrays whole."""
         if x in self.pairs:
             return self.join(e, *self.pairs[x])
         return self.whole_tuple(e, self.values[x], x.shape) if _has_complex(x.shape) else self.values[x]
 
-    def join(self, e: Expansion, re: Instruction, im: Instruction) -> Instruction:
+    def join(self, e: Writer, re: Instruction, im: Instruction) -> Instruction:
         if re.opcode == "real" and im.opcode == "imag" and re.operands == im.operands and _is_complex(re.operands[0].shape):
             return re.operands[0]
         found = self.joined.get(re)
         if found is None or found.operands[1] is not im:
-            dtype = COMPLEX_OF[re.shape.element_type]
-            found = self.joined[re] = e.emit("complex", Shape(dtype, re.shape.dimensions), [re, im])
+            found = self.joined[re] = e.op("complex", re, im)
         return found
 
-    def whole_tuple(self, e: Expansion, value: Instruction, shape: Shape) -> Instruction:
+    def whole_tuple(self, e: Writer, value: Instruction, shape: Shape) -> Instruction:
         elements = list(value.operands) if value.opcode == "tuple" else e.elements(value)
         made = []
         for s in shape.tuple_shapes:
@@ -180,12 +179,11 @@ class _Scope:
                 made.append(self.whole_tuple(e, first, s) if _has_complex(s) else first)
         return e.tuple(made)
 
-    def parts(self, e: Expansion, x: Instruction) -> Pair:
+    def parts(self, e: Writer, x: Instruction) -> Pair:
         """The parts of a whole array."""
-        shape = _part(x.shape)
-        return e.emit("real", shape, [x]), e.emit("imag", shape, [x])
+        return e.unary("real", x), e.unary("imag", x)
 
-    def split_tuple(self, e: Expansion, x: Instruction) -> Instruction:
+    def split_tuple(self, e: Writer, x: Instruction) -> Instruction:
         """A tuple of whole arrays as one of parts."""
         made: list[Instruction] = []
         for element in e.elements(x):
@@ -307,7 +305,7 @@ class _Scope:
         self.define(x, made)
 
 
-def _reduction(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _reduction(s: _Scope, e: Writer, x: Instruction) -> None:
     """A sum of one array is the sum of each part; anything else goes over both at once."""
     if len(x.operands) == 2 and monoid(x.called[0]) == "add":
         part = _part(x.shape)
@@ -318,21 +316,21 @@ def _reduction(s: _Scope, e: Expansion, x: Instruction) -> None:
         s.variadic(x, [s.split.computation(c, "apply") for c in x.called])
 
 
-def _constant(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _constant(s: _Scope, e: Writer, x: Instruction) -> None:
     if x.shape.is_tuple:
         raise UnsupportedError(f"{x.where}: a tuple of complex constants is not supported yet")
     literal: Literal = x.attrs["literal"]
     part = _part(x.shape)
     shape = replace(part, layout=literal.shape.layout)
     words = memoryview(literal.data).cast("B").cast("I" if part.element_type == "f32" else "Q") if x.shape.size else memoryview(b"")
-    s.define(x, [e.emit("constant", part, [], literal=Literal(shape, words[k::2].tobytes())) for k in range(2)])
+    s.define(x, [e.op("constant", shape=part, literal=Literal(shape, words[k::2].tobytes())) for k in range(2)])
 
 
-def _zero(e: Expansion, like: Instruction) -> Instruction:
+def _zero(e: Writer, like: Instruction) -> Instruction:
     return e.full(like.shape.element_type, like.shape.dimensions, 0)
 
 
-def _convert(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _convert(s: _Scope, e: Writer, x: Instruction) -> None:
     target, (operand,) = x.shape.element_type, x.operands
     if operand not in s.pairs:
         re = e.convert(s.values[operand], REAL_OF[target])
@@ -347,7 +345,7 @@ def _convert(s: _Scope, e: Expansion, x: Instruction) -> None:
         s.define(x, [e.convert(re, target)])
 
 
-def _bitcast(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _bitcast(s: _Scope, e: Writer, x: Instruction) -> None:
     """Between equal types nothing but a reshape; else the bytes of whole numbers change their meaning."""
     (operand,) = x.operands
     if operand.shape.element_type == x.shape.element_type:
@@ -356,30 +354,30 @@ def _bitcast(s: _Scope, e: Expansion, x: Instruction) -> None:
         s.keep(x, s.placed(x, x.shape, [s.whole(e, operand)], []))
 
 
-def _iota(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _iota(s: _Scope, e: Writer, x: Instruction) -> None:
     re = e.iota(REAL_OF[x.shape.element_type], x.shape.dimensions, x.attrs["iota_dimension"])
     s.define(x, [re, _zero(e, re)])
 
 
-def _complex(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _complex(s: _Scope, e: Writer, x: Instruction) -> None:
     re, im = x.operands
     s.pairs[x] = s.values[re], s.values[im]
 
 
-def _taken(part: int) -> Callable[[_Scope, Expansion, Instruction], None]:
-    def rule(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _taken(part: int) -> Callable[[_Scope, Writer, Instruction], None]:
+    def rule(s: _Scope, e: Writer, x: Instruction) -> None:
         s.values[x] = s.pairs[x.operands[0]][part]
 
     return rule
 
 
-def _compare(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _compare(s: _Scope, e: Writer, x: Instruction) -> None:
     direction = x.attrs["direction"]
     re, im = (e.compare(direction, p, q, "FLOAT") for p, q in zip(*(s.pairs[o] for o in x.operands)))
     s.values[x] = e.binary("and" if direction == "EQ" else "or", re, im)
 
 
-def _product(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _product(s: _Scope, e: Writer, x: Instruction) -> None:
     """A dot or convolution as up to four real ones; a real operand has one part."""
     left, right = (s.pairs[o] if o in s.pairs else (s.values[o], None) for o in x.operands)
     shape = _part(x.shape) if _is_complex(x.shape) else x.shape
@@ -404,12 +402,12 @@ def _product(s: _Scope, e: Expansion, x: Instruction) -> None:
     s.define(x, [re, total("add", times(left[0], right[1]), times(left[1], right[0]))])
 
 
-def _sizes(s: _Scope, e: Expansion, x: Instruction) -> None:
+def _sizes(s: _Scope, e: Writer, x: Instruction) -> None:
     """What depends on the operand's sizes alone."""
     s.values[x] = s.placed(x, x.shape, [s.pairs[x.operands[0]][0]], [])
 
 
-_RULES: dict[str, Callable[[_Scope, Expansion, Instruction], Any]] = {
+_RULES: dict[str, Callable[[_Scope, Writer, Instruction], Any]] = {
     "reduce": _reduction,
     "reduce-window": _reduction,
     "all-reduce": _reduction,

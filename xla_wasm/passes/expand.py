@@ -9,7 +9,6 @@ from ..ops.collective import expand as collective
 from ..ops.custom import expand as custom
 from ..ops.dot import expand as dot
 from ..ops.elementwise import expand as elementwise
-from ..ops.expansion import Expansion, Rule
 from ..ops.fft import expand as fft
 from ..ops.hostio import expand as hostio
 from ..ops.indexing import expand as indexing
@@ -18,6 +17,7 @@ from ..ops.random import expand as random
 from ..ops.reduce import expand as reduce
 from ..ops.sort import expand as sort
 from ..ops.window import expand as window
+from ..ops.writer import Rule, Writer
 
 EXPAND: dict[str, Rule] = {
     opcode: rule
@@ -66,7 +66,7 @@ def _expand(computation: Computation, added: list[Computation], rules: Mapping[s
             return
         made: list[Instruction] = []
         new: list[Computation] = []
-        y = rule(Expansion(x, made, new), x)
+        y = rule(Writer(x, made, new), x)
         for c in new:
             _expand(c, added, rules)
             added.append(c)

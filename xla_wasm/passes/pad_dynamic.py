@@ -17,7 +17,7 @@ from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from ..ops.custom.expand import IDENTITIES
 from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, pad_reshape
-from ..ops.dynamic.padded import Extent, Padded, Rule, Size, Writer, is_whole, static, whole
+from ..ops.dynamic.padded import Extent, Padded, Rule, Size, SizeWriter, is_whole, static, whole
 from ..ops.hostio.transfers import is_between_devices
 from ..ops.request import REQUEST
 
@@ -46,7 +46,7 @@ class _Body:
 
     def __init__(self, computation: Computation, added: list[Computation]):
         self.computation = computation
-        self.writer = Writer(computation.root, [], added)
+        self.writer = SizeWriter(computation.root, [], added)
         self.padded: dict[Instruction, Padded] = {}
         self.shapes = {x: x.shape for x in computation.instructions}
         """As they were: instructions that stay become static themselves."""
@@ -77,7 +77,7 @@ class _Body:
             self.writer.x = p
             for _ in range(_count(p.shape)):
                 number = len(parameters) + len(made)
-                made.append(self.writer.emit("parameter", Shape("s32"), [], parameter_number=number, parameter_replication=()))
+                made.append(self.writer.op("parameter", shape=Shape("s32"), parameter_number=number))
         sizes = {}
         place = 0
         for p in parameters:
@@ -174,14 +174,14 @@ def packed_shape(shape: Shape) -> Shape:
     return Shape.tuple([static(shape), *[Shape("s32")] * _count(shape)]) if shape.is_dynamic else shape
 
 
-def packed(w: Writer, padded: Padded, shape: Shape) -> Instruction:
+def packed(w: SizeWriter, padded: Padded, shape: Shape) -> Instruction:
     """A value of that type, with its sizes if there are dynamic dimensions."""
     if not shape.is_dynamic:
         return padded.value
     return w.tuple([padded.value, *map(w.scalar_of, _sizes(shape, padded.extent))])
 
 
-def unpacked(w: Writer, x: Instruction, shape: Shape) -> Padded:
+def unpacked(w: SizeWriter, x: Instruction, shape: Shape) -> Padded:
     """The same, taken apart."""
     value, *sizes = w.elements(x)
     return Padded(value, _extent(shape, iter(sizes)))
@@ -217,7 +217,7 @@ def _constant_extent(literal: Literal) -> Extent:
     return literal.dynamic_sizes or literal.shape.dimensions
 
 
-def _custom_call(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _custom_call(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """The calls by which XLA's own passes go from dynamic to static arrays and back, and those that stand for their operand."""
     target = x.attrs["custom_call_target"]
     if target == "PadToStatic" and x.shape.is_tuple and len(x.shape.tuple_shapes) == 1 + x.operands[0].shape.rank:

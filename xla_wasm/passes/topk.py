@@ -8,8 +8,7 @@ of equal ones the first comes first.
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
-from ..hlo.shape import Shape
-from ..ops.expansion import Expansion
+from ..ops.writer import Writer
 from .sweep import Emit, sweep
 
 
@@ -34,7 +33,7 @@ def _replace(computation: Computation, found: dict[Instruction, dict[Instruction
             return x
         made: list[Instruction] = []
         (dim,) = x.attrs["dimensions"]
-        leaves = _topk(Expansion(x, made, []), x, next(iter(found[x])).attrs["slice"][dim].limit)
+        leaves = _topk(Writer(x, made, []), x, next(iter(found[x])).attrs["slice"][dim].limit)
         for y in made:
             emit(y)
         best.update((part, leaves[leaf]) for part, leaf in found[x].items())
@@ -92,12 +91,11 @@ def _falling(comparator: Computation) -> bool:
     )
 
 
-def _topk(e: Expansion, x: Instruction, k: int) -> list[Instruction]:
+def _topk(e: Writer, x: Instruction, k: int) -> list[Instruction]:
     """The first `k` elements along the dimension that is sorted, and their places."""
     operand, (dim,) = x.operands[0], x.attrs["dimensions"]
     last = operand.shape.rank - 1
     turned = (1, 0) if dim != last else tuple(range(last + 1))
     rows = e.transpose(operand, turned)
-    shapes = [Shape(t, (*rows.shape.dimensions[:-1], k)) for t in ("f32", "s32")]
-    best = e.emit("topk", Shape.tuple(shapes), [rows], k=k, largest=True, is_stable=True)
+    best = e.op("topk", rows, k=k, largest=True, is_stable=True)
     return [e.transpose(part, turned) for part in e.elements(best)]

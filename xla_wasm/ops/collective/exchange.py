@@ -13,15 +13,15 @@ from collections.abc import Sequence
 
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
-from ..expansion import Expansion
 from ..hostio.transfers import is_between_devices
 from ..request import REQUEST, Request
+from ..writer import Writer
 
 TARGET = "xla_wasm.exchange"
 
 
 def exchange(
-    e: Expansion,
+    e: Writer,
     to: Instruction,
     sources: Instruction,
     sent: Sequence[Instruction],
@@ -43,10 +43,10 @@ def exchange(
     else:
         channel = (x.opcode.removesuffix("-start").removesuffix("-done"), x.name if channel_id is None else channel_id, phase)
     request = Request("exchange", opcode=x.opcode, channel=channel, blocks=blocks, buffered=buffered, count=len(sent))
-    made = e.emit(
+    made = e.op(
         "custom-call",
-        Shape.tuple([shape.without_layout() for shape in received]),
-        [to, sources, *sent, *initial],
+        *(to, sources, *sent, *initial),
+        shape=Shape.tuple([shape.without_layout() for shape in received]),
         custom_call_target=TARGET,
         custom_call_has_side_effect=True,
     )

@@ -14,8 +14,8 @@ from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 from ...loop.small_floats import SMALL_FLOATS
-from ..expansion import Expansion, Rule
 from ..reduce.monoids import monoid
+from ..writer import Rule, Writer
 from .exchange import exchange
 from .groups import DEVICES, NOBODY, Group, device, group_of, listed, looked_up, mode, own_device, stated_size
 
@@ -27,7 +27,7 @@ def _rows(count: int, shape: Shape) -> Shape:
     return Shape(shape.element_type, (count, *shape.dimensions))
 
 
-def _group(e: Expansion, x: Instruction) -> Group:
+def _group(e: Writer, x: Instruction) -> Group:
     return group_of(e, x, x.attrs[DEVICES])
 
 
@@ -42,7 +42,7 @@ def _alone(x: Instruction) -> bool:
     return inner == 1 and count == 1
 
 
-def _sized(e: Expansion, x: Instruction, group: Group, size: int) -> Instruction:
+def _sized(e: Writer, x: Instruction, group: Group, size: int) -> Instruction:
     """The devices of a group that has to have this size for the shapes of `x`."""
     if len({len(members) for members in listed(x)}) > 1:
         raise VerifyError(f"{x.where}: its groups must all have {size} devices, as its shapes say")
@@ -54,12 +54,12 @@ def _sized(e: Expansion, x: Instruction, group: Group, size: int) -> Instruction
     return e.slice(devices, (0,), (size,)) if group.room > size else devices
 
 
-def _if(e: Expansion, fits: Instruction, devices: Instruction) -> Instruction:
+def _if(e: Writer, fits: Instruction, devices: Instruction) -> Instruction:
     """The devices, if shapes fit their number. Else the exchange names a device that there is not, which ends the run."""
     return e.select(e.like(devices, fits), devices, NOBODY)
 
 
-def _values(e: Expansion, x: Instruction, values: Sequence[Instruction], shape: Shape | None = None) -> Instruction:
+def _values(e: Writer, x: Instruction, values: Sequence[Instruction], shape: Shape | None = None) -> Instruction:
     return e.tuple(values) if (shape or x.shape).is_tuple else values[0]
 
 
@@ -80,23 +80,23 @@ class _Reducer:
         if self._opcode is None and made != _computed(dtype):
             raise UnsupportedError(f"{x.where}: '{computation.name}' combines {made}, not {dtype}")
 
-    def combined(self, e: Expansion, a: Instruction, b: Instruction) -> Instruction:
+    def combined(self, e: Writer, a: Instruction, b: Instruction) -> Instruction:
         if self._opcode is not None:
             return e.binary(self._opcode, a, b)
-        return e.emit("map", a.shape, [a, b], called=[self._computation], dimensions=tuple(range(a.shape.rank)))
+        return e.op("map", a, b, called=[self._computation], dimensions=tuple(range(a.shape.rank)))
 
     def ignores_order(self, count: int) -> bool:
         """Whether so many arrays give the same numbers in whatever order they are combined."""
         return self._opcode is not None and (count == 2 or TYPES[self._dtype].kind in ("pred", "signed", "unsigned"))
 
 
-def _parts(e: Expansion, rows: Instruction) -> list[Instruction]:
+def _parts(e: Writer, rows: Instruction) -> list[Instruction]:
     """The rows of an array."""
     size, *dims = rows.shape.dimensions
     return [e.reshape(e.slice_dim(rows, 0, i, i + 1), tuple(dims)) for i in range(size)]
 
 
-def _folded(e: Expansion, reducer: _Reducer, parts: Sequence[Instruction], count: Instruction | None = None) -> Instruction:
+def _folded(e: Writer, reducer: _Reducer, parts: Sequence[Instruction], count: Instruction | None = None) -> Instruction:
     """Arrays combined one after another; of a list that is not full, the first `count`."""
     dtype = parts[0].shape.element_type
     parts = [e.convert(part, _computed(dtype)) for part in parts]
@@ -110,7 +110,7 @@ def _folded(e: Expansion, reducer: _Reducer, parts: Sequence[Instruction], count
 # --- all-reduce, reduce-scatter ------------------------------------------------------------------------------------
 
 
-def _all_reduce(e: Expansion, x: Instruction) -> Instruction:
+def _all_reduce(e: Writer, x: Instruction) -> Instruction:
     if _alone(x):
         return _values(e, x, x.operands)
     group = _group(e, x)
@@ -126,7 +126,7 @@ def _all_reduce(e: Expansion, x: Instruction) -> Instruction:
     return _values(e, x, made)
 
 
-def _in_blocks(e: Expansion, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]) -> list[Instruction]:
+def _in_blocks(e: Writer, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]) -> list[Instruction]:
     """Each device combines one block of every array, and all get all blocks."""
     n = group.room
     blocks = []
@@ -147,7 +147,7 @@ def _in_blocks(e: Expansion, group: Group, arrays: Sequence[Instruction], reduce
 
 
 def _scattered(
-    e: Expansion, devices: Instruction, rank: Instruction, blocks: Sequence[Instruction], reducers: Sequence[_Reducer]
+    e: Writer, devices: Instruction, rank: Instruction, blocks: Sequence[Instruction], reducers: Sequence[_Reducer]
 ) -> list[Instruction]:
     """Of arrays with a block for each device, this device's blocks, combined over all devices. Its own stay where they are."""
     (n,) = devices.shape.dimensions
@@ -163,7 +163,7 @@ def _scattered(
     return made
 
 
-def _in_order(e: Expansion, rank: Instruction, own: Instruction, theirs: Sequence[Instruction]) -> list[Instruction]:
+def _in_order(e: Writer, rank: Instruction, own: Instruction, theirs: Sequence[Instruction]) -> list[Instruction]:
     """What this device of a group has and what the others have, in the order of the group."""
     parts = [own] * (len(theirs) + 1)
     for i, row in enumerate(theirs):
@@ -173,10 +173,10 @@ def _in_order(e: Expansion, rank: Instruction, own: Instruction, theirs: Sequenc
     return parts
 
 
-def _one_by_one(e: Expansion, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]) -> list[Instruction]:
+def _one_by_one(e: Writer, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]) -> list[Instruction]:
     """The arrays of one device after another, for groups whose size is not known."""
 
-    def step(c: Expansion, i: Instruction, came: list[Instruction], totals: list[Instruction]) -> list[Instruction]:
+    def step(c: Writer, i: Instruction, came: list[Instruction], totals: list[Instruction]) -> list[Instruction]:
         first = c.compare("EQ", i, 0)
         wide = [c.convert(y, t.shape.element_type) for t, y in zip(totals, came)]
         return [c.select(c.like(t, first), y, r.combined(c, t, y)) for r, t, y in zip(reducers, totals, wide)]
@@ -186,19 +186,19 @@ def _one_by_one(e: Expansion, group: Group, arrays: Sequence[Instruction], reduc
 
 
 def _each(
-    e: Expansion,
+    e: Writer,
     group: Group,
     arrays: Sequence[Instruction],
-    body: Callable[[Expansion, Instruction, list[Instruction], list[Instruction]], list[Instruction]],
+    body: Callable[[Writer, Instruction, list[Instruction], list[Instruction]], list[Instruction]],
     state: Sequence[Instruction],
 ) -> list[Instruction]:
     """A loop over the devices of a group: `body(expansion, i, what device i has, state)` gives the next state."""
     count = len(arrays)
 
-    def condition(c: Expansion, i: Instruction, n: Instruction, *_: Instruction) -> Instruction:
+    def condition(c: Writer, i: Instruction, n: Instruction, *_: Instruction) -> Instruction:
         return c.compare("LT", i, n)
 
-    def step(c: Expansion, i: Instruction, n: Instruction, *rest: Instruction) -> list[Instruction]:
+    def step(c: Writer, i: Instruction, n: Instruction, *rest: Instruction) -> list[Instruction]:
         rank, devices, *values = rest
         sent, values = values[:count], values[count:]
         to = c.select(c.like(devices, c.compare("EQ", i, rank)), devices, -1)
@@ -210,7 +210,7 @@ def _each(
     return e.while_(start, condition, step)[4 + count :]
 
 
-def _reduce_scatter(e: Expansion, x: Instruction) -> Instruction:
+def _reduce_scatter(e: Writer, x: Instruction) -> Instruction:
     if _alone(x):
         return _values(e, x, x.operands)
     size = stated_size(x)
@@ -227,25 +227,25 @@ def _reduce_scatter(e: Expansion, x: Instruction) -> Instruction:
 # --- all-gather, all-to-all ----------------------------------------------------------------------------------------
 
 
-def _split(e: Expansion, a: Instruction, dim: int, count: int) -> Instruction:
+def _split(e: Writer, a: Instruction, dim: int, count: int) -> Instruction:
     """Blocks along a dimension as dimension 0."""
     dims = a.shape.dimensions
     apart = e.reshape(a, (*dims[:dim], count, dims[dim] // count, *dims[dim + 1 :]))
     return e.transpose(apart, (dim, *(d for d in range(len(dims) + 1) if d != dim)))
 
 
-def _joined(e: Expansion, rows: Instruction, dim: int) -> Instruction:
+def _joined(e: Writer, rows: Instruction, dim: int) -> Instruction:
     """Rows one after another along a dimension of theirs."""
     count, *dims = rows.shape.dimensions
     apart = e.transpose(rows, (*range(1, dim + 1), 0, *range(dim + 1, len(dims) + 1)))
     return e.reshape(apart, (*dims[:dim], count * dims[dim], *dims[dim + 1 :]))
 
 
-def _all_gather(e: Expansion, x: Instruction) -> Instruction:
+def _all_gather(e: Writer, x: Instruction) -> Instruction:
     return _values(e, x, _gathered(e, x))
 
 
-def _gathered(e: Expansion, x: Instruction) -> list[Instruction]:
+def _gathered(e: Writer, x: Instruction) -> list[Instruction]:
     size = stated_size(x)
     if size is None or _alone(x) and size == 1:
         return list(x.operands)
@@ -254,7 +254,7 @@ def _gathered(e: Expansion, x: Instruction) -> list[Instruction]:
     return [_joined(e, rows, x.attrs["dimensions"][0]) for rows in came]
 
 
-def _all_to_all(e: Expansion, x: Instruction) -> Instruction:
+def _all_to_all(e: Writer, x: Instruction) -> Instruction:
     if not x.attrs["dimensions"]:
         return e.tuple(_tuple_to_all(e, x))
     if _alone(x):
@@ -272,7 +272,7 @@ def _all_to_all(e: Expansion, x: Instruction) -> Instruction:
     return _joined(e, came, dim)
 
 
-def _tuple_to_all(e: Expansion, x: Instruction) -> list[Instruction]:
+def _tuple_to_all(e: Writer, x: Instruction) -> list[Instruction]:
     if _alone(x) and len(x.operands) == 1:
         return list(x.operands)
     count, shape = len(x.operands), x.operands[0].shape
@@ -282,11 +282,11 @@ def _tuple_to_all(e: Expansion, x: Instruction) -> list[Instruction]:
     return [e.reshape(e.slice_dim(came, 0, i, i + 1), shape.dimensions) for i in range(count)]
 
 
-def _any_to_all(e: Expansion, group: Group, operand: Instruction, dim: int) -> Instruction:
+def _any_to_all(e: Writer, group: Group, operand: Instruction, dim: int) -> Instruction:
     """An all-to-all in groups whose size is not known: of what each device has, the own block, put in its place."""
     dims = operand.shape.dimensions
 
-    def put(c: Expansion, i: Instruction, came: list[Instruction], state: list[Instruction]) -> list[Instruction]:
+    def put(c: Writer, i: Instruction, came: list[Instruction], state: list[Instruction]) -> list[Instruction]:
         result, count, rank = state
         (y,) = came
         block = c.div(c.scalar("s32", dims[dim]), count)
@@ -307,7 +307,7 @@ def _any_to_all(e: Expansion, group: Group, operand: Instruction, dim: int) -> I
 # --- broadcast, permute --------------------------------------------------------------------------------------------
 
 
-def _collective_broadcast(e: Expansion, x: Instruction) -> Instruction:
+def _collective_broadcast(e: Writer, x: Instruction) -> Instruction:
     if _alone(x) and not listed(x):
         return _values(e, x, x.operands)
     group = _group(e, x)
@@ -318,14 +318,14 @@ def _collective_broadcast(e: Expansion, x: Instruction) -> Instruction:
     return _values(e, x, _received(e, to, first, x.operands))
 
 
-def _received(e: Expansion, to: Instruction, source: Instruction, operands: Sequence[Instruction]) -> list[Instruction]:
+def _received(e: Writer, to: Instruction, source: Instruction, operands: Sequence[Instruction]) -> list[Instruction]:
     """What one device sends, or zeros where it is none."""
     zeros = [e.full(o.shape.element_type, (1, *o.shape.dimensions), 0) for o in operands]
     came = exchange(e, to, source, operands, [z.shape for z in zeros], initial=zeros)
     return [e.reshape(y, o.shape.dimensions) for y, o in zip(came, operands)]
 
 
-def ends(e: Expansion, kind: str, pairs: Sequence[Sequence[int]]) -> tuple[Instruction, Instruction]:
+def ends(e: Writer, kind: str, pairs: Sequence[Sequence[int]]) -> tuple[Instruction, Instruction]:
     """The device that this one sends to, and the one that it receives from, as s32[1]; -1 where there is none."""
     top = max((i for pair in pairs for i in pair), default=-1) + 1
     made = []
@@ -336,7 +336,7 @@ def ends(e: Expansion, kind: str, pairs: Sequence[Sequence[int]]) -> tuple[Instr
     return made[0], made[1]
 
 
-def _permuted(e: Expansion, x: Instruction) -> list[Instruction]:
+def _permuted(e: Writer, x: Instruction) -> list[Instruction]:
     pairs = listed(x)
     if x.attrs["slice_sizes"]:
         return _permuted_in_place(e, x)
@@ -351,7 +351,7 @@ def _results(x: Instruction) -> list[Shape]:
     return list(shape.tuple_shapes) if shape.is_tuple else [shape]
 
 
-def _permuted_in_place(e: Expansion, x: Instruction) -> list[Instruction]:
+def _permuted_in_place(e: Writer, x: Instruction) -> list[Instruction]:
     """Slices of the inputs that go into places of the receivers' outputs; the pairs are shared out among an output's slices."""
     if len(x.operands) != 4:
         raise UnsupportedError(f"{x.where}: with slice_sizes, the operands are inputs, outputs, and where the slices begin in both")
@@ -378,7 +378,7 @@ def _permuted_in_place(e: Expansion, x: Instruction) -> list[Instruction]:
     return made
 
 
-def _places(e: Expansion, begin: Instruction, several: bool) -> list[list[list[Instruction]]]:
+def _places(e: Writer, begin: Instruction, several: bool) -> list[list[list[Instruction]]]:
     """For each array the places of its slices: scalars, one for each dimension."""
     arrays = e.elements(begin) if several else [begin]
     made = []
@@ -391,7 +391,7 @@ def _places(e: Expansion, begin: Instruction, several: bool) -> list[list[list[I
 # --- ragged-all-to-all ---------------------------------------------------------------------------------------------
 
 
-def _ragged_all_to_all(e: Expansion, x: Instruction) -> Instruction:
+def _ragged_all_to_all(e: Writer, x: Instruction) -> Instruction:
     """Runs of rows of every device's input, put over those of the output."""
     source, target, *numbers = x.operands
     numbers = numbers[:3]
@@ -413,7 +413,7 @@ def _ragged_all_to_all(e: Expansion, x: Instruction) -> Instruction:
     room = [PaddingDimension(), PaddingDimension(rows, rows), *[PaddingDimension()] * (source.shape.rank - 1)]
     wide = e.pad(wide, e.scalar(source.shape.element_type, 0), room)
 
-    def put(c: Expansion, i: Instruction, result: Instruction, *given: Instruction) -> list[Instruction]:
+    def put(c: Writer, i: Instruction, result: Instruction, *given: Instruction) -> list[Instruction]:
         wide, rank, *lists = given
         sender, update = c.div(i, share), c.binary("remainder", i, share)
         at = [sender, c.add(c.mul(rank, share), update)]
@@ -431,16 +431,16 @@ def _ragged_all_to_all(e: Expansion, x: Instruction) -> Instruction:
 # --- starts and ends -----------------------------------------------------------------------------------------------
 
 
-def _zeros(e: Expansion, shape: Shape) -> Instruction:
+def _zeros(e: Writer, shape: Shape) -> Instruction:
     if shape.is_tuple:
         return e.tuple([_zeros(e, s) for s in shape.tuple_shapes])
     return e.full(shape.element_type, shape.dimensions, 0)
 
 
-def _begun(results: Callable[[Expansion, Instruction], list[Instruction]]) -> Rule:
+def _begun(results: Callable[[Writer, Instruction], list[Instruction]]) -> Rule:
     """(operands, results, contexts ...): all is done at the start."""
 
-    def rule(e: Expansion, x: Instruction) -> Instruction:
+    def rule(e: Writer, x: Instruction) -> Instruction:
         first, second, *contexts = x.shape.tuple_shapes
         done = results(e, x)
         own = x.operands[0] if x.operands[0].shape.without_layout() == first.without_layout() else e.tuple(x.operands)
@@ -449,11 +449,11 @@ def _begun(results: Callable[[Expansion, Instruction], list[Instruction]]) -> Ru
     return rule
 
 
-def _ended(e: Expansion, x: Instruction) -> Instruction:
+def _ended(e: Writer, x: Instruction) -> Instruction:
     return e.element(x.operands[0], 1)
 
 
-def _unchanged(e: Expansion, x: Instruction) -> Instruction:
+def _unchanged(e: Writer, x: Instruction) -> Instruction:
     return x.operands[0]
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from ...dataclass import dataclass, replace
 from ...errors import VerifyError
 from ...hlo.ir import Instruction, Module
-from ...hlo.shape import Shape
-from ..expansion import Expansion
 from ..hostio.transfers import by_partition, is_between_devices, pairs
+from ..writer import Writer
 
 MOST = 64
 """Devices that a program can run on whose number is not fixed: lists of devices have this size then."""
@@ -194,24 +193,24 @@ def _with_size(made: Devices, x: Instruction) -> Devices:
     return replace(made, partitions=size // replicas)
 
 
-def number(e: Expansion, which: str) -> Instruction:
+def number(e: Writer, which: str) -> Instruction:
     """One of `COUNTS`, as s32."""
-    return e.convert(e.emit(which, Shape("u32"), []), "s32")
+    return e.convert(e.op(which), "s32")
 
 
-def own_device(e: Expansion) -> Instruction:
+def own_device(e: Writer) -> Instruction:
     """This device's number, s32."""
     return e.add(e.mul(number(e, "replica-id"), number(e, "partition-count")), number(e, "partition-id"))
 
 
-def own_number(e: Expansion, kind: str) -> Instruction:
+def own_number(e: Writer, kind: str) -> Instruction:
     """This device's number in the terms of a mode, s32."""
     if kind == "flattened_id":
         return own_device(e)
     return number(e, "partition-id" if kind == "cross_partition" else "replica-id")
 
 
-def device(e: Expansion, kind: str, numbers: Instruction) -> Instruction:
+def device(e: Writer, kind: str, numbers: Instruction) -> Instruction:
     """The devices of numbers in the terms of a mode, s32; -1 stays."""
     if kind == "flattened_id":
         return numbers
@@ -222,7 +221,7 @@ def device(e: Expansion, kind: str, numbers: Instruction) -> Instruction:
     return e.select(e.compare("LT", numbers, 0), numbers, made)
 
 
-def looked_up(e: Expansion, kind: str, rows: list[tuple[int, ...]], width: int) -> Instruction:
+def looked_up(e: Writer, kind: str, rows: list[tuple[int, ...]], width: int) -> Instruction:
     """Of a table with a row for each number in the terms of a mode, this device's: s32[width], filled up with -1.
 
     Numbers beyond the table have an empty row.
@@ -233,7 +232,7 @@ def looked_up(e: Expansion, kind: str, rows: list[tuple[int, ...]], width: int) 
     return e.reshape(row, (width,))
 
 
-def group_of(e: Expansion, x: Instruction, devices: Devices) -> Group:
+def group_of(e: Writer, x: Instruction, devices: Devices) -> Group:
     """The group of this device for `x`."""
     kind, groups = mode(x), listed(x)
     numbers, size = _numbers(e, kind, groups, devices)
@@ -252,7 +251,7 @@ def group_of(e: Expansion, x: Instruction, devices: Devices) -> Group:
     return Group(members, rank, e.reduce(there, zero, (0,), "add"), None)
 
 
-def _numbers(e: Expansion, kind: str, groups: tuple[tuple[int, ...], ...], devices: Devices) -> tuple[Instruction, int | None]:
+def _numbers(e: Writer, kind: str, groups: tuple[tuple[int, ...], ...], devices: Devices) -> tuple[Instruction, int | None]:
     """The numbers in this device's group, and how many they are if that is known."""
     if groups:
         width = max(map(len, groups))
@@ -269,7 +268,7 @@ def _numbers(e: Expansion, kind: str, groups: tuple[tuple[int, ...], ...], devic
     return e.select(e.compare("LT", place, e.like(place, count)), place, -1), None
 
 
-def _with_partitions(e: Expansion, replicas: Instruction, size: int | None, partitions: int | None) -> tuple[Instruction, int | None]:
+def _with_partitions(e: Writer, replicas: Instruction, size: int | None, partitions: int | None) -> tuple[Instruction, int | None]:
     """The devices of replicas with all their partitions, and how many they are if that is known."""
     (width,) = replicas.shape.dimensions
     if partitions is not None:

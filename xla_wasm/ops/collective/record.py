@@ -230,6 +230,12 @@ _ALL_REDUCE = (*_COMMON, _GLOBAL)
 _ALL_GATHER = (_DIMENSION, *_COMMON, _GLOBAL)
 _PERMUTE = (Attr("source_target_pairs", "source_target_pairs", (52,), REQUIRED), _CHANNEL, Attr("slice_sizes", "ints", (20,), ()))
 
+COUNTS: tuple[Op, ...] = (
+    Op("replica-count", (0, 0), _id, doc="The number of replicas, as u32."),
+    Op("partition-count", (0, 0), _id, doc="The number of partitions, as u32."),
+)
+"""What expansions make, and no module has."""
+
 OPS: tuple[Op, ...] = (
     Op("partition-id", (0, 0), _id, doc="The number of this partition, as u32."),
     Op("replica-id", (0, 0), _id, doc="The number of this replica, as u32."),

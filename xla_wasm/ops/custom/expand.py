@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from ...errors import UnsupportedError, XlaWasmError
 from ...hlo.ir import Instruction
-from ...hlo.shape import Shape
 from ...hlo.types import is_integral
 from ..dynamic.expand import CUSTOM_CALLS
-from ..expansion import Expansion, Rule
 from ..linalg.lapack import LAPACK
 from ..lowering import ROUTINES
 from ..request import REQUEST
+from ..writer import Rule, Writer
 
 
-def _custom_call(e: Expansion, x: Instruction) -> Instruction:
+def _custom_call(e: Writer, x: Instruction) -> Instruction:
     from . import registry
 
     target = x.attrs["custom_call_target"]
@@ -37,7 +36,7 @@ def _custom_call(e: Expansion, x: Instruction) -> Instruction:
     return made
 
 
-def _identity(e: Expansion, x: Instruction) -> Instruction:
+def _identity(e: Writer, x: Instruction) -> Instruction:
     """Marks of sharding and placement, where there is one device."""
     own = x.operands[0] if len(x.operands) == 1 else e.tuple(x.operands)
     if own.shape.without_layout() != x.shape.without_layout():
@@ -45,22 +44,21 @@ def _identity(e: Expansion, x: Instruction) -> Instruction:
     return own
 
 
-def _nothing(e: Expansion, x: Instruction) -> Instruction:
+def _nothing(e: Writer, x: Instruction) -> Instruction:
     return e.tuple([])
 
 
-def _top_k(e: Expansion, x: Instruction) -> Instruction:
+def _top_k(e: Writer, x: Instruction) -> Instruction:
     """(values, indices) of the k first elements of each row in the order of the comparator (x1, x2, i1, i2), or the largest."""
     (operand,) = x.operands
     values, indices = x.shape.tuple_shapes
     k = values.dimensions[-1]
     largest = _order(x)
     if largest is not None and indices.element_type == "s32":
-        return e.emit("topk", x.shape.without_layout(), [operand], k=k, largest=largest)
+        return e.op("topk", operand, k=k, largest=largest)
     dims = operand.shape.dimensions
     places = e.iota(indices.element_type, dims, len(dims) - 1)
-    shape = Shape.tuple([operand.shape.without_layout(), places.shape])
-    ordered = e.emit("sort", shape, [operand, places], called=list(x.called), dimensions=(len(dims) - 1,), is_stable=True)
+    ordered = e.op("sort", operand, places, called=x.called, dimensions=(len(dims) - 1,), is_stable=True)
     return e.tuple([e.slice_dim(part, len(dims) - 1, 0, k) for part in e.elements(ordered)])
 
 

@@ -10,10 +10,10 @@ from ...hlo.ir import Computation, Instruction
 from ...hlo.op import REQUIRED
 from ...hlo.shape import Shape
 from ..arrays import DTYPES, Value, fits
-from ..expansion import Expansion
 from ..linalg.reference import ROUTINES
 from ..request import REQUEST
 from ..table import OPS
+from ..writer import Writer
 from . import registry
 
 
@@ -58,7 +58,7 @@ def _nested(shape: Shape, flat: Any) -> Value:
     return None if shape.is_token else next(flat)
 
 
-def _expanded(instr: Instruction, rule: Callable[[Expansion, Instruction], Instruction]) -> Computation:
+def _expanded(instr: Instruction, rule: Callable[[Writer, Instruction], Instruction]) -> Computation:
     """A computation of the operands that is the call's expansion."""
     parameters = [Instruction(f"{instr.name}.{i}", "parameter", o.shape, [], {"parameter_number": i}) for i, o in enumerate(instr.operands)]
     copy = Instruction(instr.name, instr.opcode, instr.shape, list(parameters), dict(instr.attrs), instr.called, instr.metadata)
@@ -66,7 +66,7 @@ def _expanded(instr: Instruction, rule: Callable[[Expansion, Instruction], Instr
     copy.attrs.pop(REQUEST, None)
     made: list[Instruction] = []
     computations: list[Computation] = []
-    root = rule(Expansion(copy, made, computations), copy)
+    root = rule(Writer(copy, made, computations), copy)
     for x in [*made, *(x for c in computations for x in c.instructions)]:
         # A rule writes only the attributes that matter to it.
         for attr in OPS[x.opcode].attrs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import ArgumentError
-from ..expansion import Rule
+from ..writer import Rule
 from . import expand
 
 _registered: dict[str, Rule] = {}
@@ -14,7 +14,7 @@ _registered: dict[str, Rule] = {}
 def custom_call(target: str, *, replace: bool = False) -> Callable[[Rule], Rule]:
     """Registers the decorated function as the meaning of custom calls to `target`.
 
-    The function gets an `Expansion` and the custom-call instruction, writes other operations with the expansion's
+    The function gets a `Writer` and the custom-call instruction, writes other operations with the writer's
     methods and returns the one that stands for the call, of the call's shape:
 
         @xla_wasm.custom_call("twice")
@@ -29,7 +29,7 @@ def custom_call(target: str, *, replace: bool = False) -> Callable[[Rule], Rule]
 
     def register(rule: Rule) -> Rule:
         if not callable(rule):
-            raise ArgumentError(f"custom_call({target!r}) needs a function (expansion, instruction) -> instruction, got {rule!r}")
+            raise ArgumentError(f"custom_call({target!r}) needs a function (writer, instruction) -> instruction, got {rule!r}")
         known = find(target)
         if known is not None and not replace and not _is_again(known, rule):
             raise ArgumentError(

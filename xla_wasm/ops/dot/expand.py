@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
 from ...hlo.ir import Instruction
-from ..expansion import Expansion, Index, Rule
+from ..writer import Index, Rule, Writer
 
 Span = tuple[Instruction, Instruction]
 """Where a group begins and where it ends along the ragged dimension; s32, with the prefix dimensions."""
@@ -29,7 +29,7 @@ def ragged_prefix(numbers: RaggedDotDimensionNumbers, lhs_rank: int, side: int =
     return "free", ragged, (*batch[0], *free[: free.index(ragged)])
 
 
-def _ragged_dot(e: Expansion, x: Instruction) -> Instruction:
+def _ragged_dot(e: Writer, x: Instruction) -> Instruction:
     lhs, rhs, sizes = x.operands
     ragged: RaggedDotDimensionNumbers = x.attrs["ragged_dot_dimension_numbers"]
     numbers = ragged.dot_dimension_numbers
@@ -47,7 +47,7 @@ def _ragged_dot(e: Expansion, x: Instruction) -> Instruction:
     out = e.full(dtype, x.shape.dimensions, 0)
     single = (*prefix_dims, 1)
 
-    def step(e: Expansion, i: Instruction, *state: Instruction) -> list[Instruction]:
+    def step(e: Writer, i: Instruction, *state: Instruction) -> list[Instruction]:
         begin, out, table, lhs, rhs = state
         zero = e.scalar("s32", 0)
         size = e.reshape(e.dynamic_slice(table, [*(zero for _ in prefix), i], single), prefix_dims)
@@ -70,7 +70,7 @@ def _ragged_dot(e: Expansion, x: Instruction) -> Instruction:
     return e.for_(groups, [begin, out, table, lhs, rhs], step)[1]
 
 
-def _clamped(e: Expansion, sizes: Instruction, length: int) -> Instruction:
+def _clamped(e: Writer, sizes: Instruction, length: int) -> Instruction:
     """Group sizes as s32 of at most the whole length, so that no sum of them overflows."""
     dtype = sizes.shape.element_type
     wide = e.convert(sizes, "u64" if dtype.startswith("u") else "s64")
@@ -78,7 +78,7 @@ def _clamped(e: Expansion, sizes: Instruction, length: int) -> Instruction:
 
 
 def _of_group(
-    e: Expansion, rhs: Instruction, numbers: DotDimensionNumbers, group: int, i: Instruction
+    e: Writer, rhs: Instruction, numbers: DotDimensionNumbers, group: int, i: Instruction
 ) -> tuple[Instruction, DotDimensionNumbers]:
     """The right operand of group `i`, and the dimension numbers without the group dimension."""
     dims = rhs.shape.dimensions
@@ -97,21 +97,21 @@ def _result_order(numbers: DotDimensionNumbers, rank: int) -> list[int]:
     return [*batch, *(d for d in range(rank) if d not in batch and d not in numbers.lhs_contracting_dimensions)]
 
 
-def _inside(e: Expansion, span: Span, dims: Index, prefix: Index, dim: int) -> Instruction:
+def _inside(e: Writer, span: Span, dims: Index, prefix: Index, dim: int) -> Instruction:
     """Whether each element of an array of `dims` belongs to the group; `prefix` are the array's prefix dimensions."""
     place = e.iota("s32", dims, dim)
     low, high = (e.broadcast(bound, dims, prefix) for bound in span)
     return e.binary("and", e.compare("GE", place, low), e.compare("LT", place, high))
 
 
-def _scaled_dot(e: Expansion, x: Instruction) -> Instruction:
+def _scaled_dot(e: Writer, x: Instruction) -> Instruction:
     lhs, rhs, lhs_scale, rhs_scale = x.operands
     dtype = x.shape.element_type
     left, right = (_scaled(e, e.convert(o, dtype), scale) for o, scale in ((lhs, lhs_scale), (rhs, rhs_scale)))
     return e.dot(left, right, x.attrs["dot_dimension_numbers"], dtype)
 
 
-def _scaled(e: Expansion, operand: Instruction, scale: Instruction) -> Instruction:
+def _scaled(e: Writer, operand: Instruction, scale: Instruction) -> Instruction:
     """Each block of the operand times its scale; a scalar stands for no scale at all."""
     if not scale.shape.dimensions:
         return operand

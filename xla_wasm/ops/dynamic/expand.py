@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
-from ..expansion import Expansion, Rule
+from ..writer import Rule, Writer
 
 
-def _pad_to_static(e: Expansion, x: Instruction) -> Instruction:
+def _pad_to_static(e: Writer, x: Instruction) -> Instruction:
     return e.tuple([x.operands[0], *(e.scalar("s32", size) for size in x.operands[0].shape.dimensions)])
 
 
-def _slice_to_dynamic(e: Expansion, x: Instruction) -> Instruction:
+def _slice_to_dynamic(e: Writer, x: Instruction) -> Instruction:
     raise UnsupportedError(f"{x.where}: SliceToDynamic of a result without dynamic dimensions")
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ...hlo.attrs import GatherDimensionNumbers, PaddingDimension, ScatterDimensionNumbers
+from ...hlo.infer import PRED
 from ...hlo.ir import Instruction
-from ...hlo.shape import Shape
 from ...hlo.types import TYPES
-from ..expansion import Expansion
-from .padded import Extent, Padded, Rule, Size, Writer, is_known
+from ..writer import Writer
+from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 
-def _gather(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _gather(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """A slice as large as a dimension is the dimension, whatever its size; smaller ones are whole."""
     n: GatherDimensionNumbers = x.attrs["gather_dimension_numbers"]
     operand, indices = x.operands
@@ -24,14 +24,14 @@ def _gather(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(w.again(x), tuple(next(inner) if d in n.offset_dims else next(outer) for d in range(x.shape.rank)))
 
 
-def _batch(w: Writer, indices: Instruction, listed: Extent, vector: int) -> dict[int, Size]:
+def _batch(w: SizeWriter, indices: Instruction, listed: Extent, vector: int) -> dict[int, Size]:
     """The sizes of the dimensions of indices, but for that of the index vectors."""
     if vector < indices.shape.rank and not is_known(listed[vector], indices.shape.dimensions[vector]):
         raise w.refuse("index vectors of dynamic length are not supported")
     return {d: size for d, size in enumerate(listed) if d != vector}
 
 
-def _scatter(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _scatter(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Updates that do not count get an index outside of the operand, where they are dropped.
 
     Where a part of each window does not count, a flag goes with every element of the updates.
@@ -66,31 +66,30 @@ def _scatter(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
 
 
 def _flagged(
-    w: Writer, x: Instruction, operands: list[Instruction], indices: Instruction, updates: list[Instruction], flags: Instruction
+    w: SizeWriter, x: Instruction, operands: list[Instruction], indices: Instruction, updates: list[Instruction], flags: Instruction
 ) -> Instruction:
     """A scatter that leaves alone what an update without its flag would change."""
-    count, pred = len(operands), Shape("pred")
+    count = len(operands)
     shapes = [p.shape for p in x.called[0].parameters]
 
-    def update(e: Expansion, *p: Instruction) -> Instruction:
+    def update(e: Writer, *p: Instruction) -> Instruction:
         old, new, flag = p[:count], p[count + 1 : -1], p[-1]
         changed = e.results(e.inline(x.called[0], [*old, *new]))
         return e.tuple([*(e.select(flag, c, e.convert(o, c.shape.element_type)) for c, o in zip(changed, old)), p[count]])
 
     dims = operands[0].shape.dimensions
-    shape = Shape.tuple([*(Shape(o.shape.element_type, dims) for o in operands), Shape("pred", dims)])
-    called = [w.computation("flagged", [*shapes[:count], pred, *shapes[count:], pred], update)]
-    made = w.emit("scatter", shape, [*operands, w.full("pred", dims, 0), indices, *updates, flags], called=called, **x.attrs)
+    called = [w.computation("flagged", [*shapes[:count], PRED, *shapes[count:], PRED], update)]
+    made = w.op("scatter", *operands, w.full("pred", dims, 0), indices, *updates, flags, called=called, **x.attrs)
     parts = w.elements(made)[:count]
     return w.tuple(parts) if x.shape.is_tuple else parts[0]
 
 
-def _dynamic_slice(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _dynamic_slice(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     sliced, bounds = x.attrs["dynamic_slice_sizes"], x.operands[0].shape.dimensions
     return Padded(w.again(x), tuple(own if size == bound else size for own, size, bound in zip(extents[0], sliced, bounds)))
 
 
-def _dynamic_update_slice(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _dynamic_update_slice(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Of an update only what counts lands, at the nearest place where that fits."""
     array, update = x.operands[:2]
     dims, part = array.shape.dimensions, update.shape.dimensions

@@ -8,12 +8,12 @@ from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ..elementwise.record import OPS as _ELEMENTWISE
-from .padded import Extent, Padded, Rule, Size, Writer, is_known
+from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 # --- elementwise ----------------------------------------------------------------------------------------------------
 
 
-def _elementwise(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _elementwise(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Scalars, as the bounds of a clamp may be, go together with anything."""
     dims = x.shape.dimensions
     arrays = [extent for o, extent in zip(x.operands, extents) if o.shape.dimensions]
@@ -22,7 +22,7 @@ def _elementwise(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(w.again(x, operands), sizes)
 
 
-def _stretched(w: Writer, a: Instruction, own: Extent, sizes: Sequence[Size]) -> Instruction:
+def _stretched(w: SizeWriter, a: Instruction, own: Extent, sizes: Sequence[Size]) -> Instruction:
     """An array whose dimensions of one element, where it goes together with more, repeat it."""
     dims = a.shape.dimensions
     for d, bound in enumerate(dims):
@@ -35,7 +35,7 @@ def _stretched(w: Writer, a: Instruction, own: Extent, sizes: Sequence[Size]) ->
     return a
 
 
-def _bitcast(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _bitcast(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Between types of different widths the last dimension appears or goes."""
     (o,), (extent,) = x.operands, extents
     before, after = o.shape.dimensions, x.shape.dimensions
@@ -51,18 +51,18 @@ def _bitcast(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
 # --- movement -------------------------------------------------------------------------------------------------------
 
 
-def _broadcast(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _broadcast(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     sizes: list[Size] = list(x.shape.dimensions)
     for d, size in zip(x.attrs["dimensions"], extents[0]):
         sizes[d] = size
     return Padded(w.again(x), tuple(sizes))
 
 
-def _transpose(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _transpose(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(w.again(x), tuple(extents[0][d] for d in x.attrs["dimensions"]))
 
 
-def _reverse(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _reverse(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Reversed, what counts stands at the end; it is brought to the front again."""
     value, dims = w.again(x), x.shape.dimensions
     for d in x.attrs["dimensions"]:
@@ -74,7 +74,7 @@ def _reverse(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(value, extents[0])
 
 
-def _slice(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _slice(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """A limit beyond the size is the size."""
     sizes = []
     for size, bound, s in zip(extents[0], x.operands[0].shape.dimensions, x.attrs["slice"]):
@@ -83,7 +83,7 @@ def _slice(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(w.again(x), tuple(sizes))
 
 
-def _pad(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _pad(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """The padding follows what counts: it takes the place of all that does not."""
     a, value = x.operands
     sizes = []
@@ -96,7 +96,7 @@ def _pad(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(w.again(x, [a, value]), tuple(sizes))
 
 
-def _concatenate(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _concatenate(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Each part is laid over the end of the one before it, where that stops counting."""
     (dim,) = x.attrs["dimensions"]
     dims = x.shape.dimensions
@@ -122,11 +122,11 @@ def _concatenate(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
 # --- sizes and tuples -----------------------------------------------------------------------------------------------
 
 
-def _get_dimension_size(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _get_dimension_size(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(w.scalar_of(extents[0][x.attrs["dimensions"][0]]), ())
 
 
-def _set_dimension_size(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _set_dimension_size(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """A dimension that the result has as a static one has all of its elements again."""
     (dim,) = x.attrs["dimensions"]
     bound = x.shape.dimensions[dim]
@@ -135,16 +135,16 @@ def _set_dimension_size(w: Writer, x: Instruction, extents: list[Extent]) -> Pad
     return Padded(x.operands[0], tuple(sizes))
 
 
-def _tuple(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _tuple(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(w.tuple(x.operands), tuple(extents))
 
 
-def _get_tuple_element(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _get_tuple_element(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     index = x.attrs["index"]
     return Padded(w.element(x.operands[0], index), extents[0][index])
 
 
-def _same(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _same(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(x.operands[0], extents[0])
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
 from ..dot.expand import ragged_prefix
-from .padded import Extent, Padded, Rule, Size, Writer, is_known, is_whole
+from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known, is_whole
 
 
-def _contracted(w: Writer, x: Instruction, numbers: DotDimensionNumbers, extents: list[Extent]) -> list[Instruction]:
+def _contracted(w: SizeWriter, x: Instruction, numbers: DotDimensionNumbers, extents: list[Extent]) -> list[Instruction]:
     """Both operands, zero where a sum over contracting dimensions should end."""
     lhs, rhs = x.operands[:2]
     left: list[Size] = list(lhs.shape.dimensions)
@@ -21,7 +21,7 @@ def _contracted(w: Writer, x: Instruction, numbers: DotDimensionNumbers, extents
     ]
 
 
-def _product_sizes(w: Writer, x: Instruction, numbers: DotDimensionNumbers, extents: list[Extent]) -> list[Size]:
+def _product_sizes(w: SizeWriter, x: Instruction, numbers: DotDimensionNumbers, extents: list[Extent]) -> list[Size]:
     """The sizes of the batch dimensions, then of the free ones of both sides."""
     dims = x.operands[0].shape.dimensions
     left = {*numbers.lhs_batch_dimensions, *numbers.lhs_contracting_dimensions}
@@ -33,7 +33,7 @@ def _product_sizes(w: Writer, x: Instruction, numbers: DotDimensionNumbers, exte
     ]
 
 
-def _dot(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _dot(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Also scaled-dot, whose scales must count as a whole."""
     numbers = x.attrs["dot_dimension_numbers"]
     if not all(is_whole(o.shape, e) for o, e in zip(x.operands[2:], extents[2:])):
@@ -42,7 +42,7 @@ def _dot(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(value, tuple(_product_sizes(w, x, numbers, extents)))
 
 
-def _ragged_dot(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _ragged_dot(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     ragged = x.attrs["ragged_dot_dimension_numbers"]
     numbers: DotDimensionNumbers = ragged.dot_dimension_numbers
     lhs, rhs, groups = x.operands
@@ -60,7 +60,7 @@ def _ragged_dot(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(w.again(x, [*_contracted(w, x, numbers, extents), groups]), tuple(sizes))
 
 
-def _convolution(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _convolution(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     n = x.attrs["dim_labels"]
     image, kernel = x.operands
     given, taps = extents
@@ -93,7 +93,7 @@ def _convolution(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
 def _last_whole(count: int) -> Rule:
     """The rule of an operation on the last `count` dimensions of each array, or matrix, of a batch."""
 
-    def rule(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+    def rule(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
         inner = len(x.attrs["fft_length"]) if x.opcode == "fft" else count
         batch = x.shape.rank - inner
         for o, extent in zip(x.operands, extents):

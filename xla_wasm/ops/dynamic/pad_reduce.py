@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from math import prod
 
 from ...hlo.attrs import ScatterDimensionNumbers, WindowDimension
+from ...hlo.infer import PRED
 from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
-from ..expansion import Expansion, Index
 from ..norm.expand import WRITE, Features
 from ..reduce.monoids import monoid
 from ..reduce.neutral import neutral
-from .padded import Extent, Padded, Rule, Size, Writer, is_known, static
+from ..writer import Index, Writer
+from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 
-def _common(w: Writer, dims: Index, extents: Sequence[Extent]) -> tuple[Size, ...]:
+def _common(w: SizeWriter, dims: Index, extents: Sequence[Extent]) -> tuple[Size, ...]:
     """The sizes of arrays that are used together."""
     return tuple(w.agreed([e[d] for e in extents], bound) for d, bound in enumerate(dims))
 
@@ -27,7 +28,7 @@ def _results(x: Instruction, sizes: Sequence[Size]) -> Extent:
 # --- reduce and reduce-window ---------------------------------------------------------------------------------------
 
 
-def _reduce(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _reduce(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     dims = x.operands[0].shape.dimensions
     sizes = _common(w, dims, extents[: len(x.operands) // 2])
     over = x.attrs["dimensions"]
@@ -41,7 +42,7 @@ def _reduce(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(_ignoring(w, x, live), _results(x, kept))
 
 
-def _reduce_window(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _reduce_window(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     dims = x.operands[0].shape.dimensions
     sizes = _common(w, dims, extents[: len(x.operands) // 2])
     window = x.attrs["window"].dimensions
@@ -50,7 +51,7 @@ def _reduce_window(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(_ignoring(w, x, w.live(dims, sizes, mixed)), _results(x, places))
 
 
-def _ignoring(w: Writer, x: Instruction, live: Instruction | None) -> Instruction:
+def _ignoring(w: SizeWriter, x: Instruction, live: Instruction | None) -> Instruction:
     """The reduction of what is live: the rest becomes the reducer's neutral number, or its presence is carried along."""
     if live is None:
         return w.again(x)
@@ -60,19 +61,17 @@ def _ignoring(w: Writer, x: Instruction, live: Instruction | None) -> Instructio
     value = neutral(opcode, arrays[0].shape.element_type) if opcode else None
     if value is not None:
         return w.again(x, [w.select(live, arrays[0], w.full(arrays[0].shape.element_type, arrays[0].shape.dimensions, value)), *inits])
-    elements = static(x.shape).tuple_shapes if x.shape.is_tuple else (static(x.shape),)
-    shape = Shape.tuple([*elements, Shape("pred", elements[0].dimensions)])
-    made = w.emit(x.opcode, shape, [*arrays, live, *inits, w.scalar("pred", 1)], called=[_of_present(w, x.called[0], count)], **x.attrs)
+    called = [_of_present(w, x.called[0], count)]
+    made = w.op(x.opcode, *arrays, live, *inits, w.scalar("pred", 1), called=called, **x.attrs)
     parts = w.elements(made)[:count]
     return w.tuple(parts) if x.shape.is_tuple else parts[0]
 
 
-def _of_present(w: Writer, reducer: Computation, count: int) -> Computation:
+def _of_present(w: SizeWriter, reducer: Computation, count: int) -> Computation:
     """The reducer with a flag beside each side: a side that is absent leaves the other as it is."""
-    pred = Shape("pred")
     shapes = [p.shape for p in reducer.parameters]
 
-    def body(e: Expansion, *parameters: Instruction) -> Instruction:
+    def body(e: Writer, *parameters: Instruction) -> Instruction:
         left, left_there, right, right_there = parameters[:count], parameters[count], parameters[count + 1 : -1], parameters[-1]
         both = e.results(e.inline(reducer, [*left, *right]))
         chosen = []
@@ -81,13 +80,13 @@ def _of_present(w: Writer, reducer: Computation, count: int) -> Computation:
             chosen.append(e.select(e.binary("and", left_there, right_there), r, alone))
         return e.tuple([*chosen, e.binary("or", left_there, right_there)])
 
-    return w.computation("present", [*shapes[:count], pred, *shapes[count:], pred], body)
+    return w.computation("present", [*shapes[:count], PRED, *shapes[count:], PRED], body)
 
 
 # --- select-and-scatter ---------------------------------------------------------------------------------------------
 
 
-def _select_and_scatter(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _select_and_scatter(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Each window's choice, as a number of an element, comes from a reduce-window; a scatter brings the source there."""
     array, source, init = x.operands
     dims, places = array.shape.dimensions, source.shape.dimensions
@@ -95,19 +94,18 @@ def _select_and_scatter(w: Writer, x: Instruction, extents: list[Extent]) -> Pad
     number = w.reshape(w.iota("s32", (prod(dims),)), dims)
     present = w.live(dims, extents[0]) or w.full("pred", dims, 1)
     zero, absent = w.scalar(array.shape.element_type, 0), w.scalar("pred", 0)
-    shapes = [Shape(array.shape.element_type), Shape("s32"), Shape("pred")]
+    shapes = [Shape(array.shape.element_type), Shape("s32"), PRED]
 
-    def choose(e: Expansion, *p: Instruction) -> Instruction:
+    def choose(e: Writer, *p: Instruction) -> Instruction:
         left, left_number, left_there, right, right_number, right_there = p
-        kept = e.binary("or", e.emit("not", Shape("pred"), [right_there]), e.inline(x.called[0], [left, right]))
+        kept = e.binary("or", e.unary("not", right_there), e.inline(x.called[0], [left, right]))
         kept = e.binary("and", left_there, kept)
         pairs = ((left, right), (left_number, right_number))
         return e.tuple([*(e.select(kept, a, b) for a, b in pairs), e.binary("or", left_there, right_there)])
 
-    chosen = w.emit(
+    chosen = w.op(
         "reduce-window",
-        Shape.tuple([s.with_dimensions(places) for s in shapes]),
-        [array, number, present, zero, w.scalar("s32", -1), absent],
+        *(array, number, present, zero, w.scalar("s32", -1), absent),
         called=[w.computation("choose", [*shapes, *shapes], choose)],
         window=x.attrs["window"],
     )
@@ -117,18 +115,13 @@ def _select_and_scatter(w: Writer, x: Instruction, extents: list[Extent]) -> Pad
     there = there if counting is None else w.binary("and", there, counting)
     nowhere = w.full("s32", places, -1)
     count = (prod(places),)
-    scattered = w.emit(
+    scattered = w.op(
         "scatter",
-        Shape(array.shape.element_type, (prod(dims),)),
-        [
-            w.broadcast(init, (prod(dims),)),
-            w.reshape(w.select(there, place, nowhere), count),
-            w.reshape(source, count),
-        ],
+        w.broadcast(init, (prod(dims),)),
+        w.reshape(w.select(there, place, nowhere), count),
+        w.reshape(source, count),
         called=[x.called[1]],
         scatter_dimension_numbers=ScatterDimensionNumbers((), (0,), (0,), 1),
-        indices_are_sorted=False,
-        unique_indices=False,
     )
     return Padded(w.reshape(scattered, dims), extents[0])
 
@@ -136,7 +129,7 @@ def _select_and_scatter(w: Writer, x: Instruction, extents: list[Extent]) -> Pad
 # --- sort -----------------------------------------------------------------------------------------------------------
 
 
-def _sort(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _sort(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """What does not count goes last."""
     dims = x.operands[0].shape.dimensions
     (dim,) = x.attrs["dimensions"]
@@ -146,20 +139,18 @@ def _sort(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     if live is None:
         return Padded(w.again(x), extent)
     comparator = x.called[0]
-    pred = Shape("pred")
 
-    def compare(e: Expansion, *p: Instruction) -> Instruction:
+    def compare(e: Writer, *p: Instruction) -> Instruction:
         left, right = p[-2:]
-        return e.binary("and", left, e.binary("or", e.emit("not", pred, [right]), e.inline(comparator, p[:-2])))
+        return e.binary("and", left, e.binary("or", e.unary("not", right), e.inline(comparator, p[:-2])))
 
     shapes = [p.shape for p in comparator.parameters]
-    shape = Shape.tuple([*(static(o.shape) for o in x.operands), live.shape])
-    called = [w.computation("counted", [*shapes, pred, pred], compare)]
-    parts = w.elements(w.emit("sort", shape, [*x.operands, live], called=called, **x.attrs))[:-1]
+    called = [w.computation("counted", [*shapes, PRED, PRED], compare)]
+    parts = w.elements(w.op("sort", *x.operands, live, called=called, **x.attrs))[:-1]
     return Padded(w.tuple(parts) if x.shape.is_tuple else parts[0], extent)
 
 
-def _topk(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _topk(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     if not is_known(extents[0][-1], x.operands[0].shape.dimensions[-1]):
         raise w.refuse("topk along a dynamic dimension is not supported")
     return Padded(w.again(x), _results(x, (*extents[0][:-1], x.attrs["k"])))
@@ -168,7 +159,7 @@ def _topk(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
 # --- batch normalisation --------------------------------------------------------------------------------------------
 
 
-def _batch_norm(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _batch_norm(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     array = x.operands[0]
     dims, feature = array.shape.dimensions, x.attrs["feature_index"]
     sizes = list(extents[0])

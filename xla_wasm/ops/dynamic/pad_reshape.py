@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from math import prod
 
 from ...hlo.ir import Instruction
-from ..expansion import Index
-from .padded import Extent, Padded, Rule, Size, Writer, is_known
+from ..writer import Index
+from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 Groups = list[tuple[list[int], list[int]]]
 
 
-def _reshape(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _reshape(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Dimensions fall into groups of equal products; in each, one dimension of the result takes up what the others leave."""
     (own,), before, after = extents, x.operands[0].shape.dimensions, x.shape.dimensions
     sizes: list[Size] = list(after)
@@ -31,7 +31,7 @@ def _reshape(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(_rearranged(w, x.operands[0], own, after, sizes, True), tuple(sizes))
 
 
-def _dynamic_reshape(w: Writer, x: Instruction, extents: list[Extent]) -> Padded:
+def _dynamic_reshape(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     dims, flags = x.shape.dimensions, x.shape.dynamic or (False,) * x.shape.rank
     sizes = [w.clamped(w.size_of(o), bound) if flag else bound for o, bound, flag in zip(x.operands[1:], dims, flags)]
     return Padded(_rearranged(w, x.operands[0], extents[0], dims, sizes, False), tuple(sizes))
@@ -64,7 +64,7 @@ def groups_of(before: Index, after: Index) -> Groups:
     return groups
 
 
-def _rearranged(w: Writer, a: Instruction, own: Sequence[Size], dims: Index, sizes: Sequence[Size], fitting: bool) -> Instruction:
+def _rearranged(w: SizeWriter, a: Instruction, own: Sequence[Size], dims: Index, sizes: Sequence[Size], fitting: bool) -> Instruction:
     """The elements that count, in row-major order, as those of an array of other bounds and sizes."""
     before = a.shape.dimensions
     if 0 in before or 0 in dims or _in_place(w, before, own, dims, sizes, fitting):
@@ -83,7 +83,7 @@ def _rearranged(w: Writer, a: Instruction, own: Sequence[Size], dims: Index, siz
     return w.take(w.reshape(a, (prod(before),)), address)
 
 
-def _in_place(w: Writer, before: Index, own: Sequence[Size], dims: Index, sizes: Sequence[Size], fitting: bool) -> bool:
+def _in_place(w: SizeWriter, before: Index, own: Sequence[Size], dims: Index, sizes: Sequence[Size], fitting: bool) -> bool:
     """Whether the elements lie right already: no size but that of a group's first dimension is a stride of others.
 
     `fitting` says that both sides of each group hold equally many elements; otherwise only their totals agree.

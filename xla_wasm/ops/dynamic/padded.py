@@ -15,7 +15,7 @@ from ...hlo.attrs import GatherDimensionNumbers, WindowDimension
 from ...hlo.infer import dilated
 from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
-from ..expansion import Expansion, Index
+from ..writer import Index, Writer
 
 Size = int | Instruction
 """A size that is known, or an s32 scalar."""
@@ -31,7 +31,7 @@ class Padded:
     extent: Extent
 
 
-Rule = Callable[["Writer", Instruction, list[Extent]], Padded]
+Rule = Callable[["SizeWriter", Instruction, list[Extent]], Padded]
 """From an instruction, whose operands are static already, and the extents of these."""
 
 
@@ -51,7 +51,7 @@ def whole(shape: Shape) -> Extent:
     return tuple(map(whole, shape.tuple_shapes)) if shape.is_tuple else shape.dimensions
 
 
-class Writer(Expansion):
+class SizeWriter(Writer):
     """Writes one computation; `x` is the instruction whose rule is at work."""
 
     def __init__(self, x: Instruction, made: list[Instruction], computations: list[Computation]):
@@ -140,13 +140,9 @@ class Writer(Expansion):
 
     # --- values -----------------------------------------------------------------------------------------------------
 
-    def again(self, x: Instruction, operands: Sequence[Instruction] | None = None, shape: Shape | None = None, **attrs: Any) -> Instruction:
-        """The instruction itself on other operands, with a static result."""
-        made = self.emit(
-            x.opcode, static(shape or x.shape), x.operands if operands is None else operands, called=x.called, **(x.attrs | attrs)
-        )
-        made.name, made.frontend_attributes = x.name, x.frontend_attributes
-        return made
+    def again(self, x: Instruction, operands: Sequence[Instruction] | None = None, **changes: Any) -> Instruction:
+        """The instruction itself, with a static result."""
+        return super().again(x, operands, **{"shape": static(x.shape)} | changes)
 
     def live(self, dims: Index, sizes: Sequence[Size], only: Iterable[int] | None = None) -> Instruction | None:
         """Which elements of an array count, by the dimensions of `only`; None if all of them do."""
@@ -170,8 +166,7 @@ class Writer(Expansion):
     def take(self, flat: Instruction, address: Instruction) -> Instruction:
         """The elements of a vector at an array of places."""
         numbers = GatherDimensionNumbers((), (0,), (0,), address.shape.rank)
-        shape = Shape(flat.shape.element_type, address.shape.dimensions)
-        return self.emit("gather", shape, [flat, address], gather_dimension_numbers=numbers, slice_sizes=(1,), indices_are_sorted=False)
+        return self.op("gather", flat, address, gather_dimension_numbers=numbers, slice_sizes=(1,))
 
     def refuse(self, why: str) -> UnsupportedError:
         return UnsupportedError(f"{self.x.where}: {why}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...hlo.ir import Instruction
-from ..expansion import Expansion, Rule
+from ..writer import Rule, Writer
 
 
-def _highest(e: Expansion, x: Instruction) -> Instruction:
+def _highest(e: Writer, x: Instruction) -> Instruction:
     accuracy = x.attrs.get("result_accuracy")
     if accuracy is None or accuracy.mode != "highest" or x.shape.element_type != "f32":
         return x

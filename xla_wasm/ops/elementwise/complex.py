@@ -12,8 +12,8 @@ from typing import Any
 
 from ...dataclass import dataclass
 from ...hlo.ir import Instruction
-from ..expansion import Expansion
 from ..real import Real
+from ..writer import Writer
 
 _INF, _NAN = float("inf"), float("nan")
 _PI = 3.141592653589793
@@ -422,7 +422,7 @@ BINARY: dict[str, Callable[[Complex, Complex], Complex]] = {
 }
 
 
-def evaluate(e: Expansion, opcode: str, operands: list[Any]) -> list[Instruction]:
+def evaluate(e: Writer, opcode: str, operands: list[Any]) -> list[Instruction]:
     """The parts of an elementwise function of complex operands, each a pair of instructions."""
     pairs = [(Real(e, re), Real(e, im)) for re, im in operands]
     if opcode == "abs":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..expansion import Expansion, Rule
+from ..writer import Rule, Writer
 from .accurate import ACCURATE
 
 
-def _bitcast_convert(e: Expansion, x: Instruction) -> Instruction:
+def _bitcast_convert(e: Writer, x: Instruction) -> Instruction:
     """Between a width below a byte and another: elements of so few bits lie in bytes of their own, so they are shifted into place."""
     (operand,) = x.operands
     target = x.shape.element_type

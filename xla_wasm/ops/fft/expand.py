@@ -5,11 +5,11 @@ from __future__ import annotations
 from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
-from ..expansion import Expansion, Rule
+from ..writer import Rule, Writer
 from .lower import TABLE, plans
 
 
-def _fft(e: Expansion, x: Instruction) -> Instruction:
+def _fft(e: Writer, x: Instruction) -> Instruction:
     """The operand, then a plan and a table for every different length. Tables depend on constants alone: `init` makes them."""
     if len(x.operands) > 1 or x.shape.size == 0:
         return x
@@ -18,8 +18,8 @@ def _fft(e: Expansion, x: Instruction) -> Instruction:
     operands = [operand]
     for plan in dict.fromkeys(plans(x)):
         words = e.constant("s32", plan.words)
-        operands += [words, e.emit("custom-call", Shape(dtype, (plan.table_size,)), [words], custom_call_target=TABLE)]
-    return e.emit("fft", x.shape.without_layout(), operands, fft_type=x.attrs["fft_type"], fft_length=x.attrs["fft_length"])
+        operands += [words, e.op("custom-call", words, shape=Shape(dtype, (plan.table_size,)), custom_call_target=TABLE)]
+    return e.op("fft", *operands, fft_type=x.attrs["fft_type"], fft_length=x.attrs["fft_length"])
 
 
 EXPAND: dict[str, Rule] = {"fft": _fft}

@@ -12,8 +12,8 @@ from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..collective.exchange import exchange
 from ..collective.groups import DEVICES, Devices, device, looked_up, mode, number, own_device
-from ..expansion import Expansion, Rule
 from ..request import REQUEST, Request
+from ..writer import Rule, Writer
 from .transfers import host_name, is_between_devices, pairs
 
 TARGET = "xla_wasm.host"
@@ -21,12 +21,12 @@ TARGET = "xla_wasm.host"
 _NOTHING = Shape.tuple(())
 
 
-def _ask(e: Expansion, kind: str, shape: Shape, operands: list[Instruction], shown: Shape, target: str = "") -> Instruction:
+def _ask(e: Writer, kind: str, shape: Shape, operands: list[Instruction], shown: Shape, target: str = "") -> Instruction:
     """A request of the host; `shown` is the data as the host has it."""
     leaves = tuple(leaf for _, leaf in shown.leaves())
     given, wanted = (leaves, ()) if operands else ((), leaves)
     request = Request(kind, target, operands=given, results=wanted)
-    made = e.emit("custom-call", shape, operands, custom_call_target=TARGET, custom_call_has_side_effect=True)
+    made = e.op("custom-call", *operands, shape=shape, custom_call_target=TARGET, custom_call_has_side_effect=True)
     made.attrs[REQUEST] = request
     made.name = e.x.name  # by which errors of the host call it
     return made
@@ -36,20 +36,20 @@ def _is_empty(shape: Shape) -> bool:
     return next(shape.leaves(), None) is None
 
 
-def _infeed(e: Expansion, x: Instruction) -> Instruction:
+def _infeed(e: Writer, x: Instruction) -> Instruction:
     data = x.shape.tuple_shapes[0]
     if _is_empty(data):
         return e.tuple([e.tuple(()), e.tuple(())])
     return _ask(e, "infeed", x.shape, [], data)
 
 
-def _outfeed(e: Expansion, x: Instruction) -> Instruction:
+def _outfeed(e: Writer, x: Instruction) -> Instruction:
     data = x.operands[0]
     shown = x.attrs.get("outfeed_shape") or data.shape
     return e.tuple(()) if _is_empty(data.shape) else _ask(e, "outfeed", _NOTHING, [data], shown)
 
 
-def _host_send(e: Expansion, x: Instruction) -> Instruction:
+def _host_send(e: Writer, x: Instruction) -> Instruction:
     if is_between_devices(x):
         return x
     data = x.operands[0]
@@ -58,23 +58,23 @@ def _host_send(e: Expansion, x: Instruction) -> Instruction:
     return e.tuple([data, e.scalar("u32", 0), e.tuple(())])
 
 
-def _host_recv_done(e: Expansion, x: Instruction) -> Instruction:
+def _host_recv_done(e: Writer, x: Instruction) -> Instruction:
     if is_between_devices(x):
         return x
     data = x.shape.tuple_shapes[0]
     return e.tuple([e.tuple(()), e.tuple(())]) if _is_empty(data) else _ask(e, "recv", x.shape, [], data, host_name(x))
 
 
-def _recv(e: Expansion, x: Instruction) -> Instruction:
+def _recv(e: Writer, x: Instruction) -> Instruction:
     """Nothing has come yet."""
     return e.tuple([_zeros(e, x.shape.tuple_shapes[0]), e.scalar("u32", 0), e.tuple(())])
 
 
-def _send_done(e: Expansion, x: Instruction) -> Instruction:
+def _send_done(e: Writer, x: Instruction) -> Instruction:
     return e.tuple(())
 
 
-def _zeros(e: Expansion, shape: Shape) -> Instruction:
+def _zeros(e: Writer, shape: Shape) -> Instruction:
     if shape.is_tuple:
         return e.tuple([_zeros(e, s) for s in shape.tuple_shapes])
     return e.full(shape.element_type, shape.dimensions, 0)
@@ -83,7 +83,7 @@ def _zeros(e: Expansion, shape: Shape) -> Instruction:
 # --- between devices ------------------------------------------------------------------------------------------------
 
 
-def _send(e: Expansion, x: Instruction) -> Instruction:
+def _send(e: Writer, x: Instruction) -> Instruction:
     data = x.operands[0]
     arrays = _arrays(e, data)
     if arrays:
@@ -91,7 +91,7 @@ def _send(e: Expansion, x: Instruction) -> Instruction:
     return e.tuple([data, e.scalar("u32", 0), e.tuple(())])
 
 
-def _recv_done(e: Expansion, x: Instruction) -> Instruction:
+def _recv_done(e: Writer, x: Instruction) -> Instruction:
     data = x.shape.tuple_shapes[0].without_layout()
     rows = [Shape(s.element_type, (1, *s.dimensions)) for _, s in data.leaves()]
     came: list[Instruction] = []
@@ -102,11 +102,11 @@ def _recv_done(e: Expansion, x: Instruction) -> Instruction:
     return e.tuple([_nested(e, data, iter(came)), e.tuple(())])
 
 
-def _nobody(e: Expansion) -> Instruction:
+def _nobody(e: Writer) -> Instruction:
     return e.constant("s32", [])
 
 
-def _partners(e: Expansion, x: Instruction, end: int) -> Instruction:
+def _partners(e: Writer, x: Instruction, end: int) -> Instruction:
     """s32[1]: the device that this one sends to, if it is at this end of a pair, or (`end` 1) receives from; else -1."""
     listed = pairs(x)
     if listed is None:
@@ -118,7 +118,7 @@ def _partners(e: Expansion, x: Instruction, end: int) -> Instruction:
     return device(e, kind, looked_up(e, kind, rows, 1))
 
 
-def _other(e: Expansion, devices: Devices) -> Instruction:
+def _other(e: Writer, devices: Devices) -> Instruction:
     """The other one of two devices, or the only one."""
     if devices.total == 1:
         return e.constant("s32", [0])
@@ -130,12 +130,12 @@ def _other(e: Expansion, devices: Devices) -> Instruction:
     return e.reshape(other, (1,))
 
 
-def _arrays(e: Expansion, x: Instruction) -> list[Instruction]:
+def _arrays(e: Writer, x: Instruction) -> list[Instruction]:
     """The leaves of a value."""
     return [leaf for element in e.elements(x) for leaf in _arrays(e, element)] if x.shape.is_tuple else [x]
 
 
-def _nested(e: Expansion, shape: Shape, rows: Iterator[Instruction]) -> Instruction:
+def _nested(e: Writer, shape: Shape, rows: Iterator[Instruction]) -> Instruction:
     """The value of a shape whose leaves are the only rows of arrays."""
     if shape.is_tuple:
         return e.tuple([_nested(e, s, rows) for s in shape.tuple_shapes])

@@ -6,11 +6,11 @@ from math import prod
 
 from ...hlo.ir import Instruction
 from ..apply import applies
-from ..expansion import Expansion, Rule
 from ..reduce.expand import call
+from ..writer import Rule, Writer
 
 
-def _scatter(e: Expansion, x: Instruction) -> Instruction:
+def _scatter(e: Writer, x: Instruction) -> Instruction:
     if applies(x.called[0]):
         return x
     count = len(x.operands) // 2
@@ -23,7 +23,7 @@ def _scatter(e: Expansion, x: Instruction) -> Instruction:
     if n.index_vector_dim == indices.shape.rank:
         indices = e.reshape(indices, (*indices.shape.dimensions, 1))
 
-    def body(c: Expansion, trip: Instruction, *values: Instruction) -> list[Instruction]:
+    def body(c: Writer, trip: Instruction, *values: Instruction) -> list[Instruction]:
         wholes, given, starts = values[:count], values[count + 1 :], values[count]
         at = c.place(trip, sizes)
         batch = [at[d] for d in batch_dims]

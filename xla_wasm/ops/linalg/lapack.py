@@ -12,7 +12,7 @@ from ...errors import UnsupportedError
 from ...hlo.attrs import TriangularSolveOptions
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
-from ..expansion import Expansion, Rule
+from ..writer import Rule, Writer
 
 _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
@@ -32,24 +32,24 @@ def _bare(shape: Shape) -> Shape:
     return shape.with_leaves(iter([leaf.without_layout() for _, leaf in shape.leaves()]))
 
 
-def _potrf(e: Expansion, x: Instruction) -> Instruction:
+def _potrf(e: Writer, x: Instruction) -> Instruction:
     triangle = "lower" if _option(x, "uplo", "LU") == "L" else "upper"
-    return e.emit("custom-call", _bare(x.shape), x.operands, custom_call_target=f"xla_wasm.potrf_{triangle}")
+    return e.op("custom-call", *x.operands, shape=_bare(x.shape), custom_call_target=f"xla_wasm.potrf_{triangle}")
 
 
-def _trsm(e: Expansion, x: Instruction) -> Instruction:
+def _trsm(e: Writer, x: Instruction) -> Instruction:
     options = TriangularSolveOptions(
         left_side=_option(x, "side", "LR") == "L",
         lower=_option(x, "uplo", "LU") == "L",
         unit_diagonal=_option(x, "diag", "NU") == "U",
         transpose_a=_TRANSPOSES[_option(x, "trans_x", "NTC")],
     )
-    return e.emit("triangular-solve", _bare(x.shape), x.operands, triangular_solve_options=options)
+    return e.op("triangular-solve", *x.operands, triangular_solve_options=options)
 
 
 def _routine(name: str) -> Rule:
-    def rule(e: Expansion, x: Instruction) -> Instruction:
-        return e.emit("custom-call", _bare(x.shape), x.operands, custom_call_target=f"xla_wasm.{name}")
+    def rule(e: Writer, x: Instruction) -> Instruction:
+        return e.op("custom-call", *x.operands, shape=_bare(x.shape), custom_call_target=f"xla_wasm.{name}")
 
     return rule
 
@@ -67,7 +67,7 @@ _OTHERS = {
 
 
 def _refused(function: str, instead: str) -> Rule:
-    def rule(e: Expansion, x: Instruction) -> Instruction:
+    def rule(e: Writer, x: Instruction) -> Instruction:
         target = x.attrs["custom_call_target"]
         raise UnsupportedError(f"{x.where}: {target} ({function}) is not supported yet; try {instead}, or compute it outside the module")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..expansion import Expansion, Rule
+from ..writer import Rule, Writer
 
 
 class Features:
@@ -17,7 +17,7 @@ class Features:
     feature (a float scalar).
     """
 
-    def __init__(self, e: Expansion, x: Instruction, live: Instruction | None = None, count: Instruction | None = None):
+    def __init__(self, e: Writer, x: Instruction, live: Instruction | None = None, count: Instruction | None = None):
         self.e = e
         self.dtype = x.operands[0].shape.element_type
         self.inner = "f32" if TYPES[self.dtype].bits < 32 else self.dtype
@@ -75,7 +75,7 @@ def training(f: Features) -> Instruction:
     off = f.over_count(f.sum(centred))
     squares = f.over_count(f.sum(e.mul(centred, centred)))
     variance = e.binary("maximum", e.sub(squares, e.mul(off, off)), 0)
-    finite = e.emit("is-finite", off.shape.with_element_type("pred"), [off])
+    finite = e.unary("is-finite", off)
     mean = e.select(finite, e.add(first, off), first)
     return f.result(f.normalised(centred, scale, offset, off, variance), mean, variance)
 
@@ -100,7 +100,7 @@ WRITE = {"batch-norm-training": training, "batch-norm-inference": inference, "ba
 """opcode -> what writes it in terms of other operations."""
 
 
-def _expand(e: Expansion, x: Instruction) -> Instruction:
+def _expand(e: Writer, x: Instruction) -> Instruction:
     return WRITE[x.opcode](Features(e, x))
 
 

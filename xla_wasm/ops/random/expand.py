@@ -9,7 +9,7 @@ from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
 from ...hlo.shape import Index, Shape
 from ...hlo.types import TYPES
-from ..expansion import Expansion, Rule
+from ..writer import Rule, Writer
 
 
 def key_of(name: str) -> int:
@@ -17,7 +17,7 @@ def key_of(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little")
 
 
-def _rng_bit_generator(e: Expansion, x: Instruction) -> Instruction:
+def _rng_bit_generator(e: Writer, x: Instruction) -> Instruction:
     """Leaves two forms for the kernels: Threefry with bits u64[n], a block in each, and Philox with u32[4 n], four words a block."""
     (state,) = x.operands
     dtype, dims = (shape := x.shape.tuple_shapes[1]).element_type, shape.dimensions
@@ -33,18 +33,18 @@ def _rng_bit_generator(e: Expansion, x: Instruction) -> Instruction:
     return e.tuple([after, _typed(e, bits, dtype)])
 
 
-def _generate(e: Expansion, state: Instruction, algorithm: str, dtype: str, count: int) -> tuple[Instruction, Instruction]:
+def _generate(e: Writer, state: Instruction, algorithm: str, dtype: str, count: int) -> tuple[Instruction, Instruction]:
     shape = Shape.tuple([state.shape.without_layout(), Shape(dtype, (count,))])
-    made = e.emit("rng-bit-generator", shape, [state], algorithm=algorithm)
+    made = e.op("rng-bit-generator", state, shape=shape, algorithm=algorithm)
     return e.element(made, 0), e.element(made, 1)
 
 
-def _threefry_64(e: Expansion, state: Instruction, dims: Index) -> tuple[Instruction, Instruction]:
+def _threefry_64(e: Writer, state: Instruction, dims: Index) -> tuple[Instruction, Instruction]:
     after, bits = _generate(e, state, "rng_three_fry", "u64", math.prod(dims))
     return after, e.reshape(bits, dims)
 
 
-def _threefry_32(e: Expansion, state: Instruction, dims: Index) -> tuple[Instruction, Instruction]:
+def _threefry_32(e: Writer, state: Instruction, dims: Index) -> tuple[Instruction, Instruction]:
     """The two words of a block are neighbours along the first even dimension, else along the largest; its last one may be cut off."""
     even = [d for d, size in enumerate(dims) if size % 2 == 0]
     split = even[0] if even else dims.index(max(dims)) if dims else 0
@@ -57,7 +57,7 @@ def _threefry_32(e: Expansion, state: Instruction, dims: Index) -> tuple[Instruc
     return after, e.reshape(e.slice(words, (0,) * len(whole), whole), dims)
 
 
-def _philox(e: Expansion, state: Instruction, dims: Index, wide: bool) -> tuple[Instruction, Instruction]:
+def _philox(e: Writer, state: Instruction, dims: Index, wide: bool) -> tuple[Instruction, Instruction]:
     count = math.prod(dims)
     words = 2 * count if wide else count
     after, bits = _generate(e, state, "rng_philox", "u32", -(-words // 4) * 4)
@@ -67,13 +67,13 @@ def _philox(e: Expansion, state: Instruction, dims: Index, wide: bool) -> tuple[
     return after, e.reshape(bits, dims)
 
 
-def _typed(e: Expansion, bits: Instruction, dtype: str) -> Instruction:
+def _typed(e: Writer, bits: Instruction, dtype: str) -> Instruction:
     """The low bits of words as another type."""
     kind, width = TYPES[dtype].kind, TYPES[dtype].bits
     return e.bitcast_convert(e.convert(bits, f"u{width}"), dtype) if kind == "float" else e.convert(bits, dtype)
 
 
-def _rng(e: Expansion, x: Instruction) -> Instruction:
+def _rng(e: Writer, x: Instruction) -> Instruction:
     """Philox over a counter that the module keeps; uniform floats from the high bits, integers by remainder, normal ones by Box-Muller."""
     dtype, dims = x.shape.element_type, x.shape.dimensions
     kind, count = TYPES[dtype].kind, x.shape.size
@@ -100,21 +100,21 @@ def _rng(e: Expansion, x: Instruction) -> Instruction:
     return e.reshape(e.convert(drawn, dtype), dims)
 
 
-def _words(e: Expansion, x: Instruction, count: int, dtype: str) -> Instruction:
+def _words(e: Writer, x: Instruction, count: int, dtype: str) -> Instruction:
     blocks = -(-count * TYPES[dtype].bits // 128)
-    counter = e.emit("rng-get-and-update-state", Shape("u64", (2,)), [], delta=blocks)
+    counter = e.op("rng-get-and-update-state", shape=Shape("u64", (2,)), delta=blocks)
     state = e.concatenate([e.constant("u64", [key_of(x.name)]), counter], 0)
     return _generate(e, state, "rng_philox", dtype, count)[1]
 
 
-def _unit(e: Expansion, x: Instruction, count: int, dtype: str) -> Instruction:
+def _unit(e: Writer, x: Instruction, count: int, dtype: str) -> Instruction:
     """Uniform numbers from 0 to below 1: as many high bits as the type has digits."""
     word, drop, one = ("u64", 12, 0x3FF0000000000000) if dtype == "f64" else ("u32", 9, 0x3F800000)
     digits = e.binary("shift-right-logical", _words(e, x, count, word), drop)
     return e.sub(e.bitcast_convert(e.binary("or", digits, one), dtype), 1)
 
 
-def _normal(e: Expansion, x: Instruction, count: int, dtype: str) -> Instruction:
+def _normal(e: Writer, x: Instruction, count: int, dtype: str) -> Instruction:
     pairs = -(-count // 2)
     uniform = e.reshape(_unit(e, x, 2 * pairs, dtype), (pairs, 2))
     u, v = (e.reshape(e.slice(uniform, (0, i), (pairs, i + 1)), (pairs,)) for i in range(2))
@@ -124,7 +124,7 @@ def _normal(e: Expansion, x: Instruction, count: int, dtype: str) -> Instruction
     return e.slice(drawn, (0,), (count,))
 
 
-def _stochastic_convert(e: Expansion, x: Instruction) -> Instruction:
+def _stochastic_convert(e: Writer, x: Instruction) -> Instruction:
     """Towards zero, or away from it where the random number is below the fraction."""
     value, random = x.operands
     target, word = x.shape.element_type, random.shape.element_type

@@ -5,13 +5,12 @@ from __future__ import annotations
 from math import prod
 
 from ...hlo.ir import Instruction
-from ...hlo.shape import Shape
 from ..apply import applies
-from ..expansion import Expansion, Rule
+from ..writer import Rule, Writer
 from .tree import windows
 
 
-def _scan(e: Expansion, x: Instruction) -> Instruction:
+def _scan(e: Writer, x: Instruction) -> Instruction:
     """One slice of each operand a trip; outputs are stacked where their slices came from."""
     carried = x.attrs["num_carries"]
     count = len(x.operands) - carried
@@ -23,7 +22,7 @@ def _scan(e: Expansion, x: Instruction) -> Instruction:
     state = [*stacked, *carries]
     if length:
 
-        def body(c: Expansion, trip: Instruction, *values: Instruction) -> list[Instruction]:
+        def body(c: Writer, trip: Instruction, *values: Instruction) -> list[Instruction]:
             position = c.sub(c.scalar("s32", length - 1), trip) if x.attrs["is_reverse"] else trip
             zero = c.scalar("s32", 0)
 
@@ -48,7 +47,7 @@ def _scan(e: Expansion, x: Instruction) -> Instruction:
     return e.tuple(state) if x.shape.is_tuple else state[0]
 
 
-def _reduce(e: Expansion, x: Instruction) -> Instruction:
+def _reduce(e: Writer, x: Instruction) -> Instruction:
     """Nothing where there is nothing to combine, as in XLA; windows and a reduction of these; else loops."""
     count = len(x.operands) // 2
     arrays, inits = x.operands[:count], x.operands[count:]
@@ -58,13 +57,12 @@ def _reduce(e: Expansion, x: Instruction) -> Instruction:
         return e.tuple(same) if x.shape.is_tuple else same[0]
     window = windows(x)
     if window is not None:
-        steps = [-(-size // w.size) for size, w in zip(arrays[0].shape.dimensions, window.dimensions)]
-        first = e.emit("reduce-window", Shape(x.shape.element_type, tuple(steps)), x.operands, called=x.called, window=window)
-        return e.emit("reduce", x.shape.without_layout(), [first, *inits], called=x.called, **x.attrs)
+        first = e.op("reduce-window", *x.operands, called=x.called, window=window)
+        return e.op("reduce", first, *inits, called=x.called, **x.attrs)
     return x if applies(x.called[0]) else _loops(e, x)
 
 
-def _loops(e: Expansion, x: Instruction) -> Instruction:
+def _loops(e: Writer, x: Instruction) -> Instruction:
     """One loop over all elements, those of one result after one another."""
     count = len(x.operands) // 2
     arrays, inits = x.operands[:count], x.operands[count:]
@@ -75,7 +73,7 @@ def _loops(e: Expansion, x: Instruction) -> Instruction:
     shapes = x.shape.tuple_shapes if x.shape.is_tuple else (x.shape,)
     totals = [e.broadcast(e.convert(init, s.element_type), (rows,)) for init, s in zip(inits, shapes)]
 
-    def body(c: Expansion, trip: Instruction, *values: Instruction) -> list[Instruction]:
+    def body(c: Writer, trip: Instruction, *values: Instruction) -> list[Instruction]:
         row = [c.div(trip, length)]
         old = [c.at(v, row) for v in values[count:]]
         new = c.results(call(c, x, [*old, *(c.at(v, [trip]) for v in values[:count])]))
@@ -87,20 +85,20 @@ def _loops(e: Expansion, x: Instruction) -> Instruction:
     return e.tuple(results) if x.shape.is_tuple else results[0]
 
 
-def call(e: Expansion, x: Instruction, arguments: list[Instruction], number: int = 0) -> Instruction:
+def call(e: Writer, x: Instruction, arguments: list[Instruction], number: int = 0) -> Instruction:
     """A computation of `x` on scalars; floats may come in another precision than its parameters have."""
     computation = x.called[number]
     return e.inline(computation, [e.convert(a, p.shape.element_type) for a, p in zip(arguments, computation.parameters)])
 
 
-def _map(e: Expansion, x: Instruction) -> Instruction:
+def _map(e: Writer, x: Instruction) -> Instruction:
     if applies(x.called[0]):
         return x
     count, size = len(x.operands), x.shape.size
     arrays = [e.reshape(o, (size,)) for o in x.operands]
     result = e.full(x.shape.element_type, (size,), 0)
 
-    def body(c: Expansion, trip: Instruction, *values: Instruction) -> list[Instruction]:
+    def body(c: Writer, trip: Instruction, *values: Instruction) -> list[Instruction]:
         made = c.inline(x.called[0], [c.at(v, [trip]) for v in values[:count]])
         return [*values[:count], c.put(values[count], made, [trip])]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
-from ..expansion import Expansion, Rule
+from ..writer import Rule, Writer
 
 _FEW = 64
 _SHARE = 16
 """Up to so many of the best, out of so many times more elements, are found in one walk."""
 
 
-def _topk(e: Expansion, x: Instruction) -> Instruction:
+def _topk(e: Writer, x: Instruction) -> Instruction:
     (operand,), count = x.operands, x.attrs["k"]
     small = TYPES[operand.shape.element_type].kind == "float" and TYPES[operand.shape.element_type].bits < 32
     if not small and (count == 0 or (count <= _FEW and count * _SHARE <= operand.shape.dimensions[-1])):
@@ -20,24 +20,22 @@ def _topk(e: Expansion, x: Instruction) -> Instruction:
     return top_k(e, operand, count, x.attrs["largest"])
 
 
-def top_k(e: Expansion, operand: Instruction, count: int, largest: bool = True) -> Instruction:
+def top_k(e: Writer, operand: Instruction, count: int, largest: bool = True) -> Instruction:
     """The tuple of the best values of the last dimension, best first in total order, and their indices (s32)."""
     dtype, dims = operand.shape.element_type, operand.shape.dimensions
     if TYPES[dtype].kind == "float" and TYPES[dtype].bits < 32:
         values, places = e.elements(top_k(e, e.convert(operand, "f32"), count, largest))
         return e.tuple([e.convert(values, dtype), places])
     if count <= _FEW and count * _SHARE <= dims[-1]:
-        shapes = [Shape(t, (*dims[:-1], count)) for t in (dtype, "s32")]
-        return e.emit("topk", Shape.tuple(shapes), [operand], k=count, largest=largest, is_stable=True)
+        return e.op("topk", operand, k=count, largest=largest, is_stable=True)
 
-    def before(c: Expansion, p: Instruction, q: Instruction, *_: Instruction) -> Instruction:
-        return c.compare("GT" if largest else "LT", p, q, "TOTALORDER" if TYPES[dtype].kind == "float" else None)
+    def before(c: Writer, p: Instruction, q: Instruction, *_: Instruction) -> Instruction:
+        return c.compare("GT" if largest else "LT", p, q, "TOTALORDER" if TYPES[dtype].kind == "float" else "")
 
     last = len(dims) - 1
     both = [operand, e.iota("s32", dims, last)]
     comparator = e.computation("before", [Shape(o.shape.element_type) for o in both for _ in range(2)], before)
-    shape = Shape.tuple([o.shape.without_layout() for o in both])
-    ordered = e.emit("sort", shape, both, called=[comparator], dimensions=(last,), is_stable=True)
+    ordered = e.op("sort", *both, called=[comparator], dimensions=(last,), is_stable=True)
     return e.tuple([e.slice_dim(o, last, 0, count) for o in e.elements(ordered)])
 
 

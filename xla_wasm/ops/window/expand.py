@@ -7,10 +7,9 @@ from math import prod
 from ...dataclass import replace
 from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Instruction
-from ...hlo.shape import Shape
 from ..apply import applies
-from ..expansion import Expansion, Rule
 from ..reduce.expand import call
+from ..writer import Rule, Writer
 
 Place = list[Instruction]
 
@@ -21,9 +20,7 @@ def whole(window: tuple[WindowDimension, ...], dims: tuple[int, ...]) -> tuple[i
     return tuple(d for d, w in enumerate(window) if w.size > 1) if plain else ()
 
 
-def _inside(
-    e: Expansion, out: Place, inner: Place, window: tuple[WindowDimension, ...], dims: tuple[int, ...]
-) -> tuple[Place, Instruction]:
+def _inside(e: Writer, out: Place, inner: Place, window: tuple[WindowDimension, ...], dims: tuple[int, ...]) -> tuple[Place, Instruction]:
     """Where an element of a window lies in the array, and whether it does."""
     place: Place = []
     valid = e.scalar("pred", 1)
@@ -38,7 +35,7 @@ def _inside(
     return place, valid
 
 
-def _reduce_window(e: Expansion, x: Instruction) -> Instruction:
+def _reduce_window(e: Writer, x: Instruction) -> Instruction:
     if x.shape.is_array:
         array, init = x.operands
         if array.shape.rank == 0:
@@ -46,8 +43,7 @@ def _reduce_window(e: Expansion, x: Instruction) -> Instruction:
             return array
         reduced = whole(x.attrs["window"].dimensions, array.shape.dimensions)
         if reduced:
-            kept = tuple(size for d, size in enumerate(array.shape.dimensions) if d not in reduced)
-            total = e.emit("reduce", Shape(x.shape.element_type, kept), [array, init], called=x.called, dimensions=reduced)
+            total = e.op("reduce", array, init, called=x.called, dimensions=reduced)
             return e.reshape(total, x.shape.dimensions)
     if applies(x.called[0]):
         return x
@@ -59,7 +55,7 @@ def _reduce_window(e: Expansion, x: Instruction) -> Instruction:
     out, sizes = shapes[0].dimensions, tuple(w.size for w in window)
     totals = [e.broadcast(e.convert(init, s.element_type), out) for init, s in zip(inits, shapes)]
 
-    def body(c: Expansion, trip: Instruction, *values: Instruction) -> list[Instruction]:
+    def body(c: Writer, trip: Instruction, *values: Instruction) -> list[Instruction]:
         at = c.place(c.div(trip, prod(sizes)), out)
         place, valid = _inside(c, at, c.place(c.binary("remainder", trip, prod(sizes)), sizes), window, dims)
         old = [c.at(v, at) for v in values[count:]]
@@ -72,7 +68,7 @@ def _reduce_window(e: Expansion, x: Instruction) -> Instruction:
     return e.tuple(totals) if x.shape.is_tuple else totals[0]
 
 
-def _select_and_scatter(e: Expansion, x: Instruction) -> Instruction:
+def _select_and_scatter(e: Writer, x: Instruction) -> Instruction:
     """First the chosen element of each window, by its number, or -1; then the source's elements go there."""
     if all(applies(c) for c in x.called):
         return x
@@ -83,7 +79,7 @@ def _select_and_scatter(e: Expansion, x: Instruction) -> Instruction:
     if not prod(out) or not prod(dims):
         return result
 
-    def choose(c: Expansion, trip: Instruction, *values: Instruction) -> list[Instruction]:
+    def choose(c: Writer, trip: Instruction, *values: Instruction) -> list[Instruction]:
         array, chosen = values
         at = c.place(c.div(trip, prod(sizes)), out)
         place, valid = _inside(c, at, c.place(c.binary("remainder", trip, prod(sizes)), sizes), window, dims)
@@ -96,7 +92,7 @@ def _select_and_scatter(e: Expansion, x: Instruction) -> Instruction:
         take = c.binary("and", valid, c.binary("or", first, c.unary("not", keep)))
         return [array, c.put(chosen, c.select(take, number, old), at)]
 
-    def scatter(c: Expansion, trip: Instruction, *values: Instruction) -> list[Instruction]:
+    def scatter(c: Writer, trip: Instruction, *values: Instruction) -> list[Instruction]:
         chosen, given, total = values
         at = c.place(trip, out)
         number = c.at(chosen, at)

@@ -1,47 +1,110 @@
-"""Operations in terms of others: what an `expand.py` of a family writes its rules with.
+"""Writing HLO: every instruction that the compiler makes is made by a `Writer`, which fills in the defaults of attributes and infers the
+shape through the operation's record.
 
-A rule takes an `Expansion` and an instruction, and returns the instruction that stands for it from then on: one that it
-made with the expansion's methods, an operand, or the instruction itself where nothing is to be done. What a rule makes is
-expanded in turn.
+A rule takes a `Writer` and an instruction, and returns the instruction that stands for it from then on: one that it made with
+the writer's methods, an operand, or the instruction itself where nothing is to be done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
+from ..hlo.attr_kinds import default_comparison
 from ..hlo.attrs import DotDimensionNumbers, PaddingDimension, PrecisionConfig, SliceDimension
+from ..hlo.infer import UNKNOWN
 from ..hlo.ir import Computation, Instruction
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
+from .table import RECORDS
 
 Index = tuple[int, ...]
 Body = Callable[..., Instruction]
-"""From the Expansion of a computation and its parameters to its root."""
+"""From the Writer of a computation and its parameters to its root."""
+Value = TypeVar("Value")
 
 
-class Expansion:
-    """Writes instructions in the place of `x`: into `made`, operands first, and computations that they call into `computations`."""
+def walk(
+    instructions: Iterable[Instruction],
+    visit: Callable[[Instruction, list[Value]], Value],
+    values: dict[Instruction, Value],
+) -> dict[Instruction, Value]:
+    """Adds to `values` what stands for each instruction: `visit` gives it, from the instruction and what stands for its operands.
 
-    def __init__(self, x: Instruction, made: list[Instruction], computations: list[Computation]):
+    Instructions that have a value already, as parameters may, are left out.
+    """
+    for x in instructions:
+        if x not in values:
+            values[x] = visit(x, [values[o] for o in x.operands])
+    return values
+
+
+class Writer:
+    """Writes instructions in the place of `x`: into `made`, operands first, and computations that they call into `computations`.
+
+    They have the origin of `x`. Their names are that of `x`, with the opcode behind it unless `x` is renamed.
+    """
+
+    def __init__(
+        self, x: Instruction, made: list[Instruction] | None = None, computations: list[Computation] | None = None, suffixed: bool = True
+    ):
         self.x = x
-        self.made = made
-        self.computations = computations
+        self.made: list[Instruction] = [] if made is None else made
+        self.computations: list[Computation] = [] if computations is None else computations
+        self.suffixed = suffixed
 
-    def emit(
-        self, opcode: str, shape: Shape, operands: Sequence[Instruction], *, called: Sequence[Computation] = (), **attrs: Any
+    def op(
+        self,
+        opcode: str,
+        *operands: Instruction,
+        called: Sequence[Computation] = (),
+        shape: Shape | None = None,
+        dtype: str = "",
+        **attrs: Any,
     ) -> Instruction:
-        """Any instruction; attributes as in `Instruction.attrs`."""
-        made = Instruction(f"{self.x.name}.{opcode}", opcode, shape, list(operands), attrs, list(called), self.x.metadata)
+        """Any instruction; attributes as in `Instruction.attrs`, those not given get their defaults.
+
+        `shape` is needed where nothing else tells it, and trusted. `dtype` is for what can be inferred but for the element type.
+        """
+        x, record = self.x, RECORDS[opcode]
+        name = f"{x.name}.{opcode}" if self.suffixed else x.name
+        declared = shape or (Shape(dtype) if dtype else UNKNOWN)
+        made = Instruction(name, opcode, declared, [*operands], {**record.defaults, **attrs}, [*called], x.metadata)
+        if opcode == "compare" and not made.attrs["type"]:
+            made.attrs["type"] = default_comparison(operands[0].shape.element_type)
+        if shape is None:
+            assert record.infer is not None, opcode
+            made.shape = record.infer(made)
         self.made.append(made)
         return made
+
+    def again(
+        self,
+        x: Instruction,
+        operands: Sequence[Instruction] | None = None,
+        *,
+        called: Sequence[Computation] | None = None,
+        shape: Shape | None = None,
+        **attrs: Any,
+    ) -> Instruction:
+        """The instruction itself, by its own name; with other operands, computations, shape and attributes where they are given."""
+        made = x.on(x.operands if operands is None else operands)
+        made.attrs |= attrs
+        made.shape = shape or x.shape
+        made.called = [*(x.called if called is None else called)]
+        return self.keep(made)
+
+    def keep(self, x: Instruction) -> Instruction:
+        """Puts an instruction that is there already in this place."""
+        self.made.append(x)
+        return x
 
     # --- values -------------------------------------------------------------------------------------------------
 
     def constant(self, dtype: str, values: Sequence[Any], dims: Index | None = None) -> Instruction:
         """An array of Python numbers in row-major order; of one dimension, if `dims` does not say otherwise."""
         shape = Shape(dtype, (len(values),) if dims is None else dims)
-        return self.emit("constant", shape, [], literal=Literal.from_values(shape, values))
+        return self.op("constant", shape=shape, literal=Literal.from_values(shape, values))
 
     def scalar(self, dtype: str, value: Any) -> Instruction:
         return self.constant(dtype, [value], ())
@@ -51,17 +114,17 @@ class Expansion:
         return self.broadcast(self.scalar(dtype, value), dims)
 
     def iota(self, dtype: str, dims: Index, dimension: int = 0) -> Instruction:
-        return self.emit("iota", Shape(dtype, dims), [], iota_dimension=dimension)
+        return self.op("iota", shape=Shape(dtype, dims), iota_dimension=dimension)
 
     # --- elementwise --------------------------------------------------------------------------------------------
 
     def unary(self, opcode: str, a: Instruction) -> Instruction:
-        """An elementwise operation that keeps the type."""
-        return self.emit(opcode, a.shape.without_layout(), [a])
+        """An elementwise operation of one operand."""
+        return self.op(opcode, a)
 
     def binary(self, opcode: str, a: Instruction, c: Instruction | int | float) -> Instruction:
         """An elementwise operation of equal types; a number is spread over the shape, and so is a scalar instruction."""
-        return self.emit(opcode, a.shape.without_layout(), [a, self.like(a, c)])
+        return self.op(opcode, a, self.like(a, c))
 
     def like(self, a: Instruction, value: Instruction | int | float) -> Instruction:
         """A number or a scalar in the shape of `a` (a number also in its type)."""
@@ -81,46 +144,38 @@ class Expansion:
     def div(self, a: Instruction, c: Instruction | int | float) -> Instruction:
         return self.binary("divide", a, c)
 
-    def compare(self, direction: str, a: Instruction, c: Instruction | int | float, type: str | None = None) -> Instruction:
+    def compare(self, direction: str, a: Instruction, c: Instruction | int | float, type: str = "") -> Instruction:
         """A pred; `direction` is EQ NE LT LE GT GE, `type` TOTALORDER where that is meant."""
-        attrs: dict[str, Any] = {"direction": direction} | ({"type": type} if type else {})
-        return self.emit("compare", Shape("pred", a.shape.dimensions), [a, self.like(a, c)], **attrs)
+        return self.op("compare", a, self.like(a, c), direction=direction, type=type)
 
     def select(self, condition: Instruction, a: Instruction, c: Instruction | int | float) -> Instruction:
-        return self.emit("select", a.shape.without_layout(), [condition, a, self.like(a, c)])
+        return self.op("select", condition, a, self.like(a, c))
 
     def convert(self, a: Instruction, dtype: str) -> Instruction:
-        return a if a.shape.element_type == dtype else self.emit("convert", Shape(dtype, a.shape.dimensions), [a])
+        return a if a.shape.element_type == dtype else self.op("convert", a, dtype=dtype)
 
     def bitcast_convert(self, a: Instruction, dtype: str) -> Instruction:
-        """Between types of one width."""
-        return a if a.shape.element_type == dtype else self.emit("bitcast-convert", Shape(dtype, a.shape.dimensions), [a])
+        return a if a.shape.element_type == dtype else self.op("bitcast-convert", a, dtype=dtype)
 
     def bitcast(self, a: Instruction, dtype: str, dims: Index) -> Instruction:
         """The bytes of `a`, in row-major order, as an array of another type."""
-        return self.emit("bitcast", Shape(dtype, dims), [a])
+        return self.op("bitcast", a, shape=Shape(dtype, dims))
 
     # --- movement -----------------------------------------------------------------------------------------------
 
     def broadcast(self, a: Instruction, dims: Index, dimensions: Index = ()) -> Instruction:
         """`dimensions` are those of the result that the operand's become."""
-        return self.emit("broadcast", Shape(a.shape.element_type, dims), [a], dimensions=dimensions)
+        return self.op("broadcast", a, shape=Shape(a.shape.element_type, dims), dimensions=dimensions)
 
     def reshape(self, a: Instruction, dims: Index) -> Instruction:
-        return a if a.shape.dimensions == dims else self.emit("reshape", Shape(a.shape.element_type, dims), [a], inferred_dimension=None)
+        return a if a.shape.dimensions == dims else self.op("reshape", a, shape=Shape(a.shape.element_type, dims))
 
     def transpose(self, a: Instruction, permutation: Index) -> Instruction:
         """Dimension i of the result is dimension `permutation[i]` of the operand."""
-        if permutation == tuple(range(len(permutation))):
-            return a
-        dims = tuple(a.shape.dimensions[d] for d in permutation)
-        return self.emit("transpose", Shape(a.shape.element_type, dims), [a], dimensions=permutation)
+        return a if permutation == tuple(range(len(permutation))) else self.op("transpose", a, dimensions=permutation)
 
     def slice(self, a: Instruction, start: Index, limit: Index, stride: Index | None = None) -> Instruction:
-        steps = stride or (1,) * len(start)
-        bounds = tuple(SliceDimension(*b) for b in zip(start, limit, steps))
-        dims = tuple(max(0, -(-(b.limit - b.start) // b.stride)) for b in bounds)
-        return self.emit("slice", Shape(a.shape.element_type, dims), [a], slice=bounds)
+        return self.op("slice", a, slice=tuple(map(SliceDimension, start, limit, stride or (1,) * len(start))))
 
     def slice_dim(self, a: Instruction, dimension: int, start: int, limit: int) -> Instruction:
         """A slice along one dimension."""
@@ -130,33 +185,27 @@ class Expansion:
         return self.slice(a, low, high)
 
     def reverse(self, a: Instruction, dimensions: Index) -> Instruction:
-        return self.emit("reverse", a.shape.without_layout(), [a], dimensions=dimensions)
+        return self.op("reverse", a, dimensions=dimensions)
 
     def concatenate(self, parts: Sequence[Instruction], dimension: int) -> Instruction:
-        dims = list(parts[0].shape.dimensions)
-        dims[dimension] = sum(p.shape.dimensions[dimension] for p in parts)
-        return self.emit("concatenate", Shape(parts[0].shape.element_type, tuple(dims)), parts, dimensions=(dimension,))
+        return self.op("concatenate", *parts, dimensions=(dimension,))
 
     def pad(self, a: Instruction, value: Instruction, padding: Sequence[PaddingDimension]) -> Instruction:
-        dims = tuple(
-            p.edge_padding_low + p.edge_padding_high + size + max(size - 1, 0) * p.interior_padding
-            for p, size in zip(padding, a.shape.dimensions)
-        )
-        return self.emit("pad", Shape(a.shape.element_type, dims), [a, value], padding=tuple(padding))
+        return self.op("pad", a, value, padding=tuple(padding))
 
     def dynamic_slice(self, a: Instruction, starts: Sequence[Instruction], sizes: Index) -> Instruction:
         """`starts` are integer scalars of one type."""
-        return self.emit("dynamic-slice", Shape(a.shape.element_type, sizes), [a, *starts], dynamic_slice_sizes=sizes)
+        return self.op("dynamic-slice", a, *starts, dynamic_slice_sizes=sizes)
 
     def dynamic_update_slice(self, a: Instruction, update: Instruction, starts: Sequence[Instruction]) -> Instruction:
-        return self.emit("dynamic-update-slice", a.shape.without_layout(), [a, update, *starts])
+        return self.op("dynamic-update-slice", a, update, *starts)
 
     def tuple(self, elements: Sequence[Instruction]) -> Instruction:
-        return self.emit("tuple", Shape.tuple([e.shape.without_layout() for e in elements]), elements)
+        return self.op("tuple", *elements)
 
     def element(self, a: Instruction, index: int) -> Instruction:
         """One element of a tuple."""
-        return self.emit("get-tuple-element", a.shape.tuple_shapes[index].without_layout(), [a], index=index)
+        return self.op("get-tuple-element", a, index=index)
 
     def elements(self, a: Instruction) -> list[Instruction]:
         return [self.element(a, i) for i in range(len(a.shape.tuple_shapes))]
@@ -165,31 +214,18 @@ class Expansion:
 
     def dot(self, a: Instruction, c: Instruction, numbers: DotDimensionNumbers, dtype: str | None = None) -> Instruction:
         """Batch dimensions, then the free ones of `a`, then those of `c`."""
-        left = [
-            size
-            for d, size in enumerate(a.shape.dimensions)
-            if d not in numbers.lhs_batch_dimensions and d not in numbers.lhs_contracting_dimensions
-        ]
-        right = [
-            size
-            for d, size in enumerate(c.shape.dimensions)
-            if d not in numbers.rhs_batch_dimensions and d not in numbers.rhs_contracting_dimensions
-        ]
-        batch = [a.shape.dimensions[d] for d in numbers.lhs_batch_dimensions]
-        shape = Shape(dtype or a.shape.element_type, (*batch, *left, *right))
-        return self.emit("dot", shape, [a, c], dot_dimension_numbers=numbers, precision_config=PrecisionConfig())
+        return self.op("dot", a, c, dtype=dtype or a.shape.element_type, dot_dimension_numbers=numbers, precision_config=PrecisionConfig())
 
     def reduce(self, a: Instruction, init: Instruction, dimensions: Index, opcode: str) -> Instruction:
         """A reduction by one binary opcode."""
-        dims = tuple(size for d, size in enumerate(a.shape.dimensions) if d not in dimensions)
         scalar = Shape(a.shape.element_type)
         reducer = self.computation(opcode, [scalar, scalar], lambda e, p, q: e.binary(opcode, p, q))
-        return self.emit("reduce", Shape(a.shape.element_type, dims), [a, init], called=[reducer], dimensions=dimensions)
+        return self.op("reduce", a, init, called=[reducer], dimensions=dimensions)
 
     def computation(self, name: str, shapes: Sequence[Shape], body: Body) -> Computation:
-        """A computation to be called: `body(expansion, *parameters)` writes it and returns its root."""
-        inner = Expansion(self.x, [], self.computations)
-        parameters = [inner.emit("parameter", shape, [], parameter_number=i, parameter_replication=()) for i, shape in enumerate(shapes)]
+        """A computation to be called: `body(writer, *parameters)` writes it and returns its root."""
+        inner = Writer(self.x, [], self.computations)
+        parameters = [inner.op("parameter", shape=shape, parameter_number=i) for i, shape in enumerate(shapes)]
         root = body(inner, *parameters)
         made = Computation(f"{self.x.name}.{name}", inner.made, root)
         self.computations.append(made)
@@ -201,12 +237,11 @@ class Expansion:
         condition: Callable[..., Instruction],
         body: Callable[..., Sequence[Instruction]],
     ) -> list[Instruction]:
-        """A loop over a tuple: `condition(expansion, *state)` gives a pred, `body(expansion, *state)` the next state."""
+        """A loop over a tuple: `condition(writer, *state)` gives a pred, `body(writer, *state)` the next state."""
         init = self.tuple(state)
-        shape = init.shape
-        test = self.computation("condition", [shape], lambda e, s: condition(e, *e.elements(s)))
-        step = self.computation("body", [shape], lambda e, s: e.tuple(body(e, *e.elements(s))))
-        return self.elements(self.emit("while", shape, [init], called=[step, test]))
+        test = self.computation("condition", [init.shape], lambda e, s: condition(e, *e.elements(s)))
+        step = self.computation("body", [init.shape], lambda e, s: e.tuple(body(e, *e.elements(s))))
+        return self.elements(self.op("while", init, called=[step, test]))
 
     def for_(
         self,
@@ -214,26 +249,25 @@ class Expansion:
         state: Sequence[Instruction],
         body: Callable[..., Sequence[Instruction]],
     ) -> list[Instruction]:
-        """A loop of `trips` trips: `body(expansion, i, *state)` with the trip's number as s32."""
+        """A loop of `trips` trips: `body(writer, i, *state)` with the trip's number as s32."""
         count = self.scalar("s32", 0)
 
-        def condition(e: Expansion, i: Instruction, *_: Instruction) -> Instruction:
+        def condition(e: Writer, i: Instruction, *_: Instruction) -> Instruction:
             return e.compare("LT", i, trips)
 
-        def step(e: Expansion, i: Instruction, *values: Instruction) -> list[Instruction]:
+        def step(e: Writer, i: Instruction, *values: Instruction) -> list[Instruction]:
             return [e.add(i, 1), *body(e, i, *values)]
 
         return self.while_([count, *state], condition, step)[1:]
 
     def inline(self, computation: Computation, arguments: Sequence[Instruction]) -> Instruction:
         """The root of a computation whose instructions are written anew here, with `arguments` for its parameters."""
-        copies: dict[Instruction, Instruction] = {}
-        for y in computation.instructions:
-            if y.opcode == "parameter":
-                copies[y] = arguments[y.attrs["parameter_number"]]
-            else:
-                copies[y] = self.emit(y.opcode, y.shape, [copies[o] for o in y.operands], called=y.called, **y.attrs)
-        return copies[computation.root]
+        bound = dict(zip(computation.parameters, arguments))
+
+        def copied(y: Instruction, operands: list[Instruction]) -> Instruction:
+            return self.op(y.opcode, *operands, called=y.called, shape=y.shape, **y.attrs)
+
+        return walk(computation.instructions, copied, bound)[computation.root]
 
     def results(self, root: Instruction) -> list[Instruction]:
         """A value that may be a tuple, as a list."""
@@ -258,4 +292,4 @@ class Expansion:
         return index[::-1]
 
 
-Rule = Callable[[Expansion, Instruction], Instruction]
+Rule = Callable[[Writer, Instruction], Instruction]
