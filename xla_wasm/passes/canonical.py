@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from math import prod
 
 from ..dataclass import replace
 from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ..hlo.ir import Instruction, Module
-from ..hlo.literal import Literal
-from ..hlo.shape import Shape
 from ..ops.dot.lower import dot_free_dimensions
 from ..ops.reduce.monoids import monoid
 from ..ops.reduce.neutral import neutral
 from ..ops.window.cumulative import cumulative
-from .simplify import derived
-from .sweep import Emit, sweep
+from ..ops.writer import Rule, Writer
+from .rewrite import rewrite
 
 
 def canonicalize(module: Module) -> None:
-    """Rewrites every instruction that has a rule; what a rule makes is put before its users."""
-    for computation in module.computations:
-        sweep(computation, _canonical)
+    """Rewrites every instruction that has a rule."""
+    rewrite(module, _RULES)
 
 
-def _canonical(x: Instruction, emit: Emit) -> Instruction:
-    rule = _RULES.get(x.opcode)
-    return rule(x, emit) if rule else x
-
-
-def _constant(x: Instruction, what: str, dtype: str, value: complex, emit: Emit) -> Instruction:
-    shape = Shape(dtype)
-    return emit(Instruction(f"{x.name}.{what}", "constant", shape, [], {"literal": Literal.from_values(shape, [value])}))
-
-
-def _padded(x: Instruction, operand: Instruction, value: Instruction, padding: list[PaddingDimension], emit: Emit) -> Instruction:
-    """`operand` with explicit padding."""
-    dims = tuple(
-        p.edge_padding_low + p.edge_padding_high + size + max(size - 1, 0) * p.interior_padding
-        for p, size in zip(padding, operand.shape.dimensions)
-    )
-    return emit(derived(x, "pad", operand.shape.with_dimensions(dims), [operand, value], padding=tuple(padding)))
-
-
-def _dot(x: Instruction, emit: Emit) -> Instruction:
+def _dot(w: Writer, x: Instruction) -> Instruction:
     """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back.
 
     Products read their left side along k where it lies and pack their right side anyway, so a left side that would have
@@ -58,11 +36,7 @@ def _dot(x: Instruction, emit: Emit) -> Instruction:
     batches, other_batches = n.lhs_batch_dimensions, n.rhs_batch_dimensions
     if swapped:
         lhs, rhs, left, right, contracted, other, batches, other_batches = rhs, lhs, right, left, other, contracted, other_batches, batches
-    batch = tuple(lhs.shape.dimensions[d] for d in batches)
-    m = prod(lhs.shape.dimensions[d] for d in left)
-    k = prod(lhs.shape.dimensions[d] for d in contracted)
-    width = prod(rhs.shape.dimensions[d] for d in right)
-    rank = len(batch)
+    rank = len(batches)
     canonical = DotDimensionNumbers((rank + 1,), (rank,), tuple(range(rank)), tuple(range(rank)))
     if (
         not swapped
@@ -72,22 +46,20 @@ def _dot(x: Instruction, emit: Emit) -> Instruction:
     ):
         return x
 
-    def arranged(o: Instruction, order: tuple[int, ...], dims: tuple[int, ...]) -> Instruction:
-        o = _transposed(x, _converted(x, o, dtype, emit), order, emit)
-        return emit(derived(x, "reshape", Shape(dtype, dims), [o])) if o.shape.dimensions != dims else o
+    def arranged(o: Instruction, *parts: Sequence[int]) -> Instruction:
+        """The batch dimensions, then one dimension of each part."""
+        sizes = tuple(prod(o.shape.dimensions[d] for d in part) for part in parts[1:])
+        moved = w.transpose(w.convert(o, dtype), tuple(d for part in parts for d in part))
+        return w.reshape(moved, (*moved.shape.dimensions[:rank], *sizes))
 
-    a = arranged(lhs, (*batches, *left, *contracted), (*batch, m, k))
-    c = arranged(rhs, (*other_batches, *other, *right), (*batch, k, width))
-    attrs = {"dot_dimension_numbers": canonical, "precision_config": x.attrs.get("precision_config")}
-    product = emit(derived(x, "dot", Shape(dtype, (*batch, m, width)), [a, c], **attrs))
+    a = arranged(lhs, batches, left, contracted)
+    c = arranged(rhs, other_batches, other, right)
+    product = w.op("dot", a, c, dtype=dtype, dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config"))
     free = [*(lhs.shape.dimensions[d] for d in left), *(rhs.shape.dimensions[d] for d in right)]
-    whole = product
-    if product.shape.dimensions != (*batch, *free):
-        whole = emit(derived(x, "reshape", Shape(dtype, (*batch, *free)), [product]))
+    whole = w.reshape(product, (*product.shape.dimensions[:rank], *free))
     if not swapped:
         return whole
-    order = (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left)))
-    return _transposed(x, whole, order, emit)
+    return w.transpose(whole, (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left))))
 
 
 def _trailing(x: Instruction, dims: tuple[int, ...]) -> bool:
@@ -98,7 +70,7 @@ def _trailing(x: Instruction, dims: tuple[int, ...]) -> bool:
     return dims == tuple(range(x.shape.rank - len(dims), x.shape.rank))
 
 
-def _convolution(x: Instruction, emit: Emit) -> Instruction:
+def _convolution(w: Writer, x: Instruction) -> Instruction:
     """Brings a convolution to [batch, spatial..., features] with a kernel [spatial..., inputs, outputs].
 
     Padding and base dilation become an explicit pad, reversal a reverse, batch groups feature groups, and both operands
@@ -111,33 +83,32 @@ def _convolution(x: Instruction, emit: Emit) -> Instruction:
     rank = image.shape.rank
     canonical = _conv_labels(rank)
     groups = x.attrs["feature_group_count"]
-    padded = any(w.padding_low or w.padding_high or w.base_dilation != 1 for w in window)
-    reversed_ = any(w.window_reversal for w in window)
+    padded = any(_padding(side) != PaddingDimension() for side in window)
+    reversed_ = any(side.window_reversal for side in window)
     batch_groups = x.attrs["batch_group_count"]
     same_type = image.shape.element_type == kernel.shape.element_type == dtype
     if n == canonical and not padded and not reversed_ and batch_groups == 1 and same_type:
         return x
-    image = _converted(x, image, dtype, emit)
-    kernel = _converted(x, kernel, dtype, emit)
+    image, kernel = w.convert(image, dtype), w.convert(kernel, dtype)
     if batch_groups > 1:
-        image, groups = _batch_groups_to_features(x, image, batch_groups, emit), batch_groups
-    image = _transposed(x, image, (n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension), emit)
+        image, groups = _batch_groups_to_features(w, x, image, batch_groups), batch_groups
+    image = w.transpose(image, (n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension))
     if reversed_:
-        dims = tuple(d for d, w in zip(n.kernel_spatial_dimensions, window) if w.window_reversal)
-        kernel = emit(derived(x, "reverse", kernel.shape.without_layout(), [kernel], dimensions=dims))
-    kernel = _transposed(
-        x, kernel, (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension), emit
-    )
+        kernel = w.reverse(kernel, tuple(d for d, side in zip(n.kernel_spatial_dimensions, window) if side.window_reversal))
+    order = (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension)
+    kernel = w.transpose(kernel, order)
     if padded:
-        zero = _constant(x, "zero", dtype, 0, emit)
-        padding = [PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1) for w in window]
-        image = _padded(x, image, zero, [PaddingDimension(), *padding, PaddingDimension()], emit)
-    bare = Window(tuple(WindowDimension(w.size, w.stride, window_dilation=w.window_dilation) for w in window))
-    order = (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension)
+        image = w.pad(image, w.scalar(dtype, 0), [PaddingDimension(), *map(_padding, window), PaddingDimension()])
+    bare = Window(tuple(WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window))
     attrs = x.attrs | {"window": bare, "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
-    dims = tuple(x.shape.dimensions[d] for d in order)
-    y = emit(derived(x, "convolution", x.shape.with_dimensions(dims), [image, kernel], **attrs))
-    return _transposed(x, y, tuple(order.index(d) for d in range(rank)), emit)
+    made = w.op("convolution", image, kernel, dtype=dtype, **attrs)
+    order = (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension)
+    return w.transpose(made, tuple(order.index(d) for d in range(rank)))
+
+
+def _padding(side: WindowDimension) -> PaddingDimension:
+    """The padding of an array that does what this dimension of a window does before it moves."""
+    return PaddingDimension(side.padding_low, side.padding_high, side.base_dilation - 1)
 
 
 def _conv_labels(rank: int) -> ConvolutionDimensionNumbers:
@@ -146,66 +117,40 @@ def _conv_labels(rank: int) -> ConvolutionDimensionNumbers:
     return ConvolutionDimensionNumbers(0, rank - 1, spatial, rank - 2, rank - 1, kernel, 0, rank - 1, spatial)
 
 
-def _converted(x: Instruction, o: Instruction, dtype: str, emit: Emit) -> Instruction:
-    if o.shape.element_type == dtype:
-        return o
-    return emit(derived(x, "convert", o.shape.with_element_type(dtype).without_layout(), [o]))
-
-
-def _transposed(x: Instruction, o: Instruction, order: tuple[int, ...], emit: Emit) -> Instruction:
-    if order == tuple(range(len(order))):
-        return o
-    dims = tuple(o.shape.dimensions[d] for d in order)
-    return emit(derived(x, "transpose", o.shape.with_dimensions(dims), [o], dimensions=order))
-
-
-def _batch_groups_to_features(x: Instruction, image: Instruction, groups: int, emit: Emit) -> Instruction:
+def _batch_groups_to_features(w: Writer, x: Instruction, image: Instruction, groups: int) -> Instruction:
     """The group's index leaves the batch dimension and becomes the major part of the features."""
     n = x.attrs["dim_labels"]
     batch, feature = n.input_batch_dimension, n.input_feature_dimension
     dims = image.shape.dimensions
-    split = (*dims[:batch], groups, dims[batch] // groups, *dims[batch + 1 :])
-    whole = emit(derived(x, "reshape", image.shape.with_dimensions(split), [image]))
-    order = [d for d in range(len(split)) if d != batch]
+    whole = w.reshape(image, (*dims[:batch], groups, dims[batch] // groups, *dims[batch + 1 :]))
+    order = [d for d in range(whole.shape.rank) if d != batch]
     order.insert(order.index(feature + (feature > batch)), batch)
-    moved = emit(derived(x, "transpose", image.shape.with_dimensions(tuple(split[d] for d in order)), [whole], dimensions=tuple(order)))
     merged = tuple(size // groups if d == batch else size * groups if d == feature else size for d, size in enumerate(dims))
-    return emit(derived(x, "reshape", image.shape.with_dimensions(merged), [moved]))
+    return w.reshape(w.transpose(whole, tuple(order)), merged)
 
 
-def _reduce_window(x: Instruction, emit: Emit) -> Instruction:
+def _reduce_window(w: Writer, x: Instruction) -> Instruction:
     """Padding with the reducer's identity is the same as skipping the padding, and costs no test per element."""
     window = x.attrs["window"].dimensions
     opcode = monoid(x.called[0]) if len(x.operands) == 2 and x.shape.is_array else None
     value = neutral(opcode, x.shape.element_type) if opcode is not None else None
     if value is None or x.shape.size == 0 or cumulative(x) is not None:
         return x
-    padded = any(w.padding_low or w.padding_high or w.base_dilation != 1 for w in window)
+    padded = any(_padding(side) != PaddingDimension() for side in window)
     order = _apart(x)
     if not padded and len(order) < 2:
         return x
-    nothing = _constant(x, "identity", x.shape.element_type, value, emit)
+    nothing = w.scalar(x.shape.element_type, value)
     operand, init = x.operands
     if padded:
-        padding = [PaddingDimension(w.padding_low, w.padding_high, w.base_dilation - 1) for w in window]
-        operand = _padded(x, operand, nothing, padding, emit)
-    bare = [replace(w, padding_low=0, padding_high=0, base_dilation=1) for w in window]
+        operand = w.pad(operand, nothing, [*map(_padding, window)])
+    bare = [replace(side, padding_low=0, padding_high=0, base_dilation=1) for side in window]
     if len(order) < 2:
-        return _window_of(x, operand, init, bare, x.shape.dimensions, emit)
+        return w.op("reduce-window", operand, init, called=x.called, window=Window(tuple(bare)))
     for d in order:
-        alone = [w if i == d else WindowDimension(1, 1) for i, w in enumerate(bare)]
-        dims = tuple(size if i == d else before for i, (size, before) in enumerate(zip(x.shape.dimensions, operand.shape.dimensions)))
-        operand = _window_of(x, operand, init if d == order[-1] else nothing, alone, dims, emit)
+        alone = Window(tuple(side if i == d else WindowDimension(1, 1) for i, side in enumerate(bare)))
+        operand = w.op("reduce-window", operand, init if d == order[-1] else nothing, called=x.called, window=alone)
     return operand
-
-
-def _window_of(
-    x: Instruction, operand: Instruction, init: Instruction, window: list[WindowDimension], dims: tuple[int, ...], emit: Emit
-) -> Instruction:
-    """A reduce-window like `x` of another array with another window."""
-    y = derived(x, "reduce-window", x.shape.with_dimensions(dims), [operand, init], window=Window(tuple(window)))
-    y.called = x.called
-    return emit(y)
 
 
 _CACHED = 1 << 20
@@ -224,7 +169,7 @@ def _apart(x: Instruction) -> list[int]:
     return order if steps < x.shape.size * prod(w.size for w in window) else []
 
 
-_RULES: dict[str, Callable[[Instruction, Emit], Instruction]] = {
+_RULES: dict[str, Rule] = {
     "dot": _dot,
     "convolution": _convolution,
     "reduce-window": _reduce_window,

@@ -7,15 +7,14 @@ The loop ends when one of them, compared with a constant, is no longer on the ri
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction
-from ..hlo.literal import Literal
 from ..hlo.types import TYPES
 from ..loop.builder import limits, wrap
-from .simplify import derived
+from ..ops.writer import Writer
 
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
 
-def counted(loop: Instruction) -> list[Instruction] | None:
+def counted(w: Writer, loop: Instruction) -> list[Instruction] | None:
     """The elements of the state that a loop leaves behind (one, if the state is no tuple) where it only counts and starts from
     a constant; each is an element that it began with, or a new constant. None for any other loop."""
     body, condition = loop.called
@@ -34,8 +33,7 @@ def counted(loop: Instruction) -> list[Instruction] | None:
     results = []
     for x, start, step in zip(first, starts, steps):
         if step and start is not None:
-            number = wrap(start + trips * step, x.shape.element_type)
-            x = derived(x, "constant", x.shape, [], literal=Literal.from_values(x.shape, [number]))
+            x = w.scalar(x.shape.element_type, wrap(start + trips * step, x.shape.element_type))
         results.append(x)
     return results
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.ir import Module
 from ..ops.collective import expand as collective
 from ..ops.custom import expand as custom
 from ..ops.dot import expand as dot
@@ -17,7 +15,8 @@ from ..ops.random import expand as random
 from ..ops.reduce import expand as reduce
 from ..ops.sort import expand as sort
 from ..ops.window import expand as window
-from ..ops.writer import Rule, Writer
+from ..ops.writer import Rule
+from .rewrite import rewrite
 
 EXPAND: dict[str, Rule] = {
     opcode: rule
@@ -29,56 +28,9 @@ EXPAND: dict[str, Rule] = {
 
 def ask_host(module: Module) -> None:
     """Makes requests of the transfers between the program and its host."""
-    apply(module, hostio.HOST)
+    rewrite(module, hostio.HOST, again=True, suffixed=True)
 
 
 def expand(module: Module) -> None:
     """Replaces every operation that has a rule."""
-    apply(module, EXPAND)
-
-
-def apply(module: Module, rules: Mapping[str, Rule]) -> None:
-    """Applies the rules, also to what they make, until none has anything left to do."""
-    pending = list(module.computations)
-    done: list[Computation] = []
-    for computation in pending:
-        added: list[Computation] = []
-        _expand(computation, added, rules)
-        done += [*added, computation]
-    module.computations = done
-
-
-def _expand(computation: Computation, added: list[Computation], rules: Mapping[str, Rule]) -> None:
-    """Rewrites one computation; those that its new instructions call go to `added`, expanded, callees first."""
-    result: list[Instruction] = []
-    replaced: dict[Instruction, Instruction] = {}
-
-    def resolve(x: Instruction) -> Instruction:
-        while x in replaced:
-            x = replaced[x]
-        return x
-
-    def visit(x: Instruction) -> None:
-        x.operands = [resolve(o) for o in x.operands]
-        rule = rules.get(x.opcode)
-        if rule is None:
-            result.append(x)
-            return
-        made: list[Instruction] = []
-        new: list[Computation] = []
-        y = rule(Writer(x, made, new), x)
-        for c in new:
-            _expand(c, added, rules)
-            added.append(c)
-        if y is x:
-            assert not made, f"the rule of {x.opcode} made instructions and kept the old one"
-            result.append(x)
-            return
-        for z in made:
-            visit(z)
-        replaced[x] = y
-
-    for x in computation.instructions:
-        visit(x)
-    computation.root = resolve(computation.root)
-    computation.instructions = result
+    rewrite(module, EXPAND, again=True, suffixed=True)

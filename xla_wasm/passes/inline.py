@@ -3,84 +3,67 @@ started in the place where it starts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..hlo.ir import Instruction, Module
-from ..hlo.literal import Literal
 from ..hlo.shape import Shape
-from .clone import copy_instruction
-from .sweep import Emit, sweep
-
-INLINED = ("call", "fusion", "async-start")
-IDENTITIES = ("opt-barrier", "copy", "domain", "async-update")
+from ..ops.writer import Rule, Writer, walk
+from .rewrite import rewrite
 
 
 def inline(module: Module) -> None:
     """Callees stand before callers, so one sweep in order leaves no nested call behind."""
-    for computation in module.computations:
-        sweep(computation, _inlined)
+    rewrite(module, _RULES)
 
 
-def _inlined(x: Instruction, emit: Emit) -> Instruction:
-    if x.opcode in IDENTITIES:
-        return x.operands[0]
-    if x.opcode in _STARTED:
-        return _STARTED[x.opcode](x, emit)
-    if x.opcode not in INLINED:
-        return x
-    made: dict[Instruction, Instruction] = {}
-    for y in x.called[0].instructions:
-        if y.opcode == "parameter":
-            made[y] = x.operands[y.attrs["parameter_number"]]
-            continue
-        copy = copy_instruction(y, [made[o] for o in y.operands])
+def _called(w: Writer, x: Instruction) -> Instruction:
+    """The root of the computation that `x` calls, written here."""
+
+    def copied(y: Instruction, operands: list[Instruction]) -> Instruction:
+        copy = w.again(y, operands)
         copy.name = f"{x.name}.{y.name}"
-        made[y] = emit(copy)
-    value = made[x.called[0].root]
-    return _started(x, value, emit) if x.opcode == "async-start" else value
+        return copy
+
+    computation = x.called[0]
+    return walk(computation.instructions, copied, dict(zip(computation.parameters, x.operands)))[computation.root]
 
 
-def _tuple(x: Instruction, elements: list[Instruction], emit: Emit) -> Instruction:
-    shape = Shape.tuple([o.shape.without_layout() for o in elements])
-    return emit(Instruction(x.name, "tuple", shape, elements, {}, [], x.metadata))
+def _operand(w: Writer, x: Instruction) -> Instruction:
+    return x.operands[0]
 
 
-def context(x: Instruction, shape: Shape, emit: Emit) -> Instruction:
+def context(w: Writer, shape: Shape) -> Instruction:
     """What a backend would keep between start and done: of the declared shape, and zero."""
     if shape.is_tuple:
-        return _tuple(x, [context(x, s, emit) for s in shape.tuple_shapes], emit)
-    scalar = Shape(shape.element_type)
-    zero = emit(Instruction(f"{x.name}.context", "constant", scalar, [], {"literal": Literal.from_values(scalar, [0])}))
-    if not shape.rank:
-        return zero
-    return emit(Instruction(f"{x.name}.context", "broadcast", shape.without_layout(), [zero], {"dimensions": ()}))
+        return w.tuple([context(w, s) for s in shape.tuple_shapes])
+    made = w.full(shape.element_type, shape.dimensions, 0) if shape.rank else w.scalar(shape.element_type, 0)
+    made.name = f"{w.x.name}.context"
+    return made
 
 
-def _started(x: Instruction, value: Instruction, emit: Emit) -> Instruction:
+def _async_start(w: Writer, x: Instruction) -> Instruction:
     """((operands), result, context ...)"""
-    contexts = [context(x, shape, emit) for shape in x.shape.tuple_shapes[2:]]
-    return _tuple(x, [_tuple(x, list(x.operands), emit), value, *contexts], emit)
+    value = _called(w, x)
+    contexts = [context(w, shape) for shape in x.shape.tuple_shapes[2:]]
+    return w.tuple([w.tuple(x.operands), value, *contexts])
 
 
-def _copy_start(x: Instruction, emit: Emit) -> Instruction:
+def _copy_start(w: Writer, x: Instruction) -> Instruction:
     """(destination, source, context)"""
     (source,) = x.operands
-    return _tuple(x, [source, source, context(x, x.shape.tuple_shapes[2], emit)], emit)
+    return w.tuple([source, source, context(w, x.shape.tuple_shapes[2])])
 
 
-def _element(index: int) -> Callable[[Instruction, Emit], Instruction]:
-    def rule(x: Instruction, emit: Emit) -> Instruction:
-        shape = x.shape.without_layout()
-        return emit(Instruction(x.name, "get-tuple-element", shape, list(x.operands), {"index": index}, [], x.metadata))
-
-    return rule
+def _element(index: int) -> Rule:
+    return lambda w, x: w.element(x.operands[0], index)
 
 
-_STARTED: dict[str, Callable[[Instruction, Emit], Instruction]] = {
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("call", "fusion"), _called),
+    **dict.fromkeys(("opt-barrier", "copy", "domain", "async-update"), _operand),
+    "async-start": _async_start,
+    "async-done": _element(1),
     "copy-start": _copy_start,
     "copy-done": _element(0),
-    "async-done": _element(1),
 }
 
-STRUCTURE = (*INLINED, *IDENTITIES, *_STARTED, "after-all", "add-dependency")
+STRUCTURE = (*_RULES, "after-all", "add-dependency")
 """The opcodes that this pass and `forget_tokens` leave none of."""

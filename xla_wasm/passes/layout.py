@@ -10,15 +10,15 @@ from __future__ import annotations
 from math import prod
 
 from ..errors import UnsupportedError
-from ..hlo.attrs import PaddingDimension, SliceDimension
+from ..hlo.attrs import PaddingDimension
+from ..hlo.infer import REAL_OF
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.layout import Tiling, element_bits, is_plain, physical_bounds, physical_elements, prefix_bytes, tilings
-from ..hlo.literal import Literal
 from ..hlo.shape import Index, Shape
 from ..hlo.types import TYPES
 from ..ops.request import REQUEST
-from .simplify import derived
-from .sweep import Emit, appending, sweep
+from ..ops.writer import Writer
+from .rewrite import rewrite_computation
 
 
 def forget_layouts(module: Module) -> None:
@@ -27,8 +27,8 @@ def forget_layouts(module: Module) -> None:
     A bitcast that is left changes the element type; so does bitcast-convert between widths of whole bytes, which becomes one.
     """
     for computation in module.computations:
-        _bring_into_order(computation)
-        sweep(computation, _pass_to_host)
+        rewrite_computation(computation, _Bitcasts(computation).rules)
+        rewrite_computation(computation, {"custom-call": _pass_to_host})
     parameters = module.parameter_shapes or [p.shape for p in module.entry.parameters]
     _enter(module.entry, parameters)
     _leave(module.entry, module.result_shape or module.entry.root.shape)
@@ -40,35 +40,35 @@ def forget_layouts(module: Module) -> None:
 
 def _enter(entry: Computation, declared: list[Shape]) -> None:
     """Gives each parameter the dimensions of its memory, and its users the array that it stands for."""
-    shapes = dict(zip(entry.parameters, declared))
 
-    def visit(x: Instruction, emit: Emit) -> Instruction:
-        shape = shapes.get(x)
-        if shape is None or all(leaf.is_row_major for _, leaf in shape.leaves()):
+    def rule(w: Writer, x: Instruction) -> Instruction:
+        shape = declared[x.attrs["parameter_number"]]
+        if all(leaf.is_row_major for _, leaf in shape.leaves()):
             return x
         x.shape = _in_memory_order(shape)
-        return _transposed_leaves(x, emit(x), shape, True, emit)
+        return _transposed_leaves(w, w.keep(x), shape, True)
 
-    sweep(entry, visit)
+    rewrite_computation(entry, {"parameter": rule})
 
 
 def _leave(entry: Computation, declared: Shape) -> None:
     """Ends the entry computation with results that have the dimensions of their memory."""
     if not all(leaf.is_row_major for _, leaf in declared.leaves()):
-        entry.root = _transposed_leaves(entry.root, entry.root, declared, False, appending(entry.instructions))
+        w = Writer(entry.root, entry.instructions, suffixed=False)
+        entry.root = _transposed_leaves(w, entry.root, declared, False)
 
 
-def _pass_to_host(x: Instruction, emit: Emit) -> Instruction:
+def _pass_to_host(w: Writer, x: Instruction) -> Instruction:
     """Gives what a request takes and brings the dimensions of its memory there."""
     request = x.attrs.get(REQUEST)
     if request is None:
         return x
     if not all(leaf.is_row_major for leaf in request.operands):
         shown = iter(request.operands)
-        x.operands = [_transposed_leaves(x, o, o.shape.with_leaves(shown), False, emit) for o in x.operands]
+        x.operands = [_transposed_leaves(w, o, o.shape.with_leaves(shown), False) for o in x.operands]
     given = x.shape.with_leaves(iter(request.results))
     x.shape = _in_memory_order(given)
-    return x if all(leaf.is_row_major for leaf in request.results) else _transposed_leaves(x, emit(x), given, True, emit)
+    return x if all(leaf.is_row_major for leaf in request.results) else _transposed_leaves(w, w.keep(x), given, True)
 
 
 def _in_memory_order(shape: Shape) -> Shape:
@@ -82,39 +82,35 @@ def _in_memory_order(shape: Shape) -> Shape:
     return Shape(shape.element_type, tuple(shape.dimensions[d] for d in order), None, dynamic)
 
 
-def _transposed_leaves(x: Instruction, value: Instruction, shape: Shape, inwards: bool, emit: Emit) -> Instruction:
+def _transposed_leaves(w: Writer, value: Instruction, shape: Shape, inwards: bool) -> Instruction:
     """`value` with the dimensions of its leaves in logical order (`inwards`), or in that of memory."""
     if shape.is_tuple:
-        leaves = []
-        for i, inner in enumerate(shape.tuple_shapes):
-            part = emit(derived(x, "get-tuple-element", value.shape.tuple_shapes[i], [value], index=i))
-            leaves.append(_transposed_leaves(x, part, inner, inwards, emit))
-        return emit(derived(x, "tuple", Shape.tuple([leaf.shape for leaf in leaves]), leaves))
+        return w.tuple([_transposed_leaves(w, w.element(value, i), inner, inwards) for i, inner in enumerate(shape.tuple_shapes)])
     if not shape.is_array or shape.is_row_major:
         return value
     order = shape.minor_to_major[::-1]
-    if inwards:
-        order = tuple(order.index(d) for d in range(shape.rank))
-    dims = tuple(value.shape.dimensions[d] for d in order)
-    dynamic = tuple(value.shape.dynamic[d] for d in order) if value.shape.is_dynamic else ()
-    return emit(derived(x, "transpose", Shape(shape.element_type, dims, None, dynamic), [value], dimensions=order))
+    return w.transpose(value, _inverse(order) if inwards else order)
+
+
+def _inverse(order: Index) -> Index:
+    return tuple(order.index(d) for d in range(len(order)))
 
 
 # --- bitcasts -------------------------------------------------------------------------------------------------------
 
 
-def _bring_into_order(computation: Computation) -> None:
-    """Replaces the bitcasts, which depend on the layouts that their operands have been declared with."""
-    laid_out = {x: x.operands[0].shape for x in computation.instructions if x.opcode in ("bitcast", "bitcast-convert")}
+class _Bitcasts:
+    """Rules for the bitcasts of a computation, which depend on the layouts that their operands have been declared with."""
 
-    def visit(x: Instruction, emit: Emit) -> Instruction:
-        if x.opcode == "bitcast" and x.shape.is_array:
-            return _Bitcast(x, emit).made_from(laid_out[x])
-        if x.opcode == "bitcast-convert" and _shares_bytes(laid_out[x], x.shape):
-            return emit(derived(x, "bitcast", x.shape.without_layout(), x.operands))
-        return x
+    def __init__(self, computation: Computation):
+        self.rules = {"bitcast": self._bitcast, "bitcast-convert": self._bitcast_convert}
+        self._laid_out = {x: x.operands[0].shape for x in computation.instructions if x.opcode in self.rules}
 
-    sweep(computation, visit)
+    def _bitcast(self, w: Writer, x: Instruction) -> Instruction:
+        return _Bitcast(w, x).made_from(self._laid_out[x]) if x.shape.is_array else x
+
+    def _bitcast_convert(self, w: Writer, x: Instruction) -> Instruction:
+        return w.bitcast(x.operands[0], x.shape.element_type, x.shape.dimensions) if _shares_bytes(self._laid_out[x], x.shape) else x
 
 
 def _shares_bytes(source: Shape, target: Shape) -> bool:
@@ -127,9 +123,9 @@ class _Bitcast:
     """The instructions that a bitcast becomes: index maps that bring the operand into the order of its bytes, a bitcast or
     reshape of dense row-major arrays, and index maps back from the order of the result's bytes."""
 
-    def __init__(self, x: Instruction, emit: Emit):
+    def __init__(self, w: Writer, x: Instruction):
+        self.w = w
         self.x = x
-        self.emit = emit
         (self.value,) = x.operands
 
     def made_from(self, source: Shape) -> Instruction:
@@ -158,36 +154,29 @@ class _Bitcast:
             self._resize(tuple(target.dimensions[d] for d in target.minor_to_major[::-1]))
         else:
             self._reinterpret(physical_bounds(target))
-        order = target.minor_to_major[::-1]
-        self._transpose(tuple(order.index(d) for d in range(target.rank)))
+        self._transpose(_inverse(target.minor_to_major[::-1]))
         return self.value
 
     def _refuse_packed(self, shape: Shape) -> None:
         if element_bits(shape) != 8 * TYPES[shape.element_type].bytes or prefix_bytes(shape):
             raise UnsupportedError(f"{self.x.where}: a bitcast of elements that share bytes, or behind a prefix, is not supported yet")
 
-    def _emit(self, opcode: str, shape: Shape, operands: list[Instruction], **attrs: object) -> Instruction:
-        return self.emit(derived(self.x, opcode, shape, operands, **attrs))
-
     def _transpose(self, order: Index) -> None:
-        if order != tuple(range(len(order))):
-            shape = self.value.shape
-            dims = tuple(shape.dimensions[d] for d in order)
-            self.value = self._emit("transpose", shape.with_dimensions(dims), [self.value], dimensions=order)
+        self.value = self.w.transpose(self.value, order)
 
     def _reinterpret(self, dims: Index) -> None:
         """The same bytes as an array of the result's type once there is no other, of the operand's before."""
-        shape = Shape(self.x.shape.element_type, dims)
-        if shape.element_type != self.value.shape.element_type:
-            # Computations on single elements, such as comparators, have elementwise operations only.
-            one = not dims and not self.value.shape.rank and not any(s.element_type in ("c64", "c128") for s in (shape, self.value.shape))
-            self.value = self._emit("bitcast-convert" if one else "bitcast", shape, [self.value])
-        else:
+        before, after = self.value.shape, self.x.shape.element_type
+        if after == before.element_type:
             self._reshape(dims)
+        elif not dims and not before.rank and not any(t in REAL_OF for t in (after, before.element_type)):
+            # Computations on single elements, such as comparators, have elementwise operations only.
+            self.value = self.w.bitcast_convert(self.value, after)
+        else:
+            self.value = self.w.bitcast(self.value, after, dims)
 
     def _reshape(self, dims: Index) -> None:
-        if dims != self.value.shape.dimensions:
-            self.value = self._emit("reshape", self.value.shape.with_dimensions(dims), [self.value])
+        self.value = self.w.reshape(self.value, dims)
 
     def _resize(self, dims: Index) -> None:
         """Cuts or pads every dimension at its end; an array that has not as many becomes flat first."""
@@ -196,14 +185,10 @@ class _Bitcast:
             self._reshape((prod(shape.dimensions),) if len(dims) == 1 else shape.dimensions[shape.rank - len(dims) :])
             shape = self.value.shape
         if any(size > before for size, before in zip(dims, shape.dimensions)):
-            scalar = Shape(shape.element_type)
-            zero = self._emit("constant", scalar, [], literal=Literal.from_values(scalar, [0]))
-            wide = tuple(max(size, before) for size, before in zip(dims, shape.dimensions))
-            padding = tuple(PaddingDimension(0, size - before) for size, before in zip(wide, shape.dimensions))
-            self.value = self._emit("pad", shape.with_dimensions(wide), [self.value, zero], padding=padding)
+            padding = [PaddingDimension(0, max(size - before, 0)) for size, before in zip(dims, shape.dimensions)]
+            self.value = self.w.pad(self.value, self.w.scalar(shape.element_type, 0), padding)
         if dims != self.value.shape.dimensions:
-            cut = tuple(SliceDimension(0, size, 1) for size in dims)
-            self.value = self._emit("slice", shape.with_dimensions(dims), [self.value], slice=cut)
+            self.value = self.w.slice(self.value, (0,) * len(dims), dims)
 
     def _tile(self, tiling: Tiling) -> None:
         """Pads to whole tiles, splits each dimension and moves the parts inside tiles to the minor end."""

@@ -6,10 +6,11 @@ A loop is taken to end, as XLA takes it: one whose state stays what it was is go
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
+from ..ops.writer import Writer
 from .clean import has_effect
 from .counting import counted, is_element
-from .simplify import derived, simplify_computation
-from .sweep import Emit, sweep
+from .rewrite import rewrite_computation
+from .simplify import simplify_computation
 
 
 def settle_loops(module: Module) -> None:
@@ -48,18 +49,19 @@ def _carry_constants(loop: Instruction, callers: dict[Computation, int]) -> None
 
 def _put_constants(computation: Computation, values: dict[int, Instruction]) -> None:
     """Constants in place of elements of the one parameter, except where the root only hands these on."""
-    result: list[Instruction] = []
-    replaced: dict[Instruction, Instruction] = {}
-    for x in computation.instructions:
-        if x is not computation.root or x.opcode != "tuple":
-            x.operands = [replaced.get(o, o) for o in x.operands]
-        result.append(x)
-        if x.opcode == "get-tuple-element" and x.operands[0].opcode == "parameter" and x.attrs["index"] in values:
-            constant = values[x.attrs["index"]]
-            replaced[x] = derived(x, "constant", constant.shape, [], **constant.attrs)
-            result.append(replaced[x])
-    computation.root = replaced.get(computation.root, computation.root)
-    computation.instructions = result
+
+    def element(w: Writer, x: Instruction) -> Instruction:
+        if x.operands[0].opcode != "parameter" or x.attrs["index"] not in values:
+            return x
+        handed[x] = w.keep(x)
+        constant = values[x.attrs["index"]]
+        return w.op("constant", shape=constant.shape, **constant.attrs)
+
+    root, handed = computation.root, dict[Instruction, Instruction]()
+    before = list(root.operands)
+    rewrite_computation(computation, {"get-tuple-element": element})
+    if root.opcode == "tuple":
+        root.operands = [handed.get(o, new) for o, new in zip(before, root.operands)]
 
 
 def _unchanged(loop: Instruction) -> list[int]:
@@ -71,12 +73,6 @@ def _unchanged(loop: Instruction) -> list[int]:
     return [i for i, (x, y) in enumerate(zip(root.operands, before)) if is_element(x, i) or (y is not None and _same_constant(x, y))]
 
 
-def _elements(loop: Instruction) -> list[Instruction]:
-    """The state before the loop, if it is a tuple its elements."""
-    initial = loop.operands[0]
-    return initial.operands if loop.shape.is_tuple and initial.opcode == "tuple" else [initial]
-
-
 def _same_constant(x: Instruction, y: Instruction) -> bool:
     if x.opcode != "constant" or y.opcode != "constant" or not x.shape.is_array:
         return False
@@ -86,31 +82,27 @@ def _same_constant(x: Instruction, y: Instruction) -> bool:
 def _settle(computation: Computation) -> None:
     unchanged: dict[Instruction, list[int]] = {}
 
-    def visit(x: Instruction, emit: Emit) -> Instruction:
-        if x.opcode == "while":
-            unchanged[x] = _unchanged(x)
-            return _settled(x, len(unchanged[x]), emit)
-        if x.opcode != "get-tuple-element":
-            return x
+    def loop(w: Writer, x: Instruction) -> Instruction:
+        unchanged[x] = _unchanged(x)
+        return _settled(w, x, len(unchanged[x]))
+
+    def element(w: Writer, x: Instruction) -> Instruction:
         (state,), i = x.operands, x.attrs["index"]
         if i in unchanged.get(state, ()):
             (state,) = state.operands  # as it is before the loop
             x.operands = [state]
         return state.operands[i] if state.opcode == "tuple" else x
 
-    sweep(computation, visit)
+    rewrite_computation(computation, {"while": loop, "get-tuple-element": element})
 
 
-def _settled(loop: Instruction, unchanged: int, emit: Emit) -> Instruction:
+def _settled(w: Writer, loop: Instruction, unchanged: int) -> Instruction:
     """What a loop leaves behind whose state has so many unchanged elements; itself where only running it tells."""
     if has_effect(loop):
         return loop
     if loop.called[0].root.opcode == "parameter" or (loop.shape.is_tuple and unchanged == len(loop.shape.tuple_shapes)):
         return loop.operands[0]
-    left = counted(loop)
+    left = counted(w, loop)
     if left is None:
         return loop
-    for x, before in zip(left, _elements(loop)):
-        if x is not before:
-            emit(x)
-    return emit(derived(loop, "tuple", loop.shape, left)) if loop.shape.is_tuple else left[0]
+    return w.tuple(left) if loop.shape.is_tuple else left[0]

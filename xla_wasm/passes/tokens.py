@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..hlo.ir import Instruction, Module
+from ..hlo.ir import Module
 from ..hlo.shape import Shape
-from .sweep import Emit, sweep
+from .rewrite import rewrite
 
 _NOTHING = Shape.tuple(())
 
@@ -15,8 +15,9 @@ def forget_tokens(module: Module) -> None:
         module.parameter_shapes = [without_tokens(shape) for shape in module.parameter_shapes]
     if module.result_shape is not None:
         module.result_shape = without_tokens(module.result_shape)
-    for computation in module.computations:
-        sweep(computation, _without_token)
+    for x in module.instructions():
+        x.shape = without_tokens(x.shape)
+    rewrite(module, {"add-dependency": lambda w, x: x.operands[0], "after-all": lambda w, x: w.tuple(())})
 
 
 def without_tokens(shape: Shape) -> Shape:
@@ -27,12 +28,3 @@ def without_tokens(shape: Shape) -> Shape:
         return shape
     parts = [without_tokens(s) for s in shape.tuple_shapes]
     return shape if all(a is b for a, b in zip(parts, shape.tuple_shapes)) else Shape.tuple(parts)
-
-
-def _without_token(x: Instruction, _: Emit) -> Instruction:
-    if x.opcode == "add-dependency":
-        return x.operands[0]
-    if x.opcode == "after-all":
-        x.opcode, x.operands = "tuple", []
-    x.shape = without_tokens(x.shape)
-    return x

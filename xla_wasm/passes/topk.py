@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
 from ..ops.writer import Writer
-from .sweep import Emit, sweep
+from .rewrite import rewrite_computation
 
 
 def find_topk(module: Module) -> None:
@@ -21,25 +21,24 @@ def find_topk(module: Module) -> None:
 
 
 def _replace(computation: Computation, found: dict[Instruction, dict[Instruction, int]]) -> None:
-    elements = {x for x in computation.instructions if x.opcode == "get-tuple-element" and x.operands[0] in found}
     best: dict[Instruction, Instruction] = {}
 
-    def visit(x: Instruction, emit: Emit) -> Instruction:
-        if x in best:
-            return best[x]
-        if x in elements:  # only the slices of it are used, and these have something else
-            return x.operands[0]
+    def sort(w: Writer, x: Instruction) -> Instruction:
         if x not in found:
             return x
-        made: list[Instruction] = []
         (dim,) = x.attrs["dimensions"]
-        leaves = _topk(Writer(x, made, []), x, next(iter(found[x])).attrs["slice"][dim].limit)
-        for y in made:
-            emit(y)
+        leaves = _topk(w, x, next(iter(found[x])).attrs["slice"][dim].limit)
         best.update((part, leaves[leaf]) for part, leaf in found[x].items())
         return leaves[0]
 
-    sweep(computation, visit)
+    # Only the slices of a leaf are used, and these have something else.
+    elements = {x for x in computation.instructions if x.opcode == "get-tuple-element" and x.operands[0] in found}
+    rules = {
+        "sort": sort,
+        "slice": lambda w, x: best.get(x, x),
+        "get-tuple-element": lambda w, x: x.operands[0] if x in elements else x,
+    }
+    rewrite_computation(computation, rules, suffixed=True)
 
 
 def first_parts(computation: Computation) -> dict[Instruction, dict[Instruction, int]]:
