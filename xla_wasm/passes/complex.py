@@ -8,8 +8,7 @@ read them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ..dataclass import replace
 from ..errors import UnsupportedError
@@ -19,9 +18,11 @@ from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from ..ops.elementwise import complex as functions
 from ..ops.reduce.monoids import monoid
-from ..ops.writer import Writer
+from ..ops.writer import Writer, walk
 
 Pair = tuple[Instruction, Instruction]
+Value = Instruction | Pair
+"""What stands for a value: the parts of a complex array, or one instruction."""
 
 _WHOLE = frozenset(
     (
@@ -112,302 +113,238 @@ class _Split:
 
 
 class _Scope:
-    """One computation while it is rewritten."""
+    """One computation while it is rewritten: `values` holds the parts of each complex array, and what stands for every other value,
+    a tuple with two leaves for every complex one."""
 
     def __init__(self, split: _Split, computation: Computation, style: str):
         self.split = split
         self.source = computation
         self.style = style
-        self.instructions: list[Instruction] = []
-        self.pairs: dict[Instruction, Pair] = {}
-        self.values: dict[Instruction, Instruction] = {}
-        """What stands for each value that is no complex array; a tuple with two leaves for every complex one."""
+        self.w = Writer(computation.root, [], split.done)
+        self.values: dict[Instruction, Value] = {}
         self.joined: dict[Instruction, Instruction] = {}
         """The whole arrays, by their real parts."""
 
     def run(self) -> Computation:
         if self.style in ("apply", "compare"):
             self.element_parameters()
-        for x in self.source.instructions:
-            if x not in self.pairs and x not in self.values:
-                self.visit(x)
+        walk(self.source.instructions, self.visit, self.values)
         root = self.source.root
-        e = self.expansion(root)
-        if self.style == "entry":
-            end = self.whole(e, root)
-        else:
-            end = e.tuple(self.pairs[root]) if root in self.pairs else self.values[root]
-        return Computation(self.source.name, self.instructions, end)
-
-    def expansion(self, x: Instruction) -> Writer:
-        return Writer(x, self.instructions, self.split.done)
+        self.w.x = root
+        value = self.values[root]
+        end = self.whole(value, root.shape) if self.style == "entry" else self.single(value)
+        return Computation(self.source.name, self.w.made, end)
 
     def element_parameters(self) -> None:
         parts: dict[Instruction, list[Instruction]] = {}
         for number, (p, _) in enumerate(_parameters(self.source, self.style)):
             shape = _part(p.shape) if _is_complex(p.shape) else p.shape
-            made = Instruction(p.name, "parameter", shape, [], p.attrs | {"parameter_number": number}, [], p.metadata)
-            self.instructions.append(made)
-            parts.setdefault(p, []).append(made)
-        for p, both in parts.items():
-            self.define(p, both)
+            parts.setdefault(p, []).append(self.w.again(p, shape=shape, parameter_number=number))
+        self.values |= {p: _value(both) for p, both in parts.items()}
 
     # --- whole arrays -------------------------------------------------------------------------------------------
 
-    def whole(self, e: Writer, x: Instruction) -> Instruction:
-        """The value of `x` with its complex arrays whole."""
-        if x in self.pairs:
-            return self.join(e, *self.pairs[x])
-        return self.whole_tuple(e, self.values[x], x.shape) if _has_complex(x.shape) else self.values[x]
+    def whole(self, value: Value, shape: Shape) -> Instruction:
+        """A value of that shape with its complex arrays whole."""
+        if not isinstance(value, Instruction):
+            return self.join(*value)
+        return self.whole_tuple(value, shape) if _has_complex(shape) else value
 
-    def join(self, e: Writer, re: Instruction, im: Instruction) -> Instruction:
+    def join(self, re: Instruction, im: Instruction) -> Instruction:
         if re.opcode == "real" and im.opcode == "imag" and re.operands == im.operands and _is_complex(re.operands[0].shape):
             return re.operands[0]
         found = self.joined.get(re)
         if found is None or found.operands[1] is not im:
-            found = self.joined[re] = e.op("complex", re, im)
+            found = self.joined[re] = self.w.op("complex", re, im)
         return found
 
-    def whole_tuple(self, e: Writer, value: Instruction, shape: Shape) -> Instruction:
-        elements = list(value.operands) if value.opcode == "tuple" else e.elements(value)
+    def whole_tuple(self, value: Instruction, shape: Shape) -> Instruction:
+        elements = list(value.operands) if value.opcode == "tuple" else self.w.elements(value)
         made = []
         for s in shape.tuple_shapes:
             first = elements.pop(0)
-            if _is_complex(s):
-                made.append(self.join(e, first, elements.pop(0)))
-            else:
-                made.append(self.whole_tuple(e, first, s) if _has_complex(s) else first)
-        return e.tuple(made)
+            made.append(self.whole((first, elements.pop(0)) if _is_complex(s) else first, s))
+        return self.w.tuple(made)
 
-    def parts(self, e: Writer, x: Instruction) -> Pair:
-        """The parts of a whole array."""
-        return e.unary("real", x), e.unary("imag", x)
-
-    def split_tuple(self, e: Writer, x: Instruction) -> Instruction:
-        """A tuple of whole arrays as one of parts."""
-        made: list[Instruction] = []
-        for element in e.elements(x):
-            if _is_complex(element.shape):
-                made += self.parts(e, element)
-            else:
-                made.append(self.split_tuple(e, element) if _has_complex(element.shape) else element)
-        return e.tuple(made)
-
-    def keep(self, x: Instruction, y: Instruction) -> None:
-        """`y`, which gives whole arrays, stands for `x`."""
-        e = self.expansion(x)
+    def apart(self, x: Instruction) -> Value:
+        """The parts of a value whose complex arrays are whole."""
         if _is_complex(x.shape):
-            self.pairs[x] = self.parts(e, y)
-        else:
-            self.values[x] = self.split_tuple(e, y) if _has_complex(x.shape) else y
+            return self.w.unary("real", x), self.w.unary("imag", x)
+        if not _has_complex(x.shape):
+            return x
+        return self.w.tuple([part for element in self.w.elements(x) for part in _parts(self.apart(element))])
+
+    def single(self, value: Value) -> Instruction:
+        """A value as one instruction."""
+        return value if isinstance(value, Instruction) else self.w.tuple(value)
 
     # --- instructions -------------------------------------------------------------------------------------------
 
-    def visit(self, x: Instruction) -> None:
-        opcode = x.opcode
+    def visit(self, x: Instruction, operands: list[Value]) -> Value:
+        opcode, w = x.opcode, self.w
+        w.x = x
         if opcode == "parameter":
-            self.parameter(x)
-        elif opcode in _WHOLE:
-            e = self.expansion(x)
-            operands = [self.whole(e, o) for o in x.operands]
-            self.keep(x, self.placed(x, x.shape, operands, x.called))
-        elif opcode in ("while", "conditional"):
-            self.variadic(x, [self.split.computation(c, "state") for c in x.called], True)
-        elif opcode == "get-tuple-element":
-            self.element(x)
-        elif opcode == "map" and _is_complex(x.shape):
-            self.map(x)
-        elif not _has_complex(x.shape) and not any(_has_complex(o.shape) for o in x.operands):
-            called = [self.split.computation(c, "apply") for c in x.called]
-            self.values[x] = self.placed(x, x.shape, [self.values[o] for o in x.operands], called)
-        elif opcode in _RULES:
-            _RULES[opcode](self, self.expansion(x), x)
-        elif opcode in _FUNCTIONS:
-            made = functions.evaluate(self.expansion(x), opcode, [self.pairs[o] for o in x.operands])
-            self.define(x, made)
-        elif opcode in _HALVES:
-            self.halves(x)
-        elif opcode in _VARIADIC or opcode == "map":
-            style = "compare" if opcode == "sort" else "apply"
-            self.variadic(x, [self.split.computation(c, style) for c in x.called])
-        else:
-            raise UnsupportedError(f"{x.where}: not supported yet for complex numbers")
+            return self.parameter(x)
+        if opcode in _WHOLE:
+            return self.apart(w.again(x, [self.whole(value, o.shape) for value, o in zip(operands, x.operands)]))
+        if opcode in ("while", "conditional"):
+            return self.together(x, [self.single(value) for value in operands], "state")
+        if opcode == "get-tuple-element":
+            return self.element(x, _real(operands[0]))
+        if opcode == "map" and _is_complex(x.shape):
+            return self.map(x, operands)
+        if not _has_complex(x.shape) and not any(_has_complex(o.shape) for o in x.operands):
+            return w.again(x, [_real(value) for value in operands], called=self.called(x, "apply"))
+        if opcode in _RULES:
+            return _RULES[opcode](self, x, operands)
+        if opcode in _FUNCTIONS:
+            return _value(functions.evaluate(w, opcode, operands))
+        if opcode in _HALVES:
+            return self.halves(x, operands)
+        if opcode in _VARIADIC or opcode == "map":
+            return self.together(x, [part for value in operands for part in _parts(value)], "compare" if opcode == "sort" else "apply")
+        raise UnsupportedError(f"{x.where}: not supported yet for complex numbers")
 
-    def placed(self, x: Instruction, shape: Shape, operands: list[Instruction], called: list[Computation]) -> Instruction:
-        """The same operation on other operands."""
-        made = Instruction(x.name, x.opcode, shape, operands, dict(x.attrs), called, x.metadata)
-        made.frontend_attributes = x.frontend_attributes
-        self.instructions.append(made)
-        return made
+    def called(self, x: Instruction, style: str) -> list[Computation]:
+        return [self.split.computation(c, style) for c in x.called]
 
-    def define(self, x: Instruction, made: list[Instruction]) -> None:
-        if len(made) == 2:
-            self.pairs[x] = made[0], made[1]
-        else:
-            self.values[x] = made[0]
-
-    def parameter(self, x: Instruction) -> None:
+    def parameter(self, x: Instruction) -> Value:
         if self.style == "entry":
-            self.instructions.append(x)
-            self.keep(x, x)
-            return
-        made = self.placed(x, _split_shape(x.shape), [], [])
-        if _is_complex(x.shape):
-            re, im = self.expansion(x).elements(made)
-            self.pairs[x] = re, im
-        else:
-            self.values[x] = made
+            return self.apart(self.w.keep(x))
+        made = self.w.again(x, shape=_split_shape(x.shape))
+        return _value(self.w.elements(made)) if _is_complex(x.shape) else made
 
-    def halves(self, x: Instruction) -> None:
+    def halves(self, x: Instruction, operands: list[Value]) -> Value:
         """The operation on each part of its complex operands."""
-        made = []
-        for k in range(2):
-            operands = [self.pairs[o][k] if o in self.pairs else self.values[o] for o in x.operands]
-            called = [self.split.computation(c, "apply") for c in x.called]
-            made.append(self.placed(x, _part(x.shape), operands, called))
-        self.define(x, made)
+        called = self.called(x, "apply")
+        both = ([value if isinstance(value, Instruction) else value[k] for value in operands] for k in range(2))
+        return _value([self.w.again(x, parts, shape=_part(x.shape), called=called) for parts in both])
 
-    def variadic(self, x: Instruction, called: list[Computation], state: bool = False) -> None:
-        """The operation on all parts. `state`: its operands are tuples, and what a lone complex array becomes is one too."""
-        e = self.expansion(x)
-        operands: list[Instruction] = []
-        for o in x.operands:
-            if o in self.pairs:
-                operands += [e.tuple(self.pairs[o])] if state else self.pairs[o]
-            else:
-                operands.append(self.values[o])
-        made = self.placed(x, _split_shape(x.shape), operands, called)
-        if _is_complex(x.shape):
-            re, im = e.elements(made)
-            self.pairs[x] = re, im
-        else:
-            self.values[x] = made
+    def together(self, x: Instruction, operands: list[Instruction], style: str) -> Value:
+        """The operation on all parts at once."""
+        made = self.w.again(x, operands, shape=_split_shape(x.shape), called=self.called(x, style))
+        return _value(self.w.elements(made)) if _is_complex(x.shape) else made
 
-    def element(self, x: Instruction) -> None:
-        value, index = self.values[x.operands[0]], x.attrs["index"]
-        before = len(_flat(x.operands[0].shape.tuple_shapes[:index]))
-        e = self.expansion(x)
+    def element(self, x: Instruction, value: Instruction) -> Value:
+        first = len(_flat(x.operands[0].shape.tuple_shapes[: x.attrs["index"]]))
+        numbers = range(first, first + (2 if _is_complex(x.shape) else 1))
+        return _value([value.operands[k] if value.opcode == "tuple" else self.w.element(value, k) for k in numbers])
 
-        def taken(number: int) -> Instruction:
-            return value.operands[number] if value.opcode == "tuple" else e.element(value, number)
-
-        self.define(x, [taken(before + k) for k in range(2 if _is_complex(x.shape) else 1)])
-
-    def map(self, x: Instruction) -> None:
+    def map(self, x: Instruction, operands: list[Value]) -> Value:
         """One map for each part: its computation with this part as the root."""
         both = self.split.computation(x.called[0], "apply")
-        operands = [p for o in x.operands for p in (self.pairs[o] if o in self.pairs else (self.values[o],))]
         made = []
-        for part in both.root.operands:
-            one = Computation(f"{both.name}.part", list(both.instructions), part)
+        for root in both.root.operands:
+            one = Computation(f"{both.name}.part", list(both.instructions), root)
             self.split.done.append(one)
-            made.append(self.placed(x, _part(x.shape), operands, [one]))
-        self.define(x, made)
+            parts = [part for value in operands for part in _parts(value)]
+            made.append(self.w.again(x, parts, shape=_part(x.shape), called=[one]))
+        return _value(made)
 
 
-def _reduction(s: _Scope, e: Writer, x: Instruction) -> None:
+def _value(parts: list[Instruction]) -> Value:
+    """Both parts of a complex array, or the only one of a real array."""
+    return (parts[0], parts[1]) if len(parts) == 2 else parts[0]
+
+
+def _parts(value: Value) -> Sequence[Instruction]:
+    return (value,) if isinstance(value, Instruction) else value
+
+
+def _real(value: Value) -> Instruction:
+    assert isinstance(value, Instruction)
+    return value
+
+
+def _pair(value: Value) -> Pair:
+    assert not isinstance(value, Instruction)
+    return value
+
+
+def _reduction(s: _Scope, x: Instruction, operands: list[Value]) -> Value:
     """A sum of one array is the sum of each part; anything else goes over both at once."""
-    if len(x.operands) == 2 and monoid(x.called[0]) == "add":
-        part = _part(x.shape)
-        scalar = Shape(part.element_type)
-        adder = e.computation("add", [scalar, scalar], lambda c, p, q: c.add(p, q))
-        s.define(x, [s.placed(x, part, [s.pairs[o][k] for o in x.operands], [adder]) for k in range(2)])
-    else:
-        s.variadic(x, [s.split.computation(c, "apply") for c in x.called])
+    if len(x.operands) != 2 or monoid(x.called[0]) != "add":
+        return s.together(x, [part for value in operands for part in _parts(value)], "apply")
+    part = _part(x.shape)
+    scalar = Shape(part.element_type)
+    adder = s.w.computation("add", [scalar, scalar], lambda c, p, q: c.add(p, q))
+    return _value([s.w.again(x, parts, shape=part, called=[adder]) for parts in zip(*map(_pair, operands))])
 
 
-def _constant(s: _Scope, e: Writer, x: Instruction) -> None:
+def _constant(s: _Scope, x: Instruction, operands: list[Value]) -> Value:
     if x.shape.is_tuple:
         raise UnsupportedError(f"{x.where}: a tuple of complex constants is not supported yet")
     literal: Literal = x.attrs["literal"]
     part = _part(x.shape)
     shape = replace(part, layout=literal.shape.layout)
     words = memoryview(literal.data).cast("B").cast("I" if part.element_type == "f32" else "Q") if x.shape.size else memoryview(b"")
-    s.define(x, [e.op("constant", shape=part, literal=Literal(shape, words[k::2].tobytes())) for k in range(2)])
+    return _value([s.w.op("constant", shape=part, literal=Literal(shape, words[k::2].tobytes())) for k in range(2)])
 
 
-def _zero(e: Writer, like: Instruction) -> Instruction:
-    return e.full(like.shape.element_type, like.shape.dimensions, 0)
+def _with_zero(s: _Scope, re: Instruction) -> Value:
+    """Real numbers as complex ones."""
+    return re, s.w.full(re.shape.element_type, re.shape.dimensions, 0)
 
 
-def _convert(s: _Scope, e: Writer, x: Instruction) -> None:
-    target, (operand,) = x.shape.element_type, x.operands
-    if operand not in s.pairs:
-        re = e.convert(s.values[operand], REAL_OF[target])
-        s.define(x, [re, _zero(e, re)])
-        return
-    re, im = s.pairs[operand]
+def _convert(s: _Scope, x: Instruction, operands: list[Value]) -> Value:
+    target, (value,), w = x.shape.element_type, operands, s.w
+    if isinstance(value, Instruction):
+        return _with_zero(s, w.convert(value, REAL_OF[target]))
     if target in REAL_OF:
-        s.define(x, [e.convert(part, REAL_OF[target]) for part in (re, im)])
-    elif target == "pred":
-        s.define(x, [e.binary("or", e.compare("NE", re, 0, "FLOAT"), e.compare("NE", im, 0, "FLOAT"))])
-    else:
-        s.define(x, [e.convert(re, target)])
+        return _value([w.convert(part, REAL_OF[target]) for part in value])
+    if target == "pred":
+        re, im = (w.compare("NE", part, 0, "FLOAT") for part in value)
+        return w.binary("or", re, im)
+    return w.convert(value[0], target)
 
 
-def _bitcast(s: _Scope, e: Writer, x: Instruction) -> None:
+def _bitcast(s: _Scope, x: Instruction, operands: list[Value]) -> Value:
     """Between equal types nothing but a reshape; else the bytes of whole numbers change their meaning."""
-    (operand,) = x.operands
-    if operand.shape.element_type == x.shape.element_type:
-        s.define(x, [e.reshape(part, x.shape.dimensions) for part in s.pairs[operand]])
-    else:
-        s.keep(x, s.placed(x, x.shape, [s.whole(e, operand)], []))
+    before = x.operands[0].shape
+    if before.element_type == x.shape.element_type:
+        return _value([s.w.reshape(part, x.shape.dimensions) for part in _pair(operands[0])])
+    return s.apart(s.w.again(x, [s.whole(operands[0], before)]))
 
 
-def _iota(s: _Scope, e: Writer, x: Instruction) -> None:
-    re = e.iota(REAL_OF[x.shape.element_type], x.shape.dimensions, x.attrs["iota_dimension"])
-    s.define(x, [re, _zero(e, re)])
+def _iota(s: _Scope, x: Instruction, operands: list[Value]) -> Value:
+    return _with_zero(s, s.w.iota(REAL_OF[x.shape.element_type], x.shape.dimensions, x.attrs["iota_dimension"]))
 
 
-def _complex(s: _Scope, e: Writer, x: Instruction) -> None:
-    re, im = x.operands
-    s.pairs[x] = s.values[re], s.values[im]
-
-
-def _taken(part: int) -> Callable[[_Scope, Writer, Instruction], None]:
-    def rule(s: _Scope, e: Writer, x: Instruction) -> None:
-        s.values[x] = s.pairs[x.operands[0]][part]
-
-    return rule
-
-
-def _compare(s: _Scope, e: Writer, x: Instruction) -> None:
+def _compare(s: _Scope, x: Instruction, operands: list[Value]) -> Value:
     direction = x.attrs["direction"]
-    re, im = (e.compare(direction, p, q, "FLOAT") for p, q in zip(*(s.pairs[o] for o in x.operands)))
-    s.values[x] = e.binary("and" if direction == "EQ" else "or", re, im)
+    re, im = (s.w.compare(direction, p, q, "FLOAT") for p, q in zip(*map(_pair, operands)))
+    return s.w.binary("and" if direction == "EQ" else "or", re, im)
 
 
-def _product(s: _Scope, e: Writer, x: Instruction) -> None:
+def _product(s: _Scope, x: Instruction, operands: list[Value]) -> Value:
     """A dot or convolution as up to four real ones; a real operand has one part."""
-    left, right = (s.pairs[o] if o in s.pairs else (s.values[o], None) for o in x.operands)
+    left, right = ((value, None) if isinstance(value, Instruction) else value for value in operands)
     shape = _part(x.shape) if _is_complex(x.shape) else x.shape
 
     def times(p: Instruction | None, q: Instruction | None) -> Instruction | None:
-        return None if p is None or q is None else s.placed(x, shape, [p, q], [])
+        return None if p is None or q is None else s.w.again(x, [p, q], shape=shape)
 
     def total(opcode: str, p: Instruction | None, q: Instruction | None) -> Instruction:
         if p is None or q is None:
             found = p or q
             assert found is not None
-            return found if p or opcode == "add" else e.unary("negate", found)
-        return e.binary(opcode, p, q)
+            return found if p or opcode == "add" else s.w.unary("negate", found)
+        return s.w.binary(opcode, p, q)
 
     re = total("subtract", times(left[0], right[0]), times(left[1], right[1]))
     if not _is_complex(x.shape):
-        s.define(x, [re])
-        return
+        return re
     if left[1] is None and right[1] is None:
-        s.define(x, [re, _zero(e, re)])
-        return
-    s.define(x, [re, total("add", times(left[0], right[1]), times(left[1], right[0]))])
+        return _with_zero(s, re)
+    return re, total("add", times(left[0], right[1]), times(left[1], right[0]))
 
 
-def _sizes(s: _Scope, e: Writer, x: Instruction) -> None:
+def _sizes(s: _Scope, x: Instruction, operands: list[Value]) -> Value:
     """What depends on the operand's sizes alone."""
-    s.values[x] = s.placed(x, x.shape, [s.pairs[x.operands[0]][0]], [])
+    return s.w.again(x, [_pair(operands[0])[0]])
 
 
-_RULES: dict[str, Callable[[_Scope, Writer, Instruction], Any]] = {
+_RULES: dict[str, Callable[[_Scope, Instruction, list[Value]], Value]] = {
     "reduce": _reduction,
     "reduce-window": _reduction,
     "all-reduce": _reduction,
@@ -416,9 +353,9 @@ _RULES: dict[str, Callable[[_Scope, Writer, Instruction], Any]] = {
     "bitcast": _bitcast,
     "bitcast-convert": _bitcast,
     "iota": _iota,
-    "complex": _complex,
-    "real": _taken(0),
-    "imag": _taken(1),
+    "complex": lambda s, x, operands: (_real(operands[0]), _real(operands[1])),
+    "real": lambda s, x, operands: _pair(operands[0])[0],
+    "imag": lambda s, x, operands: _pair(operands[0])[1],
     "compare": _compare,
     "dot": _product,
     "convolution": _product,
