@@ -10,7 +10,7 @@ for, and again after it, for what expansions made.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction, Module
@@ -20,7 +20,7 @@ from ..hlo.types import THROUGH_F16
 from ..loop.small_floats import SMALL_FLOATS
 from ..ops.elementwise.record import OPS as _ELEMENTWISE
 from ..ops.window.cumulative import cumulative
-from .clone import copy_instruction
+from ..ops.writer import Writer, walk
 
 _MOVING = ("convert", "bitcast-convert", "copy", "select", "real", "imag", "stochastic-convert", "reduce-precision", "iota", "constant")
 """The elementwise operations that take the elements of small floats as they are."""
@@ -52,9 +52,7 @@ def widen(module: Module) -> None:
     rewriting = _Rewriting({c: (c.instructions, c.root) for c in module.computations})
     for computation in module.computations:
         body = _Body(rewriting)
-        for x in computation.instructions:
-            body.rounded(x)
-        computation.root = body.value[computation.root]
+        computation.root = walk(computation.instructions, body.rounded, {})[computation.root].typed()
         computation.instructions = body.instructions
         rewriting.done.append(computation)
     module.computations = rewriting.done
@@ -94,105 +92,86 @@ class _Rewriting:
     done: list[Computation] = field(default_factory=list)
 
 
+class _Value:
+    """What stands for an instruction: as it is typed, and in f32. The one is made of the other when it is wanted."""
+
+    def __init__(self, w: Writer, typed: Instruction | None = None, wide: Instruction | None = None, unrounded: Instruction | None = None):
+        self.w = w
+        self._typed = typed
+        self._wide = wide
+        self.unrounded = unrounded
+        """A result of computing in bf16 as it was in f32, and of 8 bits in f16: converting it to that gives this, as in XLA."""
+
+    def typed(self) -> Instruction:
+        """In its own type."""
+        if self._typed is None:
+            assert self._wide is not None
+            self._typed = _in_types_of(self.w, self._wide, self.w.x.shape)
+        return self._typed
+
+    def wide(self) -> Instruction:
+        """With f32 in the place of small floats."""
+        if self._wide is None:
+            assert self._typed is not None
+            self._wide = _in_types_of(self.w, self._typed, _wide_shape(self.w.x.shape))
+        return self._wide
+
+    def as_made(self) -> Instruction:
+        """In f32, without the rounding of what made it."""
+        made = self.unrounded
+        return made if made is not None and made.shape.element_type == "f32" else self.wide()
+
+
+def _in_types_of(w: Writer, value: Instruction, shape: Shape) -> Instruction:
+    """A value with its leaves converted to the types of `shape`."""
+    if shape.is_tuple:
+        if [s.element_type for _, s in shape.leaves()] == [s.element_type for _, s in value.shape.leaves()]:
+            return value
+        return w.tuple([_in_types_of(w, w.element(value, i), wanted) for i, wanted in enumerate(shape.tuple_shapes)])
+    if shape.element_type in THROUGH_F16 and value.shape.element_type == "f32":
+        value = w.convert(value, "f16")
+    return w.convert(value, shape.element_type)
+
+
 class _Body:
-    """A computation while it is rewritten: what stands for each of its values as it is typed, and what for it in f32."""
+    """A computation while it is rewritten."""
 
     def __init__(self, rewriting: _Rewriting):
         self.rewriting = rewriting
         self.instructions: list[Instruction] = []
-        self.value: dict[Instruction, Instruction] = {}
-        self.wide: dict[Instruction, Instruction] = {}
-        self.unrounded: dict[Instruction, Instruction] = {}
-        """The results of computing in bf16 as they were in f32, and of 8 bits in f16: converting them to that gives these, as in XLA."""
-
-    def emit(self, x: Instruction, opcode: str, shape: Shape, operands: list[Instruction], **attrs: Any) -> Instruction:
-        """A new instruction that comes of `x`."""
-        made = Instruction(f"{x.name}.{opcode}", opcode, shape, operands, attrs, [], x.metadata)
-        self.instructions.append(made)
-        return made
-
-    def converted(self, x: Instruction, value: Instruction, dtype: str) -> Instruction:
-        return self.emit(x, "convert", value.shape.with_element_type(dtype).without_layout(), [value])
-
-    def as_is(self, x: Instruction) -> Instruction:
-        """What stands for `x`, in its own type."""
-        if x not in self.value:
-            self.value[x] = self.in_types_of(x, self.wide[x], x.shape)
-        return self.value[x]
-
-    def as_wide(self, x: Instruction) -> Instruction:
-        """What stands for `x`, small floats in it being f32."""
-        if x not in self.wide:
-            self.wide[x] = self.in_types_of(x, self.value[x], _wide_shape(x.shape))
-        return self.wide[x]
-
-    def in_types_of(self, x: Instruction, value: Instruction, shape: Shape) -> Instruction:
-        """A value with its leaves converted to the types of `shape`."""
-        if shape.is_tuple:
-            if [s.element_type for _, s in shape.leaves()] == [s.element_type for _, s in value.shape.leaves()]:
-                return value
-            parts = []
-            for i, wanted in enumerate(shape.tuple_shapes):
-                part = self.emit(x, "get-tuple-element", value.shape.tuple_shapes[i], [value], index=i)
-                parts.append(self.in_types_of(x, part, wanted))
-            return self.emit(x, "tuple", Shape.tuple([p.shape for p in parts]), parts)
-        if shape.element_type == value.shape.element_type:
-            return value
-        if shape.element_type in THROUGH_F16 and value.shape.element_type == "f32":
-            value = self.converted(x, value, "f16")
-        return self.converted(x, value, shape.element_type)
 
     # --- every result rounded -----------------------------------------------------------------------------------
 
-    def rounded(self, x: Instruction) -> None:
-        """Rewrites `x` such that its value is what it was in its type."""
+    def rounded(self, x: Instruction, operands: list[_Value]) -> _Value:
+        """What stands for `x` such that its value is what it was in its type."""
+        w = Writer(x, self.instructions)
         touched = _has_small(x.shape) or any(_has_small(o.shape) for o in x.operands)
         if touched and (x.opcode in _COMPUTING or x.opcode in _ACCUMULATING):
-            widened = _widened_by_xla(x)
-            y = copy_instruction(x, [self.in_f32_as_made(o) if widened else self.as_wide(o) for o in x.operands])
-            y.shape = _wide_shape(x.shape)
-            y.called = [self.on_f32(c, x.opcode in _ACCUMULATING and not self.running(x)) for c in x.called]
-            self.instructions.append(y)
-            self.value[x] = self.in_types_of(x, y, x.shape)
-            if x.opcode in _COMPUTING and x.shape.is_array:
-                if x.shape.element_type == "bf16":
-                    self.unrounded[x] = y
-                elif x.shape.element_type in THROUGH_F16:
-                    self.unrounded[x] = self.value[x].operands[0]
-            return
+            return self.computed(w, operands)
         if x.opcode == "convert":
-            made = self.unrounded.get(x.operands[0])
+            made = operands[0].unrounded
             if made is not None and made.shape.element_type == x.shape.element_type:
-                self.value[x] = made
-                return
-        operands = [self.as_is(o) for o in x.operands]
-        # What is on f32 elsewhere is made from the instruction as it was.
-        y = x if operands == x.operands and x.opcode not in _FOLDING else copy_instruction(x, operands)
-        if x.opcode in _FOLDING:
-            y.called = [self.on_f32(c) for c in x.called]
-        self.value[x] = y
+                return _Value(w, made)
+        given = [o.typed() for o in operands]
         if x.opcode == "reduce-precision" and touched and x.shape.element_type not in ("f16", "bf16"):
-            self.value[x] = self.reduced(y)
-        else:
-            self.instructions.append(y)
+            return _Value(w, _reduced(w, given[0]))
+        if x.opcode in _FOLDING:
+            return _Value(w, w.again(x, given, called=[self.on_f32(c) for c in x.called]))
+        # What is on f32 elsewhere is made from the instruction as it was.
+        return _Value(w, w.keep(x) if given == x.operands else w.again(x, given))
 
-    def in_f32_as_made(self, x: Instruction) -> Instruction:
-        """A value in f32, without the rounding of what made it."""
-        made = self.unrounded.get(x)
-        return made if made is not None and made.shape.element_type == "f32" else self.as_wide(x)
-
-    def running(self, x: Instruction) -> bool:
-        """Whether a reduction is one of running sums and the like, of which each result rounds once."""
-        return x.opcode == "reduce-window" and cumulative(x) is not None
-
-    def reduced(self, x: Instruction) -> Instruction:
-        """The bits of the narrowest types are reduced as those of f16, of which all but the powers of two are part."""
-        dtype = x.shape.element_type
-        between = self.converted(x, x.operands[0], "f32" if dtype == "f8e8m0fnu" else "f16")
-        y = copy_instruction(x, [between])
-        y.shape = between.shape
-        self.instructions.append(y)
-        return self.converted(x, y, dtype)
+    def computed(self, w: Writer, operands: list[_Value]) -> _Value:
+        """What computes in f32 and is rounded once; of running sums and the like each result, not each step."""
+        x = w.x
+        stepwise = x.opcode in _ACCUMULATING and not (x.opcode == "reduce-window" and cumulative(x) is not None)
+        given = [o.as_made() if _widened_by_xla(x) else o.wide() for o in operands]
+        wide = w.again(x, given, shape=_wide_shape(x.shape), called=[self.on_f32(c, stepwise) for c in x.called])
+        typed = _in_types_of(w, wide, x.shape)
+        if x.opcode in _COMPUTING and x.shape.element_type == "bf16":
+            return _Value(w, typed, unrounded=wide)
+        if x.opcode in _COMPUTING and x.shape.element_type in THROUGH_F16:
+            return _Value(w, typed, unrounded=typed.operands[0])
+        return _Value(w, typed)
 
     # --- parameters and results in f32 --------------------------------------------------------------------------
 
@@ -204,35 +183,36 @@ class _Body:
         found = self.rewriting.on_f32.get((computation, rounding))
         if found is None:
             body = _Body(self.rewriting)
-            for x in instructions:
-                body.on_wide(x, rounding)
-            found = Computation(f"{computation.name}.{'rounded' if rounding else 'f32'}", body.instructions, body.as_wide(root))
+            end = walk(instructions, partial(body.on_wide, rounding), {})[root].wide()
+            found = Computation(f"{computation.name}.{'rounded' if rounding else 'f32'}", body.instructions, end)
             self.rewriting.on_f32[computation, rounding] = found
             self.rewriting.done.append(found)
         return found
 
-    def on_wide(self, x: Instruction, rounding: bool) -> None:
-        """Puts f32 in the place of the small floats that `x` computes, rounded or as they are; what asks for a rounding gets it."""
+    def on_wide(self, rounding: bool, x: Instruction, operands: list[_Value]) -> _Value:
+        """What stands for `x` with f32 in the place of the small floats that it computes, rounded or as they are.
+
+        What asks for a rounding gets it.
+        """
+        w = Writer(x, self.instructions)
         if x.opcode == "constant" and _small(x.shape):
             shape = _wide_shape(x.shape)
-            y = Instruction(x.name, "constant", shape, [], {"literal": Literal.from_values(shape, x.attrs["literal"].values())})
-            self.wide[x] = y
-        elif x.opcode in _OF_BITS and (_small(x.shape) or _small(x.operands[0].shape)):
-            y = copy_instruction(x, [self.as_is(o) for o in x.operands])
-            self.value[x] = y
+            literal = Literal.from_values(shape, x.attrs["literal"].values())
+            return _Value(w, wide=w.again(x, shape=shape, literal=literal))
+        if x.opcode in _OF_BITS and (_small(x.shape) or _small(x.operands[0].shape)):
+            value = operands[0].typed()
             if x.opcode == "reduce-precision" and x.shape.element_type not in ("f16", "bf16"):
-                self.value[x] = self.reduced(y)
-                return
-        else:
-            y = copy_instruction(x, [self.as_wide(o) for o in x.operands])
-            y.shape = _wide_shape(x.shape)
-            y.called = [self.on_f32(c, rounding) for c in x.called]
-            self.instructions.append(y)
-            if rounding and x.opcode in _COMPUTING and x.opcode not in _EXACT:
-                self.value[x] = self.in_types_of(x, y, x.shape)
-                return
-            self.wide[x] = y
-            if not _has_small(x.shape):
-                self.value[x] = y
-            return
-        self.instructions.append(y)
+                return _Value(w, _reduced(w, value))
+            return _Value(w, w.again(x, [value]))
+        called = [self.on_f32(c, rounding) for c in x.called]
+        wide = w.again(x, [o.wide() for o in operands], shape=_wide_shape(x.shape), called=called)
+        if rounding and x.opcode in _COMPUTING and x.opcode not in _EXACT:
+            return _Value(w, _in_types_of(w, wide, x.shape))
+        return _Value(w, None if _has_small(x.shape) else wide, wide)
+
+
+def _reduced(w: Writer, value: Instruction) -> Instruction:
+    """The bits of the narrowest types are reduced as those of f16, of which all but the powers of two are part."""
+    dtype = value.shape.element_type
+    between = w.convert(value, "f32" if dtype == "f8e8m0fnu" else "f16")
+    return w.convert(w.again(w.x, [between], shape=between.shape), dtype)
