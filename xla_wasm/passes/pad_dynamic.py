@@ -20,6 +20,7 @@ from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, 
 from ..ops.dynamic.padded import Extent, Padded, Rule, Size, SizeWriter, is_whole, static, whole
 from ..ops.hostio.transfers import is_between_devices
 from ..ops.request import REQUEST
+from ..ops.writer import walk
 
 _FAMILIES = (pad_movement, pad_reshape, pad_reduce, pad_products, pad_indexing)
 RULES: dict[str, Rule] = {opcode: rule for family in _FAMILIES for opcode, rule in family.RULES.items()}
@@ -47,60 +48,50 @@ class _Body:
     def __init__(self, computation: Computation, added: list[Computation]):
         self.computation = computation
         self.writer = SizeWriter(computation.root, [], added)
-        self.padded: dict[Instruction, Padded] = {}
         self.shapes = {x: x.shape for x in computation.instructions}
         """As they were: instructions that stay become static themselves."""
+        self.sizes: dict[Instruction, list[Instruction]] = {}
+        """Of the entry's dynamic parameters."""
 
     def rewrite(self, entry: bool) -> None:
         w, computation = self.writer, self.computation
-        returned = computation.root.shape
-        sizes = self._hidden_parameters() if entry else None
-        for x in computation.instructions:
-            w.x = x
-            if x.opcode == "parameter":
-                self.padded[x] = self._parameter(x, sizes)
-            else:
-                self.padded[x] = self._instruction(x)
-            assert self.padded[x].value.shape.without_layout() == static(self.shapes[x]), f"{x.where} became {self.padded[x].value.shape}"
+        if entry:
+            self._hide_sizes()
+        padded = walk(computation.instructions, self._visit, {})
         w.x = computation.root
-        root = self.padded[computation.root]
-        computation.root = packed(w, root, returned)
+        computation.root = packed(w, padded[w.x], self.shapes[w.x])
         computation.instructions = w.made
 
-    # --- parameters -------------------------------------------------------------------------------------------------
-
-    def _hidden_parameters(self) -> Iterator[Instruction]:
-        """The sizes of the entry's dynamic parameters, in order."""
-        parameters = self.computation.parameters
-        made: list[Instruction] = []
-        for p in parameters:
+    def _hide_sizes(self) -> None:
+        """Makes the parameters that hold the sizes of the entry's dynamic parameters, in order."""
+        number = len(self.computation.parameters)
+        for p in self.computation.parameters:
             self.writer.x = p
-            for _ in range(_count(p.shape)):
-                number = len(parameters) + len(made)
-                made.append(self.writer.op("parameter", shape=Shape("s32"), parameter_number=number))
-        sizes = {}
-        place = 0
-        for p in parameters:
-            sizes[p] = made[place : place + _count(p.shape)]
-            place += _count(p.shape)
-        return iter([size for x in self.computation.instructions if x.opcode == "parameter" for size in sizes[x]])
+            count = _count(p.shape)
+            self.sizes[p] = [self.writer.op("parameter", shape=Shape("s32"), parameter_number=number + i) for i in range(count)]
+            number += count
 
-    def _parameter(self, x: Instruction, sizes: Iterator[Instruction] | None) -> Padded:
+    def _visit(self, x: Instruction, operands: list[Padded]) -> Padded:
+        self.writer.x = x
+        made = self._parameter(x) if x.opcode == "parameter" else self._instruction(x, operands)
+        assert made.value.shape.without_layout() == static(self.shapes[x]), f"{x.where} became {made.value.shape}"
+        return made
+
+    def _parameter(self, x: Instruction) -> Padded:
         w, shape = self.writer, x.shape
-        w.made.append(x)
+        w.keep(x)
         if not shape.is_dynamic:
             return Padded(x, whole(shape))
-        if sizes is not None:
+        if x in self.sizes:
             x.shape = static(shape)
-            return Padded(x, _extent(shape, sizes))
+            return Padded(x, _extent(shape, iter(self.sizes[x])))
         x.shape = packed_shape(shape)
         return unpacked(w, x, shape)
 
     # --- instructions -----------------------------------------------------------------------------------------------
 
-    def _instruction(self, x: Instruction) -> Padded:
+    def _instruction(self, x: Instruction, operands: list[Padded]) -> Padded:
         w = self.writer
-        operands = [self.padded[o] for o in x.operands]
         shapes = [self.shapes[o] for o in x.operands]
         x.operands = [o.value for o in operands]
         extents = [o.extent for o in operands]
@@ -114,13 +105,12 @@ class _Body:
             return _custom_call(w, x, extents)
         if x.opcode == "constant":
             return self._kept(x, _constant_extent(x.attrs["literal"]))
+        if x.opcode == "tuple":
+            return self._kept(x, tuple(extents))
+        if x.opcode == "get-tuple-element":
+            return self._kept(x, extents[0][x.attrs["index"]])
         rule = RULES.get(x.opcode)
-        counted = all(is_whole(o.shape, e) for o, e in zip(x.operands, extents))
-        if counted and x.opcode not in OPCODES or x.opcode in ("tuple", "get-tuple-element"):
-            if x.opcode == "tuple":
-                return self._kept(x, tuple(extents))
-            if x.opcode == "get-tuple-element":
-                return self._kept(x, extents[0][x.attrs["index"]])
+        if x.opcode not in OPCODES and all(is_whole(o.shape, e) for o, e in zip(x.operands, extents)):
             if x.shape.is_dynamic and rule is None:
                 raise UnsupportedError(f"{x.where}: {x.opcode} with a result of dynamic dimensions is not supported")
             return self._kept(x, whole(x.shape))
@@ -135,7 +125,7 @@ class _Body:
         if not shape.is_dynamic:
             return self._kept(x, whole(shape))
         x.shape = packed_shape(shape)
-        w.made.append(x)
+        w.keep(x)
         return unpacked(w, x, shape)
 
     def _transfer(self, x: Instruction, operands: list[Padded], shapes: list[Shape]) -> Padded:
@@ -146,7 +136,7 @@ class _Body:
         if x.opcode == "send":
             x.operands[0] = packed(w, operands[0], shapes[0])
         x.shape = Shape.tuple([packed_shape(data), *others])
-        w.made.append(x)
+        w.keep(x)
         moved, *rest = w.elements(x)
         own = operands[0] if x.opcode == "send" else unpacked(w, moved, data)
         return Padded(w.tuple([own.value, *rest]), (own.extent, *map(whole, others)))
@@ -154,7 +144,7 @@ class _Body:
     def _kept(self, x: Instruction, extent: Extent) -> Padded:
         """The instruction itself, static."""
         x.shape = static(x.shape) if x.shape.is_dynamic else x.shape
-        self.writer.made.append(x)
+        self.writer.keep(x)
         return Padded(x, extent)
 
     def _control(self, x: Instruction, operands: list[Padded], shapes: list[Shape]) -> Padded:
@@ -162,7 +152,7 @@ class _Body:
         w, shape = self.writer, x.shape
         x.operands = [packed(w, o, s) for o, s in zip(operands, shapes)]
         x.shape = packed_shape(shape)
-        w.made.append(x)
+        w.keep(x)
         return unpacked(w, x, shape) if shape.is_dynamic else Padded(x, whole(shape))
 
 

@@ -135,15 +135,6 @@ def _set_dimension_size(w: SizeWriter, x: Instruction, extents: list[Extent]) ->
     return Padded(x.operands[0], tuple(sizes))
 
 
-def _tuple(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
-    return Padded(w.tuple(x.operands), tuple(extents))
-
-
-def _get_tuple_element(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
-    index = x.attrs["index"]
-    return Padded(w.element(x.operands[0], index), extents[0][index])
-
-
 def _same(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(x.operands[0], extents[0])
 
@@ -163,8 +154,6 @@ RULES: dict[str, Rule] = {
     "concatenate": _concatenate,
     "get-dimension-size": _get_dimension_size,
     "set-dimension-size": _set_dimension_size,
-    "tuple": _tuple,
-    "get-tuple-element": _get_tuple_element,
     "copy": _same,
     "opt-barrier": _same,
     "add-dependency": _same,
