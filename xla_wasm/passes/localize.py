@@ -13,14 +13,13 @@ from typing import NoReturn
 
 from ..dataclass import dataclass, replace
 from ..errors import UnsupportedError
-from ..hlo.attrs import SliceDimension
 from ..hlo.ir import Computation, Instruction, Module
-from ..hlo.literal import Literal
 from ..hlo.shape import Index, Shape
 from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding, whole
 from ..hlo.shardy import IN_SHARDINGS, MANUAL_AXES, OUT_SHARDINGS, SHARDING, read_manual_axes, read_shardings
 from ..ops.collective.record import OPS as COLLECTIVE
 from ..ops.hostio.record import OPS as HOSTIO
+from ..ops.writer import Writer, walk
 from .clean import has_effect
 from .clone import copy_computation, copy_instruction
 from .shardwise import Map, dimension_maps, fit
@@ -81,24 +80,18 @@ class Body:
         self.instructions.append(x)
         return x
 
-    def make(self, origin: Instruction, opcode: str, shape: Shape, operands: list[Instruction], **attrs: object) -> Instruction:
-        return self.add(Instruction(origin.name, opcode, shape, operands, dict(attrs), [], origin.metadata))
-
-    def scalar(self, origin: Instruction, number: int) -> Instruction:
-        return self.make(origin, "constant", Shape("s32"), [], literal=Literal.from_values(Shape("s32"), [number]))
+    def at(self, x: Instruction) -> Writer:
+        """Writes what comes of `x`."""
+        return Writer(x, self.instructions, suffixed=False)
 
     def offset(self, origin: Instruction, numbers: list[int]) -> Instruction:
         """A number for each device: this one's."""
-        known = tuple(numbers)
+        known, w = tuple(numbers), self.at(origin)
         if known not in self.offsets:
             if len(set(numbers)) == 1:
-                self.offsets[known] = self.scalar(origin, numbers[0])
+                self.offsets[known] = w.scalar("s32", numbers[0])
             else:
-                shape = Shape("s32", (len(numbers),))
-                table = self.make(origin, "constant", shape, [], literal=Literal.from_values(shape, numbers))
-                partition = self.make(origin, "partition-id", Shape("u32"), [])
-                row = self.make(origin, "dynamic-slice", Shape("s32", (1,)), [table, partition], dynamic_slice_sizes=(1,))
-                self.offsets[known] = self.make(origin, "reshape", Shape("s32"), [row], inferred_dimension=None)
+                self.offsets[known] = w.at(w.constant("s32", numbers), [w.op("partition-id")])
         return self.offsets[known]
 
 
@@ -152,16 +145,15 @@ class Localizer:
             return body.slices[own, want]
         if own.shape.is_dynamic:
             _refuse(x, "arrays with dynamic dimensions cannot be cut")
-        shape = replace(own.shape.without_layout(), dimensions=want.sizes)
+        w = body.at(x)
         offsets = [[w[d] - h[d] for h, w in zip(have.starts, want.starts)] for d in range(len(have.sizes))]
         if own.opcode == "broadcast" and all(have.sizes[d] == want.sizes[d] for d in own.attrs["dimensions"]):
-            made = body.make(x, "broadcast", shape, list(own.operands), dimensions=own.attrs["dimensions"])
+            made = w.broadcast(own.operands[0], want.sizes, own.attrs["dimensions"])
         elif all(len(set(numbers)) == 1 for numbers in offsets):
-            limits = tuple(SliceDimension(numbers[0], numbers[0] + size) for numbers, size in zip(offsets, want.sizes))
-            made = body.make(x, "slice", shape, [own], slice=limits)
+            starts = tuple(numbers[0] for numbers in offsets)
+            made = w.slice(own, starts, tuple(start + size for start, size in zip(starts, want.sizes)))
         else:
-            starts = [body.offset(x, numbers) for numbers in offsets]
-            made = body.make(x, "dynamic-slice", shape, [own, *starts], dynamic_slice_sizes=want.sizes)
+            made = w.dynamic_slice(own, [body.offset(x, numbers) for numbers in offsets], want.sizes)
         body.slices[own, want] = made
         return made
 
@@ -169,13 +161,11 @@ class Localizer:
 
     def _computation(self, computation: Computation, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
         """Writes what a computation does into `body` and returns its value."""
-        values: dict[Instruction, Value] = {}
-        for x in _live(computation):
-            if x.opcode == "parameter":
-                values[x] = operands[x.attrs["parameter_number"]]
-            else:
-                values[x] = self._instruction(x, [values[o] for o in x.operands], body, prefix, manual)
-        return values[computation.root]
+
+        def visit(x: Instruction, given: list[Value]) -> Value:
+            return self._instruction(x, given, body, prefix, manual)
+
+        return walk(_live(computation), visit, dict(zip(computation.parameters, operands)))[computation.root]
 
     def _instruction(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
         manual = manual or any(value.manual for value in operands) or _is_manual(x) or any(c.name.startswith(_BODY) for c in x.called)
@@ -210,13 +200,18 @@ class Localizer:
         own = next((self._own[c] for c in x.called if c in self._own), x if x.opcode in PER_DEVICE else None)
         if own is not None and not manual:
             _refuse(own, "it stands outside of the manual computations, where arrays are global and devices are alike")
-        return Value(body.add(self._copy(x, operands, prefix)), self.whole_of(x.shape), manual)
+        shards = self.whole_of(x.shape)
+        return Value(self._copy(x, operands, shards, body, prefix), shards, manual)
 
-    def _copy(self, x: Instruction, operands: list[Value], prefix: str) -> Instruction:
-        copy = copy_instruction(x, [value.own for value in operands])
+    def _copy(
+        self, x: Instruction, operands: list[Value], shards: Tree, body: Body, prefix: str, called: list[Computation] | None = None
+    ) -> Instruction:
+        """The instruction on the blocks of its operands, which gives those of its result."""
+        copy = body.at(x).again(x, [value.own for value in operands], shape=local_shape(x.shape, shards), called=called)
         copy.name = f"{prefix}{x.name}"
         copy.attrs.pop("sharding", None)
-        copy.called = [self._keep(c) for c in x.called]
+        if called is None:
+            copy.called = [self._keep(c) for c in x.called]
         return copy
 
     def _keep(self, computation: Computation) -> Computation:
@@ -247,8 +242,7 @@ class Localizer:
         result = self.narrowed(x, result, state.shards, inner)
         condition, answer = self._written(x, 1, state, prefix, manual)
         computations = [_finished(x.called[i].name, b, v) for i, (b, v) in enumerate(((inner, result), (condition, answer)))]
-        loop = body.add(self._copied_call(x, [state], computations, result, prefix))
-        return Value(loop, state.shards, manual)
+        return Value(self._copy(x, [state], result.shards, body, prefix, computations), state.shards, manual)
 
     def _conditional(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
         branches = [self._written(x, i, operand, prefix, manual) for i, operand in enumerate(operands[1:])]
@@ -257,13 +251,7 @@ class Localizer:
             wanted = self._finer(x, wanted, value.shards)
         values = [self.narrowed(x, value, wanted, inner) for inner, value in branches]
         computations = [_finished(c.name, inner, value) for c, (inner, _), value in zip(x.called, branches, values)]
-        return Value(body.add(self._copied_call(x, operands, computations, values[0], prefix)), wanted, manual)
-
-    def _copied_call(self, x: Instruction, operands: list[Value], called: list[Computation], result: Value, prefix: str) -> Instruction:
-        copy = copy_instruction(x, [value.own for value in operands])
-        copy.name, copy.shape, copy.called = f"{prefix}{x.name}", local_shape(x.shape, result.shards), called
-        copy.attrs.pop("sharding", None)
-        return copy
+        return Value(self._copy(x, operands, wanted, body, prefix, computations), wanted, manual)
 
     def _finer(self, x: Instruction, a: Tree, b: Tree) -> Tree:
         """In each dimension the smaller blocks of the two; those of the second where sizes are equal."""
@@ -297,11 +285,10 @@ class Localizer:
         if not result.complete:
             _refuse(x, "its operands are sharded along different dimensions among the same devices")
         narrowed = [self.narrowed(x, value, _mapped(shards, to, result), body) for value, shards, to in zip(operands, held, maps)]
-        copy = self._copy(x, narrowed, prefix)
         tree: Tree = result if x.shape.is_array else tuple(result for _ in leaves)
-        copy.shape = local_shape(x.shape, tree)
+        copy = self._copy(x, narrowed, tree, body, prefix)
         fit(copy, x, result.sizes)
-        return Value(body.add(copy), tree, manual)
+        return Value(copy, tree, manual)
 
     def _shards_of(self, x: Instruction, value: Value) -> Shards:
         if not isinstance(value.shards, Shards):
@@ -429,16 +416,21 @@ def local_shape(shape: Shape, tree: Tree) -> Shape:
 
 
 def _tuple(body: Body, x: Instruction, parts: list[Value]) -> Value:
-    made = body.make(x, "tuple", Shape.tuple([p.own.shape for p in parts]), [p.own for p in parts])
-    return Value(made, tuple(p.shards for p in parts), any(p.manual for p in parts))
+    own = [p.own for p in parts]  # a layout of theirs may be that of a result
+    return Value(
+        body.at(x).op("tuple", *own, shape=Shape.tuple([part.shape for part in own])),
+        tuple(p.shards for p in parts),
+        any(p.manual for p in parts),
+    )
 
 
 def _element(body: Body, value: Value, index: int) -> Value:
     assert isinstance(value.shards, tuple)
-    if value.own.opcode == "tuple":
-        own = value.own.operands[index]
+    own = value.own
+    if own.opcode == "tuple":
+        own = own.operands[index]
     else:
-        own = body.make(value.own, "get-tuple-element", value.own.shape.tuple_shapes[index], [value.own], index=index)
+        own = body.at(own).op("get-tuple-element", own, shape=own.shape.tuple_shapes[index], index=index)
     return Value(own, value.shards[index], value.manual)
 
 
