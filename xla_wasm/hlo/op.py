@@ -100,7 +100,7 @@ class Op:
     product: bool = False
     accumulates: bool = False
     cost: int = 1
-    defaults: dict[str, Any] = field(init=False, repr=False, compare=False)
+    defaults: dict[str, Any] = field(init=False)
     """The attributes in their order with their defaults."""
 
     def __post_init__(self) -> None:
