@@ -8,7 +8,7 @@ where a reshape splits the dimension. So the maps of reshapes compose with all o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 
 from ..dataclass import dataclass
@@ -16,6 +16,10 @@ from ..dataclass import dataclass
 Dims = tuple[int, ...]
 Term = tuple[int, int, int, int]
 """(coefficient, dimension, divisor, size): `coefficient * (index[dimension] // divisor % size)`."""
+
+
+_KEPT = 4096
+"""Maps that are kept: a program has many instructions and few shapes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,11 @@ class IndexMap:
         if self.unsplit or prod(self.domain) != prod(self.dims):
             return self.unsplit
         return not prod(self.dims) or self.position == _linear(self.domain)
+
+    @cached_property
+    def is_split(self) -> bool:
+        """Whether a coordinate takes a part of a dimension, or is unknown: an index may need a division then."""
+        return any(c is None or any(t[2] != 1 or t[3] != self.domain[t[1]] for t in c.terms) for c in self.coordinates)
 
     @property
     def is_identity(self) -> bool:
@@ -146,8 +155,17 @@ def index_map(domain: Dims, dims: Dims, coordinates: Iterable[Coordinate | None]
     return IndexMap(domain, dims, tuple([c and _normal(c.offset, c.terms) for c in coordinates]))
 
 
-def along(domain: Dims, dims: Dims, places: Sequence[tuple[int, int, int] | int | None]) -> IndexMap:
-    """The map whose coordinates are each (offset, stride, dimension of the index), a constant, or None."""
+Place = tuple[int, int, int] | int | None
+"""A coordinate along one dimension of an index: (offset, stride, dimension); a constant; or unknown."""
+
+
+def along(domain: Dims, dims: Dims, places: Sequence[Place]) -> IndexMap:
+    """The map whose coordinates are these."""
+    return _along(domain, dims, tuple(places))
+
+
+@lru_cache(_KEPT)
+def _along(domain: Dims, dims: Dims, places: tuple[Place, ...]) -> IndexMap:
     made: list[Coordinate | None] = []
     for place in places:
         if isinstance(place, tuple):
@@ -158,11 +176,13 @@ def along(domain: Dims, dims: Dims, places: Sequence[tuple[int, int, int] | int 
     return IndexMap(domain, dims, tuple(made))
 
 
+@lru_cache(_KEPT)
 def identity(dims: Dims) -> IndexMap:
     """Every index to itself."""
     return along(dims, dims, [(0, 1, d) for d in range(len(dims))])
 
 
+@lru_cache(_KEPT)
 def row_major(domain: Dims, dims: Dims) -> IndexMap:
     """The map of a reshape from `dims` to `domain`, which have the same number of elements."""
     if 0 in dims:
@@ -172,6 +192,7 @@ def row_major(domain: Dims, dims: Dims) -> IndexMap:
     return IndexMap(domain, dims, made, None in made)
 
 
+@lru_cache(_KEPT)
 def row_major_strides(dims: Dims) -> Dims:
     """Element strides of an array whose elements lie in row-major order without gaps."""
     strides, stride = [], 1

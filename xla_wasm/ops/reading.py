@@ -24,12 +24,12 @@ def reads(x: Instruction) -> list[Read]:
 
 def place(m: IndexMap, index: Index) -> Index | None:
     """Where a map leads from an index, or None if that would need a division at run time."""
+    if m.is_split:
+        return delinearize(linearize(index, m.domain), m.dims) if m.keeps_order else None
     made = []
     for coordinate in m.coordinates:
-        if coordinate is None or any(divisor != 1 or size != m.domain[d] for _, d, divisor, size in coordinate.terms):
-            return delinearize(linearize(index, m.domain), m.dims) if m.keeps_order else None
-        total = Affine(coordinate.offset) if coordinate.offset else ZERO
-        for c, d, _, _ in coordinate.terms:
+        total = Affine(coordinate.offset) if coordinate and coordinate.offset else ZERO
+        for c, d, _, _ in coordinate.terms if coordinate else ():
             total = total + index[d] * c
         made.append(total)
     return tuple(made)

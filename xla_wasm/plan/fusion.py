@@ -73,9 +73,13 @@ class Fusion:
 
         inner = computed([x], available)
         alone = next((y for y in inner if y is not x and _is_alone(y)), None)
-        if alone is not None or is_flat([x], inner):
+        if alone is not None or not self._splits(inner) or is_flat([x], inner):
             return alone
         return Walk(available).root(x)
+
+    def _splits(self, inner: list[Instruction]) -> bool:
+        """Whether a kernel reads something that it computes itself through a map that splits dimensions: all else has an index."""
+        return any(record(y).view and not self.available(y.operands[0]) and reads(y)[0].map.is_split for y in inner)
 
     # --- products ---------------------------------------------------------------------------------------------------
 
@@ -109,7 +113,7 @@ class Fusion:
             inner = computed([reading], self.available)
             misfit = next((z for z in inner if z is not reading and _is_alone(z)), None)
             if misfit is None:
-                misfit = rhs if lanes_of(inner) != lanes else Walk(self.available).root(reading)
+                misfit = rhs if lanes_of(inner) != lanes else Walk(self.available).root(reading) if self._splits(inner) else None
             if misfit is None:
                 break
             self.give_buffer(misfit)
@@ -122,6 +126,8 @@ class Fusion:
             if lanes_of(inner) != lanes:
                 return False
             misfit = next((z for z in inner if z is not x and z is not y and _is_alone(z)), None)
+            if misfit is None and not any(record(z).view and z.operands[0].shape.size > 1 for z in inner):
+                return True
             if misfit is None:
                 gemm = product.gemm
                 *outer, m, n = axes((*(count for count, *_ in gemm.outer), gemm.m, gemm.n))
@@ -158,7 +164,7 @@ class Fusion:
             return misfit is None
         walk = Walk(available)
         index = axes(roots[0].shape.dimensions)
-        for x in () if is_flat(roots, inner) else roots:
+        for x in roots if self._splits(inner) and not is_flat(roots, inner) else ():
             walk.value(x, index)
         return walk.misfit is None
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from ..dataclass import dataclass, replace
 from ..hlo.ir import Instruction
-from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel
@@ -38,16 +37,18 @@ class Product:
     groups: tuple[int, ...]
     offset: int
     """The first element of the left side, in its buffer."""
+    spatial: bool
+    """A convolution: `gemm.outer` has the groups, the images and the rows of an image."""
 
     def index(self, x: Instruction, outer: Sequence[Affine], m: Affine, n: Affine) -> Index:
         """The index in the product `x` of an element that the kernel makes; `outer` has an index for each of `gemm.outer`."""
-        if record(x).reads(x)[0].kind is Kind.REDUCED:
+        if self.spatial:
+            group, image, *rows = outer
+            index: Index = (image, *rows, m, group * self.gemm.n + n)
+        else:
             batch = len(self.groups)
             row = outer[batch] * self.gemm.m + m if len(outer) > batch else m
-            index: Index = (*outer[:batch], row, n)
-        else:
-            group, image, *rows = outer
-            index = (image, *rows, m, group * self.gemm.n + n)
+            index = (*outer[:batch], row, n)
         return tuple([ZERO if size == 1 else i for i, size in zip(index, x.shape.dimensions)])
 
 
@@ -117,7 +118,7 @@ def of_dot(x: Instruction, lhs: View, rows: int) -> Product | None:
         outer.append((size, stride, right))
     if rows != m:
         outer.append((m // rows, m_stride * rows, 0))
-    return Product(Gemm(Types.all(x.shape.element_type), tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset)
+    return Product(Gemm(Types.all(x.shape.element_type), tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset, False)
 
 
 def of_convolution(x: Instruction, lhs: View) -> Product | None:
@@ -142,7 +143,7 @@ def of_convolution(x: Instruction, lhs: View) -> Product | None:
         run = inputs * last.size
     segments = [(count, stride) for count, stride in segments if count > 1]
     gemm = Gemm(Types.all(x.shape.element_type), tuple(outer), sizes[-2], spatial[-1] * last.stride, per_group, tuple(segments), run)
-    return Product(gemm, (groups,), lhs.offset)
+    return Product(gemm, (groups,), lhs.offset, True)
 
 
 def right_side(x: Instruction, product: Product) -> Instruction:
