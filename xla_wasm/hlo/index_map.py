@@ -97,6 +97,13 @@ class IndexMap:
                 read.setdefault(d, []).append((divisor, size))
         return all(_covers(read.get(d, []), size) for d, size in enumerate(self.domain))
 
+    def dimension(self, coordinate: Coordinate | None, size: int) -> int | None:
+        """The dimension of the index, of this size, that a coordinate is, place for place; None if it is none."""
+        if coordinate is None or coordinate.offset or len(coordinate.terms) != 1:
+            return None
+        ((c, d, divisor, length),) = coordinate.terms
+        return d if c == divisor == 1 and length == size == self.domain[d] else None
+
     def then(self, inner: IndexMap) -> IndexMap:
         """The map that applies `inner` to the indices that this one gives: `inner.domain` is `self.dims`."""
         made: list[Coordinate | None] = []
@@ -124,15 +131,13 @@ class IndexMap:
         for k, (coordinate, size) in enumerate(zip(self.coordinates, self.dims)):
             if coordinate is None:
                 return None
-            terms = coordinate.terms
-            if len(terms) == 1 and terms[0] == (-1, terms[0][1], 1, size) and coordinate.offset == size - 1:
-                found[terms[0][1]].append((-1, k, 1, size))
-                offsets[terms[0][1]] = size - 1
-                continue
-            if coordinate.offset or not _covers([(c, s) for c, _, _, s in terms], size):
+            # A digit with a negative coefficient counts down.
+            down = sum(-c * (s - 1) for c, _, _, s in coordinate.terms if c < 0)
+            if coordinate.offset != down or not _covers([(abs(c), s) for c, _, _, s in coordinate.terms], size):
                 return None
-            for c, d, divisor, s in terms:
-                found[d].append((divisor, k, c, s))
+            for c, d, divisor, s in coordinate.terms:
+                found[d].append((divisor if c > 0 else -divisor, k, abs(c), s))
+                offsets[d] += divisor * (s - 1) if c < 0 else 0
         if not self.one_to_one:
             return None
         return index_map(self.dims, self.domain, [Coordinate(o, tuple(t)) for o, t in zip(offsets, found)])

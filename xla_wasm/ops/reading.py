@@ -6,15 +6,12 @@ from ..hlo.index_map import IndexMap
 from ..hlo.ir import Instruction
 from ..hlo.op import Op, Read
 from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
-from .table import OPS
-
-_INTERNAL = Op("", (0, None), None)
-"""For what passes alone make, such as the numbers of a device: it reads what lies in memory."""
+from .table import RECORDS
 
 
 def record(x: Instruction) -> Op:
     """The record of an instruction's operation."""
-    return OPS.get(x.opcode, _INTERNAL)
+    return RECORDS[x.opcode]
 
 
 def reads(x: Instruction) -> list[Read]:

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..hlo.attrs import PaddingDimension, SliceDimension
+from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.types import TYPES
+from ..ops.reading import record
+from ..ops.table import RECORDS
 from .clean import SIDE_EFFECTS
 
 Rule = Callable[[Instruction], Instruction]
@@ -88,73 +91,88 @@ def same_shape(x: Instruction, y: Instruction) -> bool:
     return x.shape.dimensions == y.shape.dimensions and x.shape.element_type == y.shape.element_type
 
 
-def _reshape(x: Instruction) -> Instruction:
+def _view(x: Instruction) -> Instruction:
+    """Index maps that cancel or merge: a view of a view is one, if one operation has the map of both, and the simplest that has it."""
     (o,) = x.operands
-    if same_shape(x, o):
-        return o
-    if o.opcode == "reshape":
-        return derived(x, "reshape", x.shape.without_layout(), o.operands)
-    if o.opcode == "broadcast" and o.operands[0].shape.size == 1:
-        inner = o.operands[0]
-        scalar = inner if inner.shape.rank == 0 else derived(x, "reshape", inner.shape.with_dimensions(()), [inner])
-        return derived(x, "broadcast", x.shape.without_layout(), [scalar], dimensions=())
-    return x
+    m = record(x).reads(x)[0].map
+    if record(o).view:
+        merged = _having(x, m.then(record(o).reads(o)[0].map), o.operands[0])
+        if merged is not None:
+            return merged
+    return _having(x, m, o) or x
 
 
-def _broadcast(x: Instruction) -> Instruction:
-    (o,) = x.operands
-    if same_shape(x, o) and x.attrs["dimensions"] == tuple(range(x.shape.rank)):
-        return o
-    if o.shape.size == x.shape.size and x.attrs["dimensions"] == tuple(sorted(x.attrs["dimensions"])):
-        return derived(x, "reshape", x.shape.without_layout(), [o])
-    if o.shape.size == 1 and o.shape.rank:
-        scalar = derived(x, "reshape", o.shape.with_dimensions(()), [o])
-        return derived(x, "broadcast", x.shape.without_layout(), [_reshape(scalar)], dimensions=())
-    if o.opcode == "broadcast":
-        dims = tuple(x.attrs["dimensions"][d] for d in o.attrs["dimensions"])
-        return derived(x, "broadcast", x.shape.without_layout(), o.operands, dimensions=dims)
-    if o.opcode == "reshape" and 1 in o.shape.dimensions:
-        # A reshape that only adds dimensions of size 1 is part of the broadcast.
-        inner = o.operands[0]
-        kept = [d for d, size in enumerate(o.shape.dimensions) if size != 1]
-        if tuple(o.shape.dimensions[d] for d in kept) == inner.shape.dimensions:
-            return derived(x, "broadcast", x.shape.without_layout(), [inner], dimensions=tuple(x.attrs["dimensions"][d] for d in kept))
-    return x
+def _having(x: Instruction, m: IndexMap, o: Instruction) -> Instruction | None:
+    """What stands in the place of `x` where that reads `o` through this map; None if no one operation does."""
+    shape = x.shape.without_layout()
+    made: tuple[str, dict[str, Any]] | None = None
+    if m.is_identity:
+        return o if o.shape.element_type == x.shape.element_type else None
+    if m.keeps_order:
+        made = "reshape", {}
+    elif o.shape.size == 1 and x.operands[0].shape.rank:
+        if not o.shape.rank:
+            return derived(x, "broadcast", shape, [o], dimensions=())
+        o = derived(x, "reshape", o.shape.with_dimensions(()), [o])
+        return derived(x, "broadcast", shape, [o], dimensions=())
+    elif x.shape.size:
+        made = next(filter(None, (form(m) for form in (_as_broadcast, _as_transpose, _as_slice, _as_reverse))), None)
+    if made is None or x.operands == [o] and x.opcode == made[0]:
+        return None
+    return derived(x, made[0], shape, [o], **made[1])
 
 
-def _transpose(x: Instruction) -> Instruction:
-    (o,) = x.operands
-    permutation = x.attrs["dimensions"]
-    if permutation == tuple(range(len(permutation))):
-        return o
-    if o.opcode == "transpose":
-        inner = o.attrs["dimensions"]
-        return derived(x, "transpose", x.shape.without_layout(), o.operands, dimensions=tuple(inner[p] for p in permutation))
-    if o.opcode == "broadcast" and o.operands[0].shape.rank == 0:
-        return derived(x, "broadcast", x.shape.without_layout(), o.operands, dimensions=())
-    moved = [p for p in permutation if o.shape.dimensions[p] != 1]
-    if moved == sorted(moved):
-        return derived(x, "reshape", x.shape.without_layout(), [o])
-    return x
+def _dimensions(m: IndexMap) -> list[int] | None:
+    """The dimension of the index that each coordinate is, whole; dimensions of size 1 go where one is left."""
+    left = [d for d, size in enumerate(m.domain) if size == 1]
+    found = []
+    for coordinate, size in zip(m.coordinates, m.dims):
+        if size == 1 and left:
+            found.append(left.pop(0))
+        elif (d := m.dimension(coordinate, size)) is not None:
+            found.append(d)
+        else:
+            return None
+    return found
 
 
-def _slice(x: Instruction) -> Instruction:
-    (o,) = x.operands
-    if same_shape(x, o):
-        return o
-    if o.opcode == "broadcast" and o.operands[0].shape.rank == 0:
-        return derived(x, "broadcast", x.shape.without_layout(), o.operands, dimensions=())
-    if o.opcode == "slice":
-        merged = tuple(_composed(outer, inner) for outer, inner in zip(x.attrs["slice"], o.attrs["slice"]))
-        return derived(x, "slice", x.shape.without_layout(), o.operands, slice=merged)
-    return x
+def _as_broadcast(m: IndexMap) -> tuple[str, dict[str, Any]] | None:
+    dims = _dimensions(m)
+    return ("broadcast", {"dimensions": tuple(dims)}) if dims is not None and dims == sorted(dims) else None
 
 
-def _composed(outer: SliceDimension, inner: SliceDimension) -> SliceDimension:
-    """One dimension of a slice of a slice."""
-    start = inner.start + outer.start * inner.stride
-    last = inner.start + (outer.limit - 1) * inner.stride
-    return SliceDimension(start, last + 1 if outer.limit > outer.start else start, outer.stride * inner.stride)
+def _as_transpose(m: IndexMap) -> tuple[str, dict[str, Any]] | None:
+    dims = _dimensions(m)
+    if dims is None or sorted(dims) != list(range(len(m.domain))):
+        return None
+    return "transpose", {"dimensions": tuple(dims.index(d) for d in range(len(dims)))}
+
+
+def _strides(m: IndexMap) -> list[tuple[int, int]] | None:
+    """Offset and stride of each coordinate, if each goes along its own dimension."""
+    found = []
+    for d, coordinate in enumerate(m.coordinates):
+        if coordinate is None or d >= len(m.domain) or any(t[1:] != (d, 1, m.domain[d]) for t in coordinate.terms):
+            return None
+        if not coordinate.terms and m.domain[d] != 1:
+            return None
+        found.append((coordinate.offset, coordinate.terms[0][0] if coordinate.terms else 1))
+    return found if len(found) == len(m.domain) else None
+
+
+def _as_slice(m: IndexMap) -> tuple[str, dict[str, Any]] | None:
+    strides = _strides(m)
+    if strides is None or any(stride < 1 for _, stride in strides):
+        return None
+    bounds = zip(strides, m.domain)
+    return "slice", {"slice": tuple(SliceDimension(start, start + (size - 1) * stride + 1, stride) for (start, stride), size in bounds)}
+
+
+def _as_reverse(m: IndexMap) -> tuple[str, dict[str, Any]] | None:
+    strides = _strides(m)
+    if m.domain != m.dims or strides is None or any(at not in ((0, 1), (n - 1, -1)) for at, n in zip(strides, m.dims)):
+        return None
+    return "reverse", {"dimensions": tuple(d for d, (_, stride) in enumerate(strides) if stride < 0)}
 
 
 def _pad(x: Instruction) -> Instruction:
@@ -190,7 +208,7 @@ def _reduce(x: Instruction) -> Instruction:
             flat = derived(x, "reshape", shape, [operand])
             wide = derived(x, "broadcast", shape, [init], dimensions=())
             if {o.opcode for o in root.operands} == {"parameter"} and root.operands[0] is not root.operands[1]:
-                return derived(x, root.opcode, shape, [wide, _reshape(flat)])
+                return derived(x, root.opcode, shape, [wide, _view(flat)])
     return x
 
 
@@ -242,10 +260,7 @@ _RULES: dict[str, Rule] = {
     "subtract": _without_neutral(0),
     "or": _without_neutral(0),
     "multiply": _without_neutral(1),
-    "reshape": _reshape,
-    "broadcast": _broadcast,
-    "transpose": _transpose,
-    "slice": _slice,
+    **dict.fromkeys((op.opcode for op in RECORDS.values() if op.view), _view),
     "pad": _pad,
     "concatenate": _concatenate,
     "convert": _same_if_equal,

@@ -65,7 +65,8 @@ def _read_reduce_window(x: Instruction) -> list[Read]:
 def _read_select_and_scatter(x: Instruction) -> list[Read]:
     count = len(x.operands) // 3
     dims, places = x.operands[0].shape.dimensions, x.operands[count].shape.dimensions
-    source = Read(Kind.PLACED, along(places, dims, [None] * len(dims)))
+    untouched = [w.size == w.stride == 1 and not w.padding_low and not w.padding_high for w in x.attrs["window"].dimensions]
+    source = Read(Kind.PLACED, along(places, dims, [(0, 1, d) if same else None for d, same in enumerate(untouched)]))
     return [_windowed(x, places)] * count + [source] * count + read_scalars(x.operands[2 * count :], dims)
 
 
