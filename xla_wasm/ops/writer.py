@@ -42,7 +42,7 @@ def walk(
 class Writer:
     """Writes instructions in the place of `x`: into `made`, operands first, and computations that they call into `computations`.
 
-    They have the origin of `x`. Their names are that of `x`, with the opcode behind it unless `x` is renamed.
+    They have the origin of `x`, and its name, if `suffixed` with the opcode behind it.
     """
 
     def __init__(

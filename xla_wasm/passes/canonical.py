@@ -98,7 +98,9 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     order = (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension)
     kernel = w.transpose(kernel, order)
     if padded:
-        image = w.pad(image, w.scalar(dtype, 0), [PaddingDimension(), *map(_padding, window), PaddingDimension()])
+        zero = w.scalar(dtype, 0)
+        zero.name = f"{x.name}.zero"
+        image = w.pad(image, zero, [PaddingDimension(), *map(_padding, window), PaddingDimension()])
     bare = Window(tuple(WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window))
     attrs = x.attrs | {"window": bare, "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
     made = w.op("convolution", image, kernel, dtype=dtype, **attrs)
@@ -141,6 +143,7 @@ def _reduce_window(w: Writer, x: Instruction) -> Instruction:
     if not padded and len(order) < 2:
         return x
     nothing = w.scalar(x.shape.element_type, value)
+    nothing.name = f"{x.name}.identity"
     operand, init = x.operands
     if padded:
         operand = w.pad(operand, nothing, [*map(_padding, window)])

@@ -7,6 +7,7 @@ The loop ends when one of them, compared with a constant, is no longer on the ri
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction
+from ..hlo.literal import Literal
 from ..hlo.types import TYPES
 from ..loop.builder import limits, wrap
 from ..ops.writer import Writer
@@ -33,7 +34,8 @@ def counted(w: Writer, loop: Instruction) -> list[Instruction] | None:
     results = []
     for x, start, step in zip(first, starts, steps):
         if step and start is not None:
-            x = w.scalar(x.shape.element_type, wrap(start + trips * step, x.shape.element_type))
+            number = wrap(start + trips * step, x.shape.element_type)
+            x = w.again(x, literal=Literal.from_values(x.shape, [number]))
         results.append(x)
     return results
 
