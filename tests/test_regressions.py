@@ -285,3 +285,48 @@ ENTRY e {{ x = f32[<=1,2] parameter(0)  z = f32[] constant({init})  ROOT r = f32
     for size in (0, 1):
         (found,) = check(Module.from_text(text), target, np.full((size, 2), 7, np.float32))
         np.testing.assert_array_equal(found, [7, 7] if size else [init, init])
+
+
+ADD = """add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+"""
+
+
+@targets
+def test_a_dimension_of_size_0_reaches_the_boundary(target: str) -> None:
+    module = Module.from_text(
+        f"""HloModule m
+{ADD}
+ENTRY e {{
+  p = f32[4,0,1,1] parameter(0)
+  z = f32[] constant(0)
+  ROOT r = f32[0,1,1] reduce(p, z), dimensions={{0}}, to_apply=add
+}}
+"""
+    )
+    check(module, target, numbers(4, 0, 1, 1))
+
+
+@targets
+def test_sums_of_rows_that_are_transposed_before_they_spread_over_rows_again(target: str) -> None:
+    module = Module.from_text(
+        f"""HloModule m
+{ADD}
+ENTRY e {{
+  p = f32[2,2,4] parameter(0)
+  z = f32[] constant(0)
+  s = f32[2,2] reduce(p, z), dimensions={{2}}, to_apply=add
+  t = f32[2,2] transpose(s), dimensions={{1,0}}
+  ROOT r = f32[2,2,4] broadcast(t), dimensions={{0,1}}
+}}
+"""
+    )
+    check(module, target, numbers(2, 2, 4))
+
+
+@targets
+def test_a_product_with_a_last_panel_that_is_not_full_gains_a_dimension_of_size_1(target: str) -> None:
+    b = Builder("product")
+    x, y = b.parameter(0, Shape("f32", (4, 5))), b.parameter(1, Shape("f32", (5, 17, 1)))
+    check(b.module(b.dot(x, y, ((1,), (0,)))), target, numbers(4, 5), numbers(5, 17, 1))

@@ -113,12 +113,28 @@ def linearize(index: tuple[Affine, ...], dims: tuple[int, ...]) -> Affine:
     return position
 
 
+def digit(value: Affine, divisor: int, size: int) -> Affine | None:
+    """`value // divisor % size`, or None if it would need a division at run time."""
+    high = Affine(
+        value.const // divisor,
+        tuple((x, c // divisor) for x, c in value.loops if c % divisor == 0),
+        tuple((x, c // divisor) for x, c in value.values if c % divisor == 0),
+    )
+    low = (value - high * divisor).range()
+    if low is None or low[0] < 0 or low[1] >= divisor:
+        return None
+    bounds = high.range()
+    return high if bounds is not None and bounds[0] >= 0 and bounds[1] < size else None
+
+
 def delinearize(position: Affine, dims: tuple[int, ...]) -> tuple[Affine, ...] | None:
     """The index in `dims` of a row-major position, or None if it would need a division at run time.
 
     Each term goes to the dimension whose stride divides its coefficient; that is right where the terms that go to the
     dimensions below never add up to a whole stride, which the ranges of the loop variables tell.
     """
+    if 0 in dims:
+        return (ZERO,) * len(dims)
     if sum(size != 1 for size in dims) <= 1:
         return tuple(position if size != 1 else ZERO for size in dims)
     strides, stride = [], 1

@@ -110,12 +110,12 @@ def _having(x: Instruction, m: IndexMap, o: Instruction) -> Instruction | None:
         return o if o.shape.element_type == x.shape.element_type else None
     if m.keeps_order:
         made = "reshape", {}
-    elif o.shape.size == 1 and x.operands[0].shape.rank:
-        if not o.shape.rank:
-            return derived(x, "broadcast", shape, [o], dimensions=())
-        o = derived(x, "reshape", o.shape.with_dimensions(()), [o])
-        return derived(x, "broadcast", shape, [o], dimensions=())
-    elif x.shape.size:
+    elif o.shape.size == 1:
+        if x.opcode == "broadcast" and not x.operands[0].shape.rank:
+            return None
+        scalar = derived(x, "reshape", o.shape.with_dimensions(()), [o]) if o.shape.rank else o
+        return derived(x, "broadcast", shape, [scalar], dimensions=())
+    else:
         made = next(filter(None, (form(m) for form in (_as_broadcast, _as_transpose, _as_slice, _as_reverse))), None)
     if made is None or x.operands == [o] and x.opcode == made[0]:
         return None
@@ -165,7 +165,7 @@ def _as_slice(m: IndexMap) -> tuple[str, dict[str, Any]] | None:
     if strides is None or any(stride < 1 for _, stride in strides):
         return None
     bounds = zip(strides, m.domain)
-    return "slice", {"slice": tuple(SliceDimension(start, start + (size - 1) * stride + 1, stride) for (start, stride), size in bounds)}
+    return "slice", {"slice": tuple(SliceDimension(start, start + (size - 1) * stride + 1 if size else start, stride) for (start, stride), size in bounds)}
 
 
 def _as_reverse(m: IndexMap) -> tuple[str, dict[str, Any]] | None:

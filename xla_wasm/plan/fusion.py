@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
@@ -29,14 +31,12 @@ class Fusion:
             if x in self.buffered:
                 self.settle(x)
         self.groups = grouped(computation, self.buffered, self.products)
-        for group in dict.fromkeys(self.groups.values()):
-            if len(group.members) > 1 and not self._fits(group, group.members):
-                for part in split(group, lambda g: self._fits(g, g.members)):
-                    self.groups |= dict.fromkeys(part.members, part)
         self.outside = self._read_outside()
         for group in dict.fromkeys(self.groups.values()):
-            if group.rows is not None:
-                self._fits(group, [x for x in group.members if x in self.outside])
+            if len(group.members) > 1 and not self._fits(group):
+                for part in split(group, self._fits):
+                    self.groups |= dict.fromkeys(part.members, part)
+        self.outside = self._read_outside()
 
     def available(self, x: Instruction) -> bool:
         """Whether an array lies in memory."""
@@ -149,9 +149,11 @@ class Fusion:
 
     # --- groups -----------------------------------------------------------------------------------------------------
 
-    def _fits(self, group: Group, roots: list[Instruction]) -> bool:
-        """Whether one kernel can compute these members of a group, and the others on the way. Notes what its rows keep."""
+    def _fits(self, group: Group, left: Sequence[Instruction] = ()) -> bool:
+        """Whether one kernel can compute a group, of which those members are results that are read outside or by what is `left` of
+        the group that it was a part of. Notes what its rows keep."""
         inside = set(group.members)
+        roots = [x for x in group.members if x in self.outside or any(x in group.reads[y] for y in left)]
 
         def available(y: Instruction) -> bool:
             return y not in inside and self.available(y)

@@ -116,7 +116,7 @@ def _space(x: Instruction) -> tuple[tuple[int, ...] | None, int | None]:
     return (None, None) if alone or any(read.kind is Kind.WHOLE for read in reads(x)) else (x.shape.dimensions, None)
 
 
-def split(g: Group, fits: Callable[[Group], bool]) -> list[Group]:
+def split(g: Group, fits: Callable[[Group, list[Instruction]], bool]) -> list[Group]:
     """What takes the place of a group that does not fit into a kernel: as many of its first members as do, and the others alone."""
     first = g.alone(g.members[0])
     first.full, first.rows = _space(g.members[0])
@@ -129,7 +129,7 @@ def split(g: Group, fits: Callable[[Group], bool]) -> list[Group]:
         members = [*first.members, x]
         read = dict.fromkeys(s for y in members for s in g.reads[y] if s not in members)
         more = Group(members, *joined, operands=list(read), reads=g.reads)
-        if not fits(more):
+        if not fits(more, g.members[n + 1 :]):
             return [first, *map(g.alone, g.members[n:])]
         first = more
     return [first]

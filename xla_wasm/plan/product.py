@@ -7,12 +7,13 @@ from math import prod
 from typing import Any
 
 from ..dataclass import dataclass, replace
+from ..hlo.index_map import row_major
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel
 from ..kernels.tiles import Gemm, Tile, Types, packed_size, tile
-from ..loop.affine import ZERO, Affine, Index, delinearize, linearize, row_major_strides
+from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..ops.elemental import Elemental
@@ -59,7 +60,7 @@ def finished_at(x: Instruction, root: Instruction, inner: list[Instruction], ind
     while current is not root:
         user = next(y for y in inner if current in y.operands and y in held)
         if user.shape.dimensions != current.shape.dimensions:
-            mapped = delinearize(linearize(index, current.shape.dimensions), user.shape.dimensions)
+            mapped = place(row_major(current.shape.dimensions, user.shape.dimensions), index)
             if mapped is None:
                 return None
             index = mapped
