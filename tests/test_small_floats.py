@@ -9,6 +9,9 @@ import oracle
 import pytest
 from typed import IN_XLA, bits, boundaries, bounds, codes, compiled, conversion, module_of, nearest, without_nan
 
+from xla_wasm.builder import Builder
+from xla_wasm.hlo.ir import Instruction
+from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.loop.small_floats import SMALL_FLOATS
 from xla_wasm.ops.arrays import DTYPES
@@ -65,10 +68,18 @@ def test_f64_rounds_once_in_vectors_and_in_scalars(element_type: str, size: int 
     middle = (values[1:] + values[:-1]) / 2
     x = np.concatenate([np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf), middle])
     for part in [x] if size is None else [x[i : i + size] for i in range(0, len(x), len(x) // 7)]:
-        module, expected = conversion(part, element_type), nearest(element_type, part)
-        np.testing.assert_array_equal(bits(evaluate(module, part)[0]), expected)
-        for target in ("simd128", "relaxed-simd"):
-            np.testing.assert_array_equal(bits(compiled(module, part, target=target)[0]), expected)
+        expected = nearest(element_type, part)
+        small, wide = shape(f"{element_type}[{len(part)}]"), shape(f"f32[{len(part)}]")
+
+        def body(b: Builder, p: Instruction, small: Shape = small, wide: Shape = wide) -> Instruction:
+            rounded = b.op("convert", p, shape=small)
+            return b.op("tuple", rounded, b.op("negate", b.op("convert", rounded, shape=wide)))
+
+        module = module_of(body, part)
+        targets = [compiled(module, part, target=target) for target in ("simd128", "relaxed-simd")]
+        for rounded, negated in (evaluate(module, part), *targets):
+            np.testing.assert_array_equal(bits(rounded), expected)
+            np.testing.assert_array_equal(negated, -rounded.astype(np.float32))
 
 
 @pytest.mark.parametrize("element_type", ["f16", "bf16"])
