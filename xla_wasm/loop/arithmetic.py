@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from ..hlo.types import TYPES
-from ..target import Target
+from ..target import RELAXED_SIMD, Target
 from .ir import Block, Val
 from .ops import NARROW, WIDE
 from .small_floats import SMALL_FLOATS, encode, from_f32, from_f64, to_f32, to_pred
@@ -32,6 +32,16 @@ def wrap(number: int, dtype: str) -> int:
     bits = TYPES[dtype].bits
     number &= (1 << bits) - 1
     return number - (1 << bits) if dtype[0] == "s" and number >> (bits - 1) else number
+
+
+def twice(dtype: str) -> str:
+    """The integer type with twice the bits; a mask stays one."""
+    return dtype if dtype == "pred" else f"{dtype[0]}{2 * TYPES[dtype].bits}"
+
+
+def fills(dtype: str, lanes: int) -> bool:
+    """Whether a narrow type fills the lanes of a vector, so that nothing has to be wrapped."""
+    return lanes > 4 and TYPES[dtype].bits * lanes == 128
 
 
 _FORMATS = {"f32": "<f", "f64": "<d", "s64": "<q", "u64": "<Q"}
@@ -104,7 +114,7 @@ class Arithmetic:
     def _wrapped(self, op: str, *args: Val) -> Val:
         """An operation whose result may leave the range of a narrow integer type."""
         x = self._op(op, *args)
-        return self._op("wrap", x) if x.dtype in NARROW else x
+        return self._op("wrap", x) if x.dtype in NARROW and not fills(x.dtype, x.lanes) else x
 
     def add(self, x: Val, y: Val) -> Val:
         return self._wrapped("add", x, y)
@@ -185,7 +195,7 @@ class Arithmetic:
         if x.dtype == dtype:
             return x
         result = self._val("bitcast", (x,), dtype, x.lanes, x.dtype)
-        return self._op("wrap", result) if dtype in NARROW or dtype in SMALL_FLOATS else result
+        return self._op("wrap", result) if (dtype in NARROW or dtype in SMALL_FLOATS) and not fills(dtype, x.lanes) else result
 
     def word(self, x: Val) -> Val:
         """The 32-bit register that a narrow integer or small float lies in."""
@@ -257,7 +267,12 @@ class Arithmetic:
     def _shift(self, op: str, x: Val, amount: int | Val) -> Val:
         if isinstance(amount, int):
             amount = self.const("s32", amount)
-        if op == "shr_u" and x.dtype in NARROW and x.dtype[0] == "s":
+        if x.dtype in NARROW and fills(x.dtype, x.lanes) and op[4:] == {"s": "u", "u": "s"}[x.dtype[0]]:
+            # Nothing extends the value by its sign or by zeros here, so the shift has to be the type's own.
+            if op == "shr_u":
+                return self.bitcast(self._shift(op, self.bitcast(x, f"u{TYPES[x.dtype].bits}"), amount), x.dtype)
+            op = "shr_u"
+        elif op == "shr_u" and x.dtype in NARROW and x.dtype[0] == "s":
             x = self.and_(x, self.bits(x.dtype, (1 << TYPES[x.dtype].bits) - 1))
         if amount.lanes > 1 or amount.dtype in WIDE:
             result = self._val(
@@ -269,7 +284,7 @@ class Arithmetic:
             )
         else:
             result = self._val(op, (x, amount), x.dtype, x.lanes)
-        return self._op("wrap", result) if x.dtype in NARROW else result
+        return self._op("wrap", result) if x.dtype in NARROW and not fills(x.dtype, result.lanes) else result
 
     def clz(self, x: Val) -> Val:
         """Leading zeros of the 32- or 64-bit register."""
@@ -338,6 +353,67 @@ class Arithmetic:
     def shuffle(self, x: Val, y: Val, lanes: tuple[int, ...]) -> Val:
         """Picks `lanes` out of the lanes of `x` and then `y`."""
         return self._val("shuffle", (x, y), x.dtype, x.lanes, lanes)
+
+    # --- values of other widths, with other numbers of lanes -----------------------------------------------------
+
+    def extend_low(self, x: Val) -> Val:
+        """The first half of a vector's lanes, each twice as wide: s8 becomes s16, a mask a mask."""
+        return self._val("extend_low", (x,), twice(x.dtype), x.lanes // 2)
+
+    def extend_high(self, x: Val) -> Val:
+        """The second half of a vector's lanes, each twice as wide."""
+        return self._val("extend_high", (x,), twice(x.dtype), x.lanes // 2)
+
+    def narrow(self, x: Val, y: Val, dtype: str) -> Val:
+        """The lanes of two vectors of signed integers or masks in lanes half as wide; what leaves the range of `dtype` is clamped."""
+        return self._val("narrow", (x, y), dtype, 2 * x.lanes)
+
+    def extmul_low(self, x: Val, y: Val) -> Val:
+        """The whole products of the first halves of two vectors' lanes."""
+        return self._val("extmul_low", (x, y), twice(x.dtype), x.lanes // 2)
+
+    def extmul_high(self, x: Val, y: Val) -> Val:
+        """The whole products of the second halves of two vectors' lanes."""
+        return self._val("extmul_high", (x, y), twice(x.dtype), x.lanes // 2)
+
+    def extadd_pairwise(self, x: Val) -> Val:
+        """The sums of adjacent lanes, twice as wide."""
+        return self._val("extadd_pairwise", (x,), twice(x.dtype), x.lanes // 2)
+
+    def dot(self, x: Val, y: Val) -> Val:
+        """The sums of the products of adjacent lanes of s16, as s32; modulo 2**32, which (-2**15)**2 * 2 reaches alone."""
+        return self._val("dot", (x, y), "s32", x.lanes // 2)
+
+    def dot_i7(self, x: Val, y: Val) -> Val:
+        """The sums of the products of adjacent lanes of s8, as s16; those of `y` have no more than 7 bits: 0 to 127."""
+        if RELAXED_SIMD in self.target.features:
+            return self._val("relaxed_dot", (x, y), "s16", x.lanes // 2)
+        low, high = (self.dot(extend(x), extend(y)) for extend in (self.extend_low, self.extend_high))
+        return self.narrow(low, high, "s16")
+
+    def dot_i7_add(self, x: Val, y: Val, z: Val) -> Val:
+        """`z` and the sums of the products of four adjacent lanes of s8, as s32; those of `y` have no more than 7 bits: 0 to 127."""
+        if RELAXED_SIMD in self.target.features:
+            return self._val("relaxed_dot_add", (x, y, z), "s32", x.lanes // 4)
+        return self.add(z, self.extadd_pairwise(self.dot_i7(x, y)))
+
+    def add_sat(self, x: Val, y: Val) -> Val:
+        """The sum of integers of 8 or 16 bits, clamped to their range."""
+        return self._saturated("add_sat", x, y)
+
+    def sub_sat(self, x: Val, y: Val) -> Val:
+        """The difference of integers of 8 or 16 bits, clamped to their range."""
+        return self._saturated("sub_sat", x, y)
+
+    def _saturated(self, op: str, x: Val, y: Val) -> Val:
+        lanes = max(x.lanes, y.lanes)
+        if fills(x.dtype, lanes):
+            return self._op(op, x, y)
+        register = "s32" if lanes <= 4 else "s16"
+        low, high = (self.const(register, limit) for limit in limits(x.dtype))
+        a, c = (self._val("bitcast", (v,), register, v.lanes, v.dtype) for v in (x, y))
+        result = self.add(a, c) if op == "add_sat" else self.sub(a, c)
+        return self.stored(self.min(self.max(result, low), high), x.dtype)
 
     def pin(self, x: Val) -> Val:
         """Computes `x` where it was built, not where it is used: order and register pressure in a hot loop."""

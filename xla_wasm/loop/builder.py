@@ -22,8 +22,9 @@ __all__ = ["NARROW", "WIDE", "Builder", "is_float", "limits", "wrap"]
 class Builder(Arithmetic):
     """Builds one `Func`.
 
-    `lanes` is the lane count of this kernel's vector loops (4, or 2 where any 64-bit type takes part; 1 forbids
-    vectors); `target` says which operations there are. `pointers` is the number of buffers, `written` those it stores to.
+    `lanes` is the step of this kernel's vector loops: 4, or 2 where any 64-bit type takes part, or 8 or 16 where no type is
+    wider than 16 or 8 bits; 1 forbids vectors. Values made by `load_lanes`, `extend_low`, `narrow` and the like have their
+    own. `target` says which operations there are. `pointers` is the number of buffers, `written` those it stores to.
     """
 
     def __init__(self, name: str, pointers: int, lanes: int, target: Target, written: frozenset[int] = frozenset()):
@@ -123,10 +124,13 @@ class Builder(Arithmetic):
         """A value from memory as registers hold it: hosts may leave anything in the bits that a type does not use."""
         return self._op("wrap", x) if x.dtype in NARROW and TYPES[x.dtype].bits < 8 else x
 
-    def load_lanes(self, base: Val, index: Affine, dtype: str) -> Val:
-        """A vector of consecutive elements from `index` on, whichever loop runs along lanes; only for what is not written."""
+    def load_lanes(self, base: Val, index: Affine, dtype: str, lanes: int = 0) -> Val:
+        """A vector of consecutive elements from `index` on, whichever loop runs along lanes; only for what is not written.
+
+        It has as many lanes as the kernel's vectors, or `lanes`.
+        """
         address, offset = self.address(base, index, TYPES[dtype].bytes)
-        return self._clean(self._val("load_vector", (address,), dtype, self.lanes, (offset, 1), address.block))
+        return self._clean(self._val("load_vector", (address,), dtype, lanes or self.lanes, (offset, 1), address.block))
 
     def _innermost_guard(self, block: Block) -> Block | None:
         """The deepest guarded block that is open below `block`: a load must not rise above its guard."""

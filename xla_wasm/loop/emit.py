@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..hlo.types import TYPES
 from ..wasm.func import Func as WasmFunc
 from .ir import Barrier, Block, Func, Invoke, Loop, Store, Val
-from .ops import register
+from .ops import lane_bytes, register
 from .uses import Uses, count_uses
 from .values import Values
 
@@ -158,15 +158,16 @@ class _Emitter(Values):
             self.op(_STORE[register(dtype), size], 0, offset)
             return
         if store.stride == 1:
-            if size * value.lanes == 16:
-                self.value(store.address)
-                self.value(value)
-                self.op("v128.store", 0, offset)
-                return
             self.value(store.address)
             self.value(value)
-            self.narrow(dtype, value.lanes)
-            self.op(f"v128.store{size * value.lanes * 8}_lane", 0, offset, 0)
+            if size * value.lanes == 16 and dtype != "pred":
+                self.op("v128.store", 0, offset)
+                return
+            self.gather_bytes(dtype, value.lanes)
+            if value.lanes == 16:
+                self.op("v128.store", 0, offset)
+            else:
+                self.op(f"v128.store{size * value.lanes * 8}_lane", 0, offset, 0)
             return
         value_local = self.temporary(value)
         for k in range(value.lanes):
@@ -183,16 +184,14 @@ class _Emitter(Values):
                 self.extract(dtype, value.lanes, k)
                 self.op(_STORE["i32", size], 0, shift)
 
-    def narrow(self, dtype: str, lanes: int) -> None:
+    def gather_bytes(self, dtype: str, lanes: int) -> None:
         """Gathers the low bytes of each lane at the start of the vector on the stack."""
-        size = TYPES[dtype].bytes
+        size, step = TYPES[dtype].bytes, lane_bytes(dtype, lanes)
         if dtype == "pred":
-            self.op("v128.const", (b"\1\0\0\0" if lanes == 4 else b"\1\0\0\0\0\0\0\0") * lanes)
+            self.op("v128.const", b"\1".ljust(step, b"\0") * lanes)
             self.op("v128.and")
-        elif lanes == 2 and size == 4:
+        if size == step:
             return
-        # In two lanes, a pred lies in lanes of 64 bits; every other narrow type in lanes of 32.
-        step = 8 if lanes == 2 and dtype == "pred" else 4
         picked = [k * step + byte for k in range(lanes) for byte in range(size)]
         local = self.out.local("v128")
         self.op("local.tee", local)

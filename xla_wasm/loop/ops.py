@@ -4,22 +4,28 @@ The emitter, the printer and the verifier work from this table; an operation tha
 names, signature, the types that `t` may be, immediate, effect, instruction.
 
 A signature names the type and the lanes of each operand and, after `>`, of the result. A letter alone has as many lanes as
-the others; a 1 behind it makes it a scalar, a 2 gives it twice as many lanes, a 4 four times as many. A star stands for any
-number of what comes before it.
+the others; a 1 behind it makes it a scalar, a 2 or 4 gives it so many times the lanes, a quote half of them. A star stands for
+any number of what comes before it.
 
     t  the operation's type; T: a vector    w  an integer of the same width as t, of either sign; t itself if it is none
-    p  pred                                 h  as t, with half the bits (an integer, or pred if t is)
-    i  any integer                          d  a signed integer with twice the bits of t (pred if t is)
-    a  an address: u32                      b  s8
-    s  s32                                  x  any type
+    p  pred                                 h  as t, with half the bits: an integer of either sign, or pred if t is
+    i  any integer                          d  a signed integer with twice the bits of t, or pred if t is
+    a  an address: u32                      g  as the first operand
+    s  s32                                  b  s8
+    x  any type                             c  s16
 
-The immediate is one of: bits (a pattern), buffer, coefficient, carry, place (a constant offset in bytes, and the distance of
-lanes in elements), lane, lanes, type (that of the operand), shift, or symbol. The effect is one of: reads (memory, which
-stores change), traps (where its result has no meaning).
+A type that only some numbers of lanes go with has them behind it: `s8x16`. The immediate is one of: bits (a pattern), buffer,
+coefficient, carry, place (a constant offset in bytes, and the distance of lanes in elements), lane, lanes, type (that of the
+operand), shift, or symbol. The effect is one of: reads (memory, which stores change), traps (where its result has no meaning).
 
 The last column is one of: `=` (the instruction of this name), `+` (the same, with its sign behind it for integers), `s` (the
-same, for signed integers and floats only), `v128` (the instruction of all vectors), `relaxed` (of relaxed SIMD),
-`.` (the method of `values.Values` with this name writes it), or `-` (a loop has it in a local).
+same, for signed integers and floats only), `v128` (the instruction of all vectors), `relaxed` (of relaxed SIMD), `wider` (of
+this name, with the operands' shape and sign behind it), an instruction, `.` (the method of `values.Values` with this name
+writes it), or `-` (a loop has it in a local). What has no instruction for a type is written lane by lane, or by
+`Values.composed` for scalars.
+
+A lane is as wide as 128 bits divided by their number, whatever the type: an s8 in four lanes lies in 32 bits, extended by its
+sign, in eight lanes in 16 bits, and in sixteen in its own. Two lanes of at most 32 bits are the exception, see `lane_bytes`.
 """
 
 from __future__ import annotations
@@ -98,7 +104,7 @@ const                         >t1    any          bits         -      .
 pointer                       >a1    -            buffer       -      .
 induction                     >s1    -            coefficient  -      -
 carry result                  >t     any          carry        -      -
-ramp                          >T     int          coefficient  -      .
+ramp                          >T     s32          coefficient  -      .
 # memory
 load                          a1>t1  any          place        reads  .
 load_vector load_strided      a1>T   any          place        reads  .
@@ -119,7 +125,8 @@ and or xor andnot             tw>t   int,pred     -            -      v128
 not                           t>t    int,pred     -            -      v128
 shl shr_s shr_u               ti1>t  int          -            -      .
 shift_lanes                   ti>t   int          shift        -      .
-clz popcnt                    t>t    int          -            -      =
+clz                           t>t    word         -            -      =
+popcnt                        t>t    word,u8x16   -            -      =
 # comparisons
 eq ne                         tw>p   int,float,pred  -         -      =
 lt le gt ge                   tt>p   int,float,pred  -         -      +
@@ -134,23 +141,35 @@ lane                          T>t1   any          lane         -      .
 splat_lane                    t>T    any          lane         -      .
 shuffle                       tt>T   any          lanes        -      .
 pack                          t1*>T  any          -            -      .
+# values of other widths, with other numbers of lanes
+extend_low extend_high        h2>T   int,pred     -            -      wider
+narrow                        d'd'>T s8x16,u8x16,s16x8,u16x8,predx4,predx8,predx16  - -  .
+extmul_low extmul_high        h2g2>T int          -            -      wider
+extadd_pairwise               h2>T   s16x8,u16x8,s32x4,u32x4  -  -    wider
+dot                           c2c2>T s32x4        -            -      i32x4.dot_i16x8_s
+relaxed_dot                   b2b2>T s16x8        -            -      i16x8.relaxed_dot_i8x16_i7x16_s
+relaxed_dot_add               b4b4t>T  s32x4      -            -      i32x4.relaxed_dot_i8x16_i7x16_add_s
+add_sat sub_sat               tt>T   s8x16,u8x16,s16x8,u16x8  -  -    +
 # C functions of numbers
 call                          t*>t   any          symbol       -      .
 slow_path                     ptx*>t any          symbol       -      .
 """
 
+INTEGERS = (*NARROW, "s32", "u32", "s64", "u64")
+
 _CLASSES = {
     "any": tuple(t for t in ARRAY_TYPES if TYPES[t].kind != "complex"),
-    "int": (*NARROW, "s32", "u32", "s64", "u64"),
+    "int": INTEGERS,
+    "word": tuple(f"{t}x{n}" for t in INTEGERS for n in (1, 2, 4)),
     "float": COMPUTED,
 }
 
 
 def _tokens(text: str) -> tuple[str, ...]:
-    """The letters of a signature, each with the digit or the star behind it."""
+    """The letters of a signature, each with what stands behind it."""
     found: list[str] = []
     for c in text:
-        if c.isdigit() or c == "*":
+        if not c.isalpha():
             found[-1] += c
         else:
             found.append(c)
@@ -182,10 +201,16 @@ OPS: dict[str, Op] = _rows()
 def instructions(op: str, dtype: str, lanes: int) -> tuple[str, ...] | None:
     """The instructions of an operation, to follow its operands; None if the emitter has to compose it.
 
-    `dtype` is the type of the operands. Comparisons give a mask as wide as a lane of a pred, so on 32-bit operands in two
-    lanes the mask is widened.
+    `dtype` is the type of the first operand, `lanes` the number that the result has. Comparisons give a mask as wide as a
+    lane of a pred, so on 32-bit operands in two lanes the mask is widened.
     """
     form, number = OPS[op].form, dtype in COMPUTED
+    if form == "wider":
+        shape = lane_shape(dtype, 2 * lanes)
+        name = f"{_SHAPES[16 // lanes]}.{op}_{shape}_{'u' if unsigned(dtype) and dtype != 'pred' else 's'}"
+        return (name,) if name in CODE else None
+    if len(form) > 1 and "." in form:
+        return (form,)
     if lanes > 1 and form == "v128":
         return (f"v128.{op}",)
     if lanes > 1 and dtype == "pred" and form == "+":

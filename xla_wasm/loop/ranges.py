@@ -145,7 +145,7 @@ class Facts:
             return full
         ranges = [self.bounds(a) for a in val.args]
         low, high = ranges[0]
-        if op in ("splat", "lane", "splat_lane", "convert", "bitcast", "wrap"):
+        if op in ("splat", "lane", "splat_lane", "convert", "bitcast", "wrap", "extend_low", "extend_high"):
             return low, high
         if op in ("pack", "shuffle"):
             return min(r[0] for r in ranges), max(r[1] for r in ranges)

@@ -53,8 +53,19 @@ class Values:
                 self.op(name)
         elif val.lanes == 1:
             self.composed(val.op, val.args)
+        elif val.op == "mul" and val.lanes == 16:
+            self.product_of_bytes(*val.args)
         else:
             self.lane_by_lane(val)
+
+    def product_of_bytes(self, x: Val, y: Val) -> None:
+        """The low bytes of the products of sixteen lanes."""
+        a, c = self.temporary(x), self.temporary(y)
+        for half in ("low", "high"):
+            self.op("local.get", a)
+            self.op("local.get", c)
+            self.op(f"i16x8.extmul_{half}_i8x16_u")
+        self.op("i8x16.shuffle", *range(0, 32, 2))
 
     def composed(self, op: str, args: tuple[Val, ...]) -> None:
         """Scalar operations that wasm has no instruction for."""
@@ -144,7 +155,8 @@ class Values:
 
     def extract(self, dtype: str, lanes: int, lane: int) -> None:
         """One lane of the vector on the stack, as a scalar of its type."""
-        self.op(f"{lane_shape(dtype, lanes)}.extract_lane", lane)
+        sign = "" if lanes <= 4 else "_u" if unsigned(dtype) else "_s"
+        self.op(f"{lane_shape(dtype, lanes)}.extract_lane{sign}", lane)
         if dtype == "pred":
             if lanes == 2:
                 self.op("i32.wrap_i64")
@@ -196,26 +208,26 @@ class Values:
 
     def load_vector(self, val: Val) -> None:
         size, lanes, offset = TYPES[val.dtype].bytes, val.lanes, val.imm[0]
+        sign = "u" if unsigned(val.dtype) else "s"
         self.value(val.args[0])
         if size * lanes == 16:
             self.op("v128.load", 0, offset)
-            return
-        sign = "u" if unsigned(val.dtype) else "s"
-        if lanes == 4 and size == 2:
+        elif lanes == 8:
+            self.op(f"v128.load8x8_{sign}", 0, offset)
+        elif lanes == 4 and size == 2:
             self.op(f"v128.load16x4_{sign}", 0, offset)
-            return
-        if lanes == 2 and size == 4:
+        elif lanes == 2 and size == 4:
             self.op("v128.load64_zero", 0, offset)
-            return
-        if lanes == 2:
-            # One 16- or 32-bit load holds both lanes; widen from it.
-            self.op("i32.load16_u" if size == 1 else "i32.load", 0, offset)
-            self.op("i32x4.splat")
         else:
-            self.op("v128.load32_zero", 0, offset)
-        if size == 1:
-            self.op(f"i16x8.extend_low_i8x16_{sign}")
-        self.op(f"i32x4.extend_low_i16x8_{sign}")
+            if lanes == 2:
+                # One 16- or 32-bit load holds both lanes; widen from it.
+                self.op("i32.load16_u" if size == 1 else "i32.load", 0, offset)
+                self.op("i32x4.splat")
+            else:
+                self.op("v128.load32_zero", 0, offset)
+            if size == 1:
+                self.op(f"i16x8.extend_low_i8x16_{sign}")
+            self.op(f"i32x4.extend_low_i16x8_{sign}")
         if val.dtype == "pred":
             if lanes == 2:
                 self.op("i64x2.extend_low_i32x4_u")
@@ -223,7 +235,7 @@ class Values:
             self.op("local.set", local)
             self.op("v128.const", b"\0" * 16)
             self.op("local.get", local)
-            self.op("i32x4.sub" if lanes == 4 else "i64x2.sub")
+            self.op(f"{lane_shape('pred', lanes)}.sub")
 
     def load_strided(self, val: Val) -> None:
         address = self.temporary(val.args[0])
@@ -266,16 +278,17 @@ class Values:
         (x,) = val.args
         self.value(x)
         bits = TYPES[val.dtype].bits
+        size = lane_bytes(val.dtype, val.lanes) if val.lanes > 1 else 4
         if unsigned(val.dtype):
             low, high = limits(val.dtype)
-            self.op("i32.const", high) if val.lanes == 1 else self.op("v128.const", high.to_bytes(4, "little") * 4)
+            self.op("i32.const", high) if val.lanes == 1 else self.op("v128.const", high.to_bytes(size, "little") * (16 // size))
             self.op("i32.and" if val.lanes == 1 else "v128.and")
         elif val.lanes == 1 and bits in (8, 16):
             self.op(f"i32.extend{bits}_s")
         else:
             for name in ("shl", "shr_s"):
-                self.op("i32.const", 32 - bits)
-                self.op(f"i32.{name}" if val.lanes == 1 else f"i32x4.{name}")
+                self.op("i32.const", 8 * size - bits)
+                self.op(f"i32.{name}" if val.lanes == 1 else f"{lane_shape(val.dtype, val.lanes)}.{name}")
 
     def convert(self, val: Val) -> None:
         (x,) = val.args
@@ -332,6 +345,17 @@ class Values:
         self.value(x)
         self.value(y)
         self.op("i8x16.shuffle", *picked, *([0] * (16 - len(picked))))
+
+    def narrow(self, val: Val) -> None:
+        """Two vectors in one of lanes half as wide; numbers that do not fit become the nearest that do."""
+        x, y = val.args
+        self.value(x)
+        self.value(y)
+        if val.lanes == 4:
+            self.op("i8x16.shuffle", *(start + byte for start in (0, 8, 16, 24) for byte in range(4)))
+        else:
+            sign = "u" if unsigned(val.dtype) and val.dtype != "pred" else "s"
+            self.op(f"{lane_shape(val.dtype, val.lanes)}.narrow_{lane_shape(x.dtype, x.lanes)}_{sign}")
 
     def mulhi(self, val: Val) -> None:
         if val.lanes == 1:

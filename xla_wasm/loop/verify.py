@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
 from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
-from .ops import CONVERT, NARROW, OPS, WIDE, Op, fits, lane_bytes, register
+from .ops import CONVERT, INTEGERS, OPS, WIDE, Op, fits, instructions, lane_bytes, register
 from .ranges import Bounds, Facts, Form
 from .text import Names, typed
 from .uses import Uses, count_uses
@@ -342,6 +342,8 @@ class _Verifier:
         for arg in val.args:
             self.use(arg, what, val)
         self.signature(val, op, what)
+        if op.form == "wider" and instructions(val.op, val.args[0].dtype, val.lanes) is None:
+            self.fail(what, f"there is no such instruction for {typed(val)}")
         self.immediate(val, op.immediate, what)
         self.seen.add(val)
         if op.effect == "reads":
@@ -360,14 +362,15 @@ class _Verifier:
         typed_by = [(op.result, val), *zip(tokens, val.args)]
         dtype = next((x.dtype for token, x in typed_by if token[0] in "tT"), "")
         lanes = next((x.lanes for token, x in typed_by if token[-1].isalpha()), 1)
-        if dtype and dtype not in op.types:
-            self.fail(what, f"{val.op} does not work on {dtype}")
+        if dtype and dtype not in op.types and f"{dtype}x{lanes}" not in op.types:
+            self.fail(what, f"{val.op} does not work on {dtype}{f'x{lanes}' if lanes > 1 else ''}")
+        first = val.args[0].dtype if val.args else ""
         for number, (token, x) in enumerate(typed_by):
             role = f"operand {number} {self.names.of(x)}" if number else "the result"
-            wanted = int(token[1:]) * (1 if token[1:] == "1" else lanes) if token[1:] else lanes
+            wanted = {"": lanes, "1": 1, "2": 2 * lanes, "4": 4 * lanes, "'": lanes // 2}[token[1:]]
             if x.lanes != wanted or (token[0] == "T" and x.lanes == 1):
                 self.fail(what, f"{role} has {x.lanes} lanes, not {wanted if wanted > 1 else 'those of a vector'}")
-            if not _matches(token[0], x.dtype, dtype):
+            if not _matches(token[0], x.dtype, first if token[0] == "g" else dtype):
                 self.fail(what, f"{role} is {typed(x)}, which {val.op}{f' of {dtype}' if dtype else ''} does not take")
             if not fits(x.dtype, x.lanes):
                 self.fail(what, f"{role} is {typed(x)}: a vector has not so many lanes of the type")
@@ -455,16 +458,16 @@ class _Verifier:
 
 def _matches(letter: str, dtype: str, t: str) -> bool:
     """Whether a type is what a letter of a signature allows."""
-    if letter in "tT":
+    if letter in "tTg":
         return dtype == t
     if letter == "w":
         integers = dtype[0] in "su" and t[0] in "su"
         return dtype == t or (integers and TYPES[dtype].bits == TYPES[t].bits)
-    fixed = {"p": "pred", "a": "u32", "s": "s32", "b": "s8"}.get(letter)
+    fixed = {"p": "pred", "a": "u32", "s": "s32", "b": "s8", "c": "s16"}.get(letter)
     if fixed is not None:
         return dtype == fixed
     if letter == "i":
-        return dtype in (*NARROW, "s32", "u32", "s64", "u64")
+        return dtype in INTEGERS
     if letter in "hd":
         if "pred" in (dtype, t):
             return dtype == t
