@@ -183,6 +183,10 @@ def unclamp(p: Parts) -> None:
     most.args = most.args[0].args[0], most.args[1]
 
 
+def division(p: Parts) -> None:
+    alone("div", (const(p, "s32", 7), p.val("load", "s32")), "s32")(p)
+
+
 DAMAGE: dict[str, tuple[Damage, str]] = {
     "an unknown operation": (assign(lambda p: p.val("mul"), op="fuse"), r"'fuse' is no operation"),
     "operands of two types": (lambda p: p.val("load_vector", "f32").__setattr__("dtype", "s32"), r"operand 2 v\d+ is s32x4.*add of f32"),
@@ -259,6 +263,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
         assign(lambda p: p.clamped, address=lambda p: p.val("pointer")),
         r"writes argument 1, which is only read",
     ),
+    "a division that may trap": (division, r"= div\(.*: may trap: its divisor may be 0"),
     "no guard around the last trip": (without_guard, r"store f32 .* reaches bytes 0 to 44 of argument 2, which has 40"),
 }
 
@@ -278,6 +283,42 @@ def test_a_place_that_nothing_clamps_is_reported() -> None:
     unclamp(Parts(func))
     (report,) = verify(func, ARGUMENTS).unproven
     assert re.match(r"kernel sample: store f32 .*: bytes -\d+ to 400 of 400 of argument 0, by v\d+", report)
+
+
+@pytest.mark.parametrize("dtype", ["s32", "u32", "s64", "s8"])
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_divisions_that_never_trap(dtype: str, lanes: int) -> None:
+    """Only what excludes 0, and -1 under the least number of a register, lets a division stand."""
+
+    def checked(*excluded: str) -> None:
+        b = Builder("division", 3, lanes, False, frozenset({0}))
+
+        def one(i: Affine) -> None:
+            x, y = (b.load(k, i, dtype) for k in (1, 2))
+            tests = {
+                "zero": b.eq(y, b.const(dtype, 0)),
+                "minus one": b.eq(y, b.const(dtype, -1)),
+                "overflow": b.and_(b.eq(x, b.const(dtype, 1 << (int(dtype[1:]) - 1))), b.eq(y, b.const(dtype, -1))),
+                "another": b.eq(x, b.const(dtype, 0)),
+            }
+            condition = tests[excluded[0]]
+            for name in excluded[1:]:
+                condition = b.or_(condition, tests[name])
+            b.store(0, i, b.rem(x, b.select(condition, b.const(dtype, 1), y)), dtype)
+
+        b.vectorized(8, one)
+        verify(b.func(), [Argument(64, 64, k == 0) for k in range(3)])
+
+    checked("zero", "overflow")
+    checked("minus one", "zero")
+    for excluded in (("another",), ("overflow",), ("minus one",)):
+        with pytest.raises(KernelError, match="may trap"):
+            checked(*excluded)
+    if dtype in ("s32", "s64"):
+        with pytest.raises(KernelError, match="may trap"):
+            checked("another", "zero")
+    else:
+        checked("another", "zero")
 
 
 def test_the_number_of_buffers() -> None:

@@ -155,6 +155,28 @@ class Facts:
             return _pair(op, val, ranges[0], ranges[1], full)
         return full
 
+    def divides(self, x: Val, y: Val) -> bool:
+        """Whether an integer division of x by y never traps: y is not 0, and not -1 where x may be the least number of a register."""
+        low, high = self.bounds(y)
+        zero, minus = low <= 0 <= high, low <= -1 <= high
+        least = type_bounds(x.dtype)[0]
+        minus = minus and TYPES[x.dtype].bits >= 32 and self.bounds(x)[0] == least
+        if not (zero or minus):
+            return True
+        y = _plain(y)
+        if y.op != "select":
+            return False
+        condition, given, divisor = (_plain(v) for v in y.args)
+        if not self.divides(x, given):
+            return False
+        # What the condition excludes where the divisor is taken.
+        excluded = [_plain(v) for v in _terms("or", condition)]
+        zero = zero and not any(_tests(c, divisor, 0) for c in excluded)
+        minus = minus and not any(
+            all(_tests(t, divisor, -1) or _tests(t, _plain(x), least) for t in map(_plain, _terms("and", c))) for c in excluded
+        )
+        return not (zero or minus)
+
     # --- conditions ---------------------------------------------------------------------------------------------
 
     def where(self, condition: Val, holds: bool = True) -> Facts:
@@ -231,6 +253,27 @@ def _pair(op: str, val: Val, x: Bounds, y: Bounds, full: Bounds) -> Bounds:
     if op == "shl" and y[0] == y[1] and 0 <= y[0] < 32:
         return x[0] << y[0], x[1] << y[0]
     return full
+
+
+def _plain(val: Val) -> Val:
+    """The scalar in all lanes of a vector, if it has one."""
+    while val.op == "splat":
+        (val,) = val.args
+    return val
+
+
+def _terms(op: str, val: Val) -> list[Val]:
+    """The conditions that `op` joins."""
+    val = _plain(val)
+    return [t for a in val.args for t in _terms(op, a)] if val.op == op else [val]
+
+
+def _tests(condition: Val, val: Val, number: int) -> bool:
+    """Whether a condition is that a value is this number."""
+    if condition.op != "eq":
+        return False
+    x, y = map(_plain, condition.args)
+    return x is val and y.op == "const" and _number(y) == number
 
 
 def _quotient(x: int, y: int) -> int:

@@ -346,6 +346,8 @@ class _Verifier:
             self.fail(what, f"there is no such instruction for {typed(val)}")
         self.immediate(val, op.immediate, what)
         self.seen.add(val)
+        if op.effect == "traps" and val.dtype in INTEGERS and not facts.divides(*val.args):
+            self.fail(what, "may trap: its divisor may be 0, or -1 under the least number")
         if op.effect == "reads":
             offset, stride = val.imm
             form = self.access(what, val.args[0], offset, stride, val.dtype, val.lanes, facts, val)
