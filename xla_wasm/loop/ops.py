@@ -31,6 +31,7 @@ sign, in eight lanes in 16 bits, and in sixteen in its own. Two lanes of at most
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 from ..dataclass import dataclass
 from ..hlo.types import ARRAY_TYPES, TYPES
@@ -85,8 +86,7 @@ def fits(dtype: str, lanes: int) -> bool:
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):
     """One operation: see the head of this file."""
 
     name: str
