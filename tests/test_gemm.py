@@ -18,6 +18,7 @@ from xla_wasm.loop.affine import ZERO, Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
 from xla_wasm.loop.ir import Val
+from xla_wasm.loop.verify import Argument, verify
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.target import TARGETS, TUNES, Target
 from xla_wasm.wasm import Module
@@ -94,6 +95,10 @@ def run(
     extra = np.zeros(g.n, dtype) if bias is None else bias
     sizes = [int(np.prod(outs)), lhs.size + 3, packed_size(g, shape) * copies, extra.size, rhs.size]
     wide = [dtype.itemsize, lhs.itemsize, rhs.itemsize, dtype.itemsize, rhs.itemsize]
+    # Not one byte beyond a buffer, vectors included.
+    room = [Argument(size * width, size * width, k in (0, 2)) for k, (size, width) in enumerate(zip(sizes, wide))]
+    for func, used in zip(funcs, ((2, 4), (0, 1, 2, 3))):
+        assert verify(func, [room[k] for k in used]).unproven == []
     addresses, top = [], 64
     for size, width in zip(sizes, wide):
         addresses.append(top + GUARD)

@@ -173,6 +173,16 @@ def after_barrier(p: Parts) -> None:
     p.counted.carries[0].next = p.counted.carries[0].value
 
 
+def late_operand(p: Parts) -> None:
+    """A value that waits on the stack for its use behind a barrier, which overwrites what it is made of."""
+    body, carry = p.counted.body, p.counted.carries[0]
+    waiting = Val("neg", (carry.value,), "f32", 4, None, body)
+    used = Val("abs", (waiting,), "f32", 4, None, body)
+    body.statements.insert(0, waiting)
+    body.statements.append(used)
+    carry.next = used
+
+
 def without_guard(p: Parts) -> None:
     p.last.body.statements.remove(p.unless)
     p.last.body.statements += p.unless.body.statements
@@ -248,6 +258,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "a barrier that forgets a carry": (lambda p: p.barrier.values.pop(), r"has not one value for each of its loop's carries"),
     "a barrier with one value for two": (one_value_for_two, r"gives one value to two"),
     "a value whose local a barrier took": (after_barrier, r"is used after barrier of i2 took its local"),
+    "a value computed when its operand is gone": (late_operand, r"= neg\(v\d+\): is computed after barrier of i2 took the local of v\d+"),
     "an address that is a sum of two": (sum_of_addresses, r"sum of two buffers"),
     "a vector passed to C": (
         assign(lambda p: p.invoke, args=lambda p: (p.counted.carries[0].result,)),

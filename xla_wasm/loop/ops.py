@@ -33,7 +33,6 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from ..dataclass import dataclass
 from ..hlo.types import ARRAY_TYPES, TYPES
 from ..wasm.opcodes import CODE
 

@@ -130,8 +130,10 @@ class _Verifier:
         self.seen: set[Val] = set()
         self.carried: set[Carry] = set()
         """Carries of loops that are open."""
-        self.stale: dict[Val, str] = {}
-        """Values whose local a barrier has given to another."""
+        self.stale: dict[Val, tuple[int, str]] = {}
+        """Values whose local a barrier has given to another, and where that was."""
+        self.places: dict[Val, int] = {}
+        """Where each value stands."""
         self.accesses: list[Access] = []
         self.unproven: list[str] = []
         self.ranged = 0
@@ -159,10 +161,22 @@ class _Verifier:
             self.fail("the kernel", f"has {self.func.trips} trips, but no ranged loop")
         self.order()
         uses = count_uses(self.func)
-        self.accesses = [a if a.val is None else replace(a, at=self.computed(a.val, a.at, uses)) for a in self.accesses]
+        self.accesses = [a if a.val is None else replace(a, at=self.computed(a.val, uses)) for a in self.accesses]
+        self.late(uses)
 
-    def computed(self, val: Val, at: int, uses: Uses) -> int:
-        """Where a value that stands at `at` is computed: a value without a local is, where what uses it is."""
+    def late(self, uses: Uses) -> None:
+        """What stands before a barrier may be computed behind it, where its operands are not there any more."""
+        if not self.stale:
+            return
+        for val, at in self.places.items():
+            for arg in val.args:
+                place, name = self.stale.get(arg, (at, ""))
+                if at < place < self.computed(val, uses):
+                    self.fail(self.names.definition(val), f"is computed after {name} took the local of {self.names.of(arg)}")
+
+    def computed(self, val: Val, uses: Uses) -> int:
+        """Where a value is computed: one without a local is, where what uses it is."""
+        at = self.places[val]
         while val not in uses.kept and val in self.needed:
             at = self.needed[val]
             if val not in self.user:
@@ -210,7 +224,7 @@ class _Verifier:
         elif val.block not in self.open:
             self.fail(what, f"{name} is used outside the block that defines it")
         if val in self.stale:
-            self.fail(what, f"{name} is used after {self.stale[val]} took its local")
+            self.fail(what, f"{name} is used after {self.stale[val][1]} took its local")
         self.needed[val] = self.count
         if by is not None:
             self.user[val] = by
@@ -303,7 +317,7 @@ class _Verifier:
         for carry, val in barrier.values:
             held = [v for v, holder in self.held.items() if holder is carry] or [carry.value]
             for old in held:
-                self.stale[old] = name
+                self.stale[old] = self.count, name
                 self.held.pop(old, None)
             self.held[val] = carry
 
@@ -346,6 +360,7 @@ class _Verifier:
             self.fail(what, f"there is no such instruction for {typed(val)}")
         self.immediate(val, op.immediate, what)
         self.seen.add(val)
+        self.places[val] = self.count
         if op.effect == "traps" and val.dtype in INTEGERS and not facts.divides(*val.args):
             self.fail(what, "may trap: its divisor may be 0, or -1 under the least number")
         if op.effect == "reads":
