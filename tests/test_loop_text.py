@@ -15,11 +15,12 @@ from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
 from xla_wasm.loop.ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
 from xla_wasm.loop.text import to_text
+from xla_wasm.target import SIMD128, Target
 
 
 def sample() -> Func:
     """A kernel with every kind of statement."""
-    b = Builder("sample", 3, 4, False, frozenset({0}))
+    b = Builder("sample", 3, 4, Target.named(SIMD128), frozenset({0}))
     x, y = b.pointer(1), b.pointer(0)
     with b.loop(10, ranged=True) as i:
         b.store(0, i, b.convert(b.pin(b.load(1, i * 2 + 1, "s16")), "f32"), "f32")

@@ -16,13 +16,14 @@ from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
 from xla_wasm.loop.verify import Argument, KernelError, verify
 from xla_wasm.plan.verify import verify_plan
+from xla_wasm.target import SIMD128, Target
 
 ARGUMENTS = (Argument(400, 448, True), Argument(402, 448, False), Argument(40, 64, True))
 
 
 def sample() -> Func:
     """A kernel with every kind of statement, which fits `ARGUMENTS` exactly: a result, an input, and memory of its own."""
-    b = Builder("sample", 3, 4, False, frozenset({0, 2}))
+    b = Builder("sample", 3, 4, Target.named(SIMD128), frozenset({0, 2}))
     with b.loop(100, ranged=True) as i:
         b.store(0, i, b.convert(b.load(1, i * 2 + 1, "s16"), "f32"), "f32")
     loop = b.open_loop(20, 4)
@@ -302,7 +303,7 @@ def test_divisions_that_never_trap(dtype: str, lanes: int) -> None:
     """Only what excludes 0, and -1 under the least number of a register, lets a division stand."""
 
     def checked(*excluded: str) -> None:
-        b = Builder("division", 3, lanes, False, frozenset({0}))
+        b = Builder("division", 3, lanes, Target.named(SIMD128), frozenset({0}))
 
         def one(i: Affine) -> None:
             x, y = (b.load(k, i, dtype) for k in (1, 2))
@@ -342,7 +343,7 @@ def test_the_number_of_buffers() -> None:
 
 def mapped(read: Callable[[Affine], Affine], late: bool = False, rows: int = 1) -> Func:
     """A kernel that writes each element of a row from one that it reads, perhaps only after that has been written."""
-    b = Builder("mapped", 2, 4, False, frozenset({0}))
+    b = Builder("mapped", 2, 4, Target.named(SIMD128), frozenset({0}))
     with b.loop(rows) as r, b.loop(8) as i:
         at = r * 8 + i
         if late:
@@ -365,7 +366,7 @@ def test_a_result_may_lie_where_each_element_is_read_first(rows: int) -> None:
 @pytest.mark.parametrize(("pitch", "sound"), [(11, True), (10, False)])
 def test_rows_and_vectors_in_place(pitch: int, sound: bool) -> None:
     """Whole vectors and the rest of each row, and the same with rows that overlap."""
-    b = Builder("rows", 2, 4, False, frozenset({0}))
+    b = Builder("rows", 2, 4, Target.named(SIMD128), frozenset({0}))
     with b.loop(6) as r:
         b.vectorized(11, lambda i: b.store(0, r * pitch + i, b.neg(b.load(1, r * pitch + i, "f32")), "f32"))
     found = verify(b.func(), (Argument(264, 320, True), Argument(264, 320, False))).reads_before_writing(0, 1)
