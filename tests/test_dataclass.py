@@ -58,6 +58,15 @@ def forms(module: Any) -> list[type]:
                 raise ValueError("x is below zero")
             object.__setattr__(self, "y", self.x + self.y)
 
+    @dataclass(frozen=True, slots=True)
+    class Derived:
+        x: int
+        y: int = field(default=0, compare=False)
+        double: int = field(init=False, repr=False, compare=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "double", 2 * self.x)
+
     @dataclass
     class Plain:
         x: int
@@ -66,7 +75,7 @@ def forms(module: Any) -> list[type]:
         def __repr__(self) -> str:
             return f"plain {self.x}"
 
-    return [Point, Named, Growing, Single, Checked, Plain]
+    return [Point, Named, Growing, Single, Checked, Derived, Plain]
 
 
 PAIRS = list(zip(forms(ours), forms(dataclasses)))
@@ -124,6 +133,13 @@ def test_equal_values_hash_alike_and_others_differ() -> None:
     point: Any = forms(ours)[0]
     assert {point(1), point(1, 2), point(1, 3)} == {point(1, 2), point(1, 3)}
     assert point(1) != forms(ours)[1](1)
+
+
+def test_a_field_may_take_no_part_in_comparisons() -> None:
+    derived: Any = forms(ours)[5]
+    assert derived(1, 2) == derived(1, 3) != derived(2, 2)
+    assert (hash(derived(1, 2)), derived(4).double) == (hash(derived(1, 3)), 8)
+    assert dataclasses.replace(derived(1, 2), x=3).double == 6
 
 
 def test_a_value_that_holds_itself_prints() -> None:

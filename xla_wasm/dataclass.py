@@ -7,7 +7,7 @@ other methods are functions that all classes share. Type checkers see the origin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,14 @@ _MISSING: Any = object()
 
 
 class _Field:
-    """What a field starts from, and whether `__init__` takes it."""
+    """What a field starts from, and which methods take it."""
 
-    __slots__ = ("default", "factory", "init", "kw_only")
+    __slots__ = ("compare", "default", "factory", "init", "kw_only", "repr")
 
-    def __init__(self, default: Any, factory: Any, init: bool, kw_only: bool) -> None:
-        self.default, self.factory, self.init, self.kw_only = default, factory, init, kw_only
+    def __init__(self, default: Any = _MISSING, factory: Any = _MISSING, **flags: bool) -> None:
+        self.default, self.factory = default, factory
+        self.init, self.repr, self.compare = (flags.get(name, True) for name in ("init", "repr", "compare"))
+        self.kw_only = flags.get("kw_only", False)
 
 
 class _Fields(dict[str, _Field]):
@@ -33,18 +35,15 @@ class _Fields(dict[str, _Field]):
 
         known: dict[str, Any] = {}
         for name, f in self.items():
-            if f.factory is not _MISSING:
-                known[name] = dataclasses.field(default_factory=f.factory, init=f.init, kw_only=f.kw_only)
-            elif f.default is not _MISSING:
-                known[name] = dataclasses.field(default=f.default, init=f.init, kw_only=f.kw_only)
-            else:
-                known[name] = dataclasses.field(init=f.init, kw_only=f.kw_only)
+            start = {"default_factory": f.factory, "default": f.default}
+            given = {what: value for what, value in start.items() if value is not _MISSING}
+            known[name] = dataclasses.field(init=f.init, repr=f.repr, compare=f.compare, kw_only=f.kw_only, **given)
         made: Any = dataclasses.make_dataclass("_", [(name, Any) for name in self], namespace=known)
         return made.__dataclass_fields__.values()
 
 
-def _field(*, default: Any = _MISSING, default_factory: Any = _MISSING, init: bool = True, kw_only: bool = False) -> Any:
-    return _Field(default, default_factory, init, kw_only)
+def _field(*, default: Any = _MISSING, default_factory: Any = _MISSING, **flags: bool) -> Any:
+    return _Field(default, default_factory, **flags)
 
 
 def _dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True) -> Any:
@@ -65,7 +64,7 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool) -> Any:
     own: dict[str, Any] = {}
     for name in cls.__annotations__:
         default = cls.__dict__.get(name, _MISSING)
-        own[name] = default if isinstance(default, _Field) else _Field(default, _MISSING, True, False)
+        own[name] = default if isinstance(default, _Field) else _Field(default)
     fields = _Fields()
     for base in reversed(cls.__mro__[1:]):
         fields |= getattr(base, "__dataclass_fields__", {})
@@ -94,7 +93,7 @@ def _methods(defined: Any, fields: _Fields, frozen: bool, eq: bool) -> dict[str,
     if "__repr__" not in defined:
         methods["__repr__"] = _repr
     if eq:
-        values = _values(fields)
+        values = _values([name for name, f in fields.items() if f.compare])
         if "__eq__" not in defined:
             methods["__eq__"] = _eq(values)
         if defined.get("__hash__") is None:
@@ -104,13 +103,14 @@ def _methods(defined: Any, fields: _Fields, frozen: bool, eq: bool) -> dict[str,
     return methods
 
 
-def _values(fields: Iterable[str]) -> Callable[[Any], Any]:
+def _values(fields: Sequence[str]) -> Callable[[Any], Any]:
     return attrgetter(*fields) if fields else lambda _: ()
 
 
 @recursive_repr()
 def _repr(self: Any) -> str:
-    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__dataclass_fields__)})"
+    shown = ", ".join(f"{name}={getattr(self, name)!r}" for name, f in self.__dataclass_fields__.items() if f.repr)
+    return f"{type(self).__qualname__}({shown})"
 
 
 def _eq(values: Callable[[Any], Any]) -> Any:
