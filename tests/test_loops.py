@@ -11,7 +11,7 @@ import pytest
 
 import xla_wasm
 from xla_wasm.hlo.ir import Module
-from xla_wasm.loop.builder import limits, wrap
+from xla_wasm.hlo.types import limits, wrap
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.counting import trips_until
 from xla_wasm.reference import evaluate

@@ -12,8 +12,7 @@ from typed import IN_XLA, bits, boundaries, bounds, codes, compiled, conversion,
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Instruction
 from xla_wasm.hlo.shape import Shape
-from xla_wasm.hlo.types import TYPES
-from xla_wasm.loop.small_floats import SMALL_FLOATS
+from xla_wasm.hlo.types import SMALL_FLOATS, TYPES
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.ops.sample import shape, shape_of
 from xla_wasm.reference import evaluate

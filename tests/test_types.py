@@ -16,10 +16,9 @@ import xla_wasm
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import DotDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.ir import Computation, Instruction, Module
-from xla_wasm.hlo.types import TYPES
+from xla_wasm.hlo.types import SMALL_FLOATS, TYPES
 from xla_wasm.host.arrays import Slot, dtype_of
 from xla_wasm.host.manifest import Leaf
-from xla_wasm.loop.small_floats import SMALL_FLOATS
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.ops.sample import shape
 from xla_wasm.passes import pipeline

@@ -11,8 +11,7 @@ import xla_wasm
 from xla_wasm.builder import Builder
 from xla_wasm.hlo import smallfloat
 from xla_wasm.hlo.ir import Instruction, Module
-from xla_wasm.hlo.types import TYPES
-from xla_wasm.loop.small_floats import SMALL_FLOATS
+from xla_wasm.hlo.types import SMALL_FLOATS, TYPES
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.ops.sample import shape, shape_of
 

@@ -28,6 +28,7 @@ from .errors import (
     VerifyError,
     XlaWasmError,
 )
+from .hlo.op import hand_in
 
 if TYPE_CHECKING:
     from .artifact import Artifact
@@ -75,6 +76,10 @@ _LAZY = {
     "load": (_HOST, "load"),
 }
 """Public name -> the module that defines it, and its name there."""
+
+
+# The records of all operations: reading and printing HLO needs them, and `hlo` knows no operation by itself.
+hand_in(lambda: import_module(".ops.table", __name__).OPS)
 
 
 def __getattr__(name: str) -> Any:

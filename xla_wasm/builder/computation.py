@@ -16,7 +16,7 @@ from ..hlo.attrs import DotDimensionNumbers
 from ..hlo.infer import UNKNOWN, brief, same, shape_fault
 from ..hlo.ir import Computation, Instruction, Module, callees
 from ..hlo.literal import Literal
-from ..hlo.op import REQUIRED
+from ..hlo.op import REQUIRED, records
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..hlo.verify import inferred, record
@@ -186,19 +186,13 @@ class Builder:
     def __getattr__(self, name: str) -> Callable[..., Instruction]:
         """Any other opcode by its name, with underscores."""
         opcode = name.rstrip("_").replace("_", "-")
-        if name.startswith("_") or opcode not in _opcodes():
+        if name.startswith("_") or opcode not in records():
             raise AttributeError(f"Builder has no operation {name!r}")
 
         def append(*operands: Instruction, **keywords: Any) -> Instruction:
             return self.op(opcode, *operands, **keywords)
 
         return append
-
-
-def _opcodes() -> Iterable[str]:
-    from ..ops.table import OPS
-
-    return OPS
 
 
 def module(name: str, entry: Computation) -> Module:

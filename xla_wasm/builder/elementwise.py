@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from ..hlo.attr_kinds import default_comparison
 from ..hlo.attrs import ResultAccuracy
 from ..hlo.ir import Instruction
+from ..hlo.op import records
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
-from ..ops.table import OPS
 from .core import Core
 
 
@@ -43,21 +43,21 @@ def _unary(opcode: str) -> _UnaryMethod:
     def method(b: Core, operand: Instruction) -> Instruction:
         return b.op(opcode, operand)
 
-    return _documented(method, OPS[opcode].doc)
+    return _documented(method, records()[opcode].doc)
 
 
 def _function(opcode: str) -> _FunctionMethod:
     def method(b: Core, operand: Instruction, result_accuracy: ResultAccuracy | None = None) -> Instruction:
         return b.op(opcode, operand, result_accuracy=result_accuracy)
 
-    return _documented(method, OPS[opcode].doc)
+    return _documented(method, records()[opcode].doc)
 
 
 def _binary(opcode: str) -> _BinaryMethod:
     def method(b: Core, lhs: Instruction, rhs: Instruction, broadcast_dimensions: Sequence[int] = ()) -> Instruction:
         return b.op(opcode, *b._matched(opcode, lhs, rhs, broadcast_dimensions))
 
-    return _documented(method, OPS[opcode].doc)
+    return _documented(method, records()[opcode].doc)
 
 
 def _comparison(direction: str, total: bool = False) -> _BinaryMethod:

@@ -18,7 +18,7 @@ class Instruction:
 
     `attrs` maps an attribute's name in HLO text ("dimensions", "index", "direction", "literal", "window", ...) to a
     typed value (int, bool, str, tuple of ints, a class of `hlo.attrs`, a Literal). The instruction's op record
-    (`ops.table.OPS[opcode]`) says which attributes it has; those with a default are always present.
+    (`op.records()[opcode]`) says which attributes it has; those with a default are always present.
     `called` lists the called computations in the proto's order (a while has [body, condition]).
     """
 

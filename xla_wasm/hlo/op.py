@@ -1,9 +1,13 @@
-"""What the record of an operation is made of. The records themselves lie under `ops/<family>/record.py`."""
+"""What the record of an operation is made of, and the table of them.
+
+The records themselves lie under `ops/<family>/record.py`, which `hlo` does not know: `xla_wasm/__init__.py` hands them in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass, field
@@ -105,3 +109,18 @@ class Op:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "defaults", {attr.name: attr.default for attr in self.attrs})
+
+
+_sources: list[Callable[[], Mapping[str, Op]]] = []
+
+
+def hand_in(source: Callable[[], Mapping[str, Op]]) -> None:
+    """Tells where the table of records is: `source` gives it when it is needed first."""
+    _sources[:] = [source]
+
+
+@cache
+def records() -> Mapping[str, Op]:
+    """Opcode -> record, of every operation that HLO has."""
+    (source,) = _sources
+    return source()

@@ -26,7 +26,7 @@ from .attrs import (
     WindowDimension,
 )
 from .lexer import DIM_LABELS, KEY, NAME, NUMBER, PAD, SIZES, Lexer, terminal
-from .op import REQUIRED
+from .op import REQUIRED, records
 from .parser_literals import literal
 from .parser_messages import axis_refs, integers, iota, mesh, sharding, string
 from .printer import NOT_IN_TEXT
@@ -453,9 +453,7 @@ class Spelling(NamedTuple):
 @cache
 def spelling(opcode: str) -> Spelling | None:
     """How an opcode's attributes are spelled; None for an unknown opcode."""
-    from ..ops.table import OPS
-
-    op = OPS.get(opcode)
+    op = records().get(opcode)
     if op is None:
         return None
     parts: dict[str, Part] = {}

@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import VerifyError
 from .ir import Computation, Instruction
 from .lexer import HEAD, KEY, NAME, OPCODE, OPERAND, Lexer, terminal
-from .op import REQUIRED, Op
+from .op import REQUIRED, records
 from .parser_async import Async, sugar
 from .parser_attributes import Spelling, listed, spelling
 from .parser_infer import compatible, inferred, settle_attributes, settle_shape
@@ -343,9 +343,7 @@ class Computations:
             self.lexer.error(fault, begin)
 
     def _check_arity(self, instruction: Instruction, begin: int) -> None:
-        from ..ops.table import OPS
-
-        op: Op = OPS[instruction.opcode]
+        op = records()[instruction.opcode]
         least, most = op.arity
         count = len(instruction.operands)
         if instruction.opcode == "rng":

@@ -7,6 +7,7 @@ from ..errors import VerifyError
 from .attr_kinds import default_comparison
 from .infer import shape_fault
 from .ir import Instruction
+from .op import records
 from .shape import Layout, Shape
 
 _DECLARED = frozenset(
@@ -20,8 +21,6 @@ _KEEPS_LAYOUT = frozenset("copy reverse opt-barrier domain add-dependency dynami
 
 def _with_layout(instruction: Instruction, shape: Shape) -> Shape:
     """An inferred shape in the layout that XLA infers with it."""
-    from ..ops.table import FAMILIES
-
     opcode, operands = instruction.opcode, instruction.operands
     if opcode == "tuple":
         return Shape.tuple([operand.shape for operand in operands])
@@ -36,7 +35,7 @@ def _with_layout(instruction: Instruction, shape: Shape) -> Shape:
         dimensions = instruction.attrs["dimensions"]
         order = tuple(dimensions.index(d) for d in layout.minor_to_major)
         return shape.with_layout(replace(layout, minor_to_major=order))
-    if opcode in _KEEPS_LAYOUT or any(op.opcode == opcode for op in FAMILIES["elementwise"]):
+    if opcode in _KEEPS_LAYOUT or records()[opcode].elementwise:
         like = operands[1 if opcode in ("select", "clamp") else 0].shape if operands else shape
         if shape.is_tuple:
             return like if compatible(like, shape) else shape
@@ -46,10 +45,8 @@ def _with_layout(instruction: Instruction, shape: Shape) -> Shape:
 
 def inferred(instruction: Instruction) -> Shape:
     """The shape that goes without saying, in the layout that XLA infers with it. Raises VerifyError if there is none."""
-    from ..ops.table import OPS
-
     opcode = instruction.opcode
-    infer = OPS[opcode].infer
+    infer = records()[opcode].infer
     if infer is None or opcode in _DECLARED:
         raise VerifyError(f"the shape of {opcode} must be given")
     if opcode not in ("tuple", "get-tuple-element"):

@@ -22,7 +22,7 @@ from .attrs import (
 from .ir import Computation, Instruction, Module
 from .literal import Literal
 from .literal_text import literal_text
-from .op import REQUIRED
+from .op import REQUIRED, records
 from .printer_messages import metadata_text, origin_table_text, origin_text, sparsity_text, stack_frames_text, statistics_text
 from .schema import MESSAGES
 from .shape import Layout, Shape
@@ -166,9 +166,7 @@ class _Printer:
 
     def attributes(self, instruction: Instruction) -> Iterable[str]:
         """The attributes and called computations that the op's record lists."""
-        from ..ops.table import OPS
-
-        op = OPS.get(instruction.opcode)
+        op = records().get(instruction.opcode)
         if op is None:
             return
         for attr in op.attrs:

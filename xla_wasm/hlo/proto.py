@@ -17,7 +17,7 @@ from .attr_kinds import KINDS, Reader, Writer
 from .attrs import Metadata
 from .container import module_bytes
 from .ir import Computation, Instruction, Kept, Module
-from .op import REQUIRED
+from .op import REQUIRED, records
 from .schema import MESSAGES, UnknownFields, known_part
 from .shape import Shape
 from .shape_proto import read_program_shape, read_shape, write_program_shape, write_shape
@@ -51,9 +51,7 @@ class _Plan(NamedTuple):
 @cache
 def _plans(opcode: str) -> tuple[_Plan, ...] | None:
     """The attributes of an opcode from its record; None for an unknown opcode."""
-    from ..ops.table import OPS
-
-    op = OPS.get(opcode)
+    op = records().get(opcode)
     if op is None:
         return None
     plans = []

@@ -75,3 +75,19 @@ def is_integral(name: str) -> bool:
 
 THROUGH_F16 = frozenset(name for name, t in TYPES.items() if t.kind == "float" and t.bits == 8 and name != "f8e8m0fnu")
 """Types that XLA computes with in f16: what an operation makes is rounded to that, and then to the type."""
+
+SMALL_FLOATS = tuple(name for name, t in TYPES.items() if t.kind == "float" and t.bits <= 16)
+"""Types that are stored, moved and converted, but not computed with."""
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and greatest value of an integer type."""
+    bits = TYPES[dtype].bits
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
+
+
+def wrap(number: int, dtype: str) -> int:
+    """An integer brought into the range of an integer type by dropping high bits."""
+    bits = TYPES[dtype].bits
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if dtype[0] == "s" and number >> (bits - 1) else number

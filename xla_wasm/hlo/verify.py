@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UnsupportedError, VerifyError
-from ..ops.table import OPS
 from .attrs import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
@@ -21,7 +20,7 @@ from .attrs import (
 from .infer import UNSUPPORTED, brief, same, shape_fault
 from .ir import Computation, Instruction, Module
 from .literal import Literal
-from .op import REQUIRED, Op
+from .op import REQUIRED, Op, records
 from .shape import Shape
 
 MAX_CALL_DEPTH = 100
@@ -56,7 +55,7 @@ _NULLABLE = frozenset("optional_first_int optional_int channel_id raw shape wind
 
 def record(instruction: Instruction) -> Op:
     """The record of the instruction's opcode."""
-    op = OPS.get(instruction.opcode)
+    op = records().get(instruction.opcode)
     if op is None:
         raise UnsupportedError(f"{instruction.where}: the opcode is unknown; the module may come from a newer XLA")
     return op

@@ -10,28 +10,15 @@ import operator
 import struct
 from typing import Any
 
-from ..hlo.types import TYPES
+from ..hlo.types import SMALL_FLOATS, TYPES, limits, wrap
 from ..target import RELAXED_SIMD, Target
 from .ir import Block, Val
 from .ops import NARROW, WIDE
-from .small_floats import SMALL_FLOATS, encode, from_f32, from_f64, to_f32, to_pred
+from .small_floats import encode, from_f32, from_f64, to_f32, to_pred
 
 
 def is_float(dtype: str) -> bool:
     return TYPES[dtype].kind == "float"
-
-
-def limits(dtype: str) -> tuple[int, int]:
-    """The least and greatest value of an integer type."""
-    bits = TYPES[dtype].bits
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
-
-
-def wrap(number: int, dtype: str) -> int:
-    """An integer brought into the range of an integer type by dropping high bits."""
-    bits = TYPES[dtype].bits
-    number &= (1 << bits) - 1
-    return number - (1 << bits) if dtype[0] == "s" and number >> (bits - 1) else number
 
 
 def twice(dtype: str) -> str:

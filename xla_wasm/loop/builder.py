@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from ..hlo.types import TYPES
 from ..target import Target
 from .affine import Affine
-from .arithmetic import Arithmetic, is_float, limits, wrap
+from .arithmetic import Arithmetic, is_float
 from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
 from .ops import NARROW, WIDE
 
-__all__ = ["NARROW", "WIDE", "Builder", "is_float", "limits", "wrap"]
+__all__ = ["NARROW", "WIDE", "Builder", "is_float"]
 
 
 class Builder(Arithmetic):

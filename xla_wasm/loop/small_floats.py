@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 FORMATS = {"f16": (5, 10, 15, "ieee"), **smallfloat.FORMATS}
 """As `hlo.smallfloat.FORMATS`, and f16."""
-SMALL_FLOATS = ("bf16", *FORMATS)
-"""Types that are stored, moved and converted, but not computed with."""
 
 _INFINITY = 0x7F800000
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from ..hlo.types import TYPES
+from ..hlo.types import TYPES, limits
 from ..wasm.func import Func as WasmFunc
 from ..wasm.opcodes import CODE
-from .builder import WIDE, is_float, limits
+from .builder import WIDE, is_float
 from .ir import Val
 from .ops import CONVERT, CONVERT_LANES, OPS, instructions, lane_bytes, lane_shape, register, unsigned
 

@@ -6,7 +6,7 @@ on the way. Reductions open loops where they are met; what belongs to an outer l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..dataclass import dataclass, field
@@ -16,8 +16,11 @@ from ..loop.affine import Affine, Index, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from .apply import apply, flattened
-from .kernel import Scratch, Source, load, misplaced
-from .lowering import ELEMENTAL, ELEMENTWISE
+from .elementwise.lower import ELEMENTWISE
+from .source import Scratch, Source, load, misplaced
+
+Lower = Callable[["Elemental", Instruction, Index], Any]
+"""The value of an instruction at an index."""
 
 
 @dataclass(slots=True)
@@ -30,6 +33,8 @@ class Elemental:
 
     b: Builder
     sources: dict[Instruction, Source]
+    lowerings: Mapping[str, Lower]
+    """How operations that are not elementwise are computed: `ops.lowering.ELEMENTAL`."""
     scratch: dict[Instruction, Scratch] = field(default_factory=dict)
     known: dict[Instruction, tuple[Index, Val]] = field(default_factory=dict)
     memo: dict[tuple[Instruction, Index], Any] = field(default_factory=dict)
@@ -90,7 +95,7 @@ class Elemental:
         if elementwise is not None:
             operands = [self.value(o, index if o.shape.rank == len(index) else ()) for o in x.operands]
             return elementwise(self.b, x, *operands)
-        lower: Callable[[Elemental, Instruction, Index], Any] | None = ELEMENTAL.get(x.opcode)
+        lower = self.lowerings.get(x.opcode)
         if lower is None:
             raise misplaced(x)
         return lower(self, x, index)

@@ -8,7 +8,7 @@ from math import prod
 from ..dataclass import replace
 from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ..hlo.ir import Instruction, Module
-from ..ops.dot.lower import dot_free_dimensions
+from ..ops.dot.record import dot_free_dimensions
 from ..ops.reduce.monoids import monoid
 from ..ops.reduce.neutral import neutral
 from ..ops.window.cumulative import cumulative

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.literal import Literal
-from ..hlo.types import TYPES
-from ..loop.builder import limits, wrap
+from ..hlo.types import TYPES, limits, wrap
 from ..ops.writer import Writer
 
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}

@@ -15,7 +15,7 @@ from ..hlo.attrs import PaddingDimension
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
-from ..ops.custom.expand import IDENTITIES
+from ..ops.custom.built_in import IDENTITIES
 from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, pad_reshape
 from ..ops.dynamic.padded import Extent, Padded, Rule, Size, SizeWriter, is_whole, static, whole
 from ..ops.hostio.transfers import is_between_devices

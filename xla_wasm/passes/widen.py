@@ -16,8 +16,7 @@ from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
-from ..hlo.types import THROUGH_F16
-from ..loop.small_floats import SMALL_FLOATS
+from ..hlo.types import SMALL_FLOATS, THROUGH_F16
 from ..ops.elementwise.record import OPS as _ELEMENTWISE
 from ..ops.window.cumulative import cumulative
 from ..ops.writer import Writer, walk

@@ -13,9 +13,9 @@ from ..dataclass import dataclass
 from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind, Read
-from ..ops.kernel import PARTS
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
 from ..ops.reading import reads, record
+from ..ops.source import PARTS
 from .cost import AGAIN, MAX_OPERATIONS, UNKNOWN, again, recompute
 
 

@@ -14,9 +14,10 @@ from ..loop.builder import WIDE, Builder
 from ..loop.ir import Func
 from ..loop.nest import nest
 from ..ops.elemental import Elemental
-from ..ops.kernel import PARTS, Kernel, Scratch, Source, pin
-from ..ops.lowering import ELEMENTWISE, KERNELS, LANES
+from ..ops.kernel import Kernel
+from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
+from ..ops.source import PARTS, Scratch, Source, pin
 from ..target import Target
 from .fit import row_place
 from .group import Group
@@ -210,7 +211,7 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
     written = frozenset((*range(number), *(s.number for s in scratch.values())))
     b = Builder(cache.name(_kernel_name(root)), count + len(scratch), LANES.get(root.opcode, expression.lanes), cache.target, written)
     in_place: tuple[int, ...] = ()
-    kernel = Kernel(b, _Flat(b, sources) if flat else Elemental(b, sources, scratch), outputs)
+    kernel = Kernel(b, _Flat(b, sources, ELEMENTAL) if flat else Elemental(b, sources, ELEMENTAL, scratch), outputs)
     special = KERNELS.get(root.opcode)
     if rows is not None and full is not None:
         _lower_rows(kernel, expression, full, rows)

@@ -17,9 +17,10 @@ from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..ops.elemental import Elemental
-from ..ops.kernel import Source
-from ..ops.kernel import store as store_element
+from ..ops.lowering import ELEMENTAL
 from ..ops.reading import place, record
+from ..ops.source import Source
+from ..ops.source import store as store_element
 from .fit import axes
 from .kernels import Expression, KernelCache, Lowered
 from .plan import View
@@ -185,7 +186,7 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
     (root,) = expression.roots
     sources = {x: Source(1 + i, v.dtype, v.dims, v.strides) for i, (x, v) in enumerate(expression.sources.items())}
     b = Builder(cache.name("pack"), 1 + len(sources), expression.lanes, cache.target, frozenset((0,)))
-    e = Elemental(b, sources)
+    e = Elemental(b, sources, ELEMENTAL)
 
     size = packed_size(g, shape)
 
@@ -214,7 +215,7 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
         return found
     sources = {y: Source(3 + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
     b = Builder(cache.name(x.opcode), 3 + len(sources), expression.lanes, cache.target, frozenset((0,)))
-    e = Elemental(b, sources)
+    e = Elemental(b, sources, ELEMENTAL)
     target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))
     sizes = [count for count, _, _ in product.gemm.outer]
 

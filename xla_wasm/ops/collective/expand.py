@@ -12,8 +12,7 @@ from ...errors import UnsupportedError, VerifyError
 from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
-from ...hlo.types import TYPES
-from ...loop.small_floats import SMALL_FLOATS
+from ...hlo.types import SMALL_FLOATS, TYPES
 from ..reduce.monoids import monoid
 from ..writer import Rule, Writer
 from .exchange import exchange

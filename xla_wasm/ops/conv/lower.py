@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...hlo.ir import Instruction
 from ...loop.affine import Affine, Index
 from ...loop.ir import Val
 from ...loop.nest import fold
-
-if TYPE_CHECKING:
-    from ..elemental import Elemental
+from ..elemental import Elemental
 
 
 def _convolution(e: Elemental, x: Instruction, index: Index) -> Val:

@@ -1,20 +1,16 @@
-"""Custom calls that have a meaning here: `BUILT_IN[target]`, and the rule that looks up every target."""
+"""The rule of custom calls, which looks up every target."""
 
 from __future__ import annotations
 
 from ...errors import UnsupportedError, XlaWasmError
 from ...hlo.ir import Instruction
-from ...hlo.types import is_integral
-from ..dynamic.expand import CUSTOM_CALLS
-from ..linalg.lapack import LAPACK
 from ..lowering import ROUTINES
 from ..request import REQUEST
 from ..writer import Rule, Writer
+from . import registry
 
 
 def _custom_call(e: Writer, x: Instruction) -> Instruction:
-    from . import registry
-
     target = x.attrs["custom_call_target"]
     if x.attrs.get(REQUEST) or target in ROUTINES:
         return x
@@ -35,59 +31,5 @@ def _custom_call(e: Writer, x: Instruction) -> Instruction:
         )
     return made
 
-
-def _identity(e: Writer, x: Instruction) -> Instruction:
-    """Marks of sharding and placement, where there is one device."""
-    own = x.operands[0] if len(x.operands) == 1 else e.tuple(x.operands)
-    if own.shape.without_layout() != x.shape.without_layout():
-        raise UnsupportedError(f"{x.where}: {x.shape} of {own.shape} needs more than one device, and nothing says how many")
-    return own
-
-
-def _nothing(e: Writer, x: Instruction) -> Instruction:
-    return e.tuple([])
-
-
-def _top_k(e: Writer, x: Instruction) -> Instruction:
-    """(values, indices) of the k first elements of each row in the order of the comparator (x1, x2, i1, i2), or the largest."""
-    (operand,) = x.operands
-    values, indices = x.shape.tuple_shapes
-    k = values.dimensions[-1]
-    largest = _order(x)
-    if largest is not None and indices.element_type == "s32":
-        return e.op("topk", operand, k=k, largest=largest)
-    dims = operand.shape.dimensions
-    places = e.iota(indices.element_type, dims, len(dims) - 1)
-    ordered = e.op("sort", operand, places, called=x.called, dimensions=(len(dims) - 1,), is_stable=True)
-    return e.tuple([e.slice_dim(part, len(dims) - 1, 0, k) for part in e.elements(ordered)])
-
-
-def _order(x: Instruction) -> bool | None:
-    """Whether the largest elements go first, as `topk` sees it; None where only the comparator can tell."""
-    if not x.called:
-        return True
-    root = x.called[0].root
-    numbers = [o.attrs.get("parameter_number") if o.opcode == "parameter" else None for o in root.operands]
-    if root.opcode != "compare" or numbers != [0, 1]:
-        return None
-    exact = is_integral(x.operands[0].shape.element_type) or root.attrs.get("type") == "TOTALORDER"
-    return {"GT": True, "LT": False}.get(root.attrs["direction"]) if exact or len(x.called[0].parameters) == 2 else None
-
-
-IDENTITIES = (
-    *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"),
-    *("xla.sdy.FuncResultSharding", "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", "xla.sdy.PropagationBarrier"),
-    *("annotate_device_placement", "MoveToHost", "MoveToDevice"),
-)
-"""Targets of calls that stand for their operands."""
-
-BUILT_IN: dict[str, Rule] = {
-    **dict.fromkeys(IDENTITIES, _identity),
-    "xla.sdy.ShardingGroup": _nothing,
-    "TopK": _top_k,
-    **LAPACK,
-    **CUSTOM_CALLS,
-}
-"""target -> rule."""
 
 EXPAND: dict[str, Rule] = {"custom-call": _custom_call}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...errors import ArgumentError
 from ..writer import Rule
-from . import expand
+from .built_in import BUILT_IN
 
 _registered: dict[str, Rule] = {}
 
@@ -43,7 +43,7 @@ def custom_call(target: str, *, replace: bool = False) -> Callable[[Rule], Rule]
 
 def find(target: str) -> Rule | None:
     """The rule of a target, a registered one before a built-in one."""
-    return _registered.get(target) or expand.BUILT_IN.get(target)
+    return _registered.get(target) or BUILT_IN.get(target)
 
 
 def _is_again(known: Rule, rule: Rule) -> bool:

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...hlo.ir import Instruction
 from ...loop.affine import Index
 from ...loop.ir import Val
 from ...loop.nest import fold
-
-if TYPE_CHECKING:
-    from ..elemental import Elemental
-
-
-def dot_free_dimensions(x: Instruction) -> tuple[list[int], list[int]]:
-    """The dimensions of each operand that are neither batch nor contracted."""
-    n = x.attrs["dot_dimension_numbers"]
-    lhs, rhs = x.operands
-    left = [d for d in range(lhs.shape.rank) if d not in n.lhs_batch_dimensions and d not in n.lhs_contracting_dimensions]
-    right = [d for d in range(rhs.shape.rank) if d not in n.rhs_batch_dimensions and d not in n.rhs_contracting_dimensions]
-    return left, right
+from ..elemental import Elemental
+from .record import dot_free_dimensions
 
 
 def _dot(e: Elemental, x: Instruction, index: Index) -> Val:

@@ -123,6 +123,15 @@ def _read_dot(x: Instruction) -> list[Read]:
     return reads
 
 
+def dot_free_dimensions(x: Instruction) -> tuple[list[int], list[int]]:
+    """The dimensions of each operand that are neither batch nor contracted."""
+    n = x.attrs["dot_dimension_numbers"]
+    lhs, rhs = x.operands
+    left = [d for d in range(lhs.shape.rank) if d not in n.lhs_batch_dimensions and d not in n.lhs_contracting_dimensions]
+    right = [d for d in range(rhs.shape.rank) if d not in n.rhs_batch_dimensions and d not in n.rhs_contracting_dimensions]
+    return left, right
+
+
 OPS: tuple[Op, ...] = (
     Op(
         "dot",

@@ -6,7 +6,7 @@ from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..writer import Rule, Writer
-from .lower import TABLE, plans
+from .plan import TABLE, plans
 
 
 def _fft(e: Writer, x: Instruction) -> Instruction:

@@ -7,11 +7,9 @@ from math import prod
 from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..kernel import Kernel, Source
-from .plan import FftPlan, complex_plan, real_plan
-
-TABLE = "xla_wasm.fft_table"
-"""The custom call that makes the table of a plan."""
+from ..kernel import Kernel
+from ..source import Source
+from .plan import TABLE, FftPlan, plans
 
 _KINDS = {"FFT": 0, "IFFT": 1, "RFFT": 2, "IRFFT": 3}
 _LINE = 64
@@ -20,13 +18,6 @@ _CACHED = 1 << 20
 """Bytes that a block of sequences may take."""
 _SHORT = 64
 """A sequence below this length is transformed side by side with others."""
-
-
-def plans(x: Instruction) -> list[FftPlan]:
-    """The plan of each transformed dimension."""
-    *others, last = x.attrs["fft_length"]
-    real = x.attrs["fft_type"] in ("RFFT", "IRFFT")
-    return [complex_plan(length) for length in others] + [real_plan(last) if real else complex_plan(last)]
 
 
 def fft_kernel(k: Kernel, x: Instruction) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from ...dataclass import dataclass
+from ...hlo.ir import Instruction
+
+TABLE = "xla_wasm.fft_table"
+"""The custom call that makes the table of a plan."""
 
 LARGEST_RADIX = 31
 
@@ -77,3 +81,10 @@ def _factors(n: int) -> tuple[int, ...] | None:
             found.append(r)
             n //= r
     return tuple(found) if n == 1 else None
+
+
+def plans(x: Instruction) -> list[FftPlan]:
+    """The plan of each transformed dimension."""
+    *others, last = x.attrs["fft_length"]
+    real = x.attrs["fft_type"] in ("RFFT", "IRFFT")
+    return [complex_plan(length) for length in others] + [real_plan(last) if real else complex_plan(last)]

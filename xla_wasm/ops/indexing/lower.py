@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...hlo.ir import Instruction
 from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...loop.nest import nest, scalar_nest
+from ..elemental import Elemental
 from ..kernel import Kernel
-
-if TYPE_CHECKING:
-    from ..elemental import Elemental
 
 
 def _start(b: Builder, start: Val, last: int) -> Affine:

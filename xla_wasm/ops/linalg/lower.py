@@ -7,7 +7,8 @@ from math import prod
 from ...hlo.attrs import TriangularSolveOptions
 from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
-from ..kernel import Kernel, Source
+from ..kernel import Kernel
+from ..source import Source
 
 _LEFT, _LOWER, _UNIT, _TRANSPOSED, _CONJUGATE = 1, 2, 4, 8, 16
 _KEEP = 4

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...hlo.ir import Instruction
 from ...loop.affine import Index, linearize
 from ...loop.ir import Val
 from ...loop.nest import nest
-from ..kernel import Kernel, misplaced
+from ..elemental import Elemental
+from ..kernel import Kernel
 from ..reading import place, reads
+from ..source import misplaced
 from .record import OPS
-
-if TYPE_CHECKING:
-    from ..elemental import Elemental
 
 
 def _view(e: Elemental, x: Instruction, index: Index) -> Any:

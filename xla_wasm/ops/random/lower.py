@@ -8,10 +8,9 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Affine
 from ...loop.builder import Builder
 from ...loop.ir import Val
-from ..kernel import Kernel, Source
-
-FIRST_STATE = 0x7012395
-"""What the state of rng-get-and-update-state is before the first run."""
+from ..kernel import Kernel
+from ..source import Source
+from .record import FIRST_STATE
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 

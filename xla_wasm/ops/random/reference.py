@@ -12,7 +12,7 @@ from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ..arrays import DTYPES, Array, Value
 from .expand import key_of
-from .lower import FIRST_STATE
+from .record import FIRST_STATE
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _LOW = np.uint64(0xFFFFFFFF)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...dataclass import dataclass
 from ...hlo.ir import Instruction
+from ...hlo.types import limits
 from ...loop.affine import ZERO, Affine, Index
-from ...loop.builder import Builder, is_float, limits
+from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold
+from ..elemental import Elemental
 from .monoids import monoid
-
-if TYPE_CHECKING:
-    from ..elemental import Elemental
 
 _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""

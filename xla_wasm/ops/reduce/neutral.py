@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...hlo.types import TYPES
-from ...loop.builder import limits
+from ...hlo.types import TYPES, limits
 
 _WITH_INFINITY = ("f16", "bf16", "f32", "f64", "f8e5m2", "f8e4m3", "f8e3m4")
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...hlo.ir import Computation
 from ...loop.affine import Affine
 from ...loop.builder import Builder
 from ...loop.ir import Val
-
-if TYPE_CHECKING:
-    from ..elemental import Elemental
+from ..elemental import Elemental
 
 Element = list[Val]
 """The values of all operands at one place."""

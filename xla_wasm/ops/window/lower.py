@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...hlo.ir import Instruction
 from ...loop.affine import Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
+from ..elemental import Elemental
 from ..kernel import Kernel
 from .cumulative import cumulative, cumulative_kernel
 from .sliding import sliding, sliding_kernel
-
-if TYPE_CHECKING:
-    from ..elemental import Elemental
 
 
 def _clamped(b: Builder, position: Affine, size: int) -> tuple[Affine, Val | None]:

@@ -1,0 +1,150 @@
+"""The law of imports: which room of the package may know which, and no circle among its modules.
+
+Imports inside functions and for type checkers count like all others. An arrow that is missing here is a decision: first look for the way
+around it (hand in what the lower room needs, or move what both need down).
+"""
+
+from __future__ import annotations
+
+import re
+
+from imports import ROOT, circles, graph
+
+ROOMS = {
+    "records": "ops.table ops.*.record",
+    "shared": "ops.request ops.*.monoids ops.*.neutral ops.*.transfers ops.*.unstable ops.*.tree ops.*.plan",
+    "writing": "ops.writer ops.real ops.*.expand ops.*.accurate ops.*.complex ops.*.lapack ops.*.exchange ops.*.groups ops.*.built_in "
+    "ops.*.registry ops.*.padded ops.*.pad_indexing ops.*.pad_movement ops.*.pad_products ops.*.pad_reduce ops.*.pad_reshape",
+    "lowering": "ops.lowering ops.elemental ops.kernel ops.source ops.apply ops.reading ops.*.lower ops.*.sliding ops.*.cumulative "
+    "ops.*.topk ops.*.radix ops.*.introsort ops.*.order",
+    "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership",
+    "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",
+    "packages": "ops ops.*",
+    "compiler": "compiler assemble driver",
+    "checking": "check compare isolate excerpt",
+    "command": "cli __main__ running inputs filefeeds report layout_view",
+    "devices": "mpi launch",
+    "site": "serve pages minilm collectives explain javascript",
+    "front": "jax safetensors",
+}
+"""Rooms that are not a folder or a file of their own name at the top; `*` is a family of operations."""
+
+ARROWS = {
+    # the language, and what a module is made for
+    "hlo": "",
+    "target": "",
+    "options": "target",
+    # code
+    "wasm": "",
+    "link": "wasm",
+    "artifact": "wasm",
+    "loop": "hlo target wasm",
+    "kernels": "hlo target loop",
+    # operations: one room for each reader
+    "records": "hlo",
+    "shared": "hlo",
+    "writing": "hlo records shared",
+    "lowering": "hlo records shared loop",
+    "meaning": "hlo records shared",
+    "packages": "",
+    # stages
+    "passes": "hlo records shared writing",
+    "plan": "hlo shared target loop kernels lowering",
+    "compiler": "hlo options target shared writing lowering passes plan loop wasm link artifact",
+    # what runs a module, makes one by hand, or judges one
+    "host": "hlo target artifact",
+    "devices": "host",
+    "builder": "hlo",
+    "samples": "hlo records shared meaning builder",
+    "checking": "hlo options target records shared meaning passes compiler host command",
+    "command": "hlo options target records meaning wasm artifact compiler host devices checking site",
+    "site": "hlo options target records meaning loop wasm artifact passes plan compiler host builder checking front",
+    "front": "hlo passes host",
+}
+"""Room -> the rooms that it may import. All may import `dataclass` and `errors`."""
+
+EXCEPTIONS = {
+    ("assemble", ""): "the version, which the front of the package has",
+    ("cli", ""): "the same",
+    ("ops.custom.expand", "ops.lowering"): "the targets that have a routine stay custom calls",
+    ("ops.indexing.expand", "ops.apply"): "whether a computation can be part of a loop, or has to become other operations",
+    ("ops.reduce.expand", "ops.apply"): "the same",
+    ("ops.window.expand", "ops.apply"): "the same",
+    ("passes.canonical", "ops.window.cumulative"): "whether a window is a running sum, which has a kernel of its own",
+    ("passes.widen", "ops.window.cumulative"): "the same",
+    ("plan.draft", "ops.collective.groups"): "the numbers of a device, in their order",
+    ("plan.scope", "ops.collective.groups"): "the same",
+    ("ops.custom.reference", "ops.custom.registry"): "what a user registers is written once, and so evaluated as it is written",
+    ("ops.custom.reference", "ops.writer"): "the same",
+    ("ops.dot.reference", "ops.dot.expand"): "the judge should not need this",
+    ("ops.dynamic.reference", "ops.dynamic.pad_reshape"): "the judge should not need this",
+    ("ops.random.reference", "ops.random.expand"): "the judge should not need this",
+    ("ops.window.reference", "ops.window.expand"): "the judge should not need this",
+    ("ops.window.reference", "ops.window.cumulative"): "the judge should not need this",
+    ("ops.movement.reference", "host.layouts"): "the bytes of a layout in NumPy, which hosts have",
+    ("reference", "passes.manual"): "a program on whole arrays is evaluated as that of each device",
+    ("reference", "passes.topk"): "the judge should not need this",
+}
+"""(module, what it imports beside the law) -> why."""
+
+CIRCLES = [
+    # A module of HLO reads and prints itself, as users call it; the others take its instructions.
+    [
+        *("hlo.attr_kinds", "hlo.container", "hlo.infer", "hlo.ir", "hlo.op", "hlo.parser", "hlo.parser_async", "hlo.parser_attributes"),
+        *("hlo.parser_computations", "hlo.parser_infer", "hlo.printer", "hlo.proto", "hlo.sharding_text"),
+    ],
+    ["loop.arithmetic", "loop.small_floats"],
+]
+"""The circles that there are."""
+
+LATE = ("", "ops.docs")
+"""Modules that import by name when something is needed: the front of the package, and what lists the operations for people."""
+
+
+def room(module: str) -> str:
+    """The room that a module lies in."""
+    parts = module.split(".")
+    general = ".".join(["ops", "*", *parts[2:]]) if parts[0] == "ops" and len(parts) > 2 else module
+    for name, members in ROOMS.items():
+        if general in members.split():
+            return name
+    return "packages" if parts[0] == "ops" else parts[0]
+
+
+def test_rooms_import_only_what_they_may_know() -> None:
+    known = {name: {name, "dataclass", "errors", *rooms.split()} for name, rooms in ARROWS.items()}
+    wrong = [
+        f"{module} imports {other}: '{room(module)}' may know {', '.join(sorted(known[room(module)]))}, and not '{room(other)}'"
+        for module, imported in graph().items()
+        for other in imported
+        if module and room(module) in known and room(other) not in known[room(module)] and (module, other) not in EXCEPTIONS
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_module_has_a_room_and_every_exception_a_need() -> None:
+    modules = graph()
+    homeless = [m for m in modules if m and room(m) not in (*ARROWS, "dataclass", "errors")]
+    homeless += [m for m in modules if m.startswith("ops.") and room(m) == "packages" and m.count(".") > 1]
+    assert not homeless, f"a new room, or a new file in one: {homeless}"
+    assert not [arrow for arrow in EXCEPTIONS if arrow[1] not in modules[arrow[0]]], "an exception that nothing needs any more"
+    assert not [name for name, rooms in ARROWS.items() if not {*rooms.split()} <= {*ARROWS}]
+
+
+def test_no_circle_is_new() -> None:
+    arrows = {module: [other for other in imported if other] for module, imported in graph().items() if module}
+    assert circles(arrows) == CIRCLES
+
+
+def test_the_stages_are_in_order() -> None:
+    """No two rooms know each other, by however many others, but for the command and what stands around it."""
+    around = ("checking", "command", "site", "devices", "front")
+    rooms = {name: [other for other in reached.split() if other not in around] for name, reached in ARROWS.items() if name not in around}
+    assert not circles(rooms)
+
+
+def test_imports_by_name_are_listed() -> None:
+    for module in graph():
+        path = ROOT.joinpath(*module.split(".")) if module else ROOT
+        source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
+        assert module in LATE or not re.search(r"\b(import_module|__import__)\b", source), f"{module} imports what the law cannot see"
