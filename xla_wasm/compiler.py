@@ -17,20 +17,20 @@ from .hlo.shape import Shape
 from .hlo.signature import leaf_index, parameter_leaves, result_leaves, size_places
 from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
-from .ops.collective.groups import COUNTS, DEVICES, depends, devices_of
+from .ops.collective.groups import COUNTS, devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
 from .ops.hostio.expand import HOST
 from .ops.lowering import CONTROL, ELEMENTAL, ELEMENTWISE, KERNELS
-from .ops.request import REQUEST, Request
+from .ops.request import REQUEST
 from .options import Options
 from .passes import pipeline
 from .passes.clone import clone
 from .passes.expand import EXPAND
+from .passes.given import Given
 from .passes.inline import STRUCTURE
 from .passes.manual import PerDevice, per_device
 from .passes.pad_dynamic import OPCODES as DYNAMIC
-from .passes.tokens import without_tokens
 from .plan.build import plan_module
 from .plan.plan import Plan
 from .target import Target
@@ -112,14 +112,7 @@ def trace(module: Module, options: Options, names: bool = False) -> Trace:
     interface = _interface(division, options)
     devices = devices_of(module, options.num_replicas, options.num_partitions)
     canonical = clone(module)
-    for x in canonical.instructions():
-        if x.opcode == "custom-call" and x.attrs["custom_call_target"] in options.host_calls:
-            given, wanted = [s for o in x.operands for s in _plain_leaves(o.shape)], _plain_leaves(x.shape)
-            x.attrs[REQUEST] = Request("custom_call", x.attrs["custom_call_target"], _opaque(x), tuple(given), tuple(wanted))
-        if devices is not None and depends(x):
-            x.attrs[DEVICES] = devices
-    canonical.result_shape = without_tokens(module.entry.root.shape).with_leaves(iter([shape for _, shape in interface.results]))
-    pipeline.run(canonical)
+    pipeline.run(canonical, Given(options.host_calls, devices, tuple(shape for _, shape in interface.results)))
     for x in canonical.instructions():
         for shape in (*x.attrs[REQUEST].operands, *x.attrs[REQUEST].results) if REQUEST in x.attrs else ():
             _check_layout(x.name, shape)
@@ -133,17 +126,6 @@ def trace(module: Module, options: Options, names: bool = False) -> Trace:
 
         verify_plan(plan)
     return Trace(artifact, canonical, plan)
-
-
-def _plain_leaves(shape: Shape) -> list[Shape]:
-    """The arrays of a value in row-major order, as functions of the host have them."""
-    return [leaf.without_layout() for _, leaf in shape.leaves() if not leaf.is_token]
-
-
-def _opaque(x: Instruction) -> str:
-    """What a custom call carries for the function that it calls."""
-    opaque = x.attrs.get("backend_config") or b""
-    return opaque.decode("utf-8", "replace") if isinstance(opaque, bytes) else str(opaque)
 
 
 def _name_apart(module: Module) -> None:

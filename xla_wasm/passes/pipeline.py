@@ -1,4 +1,4 @@
-"""The passes, in order. A pass is a function of one module that changes it in place."""
+"""The passes, in order. A pass is a function of one module that changes it in place; the first also take what the caller has decided."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .canonical import canonicalize
 from .clean import remove_dead
 from .complex import split_complex
 from .expand import ask_host, expand
+from .given import Given, ask_for_calls, lay_out_results, mark_devices
 from .inline import inline
 from .layout import forget_layouts
 from .loops import settle_loops
@@ -19,6 +20,7 @@ from .topk import find_topk
 from .transfers import settle_transfers
 from .widen import widen
 
+NOTES: tuple[Callable[[Module, Given], None], ...] = (ask_for_calls, mark_devices, lay_out_results)
 PASSES: tuple[Callable[[Module], None], ...] = (
     settle_transfers,
     forget_tokens,
@@ -40,7 +42,9 @@ PASSES: tuple[Callable[[Module], None], ...] = (
 )
 
 
-def run(module: Module) -> None:
+def run(module: Module, given: Given | None = None) -> None:
     """Brings a verified module into the canonical form that `plan` takes."""
+    for note in NOTES:
+        note(module, given or Given())
     for pass_ in PASSES:
         pass_(module)
