@@ -6,9 +6,15 @@ around it (hand in what the lower room needs, or move what both need down).
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from importlib import import_module
 
 from imports import ROOT, circles, graph
+
+from xla_wasm.ops.lowering import KERNELS, ROUTINES
 
 ROOMS = {
     "records": "ops.table ops.*.record",
@@ -148,3 +154,20 @@ def test_imports_by_name_are_listed() -> None:
         path = ROOT.joinpath(*module.split(".")) if module else ROOT
         source = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
         assert module in LATE or not re.search(r"\b(import_module|__import__)\b", source), f"{module} imports what the law cannot see"
+
+
+def test_families_that_are_imported_late_have_all_their_kernels_listed() -> None:
+    for family in ("sort", "random", "linalg", "fft"):
+        module = import_module(f"xla_wasm.ops.{family}.lower")
+        assert not hasattr(module, "ELEMENTAL") and not hasattr(module, "LANES")
+        for name, table in (("KERNELS", KERNELS), ("ROUTINES", ROUTINES)):
+            assert {*getattr(module, name, {})} <= {*table}
+
+
+def test_a_small_network_is_compiled_without_the_families_that_it_does_not_have() -> None:
+    model = ROOT.parent / "examples" / "digits" / "digits.hlo.pb"
+    work = f"import sys, xla_wasm; xla_wasm.compile(xla_wasm.HloModule.from_proto(open({str(model)!r}, 'rb').read())); print(*sys.modules)"
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_WASM_VERIFY"}
+    loaded = subprocess.run([sys.executable, "-c", work], env=environment, capture_output=True, text=True, check=True).stdout.split()
+    late = [f"xla_wasm.ops.{family}.lower" for family in ("sort", "random", "linalg", "fft")]
+    assert not {*late, "dataclasses", "inspect", "pathlib", "numpy", "xla_wasm.builder", "xla_wasm.hlo.parser"} & {*loaded}

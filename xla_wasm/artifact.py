@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .dataclass import dataclass
 from .errors import ArtifactError
 from .wasm.encoding import custom_section
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECTION = "xla_wasm"
 FORMAT = 1
@@ -25,6 +27,8 @@ class Artifact:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the `.wasm` to `path`, and the weights (if any) beside it under the suffix `.weights`; returns `path`."""
+        from pathlib import Path
+
         target = Path(path)
         if self.weights:
             _replace(target.with_suffix(".weights"), self.weights)
@@ -37,6 +41,8 @@ class Artifact:
         if isinstance(source, (bytes, bytearray, memoryview)):
             wasm = bytes(source)
         else:
+            from pathlib import Path
+
             path = Path(source)
             wasm = path.read_bytes()
             sidecar = path.with_suffix(".weights")

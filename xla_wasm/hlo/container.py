@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 _HOW = "lower the function with jax.jit(f).lower(...).compiler_ir('hlo').as_serialized_hlo_module_proto()"
 _MLIR_MAGIC = b"ML\xefR"
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_CONTROL = rb"[\x00-\x08\x0e-\x1f]"
 _COMMENTS = rb"(?:\s++|//[^\n]*+\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+"
-_TEXT = re.compile(_COMMENTS + rb"(?:HloModule\b|(?:ENTRY\s++)?+%?+[A-Za-z_][\w.-]*+\s*+(?:\([^()]*+[:)]|\{))")
-_MLIR = re.compile(_COMMENTS + rb"(?:#\w|module\b|builtin\.module|func\.func)")
+_TEXT = _COMMENTS + rb"(?:HloModule\b|(?:ENTRY\s++)?+%?+[A-Za-z_][\w.-]*+\s*+(?:\([^()]*+[:)]|\{))"
+_MLIR = _COMMENTS + rb"(?:#\w|module\b|builtin\.module|func\.func)"
 
 
 def read_module(data: str | bytes | bytearray | memoryview) -> Module:
@@ -36,7 +36,7 @@ def read_module(data: str | bytes | bytearray | memoryview) -> Module:
 def is_text(data: bytes | bytearray | memoryview) -> bool:
     """Whether this looks like HLO text: a header or a computation, behind comments, and no control characters."""
     head = bytes(memoryview(data)[: 1 << 16]).removeprefix(b"\xef\xbb\xbf")
-    return not _CONTROL.search(head) and not _MLIR.match(head) and bool(_TEXT.match(head))
+    return not re.search(_CONTROL, head) and not re.match(_MLIR, head) and bool(re.match(_TEXT, head))
 
 
 def module_bytes(data: bytes | bytearray | memoryview) -> Buffer:

@@ -10,7 +10,7 @@ import gc
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import ParseError
 from .attr_kinds import KINDS, Reader, Writer
@@ -37,15 +37,9 @@ _OLD_COMPARISONS = {
 }
 
 
-class _Plan(NamedTuple):
-    """How one attribute of an opcode is read and written."""
-
-    name: str
-    read: Reader
-    write: Writer
-    keys: tuple[str, ...]
-    absent: Any
-    """The value where the proto has none of the fields, if that does not need `read`."""
+_Plan = tuple[str, Reader, Writer, tuple[str, ...], Any]
+"""How one attribute of an opcode is read and written: its name, reader, writer, the keys of its fields, and the value where the proto has
+none of them, or `REQUIRED` where the reader is needed for that."""
 
 
 @cache
@@ -58,7 +52,7 @@ def _plans(opcode: str) -> tuple[_Plan, ...] | None:
     for attr in op.attrs:
         kind, keys = KINDS[attr.kind], tuple(_INSTRUCTION.by_number[number] for number in attr.fields)
         absent = attr.default if kind.absent is None and attr.default is not REQUIRED else kind.absent
-        plans.append(_Plan(attr.name, kind.read, kind.write, keys, absent))
+        plans.append((attr.name, kind.read, kind.write, keys, absent))
     return tuple(plans)
 
 

@@ -20,8 +20,8 @@ IN_SHARDINGS = "xla.sdy.in_shardings"
 OUT_SHARDINGS = "xla.sdy.out_shardings"
 MANUAL_AXES = "xla.sdy.manual_axes"
 
-_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|-?\d+|[#\w.$-]+|[@<>\[\]{}(),=:?])')
-_ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
+_TOKEN = r'\s*("(?:[^"\\]|\\.)*"|-?\d+|[#\w.$-]+|[@<>\[\]{}(),=:?])'
+_ESCAPE = r"\\([0-9A-Fa-f]{2}|.)"
 _LETTERS = {"n": "\n", "t": "\t"}
 
 
@@ -68,11 +68,11 @@ class _Reader:
         self.text, self.meshes, self.at = text, meshes, 0
 
     def peek(self) -> str:
-        found = _TOKEN.match(self.text, self.at)
+        found = re.compile(_TOKEN).match(self.text, self.at)
         return found[1] if found else ""
 
     def take(self) -> str:
-        found = _TOKEN.match(self.text, self.at)
+        found = re.compile(_TOKEN).match(self.text, self.at)
         if found is None:
             self.fail("more")
         self.at = found.end()
@@ -169,4 +169,4 @@ class _Reader:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if len(found[1]) == 2 else _LETTERS.get(found[1], found[1]), text)
+    return re.sub(_ESCAPE, lambda found: chr(int(found[1], 16)) if len(found[1]) == 2 else _LETTERS.get(found[1], found[1]), text)

@@ -6,10 +6,10 @@ Linking puts the final index or address there, in its shortest form; no instruct
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 from ..dataclass import dataclass
 from ..wasm.encoding import Reader, sleb32, uleb
@@ -87,9 +87,10 @@ def read_table(packed: bytes) -> Table:
 
 @cache
 def _runtime() -> Table:
-    path = Path(__file__).with_name("runtime.bin")
+    path = os.path.join(os.path.dirname(__file__), "runtime.bin")
     try:
-        packed = path.read_bytes()
+        with open(path, "rb") as file:
+            packed = file.read()
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing; `python hatch_build.py` in a source tree builds it") from None
     return read_table(packed)

@@ -1,36 +1,79 @@
-"""The lowerings of all families side by side: what the compiler looks an opcode up in. Listed, never self-registered."""
+"""The lowerings of all families side by side: what the compiler looks an opcode up in. Listed, never self-registered.
+
+A family that few programs have, and none as part of a larger expression, is imported with the first kernel of it that is written.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from .conv import lower as conv
 from .dot import lower as dot
 from .elementwise.lower import ELEMENTWISE
-from .fft import lower as fft
 from .indexing import lower as indexing
-from .linalg import lower as linalg
 from .movement import lower as movement
-from .random import lower as random
 from .reduce import lower as reduce
-from .sort import lower as sort
 from .window import lower as window
 
-_FAMILIES: tuple[Any, ...] = (movement, indexing, reduce, sort, window, dot, conv, random, linalg, fft)
+_FAMILIES: tuple[Any, ...] = (movement, indexing, reduce, window, dot, conv)
+
+
+def _sort() -> ModuleType:
+    from .sort import lower
+
+    return lower
+
+
+def _random() -> ModuleType:
+    from .random import lower
+
+    return lower
+
+
+def _linalg() -> ModuleType:
+    from .linalg import lower
+
+    return lower
+
+
+def _fft() -> ModuleType:
+    from .fft import lower
+
+    return lower
+
+
+def _late(family: Callable[[], ModuleType], table: str, names: str) -> dict[str, Any]:
+    """The entries of a family's table, by their names."""
+
+    def entry(name: str) -> Callable[..., None]:
+        return lambda kernel, x: getattr(family(), table)[name](kernel, x)
+
+    return {name: entry(name) for name in names.split()}
+
 
 ELEMENTAL: dict[str, Any] = {opcode: lower for family in _FAMILIES for opcode, lower in getattr(family, "ELEMENTAL", {}).items()}
 """(elemental, instruction, index) -> value: operations that may be part of a larger expression."""
 
-KERNELS: dict[str, Any] = {opcode: lower for family in _FAMILIES for opcode, lower in getattr(family, "KERNELS", {}).items()}
-"""Operations that are always a kernel of their own: opcode -> function that writes the whole kernel."""
-
-ROUTINES: dict[str, Any] = {target: lower for family in _FAMILIES for target, lower in getattr(family, "ROUTINES", {}).items()}
+ROUTINES: dict[str, Any] = {
+    **_late(_linalg, "ROUTINES", "xla_wasm.potrf_lower xla_wasm.potrf_upper xla_wasm.getrf xla_wasm.geqrf xla_wasm.orgqr"),
+    **_late(_fft, "ROUTINES", "xla_wasm.fft_table"),
+}
 """The kernels of custom calls that expansions make, by their target."""
 
-KERNELS["custom-call"] = lambda k, x: ROUTINES[x.attrs["custom_call_target"]](k, x)
+KERNELS: dict[str, Any] = {
+    **{opcode: lower for family in _FAMILIES for opcode, lower in getattr(family, "KERNELS", {}).items()},
+    **_late(_sort, "KERNELS", "sort topk"),
+    **_late(_random, "KERNELS", "rng-bit-generator rng-get-and-update-state"),
+    **_late(_linalg, "KERNELS", "cholesky triangular-solve"),
+    **_late(_fft, "KERNELS", "fft"),
+    "custom-call": lambda k, x: ROUTINES[x.attrs["custom_call_target"]](k, x),
+}
+"""Operations that are always a kernel of their own: opcode -> function that writes the whole kernel."""
 
-LANES: dict[str, int] = {opcode: count for family in _FAMILIES for opcode, count in getattr(family, "LANES", {}).items()}
-"""The lane count of kernels for which the types of their arrays do not decide it."""
+LANES = {"rng-bit-generator": 4}
+"""The lane count of kernels for which the types of their arrays do not decide it: the words in its lanes have 32 bits."""
 
 CONTROL = ("while", "conditional", "tuple", "get-tuple-element", "parameter", "constant")
 

@@ -27,7 +27,7 @@ from .clean import has_effect
 from .clone import clone, copy_instruction
 from .localize import ADVICE, INTO, PER_DEVICE, Body, Localizer, Tree, Value, crosses, local_shape, target
 
-_PARTITIONED = re.compile(r"_spmd(\.clone|\.\d+)*$")
+_PARTITIONED = r"_spmd(\.clone|\.\d+)*$"
 _MODULE = MESSAGES["HloModuleProto"]
 
 Leaves = list[Shards | None]
@@ -79,7 +79,7 @@ def is_partitioned(module: Module, fields: Fields | None = None) -> bool:
     """Whether XLA's partitioner has made the module."""
     fields = decode(_MODULE, module.unknown) if fields is None else fields
     marks = "spmd_parameters_shardings" in fields or "spmd_output_sharding" in fields
-    return marks or (module.num_partitions > 1 and _PARTITIONED.search(module.entry.name) is not None)
+    return marks or (module.num_partitions > 1 and re.search(_PARTITIONED, module.entry.name) is not None)
 
 
 def with_devices(module: Module, replicas: int, partitions: int) -> Module:

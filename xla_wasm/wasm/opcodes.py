@@ -12,7 +12,7 @@ from ..dataclass import dataclass
 from .encoding import uleb
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Opcode:
     """One instruction. `contextual`: params and results are empty because they depend on where it stands."""
 

@@ -12,8 +12,8 @@ from ..request import REQUEST
 PAIRS = "_xla_send_recv_source_target_pairs"
 RENDEZVOUS = "_xla_host_transfer_rendezvous"
 
-_PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
-_LIST = re.compile(r"\{\s*(?:\{\s*\d+\s*,\s*\d+\s*\}\s*(?:,\s*(?=\{)|(?=\})))*\}")
+_PAIR = r"\{\s*(\d+)\s*,\s*(\d+)\s*\}"
+_LIST = r"\{\s*(?:\{\s*\d+\s*,\s*\d+\s*\}\s*(?:,\s*(?=\{)|(?=\})))*\}"
 
 _HOST = ("infeed", "outfeed", "send", "recv-done")
 
@@ -23,9 +23,9 @@ def pairs(x: Instruction) -> tuple[tuple[int, int], ...] | None:
     text = x.frontend_attributes.get(PAIRS)
     if text is None:
         return None
-    if not _LIST.fullmatch(text.strip().strip('"')):
+    if not re.fullmatch(_LIST, text.strip().strip('"')):
         raise VerifyError(f"{x.where}: {PAIRS} is {text!r}, not pairs of numbers as in {{{{0,1}},{{1,2}}}}")
-    found = tuple((int(source), int(target)) for source, target in _PAIR.findall(text))
+    found = tuple((int(source), int(target)) for source, target in re.findall(_PAIR, text))
     for end, what in enumerate(("source", "target")):
         numbers = [pair[end] for pair in found]
         if len(set(numbers)) != len(numbers):

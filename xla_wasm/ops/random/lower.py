@@ -149,6 +149,3 @@ def rng_get_and_update_state_kernel(k: Kernel, x: Instruction) -> None:
 
 
 KERNELS = {"rng-bit-generator": rng_bit_generator_kernel, "rng-get-and-update-state": rng_get_and_update_state_kernel}
-
-LANES = {"rng-bit-generator": 4}
-"""Its wide values are scalars: the words in the lanes have 32 bits."""
