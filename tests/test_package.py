@@ -14,6 +14,12 @@ from pathlib import Path
 import pytest
 
 import xla_wasm
+from xla_wasm.ops.dynamic.record import SIZES
+from xla_wasm.ops.hostio.expand import HOST
+from xla_wasm.ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
+from xla_wasm.ops.table import OPS
+from xla_wasm.passes.expand import EXPAND
+from xla_wasm.passes.inline import STRUCTURE
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"
@@ -42,6 +48,13 @@ def test_public_names() -> None:
         assert getattr(xla_wasm, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         xla_wasm.nothing  # noqa: B018
+
+
+def test_every_opcode_can_be_compiled() -> None:
+    """Whatever has a record has a kernel, or a pass that leaves none of it."""
+    around = ("while", "conditional", "tuple", "get-tuple-element", "parameter", "constant", "replica-id", "partition-id")
+    known = {*ELEMENTWISE, *ELEMENTAL, *KERNELS, *EXPAND, *HOST, *STRUCTURE, *SIZES, *around}
+    assert not {*OPS} - known
 
 
 @pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])

@@ -14,24 +14,20 @@ from .driver import start_of_buffers
 from .errors import ArgumentError, UnsupportedError
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
+from .hlo.op import records
 from .hlo.shape import Shape
 from .hlo.signature import leaf_index, parameter_leaves, result_leaves, size_places
 from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
-from .ops.collective.groups import COUNTS, devices_of
+from .ops.collective.groups import devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
-from .ops.hostio.expand import HOST
-from .ops.lowering import CONTROL, ELEMENTAL, ELEMENTWISE, KERNELS
 from .ops.request import REQUEST
 from .options import Options
 from .passes import pipeline
 from .passes.clone import clone
-from .passes.expand import EXPAND
 from .passes.given import Given
-from .passes.inline import STRUCTURE
 from .passes.manual import PerDevice, per_device
-from .passes.pad_dynamic import OPCODES as DYNAMIC
 from .plan.build import plan_module
 from .plan.plan import Plan
 from .target import Target
@@ -63,7 +59,7 @@ def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[In
     """Every instruction that `compile` would refuse for its opcode, element type or target, with the reason."""
     found = []
     for x in module.instructions():
-        if x.opcode not in OPCODES:
+        if x.opcode not in records():
             found.append((x, f"opcode {x.opcode} is not supported yet"))
             continue
         unread = [name for name in x.kept or () if name in x.attrs]
@@ -83,9 +79,6 @@ def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[In
 
 
 _MOST_BYTES = 2**32
-
-OPCODES = frozenset((*ELEMENTWISE, *ELEMENTAL, *KERNELS, *CONTROL, *EXPAND, *HOST, *STRUCTURE, *DYNAMIC, *COUNTS[:2]))
-"""Every opcode that `compile` takes."""
 
 
 @dataclass(frozen=True, slots=True)

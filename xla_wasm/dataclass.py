@@ -1,7 +1,7 @@
 """`dataclass`, `field` and `replace`, as `dataclasses` has them, for a compiler that starts quickly.
 
 The standard library compiles the methods of each class where it is defined, and imports `inspect` for its own ends: a third of the time
-in which the compiler was imported and a small program compiled. Here `__init__` is compiled when the first instance is made, and the
+in which the compiler was imported and a small program compiled. Here `__init__` is compiled when some instances have been made, and the
 other methods are functions that all classes share. Type checkers see the originals, and the functions of `dataclasses` work on the classes.
 """
 
@@ -135,14 +135,47 @@ def _set_state(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, name, value)
 
 
+FEW = 40
+"""Instances after which compiling `__init__` has paid for itself."""
+
+
 def _first_init(cls: Any, fields: _Fields, frozen: bool, slots: bool) -> Any:
-    """An `__init__` that puts the compiled one into its own place."""
+    """An `__init__` for the first instances, which puts the compiled one into its own place then, and where a call is wrong."""
+    positional = [name for name, f in fields.items() if f.init and not f.kw_only]
+    made = 0
 
     def __init__(self: Any, *args: Any, **keywords: Any) -> None:
-        cls.__init__ = _compiled_init(cls, fields, frozen, slots)
-        cls.__init__(self, *args, **keywords)
+        nonlocal made
+        made += 1
+        values = _bound(fields, positional, args, keywords) if made <= FEW else None
+        if values is None:
+            cls.__init__ = _compiled_init(cls, fields, frozen, slots)
+            cls.__init__(self, *args, **keywords)
+            return
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
 
     return __init__
+
+
+def _bound(fields: _Fields, positional: list[str], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any] | None:
+    """The values of all fields; None if the arguments do not fit."""
+    given = dict(zip(positional, args)) | keywords
+    if len(given) < len(args) + len(keywords):
+        return None
+    values: dict[str, Any] = {}
+    for name, f in fields.items():
+        if f.init and name in given:
+            values[name] = given.pop(name)
+        elif f.factory is not _MISSING:
+            values[name] = f.factory()
+        elif f.default is not _MISSING and f.init:
+            values[name] = f.default
+        elif f.init:
+            return None
+    return None if given else values
 
 
 def _compiled_init(cls: Any, fields: _Fields, frozen: bool, slots: bool) -> Any:

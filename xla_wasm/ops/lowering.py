@@ -75,6 +75,4 @@ KERNELS: dict[str, Any] = {
 LANES = {"rng-bit-generator": 4}
 """The lane count of kernels for which the types of their arrays do not decide it: the words in its lanes have 32 bits."""
 
-CONTROL = ("while", "conditional", "tuple", "get-tuple-element", "parameter", "constant")
-
-__all__ = ["CONTROL", "ELEMENTAL", "ELEMENTWISE", "KERNELS", "LANES", "ROUTINES"]
+__all__ = ["ELEMENTAL", "ELEMENTWISE", "KERNELS", "LANES", "ROUTINES"]

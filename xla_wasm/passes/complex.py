@@ -49,10 +49,9 @@ _FUNCTIONS = frozenset((*functions.UNARY, *functions.BINARY, "abs")) - _HALVES
 
 def split_complex(module: Module) -> None:
     """Leaves complex arrays only where they are taken and given whole."""
-    if any(_is_complex(leaf) for x in module.instructions() for _, leaf in x.shape.leaves()):
-        split = _Split()
-        module.entry = split.computation(module.entry, "entry")
-        module.computations = split.done
+    split = _Split()
+    module.entry = split.computation(module.entry, "entry")
+    module.computations = split.done
 
 
 def _is_complex(shape: Shape) -> bool:

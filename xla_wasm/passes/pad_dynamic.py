@@ -18,6 +18,7 @@ from ..hlo.shape import Shape
 from ..ops.custom.built_in import IDENTITIES
 from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, pad_reshape
 from ..ops.dynamic.padded import Extent, Padded, Rule, Size, SizeWriter, is_whole, static, whole
+from ..ops.dynamic.record import SIZES
 from ..ops.hostio.transfers import is_between_devices
 from ..ops.request import REQUEST
 from ..ops.writer import walk
@@ -26,14 +27,9 @@ _FAMILIES = (pad_movement, pad_reshape, pad_reduce, pad_products, pad_indexing)
 RULES: dict[str, Rule] = {opcode: rule for family in _FAMILIES for opcode, rule in family.RULES.items()}
 """opcode -> how it is written where a part of its operands counts."""
 
-OPCODES = ("get-dimension-size", "set-dimension-size", "dynamic-reshape")
-"""What this pass leaves none of."""
-
 
 def pad_dynamic(module: Module) -> None:
     """Leaves no dynamic dimension in the module."""
-    if not any(x.opcode in OPCODES or x.shape.is_dynamic for x in module.instructions()):
-        return
     done: list[Computation] = []
     for computation in module.computations:
         added: list[Computation] = []
@@ -110,7 +106,7 @@ class _Body:
         if x.opcode == "get-tuple-element":
             return self._kept(x, extents[0][x.attrs["index"]])
         rule = RULES.get(x.opcode)
-        if x.opcode not in OPCODES and all(is_whole(o.shape, e) for o, e in zip(x.operands, extents)):
+        if x.opcode not in SIZES and all(is_whole(o.shape, e) for o, e in zip(x.operands, extents)):
             if x.shape.is_dynamic and rule is None:
                 raise UnsupportedError(f"{x.where}: {x.opcode} with a result of dynamic dimensions is not supported")
             return self._kept(x, whole(x.shape))

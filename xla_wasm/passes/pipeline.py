@@ -4,21 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..hlo.infer import REAL_OF
 from ..hlo.ir import Module
+from ..ops.dynamic.record import SIZES
 from .canonical import canonicalize
 from .clean import remove_dead
-from .complex import split_complex
 from .expand import ask_host, expand
 from .given import Given, ask_for_calls, lay_out_results, mark_devices
 from .inline import inline
 from .layout import forget_layouts
 from .loops import settle_loops
-from .pad_dynamic import pad_dynamic
 from .simplify import simplify
 from .tokens import forget_tokens
 from .topk import find_topk
 from .transfers import settle_transfers
 from .widen import widen
+
+
+def pad_dynamic(module: Module) -> None:
+    """Leaves no dynamic dimension in the module. Few have one: then the pass is imported."""
+    if any(x.opcode in SIZES or x.shape.is_dynamic for x in module.instructions()):
+        from . import pad_dynamic as own
+
+        own.pad_dynamic(module)
+
+
+def split_complex(module: Module) -> None:
+    """Leaves complex arrays only where they are taken and given whole. Few programs have one: then the pass is imported."""
+    if any(leaf.element_type in REAL_OF for x in module.instructions() for _, leaf in x.shape.leaves()):
+        from . import complex as own
+
+        own.split_complex(module)
+
 
 NOTES: tuple[Callable[[Module, Given], None], ...] = (ask_for_calls, mark_devices, lay_out_results)
 PASSES: tuple[Callable[[Module], None], ...] = (

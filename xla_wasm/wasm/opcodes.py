@@ -297,6 +297,7 @@ def _build() -> dict[str, Opcode]:
         first = int(words[-1], 16)
         contextual = signature == "*"
         params, _, results = ("", "", "") if contextual else signature.partition(">")
+        taken, given = _types(params), _types(results)
         split = [kind.partition(":") for kind in kinds.split(",")] if kinds != "-" else []
         # A lane count tells how far the index may go; it stays in the kind, as in "lane:4".
         immediates = tuple(f"lane:{size}" if kind == "lane" else kind for kind, _, size in split)
@@ -305,7 +306,7 @@ def _build() -> dict[str, Opcode]:
             if name == "-":
                 continue
             code = prefix + uleb(first + i) if prefix else bytes([first + i])
-            table[name] = Opcode(name, code, _types(params), _types(results), immediates, align, contextual)
+            table[name] = Opcode(name, code, taken, given, immediates, align, contextual)
     return table
 
 

@@ -65,3 +65,6 @@ OPS: tuple[Op, ...] = (
         ),
     ),
 )
+
+SIZES = tuple(op.opcode for op in OPS)
+"""The operations on sizes themselves."""
