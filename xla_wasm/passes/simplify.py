@@ -164,8 +164,8 @@ def _as_slice(m: IndexMap) -> tuple[str, dict[str, Any]] | None:
     strides = _strides(m)
     if strides is None or any(stride < 1 for _, stride in strides):
         return None
-    bounds = zip(strides, m.domain)
-    return "slice", {"slice": tuple(SliceDimension(start, start + (size - 1) * stride + 1 if size else start, stride) for (start, stride), size in bounds)}
+    ends = [start + (size - 1) * stride + 1 for (start, stride), size in zip(strides, m.domain)]
+    return "slice", {"slice": tuple(SliceDimension(start, end, stride) for (start, stride), end in zip(strides, ends))}
 
 
 def _as_reverse(m: IndexMap) -> tuple[str, dict[str, Any]] | None:
