@@ -19,7 +19,6 @@ from .ops.arrays import DTYPES, Array, Value, flattened, nested
 from .ops.elementwise.reference import BINARY, UNARY
 from .ops.table import OPS
 from .options import Options
-from .passes.clone import copy_instruction
 from .reference import Evaluator, evaluate
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def excerpt(name: str, instructions: Sequence[Instruction], roots: Sequence[Inst
     def bring(x: Instruction) -> Instruction:
         if x not in made:
             if x in own or is_constant(x):
-                made[x] = copy_instruction(x, [bring(o) for o in x.operands])
+                made[x] = x.on([bring(o) for o in x.operands])
                 _complete(made[x])
                 body.append(made[x])
             else:

@@ -55,12 +55,12 @@ class Instruction:
         return f"{self.name} = {self.shape} {self.opcode}({operands})"
 
     def on(self, operands: Iterable[Instruction]) -> Instruction:
-        """A copy of the instruction on other operands."""
+        """A copy of the instruction on other operands, perhaps in another computation: without control predecessors."""
         copy = Instruction.__new__(Instruction)
         for slot in Instruction.__slots__:
             setattr(copy, slot, getattr(self, slot))
         copy.operands, copy.attrs, copy.called = [*operands], dict(self.attrs), [*self.called]
-        copy.frontend_attributes, copy.control_predecessors = dict(self.frontend_attributes), [*self.control_predecessors]
+        copy.frontend_attributes, copy.control_predecessors = dict(self.frontend_attributes), []
         return copy
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 
 from ..hlo.ir import Computation, Instruction, Module
 
@@ -13,10 +14,9 @@ def clone(module: Module) -> Module:
     for computation in module.computations:
         copies[computation] = copy_computation(computation, copies.__getitem__)
     result = Module(module.name, list(copies.values()), copies[module.entry])
-    result.parameter_shapes, result.result_shape = module.parameter_shapes, module.result_shape
-    result.frontend_attributes = dict(module.frontend_attributes)
-    result.input_output_alias = list(module.input_output_alias)
-    result.replica_count, result.num_partitions = module.replica_count, module.num_partitions
+    for name, value in vars(module).items():
+        if name not in ("computations", "entry"):
+            setattr(result, name, copy(value) if isinstance(value, list | dict) else value)
     return result
 
 
@@ -24,14 +24,9 @@ def copy_computation(computation: Computation, callee: Callable[[Computation], C
     """A copy that calls `callee(c)` in the place of each computation c."""
     made: dict[Instruction, Instruction] = {}
     for x in computation.instructions:
-        made[x] = copy_instruction(x, [made[o] for o in x.operands])
+        made[x] = x.on([made[o] for o in x.operands])
         made[x].called = [callee(c) for c in x.called]
         made[x].control_predecessors = [made[p] for p in x.control_predecessors]
-    return Computation(computation.name, list(made.values()), made[computation.root])
-
-
-def copy_instruction(x: Instruction, operands: list[Instruction]) -> Instruction:
-    """The same instruction on other operands."""
-    copy = Instruction(x.name, x.opcode, x.shape, operands, dict(x.attrs), x.called, x.metadata)
-    copy.frontend_attributes = x.frontend_attributes
-    return copy
+    result = copy(computation)
+    result.instructions, result.root = list(made.values()), made[computation.root]
+    return result

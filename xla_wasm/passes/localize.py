@@ -21,7 +21,7 @@ from ..ops.collective.record import OPS as COLLECTIVE
 from ..ops.hostio.record import OPS as HOSTIO
 from ..ops.writer import Writer, walk
 from .clean import has_effect
-from .clone import copy_computation, copy_instruction
+from .clone import copy_computation
 from .shardwise import Map, dimension_maps, fit
 
 ADVICE = (
@@ -225,7 +225,7 @@ class Localizer:
     def _written(self, x: Instruction, number: int, argument: Value, prefix: str, manual: bool) -> tuple[Body, Value]:
         """A computation of one parameter that `x` calls, on the shards of its argument."""
         body = Body()
-        parameter = copy_instruction(x.called[number].parameters[0], [])
+        parameter = x.called[number].parameters[0].on([])
         parameter.attrs.pop("sharding", None)
         parameter.shape = local_shape(parameter.shape, argument.shards)
         value = Value(body.add(parameter), argument.shards, argument.manual)

@@ -24,7 +24,7 @@ from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding
 from ..hlo.shardy import IN_SHARDINGS, MESHES, OUT_SHARDINGS, SHARDING, read_meshes, read_shardings
 from ..hlo.wire import Fields, decode, encode
 from .clean import has_effect
-from .clone import clone, copy_instruction
+from .clone import clone
 from .localize import ADVICE, INTO, PER_DEVICE, Body, Localizer, Tree, Value, crosses, local_shape, target
 
 _PARTITIONED = r"_spmd(\.clone|\.\d+)*$"
@@ -198,7 +198,7 @@ class _Division:
     def _entry(self, trees: list[Tree]) -> tuple[list[Value], Body, Value]:
         parameters = []
         for p, tree in zip(self.module.entry.parameters, trees):
-            copy = copy_instruction(p, [])
+            copy = p.on([])
             copy.attrs.pop("sharding", None)
             copy.shape = local_shape(p.shape, tree)
             parameters.append(Value(copy, tree))
