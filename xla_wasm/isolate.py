@@ -32,15 +32,15 @@ from .hlo.ir import Computation, Instruction, Module
 from .inputs import MadeUpHost
 from .ops.arrays import Array, Value, nested
 from .ops.hostio.transfers import Starts
+from .ops.table import OPS
 from .passes import pipeline
-from .passes.clean import SIDE_EFFECTS
 from .passes.clone import clone
 from .passes.expand import ask_host, expand
 from .reference import Evaluator, evaluate
 
 _STRUCTURE = ("tuple", "get-tuple-element", "after-all", "add-dependency", "domain", "opt-barrier")
-_CONTROL = ("while", "conditional")
-_OPAQUE = SIDE_EFFECTS
+_CONTROL = frozenset(opcode for opcode, op in OPS.items() if op.control)
+_OPAQUE = frozenset(opcode for opcode, op in OPS.items() if op.effect)
 """They give another value each time, or need somebody outside: the evaluator's value stands for theirs."""
 _BATCH = 48
 _BATCH_BYTES = 1 << 26

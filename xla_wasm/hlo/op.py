@@ -51,6 +51,23 @@ class Kind(Enum):
     """In some other way: it has to lie in memory."""
 
 
+class Narrow(Enum):
+    """What an operation does with floats of at most 16 bits."""
+
+    MOVED = "moved"
+    """It takes them as they are."""
+    BITS = "bits"
+    """As MOVED, but its result depends on which type an operand has."""
+    COMPUTED = "computed"
+    """It computes with them in f32, and rounds the result once."""
+    EXACT = "exact"
+    """As COMPUTED, but the result is exact."""
+    ACCUMULATED = "accumulated"
+    """Its computation computes with them, step by step."""
+    COMBINED = "combined"
+    """As ACCUMULATED, on what comes from other devices as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """How one operand is read: `map` is from an index of the result, followed by one below `box`, to one of the operand."""
@@ -88,7 +105,9 @@ class Op:
 
     `reads` says how each operand is read. The traits: `elementwise` (computes each element from those at its index), `view` (only
     renames indices), `product` (sums products over a box), `accumulates` (computes an element from a box of them); `cost` in
-    operations an element.
+    operations an element; `effect` (running it does more than give its value), `identity` (its value is its first operand's),
+    `control` (runs computations on a state, as loops and branches do), `complex` (takes and gives complex arrays as they lie in
+    memory), `narrow`.
     """
 
     opcode: str
@@ -104,6 +123,11 @@ class Op:
     product: bool = False
     accumulates: bool = False
     cost: int = 1
+    effect: bool = False
+    identity: bool = False
+    control: bool = False
+    complex: bool = False
+    narrow: Narrow = Narrow.MOVED
     defaults: dict[str, Any] = field(init=False)
     """The attributes in their order with their defaults."""
 

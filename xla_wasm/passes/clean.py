@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
-
-SIDE_EFFECTS = frozenset(("infeed", "outfeed", "send", "send-done", "recv", "recv-done", "rng", "rng-get-and-update-state"))
+from ..ops.reading import record
 
 
 def remove_dead(module: Module) -> None:
@@ -39,4 +38,4 @@ def has_effect(x: Instruction) -> bool:
 
 
 def _has_effect(x: Instruction) -> bool:
-    return x.opcode in SIDE_EFFECTS or (x.opcode == "custom-call" and bool(x.attrs.get("custom_call_has_side_effect")))
+    return record(x).effect or (x.opcode == "custom-call" and bool(x.attrs.get("custom_call_has_side_effect")))

@@ -2,7 +2,7 @@
 
 Every instruction on complex numbers becomes instructions on their parts, and tuples, loops, branches, reducers and
 comparators carry two real leaves, side by side, for a complex one. Whole complex arrays, with parts interleaved, are left at
-the boundary (the entry's parameters and result) and at the operations in `_WHOLE`: `complex` makes them, `real` and `imag`
+the boundary (the entry's parameters and result) and at the operations that take them so: `complex` makes them, `real` and `imag`
 read them.
 """
 
@@ -15,8 +15,10 @@ from ..errors import UnsupportedError
 from ..hlo.infer import REAL_OF
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.literal import Literal
+from ..hlo.op import Op, read_whole
 from ..hlo.shape import Shape
 from ..ops.elementwise import complex as functions
+from ..ops.reading import record
 from ..ops.reduce.monoids import monoid
 from ..ops.writer import Writer, walk
 
@@ -24,34 +26,17 @@ Pair = tuple[Instruction, Instruction]
 Value = Instruction | Pair
 """What stands for a value: the parts of a complex array, or one instruction."""
 
-_WHOLE = frozenset(
-    (
-        *("fft", "cholesky", "triangular-solve", "custom-call"),
-        *("infeed", "outfeed", "send", "send-done", "recv", "recv-done"),
-    )
-)
-"""Operations that take and give whole complex arrays."""
-
-_HALVES = frozenset(
-    (
-        *("add", "subtract", "negate", "select", "copy", "broadcast", "reshape", "transpose", "reverse", "slice", "dynamic-slice"),
-        *("dynamic-update-slice", "concatenate", "pad", "gather", "set-dimension-size", "dynamic-reshape"),
-        *("all-gather", "all-to-all", "collective-broadcast", "collective-permute"),
-    )
-)
-"""Operations that do to each part what they do to the number."""
-
-_VARIADIC = frozenset(("reduce", "reduce-window", "select-and-scatter", "scatter", "sort", "while", "conditional", "tuple"))
-"""Operations that take any number of arrays, or a tuple of them."""
-
-_FUNCTIONS = frozenset((*functions.UNARY, *functions.BINARY, "abs")) - _HALVES
-
 
 def split_complex(module: Module) -> None:
     """Leaves complex arrays only where they are taken and given whole."""
     split = _Split()
     module.entry = split.computation(module.entry, "entry")
     module.computations = split.done
+
+
+def _moves(op: Op) -> bool:
+    """Whether an operation puts elements of its operands somewhere, and so does to each part what it does to a number."""
+    return op.reads is not read_whole and not (op.elementwise or op.called)
 
 
 def _is_complex(shape: Shape) -> bool:
@@ -180,13 +165,13 @@ class _Scope:
     # --- instructions -------------------------------------------------------------------------------------------
 
     def visit(self, x: Instruction, operands: list[Value]) -> Value:
-        opcode, w = x.opcode, self.w
+        opcode, op, w = x.opcode, record(x), self.w
         w.x = x
         if opcode == "parameter":
             return self.parameter(x)
-        if opcode in _WHOLE:
+        if op.complex or op.effect:
             return self.apart(w.again(x, [self.whole(value, o.shape) for value, o in zip(operands, x.operands)]))
-        if opcode in ("while", "conditional"):
+        if op.control:
             return self.together(x, [self.single(value) for value in operands], "state")
         if opcode == "get-tuple-element":
             return self.element(x, _real(operands[0]))
@@ -196,11 +181,11 @@ class _Scope:
             return w.again(x, [_real(value) for value in operands], called=self.called(x, "apply"))
         if opcode in _RULES:
             return _RULES[opcode](self, x, operands)
-        if opcode in _FUNCTIONS:
-            return _value(functions.evaluate(w, opcode, operands))
-        if opcode in _HALVES:
+        if opcode in functions.BY_PARTS or _moves(op):
             return self.halves(x, operands)
-        if opcode in _VARIADIC or opcode == "map":
+        if opcode in functions.FUNCTIONS:
+            return _value(functions.evaluate(w, opcode, operands))
+        if op.called or opcode == "tuple":
             return self.together(x, [part for value in operands for part in _parts(value)], "compare" if opcode == "sort" else "apply")
         raise UnsupportedError(f"{x.where}: not supported yet for complex numbers")
 

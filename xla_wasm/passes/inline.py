@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
+from ..ops.table import OPS
 from ..ops.writer import Rule, Writer, walk
 from .rewrite import rewrite
 
@@ -58,12 +59,13 @@ def _element(index: int) -> Rule:
 
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(("call", "fusion"), _called),
-    **dict.fromkeys(("opt-barrier", "copy", "domain", "async-update"), _operand),
+    **{opcode: _operand for opcode, op in OPS.items() if op.identity},
+    "copy": _operand,
     "async-start": _async_start,
     "async-done": _element(1),
     "copy-start": _copy_start,
     "copy-done": _element(0),
 }
 
-STRUCTURE = (*_RULES, "after-all", "add-dependency")
+STRUCTURE = (*_RULES, "after-all")
 """The opcodes that this pass and `forget_tokens` leave none of."""

@@ -19,6 +19,7 @@ from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding, whole
 from ..hlo.shardy import IN_SHARDINGS, MANUAL_AXES, OUT_SHARDINGS, SHARDING, read_manual_axes, read_shardings
 from ..ops.collective.record import OPS as COLLECTIVE
 from ..ops.hostio.record import OPS as HOSTIO
+from ..ops.reading import record
 from ..ops.writer import Writer, walk
 from .clean import has_effect
 from .clone import copy_computation
@@ -37,7 +38,7 @@ _RESULT = "xla.sdy.FuncResultSharding"
 _BODY = ("xla.sdy.manual_computation_body", "xla.sdy.inlinable_manual_computation_body", "shmap_body")
 """How JAX names manual computations. They are known by what goes in; one without operands only by its name."""
 
-PER_DEVICE = frozenset((*(op.opcode for op in COLLECTIVE), *(op.opcode for op in HOSTIO), "partition-id", "replica-id"))
+PER_DEVICE = frozenset(op.opcode for op in (*COLLECTIVE, *HOSTIO))
 """What means something to a device by itself, and nothing to a program on global arrays."""
 
 Tree = Shards | tuple["Tree", ...] | None
@@ -179,7 +180,7 @@ class Localizer:
                 return self._result(x, operands[0], body)
             if called in _MARKS and len(operands) == 1:
                 return operands[0]
-        if x.opcode in ("opt-barrier", "domain", "add-dependency"):
+        if record(x).identity:
             return operands[0]
         if x.opcode == "tuple":
             return _tuple(body, x, operands)

@@ -20,6 +20,7 @@ from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, 
 from ..ops.dynamic.padded import Extent, Padded, Rule, Size, SizeWriter, is_whole, static, whole
 from ..ops.dynamic.record import SIZES
 from ..ops.hostio.transfers import is_between_devices
+from ..ops.reading import record
 from ..ops.request import REQUEST
 from ..ops.writer import walk
 
@@ -91,7 +92,7 @@ class _Body:
         shapes = [self.shapes[o] for o in x.operands]
         x.operands = [o.value for o in operands]
         extents = [o.extent for o in operands]
-        if x.opcode in ("while", "conditional"):
+        if record(x).control:
             return self._control(x, operands, shapes)
         if REQUEST in x.attrs:
             return self._request(x, operands, shapes)

@@ -15,11 +15,8 @@ from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.types import TYPES
 from ..ops.reading import record
 from ..ops.table import RECORDS
-from .clean import SIDE_EFFECTS
 
 Rule = Callable[[Instruction], Instruction]
-_APART = SIDE_EFFECTS | {"parameter", "custom-call"}
-"""Operations of which equal ones are not the same."""
 
 
 def simplify(module: Module) -> None:
@@ -72,7 +69,7 @@ def simplify_computation(computation: Computation) -> None:
 
 def _key(x: Instruction) -> Any:
     """What an instruction computes, or None if equal ones must stay apart."""
-    if x.called or x.opcode in _APART:
+    if x.called or record(x).effect or x.opcode in ("parameter", "custom-call"):
         return None
     shape = x.shape.without_layout()
     if x.opcode == "constant":

@@ -15,33 +15,14 @@ from functools import partial
 from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.literal import Literal
+from ..hlo.op import Narrow
 from ..hlo.shape import Shape
 from ..hlo.types import SMALL_FLOATS, THROUGH_F16
-from ..ops.elementwise.record import OPS as _ELEMENTWISE
+from ..ops.reading import record
 from ..ops.window.cumulative import cumulative
 from ..ops.writer import Writer, walk
 
-_MOVING = ("convert", "bitcast-convert", "copy", "select", "real", "imag", "stochastic-convert", "reduce-precision", "iota", "constant")
-"""The elementwise operations that take the elements of small floats as they are."""
-
-_COMPUTING = frozenset(
-    (
-        *(op.opcode for op in _ELEMENTWISE if op.opcode not in _MOVING),
-        *("dot", "ragged-dot", "scaled-dot", "convolution", "cholesky", "triangular-solve", "rng"),
-        *("batch-norm-training", "batch-norm-inference", "batch-norm-grad"),
-    )
-)
-
-_ACCUMULATING = frozenset(("reduce", "reduce-window", "select-and-scatter"))
-
-_FOLDING = frozenset(("all-reduce", "all-reduce-start", "reduce-scatter"))
-"""What devices combine travels as it is, so that only the computation is one on f32; the expansion converts what comes in."""
-
-_EXACT = frozenset((*_MOVING, "maximum", "minimum", "abs", "negate", "sign", "clamp", "compare", "is-finite"))
-"""Operations whose result needs no rounding."""
-
-_OF_BITS = ("convert", "bitcast-convert", "reduce-precision")
-"""Operations whose result depends on which type an operand is."""
+_COMPUTING = (Narrow.COMPUTED, Narrow.EXACT)
 
 
 def widen(module: Module) -> None:
@@ -145,7 +126,8 @@ class _Body:
         """What stands for `x` such that its value is what it was in its type."""
         w = Writer(x, self.instructions)
         touched = _has_small(x.shape) or any(_has_small(o.shape) for o in x.operands)
-        if touched and (x.opcode in _COMPUTING or x.opcode in _ACCUMULATING):
+        narrow = record(x).narrow
+        if touched and (narrow in _COMPUTING or narrow is Narrow.ACCUMULATED):
             return self.computed(w, operands)
         if x.opcode == "convert":
             made = operands[0].unrounded
@@ -154,7 +136,7 @@ class _Body:
         given = [o.typed() for o in operands]
         if x.opcode == "reduce-precision" and touched and x.shape.element_type not in ("f16", "bf16"):
             return _Value(w, _reduced(w, given[0]))
-        if x.opcode in _FOLDING:
+        if narrow is Narrow.COMBINED:  # what travels is as it is; the expansion converts what comes in
             return _Value(w, w.again(x, given, called=[self.on_f32(c) for c in x.called]))
         # What is on f32 elsewhere is made from the instruction as it was.
         return _Value(w, w.keep(x) if given == x.operands else w.again(x, given))
@@ -162,13 +144,14 @@ class _Body:
     def computed(self, w: Writer, operands: list[_Value]) -> _Value:
         """What computes in f32 and is rounded once; of running sums and the like each result, not each step."""
         x = w.x
-        stepwise = x.opcode in _ACCUMULATING and not (x.opcode == "reduce-window" and cumulative(x) is not None)
+        narrow = record(x).narrow
+        stepwise = narrow is Narrow.ACCUMULATED and not (x.opcode == "reduce-window" and cumulative(x) is not None)
         given = [o.as_made() if _widened_by_xla(x) else o.wide() for o in operands]
         wide = w.again(x, given, shape=_wide_shape(x.shape), called=[self.on_f32(c, stepwise) for c in x.called])
         typed = _in_types_of(w, wide, x.shape)
-        if x.opcode in _COMPUTING and x.shape.element_type == "bf16":
+        if narrow in _COMPUTING and x.shape.element_type == "bf16":
             return _Value(w, typed, unrounded=wide)
-        if x.opcode in _COMPUTING and x.shape.element_type in THROUGH_F16:
+        if narrow in _COMPUTING and x.shape.element_type in THROUGH_F16:
             return _Value(w, typed, unrounded=typed.operands[0])
         return _Value(w, typed)
 
@@ -198,14 +181,14 @@ class _Body:
             shape = _wide_shape(x.shape)
             literal = Literal.from_values(shape, x.attrs["literal"].values())
             return _Value(w, wide=w.again(x, shape=shape, literal=literal))
-        if x.opcode in _OF_BITS and (_small(x.shape) or _small(x.operands[0].shape)):
+        if record(x).narrow is Narrow.BITS and (_small(x.shape) or _small(x.operands[0].shape)):
             value = operands[0].typed()
             if x.opcode == "reduce-precision" and x.shape.element_type not in ("f16", "bf16"):
                 return _Value(w, _reduced(w, value))
             return _Value(w, w.again(x, [value]))
         called = [self.on_f32(c, rounding) for c in x.called]
         wide = w.again(x, [o.wide() for o in operands], shape=_wide_shape(x.shape), called=called)
-        if rounding and x.opcode in _COMPUTING and x.opcode not in _EXACT:
+        if rounding and record(x).narrow is Narrow.COMPUTED:
             return _Value(w, _in_types_of(w, wide, x.shape))
         return _Value(w, None if _has_small(x.shape) else wide, wide)
 

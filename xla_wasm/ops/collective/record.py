@@ -26,7 +26,7 @@ from __future__ import annotations
 from ...hlo.attrs import ReplicaGroups
 from ...hlo.infer import alike, array, arrays, brief, broken, dimensions, joined, need_kind, one_dimension
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Narrow, Op
 from ...hlo.shape import Shape
 
 _GROUPS = Attr("replica_groups", "replica_groups", (87, 92, 93, 49), ReplicaGroups())
@@ -245,6 +245,7 @@ OPS: tuple[Op, ...] = (
         _all_reduce,
         _ALL_REDUCE,
         ("to_apply",),
+        narrow=Narrow.COMBINED,
         doc="The operands of all devices in a group combined element by element.",
         constraints=(_ARRAYS, _REDUCER, _GLOBAL_RULE, _LISTED),
     ),
@@ -254,6 +255,7 @@ OPS: tuple[Op, ...] = (
         _all_reduce,
         _ALL_REDUCE,
         ("to_apply",),
+        narrow=Narrow.COMBINED,
         doc="Starts an all-reduce.",
         constraints=(_ARRAYS, _REDUCER, _GLOBAL_RULE, _LISTED),
     ),
@@ -281,6 +283,7 @@ OPS: tuple[Op, ...] = (
         _reduce_scatter,
         _ALL_GATHER,
         ("to_apply",),
+        narrow=Narrow.COMBINED,
         doc="The operands of all devices in a group combined; each device gets its block along one dimension.",
         constraints=(
             _ARRAYS,

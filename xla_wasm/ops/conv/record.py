@@ -6,7 +6,7 @@ from ...hlo.attrs import ConvolutionDimensionNumbers, PrecisionConfig, Window
 from ...hlo.index_map import Coordinate, index_map
 from ...hlo.infer import array, brief, broken, product_type, result, window_size
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Kind, Op, Read
+from ...hlo.op import REQUIRED, Attr, Kind, Narrow, Op, Read
 from ...hlo.shape import Shape
 from ..window.record import in_window
 
@@ -95,6 +95,7 @@ OPS: tuple[Op, ...] = (
         reads=_read_convolution,
         product=True,
         accumulates=True,
+        narrow=Narrow.COMPUTED,
         doc="Sums of products of a kernel with the input under it, at every place of the kernel; the kernel is not flipped.",
         constraints=(
             "The operands are arrays.",

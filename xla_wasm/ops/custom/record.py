@@ -27,6 +27,7 @@ OPS: tuple[Op, ...] = (
             Attr("api_version", "custom_call_api_version", (77,), "API_VERSION_ORIGINAL"),
         ),
         ("called_computations*",),
+        complex=True,
         doc="A function known by name; the declared shape is taken as it is.",
     ),
 )

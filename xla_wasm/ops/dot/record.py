@@ -6,7 +6,7 @@ from ...hlo.attrs import DotDimensionNumbers, PrecisionConfig, RaggedDotDimensio
 from ...hlo.index_map import along
 from ...hlo.infer import NOT_ARRAYS, array, brief, broken, dimension, dimensions, need_kind, product_type, result, wider
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Kind, Op, Read
+from ...hlo.op import REQUIRED, Attr, Kind, Narrow, Op, Read
 from ...hlo.shape import Shape
 
 _PRECISION = Attr("precision_config", "precision_config", (51,), PrecisionConfig())
@@ -141,6 +141,7 @@ OPS: tuple[Op, ...] = (
         reads=_read_dot,
         product=True,
         accumulates=True,
+        narrow=Narrow.COMPUTED,
         doc="Sums of products over the contracting dimensions, for each index of the batch dimensions.",
         constraints=_DOT,
     ),
@@ -149,6 +150,7 @@ OPS: tuple[Op, ...] = (
         (3, 3),
         _ragged_dot,
         (Attr("ragged_dot_dimension_numbers", "ragged_dot_dimension_numbers", (90,), REQUIRED), _PRECISION),
+        narrow=Narrow.COMPUTED,
         doc="A dot whose left operand falls into groups along one dimension, each with a right operand or a result of its own.",
         constraints=(
             *_DOT,
@@ -162,6 +164,7 @@ OPS: tuple[Op, ...] = (
         (4, 4),
         _scaled_dot,
         (Attr("dot_dimension_numbers", "dot_dimension_numbers", (30,), REQUIRED), _PRECISION),
+        narrow=Narrow.COMPUTED,
         doc="A dot of operands given in blocks, each with a scale: left, right, left scales, right scales.",
         constraints=(
             *_DOT[:4],

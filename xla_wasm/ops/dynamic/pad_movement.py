@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..elementwise.record import OPS as _ELEMENTWISE
+from ..table import OPS
 from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 # --- elementwise ----------------------------------------------------------------------------------------------------
@@ -139,11 +139,11 @@ def _same(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     return Padded(x.operands[0], extents[0])
 
 
-_MOVING = ("bitcast-convert", "iota", "constant")
-
 RULES: dict[str, Rule] = {
-    **{op.opcode: _elementwise for op in _ELEMENTWISE if op.opcode not in _MOVING},
+    **{opcode: _elementwise for opcode, op in OPS.items() if op.elementwise},
+    **{opcode: _same for opcode, op in OPS.items() if op.identity},
     "map": _elementwise,
+    "copy": _same,
     "bitcast": _bitcast,
     "bitcast-convert": _bitcast,
     "broadcast": _broadcast,
@@ -154,8 +154,4 @@ RULES: dict[str, Rule] = {
     "concatenate": _concatenate,
     "get-dimension-size": _get_dimension_size,
     "set-dimension-size": _set_dimension_size,
-    "copy": _same,
-    "opt-barrier": _same,
-    "add-dependency": _same,
-    "domain": _same,
 }

@@ -422,6 +422,12 @@ BINARY: dict[str, Callable[[Complex, Complex], Complex]] = {
 }
 
 
+FUNCTIONS = frozenset((*UNARY, *BINARY, "abs"))
+
+BY_PARTS = ("add", "subtract", "negate", "select", "copy")
+"""Operations that do to each part what they do to the number."""
+
+
 def evaluate(e: Writer, opcode: str, operands: list[Any]) -> list[Instruction]:
     """The parts of an elementwise function of complex operands, each a pair of instructions."""
     pairs = [(Real(e, re), Real(e, im)) for re, im in operands]

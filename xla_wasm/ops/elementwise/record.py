@@ -21,7 +21,7 @@ from ...hlo.infer import (
     same,
 )
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op, pointwise
+from ...hlo.op import REQUIRED, Attr, Narrow, Op, pointwise
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 
@@ -257,9 +257,16 @@ _DEAR = ("atan2", "divide", "power", "reduce-precision", "remainder", "round-nea
 """What costs about ten operations an element, as functions with a result_accuracy do."""
 
 
+_NARROW = {
+    **dict.fromkeys(("select", "real", "imag", "stochastic-convert"), Narrow.MOVED),
+    **dict.fromkeys(("convert", "bitcast-convert", "reduce-precision"), Narrow.BITS),
+    **dict.fromkeys(("maximum", "minimum", "abs", "negate", "sign", "clamp", "compare", "is-finite"), Narrow.EXACT),
+}
+
+
 def _elementwise(opcode: str, arity: int, infer: Callable[[Instruction], Shape], attrs: tuple[Attr, ...] = (), **rest: Any) -> Op:
-    cost = 10 if opcode in _DEAR or attrs == _ACCURACY else 1
-    return Op(opcode, (arity, arity), infer, attrs, reads=pointwise, elementwise=True, cost=cost, **rest)
+    traits: dict[str, Any] = {"cost": 10 if opcode in _DEAR or attrs == _ACCURACY else 1, "narrow": _NARROW.get(opcode, Narrow.COMPUTED)}
+    return Op(opcode, (arity, arity), infer, attrs, reads=pointwise, elementwise=True, **traits, **rest)
 
 
 _EQUAL_SIZES = "The operands are arrays of equal sizes."

@@ -35,6 +35,7 @@ OPS: tuple[Op, ...] = (
         (1, 1),
         _fft,
         (Attr("fft_type", "fft_type", (31,), REQUIRED), Attr("fft_length", "ints", (32,), REQUIRED)),
+        complex=True,
         doc="The discrete Fourier transform of the last dimensions; RFFT and IRFFT hold only half of a spectrum in the last one.",
         constraints=(
             "fft_type is FFT, IFFT, RFFT or IRFFT.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...hlo.attrs import TriangularSolveOptions
 from ...hlo.infer import array, brief, broken, need_kind
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Narrow, Op
 from ...hlo.shape import Shape
 
 _ANALYTIC = ("float", "complex")
@@ -42,6 +42,8 @@ OPS: tuple[Op, ...] = (
         (1, 1),
         _cholesky,
         (Attr("lower", "cholesky_options", (62,), False),),
+        complex=True,
+        narrow=Narrow.COMPUTED,
         doc="The triangular factor of positive definite matrices, reading one triangle of them.",
         constraints=("The operand is a float or complex array.", "Its last two dimensions are equal."),
     ),
@@ -50,6 +52,8 @@ OPS: tuple[Op, ...] = (
         (2, 2),
         _triangular_solve,
         (Attr("triangular_solve_options", "triangular_solve_options", (59,), REQUIRED),),
+        complex=True,
+        narrow=Narrow.COMPUTED,
         doc="The x for which a x = b (or x a = b), where a is triangular, or the transpose or adjoint of a triangular matrix.",
         constraints=(
             "The operands are float or complex arrays.",

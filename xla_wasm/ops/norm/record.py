@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...hlo.infer import arrays, brief, broken, dimension, flags, need_kind
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Narrow, Op
 from ...hlo.shape import Shape
 
 _ATTRS = (Attr("epsilon", "float", (24,), REQUIRED), Attr("feature_index", "int", (25,), REQUIRED))
@@ -52,6 +52,7 @@ OPS: tuple[Op, ...] = (
         (3, 3),
         _training,
         _ATTRS,
+        narrow=Narrow.COMPUTED,
         doc="An array normalised by its mean and variance for each feature, then scaled and shifted; also that mean and variance.",
         constraints=_RULES,
     ),
@@ -60,6 +61,7 @@ OPS: tuple[Op, ...] = (
         (5, 5),
         _inference,
         _ATTRS,
+        narrow=Narrow.COMPUTED,
         doc="An array normalised by a given mean and variance for each feature, then scaled and shifted.",
         constraints=_RULES,
     ),
@@ -68,6 +70,7 @@ OPS: tuple[Op, ...] = (
         (5, 5),
         _grad,
         _ATTRS,
+        narrow=Narrow.COMPUTED,
         doc="The gradients of batch-norm-training with respect to its operand, scale and offset.",
         constraints=(
             _RULES[0],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...hlo.infer import array, brief, broken, declared, need_kind, need_scalar
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Op
+from ...hlo.op import REQUIRED, Attr, Narrow, Op
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 
@@ -48,6 +48,8 @@ OPS: tuple[Op, ...] = (
         (2, 2),
         _rng,
         (Attr("distribution", "distribution", (23,), REQUIRED),),
+        effect=True,
+        narrow=Narrow.COMPUTED,
         doc="Random numbers from [a, b), or normal with a mean and a deviation; their values are not promised.",
         constraints=(
             "The result is an array.",
@@ -72,6 +74,7 @@ OPS: tuple[Op, ...] = (
         (0, 0),
         _rng_get_and_update_state,
         (Attr("delta", "int", (66,), REQUIRED),),
+        effect=True,
         doc="The 128-bit state of the module's generator as u64[2], low half first; `delta` is added to it afterwards.",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...hlo.index_map import along
 from ...hlo.infer import alike, arrays, brief, broken, called_signature, dimensions, flags, joined, one_dimension, result
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Kind, Op, Read, pointwise, scalar_map
+from ...hlo.op import REQUIRED, Attr, Kind, Narrow, Op, Read, pointwise, scalar_map
 from ...hlo.shape import Shape
 
 _DIMENSIONS = Attr("dimensions", "ints", (14,), REQUIRED)
@@ -110,6 +110,7 @@ OPS: tuple[Op, ...] = (
         ("to_apply",),
         reads=_read_reduce,
         accumulates=True,
+        narrow=Narrow.ACCUMULATED,
         doc="The elements along some dimensions combined into one by a computation on scalars, starting from an initial value.",
         constraints=(*REDUCTION, "`dimensions` are different dimensions of the arrays."),
     ),

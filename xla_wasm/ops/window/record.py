@@ -6,7 +6,7 @@ from ...hlo.attrs import Window, WindowDimension
 from ...hlo.index_map import Coordinate, along, index_map
 from ...hlo.infer import PRED, array, brief, broken, called_signature, joined, need_scalar, result, window_size
 from ...hlo.ir import Instruction
-from ...hlo.op import Attr, Kind, Op, Read
+from ...hlo.op import Attr, Kind, Narrow, Op, Read
 from ...hlo.shape import Shape
 from ..reduce.record import REDUCTION, read_scalars, reduction
 
@@ -81,6 +81,7 @@ OPS: tuple[Op, ...] = (
         ("to_apply",),
         reads=_read_reduce_window,
         accumulates=True,
+        narrow=Narrow.ACCUMULATED,
         doc="A reduction of the elements inside a window, at every place of the window; padding and holes of dilation are skipped.",
         constraints=(*REDUCTION, _DIMENSIONS),
     ),
@@ -91,6 +92,7 @@ OPS: tuple[Op, ...] = (
         (_WINDOW,),
         ("select", "scatter"),
         reads=_read_select_and_scatter,
+        narrow=Narrow.ACCUMULATED,
         doc="At every place of a window, select picks one element, and scatter adds the source's element there to the result.",
         constraints=(
             "The first two operands are arrays.",
