@@ -34,8 +34,8 @@ NOT_RULES = ("__init__", "plan", "driver", "draft", "build")
 """Files of `plan/` that hold what a plan is made of."""
 SHOWN = 3
 """Red tests after which it is enough."""
-SECONDS = 60
-"""What a process may compute, before it counts as one that does not end."""
+SECONDS = 12
+"""Of computing that a process has, three times what all golden files take, before it counts as one that does not end."""
 
 UNSEEN: dict[str, str] = {}
 """Deletions that no golden test can see, and why."""
