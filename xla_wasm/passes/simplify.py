@@ -230,29 +230,8 @@ def _is_splat(x: Instruction, value: int) -> bool:
     return x.opcode == "constant" and x.shape.rank == 0 and x.attrs["literal"].values() == [value]
 
 
-def _part(number: int) -> Rule:
-    """A part of a complex number that is made of its parts."""
-
-    def rule(x: Instruction) -> Instruction:
-        (o,) = x.operands
-        if o.opcode == "complex":
-            return o.operands[number]
-        return o if number == 0 and same_shape(x, o) else x
-
-    return rule
-
-
-def _complex(x: Instruction) -> Instruction:
-    re, im = x.operands
-    if re.opcode == "real" and im.opcode == "imag" and re.operands == im.operands and same_shape(x, re.operands[0]):
-        return re.operands[0]
-    return x
-
-
 _RULES: dict[str, Rule] = {
-    "real": _part(0),
-    "imag": _part(1),
-    "complex": _complex,
+    "real": _same_if_equal,
     "add": _without_neutral(0),
     "subtract": _without_neutral(0),
     "or": _without_neutral(0),
@@ -261,8 +240,6 @@ _RULES: dict[str, Rule] = {
     "pad": _pad,
     "concatenate": _concatenate,
     "convert": _same_if_equal,
-    "copy": _same_if_equal,
     "dynamic-slice": _same_if_equal,
     "get-tuple-element": _get_tuple_element,
-    "reduce": _reduce,
 }
