@@ -21,7 +21,7 @@ def test_stages(path: Path, request: pytest.FixtureRequest) -> None:
     if request.config.getoption("update_golden"):
         rewrite(read(path))
     golden = read(path)
-    assert list(golden.expected) == golden.settings["sections"], f"{path.name} lacks a section it asks for; `{UPDATE}` writes it"
+    assert list(golden.expected) == golden.sections, f"{path.name} lacks a section it asks for; `{UPDATE}` writes it"
     actual = golden.actual()
     for section, expected in golden.expected.items():
         if actual[section] != expected:
