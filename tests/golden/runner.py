@@ -60,7 +60,7 @@ class Golden:
     def sections(self) -> list[str]:
         """The sections that the file asks for."""
         found = self.settings.get("sections", [])
-        assert found and set(found) <= set(SECTIONS), f"{self.path.name} needs a line `// sections:` that names some of {', '.join(SECTIONS)}"
+        assert found and set(found) <= set(SECTIONS), f"{self.path.name} asks for no sections: `// sections: {', '.join(SECTIONS)}`"
         return found
 
     def options(self, target: str = "simd128") -> Options:
