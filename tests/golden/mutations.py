@@ -198,6 +198,7 @@ def _right(golden: Golden) -> bool:
 
 def main(parts: list[str]) -> int:
     assert not any(name.startswith("xla_wasm") for name in sys.modules), "the package must not be there yet"
+    sys.path.insert(0, str(FOLDER.parent))
     unseen = []
     for name, path in sources():
         if parts and not any(part in name for part in parts):
