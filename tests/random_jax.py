@@ -166,6 +166,39 @@ def _normalised(draw: Draw) -> Piece:
     return apply
 
 
+def _pairwise(draw: Draw) -> Piece:
+    """A function of the differences or products of all pairs, as distances and kernels are."""
+    f = draw.pick((lambda d: jnp.exp(-(d * d) / 8), jnp.tanh, jnp.sin, jnp.square, jnp.abs, lambda d: 1 / (1 + d * d)))
+    product, summed = draw.chance(3), draw.integer(0, 3)
+
+    def apply(x: Any, y: Any) -> Any:
+        _need(_real(x) and x.ndim > 0 and x.size <= 64)
+        v = x if x.ndim <= 2 else x.reshape(x.shape[0], -1)
+        d = v[:, None] * v[None] / 8 if product else v[:, None] - v[None]
+        if v.ndim == 2 and summed % 2:
+            d = d.sum(-1)
+        k = f(d).astype(x.dtype)
+        return (k, k.sum(0), k.sum(0) + k.sum(1), k @ v if k.ndim == 2 else k)[summed]
+
+    return apply
+
+
+def _both_ways(draw: Draw) -> Piece:
+    """A dear function of a square, reduced along rows and along columns, or beside its transpose, and combined."""
+    f = draw.pick((jnp.sin, jnp.tanh, jax.nn.sigmoid, lambda x: jnp.exp(x / 8), jnp.arctan))
+    g, h = (draw.pick((jnp.sum, jnp.max, jnp.mean, jax.nn.softmax, jnp.cumsum, jnp.flip)) for _ in range(2))
+    turned = draw.chance(3)
+
+    def apply(x: Any, y: Any) -> Any:
+        _need(_real(x) and x.ndim >= 2 and x.shape[0] == x.shape[1] > 0)
+        z = f(x).astype(x.dtype)
+        w = jnp.swapaxes(z, 0, 1) if turned else z
+        first, second = g(z, axis=0), h(w, axis=1)
+        return first + second
+
+    return apply
+
+
 def _moved(draw: Draw) -> Piece:
     kind, number, axis = draw.integer(0, 9), draw.integer(0, 6), _axis(draw)
 
@@ -372,6 +405,7 @@ def _narrowed(draw: Draw) -> Piece:
 PIECES = (
     *(_unary, _unary, _unary, _binary, _binary, _binary, _reduction, _reduction, _reduction, _normalised, _normalised, _moved, _moved),
     *(_moved, _ordered, _ordered, _indexed, _indexed, _product, _product, _loop, _loop, _while, _linear, _spectrum, _window, _narrowed),
+    *(_pairwise, _pairwise, _both_ways, _both_ways),
 )
 
 
@@ -410,7 +444,7 @@ def _transformed(draw: Draw, f: Piece, differentiable: bool) -> Piece:
         ways += [
             lambda f: lambda x, y: jax.grad(g)(x, y),
             lambda f: lambda x, y: jax.value_and_grad(g, (0, 1))(x, y),
-            lambda f: lambda x, y: jax.hessian(g)(x, y) if x.size <= 16 else jax.grad(g)(x, y),
+            *[lambda f: lambda x, y: jax.hessian(g)(x, y) if x.size <= 16 else jax.grad(g)(x, y)] * 4,
             lambda f: lambda x, y: jax.jvp(f, (x, y), (jnp.ones_like(x), y)),
             lambda f: lambda x, y: jax.jacfwd(f)(x, y) if x.size <= 32 else jax.grad(g)(x, y),
             lambda f: lambda x, y: jax.jacrev(lambda x: jnp.real(f(x, y)).reshape(-1)[:20])(x) if x.size <= 64 else jax.grad(g)(x, y),
@@ -439,15 +473,16 @@ def draw_jax(draw: Draw) -> tuple[Module, list[Array]]:
     jax.config.update("jax_enable_x64", True)
     floating = not draw.chance(4)
     dtype = draw.pick(FLOATS) if floating else draw.pick(OTHERS)
-    rank = draw.integer(0, 3)
-    n = draw.pick(SIZES)
-    dims = (n,) * rank if draw.chance(2) else tuple(draw.pick(SIZES) for _ in range(rank))
+    few = draw.chance(2)
+    rank = draw.integer(1, 2) if few else draw.integer(0, 3)
+    n = draw.pick(SIZES[1 : 6 - rank] if few else SIZES)
+    dims = (n,) * rank if few or draw.chance(2) else tuple(draw.pick(SIZES) for _ in range(rank))
     if draw.chance(20):
         dims = (*dims[:-1], 0)
     dims = dims if prod(dims) <= MOST_ELEMENTS else dims[:2]
     x = _argument(draw, dtype, dims)
     y = _argument(draw, dtype, (draw.pick(SIZES),))
-    f = _transformed(draw, _pieces(draw, 7, PIECES), floating)
+    f = _transformed(draw, _pieces(draw, 3 if few else 7, PIECES), floating)
     lowered = jax.jit(f).lower(x, y)
     proto = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
     module = Module.from_proto(proto)
