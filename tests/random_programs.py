@@ -146,7 +146,9 @@ def convert(p: Program) -> None:
 
 def convert_to(p: Program, v: Value, target: str) -> Value:
     """`v` in another type; an integer that may be large is brought near first."""
-    if v.dtype in COMPLEX and target not in COMPLEX:
+    if v.dtype in COMPLEX and target not in COMPLEX and target != "pred":
+        if is_float(target) and p.draw.chance(2):
+            return p.keep(p.b.convert(v.x, target), v.bound)
         v = Value(p.b.op("real", v.x), v.bound)
     if not is_rounded(target) or is_rounded(v.dtype) or v.dtype == "pred":
         return p.keep(p.b.convert(v.x, target), v.bound if is_rounded(target) else 0)

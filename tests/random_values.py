@@ -112,6 +112,8 @@ class Program:
         self.b = Builder(name)
         self.depth = depth
         self.values: list[Value] = []
+        self.results: list[Instruction] = []
+        """What shall be a result beside values: arrays with dynamic dimensions."""
 
     def keep(self, x: Instruction, bound: float) -> Value:
         if bound > exact(x.shape.element_type) or prod(x.shape.dimensions) > 4 * self.most_elements:
@@ -122,11 +124,11 @@ class Program:
 
     def attempt(self, operation: Callable[[Program], None]) -> None:
         """Appends an operation, or nothing where it does not fit."""
-        mark, known = len(self.b.instructions), len(self.values)
+        mark, known, results = len(self.b.instructions), len(self.values), len(self.results)
         try:
             operation(self)
         except Skip:
-            del self.b.instructions[mark:], self.values[known:]
+            del self.b.instructions[mark:], self.values[known:], self.results[results:]
 
     def grow(self, count: int) -> None:
         """Appends up to `count` random operations."""

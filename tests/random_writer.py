@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 import random_programs as programs
+from random_dynamic import counted, dynamic
 from random_values import COMPLEX, FLOATS, INTEGERS, REAL, Draw, Program, Skip, Value, is_rounded, usual_bound, values
 
 from xla_wasm.builder import Builder
@@ -26,13 +27,13 @@ def _clamped(p: Program, v: Value, low: float, high: float) -> Value:
 def sort(p: Program) -> None:
     """One operand in order, or several by the first and then by the second."""
     v = p.any((*REAL, "pred"), rank=1)
-    others = [w for w in p.values if w.dims == v.dims and w.dtype not in COMPLEX]
+    others = [w for w in p.values if w.dims == v.dims]
     operands = [v] + [p.draw.pick(others) for _ in range(p.draw.integer(0, 2))]
     f = Builder("compare")
     scalars = [f.parameter(2 * i + k, Shape(w.dtype)) for i, w in enumerate(operands) for k in (0, 1)]
     direction = p.draw.pick(("LT", "GT"))
     less = f.compare(scalars[0], scalars[1], direction)
-    if len(operands) > 1 and p.draw.chance(2):
+    if len(operands) > 1 and operands[1].dtype not in COMPLEX and p.draw.chance(2):
         second = f.compare(scalars[2], scalars[3], direction)
         less = f.op("select", f.compare(scalars[0], scalars[1], "EQ"), second, less)
     d = p.draw.integer(0, len(v.dims) - 1)
@@ -50,11 +51,14 @@ def topk(p: Program) -> None:
 
 def map_(p: Program) -> None:
     """A computation of several operations on each element."""
-    v = p.any(REAL)
+    v = p.any((*REAL, *COMPLEX))
     w = p.like(v)
     f = Builder("each")
     x, y = (f.parameter(i, Shape(v.dtype)) for i in range(2))
-    f.op("maximum", f.op("subtract", x, y), f.op("negate", y))
+    if v.dtype in COMPLEX:
+        f.op("complex", f.op("imag", f.op("subtract", x, y)), f.op("negate", f.op("real", y)))
+    else:
+        f.op("maximum", f.op("subtract", x, y), f.op("negate", y))
     p.keep(p.b.op("map", v.x, w.x, called=[f.build()], dimensions=tuple(range(len(v.dims)))), v.bound + w.bound)
 
 
@@ -72,7 +76,9 @@ def complex_(p: Program) -> None:
             p.keep(p.b.op(part, v.x), v.bound)
         return
     w = p.like(v)
-    p.keep(p.b.op("complex", v.x, w.x), max(v.bound, w.bound))
+    made = p.keep(p.b.op("complex", v.x, w.x), max(v.bound, w.bound))
+    if p.draw.chance(3):
+        p.keep(p.b.convert(made.x, p.draw.pick(("c64", "c128"))), made.bound)
 
 
 def is_finite(p: Program) -> None:
@@ -176,25 +182,6 @@ def ragged_dot(p: Program) -> None:
     p.keep(p.b.op("ragged-dot", x.x, y.x, sizes, ragged_dot_dimension_numbers=numbers), x.bound * y.bound * k if is_rounded(dtype) else 0)
 
 
-def cut(p: Program) -> None:
-    """A dimension made dynamic, what counts of it changed and summed up."""
-    v = p.any(REAL, rank=1)
-    d = p.draw.integer(0, len(v.dims) - 1)
-    sizes = [w.x for w in p.values if w.dtype == "s32" and not w.dims]
-    if sizes and p.draw.chance(2):
-        size = p.b.op("clamp", p.b.constant(0, "s32"), p.draw.pick(sizes), p.b.constant(v.dims[d], "s32"))
-    else:
-        size = p.b.constant(p.draw.integer(0, v.dims[d]), "s32")
-    x = p.b.op("set-dimension-size", v.x, size, dimensions=(d,))
-    if p.draw.chance(2):
-        x = p.b.op("add", x, x)
-    opcode = p.draw.pick(("add", "maximum"))
-    bound = 2 * v.bound
-    p.keep(p.b.get_dimension_size(x, dimensions=(d,)), 0)
-    dims = tuple(range(len(v.dims))) if p.draw.chance(2) else (d,)
-    p.keep(p.b.reduce(x, 0, opcode, dims), bound * max(1, prod(v.dims[i] for i in dims)) if opcode == "add" else bound)
-
-
 def fusion(p: Program) -> None:
     """A few operations as an earlier compiler fused them."""
     if p.depth > 1 or not p.values:
@@ -239,7 +226,7 @@ def high_product(p: Program) -> None:
 
 def reduce_mixed(p: Program) -> None:
     """Two operands of two types reduced together: a sum, and whether any element was beyond something."""
-    v = p.any(REAL, rank=1)
+    v = p.any((*REAL, *COMPLEX), rank=1)
     flags = p.like(v, "pred")
     f = Builder("both")
     scalars = [f.parameter(i, Shape(t)) for i, t in enumerate((v.dtype, "pred", v.dtype, "pred"))]
@@ -252,7 +239,21 @@ def reduce_mixed(p: Program) -> None:
 
 MORE: tuple[Callable[[Program], None], ...] = (
     *(sort, sort, topk, map_, reduce_precision, complex_, complex_, is_finite, quotient, power, integer_power, cholesky, triangular_solve),
-    *(fft, batch_norm, random_bits, ragged_dot, cut, fusion, copied, copied, stochastic_convert, high_product, reduce_mixed),
+    *(
+        fft,
+        batch_norm,
+        random_bits,
+        ragged_dot,
+        dynamic,
+        counted,
+        counted,
+        fusion,
+        copied,
+        copied,
+        stochastic_convert,
+        high_product,
+        reduce_mixed,
+    ),
 )
 OPERATIONS = (*programs.OPERATIONS, *MORE)
 
@@ -272,5 +273,5 @@ def draw_writer(draw: Draw) -> tuple[Module, list[Array]]:
         p.values.append(Value(p.b.parameter(i, shape), usual_bound(shape.element_type)))
     p.grow(draw.integer(1, 14))
     results = [p.values[-1]] + [draw.pick(p.values[::-1]) for _ in range(draw.integer(0, 2))]
-    root = results[0].x if len(results) == 1 else p.b.op("tuple", *(v.x for v in results))
-    return p.b.module(root), arguments
+    outputs = [*(v.x for v in results), *p.results[-2:]]
+    return p.b.module(outputs[0] if len(outputs) == 1 else p.b.op("tuple", *outputs)), arguments
