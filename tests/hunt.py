@@ -11,6 +11,7 @@ smallest case that was found for it is written to the folder `--out`, as HLO tex
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import sys
@@ -153,7 +154,7 @@ def _walk(case: Case) -> Failure | None:
     from test_memory import check, planned
 
     try:
-        check(planned(case.module, case.target == "relaxed-simd", case.weights))
+        check(planned(case.module, case.weights))
     except Exception as error:
         return _failure("memory", error)
     return None
@@ -266,6 +267,7 @@ def main() -> None:
     parser.add_argument("--seconds-to-reduce", type=float, default=30, help="time for that, twice (30)")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _stop)
+    os.environ.setdefault("XLA_WASM_VERIFY", "1")  # every kernel is checked
     hunt = Hunt(options)
     start = told = time.monotonic()
     done = 0

@@ -330,3 +330,14 @@ def test_a_product_with_a_last_panel_that_is_not_full_gains_a_dimension_of_size_
     b = Builder("product")
     x, y = b.parameter(0, Shape("f32", (4, 5))), b.parameter(1, Shape("f32", (5, 17, 1)))
     check(b.module(b.dot(x, y, ((1,), (0,)))), target, numbers(4, 5), numbers(5, 17, 1))
+
+
+@targets
+def test_products_and_reductions_of_arrays_without_elements(target: str) -> None:
+    b = Builder("empty")
+    x, y = b.parameter(0, Shape("f32", (1, 1, 2, 0))), b.parameter(1, Shape("f32", (0,)))
+    check(b.module(b.dot(x, y)), target, numbers(1, 1, 2, 0), numbers(0))
+    text = """HloModule m
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[<=4,0,1,1] parameter(0)  z = f32[] constant(0)  ROOT r = f32[0,1,1] reduce(x, z), dimensions={0}, to_apply=add }"""
+    check(Module.from_text(text), target, numbers(3, 0, 1, 1))

@@ -137,6 +137,8 @@ def delinearize(position: Affine, dims: tuple[int, ...]) -> tuple[Affine, ...] |
         return (ZERO,) * len(dims)
     if sum(size != 1 for size in dims) <= 1:
         return tuple(position if size != 1 else ZERO for size in dims)
+    if not all(dims):
+        return (ZERO,) * len(dims)  # there is nothing to read
     strides, stride = [], 1
     for size in reversed(dims):
         strides.append(stride)
