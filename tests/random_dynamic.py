@@ -103,8 +103,9 @@ def _multiplied(p: Program, x: Instruction) -> Instruction:
 
 
 def _taken(p: Program, x: Instruction) -> Instruction:
+    """Rows at places, all of which are there: an index beyond the actual size is clamped to the bound."""
     sizes = x.shape.dimensions
-    if not sizes[0]:
+    if not sizes[0] or _flags(x)[0]:
         raise Skip
     at = p.literal((p.draw.pick((1, 3, 4)),), "s32").x
     numbers = GatherDimensionNumbers(tuple(range(1, len(sizes))), (0,), (0,), 1)
