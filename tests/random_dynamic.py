@@ -191,7 +191,8 @@ def counted(p: Program) -> None:
     f, g = Builder("body"), Builder("condition")
     s = f.parameter(0, state.shape)
     i, x, total = (f.get_tuple_element(s, k) for k in range(3))
-    added = x if only else f.op("add", x, f.full(1, x.shape.without_layout()))
+    one = -1 if v.dtype == "s1" else 1
+    added = x if only else f.op("add", x, f.full(one, x.shape.without_layout()))
     subtracted = step and p.draw.chance(2) and _wrapped(-step, dtype)
     following = f.op("subtract", i, f.constant(subtracted, dtype)) if subtracted else f.op("add", i, f.constant(step, dtype))
     f.op("tuple", following, added, f.op("add", total, f.constant(3, "s32") if only else f.convert(i, "s32")))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 import random_programs as programs
-from random_values import ALL, COMPLEX, Draw, Program, Skip, Value, exact, is_rounded, usual_bound, values
+from random_values import ALL, COMPLEX, REAL, Draw, Program, Skip, Value, exact, is_rounded, usual_bound, values
 
 from xla_wasm.builder import scalar_computation
 from xla_wasm.hlo.attrs import DotDimensionNumbers, GatherDimensionNumbers, PaddingDimension, SliceDimension, Window, WindowDimension
@@ -40,7 +40,12 @@ class Family(Program):
         rank = draw.integer(2, 4)
         n = draw.integer(1, GREATEST[rank - 2])
         self.sizes = (n, n, n, n, n, 1, n + 1, *((33, 3, 0) if draw.chance(3) else (2, 8)))
-        if not self.narrow and draw.chance(3):
+        self.large = not self.narrow and draw.chance(12)
+        if not self.narrow and draw.chance(10):
+            long = draw.pick((40, 70, 130, 300))
+            self.sizes = (n, long, *self.sizes)
+            self.main = self._within(draw.pick(((long,), (long, 3), (4, long), (long, 5), (2, long, 2))))
+        elif not self.narrow and draw.chance(3):
             self.main = self._within(tuple(draw.pick(self.sizes) for _ in range(rank)))
         else:
             self.main = (n,) * rank
@@ -94,9 +99,10 @@ def _product(p: Family, dtype: str) -> Value:
     """A matrix times a matrix, whose rows are merged dimensions."""
     if dtype == "pred":
         raise Skip
-    k = p.draw.pick((1, 2, 3, 4, 5))
+    k = p.draw.pick((1, 2, 3, 4, 5, 17, 33)) if not p.draw.chance(12) else p.draw.pick((70, 1030))
     x, y = p.parameter((prod(p.main[:-1]), k), dtype), p.parameter((k, p.main[-1]), dtype)
-    x, y = near(p, x, 3), near(p, y, 3)
+    most = (exact(dtype) / k) ** 0.5
+    x, y = near(p, x, min(3, most)), near(p, y, min(3, most))
     z = p.b.dot(x.x, y.x)
     bound = x.bound * y.bound * k * (1 + (dtype in COMPLEX)) if is_rounded(dtype) else 0
     return p.keep(p.b.reshape(z, p.main) if z.shape.dimensions != p.main else z, bound)
@@ -162,6 +168,19 @@ def _source(p: Family, dtype: str) -> Value:
         p.attempt(lambda _, v=v: dear(p, v))  # type: ignore[misc]
         v = p.values[-1] if len(p.values) > known else v
     return v
+
+
+def _chain(p: Program) -> None:
+    """Many cheap operations one after the other, each on what came before and an earlier value."""
+    v = p.any(tuple(t for t in REAL if exact(t) > 100))
+    w = p.like(v)
+    if is_rounded(v.dtype):
+        v, w = near(p, v, 8), near(p, w, 8)
+    x = v.x
+    for _ in range(p.draw.integer(5, 40)):
+        # The bound stays: of two numbers within it the greater one, or the lesser.
+        x = p.b.op(p.draw.pick(("maximum", "minimum")), x, p.b.op("negate", p.b.op("maximum", x, w.x)))
+    p.keep(x, max(v.bound, w.bound))
 
 
 def dear(p: Program, v: Value) -> None:
@@ -327,7 +346,7 @@ READERS: tuple[Callable[[Program], None], ...] = (
     *(programs.dynamic_update_slice, programs.dynamic_update_slice, programs.scatter, programs.reduce, programs.reduce_two),
     *(programs.reduce_window, programs.select_and_scatter, programs.dot, programs.dot, programs.convolution, programs.unary),
     *(programs.binary, programs.binary, programs.compare, programs.select, programs.convert, programs.function, programs.while_),
-    *(programs.conditional, programs.call, programs.clamp),
+    *(programs.conditional, programs.call, programs.clamp, _chain),
 )
 
 
@@ -404,7 +423,7 @@ def draw_family(draw: Draw) -> tuple[Module, list[Array]]:
     dtype = draw.type() if draw.chance(2) else "f32"
     p.parameter(p.main if draw.chance(2) else p.main[-1:], dtype)
     results = []
-    for _ in range(1 if p.narrow else draw.pick((1, 1, 2, 3))):
+    for _ in range(1 if p.narrow else draw.integer(6, 12) if p.large else draw.pick((1, 1, 2, 3))):
         try:
             shared = _source(p, dtype)
         except Skip:
@@ -417,7 +436,7 @@ def draw_family(draw: Draw) -> tuple[Module, list[Array]]:
             p.shared += p.values[start:][: int(not p.narrow and draw.chance(5))]
         _combine(p, p.values[known:])
         results.append(p.values[-1])
-    results = results[::-1][: draw.pick((1, 1, 2, 3))]
+    results = results[::-1][: 14 if p.large else draw.pick((1, 1, 2, 3))]
     if not p.narrow and draw.chance(3):
         results += [draw.pick(p.values[::-1]) for _ in range(draw.integer(1, 2))]
     root = results[0].x if len(results) == 1 else p.b.op("tuple", *(v.x for v in results))
