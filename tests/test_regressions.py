@@ -12,7 +12,7 @@ import pytest
 import xla_wasm
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import DotDimensionNumbers, PaddingDimension, ScatterDimensionNumbers
-from xla_wasm.hlo.ir import Instruction, Module
+from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.shape import Layout, Shape
 from xla_wasm.ops.arrays import Array
 from xla_wasm.reference import evaluate
@@ -341,3 +341,16 @@ def test_products_and_reductions_of_arrays_without_elements(target: str) -> None
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
 ENTRY e { x = f32[<=4,0,1,1] parameter(0)  z = f32[] constant(0)  ROOT r = f32[0,1,1] reduce(x, z), dimensions={0}, to_apply=add }"""
     check(Module.from_text(text), target, numbers(3, 0, 1, 1))
+
+
+@targets
+def test_a_complex_number_takes_the_place_of_a_part_that_is_as_wide(target: str) -> None:
+    b = Builder("narrowed")
+    x = b.parameter(0, Shape("f64", (5, 3)))
+    largest = b.op("sort", x, called=[_less("f64")], dimensions=(0,))
+    check(b.module(b.convert(b.op("complex", x, largest), "c64")), target, numbers(5, 3, dtype=np.float64))
+
+
+def _less(element_type: str) -> Computation:
+    b = Builder("less")
+    return b.build(b.compare(*(b.parameter(i, Shape(element_type)) for i in range(2)), "LT"))
