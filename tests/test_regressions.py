@@ -354,3 +354,10 @@ def test_a_complex_number_takes_the_place_of_a_part_that_is_as_wide(target: str)
 def _less(element_type: str) -> Computation:
     b = Builder("less")
     return b.build(b.compare(*(b.parameter(i, Shape(element_type)) for i in range(2)), "LT"))
+
+
+@targets
+def test_a_single_element_repeated(target: str) -> None:
+    b = Builder("single")
+    x = b.parameter(0, Shape("f32", (1,)))
+    check(b.module(b.broadcast(x, (2, 1, 1, 1), (3,))), target, numbers(1))

@@ -108,11 +108,12 @@ def _having(x: Instruction, m: IndexMap, o: Instruction) -> Instruction | None:
     if m.keeps_order:
         made = "reshape", {}
     elif o.shape.size == 1:
-        if x.opcode == "broadcast" and not x.operands[0].shape.rank:
-            return None
-        scalar = derived(x, "reshape", o.shape.with_dimensions(()), [o]) if o.shape.rank else o
-        return derived(x, "broadcast", shape, [scalar], dimensions=())
-    else:
+        if not x.operands[0].shape.rank:
+            return None  # it is a broadcast of a scalar, and stays one
+        if o.shape.rank:
+            o = derived(x, "reshape", o.shape.with_dimensions(()), [o])
+        return derived(x, "broadcast", shape, [o], dimensions=())
+    elif x.shape.size:
         made = next(filter(None, (form(m) for form in (_as_broadcast, _as_transpose, _as_slice, _as_reverse))), None)
     if made is None or x.operands == [o] and x.opcode == made[0]:
         return None
