@@ -22,6 +22,9 @@ UNKNOWN = 1
 MAX_OPERATIONS = 120
 """Operations in one kernel's expression: engines compile large functions slowly, and spill."""
 
+MAX_PLACES = 32
+"""Copies of an instruction's code, for the places in kernels where its elements are computed."""
+
 MAX_GROUP = 160
 """Operations in the kernel of a group, which share what they load."""
 

@@ -16,7 +16,7 @@ from ..hlo.op import Kind, Read
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
 from ..ops.reading import reads, record
 from ..ops.source import PARTS
-from .cost import AGAIN, MAX_OPERATIONS, UNKNOWN, again, recompute
+from .cost import AGAIN, MAX_OPERATIONS, MAX_PLACES, UNKNOWN, again, recompute
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Readers:
     times: float
     """How often each element would be computed, were the instruction part of all kernels that read it."""
     kernels: int
+    places: int
     weight: int
     """The operations that the heaviest of these kernels has by now."""
 
@@ -91,8 +92,8 @@ def _is_shared(x: Instruction, readers: Readers) -> bool:
 
 
 def _is_heavy(x: Instruction, readers: Readers) -> bool:
-    """The kernel that would compute it is large enough."""
-    return readers.weight > MAX_OPERATIONS
+    """The kernel that would compute it is large enough, or would have its code too often."""
+    return readers.weight > MAX_OPERATIONS or readers.places > MAX_PLACES
 
 
 RULES: tuple[Rule, ...] = (
@@ -167,7 +168,7 @@ def buffered(computation: Computation) -> set[Instruction]:
         for (kernel, _), share in own.items():
             kernels[kernel] = kernels.get(kernel, 0) + share
         times = sum(max(share, 1) for share in kernels.values())
-        readers = Readers(x is computation.root, edges[x], times, len(kernels), max((weight[u] for u in users), default=0))
+        readers = Readers(x is computation.root, edges[x], times, len(kernels), len(own), max((weight[u] for u in users), default=0))
         weight[x] = 1 + readers.weight
         left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
         chained = bool(users) and len(kernels) == 1 and all(follows(u, x) and (u in chosen or u in chains) for u in users)

@@ -8,7 +8,7 @@ from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
 from ..ops.reading import reads, record
-from .fit import RowWalk, Walk, axes
+from .fit import Available, RowWalk, Walk, axes
 from .fuse import buffered
 from .group import Group, effects, grouped, split
 from .kernels import computed, is_flat, lanes_of
@@ -26,10 +26,9 @@ class Fusion:
         self.computation = computation
         self.buffered = buffered(computation)
         self.products: dict[Instruction, Instruction] = {}
-        self.settled: set[Instruction] = set()
-        for x in computation.instructions:
-            if x in self.buffered:
-                self.settle(x)
+        self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
+        while self.pending:
+            self.settle(self.pending.pop())
         self.groups = grouped(computation, self.buffered, self.products)
         self.outside = self._read_outside()
         for group in dict.fromkeys(self.groups.values()):
@@ -45,10 +44,7 @@ class Fusion:
     # --- each kernel by itself --------------------------------------------------------------------------------------
 
     def settle(self, x: Instruction) -> None:
-        """Gives buffers to what the kernel of `x` would compute but cannot, and so on for these."""
-        if x in self.settled:
-            return
-        self.settled.add(x)
+        """Gives buffers to what the kernel of `x` would compute but cannot."""
         for o, read in zip(x.operands, reads(x)):
             if read.kind in (Kind.WHOLE, Kind.START):
                 self.give_buffer(o)
@@ -60,22 +56,25 @@ class Fusion:
             misfit = self._misfit(x)
 
     def give_buffer(self, x: Instruction) -> None:
-        """Has `x` computed into a buffer."""
+        """Has `x` computed into a buffer. What finishes a product may hold another one, or none, then."""
         if x not in self.buffered:
             self.buffered.add(x)
-            self.settle(x)
+            again = [y for y, product in self.products.items() if y is not product and product not in computed([y], self._inside(y))]
+            for y in again:
+                del self.products[y]
+            self.pending += [*again, x]
 
     def _misfit(self, x: Instruction) -> Instruction | None:
         """What the kernel of `x` holds and cannot compute."""
-
-        def available(y: Instruction) -> bool:
-            return y is not x and self.available(y)
-
-        inner = computed([x], available)
+        inner = computed([x], self._inside(x))
         alone = next((y for y in inner if y is not x and _is_alone(y)), None)
         if alone is not None or not self._splits(inner) or is_flat([x], inner):
             return alone
-        return Walk(available).root(x)
+        return Walk(self._inside(x)).root(x)
+
+    def _inside(self, x: Instruction) -> Available:
+        """What the kernel of `x` by itself reads from buffers."""
+        return lambda y: y is not x and self.available(y)
 
     def _splits(self, inner: list[Instruction]) -> bool:
         """Whether a kernel reads something that it computes itself through a map that splits dimensions: all else has an index."""
@@ -87,7 +86,7 @@ class Fusion:
         """Whether `x` is a product, or finishes one, as a kernel of its own with a packed right side."""
         if not (record(x).product or x.opcode in ELEMENTWISE or x.opcode == "reshape") or not x.shape.size:
             return False
-        found = [y for y in computed([x], lambda y: y is not x and self.available(y)) if record(y).product]
+        found = [y for y in computed([x], self._inside(x)) if record(y).product]
         if len(found) != 1:
             return False
         (y,) = found
@@ -122,7 +121,7 @@ class Fusion:
     def _finishes(self, x: Instruction, y: Instruction, product: Product, lanes: int) -> bool:
         """Whether a product's kernel can compute `x` on its accumulators."""
         while True:
-            inner = computed([x], lambda z: z is not x and self.available(z), y, y.operands)
+            inner = computed([x], self._inside(x), y, y.operands)
             if lanes_of(inner) != lanes:
                 return False
             misfit = next((z for z in inner if z is not x and z is not y and _is_alone(z)), None)
@@ -135,7 +134,7 @@ class Fusion:
                 index = finished_at(y, x, inner, at)
                 if index is None:
                     return False
-                walk = Walk(lambda z: z is not x and self.available(z), (y, at))
+                walk = Walk(self._inside(x), (y, at))
                 walk.value(x, index)
                 misfit = walk.misfit
             if misfit is None or misfit is y or misfit is x:
