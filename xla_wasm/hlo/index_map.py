@@ -52,6 +52,13 @@ class IndexMap:
     unsplit: bool = False
     """A reshape between dimensions that do not split alike: every element in row-major order, though no digits say so."""
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.domain, self.dims, self.coordinates))
+
     @cached_property
     def position(self) -> Coordinate | None:
         """The row-major position of the element."""
@@ -106,6 +113,9 @@ class IndexMap:
 
     def then(self, inner: IndexMap) -> IndexMap:
         """The map that applies `inner` to the indices that this one gives: `inner.domain` is `self.dims`."""
+        return _composed(self, inner)
+
+    def _then(self, inner: IndexMap) -> IndexMap:
         made: list[Coordinate | None] = []
         for coordinate in inner.coordinates:
             total: Coordinate | None = coordinate and Coordinate(coordinate.offset)
@@ -153,6 +163,11 @@ class IndexMap:
         if coordinate.offset or not parts:
             parts.append(str(coordinate.offset))
         return " + ".join(parts).replace("+ -", "- ")
+
+
+@lru_cache(_KEPT)
+def _composed(outer: IndexMap, inner: IndexMap) -> IndexMap:
+    return outer._then(inner)
 
 
 def index_map(domain: Dims, dims: Dims, coordinates: Iterable[Coordinate | None]) -> IndexMap:

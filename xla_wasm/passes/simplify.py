@@ -7,6 +7,7 @@ instruction, a new one, or itself. What a rule returns computes the same values;
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from ..hlo.attrs import PaddingDimension, SliceDimension
@@ -101,23 +102,27 @@ def _view(x: Instruction) -> Instruction:
 
 def _having(x: Instruction, m: IndexMap, o: Instruction) -> Instruction | None:
     """What stands in the place of `x` where that reads `o` through this map; None if no one operation does."""
-    shape = x.shape.without_layout()
-    made: tuple[str, dict[str, Any]] | None = None
     if m.is_identity:
         return o if o.shape.element_type == x.shape.element_type else None
-    if m.keeps_order:
-        made = "reshape", {}
-    elif o.shape.size == 1:
+    if o.shape.size == 1 and not m.keeps_order:
         if not x.operands[0].shape.rank:
             return None  # it is a broadcast of a scalar, and stays one
         if o.shape.rank:
             o = derived(x, "reshape", o.shape.with_dimensions(()), [o])
-        return derived(x, "broadcast", shape, [o], dimensions=())
-    elif x.shape.size:
-        made = next(filter(None, (form(m) for form in (_as_broadcast, _as_transpose, _as_slice, _as_reverse))), None)
-    if made is None or x.operands == [o] and x.opcode == made[0]:
+        return derived(x, "broadcast", x.shape.without_layout(), [o], dimensions=())
+    opcode, attrs = _operation(m)
+    if not opcode or x.operands[0] is o and x.opcode == opcode:
         return None
-    return derived(x, made[0], shape, [o], **made[1])
+    return derived(x, opcode, x.shape.without_layout(), [o], **attrs)
+
+
+@lru_cache(4096)
+def _operation(m: IndexMap) -> tuple[str, dict[str, Any]]:
+    """The simplest operation that has this map, and its attributes; no opcode if there is none."""
+    if m.keeps_order:
+        return "reshape", {}
+    forms = (_as_broadcast, _as_transpose, _as_slice, _as_reverse) if 0 not in m.domain else ()
+    return next(filter(None, (form(m) for form in forms)), ("", {}))
 
 
 def _dimensions(m: IndexMap) -> list[int] | None:

@@ -26,6 +26,8 @@ class Fusion:
         self.computation = computation
         self.buffered = buffered(computation)
         self.products: dict[Instruction, Instruction] = {}
+        self.finishes: dict[Instruction, Instruction] = {}
+        """What lies between a product and what finishes it, by that."""
         self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
         while self.pending:
             self.settle(self.pending.pop())
@@ -59,10 +61,10 @@ class Fusion:
         """Has `x` computed into a buffer. What finishes a product may hold another one, or none, then."""
         if x not in self.buffered:
             self.buffered.add(x)
-            again = [y for y, product in self.products.items() if y is not product and product not in computed([y], self._inside(y))]
-            for y in again:
-                del self.products[y]
-            self.pending += [*again, x]
+            finish = self.finishes.get(x)
+            if finish is not None and self.products.pop(finish, None) is not None:
+                self.pending.append(finish)
+            self.pending.append(x)
 
     def _misfit(self, x: Instruction) -> Instruction | None:
         """What the kernel of `x` holds and cannot compute."""
@@ -86,7 +88,8 @@ class Fusion:
         """Whether `x` is a product, or finishes one, as a kernel of its own with a packed right side."""
         if not (record(x).product or x.opcode in ELEMENTWISE or x.opcode == "reshape") or not x.shape.size:
             return False
-        found = [y for y in computed([x], self._inside(x)) if record(y).product]
+        inner = computed([x], self._inside(x))
+        found = [y for y in inner if record(y).product]
         if len(found) != 1:
             return False
         (y,) = found
@@ -95,6 +98,7 @@ class Fusion:
                 self.give_buffer(y)
             return False
         self.products[x] = y
+        self.finishes |= dict.fromkeys((z for z in inner if z is not x), x)
         return True
 
     def _is_gemm(self, x: Instruction, y: Instruction) -> bool:

@@ -109,21 +109,18 @@ def place(plan: Plan, start: int) -> None:
             address += buffer.padded
     temporaries = [b for b in plan.buffers if b.merged is None and b.kind == "temporary" and b.first >= 0]
     temporaries.sort(key=lambda b: -b.bytes)
-    placed: list[Buffer] = []
+    placed: list[tuple[int, int, int, int]] = []
+    """Address, end, first and last step, by address."""
     end = address
     for buffer in temporaries:
-        at = address
-        size = buffer.padded
-        for other in placed:
-            if (
-                other.first <= buffer.last
-                and buffer.first <= other.last
-                and other.address < at + size
-                and at < other.address + other.padded
-            ):
-                at = other.address + other.padded
+        at, size, first, last = address, buffer.padded, buffer.first, buffer.last
+        for other, other_end, other_first, other_last in placed:
+            if other >= at + size:
+                break
+            if other_first <= last and first <= other_last and at < other_end:
+                at = other_end
         buffer.address = at
-        insort(placed, buffer, key=lambda b: b.address)
+        insort(placed, (at, at + size, first, last))
         end = max(end, at + size)
     for buffer in plan.buffers:
         if buffer.merged is None and buffer.address < 0:
