@@ -35,7 +35,7 @@ from random_writer import draw_writer
 import xla_wasm
 from xla_wasm.errors import UnsupportedError, XlaWasmError
 from xla_wasm.hlo.ir import Module
-from xla_wasm.hlo.signature import parameter_leaves
+from xla_wasm.hlo.signature import parameter_leaves, result_leaves
 from xla_wasm.ops.arrays import Array
 from xla_wasm.reference import evaluate
 
@@ -57,6 +57,8 @@ class Case:
     arguments: list[Array]
     target: str = "simd128"
     weights: tuple[int, ...] = ()
+    state: tuple[tuple[int, int], ...] = ()
+    """Parameters that keep what they hold from run to run, and the results that they become."""
     exact: bool = True
     tolerance: float = 0
 
@@ -77,7 +79,19 @@ def draw_case(kind: str, choose: Callable[[int, int], int], target: str = "") ->
     weigh = draw.chance(4)
     module, arguments = DRAW[kind](draw)
     weights = draw.subset(range(len(arguments))) if weigh else ()
-    return Case(module, arguments, target or drawn, weights, kind != "jax")
+    state = _state(draw, module, weights) if draw.chance(4) else ()
+    return Case(module, arguments, target or drawn, weights, state, kind != "jax")
+
+
+def _state(draw: Draw, module: Module, weights: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Pairs of parameters and results that are alike."""
+    before, after = ([shape.without_layout() for _, shape in leaves(module)] for leaves in (parameter_leaves, result_leaves))
+    pairs: list[tuple[int, int]] = []
+    for i, shape in enumerate(before):
+        free = [r for r, other in enumerate(after) if other == shape and r not in [taken for _, taken in pairs]]
+        if free and i not in weights and draw.chance(2):
+            pairs.append((i, draw.pick(free)))
+    return tuple(pairs)
 
 
 DRAW: dict[str, Callable[[Draw], tuple[Module, list[Array]]]] = {
@@ -124,13 +138,19 @@ def judge(case: Case, memory: bool = False, xla: bool = False) -> Failure | None
 
 
 def run(case: Case) -> list[Array]:
-    """The results of the compiled module."""
+    """The results of the compiled module when it runs for the second time, on memory that holds what the first run left."""
     names = [name for name, _ in parameter_leaves(case.module)]
-    options = xla_wasm.Options(target=case.target, weights=tuple(names[i] for i in case.weights))
+    options = xla_wasm.Options(target=case.target, weights=tuple(names[i] for i in case.weights), state=case.state)
     executable = xla_wasm.load(xla_wasm.compile(case.module, options))
+    kept = {r: names[i] for i, r in case.state}
+    held = {*case.weights, *(i for i, _ in case.state)}
     for i in case.weights:
         executable.set(names[i], case.arguments[i])
-    return executable.run(*(a for i, a in enumerate(case.arguments) if i not in case.weights))
+    for _ in range(2):
+        for i, _r in case.state:
+            executable.set(names[i], case.arguments[i])
+        outputs = iter(executable.run(*(a for i, a in enumerate(case.arguments) if i not in held)))
+    return [executable.get(kept[r]) if r in kept else next(outputs) for r in range(len(result_leaves(case.module)))]
 
 
 def difference(actual: list[Array], expected: list[Array], tolerance: float = 0) -> str:
@@ -154,7 +174,8 @@ def _walk(case: Case) -> Failure | None:
     from test_memory import check, planned
 
     try:
-        check(planned(case.module, case.weights))
+        state = dict(case.state)
+        check(planned(case.module, case.weights, state), state)
     except Exception as error:
         return _failure("memory", error)
     return None
@@ -234,20 +255,23 @@ class Hunt:
 
         def fails_too(module: Module, arguments: list[Array]) -> bool:
             try:
-                return same(Case(module, arguments, least.target, (), least.exact, ROUGHLY))
+                return same(Case(module, arguments, least.target, (), (), least.exact, ROUGHLY))
             except Exception:
                 return False
 
         if fails_too(least.module, least.arguments):
             module, arguments = fewer_instructions(least.module, least.arguments, fails_too, self.options.seconds_to_reduce)
-            least = Case(module, arguments, least.target, (), least.exact, ROUGHLY)
+            least = Case(module, arguments, least.target, (), (), least.exact, ROUGHLY)
         return least, self.outcome(least)
 
     def write(self, seed: int, first: Failure, case: Case, failure: Failure | None) -> None:
         failure = failure or first
         path = Path(self.options.out) / f"{self.options.kind}-{seed}-{failure.kind.replace(' ', '-').replace(':', '')}.hlo"
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = [f"// {failure.kind}: {failure.place} {failure.message}", f"// target {case.target}, weights {list(case.weights)}"]
+        lines = [
+            f"// {failure.kind}: {failure.place} {failure.message}",
+            f"// target {case.target}, weights {list(case.weights)}, state {list(case.state)}",
+        ]
         lines += [f"// argument {i}: {a.dtype} {a.tolist()}" for i, a in enumerate(case.arguments)]
         path.write_text("\n".join(lines) + "\n" + case.module.to_text())
         print(f"  {path}: {len(list(case.module.entry.instructions))} instructions", flush=True)
