@@ -14,7 +14,7 @@ from xla_wasm.hlo.types import TYPES
 from xla_wasm.loop import builder, values
 from xla_wasm.loop.arithmetic import Arithmetic
 from xla_wasm.loop.ops import CONVERT, CONVERT_LANES, OPS, Op, fits, instructions, lane_shape, register
-from xla_wasm.wasm.opcodes import CODE, OPCODES
+from xla_wasm.wasm.opcodes import CODE, opcodes
 
 LOOP = Path(inspect.getfile(builder)).parent
 
@@ -65,7 +65,7 @@ def test_instructions_take_what_the_row_says(op: Op) -> None:
         for name in names:
             assert name in CODE
             if name != "i64x2.extend_low_i32x4_s" or op.form == "wider":
-                assert OPCODES[name].params == (register(dtype, lanes),) * len(op.operands), (name, dtype, lanes)
+                assert opcodes()[name].params == (register(dtype, lanes),) * len(op.operands), (name, dtype, lanes)
 
 
 @pytest.mark.parametrize("op", [op for op in OPS.values() if op.form in ("wider", "+", "=")], ids=lambda op: op.name)
@@ -79,7 +79,7 @@ def test_conversions_are_instructions() -> None:
     for table, lanes in ((CONVERT, 1), (CONVERT_LANES, 2)):
         for (source, target), names in table.items():
             for name in names:
-                opcode = OPCODES[name]
+                opcode = opcodes()[name]
                 assert len(opcode.params) == len(opcode.results) == 1
                 if lanes == 1:
                     assert name.startswith({"f32": "f32", "f64": "f64", "s64": "i64", "u64": "i64"}.get(target, "i32")), (source, target)

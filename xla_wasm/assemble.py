@@ -15,7 +15,6 @@ from .hlo.shape import Layout, Shape
 from .hlo.sharding import Shards
 from .hlo.signature import Leaf, size_places
 from .hlo.types import TYPES
-from .link.link import Linker
 from .loop.emit import emit
 from .ops.collective.groups import Devices
 from .ops.request import Request
@@ -93,7 +92,10 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
         top = address + size
         return address
 
-    Linker(wasm, alloc).need_missing()
+    if wasm.missing():
+        from .link.link import Linker  # many programs call no C function
+
+        Linker(wasm, alloc).need_missing()
     top += _SLACK
     if top > target.memory_limit - PAGE:
         limit = f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB"

@@ -3,6 +3,6 @@
 from .encoding import custom_section, sleb, uleb
 from .func import Func
 from .module import Module
-from .opcodes import CODE, OPCODES, Opcode
+from .opcodes import CODE, Opcode, opcodes
 
-__all__ = ["CODE", "OPCODES", "Func", "Module", "Opcode", "custom_section", "sleb", "uleb"]
+__all__ = ["CODE", "Func", "Module", "Opcode", "custom_section", "opcodes", "sleb", "uleb"]

@@ -11,7 +11,7 @@ from typing import Any
 from ..dataclass import dataclass, field
 from ..errors import ArtifactError
 from .encoding import Reader, sections, uleb
-from .opcodes import BY_CODE, OPCODES, VALUE_TYPES, Opcode
+from .opcodes import VALUE_TYPES, Opcode, opcodes
 
 Signature = tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -186,7 +186,10 @@ _IMMEDIATES: dict[str, Callable[[Reader], Any]] = {
     "v128": lambda reader: reader.take(16),
     "shuffle": lambda reader: tuple(reader.take(16)),
 }
-_READERS = {name: tuple(_IMMEDIATES.get(kind.partition(":")[0], Reader.unsigned) for kind in op.immediates) for name, op in OPCODES.items()}
+_READERS = {
+    name: tuple(_IMMEDIATES.get(kind.partition(":")[0], Reader.unsigned) for kind in op.immediates) for name, op in opcodes().items()
+}
+_BY_CODE = {op.code: op for op in opcodes().values()}
 _PREFIXES = (0xFC, 0xFD, 0xFE)
 
 
@@ -194,7 +197,7 @@ def read_instruction(reader: Reader) -> Instruction:
     """The next instruction: its opcode and one value for each kind of immediate."""
     first = reader.u8()
     code = bytes([first]) + uleb(reader.unsigned()) if first in _PREFIXES else bytes([first])
-    op = BY_CODE.get(code)
+    op = _BY_CODE.get(code)
     if op is None:
         raise reader.fail(f"unknown opcode {code.hex(' ')}")
     return op, tuple([read(reader) for read in _READERS[op.name]])

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from .encoding import f32_bytes, f64_bytes, sleb32, sleb64, uleb
-from .opcodes import CODE, OPCODES, VALUE_TYPES
+from .opcodes import CODE, IMMEDIATES, VALUE_TYPES
 
 _PADDED = b"\x80\x80\x80\x80\x00"
 _EMPTY_BLOCK = b"\x40"
@@ -75,14 +75,12 @@ def _encoder(kinds: tuple[str, ...]) -> Callable[..., bytes]:
     return _ENCODERS.get(kinds) or (uleb if len(kinds) == 1 else _pair)
 
 
-_BARE: dict[str, bytes] = {
-    name: op.code + b"".join(_IMPLIED[kind] for kind in op.immediates)
-    for name, op in OPCODES.items()
-    if all(kind in _IMPLIED for kind in op.immediates)
+_BARE: dict[str, bytes] = {name: code for name, code in CODE.items() if name not in IMMEDIATES} | {
+    name: CODE[name] + b"".join(_IMPLIED[kind] for kind in kinds)
+    for name, kinds in IMMEDIATES.items()
+    if all(kind in _IMPLIED for kind in kinds)
 }
-_WITH: dict[str, tuple[bytes, Callable[..., bytes]]] = {
-    name: (op.code, _encoder(op.immediates)) for name, op in OPCODES.items() if op.immediates
-}
+_WITH: dict[str, tuple[bytes, Callable[..., bytes]]] = {name: (CODE[name], _encoder(kinds)) for name, kinds in IMMEDIATES.items()}
 
 
 class Func:

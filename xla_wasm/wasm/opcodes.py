@@ -8,6 +8,8 @@ repeating what they have in common, and "-" leaves out a code. Types in signatur
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..dataclass import dataclass
 from .encoding import uleb
 
@@ -290,26 +292,32 @@ def _names(text: str) -> list[str]:
     return [name if name == "-" else stem + name for name in rest.rstrip("}").split()]
 
 
-def _build() -> dict[str, Opcode]:
-    table: dict[str, Opcode] = {}
-    for words, signature, kinds, text in _rows():
-        prefix = bytes.fromhex(words[0]) if len(words) == 2 else b""
-        first = int(words[-1], 16)
-        contextual = signature == "*"
-        params, _, results = ("", "", "") if contextual else signature.partition(">")
-        taken, given = _types(params), _types(results)
-        split = [kind.partition(":") for kind in kinds.split(",")] if kinds != "-" else []
-        # A lane count tells how far the index may go; it stays in the kind, as in "lane:4".
-        immediates = tuple(f"lane:{size}" if kind == "lane" else kind for kind, _, size in split)
-        align = next((int(size) for kind, _, size in split if kind == "memarg"), 0)
-        for i, name in enumerate(_names(text)):
-            if name == "-":
-                continue
-            code = prefix + uleb(first + i) if prefix else bytes([first + i])
-            table[name] = Opcode(name, code, taken, given, immediates, align, contextual)
+CODE: dict[str, bytes] = {}
+"""Name -> code."""
+IMMEDIATES: dict[str, tuple[str, ...]] = {}
+"""Name -> immediates, of those that have some. A lane count tells how far the index may go; it stays in the kind, as in "lane:4"."""
+_REST: list[tuple[str, str, int]] = []
+"""(name, signature, alignment) of each, in their order."""
+
+for _words, _signature, _kinds, _text in _rows():
+    _prefix, _first = bytes.fromhex(_words[0]) if len(_words) == 2 else b"", int(_words[-1], 16)
+    _split = [_kind.partition(":") for _kind in _kinds.split(",")] if _kinds != "-" else []
+    _immediates = tuple(f"lane:{_size}" if _kind == "lane" else _kind for _kind, _, _size in _split)
+    _align = next((int(_size) for _kind, _, _size in _split if _kind == "memarg"), 0)
+    for _number, _name in enumerate(_names(_text), _first):
+        if _name == "-":
+            continue
+        CODE[_name] = _prefix + uleb(_number) if _prefix else bytes([_number])
+        if _immediates:
+            IMMEDIATES[_name] = _immediates
+        _REST.append((_name, _signature, _align))
+
+
+@cache
+def opcodes() -> dict[str, Opcode]:
+    """Name -> all that is known of an instruction."""
+    table = {}
+    for name, signature, align in _REST:
+        params, _, results = signature.replace("*", "").partition(">")
+        table[name] = Opcode(name, CODE[name], _types(params), _types(results), IMMEDIATES.get(name, ()), align, signature == "*")
     return table
-
-
-OPCODES: dict[str, Opcode] = _build()
-CODE: dict[str, bytes] = {name: op.code for name, op in OPCODES.items()}
-BY_CODE: dict[bytes, Opcode] = {op.code: op for op in OPCODES.values()}
