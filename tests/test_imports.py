@@ -17,11 +17,11 @@ from imports import ROOT, circles, graph
 from xla_wasm.ops.lowering import KERNELS, ROUTINES
 
 ROOMS = {
-    "records": "ops.table ops.*.record",
+    "records": "ops.table ops.reading ops.*.record",
     "shared": "ops.request ops.*.monoids ops.*.neutral ops.*.transfers ops.*.unstable ops.*.tree ops.*.plan",
     "writing": "ops.writer ops.real ops.*.expand ops.*.accurate ops.*.complex ops.*.lapack ops.*.exchange ops.*.groups ops.*.built_in "
     "ops.*.registry ops.*.padded ops.*.pad_indexing ops.*.pad_movement ops.*.pad_products ops.*.pad_reduce ops.*.pad_reshape",
-    "lowering": "ops.lowering ops.elemental ops.kernel ops.source ops.apply ops.reading ops.*.lower ops.*.sliding ops.*.cumulative "
+    "lowering": "ops.lowering ops.elemental ops.kernel ops.source ops.apply ops.*.lower ops.*.sliding ops.*.cumulative "
     "ops.*.topk ops.*.radix ops.*.introsort ops.*.order",
     "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership",
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",
@@ -55,7 +55,7 @@ ARROWS = {
     "packages": "",
     # stages
     "passes": "hlo records shared writing",
-    "plan": "hlo shared target loop kernels lowering",
+    "plan": "hlo records shared target loop kernels lowering",
     "compiler": "hlo options target shared writing lowering passes plan loop wasm link artifact",
     # what runs a module, makes one by hand, or judges one
     "host": "hlo target artifact",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..dataclass import dataclass
+from ..hlo.index_map import IndexMap
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import ZERO, Affine, Index, is_dense
+from ..loop.affine import ZERO, Affine, Index, delinearize, digit, is_dense, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
 
@@ -38,6 +39,20 @@ class Source:
     def dense(self) -> bool:
         """Whether the elements lie in row-major order without gaps."""
         return is_dense(self.dims, self.strides)
+
+
+def place(m: IndexMap, index: Index) -> Index | None:
+    """Where a map leads from an index, or None if that would need a division at run time."""
+    made = []
+    for coordinate in m.coordinates:
+        total: Affine | None = None if coordinate is None else Affine(coordinate.offset) if coordinate.offset else ZERO
+        for c, d, divisor, size in coordinate.terms if coordinate else ():
+            part = index[d] if divisor == 1 and size == m.domain[d] else digit(index[d], divisor, size)
+            total = None if total is None or part is None else total + part * c
+        if total is None:
+            return delinearize(linearize(index, m.domain), m.dims) if m.keeps_order else None
+        made.append(total)
+    return tuple(made)
 
 
 PARTS = {"c64": "f32", "c128": "f64"}

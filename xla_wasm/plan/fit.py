@@ -13,7 +13,8 @@ from ..hlo.op import Kind, Read
 from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
 from ..loop.ir import Block, Loop, Val
 from ..ops.lowering import ELEMENTAL, KERNELS
-from ..ops.reading import place, reads, record
+from ..ops.reading import reads, record
+from ..ops.source import place
 from .cost import ROW
 
 Available = Callable[[Instruction], bool]

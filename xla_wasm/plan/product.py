@@ -18,8 +18,8 @@ from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..ops.elemental import Elemental
 from ..ops.lowering import ELEMENTAL
-from ..ops.reading import place, record
-from ..ops.source import Source
+from ..ops.reading import record
+from ..ops.source import Source, place
 from ..ops.source import store as store_element
 from .fit import axes
 from .kernels import Expression, KernelCache, Lowered

@@ -10,8 +10,8 @@ from ...loop.ir import Val
 from ...loop.nest import nest
 from ..elemental import Elemental
 from ..kernel import Kernel
-from ..reading import place, reads
-from ..source import misplaced
+from ..reading import reads
+from ..source import misplaced, place
 from .record import OPS
 
 
