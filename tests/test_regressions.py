@@ -361,3 +361,11 @@ def test_a_single_element_repeated(target: str) -> None:
     b = Builder("single")
     x = b.parameter(0, Shape("f32", (1,)))
     check(b.module(b.broadcast(x, (2, 1, 1, 1), (3,))), target, numbers(1))
+
+
+@targets
+def test_transposes_of_equal_shape_around_a_reshape_that_splits_no_dimension_alike(target: str) -> None:
+    b = Builder("views")
+    x = b.parameter(0, Shape("f32", (3, 2, 2, 2)))
+    y = b.transpose(x, (1, 2, 0, 3))
+    check(b.module(b.transpose(b.reshape(y, (3, 2, 2, 2)), (1, 2, 0, 3))), target, numbers(3, 2, 2, 2))

@@ -70,17 +70,13 @@ class Fusion:
         """What the kernel of `x` holds and cannot compute."""
         inner = computed([x], self._inside(x))
         alone = next((y for y in inner if y is not x and _is_alone(y)), None)
-        if alone is not None or not self._splits(inner) or is_flat([x], inner):
+        if alone is not None or not _splits(inner) or is_flat([x], inner):
             return alone
         return Walk(self._inside(x)).root(x)
 
     def _inside(self, x: Instruction) -> Available:
         """What the kernel of `x` by itself reads from buffers."""
         return lambda y: y is not x and self.available(y)
-
-    def _splits(self, inner: list[Instruction]) -> bool:
-        """Whether a kernel reads something that it computes itself through a map that splits dimensions: all else has an index."""
-        return any(record(y).view and not self.available(y.operands[0]) and reads(y)[0].map.is_split for y in inner)
 
     # --- products ---------------------------------------------------------------------------------------------------
 
@@ -116,7 +112,7 @@ class Fusion:
             inner = computed([reading], self.available)
             misfit = next((z for z in inner if z is not reading and _is_alone(z)), None)
             if misfit is None:
-                misfit = rhs if lanes_of(inner) != lanes else Walk(self.available).root(reading) if self._splits(inner) else None
+                misfit = rhs if lanes_of(inner) != lanes else Walk(self.available).root(reading) if _splits(inner) else None
             if misfit is None:
                 break
             self.give_buffer(misfit)
@@ -169,7 +165,7 @@ class Fusion:
             return misfit is None
         walk = Walk(available)
         index = axes(roots[0].shape.dimensions)
-        for x in roots if self._splits(inner) and not is_flat(roots, inner) else ():
+        for x in roots if _splits(inner) and not is_flat(roots, inner) else ():
             walk.value(x, index)
         return walk.misfit is None
 
@@ -186,6 +182,12 @@ class Fusion:
                 else:
                     owner.setdefault(o, set()).update(groups)
         return found
+
+
+def _splits(inner: list[Instruction]) -> bool:
+    """Whether a kernel reads something that it computes itself through a map that splits dimensions: all else has an index."""
+    held = set(inner)
+    return any(record(y).view and y.operands[0] in held and reads(y)[0].map.is_split for y in inner)
 
 
 def _is_alone(x: Instruction) -> bool:
