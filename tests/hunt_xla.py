@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from xla_wasm.hlo.ir import Module
+from xla_wasm.hlo.signature import result_leaves
+
 FLAGS = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_max_isa=AVX2"
 """It shall compile fast."""
 
@@ -20,8 +23,10 @@ class Xla:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(self, module: Any, arguments: list[Any]) -> list[Any] | str:
+    def run(self, module: Module, arguments: list[Any]) -> list[Any] | str:
         """The results, or why there are none."""
+        if reason := mistaken(module):
+            return reason
         if self._process is None or self._process.poll() is not None:
             environment = os.environ | {"XLA_FLAGS": FLAGS, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
             self._process = subprocess.Popen(
@@ -51,10 +56,23 @@ class Xla:
             self._process.wait()
 
 
+def mistaken(module: Module) -> str:
+    """Why XLA:CPU is no judge of a module, or "".
+
+    It computes the trips of a loop as if unsigned counters were signed, clamps the sums of a convolution of narrow integers
+    where it folds constants and wraps them where it does not, and returns integers of one bit as predicates."""
+    if any(shape.element_type in ("s1", "u1") for _, shape in result_leaves(module)):
+        return "integers of one bit are returned as predicates"
+    for x in module.instructions():
+        if x.opcode == "convolution" and x.shape.element_type in ("s8", "u8", "s4", "u4", "s2", "u2", "s1", "u1"):
+            return "sums of narrow integers are clamped where constants are folded"
+        if x.opcode == "while" and any(o.shape.element_type[0] == "u" for o in x.called[0].root.operands if o.shape.is_array):
+            return "trips of unsigned counters"
+    return ""
+
+
 def _serve() -> None:
     import oracle
-
-    from xla_wasm.hlo.ir import Module
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:

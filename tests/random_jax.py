@@ -470,7 +470,11 @@ def _argument(draw: Draw, dtype: str, dims: tuple[int, ...]) -> Any:
 
 def draw_jax(draw: Draw) -> tuple[Module, list[Array]]:
     """A function lowered to HLO, and its arguments."""
-    jax.config.update("jax_enable_x64", True)
+    with jax.enable_x64(True):
+        return _drawn(draw)
+
+
+def _drawn(draw: Draw) -> tuple[Module, list[Array]]:
     floating = not draw.chance(4)
     dtype = draw.pick(FLOATS) if floating else draw.pick(OTHERS)
     few = draw.chance(2)
