@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .attrs import Metadata
 from .shape import Layout, Shape
+
+if TYPE_CHECKING:
+    from .literal import Literal
 
 Kept = dict[str, tuple[Any, dict[str, Any]]]
 """name -> (value, fields). A value that was read from messages that hold fields this version does not know, and these messages:
@@ -62,6 +65,11 @@ class Instruction:
         copy.operands, copy.attrs, copy.called = [*operands], dict(self.attrs), [*self.called]
         copy.frontend_attributes, copy.control_predecessors = dict(self.frontend_attributes), []
         return copy
+
+    @property
+    def literal(self) -> Literal | None:
+        """The elements of a constant; None for anything else."""
+        return self.attrs.get("literal")
 
     @property
     def where(self) -> str:

@@ -9,11 +9,13 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from ..hlo.ir import Instruction
 from .conv import lower as conv
 from .dot import lower as dot
 from .elementwise.lower import ELEMENTWISE
 from .indexing import lower as indexing
 from .movement import lower as movement
+from .reading import record
 from .reduce import lower as reduce
 from .window import lower as window
 
@@ -72,7 +74,18 @@ KERNELS: dict[str, Any] = {
 }
 """Operations that are always a kernel of their own: opcode -> function that writes the whole kernel."""
 
+
+def has_kernel(x: Instruction) -> bool:
+    """Whether an operation is always a kernel of its own, with what it computes its operands from."""
+    return x.opcode in KERNELS
+
+
+def is_expression(x: Instruction) -> bool:
+    """Whether the elements of `x` are computed one by one, as they are in larger expressions."""
+    return record(x).elementwise or x.opcode in ELEMENTAL and x.opcode not in KERNELS
+
+
 LANES = {"rng-bit-generator": 4}
 """The lane count of kernels for which the types of their arrays do not decide it: the words in its lanes have 32 bits."""
 
-__all__ = ["ELEMENTAL", "ELEMENTWISE", "KERNELS", "LANES", "ROUTINES"]
+__all__ = ["ELEMENTAL", "ELEMENTWISE", "KERNELS", "LANES", "ROUTINES", "has_kernel", "is_expression"]

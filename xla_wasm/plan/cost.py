@@ -7,7 +7,7 @@ does one operation an element runs at the speed of its loads (measured on x86-64
 from __future__ import annotations
 
 from ..hlo.ir import Instruction
-from ..ops.lowering import KERNELS
+from ..ops.lowering import has_kernel
 from ..ops.reading import record
 
 LOAD = STORE = 1
@@ -45,7 +45,7 @@ def again(x: Instruction, most: float) -> float:
     """What is left of `most` operations after computing an element of `x` again, down to views and to what lies in memory, which
     cost nothing; below 0 where that takes more, or is no plain expression of elements."""
     about = record(x)
-    if about.view or not about.cost or x.opcode in KERNELS and not about.accumulates:
+    if about.view or not about.cost or has_kernel(x) and not about.accumulates:
         return most
     if not about.elementwise:
         return -1

@@ -12,7 +12,7 @@ from ..hlo.ir import Instruction
 from ..hlo.op import Kind, Read
 from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
 from ..loop.ir import Block, Loop, Val
-from ..ops.lowering import ELEMENTAL, KERNELS
+from ..ops.lowering import has_kernel, is_expression
 from ..ops.reading import reads, record
 from ..ops.source import place
 from .cost import ROW
@@ -43,7 +43,7 @@ class Walk:
 
     def root(self, x: Instruction) -> Instruction | None:
         """Follows a kernel of which `x` is the result; the misfit."""
-        if x.opcode not in KERNELS:
+        if not has_kernel(x):
             self.value(x, axes(next(s.dimensions for _, s in x.shape.leaves())))
             return self.misfit
         for o, read in zip(x.operands, reads(x)):
@@ -67,7 +67,7 @@ class Walk:
                 self.misfit = x
             return
         about = record(x)
-        if not about.elementwise and x.opcode not in ELEMENTAL or not self.allowed(x, index, inside):
+        if not is_expression(x) or not self.allowed(x, index, inside):
             self.misfit = x
             return
         if about.elementwise:

@@ -13,7 +13,7 @@ from ..dataclass import dataclass
 from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind, Read
-from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
+from ..ops.lowering import has_kernel, is_expression
 from ..ops.reading import reads, record
 from ..ops.source import PARTS
 from .cost import AGAIN, MAX_OPERATIONS, MAX_PLACES, UNKNOWN, again, recompute
@@ -48,19 +48,17 @@ def _is_read_whole(x: Instruction, readers: Readers) -> bool:
 
 def _is_no_expression(x: Instruction, readers: Readers) -> bool:
     """Its elements are not computed one by one: a parameter, control flow, a kernel of its own kind, a constant that is no splat."""
-    if x.opcode == "constant":
-        return x.attrs["literal"].splat_value() is None
-    return x.opcode in KERNELS or x.opcode not in ELEMENTWISE and x.opcode not in ELEMENTAL
+    return x.literal.splat_value() is None if x.literal is not None else not is_expression(x)
 
 
 def _is_there(x: Instruction, readers: Readers) -> bool:
-    """It is in memory already, or costs nothing to have there: a leaf of a tuple, the same bytes as another type."""
-    return x.opcode in ("get-tuple-element", "bitcast")
+    """It is in memory already: a leaf of a tuple, or the bytes of its operand as another type."""
+    return any(read.kind is Kind.WHOLE for read in reads(x))
 
 
 def _is_complex(x: Instruction, readers: Readers) -> bool:
     """Complex numbers are whole in memory only."""
-    return x.opcode in ELEMENTWISE and x.shape.element_type in PARTS
+    return record(x).elementwise and x.shape.element_type in PARTS
 
 
 def _accumulates(x: Instruction, readers: Readers) -> bool:
@@ -70,13 +68,19 @@ def _accumulates(x: Instruction, readers: Readers) -> bool:
 
 def _is_finished(x: Instruction, readers: Readers) -> bool:
     """The only reader takes each element once, right where a reduction ends. Reductions along rows have groups instead."""
-    if x.opcode != "reduce" or len(readers.edges) != 1 or not follows(readers.edges[0][0], x):
-        return False
-    return not reduces_rows(x)
+    return is_reduction(x) and len(readers.edges) == 1 and follows(readers.edges[0][0], x) and not reduces_rows(x)
+
+
+def is_reduction(x: Instruction) -> bool:
+    """Whether each element is computed from those along some dimensions of an operand."""
+    about = record(x)
+    return about.accumulates and not about.product and about.reads(x)[0].kind is Kind.REDUCED
 
 
 def reduces_rows(x: Instruction) -> bool:
     """Whether a reduction walks the last dimensions, so that its loops stand inside those over its result."""
+    if not is_reduction(x):
+        return False
     rank, gone = x.operands[0].shape.rank, x.attrs["dimensions"]
     return sorted(gone) == list(range(rank - len(gone), rank))
 
@@ -119,7 +123,7 @@ def _computes_once(x: Instruction, reader: Instruction, number: int, read: Read)
     if record(reader).product:
         # The right side is packed, element by element; that of a convolution may be read by a loop of its own instead.
         return number == 1 and (reads(reader)[0].kind is Kind.REDUCED or again(x, AGAIN) >= 0)
-    if read.kind is Kind.REDUCED and reader.opcode not in KERNELS:
+    if read.kind is Kind.REDUCED and not has_kernel(reader):
         return True
     return read.kind in (Kind.COMPUTED, Kind.REDUCED) and again(x, UNKNOWN) >= 0
 
@@ -138,7 +142,7 @@ from the kernel's, and which share of all its elements. Rows and what reduces th
 
 def _seen_through(reader: Instruction, read: Read, places: Places) -> Places:
     """Where an operand is computed if its reader is computed there."""
-    if record(reader).elementwise or read.map.keeps_order or reader.opcode == "reduce" and reduces_rows(reader):
+    if record(reader).elementwise or read.map.keeps_order or reduces_rows(reader):
         return places
     m = read.map
     share = prod(m.domain) / prod(m.dims) if read.kind is Kind.MAP and m.one_to_one and 0 not in m.dims else 1.0
@@ -189,7 +193,9 @@ def buffered(computation: Computation) -> set[Instruction]:
 
 def follows(user: Instruction, x: Instruction) -> bool:
     """Whether a reader takes each element of `x` once, in the same order."""
-    return (user.opcode in ELEMENTWISE or user.opcode == "reshape") and user.shape.is_array and user.shape.size == x.shape.size
+    about = record(user)
+    in_order = about.elementwise or about.view and about.reads(user)[0].map.keeps_order
+    return in_order and user.shape.is_array and user.shape.size == x.shape.size
 
 
 def _is_strided(x: Instruction) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
-from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
+from ..ops.lowering import is_expression
 from ..ops.reading import reads, record
 from .fit import Available, RowWalk, Walk, axes
 from .fuse import buffered
@@ -82,7 +82,8 @@ class Fusion:
 
     def _find_product(self, x: Instruction) -> bool:
         """Whether `x` is a product, or finishes one, as a kernel of its own with a packed right side."""
-        if not (record(x).product or x.opcode in ELEMENTWISE or x.opcode == "reshape") or not x.shape.size:
+        about = record(x)
+        if not (about.product or about.elementwise or about.view) or not x.shape.size:
             return False
         inner = computed([x], self._inside(x))
         found = [y for y in inner if record(y).product]
@@ -192,4 +193,4 @@ def _splits(inner: list[Instruction]) -> bool:
 
 def _is_alone(x: Instruction) -> bool:
     """Whether an instruction is never part of a larger kernel."""
-    return record(x).product or x.opcode in KERNELS or x.opcode not in ELEMENTWISE and x.opcode not in ELEMENTAL
+    return record(x).product or not is_expression(x)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Container
 from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
-from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
+from ..ops.lowering import is_expression
 from ..ops.reading import reads, record
 from ..ops.request import REQUEST
 from .cost import MAX_GROUP, MAX_MEMBERS
-from .fuse import reduces_rows
+from .fuse import is_reduction, reduces_rows
 
 
 @dataclass(eq=False, slots=True)
@@ -81,9 +81,7 @@ def effects(computation: Computation) -> list[Instruction]:
 
 
 def _asks_host(x: Instruction) -> bool:
-    if x.opcode in ("while", "conditional"):
-        return any(effects(c) for c in x.called)
-    return REQUEST in x.attrs
+    return REQUEST in x.attrs or record(x).control and any(effects(c) for c in x.called)
 
 
 def _reads(computation: Computation, chosen: set[Instruction]) -> tuple[dict[Instruction, dict[Instruction, None]], dict[Instruction, int]]:
@@ -107,13 +105,16 @@ def _space(x: Instruction) -> tuple[tuple[int, ...] | None, int | None]:
     """The dimensions that the kernel of `x` runs over, and how many of them are rows."""
     if not x.shape.is_array or x.shape.size == 0:
         return None, None
-    if x.opcode == "reduce":
+    if is_reduction(x):
         whole, walked = x.operands[0].shape, x.attrs["dimensions"]
         return (whole.dimensions, whole.rank - len(walked)) if walked and whole.size and reduces_rows(x) else (None, None)
-    if x.opcode in ELEMENTWISE:
-        return x.shape.dimensions, None
-    alone = x.opcode in KERNELS or x.opcode not in ELEMENTAL or x.opcode in ("constant", "gather") or record(x).accumulates
+    alone = not is_expression(x) or x.literal is not None or record(x).accumulates or _is_gathered(x)
     return (None, None) if alone or any(read.kind is Kind.WHOLE for read in reads(x)) else (x.shape.dimensions, None)
+
+
+def _is_gathered(x: Instruction) -> bool:
+    """Whether an array says where elements lie: others of its kernel would be loaded one by one, too."""
+    return any(read.kind is Kind.COMPUTED for read in reads(x)) and any(o.shape.rank for o in x.operands[1:])
 
 
 def split(g: Group, fits: Callable[[Group, list[Instruction]], bool]) -> list[Group]:

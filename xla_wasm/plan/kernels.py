@@ -144,20 +144,17 @@ def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
             (o,) = x.operands
             if o.shape.size != 1 and (o.shape.size != size or x.shape.size != size or not about.reads(x)[0].map.keeps_order):
                 return False
-        elif x.opcode != "constant" and not (about.elementwise and x.shape.size in (1, size)):
+        elif x.literal is None and not (about.elementwise and x.shape.size in (1, size)):
             return False
     return True
 
 
 def _own_key(x: Instruction, cache: KernelCache) -> Any:
     attrs: Any
-    if x.opcode == "constant":
-        literal = x.attrs["literal"]
-        attrs = bytes(literal.data) if x.shape.bytes <= 64 else (repr(literal.splat_value()), x.shape.bytes)
-    elif x.opcode == "parameter":
-        attrs = x.attrs["parameter_number"]
+    if x.literal is not None:
+        attrs = bytes(x.literal.data) if x.shape.bytes <= 64 else (repr(x.literal.splat_value()), x.shape.bytes)
     else:
-        attrs = tuple((k, v) for k, v in x.attrs.items() if k not in ("sharding", "backend_config", "literal"))
+        attrs = tuple((k, v) for k, v in x.attrs.items() if k not in ("sharding", "backend_config"))
     called = tuple(cache.computation_key(c) for c in x.called)
     return x.opcode, x.shape.element_type, tuple(s.dimensions for _, s in x.shape.leaves()), attrs, called
 
@@ -178,7 +175,7 @@ class _Flat(Elemental):
         return self.expression(x, index)
 
     def expression(self, x: Instruction, index: Index) -> Any:
-        if x.opcode not in ELEMENTWISE:
+        if not record(x).elementwise:
             return self.value(x.operands[0], index) if x.operands else super().expression(x, index)
         return ELEMENTWISE[x.opcode](self.b, x, *(self.value(o, index) for o in x.operands))
 

@@ -129,7 +129,7 @@ class Step:
 
     def details(self, addresses: bool) -> list[str]:
         """What the kernel holds, constants aside, and the arguments, a line each."""
-        held = [x.name for x in self.holds if x.opcode != "constant"]
+        held = [x.name for x in self.holds if x.literal is None]
         lines = [f"holds {', '.join(held)}"] if held else []
         for i, view in enumerate(self.arguments):
             may = " may be overwritten" if i in self.in_place else ""

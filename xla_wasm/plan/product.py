@@ -9,6 +9,7 @@ from typing import Any
 from ..dataclass import dataclass, replace
 from ..hlo.index_map import row_major
 from ..hlo.ir import Instruction
+from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel
@@ -18,7 +19,7 @@ from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..ops.elemental import Elemental
 from ..ops.lowering import ELEMENTAL
-from ..ops.reading import record
+from ..ops.reading import reads, record
 from ..ops.source import Source, place
 from ..ops.source import store as store_element
 from .fit import axes
@@ -78,7 +79,7 @@ def strided(x: Instruction, available: Callable[[Instruction], View | None]) -> 
         if view is not None:
             position = Affine(view.offset) + sum((i * stride for i, stride in zip(index, view.strides)), ZERO)
             break
-        if not (record(x).view or x.opcode == "copy"):
+        if not record(x).view:
             return None
         (read,), (o,) = record(x).reads(x), x.operands
         at = place(read.map, index)
@@ -95,7 +96,7 @@ def strided(x: Instruction, available: Callable[[Instruction], View | None]) -> 
 
 def matches(y: Instruction, left: View, root: Instruction) -> Product | None:
     """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them."""
-    if y.opcode == "convolution":
+    if reads(y)[0].kind is Kind.WINDOW:
         return of_convolution(y, left)
     m, n = y.shape.dimensions[-2:]
     dims = [d for d in root.shape.dimensions if d != 1]
@@ -151,8 +152,8 @@ def of_convolution(x: Instruction, lhs: View) -> Product | None:
 def right_side(x: Instruction, product: Product) -> Instruction:
     """The right side as [groups..., k, n]: a renaming of the second operand's indices."""
     rhs = x.operands[1]
-    if x.opcode == "dot":
-        return Instruction(x.name, "copy", rhs.shape, [rhs])
+    if not product.spatial:
+        return Instruction(x.name, "reshape", rhs.shape, [rhs])
     g = product.gemm
     (groups,) = product.groups
     if groups == 1:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..ops.collective.groups import COUNTS
-from ..ops.reading import reads
+from ..ops.lowering import is_expression
+from ..ops.reading import reads, record
 from ..ops.request import REQUEST
 from .draft import Draft
 from .fusion import Fusion
@@ -74,33 +77,26 @@ class Scope:
 
     def available(self, x: Instruction) -> View | None:
         """The view of an array that has a buffer."""
-        if x.opcode == "constant" and x in self.fusion.buffered:
+        if x.literal is not None and x in self.fusion.buffered:
             return self.draft.constant(x)
         views = self.views.get(x)
         return views[0] if views and not x.shape.is_tuple else None
 
     def place(self, x: Instruction) -> list[View]:
         """Emits what computes an instruction; the views of its leaves."""
-        if x.opcode == "parameter":
-            return self.arguments[x.attrs["parameter_number"]]
-        if x.opcode == "constant":
-            return [self.draft.constant(x)]
-        if x.opcode == "tuple":
-            return [v for o in x.operands for v in self.views[o]]
-        if x.opcode == "get-tuple-element":
-            tuple_shape = x.operands[0].shape
-            start = sum(len(list(s.leaves())) for s in tuple_shape.tuple_shapes[: x.attrs["index"]])
-            return self.views[x.operands[0]][start : start + len(list(x.shape.leaves()))]
-        if x.opcode == "while":
-            return self.while_(x)
-        if x.opcode == "conditional":
-            return self.conditional(x)
-        if x.opcode in COUNTS:
-            return [self.draft.device_number(COUNTS.index(x.opcode))]
+        rule = _PLACES.get(x.opcode)
+        if rule is not None:
+            return rule(self, x)
         if REQUEST in x.attrs:
             return self.request(x)
         alias = self.alias(x)
         return [alias] if alias is not None else self.kernel(x)
+
+    def tuple_element(self, x: Instruction) -> list[View]:
+        """The views of the leaves of a tuple's element."""
+        (whole,) = x.operands
+        start = sum(len(list(s.leaves())) for s in whole.shape.tuple_shapes[: x.attrs["index"]])
+        return self.views[whole][start : start + len(list(x.shape.leaves()))]
 
     def request(self, x: Instruction) -> list[View]:
         """Has the host do what the instruction asks for."""
@@ -117,8 +113,11 @@ class Scope:
         return results
 
     def alias(self, x: Instruction) -> View | None:
-        """The view of a reshape or bitcast of what lies in a buffer: nothing to compute."""
-        if x.opcode not in ("reshape", "bitcast") or x.operands[0] not in self.views:
+        """The view of the same bytes as an operand's, in a buffer, with other dimensions or as another type: nothing to compute."""
+        if not is_expression(x) or len(x.operands) != 1 or x.operands[0] not in self.views:
+            return None
+        (read,) = reads(x)
+        if read.kind is not Kind.WHOLE and not (record(x).view and read.map.keeps_order):
             return None
         view = self.views[x.operands[0]][0]
         offset, rest = divmod(view.byte_offset, TYPES[x.shape.element_type].bytes)
@@ -212,10 +211,19 @@ class Scope:
 
 def _passed_through(body: Computation) -> set[int]:
     """The leaves of a loop's state that its body returns as they came."""
-    root = body.root
+    root, (parameter,) = body.root, body.parameters
     if root.opcode != "tuple" or any(o.shape.is_tuple for o in root.operands):
         return set()
-    (parameter,) = body.parameters
-    return {
-        i for i, o in enumerate(root.operands) if o.opcode == "get-tuple-element" and o.operands[0] is parameter and o.attrs["index"] == i
-    }
+    return {i for i, o in enumerate(root.operands) if o.operands == [parameter] and o.attrs.get("index") == i}
+
+
+_PLACES: dict[str, Callable[[Scope, Instruction], list[View]]] = {
+    "parameter": lambda s, x: s.arguments[x.attrs["parameter_number"]],
+    "constant": lambda s, x: [s.draft.constant(x)],
+    "tuple": lambda s, x: [v for o in x.operands for v in s.views[o]],
+    "get-tuple-element": Scope.tuple_element,
+    "while": Scope.while_,
+    "conditional": Scope.conditional,
+    **{count: (lambda s, x: [s.draft.device_number(COUNTS.index(x.opcode))]) for count in COUNTS},
+}
+"""The views of what no kernel computes, by opcode."""
