@@ -19,6 +19,7 @@ from xla_wasm.wasm import CODE, Func, Module, Opcode, custom_section, opcodes, s
 from xla_wasm.wasm.binary import read_module
 from xla_wasm.wasm.disasm import disassemble, disassemble_func
 from xla_wasm.wasm.encoding import Reader, sections, sleb32, sleb64
+from xla_wasm.wasm.module import custom
 from xla_wasm.wasm.validate import validate
 
 OPCODES = opcodes()
@@ -338,10 +339,7 @@ def test_imports_and_shared_memory() -> None:
 
 
 def test_custom_sections() -> None:
-    module = with_everything()
-    module.custom("xla_wasm", b"{}")
-    module.custom("empty", b"")
-    wasm = module.encode(names=True)
+    wasm = with_everything().encode(names=True) + custom("xla_wasm", b"{}") + custom("empty", b"")
     assert custom_section(wasm, "xla_wasm") == b"{}"
     assert custom_section(wasm, "empty") == b""
     assert custom_section(wasm, "other") is None

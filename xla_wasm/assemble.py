@@ -21,7 +21,7 @@ from .ops.request import Request
 from .options import Options
 from .plan.plan import ALIGNMENT, COPY, Buffer, Plan, Step, View, all_steps
 from .target import EXPORTS, MEMORY, PAGE, Target
-from .wasm.module import Module
+from .wasm.module import Module, custom
 
 PRODUCER = f"xla_wasm {__version__}"
 SIDECAR_BYTES = 1024
@@ -35,8 +35,6 @@ class Interface:
     """What callers see of a program: its flattened inputs and outputs, and which of them stay inside."""
 
     name: str
-    content: bytes
-    """What the artifact's hash is taken of."""
     parameters: list[Leaf]
     results: list[Leaf]
     weights: tuple[int, ...]
@@ -101,9 +99,10 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
         limit = f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB"
         raise UnsupportedError(f"the program needs {top / 2**30:.1f} GiB of memory; {limit}")
     boundary(wasm, target, -(-top // PAGE))
-    manifest = _manifest(plan, interface, options, target, top, room, sidecar.entries, devices)
-    wasm.custom(SECTION, encode_manifest(manifest))
-    return Artifact(wasm.encode(names=names), manifest, bytes(sidecar.content))
+    code = wasm.encode(names=names)
+    manifest = _manifest(plan, interface, target, top, room, sidecar.entries, devices)
+    manifest["hash"] = hashlib.sha256(code + encode_manifest(manifest)).hexdigest()
+    return Artifact(code + custom(SECTION, encode_manifest(manifest)), manifest, bytes(sidecar.content))
 
 
 def boundary(wasm: Module, target: Target, pages: int) -> None:
@@ -120,14 +119,15 @@ def boundary(wasm: Module, target: Target, pages: int) -> None:
 def _manifest(
     plan: Plan,
     interface: Interface,
-    options: Options,
     target: Target,
     top: int,
     room: driver.Layout,
     inits: Sequence[dict[str, Any]],
     devices: Devices | None,
 ) -> dict[str, Any]:
-    """What hosts need to know. The sidecar's constants come first: the other `init` steps may read them."""
+    """What hosts need to know, but for the hash, which is taken of all else.
+
+    The sidecar's constants come first: the other `init` steps may read them."""
     state = interface.state
     steps = [s.name for s in all_steps(plan)]
     parameters = []
@@ -154,7 +154,7 @@ def _manifest(
         "format": FORMAT,
         "producer": PRODUCER,
         "name": interface.name,
-        "hash": hashlib.sha256(repr(options).encode() + interface.content).hexdigest(),
+        "hash": "",
         "target": target.name,
         "tune": target.tune,
         "features": list(target.features),

@@ -167,7 +167,7 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     for name, shape in (*inputs, *outputs):
         _check_layout(name, shape)
     shards = (division.parameters, division.results)
-    return Interface(module.name, module.to_proto(), inputs, outputs, weights, state, *shards, division.undivided)
+    return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided)
 
 
 def _state_with_sizes(interface: Interface) -> dict[int, int]:

@@ -28,6 +28,11 @@ def _section(identity: int, content: bytes) -> bytes:
     return bytes([identity]) + sized(content)
 
 
+def custom(name: str, content: bytes) -> bytes:
+    """A custom section, which may follow a module's bytes."""
+    return _section(0, named(name) + content)
+
+
 @dataclass(frozen=True, slots=True)
 class Linked:
     """A function whose body, locals vector and `end` included, is already final."""
@@ -70,7 +75,6 @@ class Module:
     _segments: list[tuple[int | None, bytes]] = field(default_factory=list)
     _exports: list[tuple[str, int, str]] = field(default_factory=list)
     _globals: list[tuple[str, bool, float | int]] = field(default_factory=list)
-    _customs: list[tuple[str, bytes]] = field(default_factory=list)
 
     # functions
 
@@ -158,10 +162,6 @@ class Module:
         """Export the memory under a name."""
         self._exports.append((name, _MEMORY, ""))
 
-    def custom(self, name: str, content: bytes) -> None:
-        """Add a custom section; such sections end the module."""
-        self._customs.append((name, content))
-
     def encode(self, names: bool = False) -> bytes:
         """The module's bytes; `names` adds the function names for debuggers and the disassembler."""
         signatures = [self.type_index(func.params, func.results) for func in self.functions]
@@ -197,10 +197,9 @@ class Module:
             out.append(_section(12, uleb(len(self._segments))))
         put(10, [sized(body) for body in bodies])
         put(11, [self._segment(address, content) for address, content in self._segments])
-        out.extend(_section(0, named(name) + content) for name, content in self._customs)
         if names:
             entries = vector([uleb(index) + named(name) for name, index in self._index.items()])
-            out.append(_section(0, named("name") + _section(1, entries)))
+            out.append(custom("name", _section(1, entries)))
         return b"".join(out)
 
     def _uses_table(self) -> bool:
