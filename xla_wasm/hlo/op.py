@@ -79,8 +79,13 @@ class Read:
 
 def pointwise(x: Instruction) -> list[Read]:
     """Each operand is read at the index of the result; a scalar at its only one."""
-    dims = next((s.dimensions for _, s in x.shape.leaves()), ())
-    return [Read(Kind.MAP, identity(dims) if o.shape.dimensions == dims else scalar_map(dims, o.shape.dimensions)) for o in x.operands]
+    dims = x.shape.dimensions if x.shape.is_array else next((s.dimensions for _, s in x.shape.leaves()), ())
+    return [_at_index(dims, o.shape.dimensions) for o in x.operands]
+
+
+@cache
+def _at_index(domain: tuple[int, ...], dims: tuple[int, ...]) -> Read:
+    return Read(Kind.MAP, identity(dims) if domain == dims else scalar_map(domain, dims))
 
 
 def scalar_map(domain: tuple[int, ...], dims: tuple[int, ...]) -> IndexMap:

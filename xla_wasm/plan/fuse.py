@@ -24,6 +24,8 @@ class Readers:
     """Who reads an instruction: each reader with the number of the operand and how it reads that."""
 
     root: bool
+    own: list[Read]
+    """How it reads its operands."""
     edges: list[tuple[Instruction, int, Read]]
     times: float
     """How often each element would be computed, were the instruction part of all kernels that read it."""
@@ -53,7 +55,7 @@ def _is_no_expression(x: Instruction, readers: Readers) -> bool:
 
 def _is_there(x: Instruction, readers: Readers) -> bool:
     """It is in memory already: a leaf of a tuple, or the bytes of its operand as another type."""
-    return any(read.kind is Kind.WHOLE for read in reads(x))
+    return any(read.kind is Kind.WHOLE for read in readers.own)
 
 
 def _is_complex(x: Instruction, readers: Readers) -> bool:
@@ -152,10 +154,11 @@ def _seen_through(reader: Instruction, read: Read, places: Places) -> Places:
 def buffered(computation: Computation) -> set[Instruction]:
     """The instructions of a computation that get buffers."""
     edges: dict[Instruction, list[tuple[Instruction, int, Read]]] = {x: [] for x in computation.instructions}
+    own_reads: dict[Instruction, list[Read]] = {}
     for x in computation.instructions:
-        if x.operands:
-            for number, (o, read) in enumerate(zip(x.operands, reads(x))):
-                edges[o].append((x, number, read))
+        own_reads[x] = reads(x) if x.operands else []
+        for number, (o, read) in enumerate(zip(x.operands, own_reads[x])):
+            edges[o].append((x, number, read))
     chosen: set[Instruction] = set()
     places: dict[Instruction, Places] = {}
     weight: dict[Instruction, int] = {}
@@ -166,14 +169,16 @@ def buffered(computation: Computation) -> set[Instruction]:
         users = dict.fromkeys(u for u, *_ in edges[x])
         own: Places = {}
         for u, _, read in edges[x]:
-            own |= _seen_through(u, read, places[u])
+            seen = _seen_through(u, read, places[u])
+            own = {**own, **seen} if own else seen
         places[x] = own
         kernels: dict[Instruction, float] = {}
         for (kernel, _), share in own.items():
             kernels[kernel] = kernels.get(kernel, 0) + share
-        times = sum(max(share, 1) for share in kernels.values())
-        readers = Readers(x is computation.root, edges[x], times, len(kernels), len(own), max((weight[u] for u in users), default=0))
-        weight[x] = 1 + readers.weight
+        times = sum([max(share, 1) for share in kernels.values()])
+        heaviest = max([weight[u] for u in users], default=0)
+        readers = Readers(x is computation.root, own_reads[x], edges[x], times, len(kernels), len(own), heaviest)
+        weight[x] = 1 + heaviest
         left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
         chained = bool(users) and len(kernels) == 1 and all(follows(u, x) and (u in chosen or u in chains) for u in users)
         if left and _is_strided(x) and not _is_result(x, readers) and not _is_read_whole(x, readers):

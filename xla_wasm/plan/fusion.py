@@ -50,12 +50,15 @@ class Fusion:
         for o, read in zip(x.operands, reads(x)):
             if read.kind in (Kind.WHOLE, Kind.START):
                 self.give_buffer(o)
-        if not record(x).product and all(o in self.buffered for o in x.operands) or self._find_product(x):
+        if not record(x).product and all(o in self.buffered for o in x.operands):
             return
-        misfit = self._misfit(x)
+        inner = computed([x], self._inside(x))
+        if self._find_product(x, inner):
+            return
+        misfit = self._misfit(x, inner)
         while misfit is not None:
             self.give_buffer(misfit)
-            misfit = self._misfit(x)
+            misfit = self._misfit(x, computed([x], self._inside(x)))
 
     def give_buffer(self, x: Instruction) -> None:
         """Has `x` computed into a buffer. What finishes a product may hold another one, or none, then."""
@@ -66,10 +69,9 @@ class Fusion:
                 self.pending.append(finish)
             self.pending.append(x)
 
-    def _misfit(self, x: Instruction) -> Instruction | None:
-        """What the kernel of `x` holds and cannot compute."""
-        inner = computed([x], self._inside(x))
-        alone = next((y for y in inner if y is not x and _is_alone(y)), None)
+    def _misfit(self, x: Instruction, inner: list[Instruction]) -> Instruction | None:
+        """What the kernel of `x` holds `inner` of, and cannot compute."""
+        alone = next((y for y in inner if y is not x and _is_alone(y) and not self.available(y)), None)
         if alone is not None or not _splits(inner) or is_flat([x], inner):
             return alone
         return Walk(self._inside(x)).root(x)
@@ -80,14 +82,11 @@ class Fusion:
 
     # --- products ---------------------------------------------------------------------------------------------------
 
-    def _find_product(self, x: Instruction) -> bool:
+    def _find_product(self, x: Instruction, inner: list[Instruction]) -> bool:
         """Whether `x` is a product, or finishes one, as a kernel of its own with a packed right side."""
-        about = record(x)
-        if not (about.product or about.elementwise or about.view) or not x.shape.size:
-            return False
-        inner = computed([x], self._inside(x))
         found = [y for y in inner if record(y).product]
-        if len(found) != 1:
+        about = record(x)
+        if len(found) != 1 or not (about.product or about.elementwise or about.view) or not x.shape.size:
             return False
         (y,) = found
         if not self._is_gemm(x, y):

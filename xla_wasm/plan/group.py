@@ -182,8 +182,14 @@ def _merge(g: Group, x: Group, groups: dict[Instruction, Group], order: dict[Gro
     g.weight += x.weight
     g.bit |= x.bit
     g.before = (g.before | x.before) & ~g.bit
-    # What waited for a member of either waits for all of both.
-    for other in order:
+    # What waited for a member of either waits for all of both. The groups are in the order of their last members, of which g has the
+    # newest now: none waits whose last member comes before the first of g.
+    del order[g]
+    first = g.bit & -g.bit
+    for other in reversed(order):
+        if other.bit < first:
+            break
         if other.before & g.bit:
             other.before |= g.bit | g.before
+    order[g] = None
     g.operands = [s for s in dict.fromkeys((*g.operands, *x.operands)) if s not in g.reads]

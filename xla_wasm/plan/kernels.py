@@ -113,18 +113,18 @@ def computed(
     The operands of `given` that are `unread` are left out. `hold` is called for each as it is found.
     """
     found: dict[Instruction, None] = {}
-    pending: list[tuple[Instruction, bool]] = [(r, False) for r in reversed(roots)]
-    while pending:
-        x, ready = pending.pop()
-        if x in found or not ready and available(x):
-            continue
-        if not ready:
-            pending.append((x, True))
-            pending.extend((o, False) for o in reversed(x.operands) if o not in found and not (x is given and o in unread))
-            continue
+
+    def visit(x: Instruction) -> None:
+        for o in x.operands:
+            if o not in found and not (x is given and o in unread) and not available(o):
+                visit(o)
         found[x] = None
         if hold is not None:
             hold(x)
+
+    for root in roots:
+        if root not in found:
+            visit(root)
     return list(found)
 
 
