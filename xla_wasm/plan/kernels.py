@@ -113,19 +113,28 @@ def computed(
     The operands of `given` that are `unread` are left out. `hold` is called for each as it is found.
     """
     found: dict[Instruction, None] = {}
-
-    def visit(x: Instruction) -> None:
-        for o in x.operands:
-            if o not in found and not (x is given and o in unread) and not available(o):
-                visit(o)
-        found[x] = None
-        if hold is not None:
-            hold(x)
-
     for root in roots:
         if root not in found:
-            visit(root)
+            _compute(root, found, available, given, unread, hold)
     return list(found)
+
+
+def _compute(
+    x: Instruction,
+    found: dict[Instruction, None],
+    available: Callable[[Instruction], bool],
+    given: Instruction | None,
+    unread: Container[Instruction],
+    hold: Callable[[Instruction], None] | None,
+) -> None:
+    """Adds `x` to what is `found`, behind the operands that it is computed from. No closure: those that call themselves are garbage
+    that only a collection finds."""
+    for o in x.operands:
+        if o not in found and not (x is given and o in unread) and not available(o):
+            _compute(o, found, available, given, unread, hold)
+    found[x] = None
+    if hold is not None:
+        hold(x)
 
 
 def lanes_of(inner: list[Instruction]) -> int:
