@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from .runner import Golden
 
 FOLDER = Path(__file__).parents[2] / "xla_wasm"
-PASSES = ("simplify", "canonical", "loops", "counting")
+RULES = ("passes.simplify", "passes.loops", "passes.counting", "ops.*.simplify", "ops.*.canonical")
+"""Modules with rules beside those of `plan/`; `*` is a family of operations."""
 NOT_RULES = ("__init__", "plan", "driver", "draft", "build")
 """Files of `plan/` that hold what a plan is made of."""
 SHOWN = 3
@@ -45,9 +46,9 @@ Mutant = tuple[str, ast.Module]
 
 def sources() -> list[tuple[str, Path]]:
     """The modules with rules: their names and files."""
-    plan = sorted(path.stem for path in (FOLDER / "plan").glob("*.py") if path.stem not in NOT_RULES)
-    names = [f"passes.{name}" for name in PASSES] + [f"plan.{name}" for name in plan]
-    return [(name, FOLDER.joinpath(*name.split(".")).with_suffix(".py")) for name in names]
+    plan = sorted(path for path in (FOLDER / "plan").glob("*.py") if path.stem not in NOT_RULES)
+    paths = [path for pattern in RULES for path in sorted(FOLDER.glob(f"{pattern.replace('.', '/')}.py"))] + plan
+    return [(".".join(path.relative_to(FOLDER).with_suffix("").parts), path) for path in paths]
 
 
 def mutants(tree: ast.Module) -> Iterator[Mutant]:

@@ -72,6 +72,17 @@ class Instruction:
         return self.attrs.get("literal")
 
     @property
+    def elements(self) -> list[Instruction]:
+        """What a tuple is made of, if this instruction makes it; nothing of any other."""
+        return self.operands if self.opcode == "tuple" else []
+
+    @property
+    def number(self) -> Any:
+        """The value of a scalar constant; None of any other instruction."""
+        literal = self.literal
+        return literal.splat_value() if literal is not None and self.shape.is_array and not self.shape.rank else None
+
+    @property
     def where(self) -> str:
         """A phrase for error messages: the instruction, and the user's op_name and source line where known."""
         text = f"{self.opcode} '{self.name}'"

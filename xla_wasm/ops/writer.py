@@ -204,8 +204,8 @@ class Writer:
         return self.op("tuple", *elements)
 
     def element(self, a: Instruction, index: int) -> Instruction:
-        """One element of a tuple."""
-        return self.op("get-tuple-element", a, index=index)
+        """One element of a tuple, which is there already where the tuple is made."""
+        return a.elements[index] if a.elements else self.op("get-tuple-element", a, index=index)
 
     def elements(self, a: Instruction) -> list[Instruction]:
         return [self.element(a, i) for i in range(len(a.shape.tuple_shapes))]
@@ -293,3 +293,9 @@ class Writer:
 
 
 Rule = Callable[[Writer, Instruction], Instruction]
+
+
+def operand_if_alike(w: Writer, x: Instruction) -> Instruction:
+    """The rule of an operation that gives its first operand where that has the shape of the result."""
+    (o, *_), shape = x.operands, x.shape
+    return o if o.shape.dimensions == shape.dimensions and o.shape.element_type == shape.element_type else x

@@ -1,10 +1,13 @@
-"""Replaces operations that are made of others by these, as the `expand.py` of their family says."""
+"""Replaces operations by others, as the rules of their family say: `inline.py`, `expand.py` and `canonical.py` in `ops/*/`."""
 
 from __future__ import annotations
 
 from ..hlo.ir import Module
 from ..ops.collective import expand as collective
+from ..ops.control.inline import INLINE
+from ..ops.conv import canonical as canonical_conv
 from ..ops.custom import expand as custom
+from ..ops.dot import canonical as canonical_dot
 from ..ops.dot import expand as dot
 from ..ops.elementwise import expand as elementwise
 from ..ops.fft import expand as fft
@@ -14,6 +17,7 @@ from ..ops.norm import expand as norm
 from ..ops.random import expand as random
 from ..ops.reduce import expand as reduce
 from ..ops.sort import expand as sort
+from ..ops.window import canonical as canonical_window
 from ..ops.window import expand as window
 from ..ops.writer import Rule
 from .rewrite import rewrite
@@ -25,12 +29,24 @@ EXPAND: dict[str, Rule] = {
 }
 """opcode -> rule. Listed, never self-registered."""
 
+CANONICAL: dict[str, Rule] = {**canonical_dot.CANONICAL, **canonical_conv.CANONICAL, **canonical_window.CANONICAL}
+
 
 def ask_host(module: Module) -> None:
     """Makes requests of the transfers between the program and its host."""
     rewrite(module, hostio.HOST, again=True, suffixed=True)
 
 
+def inline(module: Module) -> None:
+    """Leaves no call and nothing asynchronous. Callees stand before callers, so one sweep in order leaves no nested call behind."""
+    rewrite(module, INLINE)
+
+
 def expand(module: Module) -> None:
     """Replaces every operation that has a rule."""
     rewrite(module, EXPAND, again=True, suffixed=True)
+
+
+def canonicalize(module: Module) -> None:
+    """Brings operations into the one form that `plan` takes."""
+    rewrite(module, CANONICAL)

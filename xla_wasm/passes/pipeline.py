@@ -7,11 +7,9 @@ from collections.abc import Callable
 from ..hlo.infer import REAL_OF
 from ..hlo.ir import Module
 from ..ops.dynamic.record import SIZES
-from .canonical import canonicalize
 from .clean import remove_dead
-from .expand import ask_host, expand
+from .expand import ask_host, canonicalize, expand, inline
 from .given import Given, ask_for_calls, lay_out_results, mark_devices
-from .inline import inline
 from .layout import forget_layouts
 from .loops import settle_loops
 from .simplify import simplify

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..hlo.ir import Computation, Instruction, Module
 from ..ops.writer import Rule, Writer
@@ -23,39 +24,64 @@ def rewrite(module: Module, rules: Rules, *, again: bool = False, suffixed: bool
 
 
 def rewrite_computation(
-    computation: Computation, rules: Rules, done: list[Computation] | None = None, *, again: bool = False, suffixed: bool = False
+    computation: Computation,
+    rules: Rules,
+    done: list[Computation] | None = None,
+    *,
+    again: bool = False,
+    suffixed: bool = False,
+    key: Callable[[Instruction], Any] | None = None,
 ) -> None:
-    """The same with one computation; it goes to `done`, behind those that rules made.
+    """The same with one computation; it goes to `done`, behind those that rules made. Instructions with equal keys become one.
 
     A rule gets each instruction on the operands that stand for its own by then. What it makes comes before the instruction or in
     the place of it. It returns what stands for it from then on: the instruction itself, which then stays, or one that is there.
     """
     result: list[Instruction] = []
     values: dict[Instruction, Instruction] = {}
+    first: dict[Any, Instruction] = {}
+
+    def share(x: Instruction) -> None:
+        assert key is not None
+        known = key(x)
+        if known is None or first.setdefault(known, x) is x:
+            result.append(x)
+        else:
+            values[x] = first[known]
+
+    place = result.append if key is None else share
 
     def visit(x: Instruction) -> None:
         x.operands = [values.get(o, o) for o in x.operands]
         rule = rules.get(x.opcode)
         if rule is None:
-            result.append(x)
+            place(x)
             return
-        writer = Writer(x, suffixed=suffixed)
+        writer.x = x
         y = rule(writer, x)
-        for made in writer.computations:
-            if again:
-                rewrite_computation(made, rules, done, again=True, suffixed=suffixed)
-            elif done is not None:
-                done.append(made)
-        if again:
-            for z in writer.made:
-                visit(z)
-        else:
-            result.extend(writer.made)
+        if writer.made or writer.computations:
+            settle()
         if y is x:
-            result.append(x)
+            place(x)
         else:
             values[x] = values.get(y, y)
 
+    def settle() -> None:
+        """Puts what a rule has made in its place."""
+        made, writer.made = writer.made, []
+        computations, writer.computations = writer.computations, []
+        for c in computations:
+            if again:
+                rewrite_computation(c, rules, done, again=True, suffixed=suffixed)
+            elif done is not None:
+                done.append(c)
+        for z in made:
+            if again:
+                visit(z)
+            else:
+                result.append(z)
+
+    writer = Writer(computation.root, suffixed=suffixed)
     for x in computation.instructions:
         visit(x)
     computation.root = values.get(computation.root, computation.root)

@@ -10,7 +10,7 @@ from ..elemental import Elemental
 
 
 def _convolution(e: Elemental, x: Instruction, index: Index) -> Val:
-    """Padding, base dilation and reversal are explicit by now (`passes.canonical`); a group is an offset of the features."""
+    """Padding, base dilation and reversal are explicit by now (`ops.conv.canonical`); a group is an offset of the features."""
     b = e.b
     n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
     image, kernel = x.operands

@@ -1,0 +1,67 @@
+"""Convolutions without padding, dilation of the image, reversal and batch groups, with dimensions in one order."""
+
+from __future__ import annotations
+
+from ...hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
+from ...hlo.ir import Instruction
+from ..window.canonical import padding
+from ..writer import Rule, Writer
+
+
+def _convolution(w: Writer, x: Instruction) -> Instruction:
+    """Brings a convolution to [batch, spatial..., features] with a kernel [spatial..., inputs, outputs].
+
+    Padding and base dilation become an explicit pad, reversal a reverse, batch groups feature groups, and both operands
+    get the result's type. The transposes are index maps that the pad, or the packing of the kernel, reads through. Of a
+    sparse operand all elements are there: `sparsity_config` only promises that some are 0.
+    """
+    n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
+    image, kernel = x.operands
+    dtype = x.shape.element_type
+    rank = image.shape.rank
+    canonical = _conv_labels(rank)
+    groups = x.attrs["feature_group_count"]
+    padded = any(padding(side) != PaddingDimension() for side in window)
+    reversed_ = any(side.window_reversal for side in window)
+    batch_groups = x.attrs["batch_group_count"]
+    same_type = image.shape.element_type == kernel.shape.element_type == dtype
+    if n == canonical and not padded and not reversed_ and batch_groups == 1 and same_type:
+        return x
+    image, kernel = w.convert(image, dtype), w.convert(kernel, dtype)
+    if batch_groups > 1:
+        image, groups = _batch_groups_to_features(w, x, image, batch_groups), batch_groups
+    image = w.transpose(image, (n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension))
+    if reversed_:
+        kernel = w.reverse(kernel, tuple(d for d, side in zip(n.kernel_spatial_dimensions, window) if side.window_reversal))
+    order = (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension)
+    kernel = w.transpose(kernel, order)
+    if padded:
+        zero = w.scalar(dtype, 0)
+        zero.name = f"{x.name}.zero"
+        image = w.pad(image, zero, [PaddingDimension(), *map(padding, window), PaddingDimension()])
+    bare = Window(tuple(WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window))
+    attrs = x.attrs | {"window": bare, "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
+    made = w.op("convolution", image, kernel, dtype=dtype, **attrs)
+    order = (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension)
+    return w.transpose(made, tuple(order.index(d) for d in range(rank)))
+
+
+def _conv_labels(rank: int) -> ConvolutionDimensionNumbers:
+    spatial = tuple(range(1, rank - 1))
+    kernel = tuple(range(rank - 2))
+    return ConvolutionDimensionNumbers(0, rank - 1, spatial, rank - 2, rank - 1, kernel, 0, rank - 1, spatial)
+
+
+def _batch_groups_to_features(w: Writer, x: Instruction, image: Instruction, groups: int) -> Instruction:
+    """The group's index leaves the batch dimension and becomes the major part of the features."""
+    n = x.attrs["dim_labels"]
+    batch, feature = n.input_batch_dimension, n.input_feature_dimension
+    dims = image.shape.dimensions
+    whole = w.reshape(image, (*dims[:batch], groups, dims[batch] // groups, *dims[batch + 1 :]))
+    order = [d for d in range(whole.shape.rank) if d != batch]
+    order.insert(order.index(feature + (feature > batch)), batch)
+    merged = tuple(size // groups if d == batch else size * groups if d == feature else size for d, size in enumerate(dims))
+    return w.reshape(w.transpose(whole, tuple(order)), merged)
+
+
+CANONICAL: dict[str, Rule] = {"convolution": _convolution}

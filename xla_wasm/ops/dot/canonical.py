@@ -1,0 +1,63 @@
+"""dot as batched products of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...hlo.attrs import DotDimensionNumbers
+from ...hlo.ir import Instruction
+from ..writer import Rule, Writer
+from .record import dot_free_dimensions
+
+
+def _dot(w: Writer, x: Instruction) -> Instruction:
+    """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back.
+
+    Products read their left side along k where it lies and pack their right side anyway, so a left side that would have
+    to be transposed changes places with a right side that would not.
+    """
+    n = x.attrs["dot_dimension_numbers"]
+    lhs, rhs = x.operands
+    dtype = x.shape.element_type
+    left, right = dot_free_dimensions(x)
+    contracted, other = n.lhs_contracting_dimensions, n.rhs_contracting_dimensions
+    swapped = not _trailing(lhs, contracted) and _trailing(rhs, other)
+    batches, other_batches = n.lhs_batch_dimensions, n.rhs_batch_dimensions
+    if swapped:
+        lhs, rhs, left, right, contracted, other, batches, other_batches = rhs, lhs, right, left, other, contracted, other_batches, batches
+    rank = len(batches)
+    canonical = DotDimensionNumbers((rank + 1,), (rank,), tuple(range(rank)), tuple(range(rank)))
+    if (
+        not swapped
+        and n == canonical
+        and lhs.shape.rank == rhs.shape.rank == rank + 2
+        and lhs.shape.element_type == rhs.shape.element_type == dtype
+    ):
+        return x
+
+    def arranged(o: Instruction, *parts: Sequence[int]) -> Instruction:
+        """The batch dimensions, then one dimension of each part."""
+        sizes = tuple(prod(o.shape.dimensions[d] for d in part) for part in parts[1:])
+        moved = w.transpose(w.convert(o, dtype), tuple(d for part in parts for d in part))
+        return w.reshape(moved, (*moved.shape.dimensions[:rank], *sizes))
+
+    a = arranged(lhs, batches, left, contracted)
+    c = arranged(rhs, other_batches, other, right)
+    product = w.op("dot", a, c, dtype=dtype, dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config"))
+    free = [*(lhs.shape.dimensions[d] for d in left), *(rhs.shape.dimensions[d] for d in right)]
+    whole = w.reshape(product, (*product.shape.dimensions[:rank], *free))
+    if not swapped:
+        return whole
+    return w.transpose(whole, (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left))))
+
+
+def _trailing(x: Instruction, dims: tuple[int, ...]) -> bool:
+    """Whether these dimensions are the last ones of an operand where it lies in memory, seen through transposes."""
+    while x.opcode == "transpose":
+        dims = tuple(x.attrs["dimensions"][d] for d in dims)
+        x = x.operands[0]
+    return dims == tuple(range(x.shape.rank - len(dims), x.shape.rank))
+
+
+CANONICAL: dict[str, Rule] = {"dot": _dot}

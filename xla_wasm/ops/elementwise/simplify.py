@@ -1,0 +1,36 @@
+"""Elementwise operations that give their operand."""
+
+from __future__ import annotations
+
+from ...hlo.ir import Instruction
+from ...hlo.types import TYPES
+from ..writer import Rule, Writer, operand_if_alike
+
+
+def _without_neutral(neutral: int, of_both: bool = True) -> Rule:
+    """x + 0, x - 0, x | 0, x * 1 of integers; `of_both`: and with the operands the other way around."""
+
+    def rule(w: Writer, x: Instruction) -> Instruction:
+        left, right = x.operands
+        if TYPES[x.shape.element_type].kind not in ("signed", "unsigned"):
+            return x
+        if _is_splat(right, neutral):
+            return left
+        return right if of_both and _is_splat(left, neutral) else x
+
+    return rule
+
+
+def _is_splat(x: Instruction, value: int) -> bool:
+    """Whether every element is this number, as one constant says."""
+    return (x.operands[0] if x.opcode == "broadcast" else x).number == value
+
+
+SIMPLIFY: dict[str, Rule] = {
+    "real": operand_if_alike,
+    "convert": operand_if_alike,
+    "add": _without_neutral(0),
+    "subtract": _without_neutral(0, of_both=False),
+    "or": _without_neutral(0),
+    "multiply": _without_neutral(1),
+}
