@@ -174,6 +174,10 @@ class Writer:
         """Dimension i of the result is dimension `permutation[i]` of the operand."""
         return a if permutation == tuple(range(len(permutation))) else self.op("transpose", a, dimensions=permutation)
 
+    def transpose_back(self, a: Instruction, permutation: Index) -> Instruction:
+        """What `transpose` has made of the result: dimension `permutation[i]` of the result is dimension i of the operand."""
+        return self.transpose(a, tuple(permutation.index(d) for d in range(len(permutation))))
+
     def slice(self, a: Instruction, start: Index, limit: Index, stride: Index | None = None) -> Instruction:
         return self.op("slice", a, slice=tuple(map(SliceDimension, start, limit, stride or (1,) * len(start))))
 

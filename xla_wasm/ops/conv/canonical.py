@@ -43,7 +43,7 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     attrs = x.attrs | {"window": bare, "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
     made = w.op("convolution", image, kernel, dtype=dtype, **attrs)
     order = (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension)
-    return w.transpose(made, tuple(order.index(d) for d in range(rank)))
+    return w.transpose_back(made, order)
 
 
 def _conv_labels(rank: int) -> ConvolutionDimensionNumbers:
