@@ -12,8 +12,8 @@ import pytest
 import xla_wasm
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.types import limits, wrap
+from xla_wasm.ops.control.counting import trips_until
 from xla_wasm.passes import pipeline
-from xla_wasm.passes.counting import trips_until
 from xla_wasm.reference import evaluate
 
 HOLDS = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge, "EQ": operator.eq, "NE": operator.ne}

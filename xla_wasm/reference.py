@@ -36,9 +36,9 @@ from .ops.norm import reference as norm
 from .ops.random import reference as random
 from .ops.reduce import reference as reduce
 from .ops.sort import reference as sort
+from .ops.sort.first import first_parts
 from .ops.window import reference as window
 from .passes.manual import PerDevice, per_device
-from .passes.topk import first_parts
 
 FAMILIES = (
     elementwise,

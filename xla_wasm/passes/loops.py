@@ -6,9 +6,10 @@ A loop is taken to end, as XLA takes it: one whose state stays what it was is go
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
+from ..ops.control.counting import counted, unchanged
+from ..ops.control.simplify import element as element_of_tuple
 from ..ops.writer import Writer
 from .clean import has_effect
-from .counting import counted, is_element
 from .rewrite import rewrite_computation
 from .simplify import simplify_computation
 
@@ -29,78 +30,55 @@ def settle_loops(module: Module) -> None:
 
 def _carry_constants(loop: Instruction, callers: dict[Computation, int]) -> None:
     """A scalar constant that the loop carries along stands in its body and condition instead. That may settle more."""
-    initial, body = loop.operands[0], loop.called[0]
-    if initial.opcode != "tuple" or any(callers[c] > 1 for c in loop.called):
+    initial = loop.operands[0].elements
+    if any(callers[c] > 1 for c in loop.called):
         return
-    known: set[int] = set()
-    while True:
-        found = {
-            i: initial.operands[i]
-            for i in _unchanged(loop)
-            if i not in known and initial.operands[i].opcode == "constant" and initial.operands[i].shape.rank == 0
-        }
-        if not found:
-            return
-        known.update(found)
+    constants = {i: x for i, x in enumerate(initial) if "literal" in x.attrs and not x.shape.rank}
+    while found := {i: constants.pop(i) for i in unchanged(loop) if i in constants}:
         for computation in loop.called:
             _put_constants(computation, found)
-        simplify_computation(body)
+        simplify_computation(loop.called[0])
 
 
 def _put_constants(computation: Computation, values: dict[int, Instruction]) -> None:
     """Constants in place of elements of the one parameter, except where the root only hands these on."""
+    (parameter,) = computation.parameters
+    root, handed = computation.root, dict[Instruction, Instruction]()
 
     def element(w: Writer, x: Instruction) -> Instruction:
-        if x.operands[0].opcode != "parameter" or x.attrs["index"] not in values:
+        if x.operands[0] is not parameter or x.attrs["index"] not in values:
             return x
         handed[x] = w.keep(x)
         constant = values[x.attrs["index"]]
         return w.op("constant", shape=constant.shape, **constant.attrs)
 
-    root, handed = computation.root, dict[Instruction, Instruction]()
-    before = list(root.operands)
+    before = list(root.elements)
     rewrite_computation(computation, {"get-tuple-element": element})
-    if root.opcode == "tuple":
-        root.operands = [handed.get(o, new) for o, new in zip(before, root.operands)]
-
-
-def _unchanged(loop: Instruction) -> list[int]:
-    """The elements of the state that the body gives back as it got them, or as the constant that they were."""
-    initial, root = loop.operands[0], loop.called[0].root
-    if root.opcode != "tuple":
-        return []
-    before = initial.operands if initial.opcode == "tuple" else [None] * len(root.operands)
-    return [i for i, (x, y) in enumerate(zip(root.operands, before)) if is_element(x, i) or (y is not None and _same_constant(x, y))]
-
-
-def _same_constant(x: Instruction, y: Instruction) -> bool:
-    if x.opcode != "constant" or y.opcode != "constant" or not x.shape.is_array:
-        return False
-    return bytes(x.attrs["literal"].data) == bytes(y.attrs["literal"].data)
+    root.elements[:] = [handed.get(o, new) for o, new in zip(before, root.elements)]
 
 
 def _settle(computation: Computation) -> None:
-    unchanged: dict[Instruction, list[int]] = {}
+    kept: dict[Instruction, list[int]] = {}
 
     def loop(w: Writer, x: Instruction) -> Instruction:
-        unchanged[x] = _unchanged(x)
-        return _settled(w, x, len(unchanged[x]))
+        kept[x] = unchanged(x)
+        return _settled(w, x, len(kept[x]))
 
     def element(w: Writer, x: Instruction) -> Instruction:
-        (state,), i = x.operands, x.attrs["index"]
-        if i in unchanged.get(state, ()):
-            (state,) = state.operands  # as it is before the loop
-            x.operands = [state]
-        return state.operands[i] if state.opcode == "tuple" else x
+        (state,) = x.operands
+        if x.attrs["index"] in kept.get(state, ()):
+            x.operands = [*state.operands]  # as it is before the loop
+        return element_of_tuple(w, x)
 
     rewrite_computation(computation, {"while": loop, "get-tuple-element": element})
 
 
-def _settled(w: Writer, loop: Instruction, unchanged: int) -> Instruction:
-    """What a loop leaves behind whose state has so many unchanged elements; itself where only running it tells."""
+def _settled(w: Writer, loop: Instruction, kept: int) -> Instruction:
+    """What a loop leaves behind that keeps so many elements of its state; itself where only running it tells."""
     if has_effect(loop):
         return loop
-    if loop.called[0].root.opcode == "parameter" or (loop.shape.is_tuple and unchanged == len(loop.shape.tuple_shapes)):
+    body = loop.called[0]
+    if body.root in body.parameters or (loop.shape.is_tuple and kept == len(loop.shape.tuple_shapes)):
         return loop.operands[0]
     left = counted(w, loop)
     if left is None:

@@ -7,6 +7,7 @@ from ...hlo.ir import Instruction
 from ...hlo.types import is_integral
 from ..dynamic.expand import CUSTOM_CALLS
 from ..linalg.lapack import LAPACK
+from ..sort.first import compared
 from ..writer import Rule, Writer
 
 
@@ -40,12 +41,8 @@ def _order(x: Instruction) -> bool | None:
     """Whether the largest elements go first, as `topk` sees it; None where only the comparator can tell."""
     if not x.called:
         return True
-    root = x.called[0].root
-    numbers = [o.attrs.get("parameter_number") if o.opcode == "parameter" else None for o in root.operands]
-    if root.opcode != "compare" or numbers != [0, 1]:
-        return None
-    exact = is_integral(x.operands[0].shape.element_type) or root.attrs.get("type") == "TOTALORDER"
-    return {"GT": True, "LT": False}.get(root.attrs["direction"]) if exact or len(x.called[0].parameters) == 2 else None
+    exact = is_integral(x.operands[0].shape.element_type) or x.called[0].root.attrs.get("type") == "TOTALORDER"
+    return {"GT": True, "LT": False}.get(compared(x.called[0])) if exact or len(x.called[0].parameters) == 2 else None
 
 
 IDENTITIES = (

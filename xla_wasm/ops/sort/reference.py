@@ -83,7 +83,7 @@ def _sort(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def best_first(instr: Instruction, operands: list[Value]) -> Value:
-    """The operands of a sort of which only the first elements are used: the greatest of the first one first (see `passes.topk`)."""
+    """The operands of a sort of which only the first elements are used: the greatest of the first one first (see `first`)."""
     (dim,) = instr.attrs["dimensions"]
     order = _order(operands[0], True, dim)
     results = [np.take_along_axis(x, order, dim) for x in operands]

@@ -1,4 +1,4 @@
-"""Loops that only count: how often they run, and so what they leave behind, follows from where they start.
+"""What a loop does to its state. Of one that only counts, how often it runs, and so what it leaves behind, follows from where it starts.
 
 An integer of the state that grows by a constant in every trip is its start plus so many times that, wrapped to its width.
 The loop ends when one of them, compared with a constant, is no longer on the right side of it, be it by wrapping around.
@@ -6,28 +6,45 @@ The loop ends when one of them, compared with a constant, is no longer on the ri
 
 from __future__ import annotations
 
-from ..hlo.ir import Computation, Instruction
-from ..hlo.literal import Literal
-from ..hlo.types import TYPES, limits, wrap
-from ..ops.writer import Writer
+from ...hlo.ir import Computation, Instruction
+from ...hlo.literal import Literal
+from ...hlo.types import is_integral, limits, wrap
+from ..writer import Writer
 
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
+
+
+def unchanged(loop: Instruction) -> list[int]:
+    """The elements of the state that the body gives back as it got them, or as the constant that they were."""
+    after, before = loop.called[0].root.elements, loop.operands[0].elements
+    return [i for i, x in enumerate(after) if _is_element(x, i) or (before and _same_constant(x, before[i]))]
+
+
+def _same_constant(x: Instruction, y: Instruction) -> bool:
+    p, q = x.attrs.get("literal"), y.attrs.get("literal")
+    return p is not None and q is not None and x.shape.is_array and bytes(p.data) == bytes(q.data)
+
+
+def _is_element(x: Instruction, i: int, of_tuple: bool = True) -> bool:
+    """Whether `x` is element `i` of the state as a computation gets it."""
+    if not of_tuple:
+        return x.opcode == "parameter"
+    return x.opcode == "get-tuple-element" and x.attrs["index"] == i and x.operands[0].opcode == "parameter"
 
 
 def counted(w: Writer, loop: Instruction) -> list[Instruction] | None:
     """The elements of the state that a loop leaves behind (one, if the state is no tuple) where it only counts and starts from
     a constant; each is an element that it began with, or a new constant. None for any other loop."""
     body, condition = loop.called
-    initial = loop.operands[0]
-    if loop.shape.is_tuple and (initial.opcode != "tuple" or body.root.opcode != "tuple"):
+    of_tuple = loop.shape.is_tuple
+    first, last = (x.elements if of_tuple else [x] for x in (loop.operands[0], body.root))
+    if not first or not last:
         return None
-    first = initial.operands if loop.shape.is_tuple else [initial]
-    last = body.root.operands if loop.shape.is_tuple else [body.root]
-    steps = [_step(x, i, loop.shape.is_tuple) for i, x in enumerate(last)]
+    steps = [_step(x, i, of_tuple) for i, x in enumerate(last)]
     starts = [_integer(x) for x in first]
     if any(step is None or (step and start is None) for step, start in zip(steps, starts)):
         return None
-    trips = _trips(condition, starts, steps, loop.shape.is_tuple)
+    trips = _trips(condition, starts, steps, of_tuple)
     if trips is None:
         return None
     results = []
@@ -41,27 +58,18 @@ def counted(w: Writer, loop: Instruction) -> list[Instruction] | None:
 
 def _integer(x: Instruction) -> int | None:
     """The value of an integer scalar constant."""
-    if x.opcode != "constant" or not x.shape.is_array or x.shape.rank or TYPES[x.shape.element_type].kind not in ("signed", "unsigned"):
-        return None
-    return int(x.attrs["literal"].splat_value())
-
-
-def is_element(x: Instruction, i: int, of_tuple: bool = True) -> bool:
-    """Whether `x` is element `i` of the state as a computation gets it."""
-    if not of_tuple:
-        return x.opcode == "parameter"
-    return x.opcode == "get-tuple-element" and x.attrs["index"] == i and x.operands[0].opcode == "parameter"
+    return int(x.number) if x.number is not None and is_integral(x.shape.element_type) else None
 
 
 def _step(x: Instruction, i: int, of_tuple: bool) -> int | None:
     """What a trip adds to element `i` of the state, whose next value is `x`; None if it does something else."""
-    if is_element(x, i, of_tuple):
+    if _is_element(x, i, of_tuple):
         return 0
     if x.opcode not in ("add", "subtract"):
         return None
     for element, other in (x.operands, x.operands[::-1]) if x.opcode == "add" else (x.operands,):
         number = _integer(other)
-        if number is not None and is_element(element, i, of_tuple):
+        if number is not None and _is_element(element, i, of_tuple):
             return number if x.opcode == "add" else -number
     return None
 
@@ -76,7 +84,7 @@ def _trips(condition: Computation, starts: list[int | None], steps: list[int | N
     for x, other, side in ((left, right, direction), (right, left, _MIRRORED[direction])):
         bound = _integer(other)
         i = x.attrs.get("index", 0)
-        if bound is None or not is_element(x, i, of_tuple) or starts[i] is None:
+        if bound is None or not _is_element(x, i, of_tuple) or starts[i] is None:
             continue
         start, step = starts[i], steps[i]
         assert start is not None and step is not None

@@ -1,0 +1,52 @@
+"""Sorts of which only the first elements are used."""
+
+from __future__ import annotations
+
+from ...hlo.ir import Computation, Instruction
+
+
+def first_parts(computation: Computation) -> dict[Instruction, dict[Instruction, int]]:
+    """Such sorts, each with the slices that are all the use there is of it, and the numbers of their leaves."""
+    sorts = [x for x in computation.instructions if x.opcode == "sort"]
+    if not sorts:
+        return {}
+    users: dict[Instruction, list[Instruction]] = {x: [] for x in computation.instructions}
+    for x in computation.instructions:
+        for o in dict.fromkeys(x.operands):
+            users[o].append(x)
+    found = {x: _first_parts(x, users, computation.root) for x in sorts}
+    return {x: parts for x, parts in found.items() if parts}
+
+
+def _first_parts(x: Instruction, users: dict[Instruction, list[Instruction]], root: Instruction) -> dict[Instruction, int]:
+    """As `first_parts`, of one sort; none where topk does not do."""
+    (dim,) = x.attrs["dimensions"]
+    data, *others = x.operands
+    if data.shape.element_type != "f32" or data.shape.rank not in (1, 2) or len(others) > 1 or compared(x.called[0]) != "GT":
+        return {}
+    leaves = [(x, 0)] if not x.shape.is_tuple else [(user, user.attrs.get("index", 0)) for user in users[x]]
+    parts = {part: leaf for holder, leaf in leaves for part in users[holder]}
+    if x is root or any(holder is root for holder, _ in leaves) or not parts:
+        return {}
+    if any(leaf == 1 for _, leaf in leaves) and not _counts(others[0], dim):
+        return {}
+    length = data.shape.dimensions[dim]
+    limits = {part.attrs["slice"][dim].limit for part in parts if part.opcode == "slice"}
+    for part in parts:
+        if part.opcode != "slice" or any(s.start != 0 or s.stride != 1 for s in part.attrs["slice"]):
+            return {}
+        if any(s.limit != size for d, (s, size) in enumerate(zip(part.attrs["slice"], data.shape.dimensions)) if d != dim):
+            return {}
+    return parts if len(limits) == 1 and max(limits) < length else {}
+
+
+def _counts(x: Instruction, dim: int) -> bool:
+    """Whether an operand holds the place of each element along the dimension."""
+    return x.shape.element_type == "s32" and x.attrs.get("iota_dimension") == dim
+
+
+def compared(comparator: Computation) -> str:
+    """The direction in which a comparator compares its first two parameters; "" where it is more than a comparison, or of others."""
+    root = comparator.root
+    numbers = [o.attrs.get("parameter_number") for o in root.operands]
+    return root.attrs["direction"] if root.opcode == "compare" and numbers == [0, 1] else ""
