@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...hlo.index_map import along, identity
 from ...hlo.infer import (
     COMPLEX_OF,
     KIND,
@@ -21,7 +22,7 @@ from ...hlo.infer import (
     same,
 )
 from ...hlo.ir import Instruction
-from ...hlo.op import REQUIRED, Attr, Narrow, Op, pointwise
+from ...hlo.op import REQUIRED, Attr, Kind, Narrow, Op, Read, pointwise
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 
@@ -220,6 +221,14 @@ def _bitcast_convert(instr: Instruction) -> Shape:
     return result(instr, new.name, sizes)
 
 
+def _read_bitcast_convert(x: Instruction) -> list[Read]:
+    """An element of another width is a part of one, or is made of a row of them."""
+    wide, narrow = sorted((x.shape.dimensions, x.operands[0].shape.dimensions), key=len, reverse=True)
+    if x.shape.dimensions == wide:
+        return [Read(Kind.MAP, along(wide, narrow, [(0, 1, d) for d in range(len(narrow))]))]
+    return [Read(Kind.REDUCED, identity(wide), wide[-1:])]
+
+
 def _reduce_precision(instr: Instruction) -> Shape:
     shape = array(instr, 0)
     need_kind(instr, shape.element_type, _FLOAT, 2)
@@ -266,7 +275,7 @@ _NARROW = {
 
 def _elementwise(opcode: str, arity: int, infer: Callable[[Instruction], Shape], attrs: tuple[Attr, ...] = (), **rest: Any) -> Op:
     traits: dict[str, Any] = {"cost": 10 if opcode in _DEAR or attrs == _ACCURACY else 1, "narrow": _NARROW.get(opcode, Narrow.COMPUTED)}
-    return Op(opcode, (arity, arity), infer, attrs, reads=pointwise, elementwise=True, **traits, **rest)
+    return Op(opcode, (arity, arity), infer, attrs, elementwise=True, **{"reads": pointwise, **traits, **rest})
 
 
 _EQUAL_SIZES = "The operands are arrays of equal sizes."
@@ -342,6 +351,7 @@ OPS: tuple[Op, ...] = (
         "bitcast-convert",
         1,
         _bitcast_convert,
+        reads=_read_bitcast_convert,
         doc="The bits of the elements, taken as another type; a change of width adds or removes the last dimension.",
         constraints=(
             "Operand and result are arrays.",
