@@ -240,7 +240,7 @@ def _covers(digits: list[tuple[int, int]], size: int) -> bool:
 def _normal(offset: int, terms: Iterable[Term]) -> Coordinate:
     total: dict[tuple[int, int, int], int] = {}
     for c, d, divisor, size in terms:
-        if size > 1:
+        if size != 1:
             total[d, divisor, size] = total.get((d, divisor, size), 0) + c
     made: list[Term] = []
     for (d, divisor, size), c in sorted(total.items()):
