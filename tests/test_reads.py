@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from instances import Instance, bits, instances, random_array, sampled
+from instances import Instance, bits, instances, leaf_dims, random_array, sampled
 from random_family import draw_family
 from random_values import Draw, is_rounded
 from random_writer import draw_writer
@@ -63,9 +63,9 @@ def reaches(m: IndexMap, element: Sequence[int]) -> Array:
     return hit
 
 
-def read_at(read: Read, element: tuple[int, ...], dims: tuple[int, ...]) -> Array:
-    """The elements of a result of these dimensions that read this element of the operand, as its reading states it."""
-    m = read.map
+def read_at(x: Instruction, read: Read, element: tuple[int, ...]) -> Array:
+    """The elements of the result that read this element of the operand, as its reading states it."""
+    m, dims = read.map, leaf_dims(x)
     if read.kind is Kind.WHOLE:
         return np.ones(dims, np.bool_)
     if read.kind is Kind.START:
@@ -78,10 +78,10 @@ def read_at(read: Read, element: tuple[int, ...], dims: tuple[int, ...]) -> Arra
         return hit
     boxes = tuple(range(len(m.domain) - len(read.box), len(m.domain)))
     hit = reaches(m, element)
-    if m.domain[: len(m.domain) - len(read.box)] == dims:
-        return hit.any(boxes)
-    # A select-and-scatter walks the places of its source: each reads a window and writes into it.
     windows = hit.any(boxes)
+    if x.opcode != "select-and-scatter" or read.kind is not Kind.WINDOW:
+        return windows
+    # It goes by the places of its source: each reads a window and writes into it.
     found = np.zeros(dims, np.bool_)
     for target in np.ndindex(dims):
         found[target] = (windows & reaches(m, target).any(boxes)).any()
@@ -111,7 +111,7 @@ def check_nothing_else(instance: Instance, rng: np.random.Generator, count: int)
     for number, (o, read) in enumerate(zip(instance.x.operands, reads(instance.x), strict=True)):
         assert read.map.dims == (instance.dims if read.kind is Kind.PLACED else o.shape.dimensions)
         for element in some_elements(rng, o.shape.dimensions, count):
-            others = ~read_at(read, element, instance.dims)
+            others = ~read_at(instance.x, read, element)
             for value in random_array(rng, (2 if others.any() else 0,), o.shape.element_type):
                 wrong = changed(instance, instance.operands, number, element, value) & others
                 assert not wrong.any(), f"{instance.x}: operand {number} at {element} changes {np.argwhere(wrong).tolist()}"
@@ -151,7 +151,7 @@ def check_everything_inside(instance: Instance, rng: np.random.Generator, count:
         if None in read.map.coordinates and not read.map.unsplit or read.kind is Kind.REDUCED and not stays_inside(instance):
             continue  # the map leaves something open, or what it leads to is multiplied with padding
         for element in some_elements(rng, sizes[number], count):
-            wanted = read_at(read, element, instance.dims) & ~(covered(instance) if read.kind is Kind.MAP else False)
+            wanted = read_at(instance.x, read, element) & ~(covered(instance) if read.kind is Kind.MAP else False)
             found = np.zeros(instance.dims, np.bool_)
             for trial in range(90):
                 fill = trial % 3

@@ -63,6 +63,7 @@ def _read_reduce_window(x: Instruction) -> list[Read]:
 
 
 def _read_select_and_scatter(x: Instruction) -> list[Read]:
+    """Windows are read at the places of the source, not of the result: each place reads one and adds to one of its elements."""
     count = len(x.operands) // 3
     dims, places = x.operands[0].shape.dimensions, x.operands[count].shape.dimensions
     untouched = [w.size == w.stride == 1 and not w.padding_low and not w.padding_high for w in x.attrs["window"].dimensions]
