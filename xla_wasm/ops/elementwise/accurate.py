@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...hlo.ir import Instruction
 from ..writer import Rule, Writer
+from .record import OPS
 
 
 def _highest(e: Writer, x: Instruction) -> Instruction:
@@ -13,11 +14,8 @@ def _highest(e: Writer, x: Instruction) -> Instruction:
     return e.convert(e.unary(x.opcode, e.convert(x.operands[0], "f64")), "f32")
 
 
-ACCURATE: dict[str, Rule] = dict.fromkeys(
-    (
-        *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cosine", "cosh", "erf", "exponential", "exponential-minus-one"),
-        *("log", "log-plus-one", "logistic", "rsqrt", "sine", "sinh", "tan", "tanh"),
-    ),
-    _highest,
-)
+EXACT = ("sqrt",)
+"""Functions that are exact whatever an instruction says."""
+
+ACCURATE: dict[str, Rule] = {op.opcode: _highest for op in OPS if "result_accuracy" in op.defaults and op.opcode not in EXACT}
 """opcode -> rule, for every function that may say how exact it should be and is not exact anyway."""
