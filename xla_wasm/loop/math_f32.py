@@ -393,16 +393,6 @@ def round_nearest_afz(b: Builder, x: Val) -> Val:
     return b.trunc(b.add(x, b.copysign(_c(b, float.fromhex("0x1.fffffep-2")), x)))
 
 
-def sign(b: Builder, x: Val) -> Val:
-    """+-1; zeros and NaN stay. For f32 and f64."""
-    return b.select(b.gt(b.abs(x), b.const(x.dtype, 0.0)), b.copysign(b.const(x.dtype, 1.0), x), x)
-
-
-def is_finite(b: Builder, x: Val) -> Val:
-    """The pred |x| < inf, for f32 and f64."""
-    return b.lt(b.abs(x), b.const(x.dtype, INF))
-
-
 FUNCTIONS: dict[str, Callable[..., Val]] = {
     "acos": acos,
     "acosh": acosh,
@@ -417,7 +407,6 @@ FUNCTIONS: dict[str, Callable[..., Val]] = {
     "erf": erf,
     "exponential": exp,
     "exponential-minus-one": expm1,
-    "is-finite": is_finite,
     "log": log,
     "log-plus-one": log1p,
     "logistic": logistic,
@@ -425,7 +414,6 @@ FUNCTIONS: dict[str, Callable[..., Val]] = {
     "remainder": remainder,
     "round-nearest-afz": round_nearest_afz,
     "rsqrt": rsqrt,
-    "sign": sign,
     "sine": sin,
     "sinh": sinh,
     "tan": tan,

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from .builder import Builder
 from .ir import Val
-from .math_f32 import is_finite, sign
 from .polynomial import hex_floats, poly, split_poly
 
 INF = float("inf")
@@ -323,7 +322,6 @@ FUNCTIONS: dict[str, Callable[..., Val]] = {
     "erf": erf,
     "exponential": exp,
     "exponential-minus-one": expm1,
-    "is-finite": is_finite,
     "log": log,
     "log-plus-one": log1p,
     "logistic": logistic,
@@ -331,7 +329,6 @@ FUNCTIONS: dict[str, Callable[..., Val]] = {
     "remainder": _called("xw_fmod_f64"),
     "round-nearest-afz": round_nearest_afz,
     "rsqrt": rsqrt,
-    "sign": sign,
     "sine": sin,
     "sinh": _called("xw_sinh_f64"),
     "tan": _called("xw_tan_f64"),

@@ -230,6 +230,7 @@ def _mulhi(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
 
 
 ELEMENTWISE: dict[str, Lower] = {
+    **dict.fromkeys((*math_f32.FUNCTIONS, *math_f64.FUNCTIONS), _function),
     "abs": _plain("abs"),
     "negate": _plain("neg"),
     "sign": _sign,
@@ -267,9 +268,3 @@ ELEMENTWISE: dict[str, Lower] = {
     "clamp": _clamp,
     "select": _select,
 }
-
-FUNCTIONS = (
-    *("exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "tanh", "erf", "sine", "cosine", "tan", "rsqrt", "cbrt"),
-    *("atan2", "round-nearest-afz", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
-)
-ELEMENTWISE |= dict.fromkeys(FUNCTIONS, _function)
