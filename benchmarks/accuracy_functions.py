@@ -1,4 +1,7 @@
-"""The true values that benchmarks/accuracy.py compares with, and the arguments of functions that cannot be tried on all."""
+"""The true values that benchmarks/accuracy.py compares with, and the arguments of functions that cannot be tried on all.
+
+They are those of the reference evaluator, in a wider type.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from xla_wasm.ops.elementwise import reference as elementwise
+from xla_wasm.ops.table import OPS
 
 Array = np.ndarray[Any, Any]
 
@@ -25,43 +31,8 @@ def erf_series(x: Array) -> Array:
     return np.copysign(np.where(a < 6.5, total, np.where(np.isnan(a), a, 1)), x)
 
 
-def _erf(x: Array) -> Array:
-    try:
-        from scipy.special import erf
-    except ImportError:
-        return erf_series(x)
-    return erf(x)
-
-
-UNARY: dict[str, Callable[[Array], Array]] = {
-    "exponential": np.exp,
-    "exponential-minus-one": np.expm1,
-    "log": np.log,
-    "log-plus-one": np.log1p,
-    "logistic": lambda x: 1 / (1 + np.exp(-x)),
-    "tanh": np.tanh,
-    "erf": _erf,
-    "sine": np.sin,
-    "cosine": np.cos,
-    "tan": np.tan,
-    "sqrt": np.sqrt,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "cbrt": np.cbrt,
-    "sinh": np.sinh,
-    "cosh": np.cosh,
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "asinh": np.arcsinh,
-    "acosh": np.arccosh,
-    "atanh": np.arctanh,
-}
-BINARY: dict[str, Callable[[Array, Array], Array]] = {
-    "power": np.power,
-    "atan2": np.arctan2,
-    "remainder": np.fmod,
-    "divide": np.divide,
-}
+UNARY: dict[str, Callable[[Array], Array]] = {o: fn for o, fn in elementwise.UNARY.items() if "result_accuracy" in OPS[o].defaults}
+BINARY: dict[str, Callable[[Array, Array], Array]] = {o: fn for o, fn in elementwise.BINARY.items() if OPS[o].cost > 1}
 ALL = (*UNARY, *BINARY)
 
 
@@ -73,7 +44,7 @@ def wider(dtype: np.dtype[Any]) -> Any:
 def reference(opcode: str, type_: str) -> Callable[..., Array]:
     """The function on arrays of the wider type."""
     if type_ == "f64" and opcode == "erf":
-        return erf_series
+        return erf_series  # NumPy has none
     return UNARY.get(opcode) or BINARY[opcode]
 
 

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from numpy_builder import NumpyBuilder
 
+from benchmarks.accuracy_functions import BINARY as BINARY_VALUES
+from benchmarks.accuracy_functions import UNARY as UNARY_VALUES
+from benchmarks.accuracy_functions import reference
 from xla_wasm.loop import math_f32, math_f64
 
 Reference = Callable[..., Any]
@@ -17,43 +20,9 @@ Reference = Callable[..., Any]
 F32: dict[str, Reference] = dict(math_f32.FUNCTIONS)
 F64: dict[str, Reference] = dict(math_f64.FUNCTIONS)
 
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-
-
-def _erf_series(x: np.ndarray) -> np.ndarray:
-    """2/sqrt(pi) e^(-a^2) (a + 2a^3/3 + 4a^5/15 + ...), 1 from 6.5 on: no cancellation, so about as exact as the type of x."""
-    a = np.minimum(np.abs(x), 6.5)
-    term = a * np.exp(-a * a) / np.sqrt(np.arctan(x.dtype.type(1)))
-    total = term
-    for n in range(1, 200):
-        term = term * (2 * a * a / (2 * n + 1))
-        total = total + term
-    return np.copysign(np.where(a < 6.5, total, np.where(np.isnan(a), a, 1)), x)
-
-
-UNARY: dict[str, Reference] = {
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atanh": np.arctanh,
-    "cbrt": np.cbrt,
-    "cosh": np.cosh,
-    "cosine": np.cos,
-    "erf": _erf,
-    "exponential": np.exp,
-    "exponential-minus-one": np.expm1,
-    "log": np.log,
-    "log-plus-one": np.log1p,
-    "logistic": lambda x: 1 / (1 + np.exp(-x)),
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sine": np.sin,
-    "sinh": np.sinh,
-    "tan": np.tan,
-    "tanh": np.tanh,
-}
-BINARY: dict[str, Reference] = {"atan2": np.arctan2, "power": np.power, "remainder": np.fmod}
+UNARY = sorted({*F32} & {*UNARY_VALUES})
+BINARY = sorted({*F32} & {*BINARY_VALUES})
+F64_INLINE = sorted({*UNARY} - {*math_f64.CALLED})
 C_FUNCTIONS: dict[str, Reference] = {
     "xw_sin_f32": lambda x: np.sin(x.astype(np.float64)),
     "xw_cos_f32": lambda x: np.cos(x.astype(np.float64)),
@@ -62,18 +31,6 @@ C_FUNCTIONS: dict[str, Reference] = {
     "xw_sin_f64": np.sin,
     "xw_cos_f64": np.cos,
 }
-F64_INLINE = (
-    "cosine",
-    "erf",
-    "exponential",
-    "exponential-minus-one",
-    "log",
-    "log-plus-one",
-    "logistic",
-    "rsqrt",
-    "sine",
-    "tanh",
-)
 
 # Where exhaustive or dense searches met the largest errors, unfused and fused, of these or of earlier versions.
 WORST_F32: dict[str, tuple[float, ...]] = {
@@ -163,12 +120,12 @@ def apply(table: dict[str, Reference], name: str, builder: NumpyBuilder, dtype: 
     return result
 
 
-@pytest.mark.parametrize("name", sorted(UNARY))
+@pytest.mark.parametrize("name", UNARY)
 def test_f32(builder: NumpyBuilder, name: str) -> None:
-    x = np.concatenate([samples_f32(), np.asarray(WORST_F32[name], np.float32)])
+    x = np.concatenate([samples_f32(), np.asarray(WORST_F32.get(name, ()), np.float32)])
     with np.errstate(all="ignore"):
         got = apply(F32, name, builder, "f32", x)
-        want = UNARY[name](x.astype(np.float64))
+        want = reference(name, "f32")(x.astype(np.float64))
         error, message = worst(got, want, x)
     assert error <= 2.0, message
     if name not in ("cosine", "acos"):
@@ -192,12 +149,12 @@ def pairs_f32() -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
-@pytest.mark.parametrize("name", sorted(BINARY))
+@pytest.mark.parametrize("name", BINARY)
 def test_f32_binary(builder: NumpyBuilder, name: str) -> None:
     x, y = np.concatenate([pairs_f32(), np.asarray(WORST_F32_BINARY.get(name, ()), np.float32).reshape(-1, 2).T], axis=1)
     with np.errstate(all="ignore"):
         got = apply(F32, name, builder, "f32", x, y)
-        want = BINARY[name](x.astype(np.float64), y.astype(np.float64))
+        want = reference(name, "f32")(x.astype(np.float64), y.astype(np.float64))
         error, message = worst(got, want, x, y)
     assert error <= (0.0 if name == "remainder" else 2.0), message
     same = np.signbit(got) == np.signbit(want)
@@ -216,7 +173,7 @@ def test_f64(builder: NumpyBuilder, name: str) -> None:
         np.arange(-20_000, 20_000) * (math.pi / 2),
         np.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 2.0**-1022, 6.0, 22.0, -1.0]),
         np.asarray([709.782712893384, 709.7827128933841, -708.3964185322641]),
-        np.asarray(WORST_F64[name]),
+        np.asarray(WORST_F64.get(name, ())),
     ]
     x = np.concatenate(parts)
     wide = np.longdouble if np.finfo(np.longdouble).nmant >= 63 else np.float64
@@ -224,9 +181,9 @@ def test_f64(builder: NumpyBuilder, name: str) -> None:
         if name in ("sine", "cosine"):
             x = x[~(np.abs(x) > 3e6)]  # beyond it is the C function
         got = apply(F64, name, builder, "f64", x)
-        want = (_erf_series if name == "erf" and wide is np.longdouble else UNARY[name])(x.astype(wide))
-        if wide is np.longdouble and name in ("sine", "cosine", "tanh", "logistic"):
-            want = np.where(np.isfinite(want), want, UNARY[name](x).astype(wide))
+        true = reference(name, "f64")
+        want = true(x.astype(wide))
+        want = np.where(np.isfinite(want), want, true(x).astype(wide))
         error, message = worst(got, want, x)
     # Where NumPy has no wider type, the reference is rounded too.
     assert error <= (2.0 if wide is np.longdouble else 3.0), message

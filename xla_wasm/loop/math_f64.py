@@ -308,16 +308,25 @@ def _called(symbol: str) -> Callable[..., Val]:
     return function
 
 
+CALLED = {
+    "acos": "xw_acos_f64",
+    "acosh": "xw_acosh_f64",
+    "asin": "xw_asin_f64",
+    "asinh": "xw_asinh_f64",
+    "atan": "xw_atan_f64",
+    "atan2": "xw_atan2_f64",
+    "atanh": "xw_atanh_f64",
+    "cbrt": "xw_cbrt_f64",
+    "cosh": "xw_cosh_f64",
+    "power": "xw_pow_f64",
+    "remainder": "xw_fmod_f64",
+    "sinh": "xw_sinh_f64",
+    "tan": "xw_tan_f64",
+}
+"""The functions that are C functions and nothing else."""
+
 FUNCTIONS: dict[str, Callable[..., Val]] = {
-    "acos": _called("xw_acos_f64"),
-    "acosh": _called("xw_acosh_f64"),
-    "asin": _called("xw_asin_f64"),
-    "asinh": _called("xw_asinh_f64"),
-    "atan": _called("xw_atan_f64"),
-    "atan2": _called("xw_atan2_f64"),
-    "atanh": _called("xw_atanh_f64"),
-    "cbrt": _called("xw_cbrt_f64"),
-    "cosh": _called("xw_cosh_f64"),
+    **{opcode: _called(symbol) for opcode, symbol in CALLED.items()},
     "cosine": cos,
     "erf": erf,
     "exponential": exp,
@@ -325,12 +334,8 @@ FUNCTIONS: dict[str, Callable[..., Val]] = {
     "log": log,
     "log-plus-one": log1p,
     "logistic": logistic,
-    "power": _called("xw_pow_f64"),
-    "remainder": _called("xw_fmod_f64"),
     "round-nearest-afz": round_nearest_afz,
     "rsqrt": rsqrt,
     "sine": sin,
-    "sinh": _called("xw_sinh_f64"),
-    "tan": _called("xw_tan_f64"),
     "tanh": tanh,
 }

@@ -81,10 +81,6 @@ def _rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
 
 
-def _cbrt(x: Array) -> Array:
-    return np.cbrt(x)
-
-
 def _logistic(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
@@ -101,27 +97,27 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "floor": np.floor,
     "round-nearest-afz": _round_away,
     "round-nearest-even": np.rint,
-    "sqrt": np.sqrt,
-    "rsqrt": _rsqrt,
-    "cbrt": _cbrt,
     "exponential": np.exp,
     "exponential-minus-one": np.expm1,
     "log": np.log,
     "log-plus-one": np.log1p,
+    "logistic": _logistic,
+    "tanh": np.tanh,
+    "erf": _erf,
     "sine": np.sin,
     "cosine": np.cos,
     "tan": np.tan,
-    "tanh": np.tanh,
-    "logistic": _logistic,
-    "erf": _erf,
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atanh": np.arctanh,
-    "cosh": np.cosh,
+    "sqrt": np.sqrt,
+    "rsqrt": _rsqrt,
+    "cbrt": np.cbrt,
     "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
     "real": np.real,
     "imag": np.imag,
 }
@@ -130,12 +126,12 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "subtract": np.subtract,
     "multiply": np.multiply,
-    "divide": divide,
-    "remainder": remainder,
-    "maximum": maximum,
-    "minimum": minimum,
     "power": power,
     "atan2": np.arctan2,
+    "remainder": remainder,
+    "divide": divide,
+    "maximum": maximum,
+    "minimum": minimum,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
