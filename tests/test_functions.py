@@ -17,7 +17,9 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.elementwise.accurate import ACCURATE
 from xla_wasm.ops.sample import shape_of
+from xla_wasm.ops.table import OPS
 from xla_wasm.reference import evaluate
 
 Array = np.ndarray[Any, Any]
@@ -34,8 +36,7 @@ INTEGER = (
     "abs negate sign not popcnt count-leading-zeros add subtract multiply divide remainder maximum minimum power and or xor shift-left"
     " shift-right-logical shift-right-arithmetic"
 ).split()
-TRANSCENDENTAL = "rsqrt cbrt exponential exponential-minus-one log log-plus-one sine cosine tan tanh logistic erf".split()
-UNARY = {*EXACT_FLOAT[:9], *INTEGER[:6], *TRANSCENDENTAL}
+TRANSCENDENTAL = [*ACCURATE]
 
 targets = pytest.mark.parametrize("target", TARGETS)
 
@@ -83,7 +84,7 @@ def run(target: str, opcode: str, *args: Array, **more: Any) -> tuple[list[Array
 
 
 def operands(opcode: str, x: Array) -> tuple[Array, ...]:
-    return (x,) if opcode in UNARY else (x, shuffled(x))
+    return (x,) if OPS[opcode].arity == (1, 1) else (x, shuffled(x))
 
 
 @targets
