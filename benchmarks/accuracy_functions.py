@@ -95,7 +95,6 @@ def checked(opcode: str, type_: str, at: tuple[float, ...]) -> str:
     mp = mpmath.mp
     mp.prec = 2400
     exact: dict[str, Callable[..., Any]] = {
-        "exp2": lambda x: mp.power(2, x),
         "exponential": mp.exp,
         "exponential-minus-one": mp.expm1,
         "log": mp.log,

@@ -94,13 +94,6 @@ def exp(b: Builder, x: Val) -> Val:
     return b.mul(_power_of_two(b, t), poly(b, r, _EXP))
 
 
-def exp2(b: Builder, x: Val) -> Val:
-    """2^k 2^r with k the floor, degree 6 on [0, 1]; exact for whole x, and below 2^-126 it is 0. Max ulp 1.62 / 1.23."""
-    x = b.pmax(b.pmin(x, _c(b, 128.0)), _c(b, -127.0))
-    k = b.floor(x)
-    return b.mul(_power_of_two(b, b.add(k, _c(b, _MAGIC + 127))), poly(b, b.sub(x, k), _EXP2))
-
-
 def logistic(b: Builder, x: Val) -> Val:
     """s / (s + e^-r) with s = 2^k, x = k ln 2 + r, degree 6 on |r| <= ln(2)/2; below -126.5 ln 2 it is 0. Max ulp 1.77 / 1.75."""
     x = b.pmax(b.pmin(x, _c(b, 87.0)), _c(b, -88.0))
@@ -412,7 +405,6 @@ FUNCTIONS: dict[str, Callable[..., Val]] = {
     "cosh": cosh,
     "cosine": cos,
     "erf": erf,
-    "exp2": exp2,
     "exponential": exp,
     "exponential-minus-one": expm1,
     "log": log,

@@ -40,21 +40,6 @@ _EXP = hex_floats(
     "0x1.1410be7d3a491p-22",
     "0x1.2d3cc5baedacdp-25",
 )
-# 2^r on [0, 1] with constant 1, degree 11, relative error 2^-58.0.
-_EXP2 = hex_floats(
-    "0x1p+0",
-    "0x1.62e42fefa39f5p-1",
-    "0x1.ebfbdff82c02cp-3",
-    "0x1.c6b08d7065eafp-5",
-    "0x1.3b2ab6f728da8p-7",
-    "0x1.5d87ff4e94165p-10",
-    "0x1.4308f9ffd3fe8p-13",
-    "0x1.ffcfc9d1c4565p-17",
-    "0x1.628f19f8cb68dp-20",
-    "0x1.b8606f5321de5p-24",
-    "0x1.c2bd3183e170cp-28",
-    "0x1.5860399fe55dcp-31",
-)
 # (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, relative error of e^r - 1 2^-61.6.
 _EXPM1 = hex_floats(
     "0x1p-1",
@@ -156,13 +141,6 @@ def exp(b: Builder, x: Val) -> Val:
     k = b.sub(t, magic)
     r = b.fma(k, _c(b, -_LN2_LO), b.fma(k, _c(b, -_LN2_HI), x))
     return b.mul(_power_of_two(b, t), poly(b, r, _EXP))
-
-
-def exp2(b: Builder, x: Val) -> Val:
-    """2^k 2^r with k the floor, degree 11 on [0, 1]; exact for whole x, and below 2^-1022 it is 0. Max ulp 1.28 / 0.89."""
-    x = b.pmax(b.pmin(x, _c(b, 1024.0)), _c(b, -1023.0))
-    k = b.floor(x)
-    return b.mul(_power_of_two(b, b.add(k, _c(b, _MAGIC + 1023))), poly(b, b.sub(x, k), _EXP2))
 
 
 def logistic(b: Builder, x: Val) -> Val:
@@ -351,7 +329,6 @@ FUNCTIONS: dict[str, Callable[..., Val]] = {
     **{opcode: _called(symbol) for opcode, symbol in CALLED.items()},
     "cosine": cos,
     "erf": erf,
-    "exp2": exp2,
     "exponential": exp,
     "exponential-minus-one": expm1,
     "log": log,

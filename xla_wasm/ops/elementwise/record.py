@@ -51,7 +51,6 @@ _UNARY: dict[str, tuple[tuple[str, ...], bool, str]] = {
     "cosh": (_ANALYTIC, True, "The hyperbolic cosine."),
     "count-leading-zeros": (_INTEGER, False, "How many zero bits come before the highest one; the width for 0."),
     "erf": (_FLOAT, True, "The error function."),
-    "exp2": (_FLOAT, True, "2 to the power of each element."),
     "exponential": (_ANALYTIC, True, "e to the power of each element."),
     "exponential-minus-one": (_ANALYTIC, True, "e to the power of each element, minus 1, exact near 0."),
     "floor": (_FLOAT, False, "The greatest integral number that is not greater."),

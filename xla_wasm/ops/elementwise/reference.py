@@ -97,7 +97,6 @@ UNARY: dict[str, Callable[[Array], Array]] = {
     "floor": np.floor,
     "round-nearest-afz": _round_away,
     "round-nearest-even": np.rint,
-    "exp2": np.exp2,
     "exponential": np.exp,
     "exponential-minus-one": np.expm1,
     "log": np.log,
