@@ -16,7 +16,7 @@ from ..hlo.op import Kind, Read
 from ..ops.lowering import has_kernel, is_expression
 from ..ops.reading import reads, record
 from ..ops.source import PARTS
-from .cost import AGAIN, LANES, LOAD, MAX_OPERATIONS, MAX_PLACES, STEP, STORE, UNKNOWN, again, recompute
+from .cost import AGAIN, MAX_OPERATIONS, MAX_PLACES, UNKNOWN, again, recompute
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +102,6 @@ def _is_heavy(x: Instruction, readers: Readers) -> bool:
     return readers.weight > MAX_OPERATIONS or readers.places > MAX_PLACES
 
 
-def _is_turned(x: Instruction, readers: Readers) -> bool:
-    """A reader takes neighbours from apart, and so would load every array that it is computed from lane by lane: once is cheaper."""
-    if not any(_turns(x, read) for *_, read in readers.edges):
-        return False
-    arrays = len(_leaves(x, {}))
-    return arrays * LANES * LOAD > arrays * LOAD + STORE + LANES * LOAD + STEP * LANES / x.shape.size
-
-
-def _turns(x: Instruction, read: Read) -> bool:
-    """Whether all of `x` is read, and what follows one another in the last dimension of the reader lies apart."""
-    position, last = read.map.position, len(read.map.domain) - 1
-    whole = read.kind is Kind.MAP and read.map.one_to_one and prod(read.map.domain) == x.shape.size > 0
-    return whole and position is not None and min((abs(c) for c, d, *_ in position.terms if d == last), default=1) > 1
-
-
-def _leaves(x: Instruction, seen: dict[Instruction, bool]) -> list[Instruction]:
-    """The arrays that an elementwise expression is computed from. `seen` says of each part whether it is one."""
-    for o in x.operands if record(x).elementwise else ():
-        if o not in seen:
-            seen[o] = o.shape.size > 1 and not record(o).elementwise
-            _leaves(o, seen)
-    return [y for y, leaf in seen.items() if leaf]
-
-
 RULES: tuple[Rule, ...] = (
     _is_result,
     _is_read_whole,
@@ -136,7 +112,6 @@ RULES: tuple[Rule, ...] = (
     _is_read_often,
     _is_shared,
     _is_heavy,
-    _is_turned,
 )
 """Reasons for a buffer."""
 
