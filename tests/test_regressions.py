@@ -369,3 +369,10 @@ def test_transposes_of_equal_shape_around_a_reshape_that_splits_no_dimension_ali
     x = b.parameter(0, Shape("f32", (3, 2, 2, 2)))
     y = b.transpose(x, (1, 2, 0, 3))
     check(b.module(b.transpose(b.reshape(y, (3, 2, 2, 2)), (1, 2, 0, 3))), target, numbers(3, 2, 2, 2))
+
+
+@targets
+def test_a_product_that_a_reshape_splits_and_whose_vectors_reach_beyond_its_columns(target: str) -> None:
+    b = Builder("product")
+    x, y = b.parameter(0, Shape("f64", (81, 1))), b.parameter(1, Shape("f64", (1, 9)))
+    check(b.module(b.reshape(b.dot(x, y), (9, 9, 9))), target, numbers(81, 1, dtype=np.float64), numbers(1, 9, dtype=np.float64))

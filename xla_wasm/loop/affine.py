@@ -115,15 +115,20 @@ def linearize(index: tuple[Affine, ...], dims: tuple[int, ...]) -> Affine:
 
 def digit(value: Affine, divisor: int, size: int) -> Affine | None:
     """`value // divisor % size`, or None if it would need a division at run time."""
+    period = divisor * size
     high = Affine(
-        value.const // divisor,
-        tuple((x, c // divisor) for x, c in value.loops if c % divisor == 0),
-        tuple((x, c // divisor) for x, c in value.values if c % divisor == 0),
+        value.const % period // divisor,
+        tuple((x, c // divisor) for x, c in value.loops if c % divisor == 0 and c % period),
+        tuple((x, c // divisor) for x, c in value.values if c % divisor == 0 and c % period),
     )
-    low = (value - high * divisor).range()
-    if low is None or low[0] < 0 or low[1] >= divisor:
+    low = Affine(
+        value.const % divisor,
+        tuple((x, c) for x, c in value.loops if c % divisor),
+        tuple((x, c) for x, c in value.values if c % divisor),
+    )
+    below, bounds = low.range(), high.range()
+    if below is None or below[0] < 0 or below[1] >= divisor:
         return None
-    bounds = high.range()
     return high if bounds is not None and bounds[0] >= 0 and bounds[1] < size else None
 
 
