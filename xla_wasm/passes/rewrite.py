@@ -37,54 +37,69 @@ def rewrite_computation(
     A rule gets each instruction on the operands that stand for its own by then. What it makes comes before the instruction or in
     the place of it. It returns what stands for it from then on: the instruction itself, which then stays, or one that is there.
     """
-    result: list[Instruction] = []
-    values: dict[Instruction, Instruction] = {}
-    first: dict[Any, Instruction] = {}
+    sweep = _Sweep(computation, rules, done, again, suffixed, key)
+    for x in computation.instructions:
+        sweep.visit(x)
+    computation.root = sweep.values.get(computation.root, computation.root)
+    computation.instructions = sweep.result
+    if done is not None:
+        done.append(computation)
 
-    def share(x: Instruction) -> None:
-        assert key is not None
-        known = key(x)
-        if known is None or first.setdefault(known, x) is x:
-            result.append(x)
-        else:
-            values[x] = first[known]
 
-    place = result.append if key is None else share
+class _Sweep:
+    """A computation on its way through the rules: `result` has the instructions that stay, `values` what stands for the others."""
 
-    def visit(x: Instruction) -> None:
+    def __init__(
+        self,
+        computation: Computation,
+        rules: Rules,
+        done: list[Computation] | None,
+        again: bool,
+        suffixed: bool,
+        key: Callable[[Instruction], Any] | None,
+    ):
+        self.rules, self.done, self.again, self.suffixed, self.key = rules, done, again, suffixed, key
+        self.writer = Writer(computation.root, suffixed=suffixed)
+        self.result: list[Instruction] = []
+        self.values: dict[Instruction, Instruction] = {}
+        self.first: dict[Any, Instruction] = {}
+
+    def visit(self, x: Instruction) -> None:
+        values = self.values
         x.operands = [values.get(o, o) for o in x.operands]
-        rule = rules.get(x.opcode)
+        rule = self.rules.get(x.opcode)
         if rule is None:
-            place(x)
+            self.place(x)
             return
+        writer = self.writer
         writer.x = x
         y = rule(writer, x)
         if writer.made or writer.computations:
-            settle()
+            self.settle()
         if y is x:
-            place(x)
+            self.place(x)
         else:
             values[x] = values.get(y, y)
 
-    def settle() -> None:
-        """Puts what a rule has made in its place."""
-        made, writer.made = writer.made, []
-        computations, writer.computations = writer.computations, []
-        for c in computations:
-            if again:
-                rewrite_computation(c, rules, done, again=True, suffixed=suffixed)
-            elif done is not None:
-                done.append(c)
-        for z in made:
-            if again:
-                visit(z)
-            else:
-                result.append(z)
+    def place(self, x: Instruction) -> None:
+        """Has an instruction stay, unless there is an equal one."""
+        known = self.key(x) if self.key is not None else None
+        if known is None or self.first.setdefault(known, x) is x:
+            self.result.append(x)
+        else:
+            self.values[x] = self.first[known]
 
-    writer = Writer(computation.root, suffixed=suffixed)
-    for x in computation.instructions:
-        visit(x)
-    computation.root = values.get(computation.root, computation.root)
-    computation.instructions = result
-    if done is not None:
-        done.append(computation)
+    def settle(self) -> None:
+        """Puts what a rule has made in its place."""
+        made, computations = self.writer.made, self.writer.computations
+        self.writer.made, self.writer.computations = [], []
+        for c in computations:
+            if self.again:
+                rewrite_computation(c, self.rules, self.done, again=True, suffixed=self.suffixed)
+            elif self.done is not None:
+                self.done.append(c)
+        if self.again:
+            for z in made:
+                self.visit(z)
+        else:
+            self.result += made
