@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import compare
@@ -13,6 +14,7 @@ import xla_wasm
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
 from xla_wasm.hlo.ir import Module
+from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.reference import evaluate
 
@@ -110,3 +112,39 @@ ENTRY e {
     x, k = (np.arange(size, dtype=np.float32).reshape(dims) for size, dims in ((8, (1, 4, 2)), (12, (2, 2, 3))))
     sparse = ", sparsity_config={rhs={sparsity=3x4 dimension=0 stride=1}}"
     np.testing.assert_array_equal(*(run(Module.from_text(text % attribute), x, k) for attribute in (sparse, "")))
+
+
+RENAMED = {
+    "rows split after it": """
+  d = T[8,N] dot(x, w), LAST
+  r = T[2,4,N] reshape(d)
+  ROOT s = T[2,4,N] multiply(r, r)""",
+    "all in a row after it": """
+  d = T[8,N] dot(x, w), LAST
+  ROOT r = T[M] reshape(d)""",
+    "all in a row for an operation": """
+  d = T[8,N] dot(x, w), LAST
+  r = T[M] reshape(d)
+  s = T[M] multiply(r, r)
+  ROOT t = T[8,N] reshape(s)""",
+    "its right side as well": """
+  a = T[7,N] negate(w)
+  f = T[K] reshape(a)
+  g = T[K] multiply(f, f)
+  h = T[7,N] reshape(g)
+  ROOT d = T[8,N] dot(x, h), LAST""",
+}
+
+
+@pytest.mark.parametrize("what", RENAMED)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32"])
+@pytest.mark.parametrize("n", [3, 12, 17, 20, 28, 33, 50])
+def test_columns_that_fill_no_panel(n: int, dtype: str, what: str) -> None:
+    """What divides indices there knows that the last panel ends before its width."""
+    body = "x = T[8,7] parameter(0)\n  w = T[7,N] parameter(1)" + RENAMED[what]
+    words = {"LAST": "lhs_contracting_dims={1}, rhs_contracting_dims={0}", "T": dtype, "M": 8 * n, "K": 7 * n, "N": n}
+    body = re.sub(rf"\b({'|'.join(words)})\b", lambda word: str(words[word[0]]), body)
+    module = Module.from_text(f"HloModule m\nENTRY e {{\n  {body}\n}}\n")
+    rng = np.random.default_rng(n)
+    args = [rng.integers(-5, 6, p.shape.dimensions).astype(DTYPES[dtype]) for p in module.entry.parameters]
+    np.testing.assert_array_equal(run(module, *args)[0], evaluate(module, *args)[0], strict=True)

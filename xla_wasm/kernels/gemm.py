@@ -14,7 +14,7 @@ from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
 from ..loop.nest import fold
-from .packing import is_trip, pack_kernel
+from .packing import is_trip, pack_kernel, without_last
 from .tiles import Gemm, Tile, packed_size
 
 __all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
@@ -56,6 +56,8 @@ class _Writer:
         self.rhs = b.pointer(rhs)
         self.store = store
         self.park = park
+        self.panels: Loop
+        """The loop over panels of columns, while it is open."""
         self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)
         self.split = self._split()
 
@@ -105,6 +107,7 @@ class _Writer:
         b, nr, n = self.b, self.tile.nr, self.g.n
         loop = b.open_loop(-(-n // nr), nr, vector=nr > 1, ranged=ranged)
         last = is_trip(b, loop, loop.trips - 1) if n % nr and loop.trips > 1 else None
+        self.panels = loop
         self.rows(outer, m, blocks, rest, Affine(0, ((loop, 1),)), last)
         b.close_loop(loop)
 
@@ -158,7 +161,7 @@ class _Writer:
         elif last is None:
             self.finish_columns(outer, m, rows, n, min(g.n, nr), sums)
         else:
-            with b.when(b.not_(last)):
+            with b.when(b.not_(last)), without_last(self.panels):
                 self.finish_columns(outer, m, rows, n, nr, sums)
             with b.when(last):
                 self.finish_columns(outer, m, rows, n, g.n % nr, sums)

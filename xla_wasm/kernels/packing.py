@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
@@ -77,7 +78,7 @@ def panels(b: Builder, n: int, nr: int, vector: bool, ranged: bool, body: Callab
     first = Affine(0, ((loop, 1),))
     if tail and count > 1:
         last = is_trip(b, loop, count - 1)
-        with b.when(b.not_(last)):
+        with b.when(b.not_(last)), without_last(loop):
             body(first, None, nr)
         with b.when(last):
             body(first, n - tail, tail)
@@ -89,6 +90,14 @@ def panels(b: Builder, n: int, nr: int, vector: bool, ranged: bool, body: Callab
 def is_trip(b: Builder, loop: Loop, trip: int) -> Val:
     """Whether a loop is in its trip number `trip`."""
     return b.eq(b.variable(loop), b.const("s32", trip * loop.step))
+
+
+@contextmanager
+def without_last(loop: Loop) -> Iterator[None]:
+    """While code is written that the last trip passes over: indices are divided by the range that they have there."""
+    loop.trips -= 1
+    yield
+    loop.trips += 1
 
 
 def transpose(b: Builder, rows: list[Val]) -> list[Val]:
