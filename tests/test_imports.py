@@ -21,7 +21,8 @@ ROOMS = {
     "shared": "ops.request ops.*.monoids ops.*.neutral ops.*.transfers ops.*.first ops.*.unstable ops.*.tree ops.*.plan",
     "writing": "ops.writer ops.real ops.*.expand ops.*.accurate ops.*.complex ops.*.parts ops.*.lapack ops.*.exchange ops.*.groups "
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical ops.*.padded "
-    "ops.*.pad_indexing ops.*.pad_movement ops.*.pad_products ops.*.pad_reduce ops.*.pad_reshape",
+    "ops.*.packed ops.*.pad_structure ops.*.pad_indexing ops.*.pad_movement ops.*.pad_products ops.*.pad_reduce "
+    "ops.*.pad_reshape",
     "lowering": "ops.lowering ops.elemental ops.kernel ops.source ops.apply ops.*.lower ops.*.sliding ops.*.cumulative "
     "ops.*.topk ops.*.radix ops.*.introsort ops.*.order",
     "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership",

@@ -66,7 +66,7 @@ class SizeWriter(Writer):
 
     def size_of(self, scalar: Instruction) -> Size:
         """An s32 scalar as a size."""
-        return int(scalar.attrs["literal"].values()[0]) if scalar.opcode == "constant" else scalar
+        return scalar if scalar.number is None else int(scalar.number)
 
     def _size(self, opcode: str, a: Size, b: Size, fold: Callable[[int, int], int]) -> Size:
         if isinstance(a, int) and isinstance(b, int):
@@ -143,6 +143,11 @@ class SizeWriter(Writer):
     def again(self, x: Instruction, operands: Sequence[Instruction] | None = None, **changes: Any) -> Instruction:
         """The instruction itself, with a static result."""
         return super().again(x, operands, **{"shape": static(x.shape)} | changes)
+
+    def kept(self, x: Instruction, extent: Extent) -> Padded:
+        """The instruction in its place, made static."""
+        x.shape = static(x.shape) if x.shape.is_dynamic else x.shape
+        return Padded(self.keep(x), extent)
 
     def live(self, dims: Index, sizes: Sequence[Size], only: Iterable[int] | None = None) -> Instruction | None:
         """Which elements of an array count, by the dimensions of `only`; None if all of them do."""
