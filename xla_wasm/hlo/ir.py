@@ -116,6 +116,18 @@ class Computation:
         return sorted(found, key=lambda i: i.attrs["parameter_number"])
 
 
+def needed(roots: Iterable[Instruction]) -> set[Instruction]:
+    """Instructions and all that they are made from, in their computation."""
+    found: set[Instruction] = set()
+    pending = [*roots]
+    while pending:
+        x = pending.pop()
+        if x not in found:
+            found.add(x)
+            pending += x.operands
+    return found
+
+
 def callees(instructions: Iterable[Instruction]) -> list[Computation]:
     """Every computation that instructions call, themselves or in what they call, callees before callers."""
     found: dict[Computation, None] = {}
@@ -190,4 +202,4 @@ class Module:
             yield from computation.instructions
 
 
-__all__ = ["Computation", "Instruction", "Layout", "Module", "Shape", "callees"]
+__all__ = ["Computation", "Instruction", "Layout", "Module", "Shape", "callees", "needed"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.ir import Computation, Instruction, Module, callees, needed
 from ..ops.reading import record
 
 
@@ -13,22 +13,9 @@ def remove_dead(module: Module) -> None:
         # Callees stand before callers.
         kept = [x for x in computation.instructions if _has_effect(x) or any(effects[c] for c in x.called)]
         effects[computation] = bool(kept)
-        live: set[Instruction] = set()
-        pending = [computation.root]
-        pending += [*kept, *(x for x in computation.instructions if x.opcode == "parameter")]
-        while pending:
-            x = pending.pop()
-            if x not in live:
-                live.add(x)
-                pending.extend(x.operands)
+        live = needed([computation.root, *kept, *computation.parameters])
         computation.instructions = [x for x in computation.instructions if x in live]
-    reachable: set[Computation] = set()
-    stack = [module.entry]
-    while stack:
-        computation = stack.pop()
-        if computation not in reachable:
-            reachable.add(computation)
-            stack.extend(c for x in computation.instructions for c in x.called)
+    reachable = {module.entry, *callees(module.entry.instructions)}
     module.computations = [c for c in module.computations if c in reachable]
 
 
@@ -38,4 +25,4 @@ def has_effect(x: Instruction) -> bool:
 
 
 def _has_effect(x: Instruction) -> bool:
-    return record(x).effect or (x.opcode == "custom-call" and bool(x.attrs.get("custom_call_has_side_effect")))
+    return record(x).effect or bool(x.attrs.get("custom_call_has_side_effect"))

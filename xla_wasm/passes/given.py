@@ -24,7 +24,7 @@ class Given:
 def ask_for_calls(module: Module, given: Given) -> None:
     """Makes requests of the custom calls that the host runs."""
     for x in module.instructions():
-        if x.opcode == "custom-call" and x.attrs["custom_call_target"] in given.host_calls:
+        if x.attrs.get("custom_call_target") in given.host_calls:
             operands, results = [s for o in x.operands for s in _plain_leaves(o.shape)], _plain_leaves(x.shape)
             x.attrs[REQUEST] = Request("custom_call", x.attrs["custom_call_target"], _opaque(x), tuple(operands), tuple(results))
 

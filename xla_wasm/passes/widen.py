@@ -27,7 +27,7 @@ _COMPUTING = (Narrow.COMPUTED, Narrow.EXACT)
 
 def widen(module: Module) -> None:
     """Leaves no instruction that computes with small floats."""
-    if not any(_small(shape) for x in module.instructions() for _, shape in x.shape.leaves()):
+    if not any(_has_small(x.shape) for x in module.instructions()):
         return
     rewriting = _Rewriting({c: (c.instructions, c.root) for c in module.computations})
     for computation in module.computations:
@@ -49,7 +49,7 @@ def _wide_shape(shape: Shape) -> Shape:
 
 
 def _has_small(shape: Shape) -> bool:
-    return any(_small(leaf) for _, leaf in shape.leaves())
+    return any(map(_has_small, shape.tuple_shapes)) if shape.is_tuple else _small(shape)
 
 
 def _widened_by_xla(x: Instruction) -> bool:
@@ -134,7 +134,7 @@ class _Body:
             if made is not None and made.shape.element_type == x.shape.element_type:
                 return _Value(w, made)
         given = [o.typed() for o in operands]
-        if x.opcode == "reduce-precision" and touched and x.shape.element_type not in ("f16", "bf16"):
+        if touched and _has_few_bits(x):
             return _Value(w, _reduced(w, given[0]))
         if narrow is Narrow.COMBINED:  # what travels is as it is; the expansion converts what comes in
             return _Value(w, w.again(x, given, called=[self.on_f32(c) for c in x.called]))
@@ -177,20 +177,23 @@ class _Body:
         What asks for a rounding gets it.
         """
         w = Writer(x, self.instructions)
-        if x.opcode == "constant" and _small(x.shape):
+        if "literal" in x.attrs and _small(x.shape):
             shape = _wide_shape(x.shape)
             literal = Literal.from_values(shape, x.attrs["literal"].values())
             return _Value(w, wide=w.again(x, shape=shape, literal=literal))
         if record(x).narrow is Narrow.BITS and (_small(x.shape) or _small(x.operands[0].shape)):
             value = operands[0].typed()
-            if x.opcode == "reduce-precision" and x.shape.element_type not in ("f16", "bf16"):
-                return _Value(w, _reduced(w, value))
-            return _Value(w, w.again(x, [value]))
+            return _Value(w, _reduced(w, value) if _has_few_bits(x) else w.again(x, [value]))
         called = [self.on_f32(c, rounding) for c in x.called]
         wide = w.again(x, [o.wide() for o in operands], shape=_wide_shape(x.shape), called=called)
         if rounding and record(x).narrow is Narrow.COMPUTED:
             return _Value(w, _in_types_of(w, wide, x.shape))
         return _Value(w, None if _has_small(x.shape) else wide, wide)
+
+
+def _has_few_bits(x: Instruction) -> bool:
+    """Whether an instruction reduces the precision of one of the narrowest types."""
+    return x.opcode == "reduce-precision" and x.shape.element_type not in ("f16", "bf16")
 
 
 def _reduced(w: Writer, value: Instruction) -> Instruction:
