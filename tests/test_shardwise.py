@@ -51,6 +51,7 @@ ON_BLOCKS: dict[str, Callable[[Any], Any]] = {
     "pad": lambda v: jnp.pad(v, ((0, 0), (1, 2)), constant_values=7),
     "dot, of the left side": lambda v: v @ W,
     "dot, of the right side": lambda v: lax.dot_general(W, v, (((1,), (1,)), ((), ()))),
+    "convolution, of the kernel's features": lambda v: lax.conv_general_dilated(X.reshape(1, 8, 4), v[:, :, None], (1,), "VALID"),
     "dot, of both in a batch": lambda v: jnp.einsum("bi,bi->b", v, v + 1),
 }
 
@@ -71,6 +72,10 @@ ON_ALL: dict[str, tuple[Callable[[Any], Any], str]] = {
     "sort": (lambda v: jnp.sort(v, 0), "sort"),
     "pad": (lambda v: jnp.pad(v, ((1, 0), (0, 0))), "pad"),
     "dot": (lambda v: W[:, :4] @ v, "dot"),
+    "convolution in groups": (
+        lambda v: lax.conv_general_dilated(X.reshape(1, 16, 2), v[:, :, None], (1,), "VALID", feature_group_count=2),
+        "convolution",
+    ),
 }
 
 

@@ -20,7 +20,11 @@ def dimension_maps(x: Instruction) -> list[Map] | None:
     if all(r.kind is Kind.WHOLE for r in read) or "slice_sizes" in x.attrs:
         return None
     rank = max(s.rank for _, s in x.shape.leaves())
-    return [_dimensions(r, o.shape.rank, rank) for r, o in zip(read, x.operands)]
+    maps = [_dimensions(r, o.shape.rank, rank) for r, o in zip(read, x.operands)]
+    if any(x.attrs.get(count, 1) != 1 for count in ("feature_group_count", "batch_group_count")):
+        # Which group of the input an output feature takes depends on how many there are in all.
+        maps[1] = (None,) * len(maps[1])
+    return maps
 
 
 def _dimensions(read: Read, operand: int, rank: int) -> Map:
