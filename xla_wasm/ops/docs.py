@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
+from string import ascii_lowercase
 
-from ..hlo.op import REQUIRED, Attr, Op
+from ..hlo.ir import Instruction
+from ..hlo.op import REQUIRED, Attr, Kind, Op, Read, pointwise, read_whole
 from .table import FAMILIES
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
@@ -15,6 +18,13 @@ _HEAD = """# Operations
 Every operation of HLO that a module may hold, by family. The verifier checks the numbered constraints; its errors cite them
 as (C1), (C2), ... Attributes bear the names they have in `Instruction.attrs`; one whose name ends in `numbers`, `config` or
 `options` holds several attributes of HLO text at once.
+
+Each operation says how it reads its operands, from which fusion, the merging of views and the splitting over devices follow. The
+operands are `a`, `b`, `c`, and `i0`, `i1` the dimensions of the result's index: a transpose of `f32[2,3]` reads `a[i1, i0]`. `//` and
+`%` split a dimension, and a `?` is known at run time only. Where an element of the result is made of many, `k0`, `k1` run over them: a
+sum of rows reads `a[i0, k0] for k0 < 3`; of a window, what lies outside is passed over. (A `select-and-scatter` reads windows at the
+index of its source.) With an arrow, each element of the operand, at its own index, goes to a place of the result. An operand that is
+read `whole` has to lie in memory, and nothing more is known.
 
 This page is written by `python -m xla_wasm.ops.docs` from the records in `xla_wasm/ops/*/record.py`.
 """
@@ -45,11 +55,48 @@ def _operation(op: Op) -> str:
     if op.called:
         names = (f"`{name.rstrip('*?')}`" + {"*": " (any number)", "?": " (if any)"}.get(name[-1], "") for name in op.called)
         facts.append(f"calls: {', '.join(names)}")
+    if op.arity != (0, 0):
+        facts.append(f"reads: {_reads(op)}")
     if op.attrs:
         facts.append(f"attributes: {', '.join(map(_attribute, op.attrs))}")
     lines = [f"### {op.opcode}\n", op.doc + "\n", *(f"- {fact}" for fact in facts)]
     lines += [f"- (C{number}) {rule}" for number, rule in enumerate(op.constraints, 1)]
     return "\n".join(lines) + "\n"
+
+
+def _reads(op: Op) -> str:
+    """How the operands are read, in the sample that shows most."""
+    if op.reads is read_whole:
+        return "all `whole`"
+    if op.reads is pointwise:
+        return "each at the index of the result, a scalar at its only one"
+    x = max(_sampled(op), key=lambda x: [sum(size > least for o in x.operands for size in o.shape.dimensions) for least in (1, 0)])
+    shapes = ", ".join(f"{name} {o.shape.without_layout()}" for name, o in zip(ascii_lowercase, x.operands))
+    texts = ", ".join(f"`{_read(name, read)}`" for name, read in zip(ascii_lowercase, op.reads(x)))
+    return f"{texts}, where the result is {x.shape.without_layout()} of {shapes}"
+
+
+def _sampled(op: Op) -> list[Instruction]:
+    """The operation in its samples."""
+    family = next(name for name, ops in FAMILIES.items() if op in ops)
+    samples = importlib.import_module(f"{__package__}.{family}.samples").SAMPLES
+    found = (x for s in samples if s.opcode == op.opcode for x in s.module().instructions() if x.opcode == op.opcode)
+    return [x for x in found if x.operands and not x.shape.is_dynamic]
+
+
+def _read(name: str, read: Read) -> str:
+    """How one operand is read."""
+    if read.kind is Kind.WHOLE:
+        return f"{name} whole"
+    if read.kind is Kind.START:
+        return f"{name} where nothing is written"
+    if read.kind is Kind.PLACED:
+        own = ", ".join(f"i{d}" for d in range(len(read.map.domain)))
+        return f"{name}[{own}] -> {read.map}"
+    first = len(read.map.domain) - len(read.box)
+    text = re.sub(r"i(\d+)", lambda d: d[0] if int(d[1]) < first else f"k{int(d[1]) - first}", f"{name}{read.map}")
+    boxes = [f"k{d} < {size}" for d, size in enumerate(read.box) if size != 1]
+    return f"{text} for {', '.join(boxes)}" if boxes else text
 
 
 def _attribute(attr: Attr) -> str:
