@@ -320,8 +320,6 @@ def select_and_scatter(p: Program) -> None:
 
 def dot(p: Program) -> None:
     v = p.any(rank=1)
-    if v.dtype == "pred":
-        raise Skip
     batch = p.draw.subset(range(len(v.dims)))[:2] if p.draw.chance(3) else ()
     rest = [d for d in range(len(v.dims)) if d not in batch]
     contracting = p.draw.subset(rest)[:2] or tuple(rest[-1:])
@@ -346,15 +344,13 @@ def dot(p: Program) -> None:
 
 def _small(p: Program, v: Value) -> Value:
     """Integers whose products do not overflow, with which XLA:CPU's convolutions do not wrap."""
-    if is_rounded(v.dtype) or TYPES[v.dtype].bits < 32:
+    if is_rounded(v.dtype) or v.dtype == "pred" or TYPES[v.dtype].bits < 32:
         return v
     return Value(p.b.op("remainder", v.x, p.b.full(100, v.x.shape.without_layout())), 0)
 
 
 def convolution(p: Program) -> None:
     dtype = p.draw.type() if p.draw.chance(3) else p.draw.pick(("f32", "s32", "f64"))
-    if dtype == "pred":
-        raise Skip
     spatial = p.draw.integer(1, 2)
     groups, batches = (p.draw.pick((1, 1, 2)), 1) if p.draw.chance(2) else (1, p.draw.pick((1, 1, 2)))
     inputs, outputs = p.draw.pick((1, 2, 3, 4)), p.draw.pick((1, 2, 4, 5)) * groups * batches

@@ -17,7 +17,7 @@ from imports import ROOT, circles, graph
 from xla_wasm.ops.lowering import KERNELS, ROUTINES
 
 ROOMS = {
-    "records": "ops.table ops.reading ops.*.record",
+    "records": "ops.table ops.reading ops.exactness ops.*.record",
     "shared": "ops.request ops.*.monoids ops.*.neutral ops.*.transfers ops.*.first ops.*.unstable ops.*.tree ops.*.plan",
     "writing": "ops.writer ops.real ops.*.expand ops.*.accurate ops.*.complex ops.*.parts ops.*.lapack ops.*.exchange ops.*.groups "
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical ops.*.padded "

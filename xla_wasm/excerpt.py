@@ -16,7 +16,7 @@ from .hlo.ir import Computation, Instruction, Module, callees
 from .hlo.op import REQUIRED
 from .hlo.shape import Shape
 from .ops.arrays import DTYPES, Array, Value, flattened, nested
-from .ops.elementwise.reference import BINARY, UNARY
+from .ops.exactness import Exactness, exactness, is_constant
 from .ops.table import OPS
 from .options import Options
 from .reference import Evaluator, evaluate
@@ -31,15 +31,6 @@ _MOST_LOADED = 16
 """Compiled modules that are kept: the bodies of nested loops."""
 
 _TRIALS, _MAGNIFIED = 3, 64
-
-_SUMS = frozenset(("dot", "convolution", "reduce", "reduce-window", "scatter", "select-and-scatter", "scan", "ragged-dot", "scaled-dot"))
-_ROUNDED = frozenset((*UNARY, *BINARY, "convert", "complex", "reduce-precision"))
-_MOVED = frozenset(
-    "broadcast reshape transpose reverse slice concatenate pad gather dynamic-slice dynamic-update-slice select copy bitcast tuple"
-    " get-tuple-element bitcast-convert iota constant sort topk rng-bit-generator abs negate sign real imag is-finite maximum minimum"
-    " clamp ceil floor round-nearest-even round-nearest-afz".split()
-)
-_CONSTANT_LIKE = frozenset(("iota", "broadcast", "reshape", "convert"))
 
 
 def compiled(options: Options) -> Run:
@@ -123,13 +114,6 @@ def _complete(x: Instruction) -> None:
         x.attrs["type"] = default_comparison(x.operands[0].shape.element_type)
 
 
-def is_constant(x: Instruction) -> bool:
-    """Whether this is a constant, or one that is spread or converted."""
-    while x.opcode in _CONSTANT_LIKE and x.operands:
-        x = x.operands[0]
-    return x.opcode in ("constant", "iota")
-
-
 def holds_arrays(shape: Shape) -> bool:
     """Whether all leaves are arrays of known size."""
     return all(leaf.is_array and not leaf.is_dynamic for _, leaf in shape.leaves())
@@ -168,13 +152,13 @@ def judge(evaluator: Evaluator, x: Instruction, actual: Value, operands: list[Va
 
 
 def _tolerances(evaluator: Evaluator, x: Instruction, operands: list[Value]) -> Callable[[int, Array], Tolerance]:
-    if x.opcode in _SUMS:
+    exact = exactness(x)
+    if exact is Exactness.SUMMED:
         magnitudes = flattened(evaluator.run(x, [_magnitude(o) for o in operands]))
         return lambda i, expected: _of_sum(expected, magnitudes[i])
-    of_complex = bool(x.operands) and x.operands[0].shape.element_type in ("c64", "c128")
-    if x.opcode in _MOVED and not (of_complex and x.opcode in ("abs", "sign")):
+    if exact is Exactness.EXACT:
         return lambda i, expected: Tolerance()
-    if x.opcode in _ROUNDED:
+    if exact is Exactness.ROUNDED:
         return lambda i, expected: _of_function(expected)
     return lambda i, expected: compare.tolerance(expected.dtype)
 

@@ -19,6 +19,7 @@ from .hlo.attrs import Metadata
 from .hlo.container import read_module
 from .hlo.ir import Computation, Instruction, Module
 from .loop.text import to_text
+from .ops.reading import record
 from .ops.table import FAMILIES
 from .options import Options
 from .passes.clone import clone
@@ -34,9 +35,6 @@ _FAMILY = {op.opcode: family for family, ops in FAMILIES.items() for op in ops}
 _HEADER = re.compile(r"\s*(?:ENTRY\s+)?%?([A-Za-z_][\w.-]*)\s*(?:\([^=]*->.*)?\{")
 _HEAD = re.compile(r"\s*(?:ROOT\s+)?%?([A-Za-z_][\w.-]*)\s*=\s")
 _WHERE = re.compile(r"([\w-]+) '([^']+)'")
-_CONTROL = ("while", "conditional")
-_BETWEEN = ("parameter", "tuple", "get-tuple-element", *_CONTROL)
-"""What no kernel computes."""
 
 
 class Workbench:
@@ -159,11 +157,11 @@ class _View:
             if y in found:
                 continue
             found[y] = None
-            if y.opcode not in _CONTROL:
+            if not record(y).control:
                 for computation in y.called:
                     found |= dict.fromkeys(_nested(computation))
             for o in y.operands:
-                if o.name not in owned and o.opcode not in _BETWEEN:
+                if o.name not in owned and _FAMILY[o.opcode] != "control":
                     pending.append(o)
         return list(found)
 

@@ -22,7 +22,6 @@ from .excerpt import (
     excerpt,
     first_difference,
     holds_arrays,
-    is_constant,
     judge,
     outputs_of,
     tolerance_in,
@@ -31,6 +30,7 @@ from .excerpt import (
 from .hlo.ir import Computation, Instruction, Module
 from .inputs import MadeUpHost
 from .ops.arrays import Array, Value, nested
+from .ops.exactness import is_constant, is_structure
 from .ops.hostio.transfers import Starts
 from .ops.table import OPS
 from .passes import pipeline
@@ -38,7 +38,6 @@ from .passes.clone import clone
 from .passes.expand import ask_host, expand
 from .reference import Evaluator, evaluate
 
-_STRUCTURE = ("tuple", "get-tuple-element", "after-all", "add-dependency", "domain", "opt-barrier")
 _CONTROL = frozenset(opcode for opcode, op in OPS.items() if op.control)
 _OPAQUE = frozenset(opcode for opcode, op in OPS.items() if op.effect)
 """They give another value each time, or need somebody outside: the evaluator's value stands for theirs."""
@@ -364,7 +363,7 @@ def _pieces(body: Sequence[Instruction], size: int) -> Iterator[list[Instruction
 
 def _can_run(x: Instruction) -> bool:
     """Whether the value of an instruction can be asked of compiled code and says something about it."""
-    if x.opcode in _STRUCTURE or x.opcode in _OPAQUE or is_constant(x):
+    if is_structure(x) or x.opcode in _OPAQUE or is_constant(x):
         return False
     return holds_arrays(x.shape) and all(holds_arrays(o.shape) for o in x.operands)
 

@@ -65,10 +65,8 @@ EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
 }
 """Every opcode that the evaluator runs."""
 
-_LANEWISE = {
-    *elementwise.EVALUATE,
-    *("parameter", "tuple", "get-tuple-element", "call", "fusion", "copy", "reshape", "broadcast", "bitcast", "while", "conditional"),
-}
+_LANEWISE = {opcode for family in (elementwise, movement, control) for opcode in family.LANEWISE}
+"""Operations that take scalars with lanes: one for each element that a computation is applied to."""
 
 
 def evaluate(

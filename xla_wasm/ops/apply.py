@@ -18,6 +18,11 @@ _OTHERS = ("parameter", "constant", "iota", "tuple", "get-tuple-element", "call"
 _OPCODES = frozenset((*(op.opcode for op in elementwise.OPS), *_RENAMED, *_OTHERS, "pad", "dynamic-update-slice", "get-dimension-size"))
 
 
+def multiply_add(b: Builder, x: Val, y: Val, total: Val) -> Val:
+    """The next sum of a product's terms; of predicates, whether any pair of them holds."""
+    return b.or_(total, b.and_(x, y)) if x.dtype == "pred" else b.fma(x, y, total)
+
+
 def applies(computation: Computation) -> bool:
     """Whether `apply` can run a computation: every array in it has one element, and nothing in it loops."""
     for x in computation.instructions:

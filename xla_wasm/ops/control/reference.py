@@ -86,3 +86,6 @@ EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     "async-update": _first,
     "async-done": lambda instr, operands, call: operands[0][1],
 }
+
+
+LANEWISE = ("parameter", "tuple", "get-tuple-element", "call", "fusion", "while", "conditional")

@@ -6,6 +6,7 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Affine, Index
 from ...loop.ir import Val
 from ...loop.nest import fold
+from ..apply import multiply_add
 from ..elemental import Elemental
 
 
@@ -38,7 +39,7 @@ def _convolution(e: Elemental, x: Instruction, index: Index) -> Val:
             at_kernel[n.kernel_spatial_dimensions[d]] = taps[d]
         p = b.convert(e.value(image, tuple(at_image[d] for d in range(image.shape.rank))), dtype)
         q = b.convert(e.value(kernel, tuple(at_kernel[d] for d in range(kernel.shape.rank))), dtype)
-        return [b.fma(p, q, acc[0])]
+        return [multiply_add(b, p, q, acc[0])]
 
     lanes = b.lanes if b.vector is not None and any(i.coefficient(b.vector) for i in index) else 1
     return fold(b, sizes, [b.const(dtype, 0)], lanes, step)[0]

@@ -9,7 +9,7 @@ import numpy as np
 from ...hlo.attrs import ConvolutionDimensionNumbers, Window, WindowDimension
 from ...hlo.shape import Shape
 from ..arrays import Array
-from ..sample import Sample, array, bf16, case, f32, f64, s8, s32, s64, shape, shape_of, u8
+from ..sample import Sample, array, bf16, case, f32, f64, pred, s8, s32, s64, shape, shape_of, u8
 
 
 def labels(text: str) -> ConvolutionDimensionNumbers:
@@ -91,6 +91,10 @@ SAMPLES: tuple[Sample, ...] = (
     case(
         "convolution", (s8([[[100], [100]]]), s8([[[2]], [[2]]])), s32([[[400]]]), name="widens",
         window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"), shape=shape("s32[1,1,1]"),
+    ),
+    case(
+        "convolution", (pred([[[1], [1], [0], [0]]]), pred([[[1]], [[1]]])), pred([[[1], [1], [0]]]), name="whether any pair holds",
+        window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"),
     ),
     *(
         case(

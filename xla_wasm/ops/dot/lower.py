@@ -6,6 +6,7 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Index
 from ...loop.ir import Val
 from ...loop.nest import fold
+from ..apply import multiply_add
 from ..elemental import Elemental
 from .record import dot_free_dimensions
 
@@ -26,9 +27,7 @@ def _dot(e: Elemental, x: Instruction, index: Index) -> Val:
         at_right = fixed_right | dict(zip(n.rhs_contracting_dimensions, inner))
         p = b.convert(e.value(lhs, tuple(at_left[d] for d in range(lhs.shape.rank))), dtype)
         q = b.convert(e.value(rhs, tuple(at_right[d] for d in range(rhs.shape.rank))), dtype)
-        if dtype == "pred":
-            return [b.or_(acc[0], b.and_(p, q))]
-        return [b.fma(p, q, acc[0])]
+        return [multiply_add(b, p, q, acc[0])]
 
     lanes = b.lanes if b.vector is not None and any(i.coefficient(b.vector) for i in index) else 1
     return fold(b, sizes, [b.const(dtype, 0)], lanes, step)[0]

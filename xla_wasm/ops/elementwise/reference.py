@@ -377,3 +377,6 @@ EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     "iota": _iota,
     "constant": _constant,
 }
+
+
+LANEWISE = tuple(EVALUATE)

@@ -90,3 +90,7 @@ EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     "concatenate": _concatenate,
     "pad": _pad,
 }
+
+
+LANEWISE = ("copy", "reshape", "broadcast", "bitcast")
+"""Of a scalar."""
