@@ -8,12 +8,12 @@ on whole arrays where every device holds them. What would need another device's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from ..dataclass import dataclass, replace
 from ..errors import UnsupportedError
-from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.ir import Computation, Instruction, Module, needed
 from ..hlo.shape import Index, Shape
 from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding, whole
 from ..hlo.shardy import IN_SHARDINGS, MANUAL_AXES, OUT_SHARDINGS, SHARDING, read_manual_axes, read_shardings
@@ -56,7 +56,8 @@ class Value:
 
 def target(x: Instruction) -> str:
     """The target of a custom call; "" for all else."""
-    return x.attrs["custom_call_target"] if x.opcode == "custom-call" else ""
+    target: str = x.attrs.get("custom_call_target", "")
+    return target
 
 
 def crosses(x: Instruction) -> bool:
@@ -69,31 +70,93 @@ def _refuse(x: Instruction, why: str) -> NoReturn:
     raise UnsupportedError(f"{x.where} needs XLA's partitioner: {why}. What to do: {ADVICE}")
 
 
-class Body:
-    """A computation of the new program that is being written."""
+def annotation(x: Instruction) -> list[Sharding]:
+    """The sharding that an instruction says it has, of each leaf."""
+    data = x.attrs.get("sharding")
+    return [] if data is None else read_sharding(data)
 
-    def __init__(self) -> None:
-        self.instructions: list[Instruction] = []
+
+def crossing(x: Instruction, meshes: Mapping[str, Mesh]) -> list[Sharding]:
+    """How what goes into or comes out of a manual computation is cut: as Shardy says, or in the older form the annotation beside it."""
+    given, into = x.frontend_attributes, target(x) in INTO
+    attribute = IN_SHARDINGS if into else OUT_SHARDINGS
+    if attribute not in given:
+        return annotation(x.operands[0] if into and x.operands else x)
+    axes = read_manual_axes(given[MANUAL_AXES]) if MANUAL_AXES in given else None
+    return read_shardings(given[attribute], meshes, axes)
+
+
+def local_parameter(p: Instruction, shards: Tree, manual: bool = False) -> Value:
+    """A parameter of the new program, which holds these blocks."""
+    own = _unmarked(p.on([]))
+    own.shape = local_shape(p.shape, shards)
+    return Value(own, shards, manual)
+
+
+def _unmarked(x: Instruction) -> Instruction:
+    """The instruction without its sharding."""
+    x.attrs.pop("sharding", None)
+    return x
+
+
+class Body(Writer):
+    """Writes a computation of the new program in the place of an old one, or of several, where calls are written out.
+
+    `x` is the old instruction at hand, `prefix` stands before the names of what is made of it, and `manual` says whether it belongs to a
+    manual computation.
+    """
+
+    def __init__(self, x: Instruction, prefix: str = "", manual: bool = False) -> None:
+        super().__init__(x, suffixed=False)
+        self.prefix = prefix
+        self.manual = self._inside = manual
         self.offsets: dict[Index, Instruction] = {}
         self.slices: dict[tuple[Instruction, Shards], Instruction] = {}
 
-    def add(self, x: Instruction) -> Instruction:
-        self.instructions.append(x)
-        return x
+    def enter(self, x: Instruction, operands: Sequence[Value]) -> None:
+        """Goes on to the next instruction."""
+        self.x = x
+        named = any(c.name.startswith(_BODY) for c in x.called)
+        marked = any(s.kind == "manual" for s in annotation(x))
+        self.manual = self._inside or named or marked or any(value.manual for value in operands)
 
-    def at(self, x: Instruction) -> Writer:
-        """Writes what comes of `x`."""
-        return Writer(x, self.instructions, suffixed=False)
+    def callee(self) -> Body:
+        """Writes a computation that `x` calls."""
+        return Body(self.x, f"{self.prefix}{self.x.name}.", self.manual)
 
-    def offset(self, origin: Instruction, numbers: list[int]) -> Instruction:
+    def inlined(self) -> Body:
+        """Writes what `x` calls in the place of it."""
+        inner = self.callee()
+        inner.made, inner.offsets, inner.slices = self.made, self.offsets, self.slices
+        return inner
+
+    def offset(self, numbers: list[int]) -> Instruction:
         """A number for each device: this one's."""
-        known, w = tuple(numbers), self.at(origin)
+        known = tuple(numbers)
         if known not in self.offsets:
             if len(set(numbers)) == 1:
-                self.offsets[known] = w.scalar("s32", numbers[0])
+                self.offsets[known] = self.scalar("s32", numbers[0])
             else:
-                self.offsets[known] = w.at(w.constant("s32", numbers), [w.op("partition-id")])
+                self.offsets[known] = self.at(self.constant("s32", numbers), [self.op("partition-id")])
         return self.offsets[known]
+
+    def joined(self, parts: Sequence[Value]) -> Value:
+        """A tuple of values."""
+        own = [p.own for p in parts]  # a layout of theirs may be that of a result
+        made = self.op("tuple", *own, shape=Shape.tuple([part.shape for part in own]))
+        return Value(made, tuple(p.shards for p in parts), any(p.manual for p in parts))
+
+    def part(self, value: Value, index: int) -> Value:
+        """One element of a tuple."""
+        assert isinstance(value.shards, tuple)
+        own = value.own
+        if own.elements:
+            return Value(own.elements[index], value.shards[index], value.manual)
+        made = Writer(own, self.made, suffixed=False).op("get-tuple-element", own, shape=own.shape.tuple_shapes[index], index=index)
+        return Value(made, value.shards[index], value.manual)
+
+    def finished(self, name: str, value: Value) -> Computation:
+        return Computation(name, self.made, value.own)
 
 
 class Localizer:
@@ -110,16 +173,25 @@ class Localizer:
             for x in computation.instructions:
                 if crosses(x) or any(c in self._crossing for c in x.called):
                     self._crossing.add(computation)
-                found = next((self._own[c] for c in x.called if c in self._own), x if x.opcode in PER_DEVICE else None)
+                found = self._own_of(x)
                 if found is not None:
                     self._own.setdefault(computation, found)
+        self._rules: dict[str, Callable[[Instruction, list[Value], Body], Value]] = {
+            "call": self._inlined,
+            "fusion": self._inlined,
+            "while": self._while,
+            "conditional": self._conditional,
+        }
+
+    def _own_of(self, x: Instruction) -> Instruction | None:
+        """The first thing that an instruction is or calls that means something to a device by itself."""
+        return next((self._own[c] for c in x.called if c in self._own), x if x.opcode in PER_DEVICE else None)
 
     def entry(self, parameters: list[Value]) -> tuple[Body, Value]:
         """The entry computation on parameters that stand in it already."""
-        body = Body()
-        for value in parameters:
-            body.add(value.own)
-        return body, self._computation(self.module.entry, parameters, body, "", False)
+        body = Body(self.module.entry.root)
+        body.made += [value.own for value in parameters]
+        return body, self._computation(self.module.entry, parameters, body)
 
     def whole_of(self, shape: Shape) -> Tree:
         """Shards of a value that is whole on every device."""
@@ -127,132 +199,118 @@ class Localizer:
             return tuple(self.whole_of(s) for s in shape.tuple_shapes)
         return None if shape.is_token else whole(shape.dimensions, self.devices)
 
-    def narrowed(self, x: Instruction, value: Value, want: Tree, body: Body) -> Value:
-        """The blocks `want`, cut out of those that the device holds. `x` needs them."""
+    def narrowed(self, body: Body, value: Value, want: Tree) -> Value:
+        """The blocks `want`, cut out of those that the device holds."""
         if value.shards == want or value.shards is None:
             return value
         if isinstance(want, tuple):
-            parts = [self.narrowed(x, _element(body, value, i), w, body) for i, w in enumerate(want)]
-            return _tuple(body, x, parts)
+            return body.joined([self.narrowed(body, body.part(value, i), w) for i, w in enumerate(want)])
         assert isinstance(value.shards, Shards) and isinstance(want, Shards)
-        return Value(self._slice(x, value.own, value.shards, want, body), want, value.manual)
+        return Value(self._slice(body, value.own, value.shards, want), want, value.manual)
 
-    def _slice(self, x: Instruction, own: Instruction, have: Shards, want: Shards, body: Body) -> Instruction:
+    def _slice(self, body: Body, own: Instruction, have: Shards, want: Shards) -> Instruction:
         for d in range(len(have.sizes)):
             if not _contains(have, want, d):
                 held = f"a device holds {own.shape.without_layout()} of '{own.name}'"
-                _refuse(x, f"{held}, and along dimension {d} other devices hold what is wanted")
+                _refuse(body.x, f"{held}, and along dimension {d} other devices hold what is wanted")
         if (own, want) in body.slices:
             return body.slices[own, want]
         if own.shape.is_dynamic:
-            _refuse(x, "arrays with dynamic dimensions cannot be cut")
-        w = body.at(x)
+            _refuse(body.x, "arrays with dynamic dimensions cannot be cut")
         offsets = [[w[d] - h[d] for h, w in zip(have.starts, want.starts)] for d in range(len(have.sizes))]
         if own.opcode == "broadcast" and all(have.sizes[d] == want.sizes[d] for d in own.attrs["dimensions"]):
-            made = w.broadcast(own.operands[0], want.sizes, own.attrs["dimensions"])
+            made = body.broadcast(own.operands[0], want.sizes, own.attrs["dimensions"])
         elif all(len(set(numbers)) == 1 for numbers in offsets):
             starts = tuple(numbers[0] for numbers in offsets)
-            made = w.slice(own, starts, tuple(start + size for start, size in zip(starts, want.sizes)))
+            made = body.slice(own, starts, tuple(start + size for start, size in zip(starts, want.sizes)))
         else:
-            made = w.dynamic_slice(own, [body.offset(x, numbers) for numbers in offsets], want.sizes)
+            made = body.dynamic_slice(own, [body.offset(numbers) for numbers in offsets], want.sizes)
         body.slices[own, want] = made
         return made
 
     # --- computations -----------------------------------------------------------------------------------------------
 
-    def _computation(self, computation: Computation, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
+    def _computation(self, computation: Computation, operands: list[Value], body: Body) -> Value:
         """Writes what a computation does into `body` and returns its value."""
 
         def visit(x: Instruction, given: list[Value]) -> Value:
-            return self._instruction(x, given, body, prefix, manual)
+            body.enter(x, given)
+            return self._instruction(x, given, body)
 
         return walk(_live(computation), visit, dict(zip(computation.parameters, operands)))[computation.root]
 
-    def _instruction(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
-        manual = manual or any(value.manual for value in operands) or _is_manual(x) or any(c.name.startswith(_BODY) for c in x.called)
-        if x.opcode == "custom-call":
-            called = target(x)
-            if called in INTO:
-                return self._into(x, operands, body)
-            if called in OUT_OF:
-                return self._out_of(x, operands, body)
-            if called == _RESULT:
-                return self._result(x, operands[0], body)
-            if called in _MARKS and len(operands) == 1:
-                return operands[0]
-        if record(x).identity:
+    def _instruction(self, x: Instruction, operands: list[Value], body: Body) -> Value:
+        called = target(x)
+        if called in INTO:
+            return self._into(x, operands, body)
+        if called in OUT_OF:
+            return self._out_of(x, operands, body)
+        if called == _RESULT:  # the sharding that the caller asked for
+            return self.declared(body, operands[0], x.shape, read_shardings(x.frontend_attributes[SHARDING], self.meshes))
+        if record(x).identity or called in _MARKS and len(operands) == 1:
             return operands[0]
-        if x.opcode == "tuple":
-            return _tuple(body, x, operands)
-        if x.opcode == "get-tuple-element":
-            return _element(body, operands[0], x.attrs["index"])
+        if x.opcode in _STRUCTURE:
+            return _STRUCTURE[x.opcode](x, operands, body)
         if all(_is_whole(value.shards) for value in operands) and not any(c in self._crossing for c in x.called):
-            return self._same(x, operands, body, prefix, manual)
-        if x.opcode in ("call", "fusion"):
-            return self._computation(x.called[0], operands, body, f"{prefix}{x.name}.", manual)
-        if x.opcode == "while":
-            return self._while(x, operands[0], body, prefix, manual)
-        if x.opcode == "conditional":
-            return self._conditional(x, operands, body, prefix, manual)
-        return self._on_shards(x, operands, body, prefix, manual)
+            return self._same(x, operands, body)
+        return self._rules.get(x.opcode, self._on_shards)(x, operands, body)
 
-    def _same(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
+    def _inlined(self, x: Instruction, operands: list[Value], body: Body) -> Value:
+        return self._computation(x.called[0], operands, body.inlined())
+
+    def _same(self, x: Instruction, operands: list[Value], body: Body) -> Value:
         """The instruction as it is, on operands that are whole on every device."""
-        own = next((self._own[c] for c in x.called if c in self._own), x if x.opcode in PER_DEVICE else None)
-        if own is not None and not manual:
+        own = self._own_of(x)
+        if own is not None and not body.manual:
             _refuse(own, "it stands outside of the manual computations, where arrays are global and devices are alike")
-        shards = self.whole_of(x.shape)
-        return Value(self._copy(x, operands, shards, body, prefix), shards, manual)
+        return self._copy(body, operands, self.whole_of(x.shape))
 
-    def _copy(
-        self, x: Instruction, operands: list[Value], shards: Tree, body: Body, prefix: str, called: list[Computation] | None = None
-    ) -> Instruction:
+    def _copy(self, body: Body, operands: list[Value], shards: Tree, called: list[Computation] | None = None) -> Value:
         """The instruction on the blocks of its operands, which gives those of its result."""
-        copy = body.at(x).again(x, [value.own for value in operands], shape=local_shape(x.shape, shards), called=called)
-        copy.name = f"{prefix}{x.name}"
-        copy.attrs.pop("sharding", None)
-        if called is None:
-            copy.called = [self._keep(c) for c in x.called]
-        return copy
+        x = body.x
+        called = [self._keep(c) for c in x.called] if called is None else called
+        copy = _unmarked(body.again(x, [value.own for value in operands], shape=local_shape(x.shape, shards), called=called))
+        copy.name = f"{body.prefix}{x.name}"
+        return Value(copy, shards, body.manual)
 
     def _keep(self, computation: Computation) -> Computation:
         """A copy of a computation that stays what it is."""
         if computation not in self._kept:
             kept = self._kept[computation] = copy_computation(computation, self._keep)
             for x in kept.instructions:
-                x.attrs.pop("sharding", None)
+                _unmarked(x)
         return self._kept[computation]
 
-    def _written(self, x: Instruction, number: int, argument: Value, prefix: str, manual: bool) -> tuple[Body, Value]:
-        """A computation of one parameter that `x` calls, on the shards of its argument."""
-        body = Body()
-        parameter = x.called[number].parameters[0].on([])
-        parameter.attrs.pop("sharding", None)
-        parameter.shape = local_shape(parameter.shape, argument.shards)
-        value = Value(body.add(parameter), argument.shards, argument.manual)
-        return body, self._computation(x.called[number], [value], body, f"{prefix}{x.name}.", manual)
+    def _written(self, body: Body, number: int, argument: Value) -> tuple[Body, Value]:
+        """A computation of one parameter that an instruction calls, on the shards of its argument."""
+        inner, computation = body.callee(), body.x.called[number]
+        value = local_parameter(computation.parameters[0], argument.shards, argument.manual)
+        inner.keep(value.own)
+        value = self._computation(computation, [value], inner)
+        inner.x = body.x
+        return inner, value
 
-    def _while(self, x: Instruction, state: Value, body: Body, prefix: str, manual: bool) -> Value:
+    def _while(self, x: Instruction, operands: list[Value], body: Body) -> Value:
         """A loop on shards: those of the state become finer until the body gives what it takes."""
+        (state,) = operands
         while True:
-            inner, result = self._written(x, 0, state, prefix, manual)
+            inner, result = self._written(body, 0, state)
             wanted = self._finer(x, result.shards, state.shards)
             if wanted == state.shards:
                 break
-            state = self.narrowed(x, state, wanted, body)
-        result = self.narrowed(x, result, state.shards, inner)
-        condition, answer = self._written(x, 1, state, prefix, manual)
-        computations = [_finished(x.called[i].name, b, v) for i, (b, v) in enumerate(((inner, result), (condition, answer)))]
-        return Value(self._copy(x, [state], result.shards, body, prefix, computations), state.shards, manual)
+            state = self.narrowed(body, state, wanted)
+        result = self.narrowed(inner, result, state.shards)
+        condition, answer = self._written(body, 1, state)
+        computations = [inner.finished(x.called[0].name, result), condition.finished(x.called[1].name, answer)]
+        return self._copy(body, [state], state.shards, computations)
 
-    def _conditional(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
-        branches = [self._written(x, i, operand, prefix, manual) for i, operand in enumerate(operands[1:])]
+    def _conditional(self, x: Instruction, operands: list[Value], body: Body) -> Value:
+        branches = [self._written(body, i, operand) for i, operand in enumerate(operands[1:])]
         wanted: Tree = branches[0][1].shards
         for _, value in branches[1:]:
             wanted = self._finer(x, wanted, value.shards)
-        values = [self.narrowed(x, value, wanted, inner) for inner, value in branches]
-        computations = [_finished(c.name, inner, value) for c, (inner, _), value in zip(x.called, branches, values)]
-        return Value(self._copy(x, operands, wanted, body, prefix, computations), wanted, manual)
+        computations = [inner.finished(c.name, self.narrowed(inner, value, wanted)) for c, (inner, value) in zip(x.called, branches)]
+        return self._copy(body, operands, wanted, computations)
 
     def _finer(self, x: Instruction, a: Tree, b: Tree) -> Tree:
         """In each dimension the smaller blocks of the two; those of the second where sizes are equal."""
@@ -269,7 +327,7 @@ class Localizer:
 
     # --- operations on shards ---------------------------------------------------------------------------------------
 
-    def _on_shards(self, x: Instruction, operands: list[Value], body: Body, prefix: str, manual: bool) -> Value:
+    def _on_shards(self, x: Instruction, operands: list[Value], body: Body) -> Value:
         """An operation along whose sharded dimensions each element is computed by itself."""
         maps = dimension_maps(x)
         leaves = [shape for _, shape in x.shape.leaves()]
@@ -285,11 +343,10 @@ class Localizer:
                     _refuse(x, f"dimension {d} of an operand is sharded, and its result depends on all of that dimension")
         if not result.complete:
             _refuse(x, "its operands are sharded along different dimensions among the same devices")
-        narrowed = [self.narrowed(x, value, _mapped(shards, to, result), body) for value, shards, to in zip(operands, held, maps)]
-        tree: Tree = result if x.shape.is_array else tuple(result for _ in leaves)
-        copy = self._copy(x, narrowed, tree, body, prefix)
-        fit(copy, x, result.sizes)
-        return Value(copy, tree, manual)
+        narrowed = [self.narrowed(body, value, _mapped(shards, to, result)) for value, shards, to in zip(operands, held, maps)]
+        made = self._copy(body, narrowed, result if x.shape.is_array else tuple(result for _ in leaves))
+        fit(made.own, x, result.sizes)
+        return made
 
     def _shards_of(self, x: Instruction, value: Value) -> Shards:
         if not isinstance(value.shards, Shards):
@@ -301,56 +358,32 @@ class Localizer:
     def _into(self, x: Instruction, operands: list[Value], body: Body) -> Value:
         """Blocks of what goes in; inside, each is an array of its own."""
         made = []
-        for value, o, sharding, local in zip(operands, x.operands, self._wanted(x), self._locals(x)):
+        for value, o, sharding, local in zip(operands, x.operands, self._crossed(x), _locals(x)):
             block = sharding.shards(o.shape.dimensions, self.devices, x.where)
-            self._check(x, block, local)
-            made.append(Value(self.narrowed(x, value, block, body).own, whole(local.dimensions, self.devices), True))
-        return made[0] if x.shape.is_array else _tuple(body, x, made)
+            _check(x, block, local)
+            made.append(Value(self.narrowed(body, value, block).own, whole(local.dimensions, self.devices), True))
+        return made[0] if x.shape.is_array else body.joined(made)
 
     def _out_of(self, x: Instruction, operands: list[Value], body: Body) -> Value:
         """Blocks of what comes out."""
         made = []
-        for value, o, sharding, outer in zip(operands, x.operands, self._given(x), self._locals(x)):
+        for value, o, sharding, outer in zip(operands, x.operands, self._crossed(x), _locals(x)):
             inner = self._shards_of(x, value)
             block = sharding.shards(outer.dimensions, self.devices, x.where)
-            self._check(x, block, o.shape)
+            _check(x, block, o.shape)
             starts = tuple(tuple(b + i for b, i in zip(*pair)) for pair in zip(block.starts, inner.starts))
             made.append(Value(value.own, Shards(outer.dimensions, inner.sizes, starts)))
-        return made[0] if x.shape.is_array else _tuple(body, x, made)
+        return made[0] if x.shape.is_array else body.joined(made)
 
-    def _wanted(self, x: Instruction) -> list[Sharding]:
-        return self._manual_shardings(x, IN_SHARDINGS, x.operands[0] if x.operands else x)
-
-    def _given(self, x: Instruction) -> list[Sharding]:
-        return self._manual_shardings(x, OUT_SHARDINGS, x)
-
-    def _manual_shardings(self, x: Instruction, attribute: str, annotated: Instruction) -> list[Sharding]:
-        """How a manual computation's operands or results are cut: as Shardy says, or in the older form the annotation beside it."""
-        given = x.frontend_attributes
-        if attribute in given:
-            axes = read_manual_axes(given[MANUAL_AXES]) if MANUAL_AXES in given else None
-            return read_shardings(given[attribute], self.meshes, axes)
-        if annotated.attrs.get("sharding") is None:
+    def _crossed(self, x: Instruction) -> list[Sharding]:
+        shardings = crossing(x, self.meshes)
+        if x.operands and not shardings:
             raise UnsupportedError(f"{x.where}: {target(x)} without a sharding: nothing says how the array is cut")
-        return read_sharding(annotated.attrs["sharding"])
+        return shardings
 
-    def _locals(self, x: Instruction) -> list[Shape]:
-        return list(x.shape.tuple_shapes) if x.shape.is_tuple else [x.shape]
-
-    def _check(self, x: Instruction, block: Shards, local: Shape) -> None:
-        if block.sizes != local.dimensions:
-            raise UnsupportedError(
-                f"{x.where}: the shards of {list(block.dimensions)} are {list(block.sizes)}, the program says {local.without_layout()}"
-            )
-
-    def _result(self, x: Instruction, value: Value, body: Body) -> Value:
-        """The sharding that the caller asked for."""
-        shardings = read_shardings(x.frontend_attributes[SHARDING], self.meshes)
-        return self.declared(x, value, x.shape, shardings, body)
-
-    def declared(self, x: Instruction, value: Value, shape: Shape, shardings: list[Sharding], body: Body) -> Value:
+    def declared(self, body: Body, value: Value, shape: Shape, shardings: list[Sharding]) -> Value:
         """A result with the shardings that are asked for it, one for each leaf."""
-        return self.narrowed(x, value, self.tree(x, shape, value.shards, shardings), body)
+        return self.narrowed(body, value, self.tree(body.x, shape, value.shards, shardings))
 
     def tree(self, x: Instruction, shape: Shape, own: Tree, shardings: Sequence[Sharding]) -> Tree:
         """The shards that shardings, one for each leaf, ask for; those of `own` where nobody has decided."""
@@ -367,21 +400,21 @@ class Localizer:
         return leaf(shape, own)
 
 
-def _is_manual(x: Instruction) -> bool:
-    sharding = x.attrs.get("sharding")
-    return sharding is not None and any(s.kind == "manual" for s in read_sharding(sharding))
+def _locals(x: Instruction) -> Sequence[Shape]:
+    return x.shape.tuple_shapes if x.shape.is_tuple else [x.shape]
+
+
+def _check(x: Instruction, block: Shards, local: Shape) -> None:
+    if block.sizes != local.dimensions:
+        raise UnsupportedError(
+            f"{x.where}: the shards of {list(block.dimensions)} are {list(block.sizes)}, the program says {local.without_layout()}"
+        )
 
 
 def _live(computation: Computation) -> list[Instruction]:
     """The instructions that the root or an effect needs. Shardy's wrappers say they have effects, and have none."""
     marks = (*INTO, *OUT_OF, *_MARKS, _RESULT, "xla.sdy.ShardingGroup")
-    pending = [computation.root, *(x for x in computation.instructions if target(x) not in marks and has_effect(x))]
-    live: set[Instruction] = set()
-    while pending:
-        x = pending.pop()
-        if x not in live:
-            live.add(x)
-            pending += x.operands
+    live = needed([computation.root, *(x for x in computation.instructions if target(x) not in marks and has_effect(x))])
     return [x for x in computation.instructions if x in live]
 
 
@@ -416,24 +449,7 @@ def local_shape(shape: Shape, tree: Tree) -> Shape:
     return shape if tree is None or tree.sizes == shape.dimensions else replace(shape, dimensions=tree.sizes)
 
 
-def _tuple(body: Body, x: Instruction, parts: list[Value]) -> Value:
-    own = [p.own for p in parts]  # a layout of theirs may be that of a result
-    return Value(
-        body.at(x).op("tuple", *own, shape=Shape.tuple([part.shape for part in own])),
-        tuple(p.shards for p in parts),
-        any(p.manual for p in parts),
-    )
-
-
-def _element(body: Body, value: Value, index: int) -> Value:
-    assert isinstance(value.shards, tuple)
-    own = value.own
-    if own.opcode == "tuple":
-        own = own.operands[index]
-    else:
-        own = body.at(own).op("get-tuple-element", own, shape=own.shape.tuple_shapes[index], index=index)
-    return Value(own, value.shards[index], value.manual)
-
-
-def _finished(name: str, body: Body, value: Value) -> Computation:
-    return Computation(name, body.instructions, value.own)
+_STRUCTURE: dict[str, Callable[[Instruction, list[Value], Body], Value]] = {
+    "tuple": lambda x, operands, body: body.joined(operands),
+    "get-tuple-element": lambda x, operands, body: body.part(operands[0], x.attrs["index"]),
+}

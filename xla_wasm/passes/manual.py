@@ -17,15 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..dataclass import dataclass, replace
 from ..errors import UnsupportedError
-from ..hlo.ir import Computation, Instruction, Module, callees
+from ..hlo.ir import Instruction, Module, callees, needed
 from ..hlo.schema import MESSAGES
 from ..hlo.shape import Index, Shape
 from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding
-from ..hlo.shardy import IN_SHARDINGS, MESHES, OUT_SHARDINGS, SHARDING, read_meshes, read_shardings
+from ..hlo.shardy import MESHES, SHARDING, read_meshes, read_shardings
 from ..hlo.wire import Fields, decode, encode
 from .clean import has_effect
 from .clone import clone
-from .localize import ADVICE, INTO, PER_DEVICE, Body, Localizer, Tree, Value, crosses, local_shape, target
+from .localize import ADVICE, PER_DEVICE, Body, Localizer, Tree, Value, annotation, crosses, crossing, local_parameter, local_shape
 
 _PARTITIONED = r"_spmd(\.clone|\.\d+)*$"
 _MODULE = MESSAGES["HloModuleProto"]
@@ -102,8 +102,7 @@ def _partitioned(module: Module, fields: Fields) -> PerDevice:
     given = [leaf for data in fields.get("spmd_parameters_shardings", ()) for leaf in read_sharding(data)]
     if not given:  # HLO text
         for p in module.entry.parameters:
-            known = read_sharding(p.attrs["sharding"]) if p.attrs.get("sharding") else []
-            given += known or [Sharding("unknown")] * len(list(p.shape.leaves()))
+            given += annotation(p) or [Sharding("unknown")] * len(list(p.shape.leaves()))
     made = read_sharding(fields["spmd_output_sharding"]) if "spmd_output_sharding" in fields else []
     devices, name = max([module.num_partitions, *(s.devices for s in (*given, *made))]), f"'{module.name}'"
     if devices == 1:
@@ -134,7 +133,7 @@ def _devices(module: Module, meshes: Mapping[str, Mesh]) -> int:
     counts: dict[int, Instruction] = {}
     for x in module.instructions():
         if crosses(x):
-            for sharding in _crossing(x, meshes):
+            for sharding in crossing(x, meshes):
                 if sharding.devices:
                     counts.setdefault(sharding.devices, x)
     if len(counts) > 1:
@@ -145,15 +144,6 @@ def _devices(module: Module, meshes: Mapping[str, Mesh]) -> int:
     if module.num_partitions not in (1, count):
         raise UnsupportedError(f"'{module.name}' has {module.num_partitions} partitions, its manual computations are for {count} devices")
     return count
-
-
-def _crossing(x: Instruction, meshes: Mapping[str, Mesh]) -> list[Sharding]:
-    """The shardings of what goes into or comes out of a manual computation."""
-    attribute, annotated = (IN_SHARDINGS, x.operands[0]) if target(x) in INTO else (OUT_SHARDINGS, x)
-    if attribute in x.frontend_attributes:
-        return read_shardings(x.frontend_attributes[attribute], meshes)
-    data = annotated.attrs.get("sharding")
-    return read_sharding(data) if data else []
 
 
 def _numbers(module: Module) -> Iterator[int]:
@@ -190,38 +180,27 @@ class _Division:
         if SHARDING in p.frontend_attributes:
             shardings = read_shardings(p.frontend_attributes[SHARDING], self.meshes)
         else:
-            shardings = read_sharding(p.attrs["sharding"]) if p.attrs.get("sharding") else []
+            # Before Shardy, what nobody asked for was said to be replicated too, which no byte does.
+            shardings = annotation(p) if p.attrs.get("sharding") else []
         if not shardings or all(s.kind == "unknown" for s in shardings):
             return None
         return self.localizer.tree(p, shape, self.localizer.whole_of(shape), shardings)
 
     def _entry(self, trees: list[Tree]) -> tuple[list[Value], Body, Value]:
-        parameters = []
-        for p, tree in zip(self.module.entry.parameters, trees):
-            copy = p.on([])
-            copy.attrs.pop("sharding", None)
-            copy.shape = local_shape(p.shape, tree)
-            parameters.append(Value(copy, tree))
+        parameters = [local_parameter(p, tree) for p, tree in zip(self.module.entry.parameters, trees)]
         body, value = self.localizer.entry(parameters)
-        root = self.module.entry.root
+        root = body.x = self.module.entry.root
         if root.attrs.get("sharding") and MESHES not in self.module.frontend_attributes:
             # Before Shardy, what nobody asked for was said to be replicated too.
-            shardings = [Sharding("unknown") if s.kind == "replicated" else s for s in read_sharding(root.attrs["sharding"])]
-            value = self.localizer.declared(root, value, root.shape, shardings, body)
+            shardings = [Sharding("unknown") if s.kind == "replicated" else s for s in annotation(root)]
+            value = self.localizer.declared(body, value, root.shape, shardings)
         return parameters, body, value
 
     def _used(self, value: Value, body: Body, root: Value) -> Tree:
         """The block of a parameter that is used, or all of it if there are several."""
         blocks = {cut: want for (own, want), cut in body.slices.items() if own is value.own}
-        live: set[Instruction] = set()
-        pending = [root.own, *(x for x in body.instructions if has_effect(x))]
-        while pending:
-            x = pending.pop()
-            if x not in live:
-                live.add(x)
-                pending += x.operands
-        users = [x for x in live if value.own in x.operands]
-        used = {blocks.get(x) for x in users}
+        live = needed([root.own, *(x for x in body.made if has_effect(x))])
+        used = {blocks.get(x) for x in live if value.own in x.operands}
         return used.pop() or value.shards if len(used) == 1 and root.own is not value.own else value.shards
 
     def _leaves(self, trees: Sequence[Tree]) -> Leaves:
@@ -235,7 +214,7 @@ class _Division:
         return flat
 
     def _module(self, body: Body, parameters: list[Value], root: Value) -> Module:
-        entry = Computation(self.module.entry.name, body.instructions, root.own)
+        entry = body.finished(self.module.entry.name, root)
         made = Module(self.module.name, [*callees(entry.instructions), entry], entry)
         made.frontend_attributes = {k: v for k, v in self.module.frontend_attributes.items() if k != MESHES}
         made.buffer_donor = list(self.module.buffer_donor)
@@ -259,8 +238,7 @@ def _at(tree: Tree, index: Index) -> Tree:
 
 def _is_divided(x: Instruction) -> bool:
     """Whether an instruction says that its array lies on several devices."""
-    data = x.attrs.get("sharding")
-    return data is not None and any(s.devices > 1 for s in read_sharding(data))
+    return any(s.devices > 1 for s in annotation(x))
 
 
 def _parameter_shapes(module: Module) -> list[Shape]:
