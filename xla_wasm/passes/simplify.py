@@ -32,7 +32,7 @@ def simplify_computation(computation: Computation) -> None:
 
 def _key(x: Instruction) -> Any:
     """What an instruction computes, or None if equal ones must stay apart."""
-    if x.called or record(x).effect or x.opcode in ("parameter", "custom-call"):
+    if x.called or record(x).effect or x.opcode == "custom-call":
         return None
     shape = x.shape.without_layout()
     if "literal" in x.attrs:
