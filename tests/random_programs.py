@@ -233,7 +233,7 @@ def iota(p: Program) -> None:
     dims = p.dims() or (3,)
     dtype = p.draw.type()
     if dtype == "pred":
-        raise Skip
+        raise Skip  # there is none
     p.keep(p.b.iota(Shape(dtype, dims), p.draw.integer(0, len(dims) - 1)), max(dims))
 
 

@@ -11,6 +11,9 @@ from ..ops.writer import Rule, Writer
 Rules = Mapping[str, Rule]
 """opcode -> rule."""
 
+DEEPEST = 50
+"""Rules of which each takes what the one before has made; that are more than any program needs."""
+
 
 def rewrite(module: Module, rules: Rules, *, again: bool = False, suffixed: bool = False) -> None:
     """Applies the rules to every computation.
@@ -64,7 +67,9 @@ class _Sweep:
         self.values: dict[Instruction, Instruction] = {}
         self.first: dict[Any, Instruction] = {}
 
-    def visit(self, x: Instruction) -> None:
+    def visit(self, x: Instruction, depth: int = 0) -> None:
+        if depth > DEEPEST:
+            raise AssertionError(f"{x.where}: what a rule makes of it is taken by rules without end")
         values = self.values
         x.operands = [values.get(o, o) for o in x.operands]
         rule = self.rules.get(x.opcode)
@@ -75,7 +80,7 @@ class _Sweep:
         writer.x = x
         y = rule(writer, x)
         if writer.made or writer.computations:
-            self.settle()
+            self.settle(depth)
         if y is x:
             self.place(x)
         else:
@@ -89,7 +94,7 @@ class _Sweep:
         else:
             self.values[x] = self.first[known]
 
-    def settle(self) -> None:
+    def settle(self, depth: int) -> None:
         """Puts what a rule has made in its place."""
         made, computations = self.writer.made, self.writer.computations
         self.writer.made, self.writer.computations = [], []
@@ -100,6 +105,6 @@ class _Sweep:
                 self.done.append(c)
         if self.again:
             for z in made:
-                self.visit(z)
+                self.visit(z, depth + 1)
         else:
             self.result += made
