@@ -27,7 +27,6 @@ RULES: dict[str, tuple[str, set[str]]] = {
     "_is_read_whole": ("n = f32[] constant(2)\n  a = f32[8] negate(v0)\n  ROOT r = (f32[8], f32[]) tuple(a, n)", {"n"}),
     "_is_no_expression": ("k = f32[8] constant({1,2,3,4,5,6,7,8})\n  ROOT r = f32[8] add(v0, k)", {"v0", "k"}),
     "_is_there": ("a = f32[8] negate(v0)\n  b = u8[32] bitcast(a)\n  ROOT r = u8[32] not(b)", {"b"}),
-    "_is_complex": ("a = c64[8] complex(v0, v0)\n  ROOT r = f32[8] real(a)", {"a"}),
     "_accumulates": (
         "z = f32[] constant(0)\n  w = f32[3,8] broadcast(v0), dimensions={1}\n"
         "  s = f32[3] reduce(w, z), dimensions={1}, to_apply=add\n  ROOT r = f32[3] negate(s)",

@@ -12,7 +12,7 @@ A file `NAME.hlo` begins with comment lines that say what it pins, and which `se
 Behind the module come the sections, as the stages' own printers write them: `hlo`, the module after the passes; `plan`, the steps
 with the instructions that each kernel holds and the memory they need; `kernels`, the loops of each kernel with their accesses.
 A line `// weights: w` names parameters that are set once, `// state: c=0` one that result 0 replaces, and `// addresses: shown`
-asks for the addresses in the plan. `// values: none` keeps a program that does not end from being run.
+asks for the addresses in the plan. `// values: none` keeps a program from being run that does not end, or takes several devices.
 
 `pytest tests/test_golden.py --update-golden` writes the sections anew, for a person to review as a diff.
 """

@@ -47,10 +47,6 @@ class Walk:
             self.value(x, axes(next(s.dimensions for _, s in x.shape.leaves())))
             return self.misfit
         for o, read in zip(x.operands, reads(x)):
-            if read.kind is Kind.START and x.operands.count(o) == 1 or self.available(o):
-                continue
-            if read.kind is Kind.WHOLE:
-                return o
             # A kernel of its own kind walks boxes as it likes.
             self.value(o, axes(o.shape.dimensions) if read.kind is Kind.PLACED else _anywhere(o))
         return self.misfit
@@ -90,9 +86,7 @@ class Walk:
         at = place(read.map, (*index, *axes(read.box)))
         if at is None and read.kind is Kind.MAP:
             return None
-        if at is None or read.kind is Kind.WINDOW and not _within(at, o.shape.dimensions):
-            return _anywhere(o)
-        return at
+        return _anywhere(o) if at is None else at
 
 
 class RowWalk(Walk):
@@ -127,11 +121,11 @@ class RowWalk(Walk):
             if record(x).accumulates:
                 self.at_row(x, row_dims)
         for x in roots:
-            if x.shape.dimensions != self.full or record(x).accumulates:
+            if x.shape.dimensions != self.full:
                 self.at_row(x, row_dims)
         index = (*self.row, *axes(self.full[self.rows :]))
         for x in roots:
-            if x.shape.dimensions == self.full and not record(x).accumulates:
+            if x.shape.dimensions == self.full:
                 self.value(x, index, roots[0])
         return self.misfit
 
@@ -158,25 +152,11 @@ class RowWalk(Walk):
 
 
 def _covers(index: Index, dims: tuple[int, ...]) -> bool:
-    """Whether an index runs over all of these dimensions, with a loop for each."""
-    loops = []
-    for i, size in zip(index, dims):
-        if i.const or i.values or (len(i.loops) != 1 if size > 1 else i.loops):
-            return False
-        for loop, c in i.loops:
-            if c != 1 or loop.trips != size or loop in loops:
-                return False
-            loops.append(loop)
-    return True
-
-
-def _within(index: Index, dims: tuple[int, ...]) -> bool:
-    """Whether an index stays inside an array."""
-    bounds = [i.range() for i in index]
-    return all(b is not None and b[0] >= 0 and b[1] < size for b, size in zip(bounds, dims))
+    """Whether an index, which stays inside these dimensions, runs over all of them, with a loop for each."""
+    return all(size == 1 or any(c == 1 and loop.trips == size for loop, c in i.loops) for i, size in zip(index, dims))
 
 
 def _anywhere(x: Instruction) -> Index:
     """An index known at run time only."""
     places = [Val("index", (), "s32", 1, d, Block(0)) for d in range(x.shape.rank)]
-    return tuple([ZERO if size == 1 else Affine(0, (), ((i, 1),)) for i, size in zip(places, x.shape.dimensions)])
+    return tuple([Affine(0, (), ((i, 1),)) for i in places])

@@ -15,7 +15,6 @@ from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind, Read
 from ..ops.lowering import has_kernel, is_expression
 from ..ops.reading import reads, record
-from ..ops.source import PARTS
 from .cost import AGAIN, MAX_OPERATIONS, MAX_PLACES, UNKNOWN, again, recompute
 
 
@@ -56,11 +55,6 @@ def _is_no_expression(x: Instruction, readers: Readers) -> bool:
 def _is_there(x: Instruction, readers: Readers) -> bool:
     """It is in memory already: a leaf of a tuple, or the bytes of its operand as another type."""
     return any(read.kind is Kind.WHOLE for read in readers.own)
-
-
-def _is_complex(x: Instruction, readers: Readers) -> bool:
-    """Complex numbers are whole in memory only."""
-    return record(x).elementwise and x.shape.element_type in PARTS
 
 
 def _accumulates(x: Instruction, readers: Readers) -> bool:
@@ -107,7 +101,6 @@ RULES: tuple[Rule, ...] = (
     _is_read_whole,
     _is_no_expression,
     _is_there,
-    _is_complex,
     _accumulates,
     _is_read_often,
     _is_shared,
@@ -118,7 +111,7 @@ RULES: tuple[Rule, ...] = (
 
 def _computes_once(x: Instruction, reader: Instruction, number: int, read: Read) -> bool:
     """Whether a reader that computes `x` itself computes about as many elements as `x` has, or hardly anything."""
-    if read.kind is Kind.PLACED or x.shape.size == 1 or record(reader).elementwise:
+    if read.kind is Kind.PLACED or x.shape.size == 1:
         return True
     if read.kind is Kind.MAP:
         return read.map.one_to_one
@@ -139,12 +132,12 @@ def _renames_memory(x: Instruction) -> bool:
 
 Places = dict[tuple[Instruction, tuple[IndexMap, ...]], float]
 """Where an instruction's elements are computed, were it part of all that read it: by kernel, at an index that these maps give
-from the kernel's, and which share of all its elements. Rows and what reduces them share an index: see `plan.group`."""
+from the kernel's, and which share of all its elements."""
 
 
 def _seen_through(reader: Instruction, read: Read, places: Places) -> Places:
     """Where an operand is computed if its reader is computed there."""
-    if record(reader).elementwise or read.map.keeps_order or reduces_rows(reader):
+    if read.map.keeps_order:
         return places
     m = read.map
     share = prod(m.domain) / prod(m.dims) if read.kind is Kind.MAP and m.one_to_one and 0 not in m.dims else 1.0
@@ -181,11 +174,11 @@ def buffered(computation: Computation) -> set[Instruction]:
         weight[x] = 1 + heaviest
         left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
         chained = bool(users) and len(kernels) == 1 and all(follows(u, x) and (u in chosen or u in chains) for u in users)
-        if left and _is_strided(x) and not _is_result(x, readers) and not _is_read_whole(x, readers):
+        if left and _is_strided(x) and not _is_read_whole(x, readers):
             # A product reads its left side through strides.
             lefts.add(x)
         elif left or any(rule(x, readers) for rule in RULES):
-            if record(x).product and chained and not left and not products.issuperset(kernels):
+            if record(x).product and chained and not products.issuperset(kernels):
                 # One product in a kernel, whose elements are finished on its accumulators.
                 products.update(kernels)
             else:

@@ -85,14 +85,9 @@ class Fusion:
     def _find_product(self, x: Instruction, inner: list[Instruction]) -> bool:
         """Whether `x` is a product, or finishes one, as a kernel of its own with a packed right side."""
         found = [y for y in inner if record(y).product]
-        about = record(x)
-        if len(found) != 1 or not (about.product or about.elementwise or about.view) or not x.shape.size:
+        if len(found) != 1 or not x.shape.size or not self._is_gemm(x, found[0]):
             return False
         (y,) = found
-        if not self._is_gemm(x, y):
-            if x is not y:
-                self.give_buffer(y)
-            return False
         self.products[x] = y
         self.finishes |= dict.fromkeys((z for z in inner if z is not x), x)
         return True
@@ -124,22 +119,19 @@ class Fusion:
             inner = computed([x], self._inside(x), y, y.operands)
             if lanes_of(inner) != lanes:
                 return False
-            misfit = next((z for z in inner if z is not x and z is not y and _is_alone(z)), None)
-            if misfit is None and not any(record(z).view and z.operands[0].shape.size > 1 for z in inner):
+            if not any(record(z).view and z.operands[0].shape.size > 1 for z in inner):
                 return True
-            if misfit is None:
-                gemm = product.gemm
-                *outer, m, n = axes((*(count for count, *_ in gemm.outer), gemm.m, gemm.n))
-                at = product.index(y, outer, m, n)
-                index = finished_at(y, x, inner, at)
-                if index is None:
-                    return False
-                walk = Walk(self._inside(x), (y, at))
-                walk.value(x, index)
-                misfit = walk.misfit
-            if misfit is None or misfit is y or misfit is x:
-                return misfit is None
-            self.give_buffer(misfit)
+            gemm = product.gemm
+            *outer, m, n = axes((*(count for count, *_ in gemm.outer), gemm.m, gemm.n))
+            at = product.index(y, outer, m, n)
+            index = finished_at(y, x, inner, at)
+            if index is None:
+                return False
+            walk = Walk(self._inside(x), (y, at))
+            walk.value(x, index)
+            if walk.misfit is None or walk.misfit is y:
+                return walk.misfit is None
+            self.give_buffer(walk.misfit)
 
     def product(self, x: Instruction, y: Instruction) -> Product | None:
         """The GEMM of the product `y` that `x` finishes, if its left side can be read through strides."""

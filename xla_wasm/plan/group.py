@@ -138,7 +138,7 @@ def split(g: Group, fits: Callable[[Group, list[Instruction]], bool]) -> list[Gr
 
 def _fits(g: Group, x: Group, groups: dict[Instruction, Group]) -> bool:
     """Whether the group `x` may become part of `g`."""
-    if g is x or g.full is None or x.full is None:
+    if g.full is None:
         return False
     if len(g.members) + len(x.members) > MAX_MEMBERS or g.weight + x.weight > MAX_GROUP:
         return False

@@ -81,7 +81,7 @@ class Expression:
         key: list[Any] = []
 
         def view(x: Instruction) -> bool:
-            found = None if x in roots else available(x)
+            found = available(x)
             if found is None:
                 return False
             if x not in numbers:
@@ -145,8 +145,6 @@ def lanes_of(inner: list[Instruction]) -> int:
 def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
     """Whether every array has the elements of the results in the same order, or one element: one loop over all of them."""
     size = roots[0].shape.size
-    if any(r.shape.is_tuple or r.shape.size != size for r in roots):
-        return False
     for x in inner:
         about = record(x)
         if about.view:
@@ -254,7 +252,7 @@ def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], r
     b, e = kernel.b, kernel.e
     row_dims = full[:rows]
     reductions = [x for x in expression.inner if record(x).accumulates]
-    per_row = [r for r in expression.roots if r.shape.dimensions != full or r in reductions]
+    per_row = [r for r in expression.roots if r.shape.dimensions != full]
     per_element = [r for r in expression.roots if r not in per_row]
 
     def at(x: Instruction, row: Index) -> Index:
