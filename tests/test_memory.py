@@ -141,7 +141,7 @@ class Walk:
 
 def overlap(a: View, b: View) -> bool:
     """Whether two views have bytes in common."""
-    return a.address < b.address + b.bytes and b.address < a.address + a.bytes
+    return a.address < b.address + b.extent and b.address < a.address + a.extent
 
 
 def twice() -> Choice:

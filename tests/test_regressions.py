@@ -376,3 +376,20 @@ def test_a_product_that_a_reshape_splits_and_whose_vectors_reach_beyond_its_colu
     b = Builder("product")
     x, y = b.parameter(0, Shape("f64", (81, 1))), b.parameter(1, Shape("f64", (1, 9)))
     check(b.module(b.reshape(b.dot(x, y), (9, 9, 9))), target, numbers(81, 1, dtype=np.float64), numbers(1, 9, dtype=np.float64))
+
+
+@targets
+@pytest.mark.parametrize("n", [2, 3, 8, 9])
+def test_sums_at_gathered_places(n: int, target: str) -> None:
+    text = f"""HloModule m
+add {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = f32[] add(a, b) }}
+ENTRY e {{
+  x = f32[4,3,{n}] parameter(0)  y = f32[4,{n}] parameter(1)  places = s32[{n},1] parameter(2)  z = f32[] constant(0)
+  sums = f32[4,{n}] reduce(x, z), dimensions={{1}}, to_apply=add
+  quotients = f32[4,{n}] divide(sums, y)
+  taken = f32[4,{n}] gather(quotients, places), offset_dims={{0}}, collapsed_slice_dims={{1}}, start_index_map={{1}}, index_vector_dim=1,
+    slice_sizes={{4,1}}
+  ROOT r = f32[4,{n}] negate(taken)
+}}"""
+    places = (np.arange(n)[::-1] // 2).astype(np.int32).reshape(n, 1)
+    check(Module.from_text(text), target, numbers(4, 3, n), np.full((4, n), 2, np.float32), places)

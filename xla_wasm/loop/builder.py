@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from ..hlo.types import TYPES
 from ..target import Target
-from .affine import Affine
+from .affine import Affine, Index
 from .arithmetic import Arithmetic, is_float
 from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
 from .ops import NARROW, WIDE
@@ -98,6 +98,13 @@ class Builder(Arithmetic):
         for _, term in sorted(terms, key=lambda t: t[0]):
             address = self._op("add", address, term)
         return address, offset
+
+    def lanes_at(self, index: Index) -> int:
+        """The lanes of a value at an index: one where that is the same for all lanes of a vector."""
+        if self.vector is None:
+            return 1
+        varies = any(i.coefficient(self.vector) or any(v.lanes > 1 for v, _ in i.values) for i in index)
+        return self.lanes if varies else 1
 
     def load(self, number: int, index: Affine, dtype: str) -> Val:
         """The element at `index` of buffer `number`; a vector where the index runs along the lanes."""

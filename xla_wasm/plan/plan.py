@@ -81,6 +81,13 @@ class View:
         return self.size * TYPES[self.dtype].bytes
 
     @property
+    def extent(self) -> int:
+        """The bytes from the first element to the end of the last: more than all elements have where there are gaps, less where some
+        lie in the same place."""
+        last = sum([(size - 1) * stride for size, stride in zip(self.dims, self.strides)])
+        return (1 + last) * TYPES[self.dtype].bytes if self.size else 0
+
+    @property
     def byte_offset(self) -> int:
         return self.offset * TYPES[self.dtype].bytes
 

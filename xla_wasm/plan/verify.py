@@ -32,17 +32,10 @@ def verify_plan(plan: Plan) -> None:
 
 def _argument(view: View, written: bool) -> Argument:
     """The memory of an argument. Where it ends with its buffer, vectors may reach into the padding behind it."""
-    size = _extent(view)
+    size = view.extent
     total = view.buffer.bytes
     padded = max(ALIGNMENT, -(-total // ALIGNMENT) * ALIGNMENT)
     return Argument(size, padded - view.byte_offset if view.byte_offset + size == total else size, written)
-
-
-def _extent(view: View) -> int:
-    """The bytes from a view's first element to the end of its last."""
-    if not view.size:
-        return 0
-    return (1 + sum((size - 1) * stride for size, stride in zip(view.dims, view.strides))) * (view.bytes // view.size)
 
 
 def _own(plan: Plan, steps: list[Step]) -> set[Buffer]:

@@ -41,7 +41,7 @@ def _convolution(e: Elemental, x: Instruction, index: Index) -> Val:
         q = b.convert(e.value(kernel, tuple(at_kernel[d] for d in range(kernel.shape.rank))), dtype)
         return [multiply_add(b, p, q, acc[0])]
 
-    lanes = b.lanes if b.vector is not None and any(i.coefficient(b.vector) for i in index) else 1
+    lanes = b.lanes_at(index)
     return fold(b, sizes, [b.const(dtype, 0)], lanes, step)[0]
 
 

@@ -29,7 +29,7 @@ def _dot(e: Elemental, x: Instruction, index: Index) -> Val:
         q = b.convert(e.value(rhs, tuple(at_right[d] for d in range(rhs.shape.rank))), dtype)
         return [multiply_add(b, p, q, acc[0])]
 
-    lanes = b.lanes if b.vector is not None and any(i.coefficient(b.vector) for i in index) else 1
+    lanes = b.lanes_at(index)
     return fold(b, sizes, [b.const(dtype, 0)], lanes, step)[0]
 
 

@@ -62,7 +62,7 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
 
     if opcode and b.vector is None and b.lanes > 1 and sizes and 0 not in sizes and sizes[-1] >= b.lanes:
         return combine(inits[0], _along_lanes(b, opcode, x.shape.element_type, sizes, element, combine))
-    lanes = b.lanes if b.vector is not None and any(i.coefficient(b.vector) for i in index) else 1
+    lanes = b.lanes_at(index)
     if opcode == "add" and is_float(x.shape.element_type) and 0 not in sizes:
         parts = _Parts(b, [b.splat(identity(b, opcode, x.shape.element_type), lanes)], combine)
         start = [b.splat(inits[0], lanes)]

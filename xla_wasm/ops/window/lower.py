@@ -31,7 +31,7 @@ def _reduce_window(e: Elemental, x: Instruction, index: Index) -> Val | list[Val
     window = x.attrs["window"].dimensions
     shape = operands[0].shape.dimensions
     inits = [e.value(i, ()) for i in x.operands[count:]]
-    lanes = b.lanes if b.vector is not None and any(i.coefficient(b.vector) for i in index) else 1
+    lanes = b.lanes_at(index)
 
     def step(inner: Index, acc: list[Val]) -> list[Val]:
         place, masks = [], []
