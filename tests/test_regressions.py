@@ -393,3 +393,18 @@ ENTRY e {{
 }}"""
     places = (np.arange(n)[::-1] // 2).astype(np.int32).reshape(n, 1)
     check(Module.from_text(text), target, numbers(4, 3, n), np.full((4, n), 2, np.float32), places)
+
+
+def test_loops_that_begin_with_what_the_host_computes() -> None:
+    """A custom call has an attribute `literal` too, which is no constant's."""
+    text = """HloModule m
+body { p = (f16[], s32[]) parameter(0)  x = f16[] get-tuple-element(p), index=0  i = s32[] get-tuple-element(p), index=1
+  one = s32[] constant(1)  next = s32[] add(i, one)  ROOT t = (f16[], s32[]) tuple(x, next) }
+condition { p = (f16[], s32[]) parameter(0)  i = s32[] get-tuple-element(p), index=1  x = f16[] get-tuple-element(p), index=0
+  y = s32[] convert(x)  ROOT c = pred[] compare(i, y), direction=LT }
+ENTRY e { a = f16[] parameter(0)  x = f16[] custom-call(a), custom_call_target="half"  zero = s32[] constant(0)
+  t = (f16[], s32[]) tuple(x, zero)  w = (f16[], s32[]) while(t), condition=condition, body=body
+  ROOT i = s32[] get-tuple-element(w), index=1 }"""
+    artifact = xla_wasm.compile(Module.from_text(text), xla_wasm.Options(host_calls=("half",)))
+    (count,) = xla_wasm.load(artifact, custom_calls={"half": lambda x: x / np.float16(2)}).run(np.float16(8))
+    assert count == 4

@@ -69,7 +69,7 @@ class Instruction:
     @property
     def literal(self) -> Literal | None:
         """The elements of a constant; None for anything else."""
-        return self.attrs.get("literal")
+        return self.attrs["literal"] if self.opcode == "constant" else None
 
     @property
     def elements(self) -> list[Instruction]:

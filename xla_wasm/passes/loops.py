@@ -33,7 +33,7 @@ def _carry_constants(loop: Instruction, callers: dict[Computation, int]) -> None
     initial = loop.operands[0].elements
     if any(callers[c] > 1 for c in loop.called):
         return
-    constants = {i: x for i, x in enumerate(initial) if "literal" in x.attrs and not x.shape.rank}
+    constants = {i: x for i, x in enumerate(initial) if x.literal is not None and not x.shape.rank}
     while found := {i: constants.pop(i) for i in unchanged(loop) if i in constants}:
         for computation in loop.called:
             _put_constants(computation, found)

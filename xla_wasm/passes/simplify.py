@@ -35,8 +35,8 @@ def _key(x: Instruction) -> Any:
     if x.called or record(x).effect or x.opcode == "custom-call":
         return None
     shape = x.shape.without_layout()
-    if "literal" in x.attrs:
-        return (shape, bytes(x.attrs["literal"].data)) if x.shape.size <= 64 and x.shape.is_array else None
+    if x.literal is not None:
+        return (shape, bytes(x.literal.data)) if x.shape.size <= 64 and x.shape.is_array else None
     attrs = tuple((name, value) for name, value in x.attrs.items() if name not in ("sharding", "backend_config"))
     try:
         key = (x.opcode, shape, tuple(x.operands), attrs)

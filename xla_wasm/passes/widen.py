@@ -177,9 +177,9 @@ class _Body:
         What asks for a rounding gets it.
         """
         w = Writer(x, self.instructions)
-        if "literal" in x.attrs and _small(x.shape):
+        if x.literal is not None and _small(x.shape):
             shape = _wide_shape(x.shape)
-            literal = Literal.from_values(shape, x.attrs["literal"].values())
+            literal = Literal.from_values(shape, x.literal.values())
             return _Value(w, wide=w.again(x, shape=shape, literal=literal))
         if record(x).narrow is Narrow.BITS and (_small(x.shape) or _small(x.operands[0].shape)):
             value = operands[0].typed()

@@ -21,7 +21,7 @@ def unchanged(loop: Instruction) -> list[int]:
 
 
 def _same_constant(x: Instruction, y: Instruction) -> bool:
-    p, q = x.attrs.get("literal"), y.attrs.get("literal")
+    p, q = x.literal, y.literal
     return p is not None and q is not None and x.shape.is_array and bytes(p.data) == bytes(q.data)
 
 
