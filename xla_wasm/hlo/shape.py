@@ -150,6 +150,8 @@ class Shape:
         """The same shape with no layout anywhere: two shapes hold the same values exactly if these are equal."""
         if self.tuple_shapes:
             return Shape(self.element_type, tuple_shapes=tuple([s.without_layout() for s in self.tuple_shapes]))
+        if self.layout is None and not self.dynamic:
+            return self
         return Shape(self.element_type, self.dimensions, None, self.dynamic if any(self.dynamic) else ())
 
     def with_dimensions(self, dimensions: Index) -> Shape:

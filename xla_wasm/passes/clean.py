@@ -11,7 +11,7 @@ def remove_dead(module: Module) -> None:
     effects: dict[Computation, bool] = {}
     for computation in module.computations:
         # Callees stand before callers.
-        kept = [x for x in computation.instructions if _has_effect(x) or any(effects[c] for c in x.called)]
+        kept = [x for x in computation.instructions if _has_effect(x) or x.called and any(effects[c] for c in x.called)]
         effects[computation] = bool(kept)
         live = needed([computation.root, *kept, *computation.parameters])
         computation.instructions = [x for x in computation.instructions if x in live]

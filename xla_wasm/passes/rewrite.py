@@ -40,11 +40,12 @@ def rewrite_computation(
     A rule gets each instruction on the operands that stand for its own by then. What it makes comes before the instruction or in
     the place of it. It returns what stands for it from then on: the instruction itself, which then stays, or one that is there.
     """
-    sweep = _Sweep(computation, rules, done, again, suffixed, key)
-    for x in computation.instructions:
-        sweep.visit(x)
-    computation.root = sweep.values.get(computation.root, computation.root)
-    computation.instructions = sweep.result
+    if key is not None or not rules.keys().isdisjoint([x.opcode for x in computation.instructions]):
+        sweep = _Sweep(computation, rules, done, again, suffixed, key)
+        for x in computation.instructions:
+            sweep.visit(x)
+        computation.root = sweep.values.get(computation.root, computation.root)
+        computation.instructions = sweep.result
     if done is not None:
         done.append(computation)
 
@@ -71,7 +72,8 @@ class _Sweep:
         if depth > DEEPEST:
             raise AssertionError(f"{x.where}: what a rule makes of it is taken by rules without end")
         values = self.values
-        x.operands = [values.get(o, o) for o in x.operands]
+        if values:
+            x.operands = [values.get(o, o) for o in x.operands]
         rule = self.rules.get(x.opcode)
         if rule is None:
             self.place(x)

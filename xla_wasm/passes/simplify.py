@@ -34,7 +34,11 @@ def _key(x: Instruction) -> Any:
     """What an instruction computes, or None if equal ones must stay apart."""
     if x.called or record(x).effect or x.opcode == "custom-call":
         return None
-    shape = x.shape.without_layout()
+    shape: Any = x.shape
+    if shape.is_array:
+        shape = shape.element_type, shape.dimensions, any(shape.dynamic) and shape.dynamic
+    else:
+        shape = shape.without_layout()
     if x.literal is not None:
         return (shape, bytes(x.literal.data)) if x.shape.size <= 64 and x.shape.is_array else None
     attrs = tuple((name, value) for name, value in x.attrs.items() if name not in ("sharding", "backend_config"))

@@ -18,7 +18,7 @@ from ..ops.reading import reads, record
 from .cost import AGAIN, MAX_OPERATIONS, MAX_PLACES, UNKNOWN, again, recompute
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Readers:
     """Who reads an instruction: each reader with the number of the operand and how it reads that."""
 
@@ -44,7 +44,7 @@ def _is_result(x: Instruction, readers: Readers) -> bool:
 
 def _is_read_whole(x: Instruction, readers: Readers) -> bool:
     """A reader needs it in memory: control flow, tuples, routines that work on addresses, other views of the same bytes."""
-    return any(read.kind is Kind.WHOLE for *_, read in readers.edges)
+    return any(read.kind is Kind.WHOLE for _, _, read in readers.edges)
 
 
 def _is_no_expression(x: Instruction, readers: Readers) -> bool:
@@ -159,7 +159,7 @@ def buffered(computation: Computation) -> set[Instruction]:
     chains: set[Instruction] = set()
     products: set[Instruction] = set()
     for x in reversed(computation.instructions):
-        users = dict.fromkeys(u for u, *_ in edges[x])
+        users = dict.fromkeys([u for u, _, _ in edges[x]])
         own: Places = {}
         for u, _, read in edges[x]:
             seen = _seen_through(u, read, places[u])
@@ -173,7 +173,7 @@ def buffered(computation: Computation) -> set[Instruction]:
         readers = Readers(x is computation.root, own_reads[x], edges[x], times, len(kernels), len(own), heaviest)
         weight[x] = 1 + heaviest
         left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
-        chained = bool(users) and len(kernels) == 1 and all(follows(u, x) and (u in chosen or u in chains) for u in users)
+        chained = bool(users) and len(kernels) == 1 and all((u in chosen or u in chains) and follows(u, x) for u in users)
         if left and _is_strided(x) and not _is_read_whole(x, readers):
             # A product reads its left side through strides.
             lefts.add(x)

@@ -33,11 +33,12 @@ class Fusion:
             self.settle(self.pending.pop())
         self.groups = grouped(computation, self.buffered, self.products)
         self.outside = self._read_outside()
-        for group in dict.fromkeys(self.groups.values()):
-            if len(group.members) > 1 and not self._fits(group):
-                for part in split(group, self._fits):
-                    self.groups |= dict.fromkeys(part.members, part)
-        self.outside = self._read_outside()
+        unfit = [g for g in dict.fromkeys(self.groups.values()) if len(g.members) > 1 and not self._fits(g)]
+        for group in unfit:
+            for part in split(group, self._fits):
+                self.groups |= dict.fromkeys(part.members, part)
+        if unfit:
+            self.outside = self._read_outside()
 
     def available(self, x: Instruction) -> bool:
         """Whether an array lies in memory."""
@@ -50,7 +51,7 @@ class Fusion:
         for o, read in zip(x.operands, reads(x)):
             if read.kind in (Kind.WHOLE, Kind.START):
                 self.give_buffer(o)
-        if not record(x).product and all(o in self.buffered for o in x.operands):
+        if not record(x).product and self.buffered.issuperset(x.operands):
             return
         inner = computed([x], self._inside(x))
         if self._find_product(x, inner):

@@ -23,6 +23,9 @@ from .fit import row_place
 from .group import Group
 from .plan import COPY, View
 
+_WIDE = frozenset(name for name in TYPES if PARTS.get(name, name) in WIDE)
+"""Types of which an element, or a part of a complex one, has 64 bits."""
+
 
 @dataclass(slots=True)
 class Lowered:
@@ -139,7 +142,7 @@ def _compute(
 
 def lanes_of(inner: list[Instruction]) -> int:
     """How many elements a vector of a kernel has: half as many where any of its values has 64 bits."""
-    return 2 if any(_is_wide(x) or any(_is_wide(o) for o in x.operands) for x in inner) else 4
+    return 2 if any(map(_is_wide, {x: None for y in inner for x in (y, *y.operands)})) else 4
 
 
 def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
@@ -167,9 +170,10 @@ def _own_key(x: Instruction, cache: KernelCache) -> Any:
 
 
 def _is_wide(x: Instruction) -> bool:
-    if any(PARTS.get(s.element_type, s.element_type) in WIDE for s in (x.shape, *x.shape.tuple_shapes)):
+    shape = x.shape
+    if shape.element_type in _WIDE or shape.tuple_shapes and any(s.element_type in _WIDE for s in shape.tuple_shapes):
         return True
-    return any(_is_wide(y) for c in x.called for y in c.instructions)
+    return bool(x.called) and any(_is_wide(y) for c in x.called for y in c.instructions)
 
 
 class _Flat(Elemental):

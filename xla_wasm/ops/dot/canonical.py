@@ -8,7 +8,7 @@ from math import prod
 from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
 from ..writer import Rule, Writer
-from .record import dot_free_dimensions
+from .record import free_dimensions
 
 
 def _dot(w: Writer, x: Instruction) -> Instruction:
@@ -20,7 +20,7 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     n = x.attrs["dot_dimension_numbers"]
     lhs, rhs = x.operands
     dtype = x.shape.element_type
-    left, right = dot_free_dimensions(x)
+    left, right = free_dimensions(x)
     contracted, other = n.lhs_contracting_dimensions, n.rhs_contracting_dimensions
     swapped = not _trailing(lhs, contracted) and _trailing(rhs, other)
     batches, other_batches = n.lhs_batch_dimensions, n.rhs_batch_dimensions

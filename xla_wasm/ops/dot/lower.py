@@ -8,7 +8,7 @@ from ...loop.ir import Val
 from ...loop.nest import fold
 from ..apply import multiply_add
 from ..elemental import Elemental
-from .record import dot_free_dimensions
+from .record import free_dimensions
 
 
 def _dot(e: Elemental, x: Instruction, index: Index) -> Val:
@@ -16,7 +16,7 @@ def _dot(e: Elemental, x: Instruction, index: Index) -> Val:
     n = x.attrs["dot_dimension_numbers"]
     lhs, rhs = x.operands
     dtype = x.shape.element_type
-    left, right = dot_free_dimensions(x)
+    left, right = free_dimensions(x)
     batch = len(n.lhs_batch_dimensions)
     fixed_left = dict(zip((*n.lhs_batch_dimensions, *left), index[: batch + len(left)]))
     fixed_right = dict(zip((*n.rhs_batch_dimensions, *right), index[:batch] + index[batch + len(left) :]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ...hlo.attrs import DotDimensionNumbers, PrecisionConfig, RaggedDotDimensionNumbers
 from ...hlo.index_map import along
 from ...hlo.infer import NOT_ARRAYS, array, brief, broken, dimension, dimensions, need_kind, product_type, result, wider
@@ -100,36 +102,37 @@ _DOT = (
 
 def free_dimensions(x: Instruction) -> tuple[list[int], list[int]]:
     """The dimensions of each operand of a dot that are neither batch nor contracting."""
-    n = x.attrs["dot_dimension_numbers"]
-    sides = (n.lhs_batch_dimensions, n.lhs_contracting_dimensions), (n.rhs_batch_dimensions, n.rhs_contracting_dimensions)
-    left, right = ([d for d in range(o.shape.rank) if d not in b and d not in c] for o, (b, c) in zip(x.operands, sides))
+    lhs, rhs = x.operands
+    return _free(x.attrs["dot_dimension_numbers"], lhs.shape.rank, rhs.shape.rank)
+
+
+def _free(n: DotDimensionNumbers, lhs_rank: int, rhs_rank: int) -> tuple[list[int], list[int]]:
+    left = [d for d in range(lhs_rank) if d not in n.lhs_batch_dimensions and d not in n.lhs_contracting_dimensions]
+    right = [d for d in range(rhs_rank) if d not in n.rhs_batch_dimensions and d not in n.rhs_contracting_dimensions]
     return left, right
 
 
 def _read_dot(x: Instruction) -> list[Read]:
-    n, (left, right) = x.attrs["dot_dimension_numbers"], free_dimensions(x)
-    batch, rank = len(n.lhs_batch_dimensions), x.shape.rank
-    box = tuple([x.operands[0].shape.dimensions[d] for d in n.lhs_contracting_dimensions])
+    lhs, rhs = x.operands
+    return list(_product_reads(x.attrs["dot_dimension_numbers"], lhs.shape.dimensions, rhs.shape.dimensions, x.shape.dimensions))
+
+
+@lru_cache(1024)
+def _product_reads(n: DotDimensionNumbers, lhs: tuple[int, ...], rhs: tuple[int, ...], dims: tuple[int, ...]) -> tuple[Read, ...]:
+    left, right = _free(n, len(lhs), len(rhs))
+    batch, rank = len(n.lhs_batch_dimensions), len(dims)
+    box = tuple([lhs[d] for d in n.lhs_contracting_dimensions])
     sides = (
-        (n.lhs_batch_dimensions, left, batch, n.lhs_contracting_dimensions),
-        (n.rhs_batch_dimensions, right, batch + len(left), n.rhs_contracting_dimensions),
+        (lhs, n.lhs_batch_dimensions, left, batch, n.lhs_contracting_dimensions),
+        (rhs, n.rhs_batch_dimensions, right, batch + len(left), n.rhs_contracting_dimensions),
     )
     reads = []
-    for o, (batches, free, first, contracting) in zip(x.operands, sides):
+    for own, batches, free, first, contracting in sides:
         to = {d: i for i, d in enumerate(batches)} | {d: first + i for i, d in enumerate(free)}
         to |= {d: rank + i for i, d in enumerate(contracting)}
-        places = [(0, 1, to[d]) for d in range(o.shape.rank)]
-        reads.append(Read(Kind.REDUCED, along(x.shape.dimensions + box, o.shape.dimensions, places), box))
-    return reads
-
-
-def dot_free_dimensions(x: Instruction) -> tuple[list[int], list[int]]:
-    """The dimensions of each operand that are neither batch nor contracted."""
-    n = x.attrs["dot_dimension_numbers"]
-    lhs, rhs = x.operands
-    left = [d for d in range(lhs.shape.rank) if d not in n.lhs_batch_dimensions and d not in n.lhs_contracting_dimensions]
-    right = [d for d in range(rhs.shape.rank) if d not in n.rhs_batch_dimensions and d not in n.rhs_contracting_dimensions]
-    return left, right
+        places = [(0, 1, to[d]) for d in range(len(own))]
+        reads.append(Read(Kind.REDUCED, along(dims + box, own, places), box))
+    return (*reads,)
 
 
 OPS: tuple[Op, ...] = (

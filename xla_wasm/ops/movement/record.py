@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from ...hlo.index_map import along, row_major
 from ...hlo.infer import (
@@ -121,9 +122,14 @@ def _view(places: Callable[[Instruction], list[tuple[int, int, int]]]) -> Callab
     """An operation that renames indices: (offset, stride, dimension of the result) for each dimension of the operand."""
 
     def reads(x: Instruction) -> list[Read]:
-        return [Read(Kind.MAP, along(x.shape.dimensions, x.operands[0].shape.dimensions, places(x)))]
+        return [_renamed(x.shape.dimensions, x.operands[0].shape.dimensions, tuple(places(x)))]
 
     return reads
+
+
+@lru_cache(4096)
+def _renamed(domain: tuple[int, ...], dims: tuple[int, ...], places: tuple[tuple[int, int, int], ...]) -> Read:
+    return Read(Kind.MAP, along(domain, dims, places))
 
 
 def _read_transpose(x: Instruction) -> list[tuple[int, int, int]]:
@@ -136,7 +142,12 @@ def _read_reverse(x: Instruction) -> list[tuple[int, int, int]]:
 
 
 def _read_reshape(x: Instruction) -> list[Read]:
-    return [Read(Kind.MAP, row_major(x.shape.dimensions, x.operands[0].shape.dimensions))]
+    return [_in_order(x.shape.dimensions, x.operands[0].shape.dimensions)]
+
+
+@lru_cache(4096)
+def _in_order(domain: tuple[int, ...], dims: tuple[int, ...]) -> Read:
+    return Read(Kind.MAP, row_major(domain, dims))
 
 
 def _read_concatenate(x: Instruction) -> list[Read]:
