@@ -75,7 +75,7 @@ def test_operations_on_blocks(op: Op) -> None:
     assert bool(count) == (op.opcode not in UNCUT)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_random_operations_on_blocks(data: st.DataObject) -> None:
     module, arguments = data.draw(st.sampled_from((draw_writer, draw_family)))(Draw(lambda low, high: data.draw(st.integers(low, high))))

@@ -152,7 +152,7 @@ def _branched(b: Builder, item: Item, x: Instruction) -> Instruction:
     return b.op("conditional", zero, x, x, called=[first.build(), second.build()])
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(programs())
 def test_random_programs(drawn: tuple[Grid, Module, list[list[Array]]]) -> None:
     grid, module, arguments = drawn

@@ -465,7 +465,7 @@ def bitcasts(draw: st.DrawFn) -> tuple[Shape, Shape]:
     return Shape("f32", dims, layout(len(dims))), Shape(to, other, layout(len(other)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(bitcasts())
 def test_bitcasts_read_the_bytes(shapes: tuple[Shape, Shape]) -> None:
     source, target = shapes

@@ -454,7 +454,7 @@ GOOD = toy()
 
 
 def many(cases: int) -> settings:
-    return settings(max_examples=cases, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=cases, database=None, suppress_health_check=list(HealthCheck))
 
 
 @many(1000)

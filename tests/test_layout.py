@@ -309,7 +309,7 @@ def shapes(draw: st.DrawFn) -> Shape:
     return shaped(dims, order, draw(st.lists(tile, max_size=3)), element_type, **more)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(shapes())
 def test_positions_are_those_of_the_model(shape: Shape) -> None:
     if lay.physical_elements(shape) > 20_000:
@@ -328,7 +328,7 @@ def test_positions_are_those_of_the_model(shape: Shape) -> None:
         assert lay.index_at(shape, place) is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(shapes(), st.integers(0, 2**32 - 1))
 def test_bytes_there_and_back(shape: Shape, seed: int) -> None:
     if lay.physical_elements(shape) > 20_000:
@@ -347,7 +347,7 @@ def test_bytes_there_and_back(shape: Shape, seed: int) -> None:
     assert read_shape(write_shape(shape)) == shape
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(shapes())
 def test_without_tiles_positions_are_linear(shape: Shape) -> None:
     plain = shaped(shape.dimensions, shape.minor_to_major, element_type=shape.element_type)
@@ -391,7 +391,7 @@ def test_large_arrays_are_cut() -> None:
     assert max(map(len, text.splitlines())) < 160
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(shapes())
 def test_drawings_of_all_kinds(shape: Shape) -> None:
     assert str(shape) in drawn(shape)

@@ -396,7 +396,7 @@ def test_disassembly_reads_well() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_float_literals_keep_their_bits(single: int, double: int) -> None:
     module = Module()
     func = Func("f", (), ("f32", "f64"))
@@ -470,7 +470,7 @@ def body_ranges(wasm: bytes) -> list[tuple[int, int]]:
 
 
 @given(st.data())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 def test_mutated_bodies_judged_as_by_wasmtime(data: st.DataObject) -> None:
     wasm = bytearray(data.draw(st.sampled_from(corpus())))
     start, end = data.draw(st.sampled_from(body_ranges(bytes(wasm))))
@@ -481,7 +481,7 @@ def test_mutated_bodies_judged_as_by_wasmtime(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_random_instruction_sequences(data: st.DataObject) -> None:
     """Well-formed instructions in random order, which reach the typing rules rather than the decoder."""
     rng = random.Random(data.draw(st.integers(0, 2**32)))
@@ -527,7 +527,7 @@ def test_random_instruction_sequences(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_damaged_modules_never_crash(data: st.DataObject) -> None:
     wasm = bytearray(data.draw(st.sampled_from(corpus())))
     for _ in range(data.draw(st.integers(1, 4))):
