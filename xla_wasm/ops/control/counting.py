@@ -115,9 +115,6 @@ def _first(step: int, size: int, low: int, high: int) -> int | None:
     if 2 * step > size:
         # The other way around: steps stay shorter than half the round, so that there are few rounds of rounds.
         return _first(size - step, size, size - high, size - low)
-    t = -(-low // step)
-    if t * step <= high:
-        return t
-    # No multiple lies there before the first one beyond `size`: ask how many times around, in steps of what is left of `size`.
+    # How many times around, in steps of what is left of `size`: none, if a multiple of the step lies there before that.
     turns = _first(-size % step, step, low % step, low % step + high - low)
     return None if turns is None else -(-(low + turns * size) // step)

@@ -89,7 +89,7 @@ def _as_slice(m: IndexMap) -> tuple[str, dict[str, Any]] | None:
 
 def _as_reverse(m: IndexMap) -> tuple[str, dict[str, Any]] | None:
     strides = _strides(m)
-    if m.domain != m.dims or strides is None or any(at not in ((0, 1), (n - 1, -1)) for at, n in zip(strides, m.dims)):
+    if m.domain != m.dims or strides is None:
         return None
     return "reverse", {"dimensions": tuple(d for d, (_, stride) in enumerate(strides) if stride < 0)}
 
