@@ -11,10 +11,15 @@ from random_values import INTEGERS, is_rounded
 from test_samples import SAMPLES
 
 from xla_wasm.hlo.ir import Instruction, Module
+from xla_wasm.hlo.op import read_whole
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.arrays import DTYPES, Array
 from xla_wasm.ops.reading import reads
+from xla_wasm.ops.table import OPS
 from xla_wasm.reference import Evaluator
+
+READING = [op for op in OPS.values() if op.reads is not read_whole]
+"""Operations whose records say how they read."""
 
 LARGEST = 4000
 """Elements of an operand or a result up to which an instruction is taken."""

@@ -9,19 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from instances import Instance, bits, instances, sampled
+from instances import READING, Instance, bits, instances, sampled
 from random_family import draw_family
 from random_values import Draw
 from random_writer import draw_writer
 
 from xla_wasm.hlo.ir import Instruction
-from xla_wasm.hlo.op import Op, read_whole
+from xla_wasm.hlo.op import Op
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.ops.arrays import Array
-from xla_wasm.ops.table import OPS
 from xla_wasm.passes.shardwise import Map, dimension_maps, fit
-
-READING = [op for op in OPS.values() if op.reads is not read_whole]
 
 
 def cut(shape: Shape, sizes: dict[int, range]) -> Shape:
@@ -69,7 +66,7 @@ UNCUT = ("gather", "scatter", "pad", "dynamic-update-slice")
 """The first two no device carries out on blocks; samples of the others leave no dimension of several elements alone."""
 
 
-@pytest.mark.parametrize("op", READING, ids=[op.opcode for op in READING])
+@pytest.mark.parametrize("op", READING, ids=lambda op: op.opcode)
 def test_operations_on_blocks(op: Op) -> None:
     count = sum(check(instance, np.random.default_rng(i + n)) for i, instance in enumerate(sampled(op.opcode)) for n in range(3))
     assert bool(count) == (op.opcode not in UNCUT)

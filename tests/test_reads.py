@@ -13,21 +13,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from instances import Instance, bits, instances, leaf_dims, random_array, sampled
+from instances import READING, Instance, bits, instances, leaf_dims, random_array, sampled
 from random_family import draw_family
 from random_values import Draw, is_rounded
 from random_writer import draw_writer
 
 from xla_wasm.hlo.index_map import IndexMap
 from xla_wasm.hlo.ir import Instruction
-from xla_wasm.hlo.op import Kind, Op, Read, read_whole
+from xla_wasm.hlo.op import Kind, Op, Read
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.arrays import DTYPES, Array
 from xla_wasm.ops.reading import reads
-from xla_wasm.ops.table import OPS
-
-READING = [op for op in OPS.values() if op.reads is not read_whole]
-EACH = pytest.mark.parametrize("op", READING, ids=[op.opcode for op in READING])
 
 LOOSE = {
     "dynamic-slice": "the start is known at run time",
@@ -165,7 +161,7 @@ def check_everything_inside(instance: Instance, rng: np.random.Generator, count:
             assert not missing, f"{instance.x}: operand {number} at {element} has no say in {missing}"
 
 
-@EACH
+@pytest.mark.parametrize("op", READING, ids=lambda op: op.opcode)
 def test_only_what_reads_an_element_changes_with_it(op: Op) -> None:
     found = sampled(op.opcode)
     assert found
