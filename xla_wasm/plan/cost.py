@@ -6,6 +6,8 @@ does one operation an element runs at the speed of its loads (measured on x86-64
 
 from __future__ import annotations
 
+from math import inf
+
 from ..hlo.ir import Instruction
 from ..ops.lowering import has_kernel
 from ..ops.reading import record
@@ -57,6 +59,15 @@ def again(x: Instruction, most: float) -> float:
             break
         most = again(o, most)
     return most
+
+
+def dear_among(members: list[Instruction], inner: list[Instruction]) -> list[Instruction]:
+    """Those members of a kernel that `AGAIN` operations do not compute again from what lies in memory; `inner` has all that the
+    kernel computes, operands first."""
+    costs: dict[Instruction, float] = {}
+    for x in inner:
+        costs[x] = inf if record(x).accumulates else record(x).cost + sum([costs.get(o, 0) for o in x.operands])
+    return [x for x in members if costs.get(x, 0) > AGAIN]
 
 
 def recompute(x: Instruction, times: float, kernels: int) -> bool:

@@ -7,6 +7,7 @@ operations walk; a walk from the results down to the buffers gives each value it
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ..hlo.ir import Instruction
 from ..hlo.op import Kind, Read
@@ -27,8 +28,8 @@ def axes(dims: tuple[int, ...]) -> Index:
 
 
 def row_place(x: Instruction, row: Index, row_dims: tuple[int, ...]) -> Index | None:
-    """Where the element of a row lies in an array of one value per row."""
-    return delinearize(linearize(row, row_dims), x.shape.dimensions)
+    """Where the element of a row lies in an array of one value per row; None if that is unknown, or `x` has not one for each."""
+    return delinearize(linearize(row, row_dims), x.shape.dimensions) if x.shape.size == prod(row_dims) else None
 
 
 class Walk:
@@ -38,6 +39,8 @@ class Walk:
         self.available = available
         self.known = known
         """A value given from outside, such as the accumulators of a product, at its one index."""
+        self.homes: dict[Instruction, Index] = {}
+        """Where a value is computed once, which would cost too much again elsewhere: the first dimensions of its index."""
         self.misfit: Instruction | None = None
         self.seen: set[tuple[Instruction, Index]] = set()
 
@@ -63,7 +66,8 @@ class Walk:
                 self.misfit = x
             return
         about = record(x)
-        if not is_expression(x) or not self.allowed(x, index, inside):
+        home = self.homes.get(x, ())
+        if not is_expression(x) or index[: len(home)] != home or not self.allowed(x, index, inside):
             self.misfit = x
             return
         if about.elementwise:
@@ -114,9 +118,11 @@ class RowWalk(Walk):
                 self.loops.setdefault(x, {})[inside] = None
         return True
 
-    def group(self, roots: list[Instruction], inner: list[Instruction]) -> Instruction | None:
-        """Follows the kernel of these results; the misfit."""
+    def group(self, roots: list[Instruction], inner: list[Instruction], dear: list[Instruction]) -> Instruction | None:
+        """Follows the kernel of these results; the misfit. What is `dear` has to be read where its row or its element is computed."""
         row_dims = self.full[: self.rows]
+        for x in dear:
+            self.homes[x] = self.row if x.shape.dimensions == self.full else row_place(x, self.row, row_dims) or ()
         for x in inner:
             if record(x).accumulates:
                 self.at_row(x, row_dims)

@@ -8,6 +8,7 @@ from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..ops.lowering import is_expression
 from ..ops.reading import reads, record
+from .cost import dear_among
 from .fit import Available, RowWalk, Walk, axes
 from .fuse import buffered
 from .group import Group, effects, grouped, split
@@ -151,14 +152,16 @@ class Fusion:
             return y not in inside and self.available(y)
 
         inner = computed(roots, available)
+        dear = dear_among(group.members, inner)
         if group.rows is not None and group.full is not None:
             rows = RowWalk(available, group.full, group.rows)
-            misfit = rows.group(roots, inner)
+            misfit = rows.group(roots, inner, dear)
             group.kept = rows.kept(inner)
             return misfit is None
         walk = Walk(available)
         index = axes(roots[0].shape.dimensions)
-        for x in roots if _splits(inner) and not is_flat(roots, inner) else ():
+        walk.homes = dict.fromkeys(dear, index)
+        for x in roots if (dear or _splits(inner)) and not is_flat(roots, inner) else ():
             walk.value(x, index)
         return walk.misfit is None
 

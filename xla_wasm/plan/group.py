@@ -118,22 +118,24 @@ def _is_gathered(x: Instruction) -> bool:
 
 
 def split(g: Group, fits: Callable[[Group, list[Instruction]], bool]) -> list[Group]:
-    """What takes the place of a group that does not fit into a kernel: as many of its first members as do, and the others alone."""
+    """What takes the place of a group that does not fit into a kernel: as many of its first members as do, then the same of the rest."""
     first = g.alone(g.members[0])
     first.full, first.rows = _space(g.members[0])
     for n, x in enumerate(g.members[1:], 1):
         own = g.alone(x)
         own.full, own.rows = _space(x)
         joined = _joined(first, own)
-        if joined is None:
-            return [first, *map(g.alone, g.members[n:])]
-        members = [*first.members, x]
-        read = dict.fromkeys(s for y in members for s in g.reads[y] if s not in members)
-        more = Group(members, *joined, operands=list(read), reads=g.reads)
-        if not fits(more, g.members[n + 1 :]):
-            return [first, *map(g.alone, g.members[n:])]
+        more = None if joined is None else _part(g, [*first.members, x], joined)
+        if more is None or not fits(more, g.members[n + 1 :]):
+            return [first, *split(_part(g, g.members[n:], (None, None)), fits)]
         first = more
     return [first]
+
+
+def _part(g: Group, members: list[Instruction], space: tuple[tuple[int, ...] | None, int | None]) -> Group:
+    """Some members of a group as one of their own."""
+    read = dict.fromkeys(s for y in members for s in g.reads[y] if s not in members)
+    return Group(members, *space, operands=list(read), reads=g.reads)
 
 
 def _fits(g: Group, x: Group, groups: dict[Instruction, Group]) -> bool:

@@ -24,10 +24,10 @@ def _convolve(x: Array, kernel: Array, window: Window, out: tuple[int, ...]) -> 
         x = np.moveaxis(x, 1, 2)
         flat = kernel.reshape(*kernel.shape[:3], -1)
         for k, (positions, valid) in enumerate(window_elements(window.dimensions, x.shape[3:], out)):
-            if np.any(valid):
-                taps: Any = (slice(None), slice(None), slice(None), *positions)
-                part = np.where(valid, x[taps], 0).astype(x.dtype).reshape(groups, inputs, -1)
-                result += flat[:, :, :, k] * part if inputs == 1 else np.matmul(flat[:, :, :, k], part)
+            # Where all is padding, too: 0 times an infinite weight is NaN.
+            taps: Any = (slice(None), slice(None), slice(None), *positions)
+            part = np.where(valid, x[taps], 0).astype(x.dtype).reshape(groups, inputs, -1)
+            result += flat[:, :, :, k] * part if inputs == 1 else np.matmul(flat[:, :, :, k], part)
     return np.moveaxis(result.reshape(groups, outputs, batch, *out), 1, 2)
 
 

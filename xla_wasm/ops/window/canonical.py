@@ -20,6 +20,11 @@ def padding(side: WindowDimension) -> PaddingDimension:
 
 def _reduce_window(w: Writer, x: Instruction) -> Instruction:
     """Padding with the reducer's identity is the same as skipping the padding, and costs no test per element."""
+    inits = x.operands[len(x.operands) // 2 :]
+    if not x.operands[0].shape.size:
+        # Windows over nothing but padding.
+        parts = [w.broadcast(init, shape.dimensions) for init, (_, shape) in zip(inits, x.shape.leaves())]
+        return w.tuple(parts) if x.shape.is_tuple else parts[0]
     window = x.attrs["window"].dimensions
     opcode = monoid(x.called[0]) if len(x.operands) == 2 and x.shape.is_array else None
     value = neutral(opcode, x.shape.element_type) if opcode is not None else None
