@@ -24,7 +24,7 @@ def live_ranges(plan: Plan) -> None:
     # Inner loops come first in the list, so one sweep reaches the outermost.
     for start, end in plan.loops:
         for buffer in plan.buffers:
-            if buffer.first < start <= buffer.last <= end and buffer.first >= 0:
+            if buffer.first < start <= buffer.last <= end:
                 buffer.last = end
 
 

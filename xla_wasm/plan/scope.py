@@ -77,8 +77,6 @@ class Scope:
 
     def available(self, x: Instruction) -> View | None:
         """The view of an array that has a buffer."""
-        if x.literal is not None and x in self.fusion.buffered:
-            return self.draft.constant(x)
         views = self.views.get(x)
         return views[0] if views and not x.shape.is_tuple else None
 
