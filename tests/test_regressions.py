@@ -408,3 +408,59 @@ ENTRY e { a = f16[] parameter(0)  x = f16[] custom-call(a), custom_call_target="
     artifact = xla_wasm.compile(Module.from_text(text), xla_wasm.Options(host_calls=("half",)))
     (count,) = xla_wasm.load(artifact, custom_calls={"half": lambda x: x / np.float16(2)}).run(np.float16(8))
     assert count == 4
+
+
+@targets
+def test_an_element_of_column_sums_beside_maxima_of_rows(target: str) -> None:
+    """The sums are fewer than the rows: a kernel that took one for each row read beyond their operand, and could trap."""
+    text = """HloModule rows
+most { a = s8[] parameter(0)
+  b = s8[] parameter(1)
+  ROOT c = s8[] maximum(a, b) }
+add { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] add(a, b) }
+ENTRY main {
+  x = s8[5000,8,2] parameter(0)
+  y = s32[5000,8,8] parameter(1)
+  low = s8[] constant(-128)
+  zero = s32[] constant(0)
+  m = s8[5000,8] reduce(x, low), dimensions={2}, to_apply=most
+  s = s32[8,8] reduce(y, zero), dimensions={0}, to_apply=add
+  n = s8[8,8] convert(s)
+  flat = s8[64] reshape(n)
+  e = s8[1] slice(flat), slice={[0:1]}
+  f = s8[] reshape(e)
+  g = s8[5000,8] broadcast(f), dimensions={}
+  ROOT r = s8[5000,8] maximum(m, g)
+}"""
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(-100, 100, (5000, 8, 2)).astype(np.int8), rng.integers(-9, 9, (5000, 8, 8)).astype(np.int32)
+    check(Module.from_text(text), target, x, y)
+
+
+@targets
+def test_windows_over_padding_alone(target: str) -> None:
+    """They loaded an element of an array that has none."""
+    text = """HloModule windows
+add { a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT c = bf16[] add(a, b) }
+ENTRY main {
+  x = bf16[0] parameter(0)
+  one = bf16[] constant(1)
+  ROOT r = bf16[2] reduce-window(x, one), window={size=1 stride=2 pad=2_1}, to_apply=add
+}"""
+    check(Module.from_text(text), target, np.zeros(0, ml_dtypes.bfloat16))
+
+
+@targets
+def test_weights_that_meet_padding_alone_count_if_they_are_not_finite(target: str) -> None:
+    text = """HloModule convolution
+ENTRY main {
+  x = f32[1,2,1] parameter(0)
+  w = f32[3,1,1] parameter(1)
+  ROOT r = f32[1,1,1] convolution(x, w), window={size=3 pad=2_0 rhs_dilate=1 stride=9}, dim_labels=b0f_0io->b0f
+}"""
+    weights = np.array([np.nan, np.inf, 1], np.float32).reshape(3, 1, 1)
+    assert np.isnan(check(Module.from_text(text), target, np.ones((1, 2, 1), np.float32), weights)[0]).all()
