@@ -23,8 +23,8 @@ class Readers:
     """Who reads an instruction: each reader with the number of the operand and how it reads that."""
 
     root: bool
-    chained: bool
-    """Whether one kernel reads it, each element once and in order."""
+    once: bool
+    """Whether it is read at one place, each element once and in order."""
     own: list[Read]
     """How it reads its operands."""
     edges: list[tuple[Instruction, int, Read]]
@@ -65,8 +65,8 @@ def _accumulates(x: Instruction, readers: Readers) -> bool:
 
 
 def _is_finished(x: Instruction, readers: Readers) -> bool:
-    """It ends in a kernel whose loops are its own. Reductions along rows have groups instead."""
-    return readers.chained and is_reduction(x) and not reduces_rows(x)
+    """Its loops end where it is read, in a kernel that takes each element once. Reductions along rows have groups instead."""
+    return readers.once and is_reduction(x) and not reduces_rows(x)
 
 
 def is_reduction(x: Instruction) -> bool:
@@ -170,10 +170,11 @@ def buffered(computation: Computation) -> set[Instruction]:
             kernels[kernel] = kernels.get(kernel, 0) + share
         times = sum([max(share, 1) for share in kernels.values()])
         heaviest = max([weight[u] for u in users], default=0)
-        chained = bool(users) and len(kernels) == 1 and all((u in chosen or u in chains) and follows(u, x) for u in users)
-        readers = Readers(x is computation.root, chained, own_reads[x], edges[x], times, len(kernels), len(own), heaviest)
+        once = [maps for _, maps in own] == [()]
+        readers = Readers(x is computation.root, once, own_reads[x], edges[x], times, len(kernels), len(own), heaviest)
         weight[x] = 1 + heaviest
         left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
+        chained = bool(users) and len(kernels) == 1 and all((u in chosen or u in chains) and follows(u, x) for u in users)
         if left and _is_strided(x) and not _is_read_whole(x, readers):
             # A product reads its left side through strides.
             lefts.add(x)

@@ -226,7 +226,7 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
     elif special is not None:
         special(kernel, root)
     else:
-        in_place = _lower_nest(kernel, expression, sources, padded=flat)
+        in_place = _lower_nest(kernel, expression, group, sources, padded=flat)
     own = kernel.scratch_bytes
     func = b.func()
     cache.funcs[func.name] = func
@@ -235,21 +235,25 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
     return lowered
 
 
-def _lower_nest(kernel: Kernel, expression: Expression, sources: dict[Instruction, Source], padded: bool) -> tuple[int, ...]:
+def _lower_nest(
+    kernel: Kernel, expression: Expression, group: Group | None, sources: dict[Instruction, Source], padded: bool
+) -> tuple[int, ...]:
     """Loops over the elements of the results; the inputs that the first one may overwrite: those read only where it is written."""
     roots = expression.roots
     first = kernel.outputs[roots[0]][0]
-    sums = [x for x in expression.inner if record(x).accumulates]
+    sums = set[Instruction]()
+    for x in expression.inner:
+        if record(x).accumulates or not sums.isdisjoint(x.operands):
+            sums.add(x)
+    early = [x for x in group.members if x in sums] if group is not None else []
+    """Before the loops of what reads it: inside them it would be computed in each turn."""
     reads = kernel.e.reads
     elsewhere: set[int] = set()
 
     def element(index: Index) -> None:
         reads.clear()
-        for x in sums[:-1]:
-            # Before the loops of another one that reads it: inside them it would be computed in each turn.
-            place = row_place(x, index, first.dims)
-            if place is not None:
-                pin(kernel.b, kernel.e.value(x, place))
+        for x in early:
+            pin(kernel.b, kernel.e.value(x, index))
         _store_roots(kernel, roots, index)
         written = {(first.position(index), TYPES[first.dtype].bytes)}
         elsewhere.update(number for number, places in reads.items() if places != written)
