@@ -68,7 +68,7 @@ ensure_venv() {
 ensure_package() {
   ensure_venv
   local extras=${1:-} stamp=.venv/.xla-wasm-installed state
-  state=$(cat pyproject.toml hatch_build.py runtime_c/* xla_wasm/link/objfile.py | sha256sum | cut -c1-64)
+  state=$(cat pyproject.toml hatch_build.py runtime_c/*.[ch] runtime_c/*/*.[ch] xla_wasm/link/objfile.py | sha256sum | cut -c1-64)
   if [ -f xla_wasm/link/runtime.bin ] && grep -qsx "$state \[$extras\]" $stamp; then return; fi
   say "installing the package${extras:+ with what its tests need} and building the C runtime"
   quietly $PY -m pip install --quiet --editable ".${extras:+[$extras]}"

@@ -13,8 +13,14 @@ ROOT = Path(__file__).parent
 ZIG_VERSION = "0.15.2"
 FLAGS = (
     "-target wasm32-freestanding -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -ffunction-sections -fdata-sections "
-    "-ffp-contract=off -std=c11 -O2 -g0 -Wall -Wextra -Werror -Wframe-larger-than=4096 -c"
+    "-ffp-contract=off -std=c11 -g0 -Wall -Wextra -Werror -Wframe-larger-than=4096 -c"
 ).split()
+OPTIMISE = {
+    "runtime_c": "-O2".split(),
+    # What reads and writes files is to be small. Zig makes -Os of -Oz, but leaves what goes to clang itself as it is.
+    "front": "-Oz -Xclang -Oz -fno-vectorize -fno-slp-vectorize -mllvm -disable-lsr -fno-builtin -fno-strict-aliasing".split(),
+}
+"""Folder of sources -> flags."""
 
 
 def compile_runtime(sources: list[Path], folder: Path) -> list[Path]:
@@ -30,7 +36,8 @@ def compile_runtime(sources: list[Path], folder: Path) -> list[Path]:
     for source in sources:
         target = folder / f"{source.stem}.o"
         # A relative path, so that no object depends on where the tree lies.
-        command = [sys.executable, "-m", "ziglang", "cc", *FLAGS, source.name, "-o", str(target)]
+        flags = FLAGS + OPTIMISE.get(source.parent.name, OPTIMISE["runtime_c"])
+        command = [sys.executable, "-m", "ziglang", "cc", *flags, source.name, "-o", str(target)]
         result = subprocess.run(command, cwd=source.parent, env=environment, capture_output=True, text=True)
         if result.returncode:
             raise RuntimeError(f"compiling {source.name} failed:\n{result.stderr}")
@@ -39,8 +46,8 @@ def compile_runtime(sources: list[Path], folder: Path) -> list[Path]:
 
 
 def build_runtime(root: Path = ROOT) -> Path:
-    """Compile `runtime_c/*.c` and index the objects; the path of the table."""
-    sources = sorted((root / "runtime_c").glob("*.c"))
+    """Compile `runtime_c/**/*.c` and index the objects; the path of the table."""
+    sources = sorted((root / "runtime_c").glob("**/*.c"))
     if not sources:
         raise RuntimeError(f"no C sources in {root / 'runtime_c'}")
     # The indexer is part of the package, which may not be installed yet.

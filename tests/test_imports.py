@@ -28,12 +28,12 @@ ROOMS = {
     "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership",
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",
     "packages": "ops ops.*",
-    "compiler": "compiler assemble driver",
+    "compiler": "compiler assemble driver front",
     "checking": "check compare isolate excerpt",
     "command": "cli __main__ running inputs filefeeds report layout_view",
     "devices": "mpi launch",
     "site": "serve pages minilm collectives explain javascript",
-    "front": "jax safetensors",
+    "frontend": "jax safetensors",
 }
 """Rooms that are not a folder or a file of their own name at the top; `*` is a family of operations."""
 
@@ -66,8 +66,8 @@ ARROWS = {
     "samples": "hlo records shared meaning builder",
     "checking": "hlo options target records shared meaning passes compiler host command",
     "command": "hlo options target records meaning wasm artifact compiler host devices checking site",
-    "site": "hlo options target records meaning loop wasm artifact passes plan compiler host builder checking front",
-    "front": "hlo passes host",
+    "site": "hlo options target records meaning loop wasm artifact passes plan compiler host builder checking frontend",
+    "frontend": "hlo passes host",
 }
 """Room -> the rooms that it may import. All may import `dataclass` and `errors`."""
 
@@ -145,7 +145,7 @@ def test_no_circle_is_new() -> None:
 
 def test_the_stages_are_in_order() -> None:
     """No two rooms know each other, by however many others, but for the command and what stands around it."""
-    around = ("checking", "command", "site", "devices", "front")
+    around = ("checking", "command", "site", "devices", "frontend")
     rooms = {name: [other for other in reached.split() if other not in around] for name, reached in ARROWS.items() if name not in around}
     assert not circles(rooms)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import wasmtime
 
+from xla_wasm.front import FRONTS
 from xla_wasm.link import Linker, runtime_functions
 from xla_wasm.link.link import Table, _runtime, read_table
 from xla_wasm.link.objfile import Object, index_objects, read_object, write_table
@@ -55,8 +57,23 @@ def instance(module: Module) -> tuple[wasmtime.Store, Any]:
     return store, wasmtime.Instance(store, compiled, []).exports(store)
 
 
+def chosen_for_fronts() -> dict[str, str]:
+    """For what the fronts leave to the model: what does it, and what does nothing, each for every second."""
+    return {name: pair[i % 2] for front in FRONTS.values() for i, (name, pair) in enumerate(front.optional.items())}
+
+
 def test_all_of_the_runtime_links() -> None:
-    module, arena = linked(*runtime_functions())
+    module, arena = Module(), Arena()
+    linker = Linker(module, arena, chosen=chosen_for_fronts())
+    linker.import_for(*runtime_functions())
+    for name, params, results in (("description", (), ("i32",)), ("run", (), ("i32",)), ("init", ("i32",), ())):
+        func = Func(name, params, results)
+        func.op("unreachable")
+        module.add(func)
+    for symbol in runtime_functions():
+        linker.need(symbol)
+        module.export_func(symbol, symbol)
+    module.memory(arena.top // 65536 + 1)
     wasm = module.encode(names=True)
     validate(wasm)
     wasmtime.Module.validate(wasmtime.Engine(), wasm)
@@ -176,6 +193,48 @@ def test_relocations_run(tmp_path: Path) -> None:
     assert call("xw_other") == 101
 
 
+IMPORTING = """
+#define FROM(module, name) __attribute__((import_module(module), import_name(name)))
+FROM("outside", "first") int first(int);
+FROM("outside", "second") int second(int);
+FROM("xla_wasm", "own") int own(int);
+FROM("xla_wasm", "either") int either(int);
+int xw_root(int x) { return first(own(x)) + either(x); }
+int xw_other_root(int x) { return second(x); }
+int xw_this(int x) { return x + 1; }
+int xw_that(int x) { return x + 2; }
+"""
+
+
+def test_imports_and_what_the_program_chooses(tmp_path: Path) -> None:
+    table = index_objects(compiled(tmp_path, importing=IMPORTING))
+    assert read_table(write_table(table)) == table
+    for choice, more in (("xw_this", 1), ("xw_that", 2)):
+        module, arena = Module(), Arena()
+        linker = Linker(module, arena, table=table, chosen={"either": choice})
+        linker.import_for("xw_root")
+        func = Func("own", ("i32",), ("i32",))
+        func.op("local.get", 0)
+        func.op("i32.const", 3)
+        func.op("i32.mul")
+        module.add(func)
+        linker.need("xw_root")
+        module.export_func("root", "xw_root")
+        assert not module.has("xw_that" if choice == "xw_this" else "xw_this")
+        store = wasmtime.Store()
+        made = wasmtime.Module(store.engine, module.encode())
+        assert [(item.module, item.name) for item in made.imports] == [("outside", "first")]
+        first = wasmtime.Func(store, wasmtime.FuncType([wasmtime.ValType.i32()], [wasmtime.ValType.i32()]), lambda x: x + 1000)
+        root: Any = wasmtime.Instance(store, made, [first]).exports(store)["root"]
+        assert root(store, 5) == 1015 + 5 + more
+
+
+def test_the_address_of_an_import_is_refused(tmp_path: Path) -> None:
+    text = IMPORTING + "int (*xw_pointer(void))(int) { return first; }"
+    with pytest.raises(ValueError, match="importing: the address of first, which is imported, is not supported"):
+        index_objects(compiled(tmp_path, importing=text))
+
+
 def test_refused_objects(tmp_path: Path) -> None:
     (tables, other) = compiled(tmp_path, tables=TABLES, other=OTHER)
     with pytest.raises(ValueError, match="tables needs shared_sub, which no source defines"):
@@ -199,9 +258,8 @@ def test_build_is_reproducible(tmp_path: Path) -> None:
     for i in range(2):
         folder = tmp_path / f"copy{i}"
         folder.mkdir()
-        for source in (ROOT / "runtime_c").iterdir():
-            (folder / source.name).write_bytes(source.read_bytes())
-        objects = compile_runtime(sorted(folder.glob("*.c")), folder)
+        shutil.copytree(ROOT / "runtime_c", folder / "runtime_c")
+        objects = compile_runtime(sorted((folder / "runtime_c").glob("**/*.c")), folder)
         built.append(write_table(index_objects([read_object(path.stem, path.read_bytes()) for path in objects])))
     assert built[0] == built[1]
     assert read_table(built[0]) == _runtime(), "runtime.bin is stale: run `python hatch_build.py`"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from . import __version__, driver
+from . import __version__, driver, front
 from .artifact import FORMAT, SECTION, Artifact, encode_manifest
 from .dataclass import dataclass, field
 from .errors import UnsupportedError
@@ -20,8 +20,12 @@ from .ops.collective.groups import Devices
 from .ops.request import Request
 from .options import Options
 from .plan.plan import ALIGNMENT, COPY, Buffer, Plan, Step, View, all_steps
-from .target import EXPORTS, MEMORY, PAGE, Target
+from .target import EXPORTS, MEMORY, MODULE, PAGE, Target
+from .wasm.func import Func
 from .wasm.module import Module, custom
+
+if TYPE_CHECKING:
+    from .link.link import Linker
 
 PRODUCER = f"xla_wasm {__version__}"
 SIDECAR_BYTES = 1024
@@ -63,13 +67,10 @@ class _Sidecar:
 def assemble(plan: Plan, interface: Interface, options: Options, target: Target, names: bool, devices: Devices | None = None) -> Artifact:
     """The artifact of a plan, for the target and the devices that it was made for; `names` keeps function names in it."""
     wasm = Module()
-    wasm.add(driver.copy_kernel())
-    for func in plan.funcs.values():
-        wasm.add(emit(func))
-    slots = {name: wasm.slot(name) for name in (COPY, *plan.funcs)}
     driver.drop_empty(plan)
     steps = all_steps(plan)
     room = driver.layout(steps)
+    slots = {name: wasm.slot(name) for name in (COPY, *plan.funcs)}
     wasm.data(room.table, driver.table(steps, room, slots))
     sidecar = _Sidecar()
     for buffer in plan.buffers:
@@ -79,9 +80,7 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
             sidecar.add(buffer, bytes(buffer.data), len(plan.inits))
         else:
             wasm.data(buffer.address, bytes(buffer.data))
-    wasm.add(driver.step_function(room))
-    wasm.add(driver.run_function(room, any(s.request for s in plan.steps)))
-    wasm.add(driver.init_function(driver.init_starts(plan)))
+    manifest = _manifest(plan, interface, target, room, sidecar.entries, devices)
     top = plan.end
 
     def alloc(size: int, align: int) -> int:
@@ -90,7 +89,16 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
         top = address + size
         return address
 
-    if wasm.missing():
+    linker = _linker(wasm, alloc, options.kind, manifest)
+    wasm.add(driver.copy_kernel())
+    for func in plan.funcs.values():
+        wasm.add(emit(func))
+    wasm.add(driver.step_function(room))
+    wasm.add(driver.run_function(room, any(s.request for s in plan.steps)))
+    wasm.add(driver.init_function(driver.init_starts(plan)))
+    if linker is not None:
+        _add_front(wasm, linker, alloc, options.kind, manifest)
+    elif wasm.missing():
         from .link.link import Linker  # many programs call no C function
 
         Linker(wasm, alloc).need_missing()
@@ -98,11 +106,37 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     if top > target.memory_limit - PAGE:
         limit = f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB"
         raise UnsupportedError(f"the program needs {top / 2**30:.1f} GiB of memory; {limit}")
-    boundary(wasm, target, -(-top // PAGE))
+    manifest["pages"], manifest["peak_bytes"] = -(-top // PAGE), top
+    boundary(wasm, target, manifest["pages"])
     code = wasm.encode(names=names)
-    manifest = _manifest(plan, interface, target, top, room, sidecar.entries, devices)
     manifest["hash"] = hashlib.sha256(code + encode_manifest(manifest)).hexdigest()
     return Artifact(code + custom(SECTION, encode_manifest(manifest)), manifest, bytes(sidecar.content))
+
+
+def _linker(wasm: Module, alloc: Callable[[int, int], int], kind: str, manifest: dict[str, Any]) -> Linker | None:
+    """What links the front of an artifact of this kind, which has its imports now; None if the kind has no front."""
+    if kind == MODULE:
+        return None
+    from .link.link import Linker
+
+    front.check(kind, manifest)
+    c_code = front.FRONTS[kind]
+    linker = Linker(wasm, alloc, chosen=c_code.chosen(front.used_by(manifest)))
+    linker.import_for(*c_code.exports.values())
+    return linker
+
+
+def _add_front(wasm: Module, linker: Linker, alloc: Callable[[int, int], int], kind: str, manifest: dict[str, Any]) -> None:
+    """Adds the front and the description that it reads."""
+    model, address, content = front.describe(manifest, alloc)
+    wasm.data(address, content)
+    function = Func(front.DESCRIPTION, (), ("i32",))
+    function.op("i32.const", model)
+    wasm.add(function)
+    for export, symbol in front.FRONTS[kind].exports.items():
+        wasm.export_func(export, symbol)
+    linker.need_missing()
+    wasm.join_segments()
 
 
 def boundary(wasm: Module, target: Target, pages: int) -> None:
@@ -120,12 +154,11 @@ def _manifest(
     plan: Plan,
     interface: Interface,
     target: Target,
-    top: int,
     room: driver.Layout,
     inits: Sequence[dict[str, Any]],
     devices: Devices | None,
 ) -> dict[str, Any]:
-    """What hosts need to know, but for the hash, which is taken of all else.
+    """What hosts need to know, but for the size of the memory, which is not known yet, and the hash, which is taken of all else.
 
     The sidecar's constants come first: the other `init` steps may read them."""
     state = interface.state
@@ -158,8 +191,8 @@ def _manifest(
         "target": target.name,
         "tune": target.tune,
         "features": list(target.features),
-        "pages": -(-top // PAGE),
-        "peak_bytes": top,
+        "pages": 0,
+        "peak_bytes": 0,
         "parameters": parameters,
         "results": results,
         "inits": inits,

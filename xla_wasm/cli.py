@@ -22,7 +22,7 @@ from .errors import ArgumentError, ParseError, UnsupportedError, XlaWasmError
 from .hlo.container import read_module
 from .hlo.ir import Module
 from .options import Options
-from .target import PORTABLE, SIMD128, TARGETS, TUNES
+from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES
 
 if TYPE_CHECKING:
     from .host.executor import Executable
@@ -47,8 +47,9 @@ app = typer.Typer(
 if TYPE_CHECKING:
     TargetName: TypeAlias = str
     Tune: TypeAlias = str
+    Kind: TypeAlias = str
 else:
-    TargetName, Tune = Literal[tuple(TARGETS)], Literal[TUNES]
+    TargetName, Tune, Kind = Literal[tuple(TARGETS)], Literal[TUNES], Literal[KINDS]
 Stage = Literal["hlo", "plan", "kernels", "loops", "wat", "manifest"]
 
 ModulePath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
@@ -89,6 +90,9 @@ def compile_command(
     tune: TuneOption = PORTABLE,
     weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
     state: StateOption = [],  # noqa: B006
+    kind: Annotated[
+        Kind, typer.Option("--kind", help="module: what a host runs; command: a program for `wasmtime run`, which reads and writes files.")
+    ] = MODULE,
     sidecar: Annotated[bool, typer.Option("--sidecar", help="Put large constants into a .weights file beside the .wasm.")] = False,
     js: Annotated[
         bool, typer.Option("--js", help="Write a .js and a .d.ts too, which load the .wasm and name what goes in and out.")
@@ -105,7 +109,7 @@ def compile_command(
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes")
     source = _module(module, "compile")
     began = time.perf_counter()
-    artifact = _compile(source, target, tune, weight, state, sidecar)
+    artifact = _compile(source, target, tune, weight, state, sidecar, kind)
     seconds = time.perf_counter() - began
     where = output or Path(_stem(module) + ".wasm")
     artifact.save(where)
@@ -404,7 +408,13 @@ def _module(path: Path, command: str) -> Module:
 
 
 def _compile(
-    module: Module, target: str, tune: str, weights: Iterable[str] = (), state: Iterable[str] = (), sidecar: bool = False
+    module: Module,
+    target: str,
+    tune: str,
+    weights: Iterable[str] = (),
+    state: Iterable[str] = (),
+    sidecar: bool = False,
+    kind: str = MODULE,
 ) -> Artifact:
     from .compiler import compile
 
@@ -417,7 +427,7 @@ def _compile(
         if not separator:
             raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
         pairs.append((selector(parameter), selector(result)))
-    options = Options(target=target, tune=tune, weights=tuple(map(selector, weights)), state=tuple(pairs), sidecar=sidecar)
+    options = Options(target=target, tune=tune, weights=tuple(map(selector, weights)), state=tuple(pairs), sidecar=sidecar, kind=kind)
     return compile(module, options)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .dataclass import dataclass
 from .errors import ArgumentError
-from .target import PORTABLE, SIMD128, TARGETS, TUNES
+from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class Options:
     `tune`: the engine whose register allocator the matrix kernels are shaped for, or "portable".
     `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
     `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
+    `kind`: "module", which a host runs; or "command", a program of WASI preview 1 that reads and writes files.
     `sidecar`: large constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`.
     `host_calls`: targets of custom calls that the host runs: `load(artifact, custom_calls={target: function})`.
     `num_replicas`, `num_partitions`: how many the program runs on; by default what the module says, or any number if it says 1 and 1.
@@ -28,12 +29,15 @@ class Options:
     host_calls: tuple[str, ...] = ()
     num_replicas: int | None = None
     num_partitions: int | None = None
+    kind: str = MODULE
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
             raise ArgumentError(f"unknown target {self.target!r}: choose one of {', '.join(TARGETS)}")
         if self.tune not in TUNES:
             raise ArgumentError(f"unknown tune {self.tune!r}: choose one of {', '.join(TUNES)}")
+        if self.kind not in KINDS:
+            raise ArgumentError(f"unknown kind {self.kind!r}: choose one of {', '.join(KINDS)}")
         object.__setattr__(self, "weights", tuple(self.weights))
         for name in ("num_replicas", "num_partitions"):
             count = getattr(self, name)

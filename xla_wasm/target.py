@@ -1,4 +1,4 @@
-"""What a module is compiled for: one record, which goes through all stages whole. Here stand the names of targets, features and tunes."""
+"""What a module is compiled for: one record, which goes through all stages whole; and the names of targets, features, tunes and kinds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ TARGETS = {SIMD128: (SIMD128,), RELAXED_SIMD: (SIMD128, RELAXED_SIMD)}
 
 TUNES = PORTABLE, WASMTIME, V8 = "portable", "wasmtime", "v8"
 """Engines whose register allocator the matrix kernels are shaped for."""
+
+KINDS = MODULE, COMMAND = "module", "command"
+"""Kinds of artifacts: what a host runs, and what is a program by itself (see `front`)."""
 
 ADDRESS_SPACE = {"i32": 1 << 32}
 """The wasm type of an address -> how many bytes it can reach."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from ..dataclass import dataclass
@@ -16,9 +16,11 @@ from ..wasm.encoding import Reader, sleb32, uleb
 from ..wasm.module import Module, Signature
 from ..wasm.opcodes import VALUE_TYPES
 
-# What a hole is filled with: an index (CALL, TYPE, STACK), a table slot or an address, as LEB128 or as a 32-bit word.
-CALL, SLOT, SLOT_WORD, ADDRESS, ADDRESS_SIGNED, ADDRESS_WORD, TYPE, STACK = range(8)
-FORMAT = 1
+# What a hole is filled with: an index (CALL, TYPE, STACK, OUTSIDE), a table slot or an address, as LEB128 or as a 32-bit word.
+CALL, SLOT, SLOT_WORD, ADDRESS, ADDRESS_SIGNED, ADDRESS_WORD, TYPE, STACK, OUTSIDE = range(9)
+FORMAT = 2
+MODEL = "xla_wasm"
+"""The module from which C sources import what the program that they are linked to defines, or chooses among them."""
 
 _TYPE_NAMES = {byte: name for name, byte in VALUE_TYPES.items()}
 
@@ -54,10 +56,20 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True)
+class Outside:
+    """A function that no C source defines: an import of the linked module, or of `MODEL`."""
+
+    module: str
+    name: str
+    type: int
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """The whole runtime; references between its parts are indices."""
 
     types: tuple[Signature, ...]
+    outside: tuple[Outside, ...]
     functions: tuple[Function, ...]
     data: tuple[Data, ...]
 
@@ -81,8 +93,9 @@ def read_table(packed: bytes) -> Table:
         return Data(reader.unsigned(), reader.unsigned(), reader.take(reader.unsigned()), holes())
 
     types = tuple((kinds(), kinds()) for _ in range(reader.unsigned()))
+    outside = tuple(Outside(reader.name(), reader.name(), reader.unsigned()) for _ in range(reader.unsigned()))
     functions = tuple(function() for _ in range(reader.unsigned()))
-    return Table(types, functions, tuple(data() for _ in range(reader.unsigned())))
+    return Table(types, outside, functions, tuple(data() for _ in range(reader.unsigned())))
 
 
 @cache
@@ -104,14 +117,26 @@ def runtime_functions() -> dict[str, Signature]:
 
 class Linker:
     """Links runtime functions into `module`. `alloc(size, align)` gives the address of memory that stays theirs, for static
-    data and, if any of them needs one, a stack of `stack_bytes`; the memory must be zero when the module starts."""
+    data and, if any of them needs one, a stack of `stack_bytes`; the memory must be zero when the module starts.
 
-    def __init__(self, module: Module, alloc: Callable[[int, int], int], stack_bytes: int = 32768, table: Table | None = None) -> None:
+    `chosen` says which function stands for one that C sources import from `MODEL`: one of the runtime, or of the module. By default
+    it is the module's function of that name.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        alloc: Callable[[int, int], int],
+        stack_bytes: int = 32768,
+        table: Table | None = None,
+        chosen: Mapping[str, str] | None = None,
+    ) -> None:
         self._module = module
         self._alloc = alloc
         self._stack_bytes = stack_bytes
         self._table = table or _runtime()
         self._by_name = {function.name: i for i, function in enumerate(self._table.functions)}
+        self._chosen = dict(chosen or {})
         self._placed: dict[int, int] = {}
         self._address: dict[int, int] = {}
         self._stack: int | None = None
@@ -120,6 +145,16 @@ class Linker:
         """Link every symbol that the module uses and does not define."""
         for symbol in self._module.missing():
             self.need(symbol)
+
+    def import_for(self, *symbols: str) -> None:
+        """Declare the imports of functions that are to be linked: a module has them before any function of its own."""
+        functions: dict[int, None] = {}
+        for symbol in symbols:
+            functions |= dict.fromkeys(self._closure(self._by_name[symbol]))
+        needed = {hole.target for i in functions for hole in self._table.functions[i].holes if hole.kind == OUTSIDE}
+        for i, item in enumerate(self._table.outside):
+            if i in needed and item.module != MODEL:
+                self._module.import_func(item.module, item.name, _import_name(item), *self._table.types[item.type])
 
     def need(self, symbol: str) -> None:
         """Link a function and its closure; nothing happens if it is there already."""
@@ -143,18 +178,30 @@ class Linker:
         work = [self._table.functions[root].holes]
         while work:
             for hole in work.pop():
-                if hole.kind in (TYPE, STACK):
+                target = self._runtime_function(hole)
+                is_function = target is not None
+                target = hole.target if target is None else target
+                if hole.kind in (TYPE, STACK) or (hole.kind == OUTSIDE and not is_function):
                     continue
-                is_function = hole.kind in (CALL, SLOT, SLOT_WORD)
-                if (is_function, hole.target) in seen or (is_function and hole.target in self._placed):
+                if (is_function, target) in seen or (is_function and target in self._placed):
                     continue
-                seen.add((is_function, hole.target))
+                seen.add((is_function, target))
                 if is_function:
-                    functions.append(hole.target)
-                    work.append(self._table.functions[hole.target].holes)
+                    functions.append(target)
+                    work.append(self._table.functions[target].holes)
                 else:
-                    work.append(self._table.data[hole.target].holes)
+                    work.append(self._table.data[target].holes)
         return functions
+
+    def _runtime_function(self, hole: Hole) -> int | None:
+        """The function of the runtime that a hole refers to, if it does."""
+        if hole.kind in (CALL, SLOT, SLOT_WORD):
+            return hole.target
+        return self._by_name.get(self._symbol(hole)) if hole.kind == OUTSIDE else None
+
+    def _symbol(self, hole: Hole) -> str:
+        item = self._table.outside[hole.target]
+        return self._chosen.get(item.name, item.name) if item.module == MODEL else _import_name(item)
 
     def _fill(self, content: bytes, holes: tuple[Hole, ...]) -> bytes:
         parts = []
@@ -168,8 +215,9 @@ class Linker:
 
     def _filling(self, hole: Hole) -> bytes:
         target, kind = hole.target, hole.kind
-        if kind == CALL:
-            return uleb(self._placed[target])
+        if kind in (CALL, OUTSIDE):
+            function = self._runtime_function(hole)
+            return uleb(self._module.index(self._symbol(hole)) if function is None else self._placed[function])
         if kind == TYPE:
             return uleb(self._module.type_index(*self._table.types[target]))
         if kind == STACK:
@@ -198,3 +246,8 @@ class Linker:
             top = self._alloc(self._stack_bytes, 16) + self._stack_bytes
             self._stack = self._module.global_("i32", True, top)
         return self._stack
+
+
+def _import_name(item: Outside) -> str:
+    """What an imported function is called in the module that imports it."""
+    return f"{item.module}.{item.name}"

@@ -13,7 +13,23 @@ from ..dataclass import dataclass, field
 from ..wasm.encoding import Reader, named, sections, sized, sleb, uleb, vector
 from ..wasm.module import Signature
 from ..wasm.opcodes import VALUE_TYPES
-from .link import ADDRESS, ADDRESS_SIGNED, ADDRESS_WORD, CALL, FORMAT, SLOT, SLOT_WORD, STACK, TYPE, Data, Function, Hole, Table
+from .link import (
+    ADDRESS,
+    ADDRESS_SIGNED,
+    ADDRESS_WORD,
+    CALL,
+    FORMAT,
+    OUTSIDE,
+    SLOT,
+    SLOT_WORD,
+    STACK,
+    TYPE,
+    Data,
+    Function,
+    Hole,
+    Outside,
+    Table,
+)
 
 # LLVM's relocation type -> (our kind, bytes in the object)
 _KINDS = {
@@ -78,7 +94,8 @@ class Object:
 
     name: str
     types: list[Signature] = field(default_factory=list)
-    imported: list[str] = field(default_factory=list)
+    imported: list[tuple[str, str]] = field(default_factory=list)
+    """Module and name of each function that it imports; functions of other objects come from the module "env"."""
     signatures: list[int] = field(default_factory=list)
     code: list[_Chunk] = field(default_factory=list)
     data: list[_Chunk] = field(default_factory=list)
@@ -124,11 +141,10 @@ def read_object(name: str, content: bytes) -> Object:
 
 def _read_imports(obj: Object, part: Reader) -> None:
     for _ in range(part.unsigned()):
-        part.name()
-        name = part.name()
+        module, name = part.name(), part.name()
         kind = part.u8()
         if kind == 0:
-            obj.imported.append(name)
+            obj.imported.append((module, name))
             obj.signatures.append(part.unsigned())
         elif kind == 3:
             part.take(2)
@@ -181,7 +197,7 @@ def _read_symbol(obj: Object, reader: Reader) -> _Symbol:
     if defined or flags & _EXPLICIT_NAME:
         name = reader.name()
     else:
-        name = obj.imported[index] if kind == _FUNCTION else "__stack_pointer"
+        name = obj.imported[index][1] if kind == _FUNCTION else "__stack_pointer"
     return _Symbol(kind, name, defined, local, index)
 
 
@@ -203,6 +219,7 @@ class _Indexer:
         self.functions: dict[tuple[int, int], int] = {}
         self.data: dict[tuple[int, int], int] = {}
         self.types: dict[Signature, int] = {}
+        self.outside: dict[Outside, int] = {}
         self.work: list[_Unit] = []
         self.made: dict[_Unit, Function | Data] = {}
 
@@ -219,7 +236,7 @@ class _Indexer:
             self.made[unit] = self.make_function(*unit[1:]) if unit[0] else self.make_data(*unit[1:])
         functions = tuple(self.made[True, *key] for key in self.functions)
         data = tuple(self.made[False, *key] for key in self.data)
-        return Table(tuple(self.types), functions, data)  # type: ignore[arg-type]
+        return Table(tuple(self.types), tuple(self.outside), functions, data)  # type: ignore[arg-type]
 
     def resolve(self, number: int, symbol: _Symbol) -> tuple[int, _Symbol]:
         if symbol.defined:
@@ -249,7 +266,8 @@ class _Indexer:
         obj = self.objects[number]
         position = index + len(obj.imported)
         symbol = next(s for s in obj.symbols if s.kind == _FUNCTION and s.defined and s.index == position)
-        name = f"{obj.name}:{symbol.name}" if symbol.local else symbol.name
+        # Only what is called xw_* is public; other names may be those of kernels.
+        name = symbol.name if symbol.name.startswith("xw_") and not symbol.local else f"{obj.name}:{symbol.name}"
         body, holes = self.cut(number, "CODE", obj.code[index])
         return Function(name, self.type(obj.types[obj.signatures[position]]), body, holes)
 
@@ -293,6 +311,11 @@ class _Indexer:
             if symbol.name != "__stack_pointer":
                 raise ValueError(f"{obj.name}: global {symbol.name} is not supported")
             return Hole(offset, kind, 0, 0)
+        if symbol.kind == _FUNCTION and not symbol.defined and obj.imported[symbol.index][0] != "env":
+            if kind != CALL:
+                raise ValueError(f"{obj.name}: the address of {symbol.name}, which is imported, is not supported")
+            item = Outside(*obj.imported[symbol.index], self.type(obj.types[obj.signatures[symbol.index]]))
+            return Hole(offset, OUTSIDE, self.outside.setdefault(item, len(self.outside)), 0)
         owner, symbol = self.resolve(number, symbol)
         if symbol.kind == _DATA:
             return Hole(offset, kind, self.datum(owner, symbol.index), symbol.offset + addend)
@@ -315,6 +338,7 @@ def write_table(table: Table) -> bytes:
 
     content = bytes([FORMAT])
     content += vector([kinds(params) + kinds(results) for params, results in table.types])
+    content += vector([named(x.module) + named(x.name) + uleb(x.type) for x in table.outside])
     content += vector([named(f.name) + uleb(f.type) + sized(f.body) + holes(f.holes) for f in table.functions])
     content += vector([uleb(d.align) + uleb(d.size) + sized(d.content) + holes(d.holes) for d in table.data])
     return zlib.compress(content, 9)

@@ -105,6 +105,10 @@ class Module:
         """Whether a function of this name was added or imported."""
         return name in self._index
 
+    def index(self, name: str) -> int:
+        """The index of the function of this name, which was added or imported."""
+        return self._index[name]
+
     def function_count(self) -> int:
         """How many functions there are; the index of the next one."""
         return len(self._index)
@@ -141,6 +145,28 @@ class Module:
         """Add a segment which is copied to its address when the module starts; its index."""
         self._segments.append((address, content))
         return len(self._segments) - 1
+
+    def join_segments(self, gap: int = 8) -> None:
+        """Make one of segments that lie at most `gap` bytes apart, since each has a header. Memory must be zero in between.
+
+        The indices that `data` gave count no longer."""
+        active = sorted((address, content) for address, content in self._segments if address is not None)
+        joined: list[tuple[int | None, bytes]] = []
+        parts: list[bytes] = []
+        start = end = 0
+        for address, content in active:
+            if parts and address - end > gap:
+                joined.append((start, b"".join(parts)))
+                parts = []
+            if parts:
+                parts.append(bytes(address - end))
+            else:
+                start = address
+            parts.append(content)
+            end = address + len(content)
+        if parts:
+            joined.append((start, b"".join(parts)))
+        self._segments = joined + [segment for segment in self._segments if segment[0] is None]
 
     def passive(self, content: bytes) -> int:
         """Add a segment for `memory.init`; its index."""

@@ -1,0 +1,87 @@
+// Strings, buffered reading, buffered writing.
+#include "front.h"
+
+uint32_t length(const char *s) {
+  uint32_t n = 0;
+  while (s[n]) n++;
+  return n;
+}
+
+int same(const char *a, const char *b) {
+  while (*a && *a == *b) a++, b++;
+  return *a == *b;
+}
+
+int starts(const char *s, const char *with) {
+  int n = 0;
+  while (with[n] && s[n] == with[n]) n++;
+  return with[n] ? 0 : n;
+}
+
+void *copy(void *to, const void *from, uint32_t count) { return __builtin_memcpy(to, from, count); }
+
+int peek(reader *in) {
+  if (in->at == in->end) {
+    in->at = 0;
+    in->end = in->pull(in, in->buffer, in->room);
+  }
+  return in->at == in->end || failed() ? -1 : in->buffer[in->at];
+}
+
+int next(reader *in) {
+  int c = peek(in);
+  if (c >= 0) in->at++;
+  return c;
+}
+
+uint32_t take(reader *in, void *to, uint32_t count) {
+  uint32_t had = in->end - in->at, got = 0;
+  if (had > count) had = count;
+  copy(to, in->buffer + in->at, had);
+  in->at += had;
+  while (had < count && !failed() && (got = in->pull(in, (uint8_t *)to + had, count - had))) had += got;
+  return had;
+}
+
+writer out;
+
+void flush(void) {
+  uint32_t count = out.at;
+  out.at = 0;
+  if (out.push) out.push(out.buffer, count);
+  else out.sum = crc32(out.sum, out.buffer, count);
+}
+
+void emit(int c) {
+  if (out.at == sizeof out.buffer) flush();
+  out.buffer[out.at++] = (uint8_t)c;
+}
+
+void emit_bytes(const void *from, uint32_t count) {
+  if (count < sizeof out.buffer - out.at) {
+    copy(out.buffer + out.at, from, count);
+    out.at += count;
+    return;
+  }
+  flush();
+  if (out.push) out.push(from, count);
+  else out.sum = crc32(out.sum, from, count);
+}
+
+void say(const char *s) { emit_bytes(s, length(s)); }
+
+void say_integer(uint64_t value) {
+  char digits[20];
+  emit_bytes(digits, print_integer(value, digits));
+}
+
+void say_type(const array *x) {
+  say(x->type->name);
+  emit('[');
+  for (uint32_t d = 0; d < x->rank; d++) {
+    if (d) emit(',');
+    if (x->dims[d].actual) say("<=");
+    say_integer(x->dims[d].size);
+  }
+  emit(']');
+}

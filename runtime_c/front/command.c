@@ -1,0 +1,421 @@
+// A WASI command: arguments name files with the inputs; the results are printed, or written to files.
+#include "wasi.h"
+
+void begin_messages(void);
+void say_foreign(const char *s);
+void make_folder(const char *path);
+int is_terminal(int fd);
+int next_match(const char *pattern, char path[512]);
+MODEL("read_weights") void read_weights(model *, const char *program, const char *sidecar, const char *weights);
+MODEL("serve") void serve(const transfer *, uint32_t run);
+MODEL("option") int transfer_option(const char *option, const char *value);
+
+enum { ARGUMENTS = 32768, SHOWN = 16 };
+
+static struct {
+  const char *output, *batch, *sidecar, *weights;
+  int help, signature, json, table, random;
+  uint64_t repeat, seed;
+} options = {.repeat = 1};
+
+// ---- messages
+
+int failed(void) { return 0; }
+
+static void say_field(const array *x) {
+  static const char *const kinds[] = {"input ", "weight ", "state ", "result "};
+  if (input_name) say_foreign(input_name), say(": ");
+  if (x) say(kinds[x->kind]), say(x->name), emit(' '), say_type(x), say(": ");
+}
+
+void fail(int why, const char *what, const array *field) {
+  (void)why;
+  begin_messages();
+  say_field(field);
+  say(what), emit('\n');
+  flush();
+  proc_exit(WRONG_INPUT);
+}
+
+void fail_shape(const array *x, const char *type, uint32_t rank, const uint32_t *sizes) {
+  begin_messages();
+  say_field(x);
+  say("this has ");
+  if (type) say(type);
+  emit('[');
+  for (uint32_t d = 0; d < rank; d++) {
+    if (d) emit(',');
+    say_integer(sizes[d]);
+  }
+  say("]\n");
+  flush();
+  proc_exit(WRONG_INPUT);
+}
+
+static void say_leaves(const char *title, const array *x, uint32_t count) {
+  static const char *const kinds[] = {"", "  (a weight)", "  (a state)", ""};
+  say(title), emit('\n');
+  for (uint32_t i = 0; i < count; i++, x++) say("  "), say(x->name), say("  "), say_type(x), say(kinds[x->kind]), emit('\n');
+}
+
+static void say_usage(const model *m) {
+  say("usage: wasmtime run --dir . ");
+  say(m->name);
+  say(".wasm [FILE ...] [--NAME FILE ...] [OPTION ...]\n\n");
+  say_leaves("takes", m->parameter, m->parameters);
+  say_leaves("gives", m->result, m->results);
+  say("\nA FILE for each input, in order or by --NAME: .npy; .npz for all by name; .json or text with numbers; .bin or .raw with bytes;\n"
+      "- is standard input.\n\n"
+      "  -o FILE        write the results: .npy, .npz, .json, .bin; FOLDER/ for one .npy each; - for standard output\n"
+      "  --json         print them as JSON, as is done where standard output is no terminal; --table as a table\n"
+      "  --random       make up the inputs that are not given; --seed N other ones\n"
+      "  --repeat N     run N times, and say how long it takes\n"
+      "  --batch 'GLOB' run once for each file that fits, as the first input that is not given\n"
+      "  --weights FILE weights and states, .safetensors or .npz; --sidecar FILE the .weights file\n"
+      "  --signature    what goes in and out, as JSON\n"
+      "  --help         this text\n\n"
+      "exit code: 0 done, 1 wrong input, 2 wrong usage, 3 the run failed\n");
+}
+
+static _Noreturn void misused(const char *what, const char *which) {
+  begin_messages();
+  if (which) say_foreign(which), say(": ");
+  say(what), say("\n\n");
+  say_usage(description());
+  flush();
+  proc_exit(USAGE);
+}
+
+static void say_json_text(const char *s) {
+  emit('"');
+  for (; *s; s++) {
+    if (*s == '"' || *s == '\\') emit('\\');
+    if ((uint8_t)*s < ' ') say("\\u00"), emit('0' + (*s >> 4)), emit("0123456789abcdef"[*s & 15]);
+    else emit(*s);
+  }
+  emit('"');
+}
+
+static void say_signature_of(const char *key, const array *x, uint32_t count) {
+  say(",\""), say(key), say("\":[");
+  for (uint32_t i = 0; i < count; i++, x++) {
+    static const char *const kinds[] = {"input", "weight", "state", "output"};
+    if (i) emit(',');
+    say("{\"name\":"), say_json_text(x->name);
+    say(",\"kind\":\""), say(kinds[x->kind]);
+    say("\",\"type\":\""), say(x->type->name), say("\",\"shape\":[");
+    for (uint32_t d = 0; d < x->rank; d++) {
+      if (d) emit(',');
+      if (x->dims[d].actual) say("\"<=");
+      say_integer(x->dims[d].size);
+      if (x->dims[d].actual) emit('"');
+    }
+    say("]}");
+  }
+  emit(']');
+}
+
+// ---- inputs
+
+static array *next_input(model *m) {
+  for (uint32_t i = 0; i < m->parameters; i++)
+    if (m->parameter[i].kind == INPUT && !m->parameter[i].given) return &m->parameter[i];
+  return 0;
+}
+
+static array *named(model *m, const char *name) {
+  for (uint32_t i = 0; i < m->parameters; i++)
+    if (same(m->parameter[i].name, name)) return &m->parameter[i];
+  return 0;
+}
+
+void read_entry(reader *in, const char *name, uint32_t number) {
+  model *m = description();
+  array *x = named(m, name);
+  char arr[16] = "arr_";
+  arr[4 + print_integer(number, arr + 4)] = 0;
+  if (!x && same(name, arr)) x = next_input(m); // numpy.savez without names
+  if (!x) stop(WRONG_INPUT, "the archive has an array that the model does not take", name);
+  if (x->given) misused("this input is given twice", x->name);
+  read_npy(in, x);
+}
+
+static void read_file(model *m, const char *path, array *x) {
+  open_input(path);
+  int first = peek(&input);
+  if (first == 'P' && !x) read_zip(&input, read_entry);
+  else {
+    if (!x) x = next_input(m);
+    if (!x) misused("the model takes no further input", path);
+    if (x->given) misused("this input is given twice", x->name);
+    if (first == 0x93) read_npy(&input, x);
+    else if (first == 'P') fail(UNFIT, "an archive of arrays goes without a name: its arrays have their own", x);
+    else if (ends_with(path, ".bin") || ends_with(path, ".raw")) read_raw(&input, x);
+    else read_text(&input, x);
+    if (first != 0x93 && peek(&input) >= 0) fail(UNFIT, "this has more data than the input takes", x);
+  }
+  close_input();
+  input_name = 0;
+}
+
+static uint64_t random_bits(void) { // splitmix64
+  uint64_t x = options.seed += 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+static void make_up(array *x) {
+  const format *f = x->type;
+  for (uint32_t d = 0; d < x->rank; d++)
+    if (x->dims[d].actual) *x->dims[d].actual = (int32_t)x->dims[d].size;
+  for (uint32_t i = 0, n = count_of(x); i < n; i++)
+    for (uint32_t part = 0; part < (f->kind == COMPLEX ? 2 : 1); part++) {
+      uint64_t bits = random_bits();
+      scalar value = {f->kind >= FLOAT, 0, f->kind == PRED ? bits & 1 : bits % (f->bits < 4 ? 1u << (f->bits - (f->kind == SIGNED)) : f->bits < 8 ? 8 : 10), 0};
+      // The sum of four even numbers is nearly normal.
+      for (int k = 0; k < 4; k++) value.value += (double)(bits >> 16 * k & 65535) / 65536 - 0.5;
+      value.value *= 1.7320508075688772;
+      if (f->flags & NO_SIGN) value.value = power_of_2((int)(bits & 7) - 4);
+      store_element(f, place_of(x, i, 0) + part * (f->bits / 8), &value, 0);
+    }
+  x->given = 1;
+}
+
+// ---- running
+
+static void run_once(model *m, uint32_t count) {
+  while (run()) {
+    uint32_t number = *m->request;
+    if (number >= m->transfers) stop(FAILED, "the run waits for something that nobody gives", 0);
+    serve(&m->transfer[number], count);
+  }
+}
+
+static uint64_t nanoseconds(void) {
+  uint64_t time = 0;
+  clock_time_get(1, 1, &time);
+  return time;
+}
+
+static void say_duration(uint64_t ns) {
+  say_integer(ns / 1000), emit('.'), emit('0' + (int)(ns / 100 % 10)), say(" us");
+}
+
+static void run_all(model *m) {
+  uint64_t least = UINT64_MAX, most = 0, sum = 0;
+  for (uint64_t i = 0; i < options.repeat; i++) {
+    uint64_t began = nanoseconds();
+    run_once(m, (uint32_t)i);
+    uint64_t took = nanoseconds() - began;
+    sum += took;
+    if (took < least) least = took;
+    if (took > most) most = took;
+  }
+  if (options.repeat < 2) return;
+  begin_messages();
+  say_integer(options.repeat), say(" runs: fastest "), say_duration(least);
+  say(", mean "), say_duration(sum / options.repeat), say(", slowest "), say_duration(most), emit('\n');
+  flush();
+}
+
+// ---- results
+
+static void say_number(const array *x, double value) {
+  scalar s = {1, 0, 0, value};
+  char digits[32];
+  format f = *x->type;
+  if (f.kind < FLOAT) f.mantissa = 52, f.bias = 1023;
+  emit_bytes(digits, print_number(&f, &s, digits));
+}
+
+static void say_summary(const array *x) {
+  uint32_t n = count_of(x);
+  if (n <= SHOWN || x->type->kind == COMPLEX) return write_json(x);
+  double least = __builtin_inf(), most = -__builtin_inf(), sum = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    scalar s;
+    load_element(x->type, place_of(x, i, 0), &s);
+    double value = s.real ? s.value : s.negative ? -(double)s.magnitude : (double)s.magnitude;
+    if (!(value >= least)) least = value;
+    if (!(value <= most)) most = value;
+    sum += value;
+  }
+  say("min "), say_number(x, least), say(", max "), say_number(x, most), say(", mean "), say_number(x, (double)(float)(sum / n));
+}
+
+static void say_results(model *m, const char *file) {
+  int json = options.json || (!options.table && !is_terminal(1));
+  open_output("-");
+  if (json) emit('{');
+  if (file && json) say("\"file\":"), say_json_text(file);
+  else if (file) say(file), emit('\n');
+  for (uint32_t i = 0; i < m->results; i++) {
+    array *x = &m->result[i];
+    if (json) {
+      if (i || file) emit(',');
+      say_json_text(x->name), emit(':'), write_json(x);
+    } else
+      say(x->name), say("  "), say_type(x), say("  "), say_summary(x), emit('\n');
+  }
+  if (json) say("}\n");
+  close_output();
+}
+
+static char *joined(char *to, const char *text) {
+  uint32_t n = length(text);
+  copy(to, text, n + 1);
+  return to + n;
+}
+
+// A file for each result, in a folder: names of results as names of files.
+static void write_folder(model *m, const char *folder, const char *stem) {
+  static char path[1024];
+  if (length(folder) + (stem ? length(stem) : 0) > 600) stop(USAGE, "this path is too long", folder);
+  make_folder(folder);
+  char *end = joined(path, folder);
+  if (end[-1] != '/') *end++ = '/';
+  if (stem) end = joined(end, stem);
+  for (uint32_t i = 0; i < m->results; i++) {
+    char *name = end;
+    if (stem && m->results > 1) *name++ = '.';
+    if (!stem || m->results > 1)
+      for (const char *c = m->result[i].name; *c && name < path + 1000; c++) *name++ = *c == '/' || *c == '\\' || *c == ':' ? '_' : *c;
+    joined(name, ".npy");
+    open_output(path);
+    write_npy(&m->result[i]);
+    close_output();
+  }
+}
+
+static void write_results(model *m, const char *file) {
+  const char *path = options.output;
+  if (file) { // the input's name without its folder and ending
+    static char stem[512];
+    uint32_t start = length(file);
+    while (start && file[start - 1] != '/') start--;
+    uint32_t end = length(joined(stem, file + start) - length(file + start));
+    while (end && stem[end] != '.') end--;
+    if (end) stem[end] = 0;
+    return write_folder(m, path, stem);
+  }
+  if (ends_with(path, "/")) return write_folder(m, path, 0);
+  int archive = ends_with(path, ".npz"), json = ends_with(path, ".json"), raw = ends_with(path, ".bin") || ends_with(path, ".raw");
+  if (m->results != 1 && !archive && !json && !(same(path, "-") && (archive = 1)))
+    stop(USAGE, "there are several results: name a .npz file, a .json file or a folder, as in -o out/", path);
+  open_output(path);
+  if (archive) write_zip(m->result, m->results);
+  else if (raw) write_raw(m->result);
+  else if (!json) write_npy(m->result);
+  else {
+    emit('{');
+    for (uint32_t i = 0; i < m->results; i++) {
+      if (i) emit(',');
+      say_json_text(m->result[i].name), emit(':'), write_json(&m->result[i]);
+    }
+    say("}\n");
+  }
+  close_output();
+}
+
+static void give(model *m, const char *file) {
+  run_all(m);
+  if (options.output) write_results(m, file);
+  else say_results(m, file);
+}
+
+// ---- the command line
+
+static uint64_t number_of(const char *option, const char *text) {
+  uint64_t n = 0;
+  const char *c = text;
+  while (*c >= '0' && *c <= '9' && n < UINT64_MAX / 20) n = n * 10 + (uint64_t)(*c++ - '0');
+  if (*c || c == text) misused("a whole number is wanted", option);
+  return n;
+}
+
+static int flag(const char *a) {
+  int *const flags[] = {&options.help, &options.help, &options.signature, &options.json, &options.table, &options.random};
+  static const char *const names[] = {"--help", "-h", "--signature", "--json", "--table", "--random"};
+  for (int i = 0; i < 6; i++)
+    if (same(a, names[i])) return *flags[i] = 1;
+  return 0;
+}
+
+static int option(const char *a, const char *value) {
+  const char **const texts[] = {&options.output, &options.output, &options.batch, &options.sidecar, &options.weights};
+  static const char *const names[] = {"-o", "--output", "--batch", "--sidecar", "--weights"};
+  for (int i = 0; i < 5; i++)
+    if (same(a, names[i])) return *texts[i] = value, 1;
+  if (same(a, "--repeat")) options.repeat = number_of(a, value);
+  else if (same(a, "--seed")) options.seed = number_of(a, value), options.random = 1;
+  else return transfer_option(a, value);
+  return 1;
+}
+
+// Takes the options out of the arguments, and reads the files of what they name.
+static void take_options(model *m, char **args, uint32_t count) {
+  for (uint32_t i = 1; i < count; i++) {
+    char *a = args[i], *value = 0;
+    if (a[0] != '-' || !a[1]) continue;
+    args[i] = 0;
+    if (flag(a)) continue;
+    for (char *c = a; *c && !value; c++)
+      if (*c == '=') *c = 0, value = c + 1;
+    if (!value) {
+      if (i + 1 == count) misused("there is no such option, or its value is missing", a);
+      value = args[++i], args[i] = 0;
+    }
+    if (option(a, value)) continue;
+    array *x = a[1] == '-' ? named(m, a + 2) : 0;
+    if (!x) misused("there is no such option or input", a);
+    read_file(m, value, x);
+  }
+}
+
+static void run_batch(model *m, array *x) {
+  static char path[512];
+  uint32_t runs = 0;
+  if (!x) misused("every input is given; --batch is for one that is not", options.batch);
+  for (; next_match(options.batch, path); runs++) {
+    x->given = 0;
+    read_file(m, path, x);
+    give(m, path);
+  }
+  if (!runs) stop(WRONG_INPUT, "no file fits", options.batch);
+}
+
+void xw_command(void) {
+  static char text[ARGUMENTS];
+  model *m = description();
+  uint32_t count, bytes;
+  char **args = (char **)text;
+  if (args_sizes_get(&count, &bytes) || 4 * count + bytes > ARGUMENTS || args_get(args, text + 4 * count)) stop(USAGE, "there are too many arguments", 0);
+  for (uint32_t i = 1; i < count; i++)
+    if (same(args[i], "--help") || same(args[i], "-h") || same(args[i], "--signature")) flag(args[i]);
+  open_output("-");
+  if (options.help) say_usage(m);
+  else if (options.signature) {
+    say("{\"name\":"), say_json_text(m->name);
+    say_signature_of("parameters", m->parameter, m->parameters);
+    say_signature_of("results", m->result, m->results);
+    say("}\n");
+  }
+  flush();
+  if (options.help || options.signature) return;
+  take_options(m, args, count);
+  for (uint32_t i = 1; i < count; i++)
+    if (args[i]) read_file(m, args[i], 0);
+  read_weights(m, count ? args[0] : "", options.sidecar, options.weights);
+  array *batch = options.batch ? next_input(m) : 0;
+  for (array *x = m->parameter; x < m->parameter + m->parameters; x++) {
+    if (x->given || x == batch || x->kind == STATE) continue; // states start as zeros
+    if (!options.random) misused(x->kind == INPUT ? "this input is missing" : "this weight is missing: name a file with --weights", x->name);
+    make_up(x);
+  }
+  for (uint32_t i = 0; i < m->inits; i++) init(m->init[i]);
+  for (array *x = m->parameter; x < m->parameter + m->parameters; x++)
+    if (x->init) init(x->init - 1);
+  if (options.batch) run_batch(m, batch);
+  else give(m, 0);
+}

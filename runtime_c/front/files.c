@@ -1,0 +1,191 @@
+// Files of a WASI command: below the folders that the host has opened for it.
+#include "wasi.h"
+
+enum { READ = 1 << 1, SEEK = 1 << 2, WRITE = 1 << 6, READ_FOLDER = 1 << 14, CREATE = 1, FOLDER = 2, TRUNCATE = 8, MISSING = 44 };
+
+static int source, target = 1;
+static uint8_t buffer[4096];
+const char *input_name;
+
+static void write_all(int fd, const uint8_t *from, uint32_t count) {
+  while (count) {
+    uint32_t done = 0;
+    span p = {from, count};
+    if (fd_write(fd, &p, 1, &done)) proc_exit(WRONG_INPUT); // nobody reads on
+    from += done, count -= done;
+  }
+}
+
+static void push(const uint8_t *from, uint32_t count) { write_all(target, from, count); }
+
+static uint32_t pull(reader *in, uint8_t *to, uint32_t room) {
+  uint32_t got = 0;
+  span p = {to, room};
+  (void)in;
+  if (fd_read(source, &p, 1, &got)) stop(WRONG_INPUT, "this cannot be read", input_name);
+  return got;
+}
+
+reader input = {pull, buffer, sizeof buffer, 0, 0};
+
+void say_foreign(const char *s);
+
+void begin_messages(void) { // what `say` says goes to standard error
+  out.at = 0;
+  out.push = push;
+  target = 2;
+  say(description()->name), say(": ");
+}
+
+void stop(int code, const char *what, const char *which) {
+  begin_messages();
+  if (which) say_foreign(which), say(": ");
+  say(what), emit('\n');
+  flush();
+  proc_exit(code);
+}
+
+void say_foreign(const char *s) { // nothing that a terminal obeys
+  for (; *s; s++) emit((uint8_t)*s < ' ' || *s == 127 ? '?' : *s);
+}
+
+int ends_with(const char *text, const char *with) {
+  uint32_t n = length(text), m = length(with);
+  return n >= m && same(text + n - m, with);
+}
+
+// The folder, and in *path what stands behind it: "/data" for "/data/x", "." or "/" for what is relative. -1: there is none.
+static int folder_of(const char **path) {
+  static char name[256];
+  int best = -1;
+  uint32_t skip = 0, longest = 0, prestat[2];
+  while (starts(*path, "./")) *path += 2;
+  for (int fd = 3; !fd_prestat_get(fd, prestat); fd++) {
+    uint32_t n = prestat[1];
+    if (prestat[0] & 255 || n >= sizeof name || fd_prestat_dir_name(fd, name, n)) continue;
+    while (n && (name[n - 1] == '/' || name[n - 1] == 0)) n--;
+    name[n] = 0;
+    const char *own = starts(name, "./") ? name + 2 : name;
+    uint32_t m = length(own);
+    if (m == 0 ? name[0] == 0 && **path != '/' && 0 : same(own, ".")) {
+      if (**path != '/' && best < 0) best = fd;
+    } else if (m >= longest && starts(*path, own) && ((*path)[m] == '/' || !m)) best = fd, longest = m, skip = m;
+  }
+  *path += skip;
+  while (best >= 0 && **path == '/') ++*path;
+  return best;
+}
+
+static int try_open(const char *path, uint32_t how, uint64_t rights, int *fd) {
+  const char *rest = path;
+  int folder = folder_of(&rest);
+  if (folder < 0) return -1;
+  return path_open(folder, 1, *rest ? rest : ".", *rest ? length(rest) : 1, how, rights, 0, 0, fd);
+}
+
+static int opened(const char *path, uint32_t how, uint64_t rights) {
+  int fd = -1, error = try_open(path, how, rights, &fd);
+  if (error < 0) stop(WRONG_INPUT, "no folder was opened in which this lies; try `wasmtime run --dir .`", path);
+  if (error == MISSING) stop(WRONG_INPUT, rights & WRITE ? "its folder does not exist" : "there is no such file", path);
+  if (error) stop(WRONG_INPUT, rights & WRITE ? "this file cannot be written" : "this file cannot be read", path);
+  return fd;
+}
+
+void open_input(const char *path) {
+  input_name = path;
+  input.at = input.end = 0;
+  source = same(path, "-") ? 0 : opened(path, 0, READ | SEEK);
+}
+
+int opens(const char *path) {
+  int fd;
+  if (try_open(path, 0, READ, &fd)) return 0;
+  fd_close(fd);
+  return 1;
+}
+
+void seek_input(uint64_t at) {
+  uint64_t unused;
+  input.at = input.end = 0;
+  if (fd_seek(source, (int64_t)at, 0, &unused)) stop(WRONG_INPUT, "this has to be a file, where one can go back and forth", input_name);
+}
+
+void close_input(void) {
+  if (source) fd_close(source);
+  source = 0;
+}
+
+void open_output(const char *path) {
+  out.push = push;
+  target = same(path, "-") ? 1 : opened(path, CREATE | TRUNCATE, WRITE);
+}
+
+void close_output(void) {
+  flush();
+  if (target > 2) fd_close(target);
+  target = 1;
+}
+
+void make_folder(const char *path) {
+  const char *rest = path;
+  int folder = folder_of(&rest);
+  if (folder >= 0 && *rest) path_create_directory(folder, rest, length(rest)); // if it fails, the first file in it says so
+}
+
+int is_terminal(int fd) {
+  uint8_t stat[24];
+  return !fd_fdstat_get(fd, stat) && stat[0] == 2;
+}
+
+static int matches(const char *pattern, const char *text) {
+  for (; *pattern; pattern++, text++) {
+    if (*pattern == '*') {
+      do
+        if (matches(pattern + 1, text)) return 1;
+      while (*text++);
+      return 0;
+    }
+    if (!*text || (*pattern != '?' && *pattern != *text)) return 0;
+  }
+  return !*text;
+}
+
+// The next file, in alphabetical order, behind the one in `path`, that fits the pattern; its path goes there. 0: there is none.
+int next_match(const char *pattern, char path[512]) {
+  static uint8_t entries[4096];
+  static char found[256];
+  uint32_t start = length(pattern), used;
+  while (start && pattern[start - 1] != '/') start--;
+  if (start > 250) stop(USAGE, "this path is too long", pattern);
+  char *after = path + start;
+  copy(path, pattern, start);
+  char keep = path[start ? start - 1 : 0];
+  int first = !*after, fd;
+  if (start) path[start - 1] = 0;
+  fd = opened(start ? path : ".", FOLDER, READ_FOLDER);
+  if (start) path[start - 1] = keep;
+  found[0] = 0;
+  uint64_t cookie = 0;
+  do {
+    if (fd_readdir(fd, entries, sizeof entries, cookie, &used)) stop(WRONG_INPUT, "this folder cannot be read", pattern);
+    for (uint32_t at = 0; at + 24 <= used;) {
+      uint32_t n = (uint32_t)little(entries + at + 16, 4);
+      if (at + 24 + n > used) break; // the rest of it comes next time
+      char name[256];
+      if (n < sizeof name) {
+        copy(name, entries + at + 24, n);
+        name[n] = 0;
+        int order = 0;
+        for (uint32_t i = 0; !order && (name[i] || after[i]); i++) order = (uint8_t)name[i] - (uint8_t)after[i];
+        int better = !found[0];
+        for (uint32_t i = 0; found[0] && !better && name[i] <= found[i]; i++) better = (uint8_t)name[i] < (uint8_t)found[i];
+        if ((first || order > 0) && better && name[0] != '.' && matches(pattern + start, name)) copy(found, name, n + 1);
+      }
+      cookie = little(entries + at, 8);
+      at += 24 + n;
+    }
+  } while (used == sizeof entries);
+  fd_close(fd);
+  copy(after, found, length(found) + 1);
+  return found[0] != 0;
+}

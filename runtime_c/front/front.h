@@ -1,0 +1,167 @@
+// What the fronts share. A front makes a program of an artifact: `command.c` a WASI command, `server.c` a server of wasi:http.
+// It is linked when a model is compiled, and knows of the model what `description()` says. There is no heap: what is read goes
+// straight to where the model has its arrays.
+//
+// Failing: `fail` keeps the first message and ends the input, and whatever reads on stops soon. A command never comes back from it.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#define IMPORT(module, name) __attribute__((import_module(module), import_name(name)))
+#define MODEL(name) IMPORT("xla_wasm", name) // what the assembler supplies
+
+// ---- the model, as front.py describes it
+
+enum { PRED, UNSIGNED, SIGNED, FLOAT, COMPLEX }; // kinds of element types; each may be converted to those behind it
+enum { ROUNDED = 1, ONE_ZERO = 2, NO_SIGN = 4 };  // of a float type: NumPy has it; it has no -0; it has neither sign nor zero
+
+typedef struct {
+  char name[14];       // as in HLO
+  char code[4];        // as in npy files, without the byte order
+  uint8_t kind, bytes; // bytes: of an element in memory
+  uint8_t bits;        // of a value; of one part of a complex number
+  uint8_t mantissa, flags;
+  int16_t bias;
+  uint16_t largest, infinite, nan; // codes of a float type of at most 16 bits; what lies between the first two, and beyond, is NaN
+} format;
+
+typedef struct {
+  uint32_t size, stride; // the bound if it is dynamic; bytes
+  int32_t *actual;       // where the actual size lies, if it is dynamic
+} dimension;
+
+enum { INPUT, WEIGHT, STATE, OUTPUT };
+
+typedef struct {
+  const char *name;
+  const format *type;
+  uint32_t kind, rank;
+  const dimension *dims;
+  uint8_t *data;
+  uint32_t bytes, init; // init: number of the step that packs a weight, plus 1
+  uint32_t given;
+  uint32_t sum, start; // while an archive is written
+} array;
+
+typedef struct {
+  uint32_t index, bytes, offset;
+  uint8_t *data;
+  uint8_t digest[32];
+} part; // of the sidecar
+
+typedef struct {
+  uint32_t kind; // of a request, in the order of TRANSFERS
+  const char *name;
+  uint32_t count;
+  array *arrays;
+} transfer;
+
+typedef struct {
+  const char *name;
+  uint32_t parameters;
+  array *parameter;
+  uint32_t results;
+  array *result;
+  uint32_t inits;
+  const uint32_t *init; // steps to run once, before the first run
+  uint32_t parts, sidecar_bytes;
+  const part *part;
+  uint32_t transfers;
+  const transfer *transfer;
+  const uint32_t *request; // the number of the request that a run waits for
+  uint32_t memory;
+} model;
+
+MODEL("description") model *description(void);
+MODEL("run") int run(void);
+MODEL("init") void init(uint32_t step);
+
+// ---- strings and bytes
+
+uint32_t length(const char *s);
+int same(const char *a, const char *b);
+int starts(const char *s, const char *with); // the length of `with`, or 0
+void *copy(void *to, const void *from, uint32_t count);
+
+// ---- failing (each front has its own)
+
+enum { DAMAGED, UNFIT }; // what was given cannot be read at all; it is not what the model takes
+void fail(int why, const char *what, const array *field);
+// The array that was given has another shape or type; `type` is 0 where it has none.
+void fail_shape(const array *field, const char *type, uint32_t rank, const uint32_t *sizes);
+int failed(void);
+
+// ---- reading
+
+typedef struct reader reader;
+struct reader {
+  uint32_t (*pull)(reader *, uint8_t *to, uint32_t room); // how many bytes came; 0 at the end
+  uint8_t *buffer;
+  uint32_t room, at, end;
+};
+
+int peek(reader *); // -1 at the end
+int next(reader *);
+uint32_t take(reader *, void *to, uint32_t count); // how many there were
+uint64_t little(const uint8_t *from, uint32_t bytes);
+
+// ---- elements
+
+typedef struct {
+  int real, negative; // an integer is its sign and magnitude
+  uint64_t magnitude;
+  double value;
+} scalar;
+
+void load_element(const format *, const uint8_t *from, scalar *);
+// 0: it does not fit. `exact`: rounding does not fit either, if NumPy lacks the type.
+int store_element(const format *, uint8_t *to, const scalar *, int exact);
+int convert_element(const format *from, const uint8_t *source, const format *to, uint8_t *target);
+uint64_t bits_of(double value);
+double power_of_2(int exponent);
+
+uint32_t size_of(const array *, uint32_t d);  // actual sizes
+uint32_t count_of(const array *);
+// Fixes the sizes of an array that is to be read. 0, and it has failed: they do not fit.
+int shape_array(array *, const char *type, uint32_t rank, const uint32_t *sizes);
+// Where the element lies that is the index-th of an array of its actual sizes, the last dimension being the fastest; or the first.
+uint8_t *place_of(const array *, uint32_t index, int first_is_fastest);
+int is_dense(const array *); // whether it lies in memory as row-major order has it
+
+// ---- numbers
+
+// Reads a number, or true, false, NaN, Infinity, in quotation marks or not. 0: there is none.
+int read_number(reader *, scalar *);
+uint32_t print_number(const format *, const scalar *, char to[32]);
+uint32_t print_integer(uint64_t value, char *to);
+
+// ---- arrays in files
+
+void read_npy(reader *, array *);
+void read_json(reader *, array *);
+void read_text(reader *, array *); // JSON, or numbers without brackets
+void read_raw(reader *, array *);
+void read_zip(reader *, void (*entry)(reader *, const char *name, uint32_t number)); // a name without .npy
+void skip_blanks(reader *);
+
+// ---- writing
+
+typedef struct {
+  void (*push)(const uint8_t *from, uint32_t count);
+  uint32_t at, sum; // sum: CRC-32 of what has gone through, if push is 0
+  uint8_t buffer[4096];
+} writer;
+extern writer out;
+
+void emit(int c);
+void emit_bytes(const void *from, uint32_t count);
+void say(const char *s);
+void say_integer(uint64_t value);
+void say_type(const array *); // f32[1,64]; of dynamic dimensions the bounds
+void flush(void);
+uint32_t npy_bytes(const array *);
+void write_npy(const array *);
+void write_raw(const array *);
+void write_json(const array *);
+void write_zip(array *, uint32_t count); 
+uint32_t crc32(uint32_t sum, const uint8_t *from, uint32_t count);

@@ -1,0 +1,161 @@
+// Arrays as files of NumPy, and as their bytes.
+#include "front.h"
+
+enum { HEADER = 4096 };
+
+static const char *after(const char *text, const char *key) {
+  for (; *text; text++) {
+    int n = starts(text, key);
+    if (n) return text + n;
+  }
+  return 0;
+}
+
+// NumPy's types as element types; those that it lacks are bytes of the width that the model's have.
+static int numpy_type(const char *code, format *f) {
+  static const char letters[] = "buifc";
+  static const struct {
+    uint8_t mantissa;
+    int16_t bias;
+  } floats[] = {{10, 15}, {23, 127}, {52, 1023}};
+  uint32_t kind = 0, bytes = 0, i = 1;
+  for (; code[i] >= '0' && code[i] <= '9' && i < 4; i++) bytes = bytes * 10 + (uint32_t)(code[i] - '0');
+  while (letters[kind] && letters[kind] != code[0]) kind++;
+  uint32_t part = kind == COMPLEX ? bytes / 2 : bytes;
+  if (kind > COMPLEX || !part || part > 8 || part & (part - 1) || code[i] != '\'') return 0;
+  f->kind = (uint8_t)kind, f->bytes = (uint8_t)bytes, f->bits = (uint8_t)(8 * part), f->flags = ROUNDED;
+  if (kind) f->name[0] = "?usfc"[kind], f->name[1 + print_integer(8 * bytes, f->name + 1)] = 0;
+  else copy(f->name, "pred", 5);
+  if (kind >= FLOAT) {
+    if (part < 2) return 0;
+    uint32_t k = part / 4;
+    f->mantissa = floats[k].mantissa, f->bias = floats[k].bias;
+    f->largest = 0x7bff, f->infinite = 0x7c00, f->nan = 0x7e00; // of f16
+  }
+  return 1;
+}
+
+// The elements that follow, of a type, in an order.
+static void read_elements(reader *in, array *x, const format *f, int swap, int first_is_fastest) {
+  uint32_t count = count_of(x), bytes = f->bytes, part = f->kind == COMPLEX ? bytes / 2 : bytes;
+  int all_codes = f->kind == COMPLEX || (f->kind != PRED && f->bits == 8 * bytes);
+  x->given = 1;
+  if (f == x->type && all_codes && !swap && !first_is_fastest && is_dense(x)) {
+    if (take(in, x->data, count * bytes) < count * bytes) fail(DAMAGED, "the data end too early", x);
+    return;
+  }
+  for (uint32_t i = 0; i < count && !failed(); i++) {
+    uint8_t raw[16], element[16];
+    if (take(in, raw, bytes) < bytes) fail(DAMAGED, "the data end too early", x);
+    for (uint32_t k = 0; k < bytes; k++) element[swap ? k / part * part + part - 1 - k % part : k] = raw[k];
+    uint8_t *to = place_of(x, i, first_is_fastest);
+    if (f == x->type && all_codes) copy(to, element, bytes);
+    else if (!convert_element(f, element, x->type, to)) fail(UNFIT, "a value is not one of its type", x);
+  }
+}
+
+void read_npy(reader *in, array *x) {
+  static char header[HEADER];
+  uint32_t sizes[33], rank = 0, bytes = 2, size = HEADER;
+  uint8_t head[12] = {0};
+  if (take(in, head, 8) == 8 && starts((char *)head, "\x93NUMPY") && head[6] >= 1 && head[6] <= 3) {
+    if (head[6] > 1) bytes = 4;
+    take(in, head + 8, bytes);
+    size = (uint32_t)little(head + 8, bytes);
+  }
+  if (size >= HEADER || take(in, header, size) < size) {
+    fail(DAMAGED, "this is not an npy file, or one with a damaged header", x);
+    return;
+  }
+  header[size] = 0;
+  const char *code = after(header, "'descr': '"), *order = after(header, "'fortran_order': "), *shape = after(header, "'shape': (");
+  if (!order || !shape) {
+    fail(DAMAGED, "the header of the npy file is damaged", x);
+    return;
+  }
+  while (*shape >= '0' && *shape <= '9' && rank < 33) {
+    uint64_t n = 0;
+    while (*shape >= '0' && *shape <= '9') n = n > UINT32_MAX ? n : n * 10 + (uint64_t)(*shape++ - '0');
+    sizes[rank++] = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+    while (*shape == ',' || *shape == ' ') shape++;
+  }
+  format type = {.name = "another type"};
+  const format *f = &type;
+  const char *own = x->type->code;
+  int swap = code && code[0] == '>', stop = 0;
+  if (code) {
+    if (code[0] == '<' || code[0] == '>' || code[0] == '|' || code[0] == '=') code++;
+    stop = starts(code, own);
+    // What NumPy lacks it writes as bytes, and float8_e5m2 as a type that it cannot read.
+    if ((stop && code[stop] == '\'') || (own[0] == 'V' && own[1] == '1' && starts(code, "f1'"))) f = x->type;
+    else if (!numpy_type(code, &type)) stop = -1;
+  }
+  if (!code || stop < 0 || f->kind > x->type->kind) {
+    fail_shape(x, f->name, rank, sizes);
+    return;
+  }
+  if (shape_array(x, f->name, rank, sizes)) read_elements(in, x, f, swap, *order == 'T' && x->rank > 1);
+}
+
+void read_raw(reader *in, array *x) {
+  uint32_t sizes[33], row = x->type->bytes;
+  for (uint32_t d = 0; d < x->rank; d++) {
+    sizes[d] = x->dims[d].size;
+    if (d) row *= sizes[d];
+    if (d && x->dims[d].actual) fail(UNFIT, "its bytes alone do not tell the sizes of its dynamic dimensions", x);
+  }
+  if (x->rank && x->dims[0].actual) { // as many rows as there are
+    uint8_t element[16];
+    uint32_t n = 0;
+    *x->dims[0].actual = x->dims[0].size;
+    for (; n < sizes[0]; n++)
+      for (uint32_t i = 0; i < row; i += x->type->bytes) {
+        if (i == 0 && peek(in) < 0) goto rows;
+        if (take(in, element, x->type->bytes) < x->type->bytes) fail(DAMAGED, "the data end in the middle of a row", x);
+        if (failed()) return;
+        if (!convert_element(x->type, element, x->type, place_of(x, (n * row + i) / x->type->bytes, 0))) fail(UNFIT, "a value is not one of its type", x);
+      }
+  rows:
+    *x->dims[0].actual = (int32_t)n;
+    x->given = 1;
+    return;
+  }
+  if (!failed()) read_elements(in, x, x->type, 0, 0);
+}
+
+static uint32_t write_header(const array *x, char *to) {
+  uint32_t n = 10;
+#define SAY(text) copy(to + n, text, sizeof text - 1), n += sizeof text - 1
+  copy(to, "\x93NUMPY\1", 8);
+  SAY("{'descr': '");
+  to[n++] = x->type->bytes == 1 ? '|' : '<';
+  copy(to + n, x->type->code, length(x->type->code)), n += length(x->type->code);
+  SAY("', 'fortran_order': False, 'shape': (");
+  for (uint32_t d = 0; d < x->rank; d++) {
+    n += print_integer(size_of(x, d), to + n);
+    if (d + 1 < x->rank || x->rank == 1) to[n++] = ',';
+  }
+  SAY("), }");
+  while ((n + 1) % 64) to[n++] = ' ';
+  to[n++] = '\n';
+  to[8] = (char)(n - 10), to[9] = (char)((n - 10) >> 8);
+  return n;
+}
+
+uint32_t npy_bytes(const array *x) {
+  char header[640];
+  return write_header(x, header) + count_of(x) * x->type->bytes;
+}
+
+void write_raw(const array *x) {
+  uint32_t count = count_of(x), bytes = x->type->bytes;
+  if (is_dense(x)) emit_bytes(x->data, count * bytes);
+  else
+    for (uint32_t i = 0; i < count; i++) emit_bytes(place_of(x, i, 0), bytes);
+}
+
+void write_npy(const array *x) {
+  char header[640];
+  emit_bytes(header, write_header(x, header));
+  write_raw(x);
+}

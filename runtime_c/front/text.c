@@ -1,0 +1,171 @@
+// Arrays as JSON, and as numbers without brackets.
+#include "front.h"
+
+enum { DEEPEST = 34 };
+
+static int is_blank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
+void skip_blanks(reader *in) {
+  while (is_blank(peek(in))) next(in);
+}
+
+static int is_static(const array *x) {
+  for (uint32_t d = 0; d < x->rank; d++)
+    if (x->dims[d].actual) return 0;
+  return 1;
+}
+
+// NESTED: lists as the array has dimensions. FLAT: one list of all elements. BARE: numbers without a list around them.
+enum form { NESTED, FLAT, BARE };
+
+// What is read so far: the position in each list, and how long the lists of each depth are.
+static struct {
+  uint32_t at[DEEPEST], size[DEEPEST];
+  uint8_t known[DEEPEST];
+  uint32_t depth, numbers; // numbers: the depth at which they stand, plus 1; 0: there was none
+  enum form form;
+} now;
+
+static enum form form_of(const array *x, uint32_t complex) {
+  if (now.depth == 0 && x->rank + complex) return BARE;
+  return now.depth == 1 + complex && x->rank != 1 && is_static(x) ? FLAT : NESTED;
+}
+
+// Stores a number if it lies inside the array. What does not is told by the sizes at the end.
+static void store(array *x, const scalar *value, uint32_t complex) {
+  uint32_t index = now.at[now.form != BARE], second = complex ? now.at[now.depth] : 0;
+  uint8_t *to = x->data;
+  if (now.form == BARE) index >>= complex, second &= 1;
+  if (now.form != NESTED) {
+    if (index >= count_of(x)) return;
+    to = place_of(x, index, 0);
+  } else {
+    if (now.depth != x->rank + complex) return;
+    for (uint32_t d = 0; d < x->rank; d++) {
+      if (now.at[d + 1] >= x->dims[d].size) return;
+      to += now.at[d + 1] * x->dims[d].stride;
+    }
+  }
+  if (second > 1) return;
+  if (!store_element(x->type, to + second * (x->type->bits / 8), value, 0)) fail(UNFIT, "a number is not one of its type", x);
+}
+
+static void read_value(reader *in, array *x) {
+  uint32_t complex = x->type->kind == COMPLEX;
+  scalar value;
+  if (!now.numbers) {
+    now.numbers = now.depth + 1;
+    now.form = form_of(x, complex);
+  }
+  if (!read_number(in, &value)) fail(DAMAGED, "this is not a number", x);
+  else if (now.numbers != now.depth + 1) fail(UNFIT, "its lists are not nested evenly", x);
+  else store(x, &value, complex);
+  now.at[now.depth]++;
+}
+
+static void close_list(array *x) {
+  uint32_t d = now.depth--, n = now.at[d];
+  if (now.known[d] && now.size[d] != n) fail(UNFIT, "its lists are not equally long", x);
+  now.known[d] = 1, now.size[d] = n;
+  now.at[now.depth]++;
+}
+
+// All of it has been read: is it what the array takes?
+static void settle(array *x) {
+  uint32_t complex = x->type->kind == COMPLEX, rank = 0, *sizes = now.size + 1;
+  x->given = 1;
+  while (rank + 1 < DEEPEST && now.known[rank + 1]) rank++;
+  if (now.numbers && now.form == BARE) {
+    sizes[0] = now.at[0] >> complex, rank = 1;
+    if (complex && now.at[0] & 1) fail(UNFIT, "a complex number is two numbers", x);
+  } else if (now.numbers && complex) {
+    if (rank == 0 || sizes[--rank] != 2) fail(UNFIT, "a complex number is a list of two numbers", x);
+  } else if (!now.numbers && rank && rank <= x->rank && sizes[rank - 1] == 0)
+    for (; rank < x->rank; rank++) sizes[rank] = x->dims[rank].size; // of lists without elements the sizes are not seen
+  if (failed()) return;
+  if (now.numbers && now.form != NESTED && is_static(x) && rank == 1 && sizes[0] == count_of(x)) return;
+  shape_array(x, 0, rank, sizes);
+}
+
+static void begin(array *x) {
+  __builtin_memset(&now, 0, sizeof now);
+  for (uint32_t d = 0; d < x->rank; d++)
+    if (x->dims[d].actual) *x->dims[d].actual = (int32_t)x->dims[d].size;
+}
+
+static void read_lists(reader *in, array *x) {
+  int value = 1; // what has to come: a value or a list, else a comma or the end of the list
+  do {
+    skip_blanks(in);
+    int c = peek(in);
+    if (value && c == '[') {
+      next(in);
+      if (now.numbers && now.depth + 1 >= now.numbers) fail(UNFIT, "its lists are not nested evenly", x);
+      else if (++now.depth == DEEPEST) fail(UNFIT, "its lists are nested too deeply", x);
+      if (failed()) return;
+      now.at[now.depth] = 0;
+      skip_blanks(in);
+      if (peek(in) != ']') continue;
+      value = 0, c = ']';
+    }
+    if (!value && now.depth && c == ']') next(in), close_list(x);
+    else if (!value && now.depth && c == ',') next(in), value = 1;
+    else if (value && c >= 0) read_value(in, x), value = 0;
+    else fail(DAMAGED, c < 0 ? "its lists do not end" : "between its values stands something else than a comma", x);
+  } while (!failed() && (now.depth || value));
+}
+
+void read_json(reader *in, array *x) {
+  begin(x);
+  read_lists(in, x);
+  if (!failed()) settle(x);
+}
+
+void read_text(reader *in, array *x) {
+  begin(x);
+  skip_blanks(in);
+  if (peek(in) == '[') read_lists(in, x);
+  else {
+    while (!failed() && peek(in) >= 0) {
+      read_value(in, x);
+      while (is_blank(peek(in)) || peek(in) == ',') next(in);
+    }
+  }
+  skip_blanks(in);
+  if (!failed() && peek(in) >= 0) fail(DAMAGED, "something follows its last list", x);
+  if (!failed()) settle(x);
+}
+
+static void write_number(const format *f, const uint8_t *from) {
+  char digits[32];
+  scalar x;
+  load_element(f, from, &x);
+  if (f->kind == PRED) say(x.magnitude ? "true" : "false");
+  else {
+    int quoted = x.real && x.value - x.value != 0; // JSON has neither NaN nor infinities
+    if (quoted) emit('"');
+    emit_bytes(digits, print_number(f, &x, digits));
+    if (quoted) emit('"');
+  }
+}
+
+static void write_level(const array *x, uint32_t d, const uint8_t *from) {
+  if (d == x->rank) {
+    int complex = x->type->kind == COMPLEX;
+    if (complex) emit('[');
+    write_number(x->type, from);
+    if (!complex) return;
+    emit(',');
+    write_number(x->type, from + x->type->bits / 8);
+    emit(']');
+    return;
+  }
+  emit('[');
+  for (uint32_t i = 0; i < size_of(x, d); i++, from += x->dims[d].stride) {
+    if (i) emit(',');
+    write_level(x, d + 1, from);
+  }
+  emit(']');
+}
+
+void write_json(const array *x) { write_level(x, 0, x->data); }

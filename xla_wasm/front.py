@@ -1,0 +1,183 @@
+"""Kinds of artifacts: a plain module, which a host runs, or one with a front, C code in `runtime_c/front/` that makes a program of it.
+
+A front knows the model from its description, which stands in memory as `front.h` declares it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from .dataclass import dataclass, field
+from .errors import UnsupportedError
+from .hlo.smallfloat import FORMATS
+from .hlo.types import TYPES
+from .target import COMMAND, MODULE
+
+DESCRIPTION = "description"
+"""The function that gives a front the address of the model's description."""
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What C code an artifact of some kind has in addition."""
+
+    exports: Mapping[str, str]
+    """Name of an export -> the C function."""
+    optional: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """What the C code calls -> the function that does it, and the one for models that have no use for it."""
+
+    def chosen(self, used: Iterable[str]) -> dict[str, str]:
+        """The function for each of `optional`, if `used` are those of use."""
+        used = set(used)
+        return {name: does if name in used else does_not for name, (does, does_not) in self.optional.items()}
+
+
+FRONTS = {
+    COMMAND: Front(
+        {"_start": "xw_command"},
+        {
+            "read_weights": ("xw_read_weights", "xw_no_weights"),
+            "serve": ("xw_serve", "xw_no_serve"),
+            "option": ("xw_transfer_option", "xw_no_transfer_option"),
+        },
+    )
+}
+
+_TRANSFERS = ("infeed", "outfeed", "recv", "send")
+_LEAVES = ("input", "weight", "state", "output", "operand", "result")
+_KINDS = ("pred", "unsigned", "signed", "float", "complex")
+_CODES = {"pred": "b", "unsigned": "u", "signed": "i", "float": "f", "complex": "c"}
+_IN_NUMPY = frozenset("pred s8 s16 s32 s64 u8 u16 u32 u64 f16 f32 f64 c64 c128".split())
+_WIDE_FLOATS = {"f16": (5, 10, 15, "ieee"), "bf16": (8, 7, 127, "ieee"), "f32": (8, 23, 127, "ieee"), "f64": (11, 52, 1023, "ieee")}
+_PARTS = {"c64": "f32", "c128": "f64"}
+_ROUNDED, _ONE_ZERO, _NO_SIGN = 1, 2, 4
+
+
+def used_by(manifest: Mapping[str, Any]) -> set[str]:
+    """The optional functions of fronts that are of use to a program."""
+    used = set()
+    if any(p["kind"] != "input" for p in manifest["parameters"]) or any(i["kind"] == "sidecar" for i in manifest["inits"]):
+        used.add("read_weights")
+    if manifest["requests"]:
+        used |= {"serve", "option"}
+    return used
+
+
+def check(kind: str, manifest: Mapping[str, Any]) -> None:
+    """Raises UnsupportedError if a program cannot be of this kind."""
+    for request in manifest["requests"]:
+        if request["kind"] not in _TRANSFERS:
+            what = "exchanges data with other devices" if request["kind"] == "exchange" else "calls a function of the host"
+            raise UnsupportedError(f"{request['name']}: it {what}, which a {kind} cannot do; compile it as a {MODULE}")
+
+
+class _Memory:
+    """Records that point at each other, at the addresses where they will lie."""
+
+    def __init__(self, base: int) -> None:
+        self._base = base
+        self._content = bytearray()
+
+    def put(self, content: bytes, align: int = 4) -> int:
+        """Adds bytes; their address."""
+        self._content += bytes(-len(self._content) % align)
+        self._content += content
+        return self._base + len(self._content) - len(content)
+
+    def words(self, words: Iterable[int]) -> int:
+        """Adds words; the address of the first."""
+        return self.put(b"".join(word.to_bytes(4, "little") for word in words))
+
+    def text(self, text: str) -> int:
+        """Adds a string that ends with a zero."""
+        return self.put(text.encode().replace(b"\0", b" ") + b"\0", 1)
+
+    def content(self) -> bytes:
+        """All of it."""
+        return bytes(self._content)
+
+
+def describe(manifest: Mapping[str, Any], alloc: Callable[[int, int], int]) -> tuple[int, int, bytes]:
+    """The description of a program: the address of `struct model`, and where its bytes go."""
+    # Where it lies depends on how long it is, and that on nothing else.
+    _, draft = _described(manifest, _Memory(0))
+    base = alloc(len(draft), 4)
+    model, content = _described(manifest, _Memory(base))
+    return model, base, content
+
+
+def _described(manifest: Mapping[str, Any], memory: _Memory) -> tuple[int, bytes]:
+    types: dict[str, int] = {}
+    parameters, results = manifest["parameters"], [r for r in manifest["results"] if r["kind"] == "output"]
+    given = _arrays(parameters, manifest["inits"], types, memory)
+    made = _arrays(results, (), types, memory)
+    inits = [i["index"] for i in manifest["inits"] if i["kind"] == "segment"]
+    parts = [i for i in manifest["inits"] if i["kind"] == "sidecar"]
+    part = memory.put(b"".join(_part(i) for i in parts))
+    transfers = []
+    for request in manifest["requests"]:
+        leaves = request["results"] or request["operands"]
+        transfers += [_TRANSFERS.index(request["kind"]), memory.text(request["target"]), len(leaves), _arrays(leaves, (), types, memory)]
+    words = [memory.text(manifest["name"]), len(parameters), given, len(results), made, len(inits), memory.words(inits)]
+    words += [len(parts), max((i["sidecar_offset"] + i["bytes"] for i in parts), default=0), part]
+    words += [len(manifest["requests"]), memory.words(transfers), manifest["request"]]
+    return memory.words(words), memory.content()
+
+
+def _arrays(leaves: Sequence[Mapping[str, Any]], inits: Sequence[Mapping[str, Any]], types: dict[str, int], memory: _Memory) -> int:
+    """The address of an array of `struct array`."""
+    words = []
+    for leaf in leaves:
+        name, dimensions = leaf["element_type"], leaf["dimensions"]
+        if name not in types:
+            types[name] = memory.put(_format(name))
+        stride, strides = TYPES[name].bytes, [0] * len(dimensions)
+        for d in leaf["minor_to_major"]:
+            strides[d] = stride
+            stride *= dimensions[d]
+        sizes = leaf.get("sizes") or [None] * len(dimensions)
+        dims = memory.words(word for row in zip(dimensions, strides, sizes) for word in (row[0], row[1], row[2] or 0))
+        kind = min(_LEAVES.index(leaf["kind"]), _LEAVES.index("output"))
+        init = leaf.get("init")
+        step = 0 if init is None else inits[init]["index"] + 1
+        data = leaf["offset"] if prod(dimensions) else 0
+        words += [memory.text(leaf["name"]), types[name], kind, len(dimensions), dims, data, leaf["bytes"], step, 0, 0, 0]
+    return memory.words(words)
+
+
+def _part(init: Mapping[str, Any]) -> bytes:
+    words = (init["index"], init["bytes"], init["sidecar_offset"], init["staging"])
+    return struct.pack("<4I", *words) + bytes.fromhex(init["sha256"])
+
+
+def _format(name: str) -> bytes:
+    """An element type as `struct format`."""
+    type_ = TYPES[name]
+    value = _PARTS.get(name, name)
+    flags = _ROUNDED if name in _IN_NUMPY else 0
+    mantissa = bias = largest = infinite = nan = 0
+    if value in _WIDE_FLOATS or value in FORMATS:
+        bits, mantissa, bias, special = _WIDE_FLOATS.get(value) or FORMATS[value]
+        half = 1 << bits + mantissa
+        if special == "powers of two":
+            flags |= _NO_SIGN
+            largest, infinite, nan = 254, 254, 255
+        elif special == "finite":
+            largest = infinite = half - 1
+        elif special == "nan":
+            largest, infinite, nan = half - 2, half - 2, half - 1
+        elif special == "no negative zero":
+            flags |= _ONE_ZERO
+            largest, infinite, nan = half - 1, half - 1, half
+        else:
+            infinite = half - (1 << mantissa)
+            largest, nan = infinite - 1, infinite | 1 << mantissa >> 1
+    if value in ("f32", "f64"):
+        largest = infinite = nan = 0  # these have machine types
+    code = f"{_CODES[type_.kind]}{type_.bytes}" if name in _IN_NUMPY else f"V{type_.bytes}"
+    bits = TYPES[value].bits if type_.kind != "pred" else 8
+    head = struct.pack("<14s4s6B", name.encode(), code.encode(), _KINDS.index(type_.kind), type_.bytes, bits, mantissa, flags, 0)
+    return head + struct.pack("<h3H", bias, largest, infinite, nan)
