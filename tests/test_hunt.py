@@ -54,6 +54,12 @@ def test_functions_of_jax(block: int) -> None:
     assert not any(found), "\n".join(filter(None, found))
 
 
+@pytest.mark.parametrize("seed", [19793])
+def test_rounding_decides_where_a_loop_forgets_its_start(seed: int) -> None:
+    """x + sin(x) leads to pi, where its derivative is what rounding has left of 1 + cos(x): no change of x shows that."""
+    assert not _judged("jax", seed)
+
+
 def test_a_fault_is_found_and_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With transposes that are not compiled as such, a hunt comes down to a single one."""
     original = xla_wasm.compile
