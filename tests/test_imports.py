@@ -74,6 +74,7 @@ ARROWS = {
 EXCEPTIONS = {
     ("assemble", ""): "the version, which the front of the package has",
     ("cli", ""): "the same",
+    ("compiler", "host.prepared"): "the memory after `init` is what an engine makes of it",
     ("ops.custom.expand", "ops.lowering"): "the targets that have a routine stay custom calls",
     ("ops.indexing.expand", "ops.apply"): "whether a computation can be part of a loop, or has to become other operations",
     ("ops.reduce.expand", "ops.apply"): "the same",

@@ -93,6 +93,12 @@ def compile_command(
     kind: Annotated[
         Kind, typer.Option("--kind", help="module: what a host runs; command: a program for `wasmtime run`, which reads and writes files.")
     ] = MODULE,
+    prepared: Annotated[
+        bool | None,
+        typer.Option(
+            "--prepared/--no-prepared", help="Pack constants now, not in each new instance. By default what --kind makes a program is."
+        ),
+    ] = None,
     sidecar: Annotated[bool, typer.Option("--sidecar", help="Put large constants into a .weights file beside the .wasm.")] = False,
     js: Annotated[
         bool, typer.Option("--js", help="Write a .js and a .d.ts too, which load the .wasm and name what goes in and out.")
@@ -109,7 +115,7 @@ def compile_command(
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes")
     source = _module(module, "compile")
     began = time.perf_counter()
-    artifact = _compile(source, target, tune, weight, state, sidecar, kind)
+    artifact = _compile(source, target, tune, weight, state, sidecar, kind, prepared)
     seconds = time.perf_counter() - began
     where = output or Path(_stem(module) + ".wasm")
     artifact.save(where)
@@ -415,6 +421,7 @@ def _compile(
     state: Iterable[str] = (),
     sidecar: bool = False,
     kind: str = MODULE,
+    prepared: bool | None = None,
 ) -> Artifact:
     from .compiler import compile
 
@@ -427,7 +434,9 @@ def _compile(
         if not separator:
             raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
         pairs.append((selector(parameter), selector(result)))
-    options = Options(target=target, tune=tune, weights=tuple(map(selector, weights)), state=tuple(pairs), sidecar=sidecar, kind=kind)
+    options = Options(
+        target=target, tune=tune, weights=tuple(map(selector, weights)), state=tuple(pairs), sidecar=sidecar, kind=kind, prepared=prepared
+    )
     return compile(module, options)
 
 

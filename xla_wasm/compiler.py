@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .artifact import Artifact
 from .assemble import Interface, assemble
-from .dataclass import dataclass
+from .dataclass import dataclass, replace
 from .driver import start_of_buffers
 from .errors import ArgumentError, UnsupportedError
 from .hlo.ir import Instruction, Module
@@ -30,7 +30,8 @@ from .passes.given import Given
 from .passes.manual import PerDevice, per_device
 from .plan.build import plan_module
 from .plan.plan import Plan
-from .target import Target
+from .plan.prepare import prepare
+from .target import MODULE, Target
 
 
 def compile(module: Module, options: Options | None = None) -> Artifact:
@@ -124,12 +125,28 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         _name_apart(canonical)
     target = Target.named(options.target, options.tune)
     plan = plan_module(canonical, target, start_of_buffers, interface.weights, _state_with_sizes(interface), devices is not None)
+    if 0 in plan.inits and _prepares(options):
+        from .host.prepared import memory_after_init
+
+        plain = assemble(plan, interface, replace(options, kind=MODULE), target, names, devices)
+        prepare(plan, memory_after_init(plain), start_of_buffers)
     artifact = assemble(plan, interface, options, target, names, devices)
     if os.environ.get("XLA_WASM_VERIFY"):
         from .plan.verify import verify_plan
 
         verify_plan(plan)
     return Trace(artifact, canonical, plan)
+
+
+def _prepares(options: Options) -> bool:
+    """Whether to do what `init` does when compiling. By default a program by itself does, if there is an engine to run it with."""
+    if options.prepared is not None:
+        return options.prepared
+    if options.kind == MODULE:
+        return False
+    from .host.prepared import has_engine
+
+    return has_engine()
 
 
 def _name_apart(module: Module) -> None:

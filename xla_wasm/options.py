@@ -16,6 +16,8 @@ class Options:
     `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
     `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
     `kind`: "module", which a host runs; or "command", a program of WASI preview 1 that reads and writes files.
+    `prepared`: do when compiling what `init` does with constants, as packing those of products, so that a new instance is ready at
+    once; by default what is a program by itself is prepared, and what a host runs is not.
     `sidecar`: large constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`.
     `host_calls`: targets of custom calls that the host runs: `load(artifact, custom_calls={target: function})`.
     `num_replicas`, `num_partitions`: how many the program runs on; by default what the module says, or any number if it says 1 and 1.
@@ -30,6 +32,7 @@ class Options:
     num_replicas: int | None = None
     num_partitions: int | None = None
     kind: str = MODULE
+    prepared: bool | None = None
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:

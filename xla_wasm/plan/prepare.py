@@ -1,0 +1,73 @@
+"""Does when compiling what `init` does with constants: its results become constants themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .memory import live_ranges, place
+from .plan import Buffer, Plan, Step
+
+GROWTH = 0.14
+"""The part of the constants' bytes by which they may grow."""
+
+
+def prepare(plan: Plan, memory: Callable[[int, int], bytes], start: Callable[[Plan], int]) -> None:
+    """Turns what the first group of `init` has made into constants; `memory` gives the bytes at an address after it has run.
+
+    Constants that nobody else reads go, and kernels that nobody else runs. What is so much larger than what it is made of that the
+    file would grow, as a constant that is broadcast, goes on being made by `init`.
+    """
+    steps = plan.inits.pop(0, [])
+    kept = _kept(plan, steps)
+    if kept:
+        plan.inits = {0: kept, **plan.inits}
+    still_made = set(_written(kept))
+    for buffer in _written(steps):
+        if buffer.kind == "persistent" and buffer not in still_made:
+            buffer.kind, buffer.data = "constant", memory(buffer.address, buffer.bytes)
+    read = {view.buffer.root() for step in kept for view in step.arguments}
+    for buffer in plan.buffers:
+        if buffer.kind == "temporary" and buffer not in read:  # constants of that group alone were among them
+            buffer.data = None
+    used = {step.func.name for group in (plan.steps, *plan.inits.values()) for step in group if step.func}
+    plan.funcs = {name: func for name, func in plan.funcs.items() if name in used}
+    live_ranges(plan)
+    place(plan, start(plan))
+
+
+def _written(steps: Iterable[Step]) -> list[Buffer]:
+    return [view.buffer.root() for step in steps for view in step.arguments[: step.written]]
+
+
+def _kept(plan: Plan, steps: list[Step]) -> list[Step]:
+    """The steps whose results would be too large to store, and those that these need."""
+    others = (plan.steps, *plan.inits.values())
+    needed = {view.buffer.root() for group in others for step in group for view in step.arguments}
+    needed |= {view.buffer.root() for view in plan.results}
+    sources: dict[Buffer, set[Buffer]] = {}
+    """What is made -> the constants that it is made of."""
+    for step in steps:
+        made_of = {b for v in step.arguments[step.written :] for b in sources.get(v.buffer.root(), {v.buffer.root()})}
+        sources |= dict.fromkeys(_written([step]), made_of)
+    shares: dict[Buffer, int] = {}
+    for made_of in (made_of for buffer, made_of in sources.items() if buffer in needed):
+        for b in made_of:
+            shares[b] = shares.get(b, 0) + 1
+    excess = {}
+    for buffer, made_of in sources.items():
+        if buffer in needed:
+            excess[buffer] = buffer.bytes - sum(b.bytes // shares[b] for b in made_of if b.data is not None and b not in needed)
+    room = GROWTH * sum(b.bytes for b in plan.buffers if b.data is not None)
+    large = set()
+    for buffer in sorted(excess, key=lambda b: excess[b]):
+        room -= excess[buffer]
+        if room < 0:
+            large.add(buffer)
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if large.isdisjoint(_written([step])):
+            continue
+        kept.insert(0, step)
+        # What only `init` reads is made again, too; what the run reads is at hand or kept anyway.
+        large |= {b for v in step.arguments for b in (v.buffer.root(),) if b in sources and b not in needed}
+    return kept
