@@ -209,7 +209,8 @@ export class Executable {
       if (leaf.kind === 'weight' && !given?.has(leaf.name)) this.#unset.add(leaf.name);
     }
     this.#outputs = manifest.results.filter((leaf) => leaf.kind === 'output').map((leaf) => new Place(leaf, this.#buffer));
-    for (const { kind, index, name } of manifest.inits) if (kind === 'segment') this.#guard(() => this.#init(index), `preparing the weights of '${name}'`);
+    // Where files were poured this was done before their weights, which may need it.
+    if (!given) for (const { kind, index, name } of manifest.inits) if (kind === 'segment') this.#guard(() => this.#init(index), `preparing the weights of '${name}'`);
   }
 
   /** All parameters in order; those of kind `input` are the arguments of `run`. */

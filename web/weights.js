@@ -116,6 +116,7 @@ export async function pour(vessel, given, source) {
   const report = (/** @type {number} */ loaded) => vessel.report(loaded, total);
   report(0);
   if (sidecar.length) await pourSidecar(vessel, sidecar, raw[0] ?? besides(source), report);
+  prepareConstants(vessel);
   const set = new Set();
   for (const source of named) await pourTensors(vessel, wanted, set, source, (loaded) => report(size(sidecar) + loaded));
   const missing = wanted.filter((leaf) => !set.has(leaf.name));
@@ -123,6 +124,14 @@ export async function pour(vessel, given, source) {
     throw new ArtifactError(`${missing.length} of ${wanted.length} weights of '${manifest.name}' are in none of the files: ${list(missing.map((leaf) => `'${leaf.name}'`))}`);
   }
   return set;
+}
+
+/**
+ * Prepares what constants alone decide: after those of the sidecar are there, and before any weight, whose `init` may read it.
+ * @param {Vessel} vessel
+ */
+function prepareConstants(vessel) {
+  for (const { kind, index, name } of vessel.manifest.inits) if (kind === 'segment') prepare(vessel, index, name);
 }
 
 /**
