@@ -223,11 +223,28 @@ def check(
 
 
 @app.command()
-def inspect(path: AnyPath, target: TargetOption = SIMD128, tune: TuneOption = PORTABLE) -> None:
+def inspect(
+    path: AnyPath,
+    target: TargetOption = SIMD128,
+    tune: TuneOption = PORTABLE,
+    c_header: Annotated[bool, typer.Option("--c-header", help="Print a C header with the interface of an artifact instead.")] = False,
+    c_prefix: Annotated[
+        str | None, typer.Option("--c-prefix", metavar="NAME", help="With --c-header: what its macros begin with; else OUT.WASM's name.")
+    ] = None,
+) -> None:
     """Shows the interface, operations, sizes, memory and imports of a module or an artifact, and what is not supported, if anything."""
     from .host.manifest import Manifest
 
+    if c_prefix is not None and not c_header:
+        raise ArgumentError("--c-prefix is about the header that --c-header prints")
     source = _read(path)
+    if c_header:
+        from . import c_header as writer
+
+        if isinstance(source, Module):
+            raise ArgumentError(f"{path} is not compiled: --c-header needs the .wasm that is to run, since options move its arrays")
+        print(writer.header(Manifest.parse(source.manifest), c_prefix or writer.prefix_for(path.stem)), end="")
+        return
     console = report.console()
     if isinstance(source, Module) and not _print_module(console, source):
         raise UnsupportedError("the module cannot be compiled: see the instructions above, and docs/gaps.md")
