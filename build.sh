@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 exec </dev/null # never waits for an answer
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 NO_UPDATE_NOTIFIER=1
-export ZIG_GLOBAL_CACHE_DIR=${ZIG_GLOBAL_CACHE_DIR:-$PWD/.tools/zig-cache}
+export ZIG_GLOBAL_CACHE_DIR=${ZIG_GLOBAL_CACHE_DIR:-$PWD/.tools/zig-cache} GOCACHE=${GOCACHE:-$PWD/.tools/go-cache}
 PY=.venv/bin/python
 
 usage() {
@@ -21,7 +21,8 @@ usage: ./build.sh COMMAND
   npm      build the npm package of the loader in dist/npm/
   pyodide  check the wheel in Pyodide and put both into dist/pyodide/, with the wheel's entry for a pyodide-lock.json
 
-Each installs what it needs first: Python packages into .venv/, Node into .tools/, and for `test` Chromium and Firefox with apt if none is there.
+Each installs what it needs first: Python packages into .venv/, Node into .tools/, and for `test`, with apt and where there is none,
+Chromium, Firefox, and the compilers of the hosts in other languages (gcc, rustc, go).
 TEXT
 }
 
@@ -151,6 +152,10 @@ test_all() {
   ensure_package test
   apt_install chromium chromium
   apt_install firefox-esr firefox-esr
+  # For examples/embedding: 55 MB of rustc and 81 MB of Go are fetched, as much as the browsers together.
+  apt_install gcc build-essential
+  apt_install rustc rustc
+  apt_install go golang-go
   ensure_node
   ensure_pyodide
   ensure_esbuild

@@ -16,6 +16,7 @@ import pytest
 from fixtures import BIAS, SIDECAR, toy
 
 from xla_wasm import cli, reference
+from xla_wasm.artifact import read_manifest
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 MODEL = DIGITS / "digits.hlo.pb"
@@ -233,6 +234,23 @@ def test_inspect(xla_wasm: Cli, artifact: Path) -> None:
     assert [line.split() for line in out.splitlines() if line.startswith("imports")] == [["imports", "nothing"]]
     code, out, _ = xla_wasm("inspect", artifact)
     assert code == 0 and "f32[1,10]" in out and "peak use" in out
+
+
+def test_inspect_prints_a_c_header(xla_wasm: Cli, artifact: Path, tmp_path: Path) -> None:
+    from xla_wasm import c_header
+    from xla_wasm.host.manifest import Manifest
+
+    (tmp_path / "my digits.wasm").write_bytes(artifact.read_bytes())
+    manifest = Manifest.parse(read_manifest(artifact.read_bytes()))
+    assert xla_wasm("inspect", "my digits.wasm", "--c-header") == (0, c_header.header(manifest, "MY_DIGITS"), "")
+    assert xla_wasm("inspect", "my digits.wasm", "--c-header", "--c-prefix", "net") == (0, c_header.header(manifest, "net"), "")
+    for arguments, message in (
+        (("my digits.wasm", "--c-prefix", "A"), "--c-prefix is about the header"),
+        (("my digits.wasm", "--c-header", "--c-prefix", "1"), "'1' cannot begin the names of macros"),
+        ((MODEL, "--c-header"), "digits.hlo.pb is not compiled"),
+    ):
+        code, out, err = xla_wasm("inspect", *arguments)
+        assert (code, out) == (2, "") and message in err
 
 
 @pytest.mark.parametrize(

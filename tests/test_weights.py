@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from embedding_cases import late
 from fixtures import safetensors
 from node_host import ROOT, node_for, run_in_node
 
@@ -42,30 +43,9 @@ def test_weights_are_set_once_and_packed(target: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(again, dense(X, W, b), rtol=1e-5, atol=1e-6)
 
 
-LATE = """HloModule late
-
-less {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = pred[] compare(a, b), direction=LT
-}
-
-ENTRY main {
-  x = f32[8,8] parameter(0), metadata={op_name="x"}
-  w = f32[64] parameter(1), metadata={op_name="w"}
-  c = f32[64] constant({VALUES})
-  s = f32[64] sort(c), dimensions={0}, to_apply=less
-  v = f32[64] add(w, s)
-  m = f32[8,8] reshape(v)
-  ROOT y = f32[8,8] dot(x, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-"""
-
-
 def test_what_packs_a_weight_reads_prepared_constants(tmp_path: Path) -> None:
     """The sorted constant is made by one `init`, and read by that of the weight, which must come after it: also where a file brings it."""
-    module = xla_wasm.HloModule.from_text(LATE.replace("VALUES", ", ".join(map(str, range(64, 0, -1)))))
-    artifact = xla_wasm.compile(module, xla_wasm.Options(weights=("w",)))
+    artifact = late()
     assert [init["kind"] for init in artifact.manifest["inits"]] == ["segment", "weight"]
     x, w = np.eye(8, dtype=np.float32), np.arange(64, dtype=np.float32) / 4
     expected = (w + np.arange(1, 65, dtype=np.float32)).reshape(8, 8)
