@@ -34,7 +34,9 @@ settings.load_profile("tests")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--exhaustive", action="store_true", help="Draw many more groups of devices in the tests of collectives (8 minutes).")
-    parser.addoption("--update-golden", action="store_true", help="Write the expected texts of tests/golden/ anew, to review as a diff.")
+    parser.addoption(
+        "--update-golden", action="store_true", help="Write expected texts (tests/golden/, docs/embedding.md) anew, for a diff."
+    )
 
 
 CHROMIUM = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"

@@ -41,6 +41,7 @@ NAMES = [
     "\u202eright to left",
     "params['dense']['kernel']",
     "a=b",
+    "\x011 after a control character",
 ]
 """Names that parameters and results may have; what is left of some of them in C is the same."""
 
