@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TypeAlias
 
@@ -18,9 +17,9 @@ from rich.text import Text
 
 from . import __version__, report
 from .artifact import Artifact
-from .errors import ArgumentError, ParseError, UnsupportedError, XlaWasmError
-from .hlo.container import read_module
+from .errors import ArgumentError, UnsupportedError, XlaWasmError
 from .hlo.ir import Module
+from .opening import artifact_of, compile_as, module_of, read
 from .options import Options
 from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES
 
@@ -113,9 +112,9 @@ def compile_command(
     """Compiles MODULE to one .wasm file."""
     if not js and (loader is not None or copy_loader):
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes")
-    source = _module(module, "compile")
+    source = module_of(module, "compile")
     began = time.perf_counter()
-    artifact = _compile(source, target, tune, weight, state, sidecar, kind, prepared)
+    artifact = compile_as(source, target, tune, weight, state, sidecar, kind, prepared)
     seconds = time.perf_counter() - began
     where = output or Path(_stem(module) + ".wasm")
     artifact.save(where)
@@ -177,7 +176,7 @@ def run(
 
     several = Several(devices, partitions, mpi, timeout) if replicated else None
     files = Files(inputs, settings, output, infeed, outfeed, recv, send, random_inputs, seed)
-    run(_load(_artifact(_read(path), target, tune)), files, iterations, profile, several)
+    run(_load(artifact_of(read(path), target, tune)), files, iterations, profile, several)
 
 
 @app.command()
@@ -216,7 +215,7 @@ def check(
 
     if reproducer is not None and not isolate:
         raise ArgumentError(f"--reproducer {reproducer}: it takes --isolate to find what to write there")
-    source = _module(module, "check")
+    source = module_of(module, "check")
     options = Options(target=target, tune=tune)
     if not check(report.console(), source, options, inputs, seed, tolerance, isolate, reproducer, devices, partitions):
         raise typer.Exit(1)
@@ -237,7 +236,7 @@ def inspect(
 
     if c_prefix is not None and not c_header:
         raise ArgumentError("--c-prefix is about the header that --c-header prints")
-    source = _read(path)
+    source = read(path)
     if c_header:
         from . import c_header as writer
 
@@ -248,7 +247,7 @@ def inspect(
     console = report.console()
     if isinstance(source, Module) and not _print_module(console, source):
         raise UnsupportedError("the module cannot be compiled: see the instructions above, and docs/gaps.md")
-    artifact = _artifact(source, target, tune)
+    artifact = artifact_of(source, target, tune)
     manifest = Manifest.parse(artifact.manifest)
     table = report.table("", "name", "type", "kind", ">bytes")
     for title, leaves in (("parameter", manifest.parameters), ("result", manifest.results)):
@@ -281,7 +280,7 @@ def dump(
     tune: TuneOption = PORTABLE,
 ) -> None:
     """Prints the module as it stands at a boundary of the compiler."""
-    source = _read(path)
+    source = read(path)
     if isinstance(source, Module):
         from .compiler import stages
 
@@ -306,7 +305,7 @@ def convert(
     large_constants: Annotated[bool, typer.Option("--large-constants/--elide", help="Long constants in text: all, or as {...}.")] = True,
 ) -> None:
     """Converts MODULE between HLO text and a serialized HloModuleProto."""
-    module = _module(path, "convert")
+    module = module_of(path, "convert")
     if output.suffix in (".txt", ".hlo"):
         output.write_text(module.to_text(large_constants=large_constants), encoding="utf-8")
     else:
@@ -395,6 +394,51 @@ def serve(
         server.serve_forever()
 
 
+@app.command("serve-model")
+def serve_model(
+    path: AnyPath,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 takes requests from other machines.")] = "127.0.0.1",
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", exists=True, dir_okay=False, metavar="FILE", help="Weights by name: a .safetensors or .npz file."),
+    ] = None,
+    settings: Annotated[list[str], typer.Option("--set", metavar="NAME=X.NPY", help="The value of a weight or state. Repeatable.")] = [],  # noqa: B006
+    target: TargetOption = SIMD128,
+    tune: TuneOption = PORTABLE,
+    max_concurrency: Annotated[
+        int | None, typer.Option("--max-concurrency", min=1, help="Runs at once, in each process. By default one for each processor.")
+    ] = None,
+    queue: Annotated[int, typer.Option("--queue", min=0, help="Requests that wait beside those; more are answered with 429.")] = 256,
+    batch_deadline: Annotated[
+        float | None,
+        typer.Option("--batch-deadline", min=0, metavar="MS", help="Run requests together: how long the first waits for more."),
+    ] = None,
+    run_timeout: Annotated[float | None, typer.Option("--run-timeout", metavar="SECONDS", help="How long a run may take.")] = None,
+    body_timeout: Annotated[float, typer.Option("--body-timeout", metavar="SECONDS", help="How long a body may take to arrive.")] = 30.0,
+    max_body: Annotated[
+        int | None, typer.Option("--max-body", min=0, metavar="BYTES", help="The largest body. By default what the inputs can need.")
+    ] = None,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long it finishes what it began, when told to end.")
+    ] = 30.0,
+    reuse: Annotated[
+        bool, typer.Option("--reuse-instances", help="Let instances serve one request after another: faster with large weights.")
+    ] = False,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Print a line for each request.")] = False,
+) -> None:
+    """Serves a module or a compiled artifact over HTTP: POST / runs it. Needs the extra 'server'; see docs/serving.md.
+
+    SIGTERM and Ctrl-C end it when what it has begun is answered.
+    """
+    from .serving import Options, serve_model
+
+    options = Options(max_concurrency, queue, batch_deadline, run_timeout, body_timeout, max_body, grace, reuse)
+    code = serve_model(read(path), (target, tune), weights, settings, options, (host, port), workers, access_log)
+    raise typer.Exit(code)
+
+
 def main() -> None:
     """Runs the command line; a mistake of the user's ends in one line and exit code 2, never in a traceback."""
     try:
@@ -408,57 +452,6 @@ def main() -> None:
 def _fail(message: str) -> NoReturn:
     Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), message), highlight=False)
     sys.exit(2)
-
-
-def _read(path: Path) -> Module | Artifact:
-    """What the file holds, told by its content: HLO text, a proto with an HLO module, or a compiled artifact with the weights beside it."""
-    try:
-        data = path.read_bytes()
-        if data.startswith(b"\0asm"):
-            return Artifact.open(path)
-        return read_module(data)
-    except ParseError as error:
-        raise ParseError(f"{path}: {error}") from error
-    except XlaWasmError as error:
-        raise type(error)(f"{path}: {error}") from error
-
-
-def _module(path: Path, command: str) -> Module:
-    source = _read(path)
-    if isinstance(source, Artifact):
-        raise ArgumentError(f"{path} is compiled already; '{command}' needs the HLO module it was made from")
-    return source
-
-
-def _compile(
-    module: Module,
-    target: str,
-    tune: str,
-    weights: Iterable[str] = (),
-    state: Iterable[str] = (),
-    sidecar: bool = False,
-    kind: str = MODULE,
-    prepared: bool | None = None,
-) -> Artifact:
-    from .compiler import compile
-
-    def selector(name: str) -> str | int:
-        return int(name) if name.isdecimal() else name
-
-    pairs = []
-    for pair in state:
-        parameter, separator, result = pair.rpartition("=")
-        if not separator:
-            raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
-        pairs.append((selector(parameter), selector(result)))
-    options = Options(
-        target=target, tune=tune, weights=tuple(map(selector, weights)), state=tuple(pairs), sidecar=sidecar, kind=kind, prepared=prepared
-    )
-    return compile(module, options)
-
-
-def _artifact(source: Module | Artifact, target: str, tune: str) -> Artifact:
-    return source if isinstance(source, Artifact) else _compile(source, target, tune)
 
 
 def _load(artifact: Artifact) -> Executable:

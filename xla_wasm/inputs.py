@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from . import safetensors
 from .errors import ArgumentError
 from .hlo.ir import Instruction
 from .hlo.shape import Shape
@@ -81,6 +82,29 @@ def load_arrays(path: Path, element_types: Sequence[str] | None) -> list[Array]:
         raise ArgumentError(f"{path} is not a .npy file, nor a .npz file: {error}") from error
     types = element_types or ()
     return [_typed(array, types[i], path) if i < len(types) else array for i, array in enumerate(arrays)]
+
+
+def load_named(path: Path) -> dict[str, Array]:
+    """The arrays of a `.npz` or a safetensors file by name."""
+    with path.open("rb") as file:
+        is_archive = file.read(2) == b"PK"
+    if not is_archive:
+        tensors = safetensors.read(path)
+        return {name: np.frombuffer(t.data, dtype_of(t.element_type)).reshape(t.dimensions) for name, t in tensors.items()}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name.removesuffix(".npy"): _parsed(archive.read(name)) for name in archive.namelist()}
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ArgumentError(f"{path} is not a .npz file: {error}") from error
+
+
+def rounded(array: Array, element_type: str) -> Array:
+    """The array of a file as one of an element type: raw bytes of that width are its elements, and floats are rounded to fewer bits."""
+    dtype = dtype_of(element_type)
+    is_float = array.dtype.kind == "f" or array.dtype == dtype_of("bf16")
+    if array.dtype.kind == "V" and not is_float and array.dtype.names is None and array.dtype.itemsize == dtype.itemsize:
+        return array.view(dtype)
+    return array.astype(dtype) if is_float and TYPES[element_type].kind == "float" and array.dtype != dtype else array
 
 
 def _parsed(data: bytes) -> Array:

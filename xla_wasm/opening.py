@@ -1,0 +1,66 @@
+"""What the command line names by path: HLO modules and compiled artifacts, told by their content, and HLO made into an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from .artifact import Artifact
+from .errors import ArgumentError, ParseError, XlaWasmError
+from .hlo.container import read_module
+from .hlo.ir import Module
+from .options import Options
+from .target import MODULE
+
+
+def read(path: Path) -> Module | Artifact:
+    """What the file holds, told by its content: HLO text, a proto with an HLO module, or a compiled artifact with the weights beside it."""
+    try:
+        data = path.read_bytes()
+        if data.startswith(b"\0asm"):
+            return Artifact.open(path)
+        return read_module(data)
+    except ParseError as error:
+        raise ParseError(f"{path}: {error}") from error
+    except XlaWasmError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def module_of(path: Path, command: str) -> Module:
+    """The HLO module in a file. ArgumentError if it is compiled already, which `command` has no use for."""
+    source = read(path)
+    if isinstance(source, Artifact):
+        raise ArgumentError(f"{path} is compiled already; '{command}' needs the HLO module it was made from")
+    return source
+
+
+def compile_as(
+    module: Module,
+    target: str,
+    tune: str,
+    weights: Iterable[str] = (),
+    state: Iterable[str] = (),
+    sidecar: bool = False,
+    kind: str = MODULE,
+    prepared: bool | None = None,
+) -> Artifact:
+    """The compiled module; parameters and results are named, or numbered in decimal, as on the command line."""
+    from .compiler import compile
+
+    def selector(name: str) -> str | int:
+        return int(name) if name.isdecimal() else name
+
+    pairs = []
+    for pair in state:
+        parameter, separator, result = pair.rpartition("=")
+        if not separator:
+            raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
+        pairs.append((selector(parameter), selector(result)))
+    names = tuple(map(selector, weights))
+    options = Options(target=target, tune=tune, weights=names, state=tuple(pairs), sidecar=sidecar, kind=kind, prepared=prepared)
+    return compile(module, options)
+
+
+def artifact_of(source: Module | Artifact, target: str, tune: str) -> Artifact:
+    """The artifact itself, or the module compiled."""
+    return source if isinstance(source, Artifact) else compile_as(source, target, tune)

@@ -1,0 +1,273 @@
+"""Server processes: one that serves, or a parent that keeps several of them going; and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
+from typing import Any
+
+import uvicorn
+
+from ..dataclass import dataclass, field
+from ..errors import XlaWasmError
+from .model import Model, Source
+from .settings import Settings
+
+_LINGER = 0.25
+"""Seconds in which requests that are already on their way over open connections are still taken, once the server was told to end."""
+_AFTER = 2.0
+"""Seconds for the answers to what was given up."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. XlaWasmError if the address cannot be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            if os.name == "posix":
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(2048)
+        except BaseException:
+            made.close()
+            raise
+    except OSError as error:
+        hint = "; choose another with --port, or 0 for a free one" if isinstance(error, OSError) and error.errno else ""
+        raise XlaWasmError(f"cannot listen on {host}, port {port}: {error.strerror or error}{hint}") from error
+    made.set_inheritable(True)
+    return made
+
+
+def serve(
+    source: Source, settings: Settings, listener: socket.socket, workers: int, access_log: bool, ready: Callable[[Model], None]
+) -> int:
+    """Serves until a signal ends it; the exit code. `ready` is called with the model when it can be served.
+
+    XlaWasmError if the model cannot be served.
+    """
+    if workers == 1:
+        return serve_here(source, settings, listener, access_log, ready)
+    model = Model(source, settings)  # so that what is wrong with it is said once, and here
+    return _Parent(source, settings, listener, workers, access_log).run(lambda: ready(model))
+
+
+def serve_here(
+    source: Source, settings: Settings, listener: socket.socket, access_log: bool, ready: Callable[[Model], None], worker: bool = False
+) -> int:
+    """Serves in this process."""
+    # The metrics decide where they count when they are imported.
+    from .app import Application
+    from .engine import Engine
+    from .metrics import Metrics
+
+    model = Model(source, settings)
+    metrics = Metrics(model.manifest.memory_bytes)
+    engine = Engine(model, settings, metrics)
+    config = uvicorn.Config(
+        Application(model, settings, engine, metrics),
+        lifespan="off",
+        ws="none",
+        access_log=access_log,
+        log_level="info" if access_log else "warning",
+        server_header=False,
+        backlog=2048,
+    )
+    server = _Server(config)
+    ending = _Ending(server, engine, settings.grace, worker)
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(ending.serve(listener, lambda: ready(model)))
+    if engine.at_work:
+        count = engine.at_work
+        print(f"{count} run{'s' * (count > 1)} cut off: not done {settings.grace:g} s after the signal to end", file=sys.stderr, flush=True)
+        os._exit(1)  # their threads cannot be stopped, and Python would wait for them
+    return INTERRUPTED if ending.signal == signal.SIGINT else 0
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its handling of signals, which would end it by raising them again."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class _Ending:
+    """How one server process ends: no new connections, what was begun is finished, and what takes too long is given up."""
+
+    def __init__(self, server: uvicorn.Server, engine: Any, grace: float, worker: bool) -> None:
+        self._server = server
+        self._engine = engine
+        self._grace = grace
+        self._worker = worker
+        self._told = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self.signal = 0
+        """The signal that ended it."""
+
+    async def serve(self, listener: socket.socket, ready: Callable[[], None]) -> None:
+        """Serves until told to end, and ends."""
+        loop = asyncio.get_running_loop()
+        # A worker hears of Ctrl-C from its parent, though it reaches all processes at a terminal.
+        for number in (signal.SIGTERM,) if self._worker else (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, _: loop.call_soon_threadsafe(self._tell, number))
+        parent = multiprocessing.parent_process() if self._worker else None
+        if parent is not None:
+            with suppress(NotImplementedError):  # on Windows
+                loop.add_reader(parent.sentinel, self._orphaned, loop, parent.sentinel)
+        serving = loop.create_task(self._server.serve([listener]))
+        while not (self._server.started or serving.done()):
+            await asyncio.sleep(0.01)
+        if not serving.done():
+            ready()
+            told = loop.create_task(self._told.wait())
+            await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
+            told.cancel()
+            await self._end(serving)
+        await serving
+
+    def _tell(self, number: int) -> None:
+        if self._told.is_set() and number == signal.SIGINT:
+            self._hurry.set()
+        self.signal = self.signal or number
+        self._told.set()
+
+    def _orphaned(self, loop: asyncio.AbstractEventLoop, sentinel: int) -> None:
+        loop.remove_reader(sentinel)
+        self._tell(signal.SIGTERM)
+
+    async def _end(self, serving: asyncio.Task[None]) -> None:
+        end = time.monotonic() + self._grace
+        self._engine.stop()
+        await asyncio.sleep(0)  # connections that the system has accepted already are taken
+        for server in self._server.servers:
+            server.close()
+        await self._wait(serving, min(_LINGER, self._grace))
+        self._server.should_exit = True
+        await self._wait(serving, end - time.monotonic())
+        if not serving.done():
+            self._engine.abandon()
+            await asyncio.wait({serving}, timeout=_AFTER)
+            self._server.force_exit = True
+
+    async def _wait(self, serving: asyncio.Task[None], seconds: float) -> None:
+        """Waits until it has ended or somebody is in a hurry, but no longer than that."""
+        hurry = asyncio.get_running_loop().create_task(self._hurry.wait())
+        await asyncio.wait({serving, hurry}, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+
+
+@dataclass
+class _Worker:
+    """A worker process, and the event by which it says that it serves."""
+
+    process: Any
+    ready: Any
+
+
+@dataclass
+class _Parent:
+    """Keeps the worker processes going: one that dies is replaced."""
+
+    source: Source
+    settings: Settings
+    listener: socket.socket
+    count: int
+    access_log: bool
+    signals: list[int] = field(default_factory=list)
+
+    def run(self, ready: Callable[[], None]) -> int:
+        """Runs until a signal ends it; the exit code."""
+        context = multiprocessing.get_context("spawn")
+        counts = tempfile.mkdtemp(prefix="xla-wasm-metrics-")
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = counts
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, _: self.signals.append(number))
+        workers: list[_Worker] = []
+        try:
+            workers += [self._start(context) for _ in range(self.count)]
+            if self._began(workers):
+                ready()
+            while not self.signals:
+                self._replace(context, workers)
+                wait([worker.process.sentinel for worker in workers], timeout=0.1)
+            return self._end(workers)
+        finally:
+            for worker in workers:
+                worker.process.kill()
+            shutil.rmtree(counts, ignore_errors=True)
+
+    def _start(self, context: Any) -> _Worker:
+        ready = context.Event()
+        arguments = (self.source, self.settings, self.listener, self.access_log, ready)
+        worker = _Worker(context.Process(target=_work, args=arguments, name="xla-wasm worker"), ready)
+        # A signal that is ignored stays so in a new process: Ctrl-C while it imports would end it with a traceback.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            worker.process.start()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return worker
+
+    def _began(self, workers: list[_Worker]) -> bool:
+        """Waits until all workers serve; False if a signal came before."""
+        for worker in workers:
+            while not worker.ready.wait(0.05):
+                if self.signals:
+                    return False
+                self._check(worker)
+        return True
+
+    def _check(self, worker: _Worker) -> None:
+        """A worker that ends before it has served would do so again and again."""
+        if not worker.process.is_alive() and not worker.ready.is_set():
+            raise XlaWasmError(f"a worker process ended with code {worker.process.exitcode} before it could serve: see above")
+
+    def _replace(self, context: Any, workers: list[_Worker]) -> None:
+        for i, worker in enumerate(workers):
+            if not worker.process.is_alive():
+                self._check(worker)
+                code = worker.process.exitcode
+                print(f"worker process {worker.process.pid} ended with code {code}: starting another", file=sys.stderr, flush=True)
+                _forget(worker.process.pid)
+                workers[i] = self._start(context)
+
+    def _end(self, workers: list[_Worker]) -> int:
+        self.listener.close()  # or the system would go on taking connections that nobody serves
+        for worker in workers:
+            worker.process.terminate()
+        end = time.monotonic() + self.settings.grace + 2 * _AFTER
+        for worker in workers:
+            while worker.process.is_alive() and time.monotonic() < end and self.signals.count(signal.SIGINT) < 2:
+                worker.process.join(0.05)
+        failed = any(worker.process.exitcode not in (0, -signal.SIGTERM) for worker in workers)
+        return 1 if failed else INTERRUPTED if self.signals[0] == signal.SIGINT else 0
+
+
+def _forget(pid: int) -> None:
+    """Drops what a dead worker said of its instances."""
+    from prometheus_client import multiprocess
+
+    multiprocess.mark_process_dead(pid)
+
+
+def _work(source: Source, settings: Settings, listener: socket.socket, access_log: bool, ready: Any) -> None:
+    """The main function of a worker process."""
+    try:
+        code = serve_here(source, settings, listener, access_log, lambda _: ready.set(), worker=True)
+    except XlaWasmError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        code = 2
+    sys.exit(code)

@@ -1,0 +1,27 @@
+"""What the server is told at its start."""
+
+from __future__ import annotations
+
+from ..dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How requests are served; times in seconds."""
+
+    concurrency: int = 2
+    """Runs at once, in each worker process."""
+    queue: int = 256
+    """Requests that wait beside those that run, before others are turned away."""
+    batch_deadline: float | None = None
+    """How long the first request of a batch waits for others; None: no batches."""
+    run_timeout: float | None = None
+    """How long a run may take."""
+    body_timeout: float = 30.0
+    """How long a body may take to arrive."""
+    max_body: int | None = None
+    """Bytes of the largest body; None: what the inputs can need."""
+    grace: float = 30.0
+    """How long a server that was told to end waits for what it has begun."""
+    reuse: bool = False
+    """Whether instances serve one request after another, where the program keeps nothing from run to run."""

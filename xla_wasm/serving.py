@@ -1,0 +1,112 @@
+"""What `xla-wasm serve-model` does before it serves: the artifact, its weights and states from files, and the settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from . import report
+from .artifact import Artifact
+from .dataclass import dataclass
+from .errors import ArgumentError, XlaWasmError
+from .hlo.ir import Module
+from .hlo.signature import parameter_leaves
+from .host.arrays import Array
+from .host.manifest import Leaf, Manifest
+from .inputs import load_array, load_named, rounded
+from .opening import artifact_of, compile_as
+
+EXTRA = "pip install 'xla-wasm[server]'"
+_PACKAGES = ("starlette", "uvicorn", "python_multipart", "prometheus_client")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the command that become the server's settings."""
+
+    max_concurrency: int | None
+    queue: int
+    batch_deadline: float | None
+    """Milliseconds."""
+    run_timeout: float | None
+    body_timeout: float
+    max_body: int | None
+    grace: float
+    reuse: bool
+
+
+def serve_model(
+    source: Module | Artifact,
+    target: tuple[str, str],
+    weights: Path | None,
+    settings: Sequence[str],
+    options: Options,
+    address: tuple[str, int],
+    workers: int,
+    access_log: bool,
+) -> int:
+    """Serves until a signal ends it; the exit code. `target` is that of the compiler, and what it tunes for."""
+    try:
+        from .server.model import Model, Source, check_servable
+        from .server.process import listen, serve
+        from .server.settings import Settings
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _PACKAGES:
+            raise
+        raise XlaWasmError(f"serve-model needs the package {error.name}, which is not installed: {EXTRA}") from error
+    for name, seconds in (("--run-timeout", options.run_timeout), ("--body-timeout", options.body_timeout)):
+        if seconds is not None and not seconds > 0:
+            raise ArgumentError(f"{name} must be above zero, got {seconds:g}")
+    given = load_named(weights) if weights is not None else {}
+    artifact = _compiled(source, target, [*given, *(setting.rpartition("=")[0] for setting in settings)])
+    manifest = Manifest.parse(artifact.manifest)
+    check_servable(manifest)
+    values = _values(manifest, given, settings)
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    chosen = Settings(
+        concurrency=options.max_concurrency or max(1, processors // workers),
+        queue=options.queue,
+        batch_deadline=None if options.batch_deadline is None else options.batch_deadline / 1000,
+        run_timeout=options.run_timeout,
+        body_timeout=options.body_timeout,
+        max_body=options.max_body,
+        grace=options.grace,
+        reuse=options.reuse,
+    )
+    listener = listen(*address)
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    url = f"http://{host}:{listener.getsockname()[1]}/"
+
+    def ready(model: Model) -> None:
+        text = Text.assemble((url, "bold"), f"   serves '{model.name}'   Ctrl-C ends")
+        report.console().print(text, soft_wrap=True)
+
+    with listener:
+        return serve(Source(artifact, values), chosen, listener, workers, access_log, ready)
+
+
+def _compiled(source: Module | Artifact, target: tuple[str, str], names: Sequence[str]) -> Artifact:
+    """The artifact; of a module that is compiled for it, the parameters that files give become weights."""
+    if isinstance(source, Artifact):
+        return source
+    wanted = [name for name, _ in parameter_leaves(source) if name in names]
+    return compile_as(source, *target, weights=wanted) if wanted else artifact_of(source, *target)
+
+
+def _values(manifest: Manifest, given: dict[str, Array], settings: Sequence[str]) -> dict[str, Array]:
+    """Weights and initial states by name: from the file of `--weights`, which may hold more, and from those of `--set`."""
+    leaves: dict[str, Leaf] = {p.name: p for p in manifest.parameters if p.kind != "input"}
+    values = {name: rounded(array, leaves[name].element_type) for name, array in given.items() if name in leaves}
+    known = ", ".join(leaves) or "there is none"
+    if given and not values:
+        has = ", ".join(list(given)[:5]) + (", ..." if len(given) > 5 else "")
+        raise ArgumentError(f"--weights: no array of the file has the name of a weight or state ({known}); the file has {has}")
+    for setting in settings:
+        name, separator, path = setting.rpartition("=")
+        if not separator or name not in leaves or not Path(path).is_file():
+            raise ArgumentError(f"--set {setting}: expected NAME=X.NPY with the name of a weight or state ({known}) and a file")
+        values[name] = load_array(Path(path), leaves[name].element_type)
+    return values
