@@ -30,7 +30,7 @@ ROOMS = {
     "packages": "ops ops.*",
     "compiler": "compiler assemble driver front",
     "checking": "check compare isolate excerpt",
-    "command": "cli __main__ running inputs filefeeds report layout_view",
+    "command": "cli __main__ opening running serving inputs filefeeds report layout_view",
     "devices": "mpi launch",
     "site": "serve pages minilm collectives explain javascript",
     "frontend": "jax safetensors",
@@ -62,10 +62,11 @@ ARROWS = {
     # what runs a module, makes one by hand, or judges one
     "host": "hlo target artifact",
     "devices": "host",
+    "server": "hlo artifact host",
     "builder": "hlo",
     "samples": "hlo records shared meaning builder",
     "checking": "hlo options target records shared meaning passes compiler host command",
-    "command": "hlo options target records meaning wasm artifact compiler host devices checking site",
+    "command": "hlo options target records meaning wasm artifact compiler host devices checking site server frontend",
     "site": "hlo options target records meaning loop wasm artifact passes plan compiler host builder checking frontend",
     "frontend": "hlo passes host",
 }
@@ -74,6 +75,7 @@ ARROWS = {
 EXCEPTIONS = {
     ("assemble", ""): "the version, which the front of the package has",
     ("cli", ""): "the same",
+    ("server.openapi", ""): "the same",
     ("compiler", "host.prepared"): "the memory after `init` is what an engine makes of it",
     ("ops.custom.expand", "ops.lowering"): "the targets that have a routine stay custom calls",
     ("ops.indexing.expand", "ops.apply"): "whether a computation can be part of a loop, or has to become other operations",

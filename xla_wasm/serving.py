@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,14 +50,13 @@ def serve_model(
     access_log: bool,
 ) -> int:
     """Serves until a signal ends it; the exit code. `target` is that of the compiler, and what it tunes for."""
-    try:
-        from .server.model import Model, Source, check_servable
-        from .server.process import listen, serve
-        from .server.settings import Settings
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _PACKAGES:
-            raise
-        raise XlaWasmError(f"serve-model needs the package {error.name}, which is not installed: {EXTRA}") from error
+    missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise XlaWasmError(f"serve-model needs {', '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed: {EXTRA}")
+    from .server.model import Model, Source, check_servable
+    from .server.process import listen, serve
+    from .server.settings import Settings
+
     for name, seconds in (("--run-timeout", options.run_timeout), ("--body-timeout", options.body_timeout)):
         if seconds is not None and not seconds > 0:
             raise ArgumentError(f"{name} must be above zero, got {seconds:g}")

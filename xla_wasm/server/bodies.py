@@ -13,6 +13,8 @@ from .problems import Problem
 _DRAINED = 1 << 20
 """Bytes of a body that is too large which are read and thrown away, so that its sender gets to see the answer."""
 _DRAIN_SECONDS = 1.0
+_DRAIN_PAUSE = 0.1
+"""Seconds without a byte after which nothing more is expected."""
 _ALL = 1 << 28
 """Bytes of all bodies that are held at once, or one of the largest where that is more."""
 
@@ -31,43 +33,39 @@ class Bodies:
     async def read(self, request: Request, kind: str) -> AsyncIterator[bytes]:
         """The body, which counts as held until the context is left. Problem: 400, 408, 413 or 429."""
         chunks: list[bytes] = []
+        stream = request.stream()
         try:
-            async with asyncio.timeout(self._timeout):
-                await self._collect(request, kind, chunks)
-        except TimeoutError:
-            self._held -= sum(map(len, chunks))
-            raise Problem(408, f"the body did not arrive within {self._timeout:g} seconds", headers={"Connection": "close"}) from None
-        except BaseException:
-            self._held -= sum(map(len, chunks))
-            raise
-        try:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    fits = await self._collect(request, stream, self._bounds[kind], chunks)
+            except TimeoutError:
+                message = f"the body did not arrive within {self._timeout:g} seconds"
+                raise Problem(408, message, headers={"Connection": "close"}) from None
+            except ClientDisconnect:
+                raise Problem(400, "the connection ended before the body did") from None
+            if not fits:
+                if "100-continue" not in request.headers.get("expect", "").lower():
+                    await _drain(stream)
+                message = f"the body is larger than the {self._bounds[kind]} bytes that the inputs can need as {kind}"
+                raise Problem(413, message, headers={"Connection": "close"})
             yield b"".join(chunks)
         finally:
             self._held -= sum(map(len, chunks))
 
-    async def _collect(self, request: Request, kind: str, chunks: list[bytes]) -> None:
-        bound, size = self._bounds[kind], 0
-        stated = request.headers.get("content-length", "")
-        stream = request.stream()
-        try:
-            if stated.isdecimal() and int(stated) > bound:
-                raise await self._too_large(request, stream, kind)
-            async for chunk in stream:
-                size += len(chunk)
-                if size > bound:
-                    raise await self._too_large(request, stream, kind)
-                if self._held + len(chunk) > self._most:
-                    raise Problem(429, "too many large bodies at once: try again later", headers={"Retry-After": "1"})
-                self._held += len(chunk)
-                chunks.append(chunk)
-        except ClientDisconnect:
-            raise Problem(400, "the connection ended before the body did") from None
-
-    async def _too_large(self, request: Request, stream: AsyncIterator[bytes], kind: str) -> Problem:
-        message = f"the body is larger than the {self._bounds[kind]} bytes that the inputs can need as {kind}"
-        if "100-continue" not in request.headers.get("expect", "").lower():
-            await _drain(stream)
-        return Problem(413, message, headers={"Connection": "close"})
+    async def _collect(self, request: Request, stream: AsyncIterator[bytes], bound: int, chunks: list[bytes]) -> bool:
+        """Reads the body; False if it is too large."""
+        stated, size = request.headers.get("content-length", ""), 0
+        if stated.isdecimal() and int(stated) > bound:
+            return False
+        async for chunk in stream:
+            size += len(chunk)
+            if size > bound:
+                return False
+            if self._held + len(chunk) > self._most:
+                raise Problem(429, "too many large bodies at once: try again later", headers={"Retry-After": "1"})
+            self._held += len(chunk)
+            chunks.append(chunk)
+        return True
 
 
 async def _drain(stream: AsyncIterator[bytes]) -> None:
@@ -75,9 +73,7 @@ async def _drain(stream: AsyncIterator[bytes]) -> None:
     left = _DRAINED
     try:
         async with asyncio.timeout(_DRAIN_SECONDS):
-            async for chunk in stream:
-                left -= len(chunk)
-                if left < 0:
-                    return
-    except (TimeoutError, ClientDisconnect):
+            while left > 0:
+                left -= len(await asyncio.wait_for(anext(stream), _DRAIN_PAUSE))
+    except (TimeoutError, StopAsyncIteration, ClientDisconnect):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -91,15 +92,20 @@ def all_values(element_type: str) -> Array:
 
 
 def check_bits(leaf: Leaf, array: Array) -> Array:
-    """An array that came as the bytes of its elements, if each byte is one: pred 0 or 1, narrow types in their low bits."""
+    """An array that came as the bytes of its elements, if each byte is one: pred 0 or 1, narrow types in their low bits.
+
+    The high bits of signed integers may be zeros, as NumPy has them, or copies of the sign, as int8 has them.
+    """
     type_ = TYPES[leaf.element_type]
     if type_.bits >= 8 or not array.size:
         return array
     raw = array.view(np.uint8)
+    foreign = raw >> type_.bits != 0
     if type_.kind == "signed":
-        _check_integers(leaf, raw.view(np.int8))
-    elif raw.max() >> type_.bits:
-        raise unfit(f"input '{leaf.name}': byte {raw.max()} is not a value of {leaf.element_type}", leaf.name, leaf, f"byte {raw.max()}")
+        foreign &= raw < 256 - (1 << type_.bits - 1)
+    if foreign.any():
+        given = f"byte {raw[foreign].ravel()[0]}"
+        raise unfit(f"input '{leaf.name}': {given} is not a value of {leaf.element_type}", leaf.name, leaf, given)
     return array
 
 
@@ -114,7 +120,8 @@ def shortest(array: Array) -> list[float]:
         return [float(text) for text in flat.astype(str).tolist()]
     bits = flat.view(f"u{flat.dtype.itemsize}")
     found, places = np.unique(bits, return_inverse=True)
-    table = [_shortest_of(float(value), flat.dtype) for value in found.view(flat.dtype).astype(np.float64)]
+    with np.errstate(invalid="ignore"):  # NaN
+        table = [_shortest_of(float(value), flat.dtype) for value in found.view(flat.dtype).astype(np.float64)]
     return [table[place] for place in places.ravel()]
 
 
@@ -122,8 +129,12 @@ def _shortest_of(value: float, dtype: np.dtype[Any]) -> float:
     if not np.isfinite(value):
         return value
     for digits in range(1, 9):
-        candidate = float(f"{value:.{digits}g}")
-        with np.errstate(all="ignore"):
-            if float(np.float64(candidate).astype(dtype)) == value:
-                return candidate
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        nearest = int(mantissa.replace(".", ""))
+        # Where the values of a type lie far apart, a neighbour may read back to the value though the nearest decimal does not.
+        for number in (nearest, nearest + 1, nearest - 1):
+            candidate = float(f"{number}e{int(exponent) - digits + 1}")
+            with np.errstate(all="ignore"):
+                if float(np.float64(candidate).astype(dtype)) == value:
+                    return math.copysign(candidate, value)
     return value

@@ -163,6 +163,7 @@ def write(kind: str, results: Sequence[Leaf], arrays: Sequence[Array]) -> bytes:
 
 
 def example(leaf: Leaf) -> Array:
-    """Zeros that the input takes, for descriptions; of dynamic dimensions one element."""
+    """Zeros (ones of the type that has no zero) that the input takes, for descriptions; of dynamic dimensions one element."""
     sizes = leaf.sizes or (None,) * len(leaf.dimensions)
-    return np.zeros([bound if at is None else min(bound, 1) for bound, at in zip(leaf.dimensions, sizes)], dtype_of(leaf.element_type))
+    shape = [bound if at is None else min(bound, 1) for bound, at in zip(leaf.dimensions, sizes)]
+    return (np.ones if leaf.element_type == "f8e8m0fnu" else np.zeros)(shape, dtype_of(leaf.element_type))

@@ -96,6 +96,8 @@ def _kinds(answer: dict[str, Any]) -> str:
 def _brief(content: dict[str, Any]) -> str:
     """A schema in a few words."""
     schema = content["schema"]
+    if "description" in schema:
+        return escape(schema["description"])
     if "oneOf" in schema:
         return " or ".join(_brief({"schema": one}) for one in schema["oneOf"])
     if "$ref" in schema:
@@ -104,7 +106,7 @@ def _brief(content: dict[str, Any]) -> str:
         return "bytes"
     if "properties" in schema:
         return ", ".join(f"<code>{escape(name)}</code>" for name in schema["properties"])
-    return escape(schema.get("description", schema["type"]))
+    return escape(schema["type"])
 
 
 def _code(content: object) -> str:

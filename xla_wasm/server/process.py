@@ -151,7 +151,7 @@ class _Ending:
     async def _end(self, serving: asyncio.Task[None]) -> None:
         end = time.monotonic() + self._grace
         self._engine.stop()
-        await asyncio.sleep(0)  # connections that the system has accepted already are taken
+        await asyncio.sleep(0.01)  # connections that the system has accepted already are taken
         for server in self._server.servers:
             server.close()
         await self._wait(serving, min(_LINGER, self._grace))
