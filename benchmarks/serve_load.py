@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -58,7 +59,7 @@ class Load:
         sent = float("inf")
         try:
             async with asyncio.timeout(_PATIENCE):
-                reader, writer = self.idle.pop() if self.idle else await self._connect()
+                reader, writer = await self._connection()
                 writer.write(self.bodies[which])
                 sent = clock()
                 status, body, keep = await _answer(reader)
@@ -77,7 +78,13 @@ class Load:
             else:
                 writer.close()
 
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """An idle connection that the server has not closed, or a new one."""
+        while self.idle:
+            reader, writer = self.idle.pop()
+            if not reader.at_eof():
+                return reader, writer
+            writer.close()
         self.connections += 1
         return await asyncio.open_connection(*self.address)
 
@@ -163,6 +170,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _print(load, chosen.rate)
     if process is not None:
         print(f"the server ended with code {code}" + ("" if chosen.kill else f" {ended:.2f} s after SIGTERM"))
+        used = (resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))
+        server, client = (report.duration((u.ru_utime + u.ru_stime) / sum(load.outcomes.values())) for u in used)
+        print(f"processor time a request: server {server} (its start included), client {client}")
     unexpected = sum(count for what, count in load.outcomes.items() if what != "right" and not what.endswith("after the signal"))
     return 1 if unexpected or load.lost or code not in (None, 0) else 0
 

@@ -1,14 +1,19 @@
-"""Served models in this process: HLO text or artifacts as ASGI applications, and requests to them."""
+"""Served models: as ASGI applications in this process with requests to them, and as processes of the command."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 import numpy as np
+import pytest
 
 import xla_wasm
 from xla_wasm.artifact import Artifact
@@ -19,7 +24,17 @@ from xla_wasm.server.model import Model, Source
 from xla_wasm.server.settings import Settings
 
 T = TypeVar("T")
+ROWS = """HloModule rows
+ENTRY e {
+  x = f32[<=8,3] parameter(0)
+  two = f32[] constant(2)
+  twos = f32[<=8,3] broadcast(two), dimensions={}
+  ROOT r = f32[<=8,3] multiply(x, twos)
+}
+"""
+"""Doubles up to eight rows."""
 Array = np.ndarray[Any, Any]
+ROOT = Path(__file__).parents[1]
 JSON = {"Content-Type": "application/json"}
 
 
@@ -66,3 +81,51 @@ def error(response: httpx.Response, status: int) -> dict[str, Any]:
     assert content["status"] == status and content["message"]
     assert set(content) <= {"status", "message", "field", "expected", "given"}
     return content
+
+
+class Gate:
+    """Holds runs of a model back until it is opened."""
+
+    def __init__(self, app: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened = threading.Event()
+        self.sizes: list[int] = []
+        run = app._model.run
+
+        def gated(arrays: Any) -> list[Array]:
+            self.sizes.append(arrays[0].shape[0])
+            assert self.opened.wait(60)
+            return run(arrays)
+
+        monkeypatch.setattr(app._model, "run", gated)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for what other tasks and threads do."""
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def command(*arguments: object) -> list[str]:
+    """The command line of a server."""
+    return [sys.executable, "-m", "xla_wasm", "serve-model", *map(str, arguments)]
+
+
+@contextmanager
+def server(*arguments: object, code: int | None = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server on a free port, and its address. In the end it gets SIGTERM if it still runs, and must end with that code."""
+    process = subprocess.Popen(command(*arguments, "--port", 0), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stderr is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("http"), line + process.stderr.read()
+        yield process, line.split()[0]
+        with suppress(ProcessLookupError):
+            process.terminate()
+        assert process.wait(60) == code or code is None, process.stderr.read()
+        assert "Traceback" not in process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()

@@ -10,18 +10,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+import uvicorn
 from fixtures import BIAS, SIDECAR, safetensors, toy
-from served import compiled
+from served import command, compiled, server
+from uvicorn.server import ServerState
 
 from benchmarks import serve_load
+from xla_wasm.server import connections
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits" / "digits.hlo.pb"
 IMAGE = {"image": np.zeros((1, 8, 8, 1)).tolist()}
@@ -51,30 +52,6 @@ ENTRY e {
 }
 """
 """Counts to what it is given."""
-
-
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "xla_wasm", "serve-model", *map(str, arguments)]
-
-
-@contextmanager
-def server(*arguments: object, code: int | None = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server on a free port, and its address. In the end it gets SIGTERM if it still runs, and must end with that code."""
-    process = subprocess.Popen(command(*arguments, "--port", 0), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stderr is not None
-    try:
-        line = process.stdout.readline()
-        assert line.startswith("http"), line + process.stderr.read()
-        yield process, line.split()[0]
-        with suppress(ProcessLookupError):
-            process.terminate()
-        assert process.wait(60) == code or code is None, process.stderr.read()
-        assert "Traceback" not in process.stderr.read()
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
 
 
 def refused(*arguments: object) -> str:
@@ -278,5 +255,35 @@ def test_what_is_no_good_http_does_not_harm_it() -> None:
         )
         assert b" 413 " in _raw(url, post + b"Expect: 100-continue\r\nContent-Length: 6000\r\n\r\n").splitlines()[0]
         assert b" 408 " in _raw(url, post + b"Content-Length: 100\r\n\r\n[1,").splitlines()[0]
+        assert b" 431 " in _raw(url, b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000).splitlines()[0]
         assert b" 400 " in _raw(url, b"\x16\x03\x01 what is this\r\n\r\n").splitlines()[0]
         assert httpx.post(url, json=IMAGE).status_code == 200
+
+
+async def _slow_heads(pieces: list[bytes]) -> bytes:
+    """What comes back on a connection where pieces of a request come one after another, and then nothing."""
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    config = uvicorn.Config(application)
+    config.load()
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(lambda: connections.Connection(config, ServerState(), {}), "127.0.0.1", 0)
+    async with listening, asyncio.timeout(60):
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(0.02)
+        received = await reader.read()
+        writer.close()
+    return received
+
+
+@pytest.mark.parametrize("pieces", [[], [b"GET / HTTP/1.1\r\n"], [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / H"]])
+def test_a_head_that_does_not_come_is_not_waited_for(pieces: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
+    received = asyncio.run(_slow_heads(pieces))
+    assert received.count(b" 204 ") == max(0, len(pieces) - 1)
+    assert b"HTTP/1.1 408 Request Timeout" in received and b'"status":408' in received

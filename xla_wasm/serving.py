@@ -21,7 +21,7 @@ from .inputs import load_array, load_named, rounded
 from .opening import artifact_of, compile_as
 
 EXTRA = "pip install 'xla-wasm[server]'"
-_PACKAGES = ("starlette", "uvicorn", "python_multipart", "prometheus_client")
+_PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "prometheus_client")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from .engine import Engine, shutting_down
 from .metrics import CONTENT_TYPE, Metrics
 from .model import Model, signature
 from .openapi import describe
-from .problems import Problem
+from .problems import Problem, encoded
 from .settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -40,11 +39,11 @@ class Application:
         self._model = model
         self._reader = formats.Reader(model.inputs, settings.max_body)
         self._bodies = Bodies(self._reader.bounds, settings.body_timeout)
-        self._signature = _json(signature(model))
+        self._signature = encoded(signature(model))
         openapi = describe(model)
         fixed = {
             "/healthz": (b"ok\n", "text/plain; charset=utf-8"),
-            "/openapi.json": (_json(openapi), formats.JSON),
+            "/openapi.json": (encoded(openapi), formats.JSON),
             "/docs": (page.reference(openapi), _HTML),
         }
         self._page = page.front(model)
@@ -67,7 +66,7 @@ class Application:
             if message["type"] == "http.response.start":
                 if path not in _UNCOUNTED:
                     self.metrics.requests.labels(str(message["status"])).inc()
-                if self.engine.stopping:
+                if self.engine.stopping and not any(name == b"connection" for name, _ in message["headers"]):
                     # So that the client does not send its next request here.
                     message["headers"] = [*message["headers"], (b"connection", b"close")]
             elif head:
@@ -143,8 +142,4 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 def _problem_response(problem: Problem) -> Response:
-    return Response(_json(problem.content()), problem.status, {"Content-Type": formats.JSON, **problem.headers})
-
-
-def _json(content: object) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
+    return Response(encoded(problem.content()), problem.status, {"Content-Type": formats.JSON, **problem.headers})

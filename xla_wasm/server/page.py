@@ -42,7 +42,7 @@ def front(model: Model) -> bytes:
 <div class="actions"><button type="submit">Run</button>{fill if able else fill.replace("hidden", "hidden disabled")}</div>
 </form>
 <section class="card" id="answer" aria-live="polite" hidden></section>
-<section class="card"><h2>Results</h2>{_leaves(model.results)}</section>
+<section class="card"><h2>What it returns</h2>{_leaves(model.results)}</section>
 </main>
 <script type="module">{_SCRIPT}</script>"""
     return _page(model.name, body)
@@ -81,7 +81,7 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
         sent = escape(json.dumps(example, separators=(",", ":")))
         asked += f"<h3>Example</h3><pre>curl -H 'Content-Type: {formats.JSON}' -d '{sent}' ADDRESS{path}</pre>"
     answers = "".join(
-        f"<tr><th>{status}</th><td>{escape(answer['description'])} {_kinds(answer)}</td></tr>"
+        f"<tr><th>{status}</th><td>{escape(answer['description'])} {_kinds(answer) if status == '200' else ''}</td></tr>"
         for status, answer in operation["responses"].items()
     )
     title = f'<span><span class="method">{method.upper()}</span> <code>{escape(path)}</code></span>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,11 @@ class Problem(Exception):
         """The body of the answer."""
         known = {key: value for key, value in self._details.items() if value is not None}
         return {"error": {"status": self.status, "message": self.message, **known}}
+
+
+def encoded(content: object) -> bytes:
+    """JSON, as compact as it gets."""
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def unreadable(message: str, field: str | None = None) -> Problem:

@@ -27,6 +27,8 @@ _LINGER = 0.25
 """Seconds in which requests that are already on their way over open connections are still taken, once the server was told to end."""
 _AFTER = 2.0
 """Seconds for the answers to what was given up."""
+_KEEP_ALIVE = 75
+"""Seconds that an idle connection stays open: longer than the minute after which proxies close theirs, who would be surprised otherwise."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
@@ -70,6 +72,7 @@ def serve_here(
     """Serves in this process."""
     # The metrics decide where they count when they are imported.
     from .app import Application
+    from .connections import Connection
     from .engine import Engine
     from .metrics import Metrics
 
@@ -78,11 +81,13 @@ def serve_here(
     engine = Engine(model, settings, metrics)
     config = uvicorn.Config(
         Application(model, settings, engine, metrics),
+        http=Connection,
         lifespan="off",
         ws="none",
         access_log=access_log,
         log_level="info" if access_log else "warning",
         server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
         backlog=2048,
     )
     server = _Server(config)
