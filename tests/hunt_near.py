@@ -1,8 +1,8 @@
 """Whether results that need not be exact are right: by the true values, and by how far others are from these.
 
 The true values are those of the evaluator with 64 bits. The evaluator as it is, XLA:CPU, and evaluations with arguments or rounded
-results changed in their last bits show how far rounding alone may lead; where they disagree about an integer, a truth value or a NaN, the program has no one
-answer.
+results changed in their last bits show how far rounding alone may lead; where they disagree about an integer, a truth value or a NaN, the
+program has no one answer.
 """
 
 from __future__ import annotations
