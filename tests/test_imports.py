@@ -30,7 +30,7 @@ ROOMS = {
     "packages": "ops ops.*",
     "compiler": "compiler assemble driver front",
     "checking": "check compare isolate excerpt",
-    "command": "cli __main__ opening running serving inputs filefeeds report layout_view",
+    "command": "cli __main__ opening running serving inputs filefeeds report layout_view c_header",
     "devices": "mpi launch",
     "site": "serve pages minilm collectives explain javascript",
     "frontend": "jax safetensors",
