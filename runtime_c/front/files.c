@@ -1,7 +1,7 @@
 // Files of a WASI command: below the folders that the host has opened for it.
 #include "wasi.h"
 
-enum { READ = 1 << 1, SEEK = 1 << 2, WRITE = 1 << 6, READ_FOLDER = 1 << 14, CREATE = 1, FOLDER = 2, TRUNCATE = 8, MISSING = 44 };
+enum { READ = 1 << 1, SEEK = 1 << 2, TELL = 1 << 5, WRITE = 1 << 6, READ_FOLDER = 1 << 14, CREATE = 1, FOLDER = 2, TRUNCATE = 8, MISSING = 44 };
 
 static int source, target = 1;
 static uint8_t buffer[4096];
@@ -66,10 +66,10 @@ static int folder_of(const char **path) {
     while (n && (name[n - 1] == '/' || name[n - 1] == 0)) n--;
     name[n] = 0;
     const char *own = starts(name, "./") ? name + 2 : name;
-    uint32_t m = length(own);
-    if (m == 0 ? name[0] == 0 && **path != '/' && 0 : same(own, ".")) {
-      if (**path != '/' && best < 0) best = fd;
-    } else if (m >= longest && starts(*path, own) && ((*path)[m] == '/' || !m)) best = fd, longest = m, skip = m;
+    uint32_t m = length(own), absolute = **path == '/';
+    if (same(own, ".") || (!n && prestat[1] == 0)) {
+      if (!absolute && best < 0) best = fd;
+    } else if (m >= longest && (m ? starts(*path, own) && (*path)[m] == '/' : absolute)) best = fd, longest = m, skip = m;
   }
   *path += skip;
   while (best >= 0 && **path == '/') ++*path;
@@ -134,7 +134,7 @@ void make_folder(const char *path) {
 
 int is_terminal(int fd) {
   uint8_t stat[24];
-  return !fd_fdstat_get(fd, stat) && stat[0] == 2;
+  return !fd_fdstat_get(fd, stat) && stat[0] == 2 && !(stat[8] & (SEEK | TELL)); // a character device on which one cannot go back
 }
 
 static int matches(const char *pattern, const char *text) {
