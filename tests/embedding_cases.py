@@ -235,5 +235,6 @@ def artifacts() -> dict[str, Artifact]:
         "random": xla_wasm.compile(entry(rng)),
         "relaxed": xla_wasm.compile(reduced(4), Options(target="relaxed-simd", tune="v8")),
         "named": named(),
+        "command": xla_wasm.compile(entry("x = f32[4] parameter(0)\nROOT y = f32[4] add(x, x)"), Options(kind="command")),
         **{f"layout {i}": laid_out(layout) for i, layout in enumerate(layouts)},
     }

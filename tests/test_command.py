@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import as_bytes, command, identity, loaded, npy, npz, run
+from node_host import ROOT, node_for
+from typer.testing import CliRunner
 
 import xla_wasm
-from xla_wasm import Options, UnsupportedError
+from xla_wasm import ArtifactError, Options, UnsupportedError, cli
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.smallfloat import FORMATS, encode
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES
@@ -582,6 +585,20 @@ ENTRY e {
 """
     with pytest.raises(UnsupportedError, match="y: it calls a function of the host, which a command cannot do; compile it as a module"):
         command(call, host_calls=("mine",))
+
+
+def test_hosts_say_what_a_command_is(tmp_path: Path) -> None:
+    made = command(TWO)
+    with pytest.raises(
+        ArtifactError, match="'two' is compiled as a command, which runs by itself under a WebAssembly runtime; compile it without"
+    ):
+        xla_wasm.load(made)
+    path = made.save(tmp_path / "two.wasm")
+    shown = CliRunner().invoke(cli.app, ["inspect", str(path)], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0 and "command" in shown.output and "wasi_snapshot_preview1.fd_read" in shown.output
+    script = f"import {{ load }} from {json.dumps((ROOT / 'web' / 'xla_wasm.js').as_uri())}; await load({json.dumps(str(path))});"
+    failed = subprocess.run([node_for("simd128"), "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60)
+    assert "ArtifactError: 'two' is compiled as a command, which runs by itself; compile it without --kind for a host" in failed.stderr
 
 
 def test_dynamic_dimensions(tmp_path: Path) -> None:

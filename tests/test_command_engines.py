@@ -89,10 +89,10 @@ def test_digits(engine: str, folder: Path) -> None:
     done = run(engine, folder, "simd128.wasm", "--image", "x.npy", "--json")
     assert np.array_equal(np.array(json.loads(done.stdout)["result"], np.float32), expected)
     missing = run(engine, folder, "simd128.wasm")
-    assert missing.returncode == 2 and missing.stderr.decode().startswith("jit_digits: image: this input is missing\n")
+    assert missing.returncode == 2 and "jit_digits: image: this input is missing\n" in missing.stderr.decode()
     wrong = run(engine, folder, "simd128.wasm", "expected.npy")
     assert wrong.returncode == 1
-    assert wrong.stderr.decode() == "jit_digits: expected.npy: input image f32[1,8,8,1]: this has f32[1,10]\n"
+    assert "jit_digits: expected.npy: input image f32[1,8,8,1]: this has f32[1,10]\n" in wrong.stderr.decode()
     batch = run(engine, folder, "simd128.wasm", "--batch", "x.np?", "-o", "out/")
     assert batch.returncode == 0, batch.stderr.decode()
     assert as_bytes(np.load(folder / "out" / "x.npy")) == as_bytes(expected)

@@ -253,6 +253,7 @@ export function parseManifest(raw) {
     }
     return leaf;
   });
+  if (top.raw.kind) throw new ArtifactError(`'${top.raw.name}' is compiled as a ${top.raw.kind}, which runs by itself; compile it without --kind for a host`);
   return {
     name: top.text('name'),
     hash: top.text('hash'),

@@ -80,7 +80,7 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
             sidecar.add(buffer, bytes(buffer.data), len(plan.inits))
         else:
             wasm.data(buffer.address, bytes(buffer.data))
-    manifest = _manifest(plan, interface, target, room, sidecar.entries, devices)
+    manifest = _manifest(plan, interface, target, room, options.kind, sidecar.entries, devices)
     top = plan.end
 
     def alloc(size: int, align: int) -> int:
@@ -155,6 +155,7 @@ def _manifest(
     interface: Interface,
     target: Target,
     room: driver.Layout,
+    kind: str,
     inits: Sequence[dict[str, Any]],
     devices: Devices | None,
 ) -> dict[str, Any]:
@@ -166,8 +167,8 @@ def _manifest(
     parameters = []
     given_sizes, given_shards = _sizes(interface.parameters, plan.parameters), _shards(interface.parameters, interface.parameter_shards)
     for i, ((name, shape), view) in enumerate(zip(interface.parameters, plan.parameters)):
-        kind = "weight" if i in interface.weights else "state" if i in state else "input"
-        entry = _array(name, shape, view, kind) | given_sizes[i] | given_shards[i]
+        role = "weight" if i in interface.weights else "state" if i in state else "input"
+        entry = _array(name, shape, view, role) | given_sizes[i] | given_shards[i]
         parameters.append(entry | {"alias": state.get(i), "init": None})
     inits = list(inits)
     for index, group in enumerate(plan.inits):
@@ -202,6 +203,7 @@ def _manifest(
         "undivided": interface.undivided or None,
         "config": driver.CONFIG,
         "request": room.record,
+        **({} if kind == MODULE else {"kind": kind}),
         "stateful": any(b.kind == "persistent" and b.data is not None for b in plan.buffers),
     }
 

@@ -266,6 +266,9 @@ def inspect(
     facts.add_row("memory", f"{report.size(manifest.memory_bytes)}, peak use {report.size(manifest.peak_bytes)}")
     facts.add_row("steps", str(len(manifest.steps)))
     facts.add_row("needs", ", ".join(manifest.features))
+    facts.add_row(
+        "kind", manifest.kind if manifest.kind != MODULE else f"{MODULE}, for a host: `wasmtime run` takes what --kind command makes"
+    )
     facts.add_row("imports", ", ".join(_imports(artifact.wasm)) or "nothing")
     facts.add_row("producer", manifest.producer)
     facts.add_row("hash", manifest.hash)

@@ -30,6 +30,7 @@ class BaseExecutable:
         self, manifest: Manifest, custom_calls: Mapping[str, HostFunction] | None, plain: MakeSlot, slot: MakeSlot | None = None
     ) -> None:
         """`plain` makes the slots of host functions, `slot` all others: those of arguments, results, weights, states and transfers."""
+        manifest.check_for_host()
         self.manifest = manifest
         slot = slot or plain
         self._calls = tuple(

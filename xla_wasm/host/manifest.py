@@ -13,7 +13,7 @@ from ..errors import ArgumentError, ArtifactError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape
 from ..hlo.types import ARRAY_TYPES, TYPES
-from ..target import ADDRESS_SPACE, FEATURES, PAGE, TARGETS
+from ..target import ADDRESS_SPACE, FEATURES, KINDS, MODULE, PAGE, TARGETS
 from .json_object import MAX_INT, Object, is_int, show
 
 MAX_PAGES = ADDRESS_SPACE["i32"] // PAGE
@@ -178,8 +178,18 @@ class Manifest:
     """Whether the module itself keeps something from run to run, as generators of random numbers do."""
     devices: Devices | None
     """None: the program is the same on every device, and knows of no other."""
+    kind: str = MODULE
+    """Whether a host runs it, or what kind of program it is by itself."""
     undivided: str = ""
     """Of a program on global arrays that says how these are to be divided among devices: why it runs on one."""
+
+    def check_for_host(self) -> None:
+        """Raises ArtifactError for what is a program by itself."""
+        if self.kind != MODULE:
+            raise ArtifactError(
+                f"'{self.name}' is compiled as a {self.kind}, which runs by itself under a WebAssembly runtime; compile it "
+                "without --kind for a host"
+            )
 
     @property
     def sharded(self) -> int | None:
@@ -243,6 +253,7 @@ def _manifest(top: Object) -> Manifest:
         request=top.range("request", 8, memory, 4),
         stateful=top.flag("stateful"),
         devices=_devices(top, memory),
+        kind=top.choice("kind", KINDS) if "kind" in top.raw else MODULE,
         undivided=top.text("undivided") if top.raw.get("undivided") is not None else "",
     )
     _check_together(top, manifest)
