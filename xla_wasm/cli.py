@@ -21,7 +21,7 @@ from .errors import ArgumentError, UnsupportedError, XlaWasmError
 from .hlo.ir import Module
 from .opening import artifact_of, compile_as, module_of, read
 from .options import Options
-from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES
+from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES, WORKER
 
 if TYPE_CHECKING:
     from .host.executor import Executable
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Tune: TypeAlias = str
     Kind: TypeAlias = str
 else:
-    TargetName, Tune, Kind = Literal[tuple(TARGETS)], Literal[TUNES], Literal[KINDS]
+    TargetName, Tune, Kind = Literal[tuple(TARGETS)], Literal[TUNES], Literal[(*KINDS, WORKER)]
 Stage = Literal["hlo", "plan", "kernels", "loops", "wat", "manifest"]
 
 ModulePath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
@@ -90,7 +90,12 @@ def compile_command(
     weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
     state: StateOption = [],  # noqa: B006
     kind: Annotated[
-        Kind, typer.Option("--kind", help="module: what a host runs; command: a program for `wasmtime run`, which reads and writes files.")
+        Kind,
+        typer.Option(
+            "--kind",
+            help="module: what a host runs; command: a program for `wasmtime run`, which reads and writes files; "
+            "worker: for edge runtimes, with JavaScript that imports the .wasm.",
+        ),
     ] = MODULE,
     prepared: Annotated[
         bool | None,
@@ -110,23 +115,34 @@ def compile_command(
     ] = False,
 ) -> None:
     """Compiles MODULE to one .wasm file."""
+    js = js or kind == WORKER
+    if js and kind not in (MODULE, WORKER):
+        raise ArgumentError(f"--js writes JavaScript that loads a module, and a {kind} runs by itself: leave --js or --kind {kind} out")
     if not js and (loader is not None or copy_loader):
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes")
     source = module_of(module, "compile")
     began = time.perf_counter()
-    artifact = compile_as(source, target, tune, weight, state, sidecar, kind, prepared)
+    artifact = compile_as(source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared)
     seconds = time.perf_counter() - began
     where = output or Path(_stem(module) + ".wasm")
-    artifact.save(where)
     if js:
         from . import javascript
 
-        beside = javascript.copy_loader(where.parent) if copy_loader else None
-        javascript.write(artifact, where, loader or (javascript.BESIDE if beside else javascript.PACKAGE))
+        if copy_loader:
+            javascript.copy_loader(where.parent)
+        # A worker has its loader beside it unless told otherwise: it may have no npm.
+        usual = javascript.BESIDE if copy_loader else None if kind == WORKER else javascript.PACKAGE
+        javascript.save(artifact, where, loader or usual, kind)
+    else:
+        artifact.save(where)
     what = f"  {report.size(len(artifact.wasm))}"
     if artifact.weights:
-        what += f" + {report.size(len(artifact.weights))} of weights in {where.with_suffix('.weights').name}"
-    report.console().print(Text.assemble((str(where), "bold"), f"{what}, compiled in {report.duration(seconds)}"), soft_wrap=True)
+        place = f"{javascript.ASSETS}/" if kind == WORKER else where.with_suffix(".weights").name
+        what += f" + {report.size(len(artifact.weights))} of weights in {place}"
+    what += f", compiled in {report.duration(seconds)}"
+    if kind == WORKER:
+        what += f"; {javascript.memory(artifact)}"
+    report.console().print(Text.assemble((str(where), "bold"), what), soft_wrap=True)
 
 
 @app.command()

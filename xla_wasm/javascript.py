@@ -1,7 +1,12 @@
-"""A JavaScript module for an artifact: `model.js` and `model.d.ts` load `model.wasm` and name, shape and type what goes in and out."""
+"""A JavaScript module for an artifact: `model.js` and `model.d.ts` load `model.wasm` and name, shape and type what goes in and out.
+
+There are two kinds of it. One of kind "module" fetches the `.wasm` from beside itself. One of kind "worker" imports it, as edge runtimes
+want it, which compile no bytes and do not say where a file lies; its weights are parts of a file among the assets.
+"""
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -12,11 +17,18 @@ from urllib.parse import quote
 
 from .artifact import Artifact
 from .pages import site
+from .target import MODULE, WORKER
 
 PACKAGE = "xla-wasm"
 """The npm package with the loader."""
 BESIDE = "./xla-wasm/xla_wasm.js"
 """The loader in a folder beside the module, where `copy_loader` puts it."""
+ASSETS = "assets"
+"""The folder beside a worker with what the host keeps for it."""
+PART = 25 << 20
+"""The most bytes of one asset: what Cloudflare takes, the least that is known of hosts."""
+ISOLATE = 128_000_000
+"""The bytes of memory that Cloudflare and Vercel give to a worker, that of its modules included."""
 
 _ARRAYS = {
     "Int8Array": "s1 s2 s4 s8",
@@ -33,67 +45,157 @@ _ARRAYS = {
 _ARRAY_OF = {name: array for array, names in _ARRAYS.items() for name in names.split()}
 
 
-def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = None) -> Path:
-    """Saves the artifact with its JavaScript beside, all that a page needs; without `loader`, the loader too. Returns `path`."""
+def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = None, kind: str = MODULE) -> Path:
+    """Saves the artifact with its JavaScript beside, all that a page or worker needs; without `loader`, the loader too. Returns `path`."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     if loader is None:
         copy_loader(target.parent)
-    write(artifact, artifact.save(target), loader or BESIDE)
+    if kind == WORKER:
+        write_parts(artifact, target)
+        Artifact(artifact.wasm, artifact.manifest).save(target)
+    else:
+        artifact.save(target)
+    write(artifact, target, loader or BESIDE, kind)
     return target
 
 
-def write(artifact: Artifact, path: Path, loader: str = PACKAGE) -> list[Path]:
+def write(artifact: Artifact, path: Path, loader: str = PACKAGE, kind: str = MODULE) -> list[Path]:
     """Writes the `.js` and `.d.ts` that go with the artifact at `path`, importing `load` from `loader`; returns their paths."""
     script, types = path.with_suffix(".js"), path.with_suffix(".d.ts")
-    script.write_text(source(artifact, path.name, loader), encoding="utf-8")
-    types.write_text(declarations(artifact, loader), encoding="utf-8")
+    script.write_text(source(artifact, path.name, loader, kind), encoding="utf-8")
+    types.write_text(declarations(artifact, loader, kind), encoding="utf-8")
     return [script, types]
+
+
+def write_parts(artifact: Artifact, path: Path) -> list[Path]:
+    """Writes the weights of the artifact at `path` into `assets/` beside it, in parts that hosts take; returns their paths."""
+    folder = path.parent / ASSETS
+    parts = [folder / name for name in _parts(artifact, path.name)]
+    # What a larger model of this name has left there would be deployed too.
+    for old in set(folder.glob(f"{glob.escape(path.stem)}.weights.*")) - set(parts):
+        if old.suffix[1:].isdecimal():
+            old.unlink()
+    if parts:
+        folder.mkdir(exist_ok=True)
+    for i, part in enumerate(parts):
+        part.write_bytes(artifact.weights[i * PART : (i + 1) * PART])
+    return parts
 
 
 def copy_loader(folder: Path) -> Path:
     """Puts the loader into `xla-wasm/` in `folder`, for sites without npm; what imports it does so from `BESIDE`."""
     target = folder / PACKAGE
-    for file in (*sorted(site().glob("*.js")), *sorted((site() / "lazy").glob("*.js"))):
-        place = target / file.relative_to(site())
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)
+    for part in ("", "lazy", "http"):
+        for file in sorted((site() / part).glob("*.js")):
+            place = target / part / file.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
     return target
 
 
-def source(artifact: Artifact, wasm: str, loader: str = PACKAGE) -> str:
+def memory(artifact: Artifact) -> str:
+    """What a worker's module takes of the memory that hosts allow, and what to do if that is too much."""
+    needed = artifact.manifest["pages"] << 16
+    share = f"memory {needed / 1e6:.1f} MB of the {ISOLATE // 1_000_000} MB that a worker may have"
+    return share if needed < ISOLATE else f"{share}: hosts will end it. Smaller batches and weights of 16 bits take less"
+
+
+def source(artifact: Artifact, wasm: str, loader: str = PACKAGE, kind: str = MODULE) -> str:
     """The text of `model.js` beside a file called `wasm`."""
     manifest = artifact.manifest
-    address = _address(wasm)
-    options = "{ named: true, ...options }"
-    if artifact.weights:
-        sidecar = _address(str(Path(wasm).with_suffix(".weights")))
-        options = f"{{ named: true, weights: {sidecar}, ...options }}"
-        if _of_kind(manifest, "weight"):
-            options = f"{{ named: true, ...options, weights: [{sidecar}, ...[options?.weights ?? []].flat()] }}"
+    imports, load = (_importing if kind == WORKER else _fetching)(artifact, wasm, loader)
     return f"""// {_line(manifest["name"])}: a model compiled by {manifest["producer"]}. Its types are in the .d.ts beside it.
 
-import {{ load as loadModule }} from {_text(loader)};
-
+{imports}
 /** What `run` takes. Arrays are flat, in row-major order. */
 export const inputs = {_table(_of_kind(manifest, "input"))};
 
 /** What `run` gives. */
 export const results = {_table(_outputs(manifest))};
 
-/** Loads the model; `options` are those of the loader. */
-export const load = (options) =>
-  loadModule({address}, {options});
-"""
+{load}"""
 
 
-def declarations(artifact: Artifact, loader: str = PACKAGE) -> str:
+def _fetching(artifact: Artifact, wasm: str, loader: str) -> tuple[str, str]:
+    """The imports and `load` of a script that fetches the files beside it. Bundlers look for addresses that are written in this way."""
+    weights = ""
+    if artifact.weights:
+        own = f"beside(() => {_address(str(Path(wasm).with_suffix('.weights')))})"
+        weights = f", weights: options?.weights ?? (module ? undefined : {own})"
+        if _of_kind(artifact.manifest, "weight"):
+            weights = f", weights: [module ? [] : {own}, options?.weights ?? []].flat()"
+    lost = f"this runtime does not say where {wasm} lies: import it and call load(wasm), or compile it with --kind worker"
+    return (
+        f"import {{ UnsupportedError, load as loadModule }} from {_text(loader)};\n",
+        f"""/** The address of a file beside this one. */
+function beside(address) {{
+  try {{
+    return address();
+  }} catch (cause) {{
+    throw new UnsupportedError({_text(lost)}, {{ cause }});
+  }}
+}}
+
+/** Loads the model; `options` are those of the loader. `load(wasm, options)` takes a WebAssembly.Module instead of the file beside. */
+export async function load(...given) {{
+  const module = given[0]?.[Symbol.toStringTag] === 'WebAssembly.Module' ? given.shift() : undefined;
+  const [options] = given;
+  return loadModule(module ?? beside(() => {_address(wasm)}), {{ named: true, ...options{weights} }});
+}}
+""",
+    )
+
+
+def _importing(artifact: Artifact, wasm: str, loader: str) -> tuple[str, str]:
+    """The imports and `load` of a script that imports the module itself, which a bundler or the runtime has compiled."""
+    imports = f"import {{ load as loadModule }} from {_text(loader)};\n"
+    module = (
+        f"// Vercel's edge runtime wants it so: import wasm from {_text(f'./{wasm}?module')};\nimport wasm from {_text(f'./{wasm}')};\n"
+    )
+    if not artifact.weights:
+        return imports + module, "/** Loads the model; `options` are those of the loader. */\n" + (
+            "export const load = async (options) => loadModule(wasm, { named: true, ...options });\n"
+        )
+    names = "".join(f"  {_text(name)},\n" for name in _parts(artifact, wasm))
+    weights = "await joined(weights, assets, base)"
+    given = f"options.weights ?? ({weights})"
+    if _of_kind(artifact.manifest, "weight"):
+        given = f"[{weights}, options.weights ?? []].flat()"
+    parts = loader.removesuffix("xla_wasm.js") + "lazy/parts.js" if loader.endswith("xla_wasm.js") else f"{loader}/parts.js"
+    return (
+        f"{imports}import {{ joined }} from {_text(parts)};\n{module}",
+        f"""/** The files in {ASSETS}/ that hold the weights, one after another. */
+export const weights = [
+{names}];
+
+/**
+ * Loads the model with its weights from `assets`, as `load({{ assets: env.ASSETS }})`. Where `assets` fetch from anywhere, `base` is the
+ * address that the files lie at. The other options are those of the loader.
+ */
+export const load = async ({{ assets, base, ...options }} = {{}}) =>
+  loadModule(wasm, {{ named: true, ...options, weights: {given} }});
+""",
+    )
+
+
+def _parts(artifact: Artifact, wasm: str) -> list[str]:
+    """The names of the files that the weights of a worker are in."""
+    return [f"{Path(wasm).stem}.weights.{i}" for i in range(-(-len(artifact.weights) // PART))]
+
+
+def declarations(artifact: Artifact, loader: str = PACKAGE, kind: str = MODULE) -> str:
     """The text of `model.d.ts`."""
     manifest = artifact.manifest
     held = [leaf for leaf in manifest["parameters"] if leaf["kind"] != "input"]
+    taken, load = (
+        ("LoadOptions, Model", _WORKER_LOAD) if kind == WORKER else ("Count, LoadOptions, Model, RemoteModel, ReplicatedModel", _LOAD)
+    )
+    if kind == WORKER and artifact.weights:
+        load = _WEIGHTED_LOAD
     return f"""// {_line(manifest["name"])}: what goes in and out of a model compiled by {manifest["producer"]}.
 
-import type {{ Count, LoadOptions, Model, RemoteModel, ReplicatedModel }} from {_text(loader)};
+import type {{ {taken} }} from {_text(loader)};
 
 /** What `run` takes, flat and in row-major order. */
 export interface Inputs {_fields(_of_kind(manifest, "input"), given=True)}
@@ -107,11 +209,32 @@ export interface Held {_fields(held, given=True)}
 export declare const inputs: {_table(_of_kind(manifest, "input"), "readonly ")};
 export declare const results: {_table(_outputs(manifest), "readonly ")};
 
-/** Loads the model, with the option `worker` into a worker, with `devices` into one for each; then its methods give promises. */
-export declare function load(options: LoadOptions & {{ devices: Count }}): Promise<ReplicatedModel<Inputs, Results, Held>>;
-type OnOne = {{ devices?: undefined }};
-export declare function load(options: LoadOptions & OnOne & {{ worker: true | string | URL }}): Promise<RemoteModel<Inputs, Results, Held>>;
-export declare function load(options?: LoadOptions & OnOne & {{ worker?: false }}): Promise<Model<Inputs, Results, Held>>;
+{load}"""
+
+
+_LOAD = """/** Loads the model, with the option `worker` into a worker, with `devices` into one for each; then its methods give promises. */
+export declare function load(options: LoadOptions & { devices: Count }): Promise<ReplicatedModel<Inputs, Results, Held>>;
+type OnOne = { devices?: undefined };
+export declare function load(options: LoadOptions & OnOne & { worker: true | string | URL }): Promise<RemoteModel<Inputs, Results, Held>>;
+type Here = OnOne & { worker?: false };
+export declare function load(options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held>>;
+/** Loads the model from a module that is compiled already, where files have no addresses. */
+export declare function load(wasm: WebAssembly.Module, options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held>>;
+"""
+_WORKER_LOAD = """type Here = Omit<LoadOptions, 'devices' | 'worker'>;
+
+/** Loads the model. */
+export declare function load(options?: Here): Promise<Model<Inputs, Results, Held>>;
+"""
+_WEIGHTED_LOAD = """type Here = Omit<LoadOptions, 'devices' | 'worker'>;
+/** Where files come from, such as `env.ASSETS`. */
+type Assets = { fetch: (url: string) => Promise<Response> };
+
+/** The files among the assets that hold the weights, one after another. */
+export declare const weights: readonly string[];
+
+/** Loads the model with its weights from `assets`; where these fetch from anywhere, `base` is the address that the files lie at. */
+export declare function load(options: Here & { assets?: Assets; base?: string | URL }): Promise<Model<Inputs, Results, Held>>;
 """
 
 

@@ -16,6 +16,9 @@ TUNES = PORTABLE, WASMTIME, V8 = "portable", "wasmtime", "v8"
 KINDS = MODULE, COMMAND = "module", "command"
 """Kinds of artifacts: what a host runs, and what is a program by itself (see `front`)."""
 
+WORKER = "worker"
+"""A module beside JavaScript that imports it, as edge runtimes want it (see `javascript`)."""
+
 ADDRESS_SPACE = {"i32": 1 << 32}
 """The wasm type of an address -> how many bytes it can reach."""
 
