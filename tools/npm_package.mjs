@@ -17,7 +17,7 @@ const folder = join(output, 'package');
 const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
 const CORE = ['arrays', 'errors', 'executor', 'features', 'manifest', 'source', 'transfer'];
-const ON_DEMAND = ['remote', 'weights', 'lazy/dynamic', 'lazy/exchange', 'lazy/feeds', 'lazy/hints', 'lazy/layouts', 'lazy/replicated', 'lazy/requests', 'lazy/shards', 'lazy/slices'];
+const ON_DEMAND = ['remote', 'weights', 'lazy/dynamic', 'lazy/exchange', 'lazy/feeds', 'lazy/hints', 'lazy/layouts', 'lazy/parts', 'lazy/replicated', 'lazy/requests', 'lazy/shards', 'lazy/slices', 'http/handler'];
 const SHARED = { bundle: true, format: 'esm', minify: true, target: 'es2022', legalComments: 'none', absWorkingDir: web, outdir: folder };
 
 /** Keeps core.js and what it imports on demand apart; `top` is where core.js lies as seen from what is made. */
@@ -59,7 +59,8 @@ writeFileSync(join(folder, 'xla_wasm.js'), lines.map((line) => line.replace(/\.\
 
 const options = '--allowJs --checkJs --strict --declaration --emitDeclarationOnly --target es2022 --module esnext --lib es2022,dom,dom.iterable';
 const tsc = join(tools, 'node_modules', 'typescript', 'bin', 'tsc');
-execFileSync(process.execPath, [tsc, join(web, 'xla_wasm.js'), ...options.split(' '), '--outDir', join(folder, 'types')], { stdio: 'inherit' });
+const entries = ['xla_wasm.js', 'http/handler.js', 'lazy/parts.js'].map((name) => join(web, name));
+execFileSync(process.execPath, [tsc, ...entries, ...options.split(' '), '--outDir', join(folder, 'types')], { stdio: 'inherit' });
 
 const description = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
 const [, version] = /__version__ = "(.+)"/.exec(readFileSync(join(root, 'xla_wasm', '__init__.py'), 'utf8'));

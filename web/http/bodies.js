@@ -86,8 +86,9 @@ export async function readInputs(inputs, { type, parameters, limit }, body) {
   if (type === FORM) return fromParts(inputs, readForm(body, parameters.get('boundary')));
   if (!inputs.length && !body.length) return [];
   const value = parse(decode(body), inputs.some((input) => /64$/.test(input.type)));
-  if (inputs.length === 1 && (typeof value !== 'object' || Array.isArray(value))) return [fromLists(inputs[0], value)];
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+  const named = value !== null && typeof value === 'object' && !Array.isArray(value);
+  if (inputs.length === 1 && !named) return [fromLists(inputs[0], value)];
+  if (!named) {
     unfit(`the model takes ${inputs.length} inputs, so the body must be an object with ${list(inputs)}`, {});
   }
   complete(inputs, Object.keys(value));

@@ -72,8 +72,8 @@ export function fromNpy(slot, bytes, what) {
   const { descr, fortran, shape, start } = readHeader(bytes, what);
   const [, order, code] = /^([<>=|]?)([a-zA-Z]\d+)$/.exec(descr) ?? [];
   const { kind, bits, store } = numbersOf(slot.type, slot.array);
-  // NumPy knows nothing of these types, and keeps so many bytes of each element.
-  const opaque = code === `V${slot.array.BYTES_PER_ELEMENT}` && (bits || /^[su][124]$/.test(slot.type));
+  // NumPy knows nothing of these types, and keeps so many bytes of each element. Of one it writes a name that it cannot read.
+  const opaque = (code === `V${slot.array.BYTES_PER_ELEMENT}` && (bits || /^[su][124]$/.test(slot.type))) || (code === 'f1' && slot.type === 'f8e5m2');
   const type = opaque ? slot.type : (TYPES.get(code) ?? '');
   if (!type) refuse(slot, descr === '[' ? 'records' : `elements of type '${descr}'`);
   const given = `${type}[${shape}]`;
@@ -147,17 +147,21 @@ export function fromRaw(slot, bytes, shape) {
 }
 
 /**
- * Refuses bytes that stand for no element of a type of less than 8 bits.
+ * Refuses bytes that stand for no element of a type of less than 8 bits. Those of a negative integer may have zeros above its own bits, as
+ * ml_dtypes leaves them.
  * @param {Slot} slot
  * @param {Given} given
  */
 function checked(slot, given) {
   const { type } = slot;
-  const bits = type === 'pred' ? 1 : Number(/^(?:[suf])(\d+)/.exec(type)?.[1] ?? 8);
+  const { array, shape } = given;
+  const bits = type === 'pred' ? 1 : Number(/^[suf](\d+)/.exec(type)?.[1] ?? 8);
   if (bits < 8) {
-    const low = type[0] === 's' ? -(2 ** (bits - 1)) : 0;
-    const wrong = given.array.findIndex((/** @type {number} */ value) => value < low || value >= low + 2 ** bits);
-    if (wrong >= 0) refuseNumber(slot, placeOf(given.shape, wrong), String(given.array[wrong]));
+    const [least, end] = [type[0] === 's' ? -(2 ** (bits - 1)) : 0, 2 ** bits];
+    for (let i = 0; i < array.length; i++) {
+      if (array[i] < least || array[i] >= end) refuseNumber(slot, placeOf(shape, i), String(array[i]));
+      if (array[i] >= end + least) array[i] -= end;
+    }
   }
   return given;
 }

@@ -21,11 +21,14 @@ async function embed(request, env, context) {
   if (!text.trim() || text.length > 10_000) {
     return Response.json({ error: { status: 422, message: `expected a text of 1 to 10000 characters, got ${text.length}` } }, { status: 422 });
   }
-  // The next request tries again if this one could not read it.
-  loading ??= readVocabulary(env).catch((error) => {
-    loading = undefined;
-    throw error;
-  });
+  if (!loading) {
+    // The next request tries again if this one cannot read it; others wait for it too, so it goes on if this client does not.
+    loading = readVocabulary(env).catch((error) => {
+      loading = undefined;
+      throw error;
+    });
+    context.waitUntil(loading);
+  }
   const numbers = (await loading).encode(text, TOKENS);
   const ids = [...numbers, ...Array(TOKENS - numbers.length).fill(0)];
   const headers = new Headers({ 'Content-Type': 'application/json' });
