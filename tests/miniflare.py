@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import io
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,14 +14,14 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from node_host import ROOT, node_for
+from node_host import node_for
 
 import xla_wasm
+from benchmarks import worker
 from xla_wasm import javascript
 
-TOOLS = ROOT / ".tools" / "miniflare"
-SERVER = ROOT / "benchmarks" / "web" / "serve_worker.mjs"
-EXAMPLES = ROOT / "examples" / "worker"
+TOOLS = worker.TOOLS
+EXAMPLES = worker.EXAMPLES
 JSON, NPY, NPZ, RAW = "application/json", "application/x-npy", "application/x-npz", "application/octet-stream"
 
 WORKER = """
@@ -75,24 +74,8 @@ def need(tool: str) -> Path:
 def serving(folder: Path, modules: Path | None = None) -> Iterator[str]:
     """Serves the worker of a folder, or what a bundler made of it in `modules`; the address."""
     need("miniflare")
-    command = [node_for("relaxed-simd"), SERVER, TOOLS, folder, *([modules] if modules else [])]
-    process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdin and process.stdout and process.stderr
-    try:
-        url = process.stdout.readline().strip()
-        if not url:
-            process.stdin.close()
-            pytest.fail(f"the worker did not start: {process.stderr.read()[-3000:]}")
-        yield url
-    finally:
-        process.stdin.close()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
-        process.stderr.close()
+    with worker.serving(folder, modules, node_for("relaxed-simd")) as served:
+        yield served.url
 
 
 def ask(url: str, body: bytes | None = None, method: str | None = None, **headers: str) -> Answer:

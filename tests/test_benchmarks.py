@@ -12,7 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import xla_wasm
-from benchmarks import node_host, replicas, replicas_js, suite
+from benchmarks import node_host, replicas, replicas_js, suite, worker
 from benchmarks.__main__ import main
 from benchmarks.models import Encoder, convolution, matmul
 from benchmarks.wasmtime_host import Resident, peak
@@ -91,3 +91,10 @@ def test_replicas_in_workers(tmp_path: Path) -> None:
     assert {name: list(times[name]) for name in contestants} == {name: ["all-reduce", "all-to-all"] for name in contestants}
     assert list(times[replicas_js.PLAIN]) == ["all-reduce"]
     assert all(ms > 0 for by in times.values() for of in by.values() for ms in of.values())
+
+
+def test_workers() -> None:
+    measured = worker.measure(1, 0, worker.CONTESTANTS[:1])
+    (times,) = measured.values()
+    assert min(times.started + times.first + times.answers) > 0 and times.linear % 65536 == 0 and times.grown[0] >= 0
+    assert worker.table(measured).startswith("| worker |") and "| digits |" in worker.table(measured)

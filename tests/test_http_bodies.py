@@ -81,7 +81,7 @@ def test_lists(model: str, value: Any, want: Any, url: str) -> None:
         ("matrix-f32", "x", 422, {"given": "a string"}, "got a string"),
         ("matrix-f32", [[1, 2, 3], [4, 5]], 422, {"expected": "f32[2,3]"}, "x[1] is a list of 2, others are lists of 3"),
         ("matrix-f32", [[1, 2, 3], 4], 422, {}, "x[1] is a number"),
-        ("matrix-f32", [[1, 2, 3], [4, 5, [6]]], 422, {}, "x[1][2] is [6], which f32 does not have"),
+        ("matrix-f32", [[1, 2, 3], [4, 5, [6]]], 422, {}, "x[1][2] is a list, which f32 does not have"),
         ("matrix-f32", [[1, 2, 3], [4, None, 6]], 422, {}, "x[1][1] is null"),
         ("matrix-f32", [[1, 2, 3], [4, True, 6]], 422, {}, "x[1][1] is true"),
         ("matrix-f32", [[1, 2, 3], [4, "5", 6]], 422, {}, 'x[1][1] is "5"'),
@@ -157,6 +157,24 @@ def test_bodies_that_cannot_be_read(type_: str, body: bytes, status: int, says: 
     answer = post(f"{url}matrix-f32/", body, type_)
     assert answer.status == status and says in answer.error["message"], answer
     assert post(f"{url}matrix-f32/", X).status == 200
+
+
+@pytest.mark.parametrize("depth", [40, 3_000])
+def test_lists_in_lists_in_lists(depth: int, url: str) -> None:
+    """However deep they go."""
+    deep = b"[" * depth + b"]" * depth
+    for at in ("matrix-f32", "matrix-s64", "matrix-c64"):
+        for body in (
+            deep,
+            b"[[1,2,3],[4,5," + deep + b"]]",
+            b"[[1,2,3],[12345678901234567890,5," + deep + b"]]",
+            b'{"x":' * 500 + b"1" + b"}" * 500,
+        ):
+            answer = post(f"{url}{at}/", body)
+            if depth > 40 and at == "matrix-s64" and b"1234567890" in body:
+                assert answer.status == 400 and "too deep" in answer.error["message"]
+            else:
+                assert answer.status == 422 and answer.error["message"], answer
 
 
 def test_numpy_s_files(url: str) -> None:

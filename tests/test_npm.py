@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ const rank: 4 = inputs.image.shape.length;
 const model = await load({ onProgress: ({ phase, loaded, total }: Progress) => console.log(phase, loaded / total, rank) });
 const { result } = model.run({ image: new Float32Array(64) });
 const first: number = result[0];
+const later0 = new Float32Array(64);
+const handed: Float32Array = (await load(await WebAssembly.compile(new Uint8Array(8)), { memoryLimit: 9 })).run({ image: later0 }).result;
 const remote = await load({ worker: true, signal: new AbortController().signal });
 const later: Float32Array = (await remote.run({ image: transfer(new Float32Array(64)) }, { signal: AbortSignal.timeout(9) })).result;
 const onExchange = ({ device, to }: ExchangeEvent) => console.log(device + to[0]);
@@ -74,8 +77,50 @@ fed.push(later);
 const ends = { infeed: fed, outfeed: (item: Float32Array) => console.log(item), recv: { rate: [later] }, send: { loss: fed } };
 const [read] = await exe.runAsync(later, ends);
 exe.dispose();
-console.log(first, later, read, replicas, whole, ArtifactError);
+console.log(first, later, handed, read, replicas, whole, ArtifactError);
 """
+SERVED = """
+import { handler } from 'xla-wasm/http.js';
+import { load } from './model.js';
+
+const answer = handler(() => load());
+const image = Array.from({ length: 64 }, (_, i) => (i % 17) / 16);
+const post = (init) => answer(new Request('http://host/', { method: 'POST', ...init }));
+const ask = (body, type, accept) => post({ body, headers: { 'Content-Type': type, Accept: accept } });
+const json = await ask(JSON.stringify({ image }), 'application/json', 'application/json');
+const raw = await ask(Float32Array.from(image), 'application/octet-stream', 'application/x-npz');
+const wrong = await ask('[1', 'application/json', '*/*');
+const form = new FormData();
+form.append('image', image.join(' '));
+const filled = await post({ body: form });
+const archive = [...new Uint8Array(await raw.arrayBuffer())];
+const page = await answer(new Request('http://host/', { headers: { Accept: 'text/html' } }));
+const html = (await page.text()).includes('<form');
+const deep = handler(() => load(), { base: '/api/model/' });
+const at = async (path) => (await deep(new Request(`http://host${path}`))).status;
+const within = ['/api/model', '/api/model/', '/api/model/healthz'];
+const paths = await Promise.all([...within, '/', '/api/models', '/api/model/x', '/healthz'].map(at));
+console.log(JSON.stringify({ json: await json.json(), filled: await filled.json(), archive, status: wrong.status, html, paths }));
+"""
+WORKER_TYPED = """
+import { handler } from 'xla-wasm/http.js';
+import { joined } from 'xla-wasm/parts.js';
+import { load, weights } from './weighty.js';
+import { load as loadPlain } from './plain.js';
+
+interface Env { ASSETS: { fetch: (url: string | Request) => Promise<Response> } }
+const answer = handler(async (env: Env) => {
+  const model = await load({ assets: env.ASSETS, onProgress: ({ loaded }) => console.log(loaded) });
+  const logits: Float32Array = model.run({ image: new Float32Array(64) }).result;
+  console.log(logits);
+  return model;
+});
+export default { fetch: answer };
+const other: (request: Request) => Promise<Response> = handler(() => loadPlain());
+const names: readonly string[] = weights;
+console.log(await joined([...names], { fetch }, 'https://example.com/'), other);
+"""
+WORKER_MISTYPED = ["handler(load({}));", "load({ assets: 3 });", "loadPlain({ worker: true });", "loadPlain({ assets: { fetch } });"]
 MISTYPED = {
     "an input of another type": "model.run({ image: new Float64Array(64) });",
     "an input of another name": "model.run({ picture: new Float32Array(64) });",
@@ -126,6 +171,8 @@ def app(built: tuple[Path, dict[str, Any]], artifact: xla_wasm.Artifact, tmp_pat
         "vite.mjs": VITE,
         "webpack.mjs": WEBPACK,
         "typed.ts": TYPED,
+        "served.mjs": SERVED,
+        "worker.ts": WORKER_TYPED,
     }.items():
         (folder / name).write_text(text)
     return folder
@@ -162,6 +209,7 @@ def test_size(built: tuple[Path, dict[str, Any]]) -> None:
     """What every page loads, compressed as servers do it; the worker and what only some modules need come on top."""
     sizes = built[1]["gzipped"]
     assert sizes["xla_wasm.js"] + sizes["core.js"] <= 8192, sizes
+    assert sizes["http/handler.js"] <= 12288 and sizes["lazy/parts.js"] <= 1024, sizes
     package = built[0] / "package"
     core = (package / "core.js").read_text()
     assert "from" not in core[: core.index(";")] and 'from"' not in core
@@ -171,7 +219,16 @@ def test_content(built: tuple[Path, dict[str, Any]]) -> None:
     description = json.loads((built[0] / "package" / "package.json").read_text())
     assert description["version"] == xla_wasm.__version__ and "dependencies" not in description and "scripts" not in description
     names = run(["tar", "tzf", built[1]["package"]], built[0]).split()
-    for target in ("types/xla_wasm.d.ts", "xla_wasm.js", "worker.js", "LICENSE", "README.md"):
+    for target in (
+        "types/xla_wasm.d.ts",
+        "types/http/handler.d.ts",
+        "http/handler.js",
+        "lazy/parts.js",
+        "xla_wasm.js",
+        "worker.js",
+        "LICENSE",
+        "README.md",
+    ):
         assert f"package/{target}" in names
 
 
@@ -189,12 +246,41 @@ def test_types(app: Path) -> None:
     assert [f"wrong.ts({2 * i + 4}," in done.stdout for i in range(len(MISTYPED))] == [True] * len(MISTYPED), done.stdout
 
 
-@pytest.mark.parametrize("runtime", ["node", "deno", "bun"])
-def test_runtimes(runtime: str, app: Path, expected: np.ndarray[Any, Any]) -> None:
+def test_types_of_workers(app: Path, artifact: xla_wasm.Artifact) -> None:
+    """The declarations of workers, with weights and without, and the handler's."""
+    javascript.save(artifact, app / "weighty.wasm", javascript.PACKAGE, "worker")
+    javascript.save(xla_wasm.Artifact(artifact.wasm, artifact.manifest), app / "plain.wasm", javascript.PACKAGE, "worker")
+    head = [line for line in WORKER_TYPED.split("\n") if line.startswith("import")]
+    (app / "worker_wrong.ts").write_text("\n".join([*head, *WORKER_MISTYPED]))
+    tsc = [node_for("relaxed-simd"), TOOLS / "node_modules" / "typescript" / "bin" / "tsc"]
+    options = "--noEmit --strict --target es2022 --lib es2022,dom,dom.iterable --module esnext --moduleResolution bundler".split()
+    run([*tsc, "worker.ts", *options], app)
+    command = [*tsc, "worker_wrong.ts", *options]
+    done = subprocess.run(list(map(str, command)), cwd=app, capture_output=True, text=True, timeout=120)
+    assert all(f"worker_wrong.ts({len(head) + 1 + i}," in done.stdout for i in range(len(WORKER_MISTYPED))), done.stdout
+
+
+def runtime_command(runtime: str) -> list[Any]:
     found = str(node_for("simd128")) if runtime == "node" else shutil.which(runtime, path=str(TOOLS / "runtimes" / "node_modules" / ".bin"))
     assert found, f"no {runtime}: ./build.sh test installs it"
-    options = ["run", "--allow-read", "--no-prompt"] if runtime == "deno" else []
-    check(run([found, *options, "run.mjs"], app), expected)
+    return [found, *(["run", "--allow-read", "--no-prompt"] if runtime == "deno" else [])]
+
+
+@pytest.mark.parametrize("runtime", ["node", "deno", "bun"])
+def test_runtimes(runtime: str, app: Path, expected: np.ndarray[Any, Any]) -> None:
+    check(run([*runtime_command(runtime), "run.mjs"], app), expected)
+
+
+@pytest.mark.parametrize("runtime", ["node", "deno", "bun"])
+def test_a_handler_in_runtimes(runtime: str, app: Path, expected: np.ndarray[Any, Any]) -> None:
+    """The answers of a model to requests, in the standard classes that these have too."""
+    said = json.loads(run([*runtime_command(runtime), "served.mjs"], app))
+    for answer in (said["json"], said["filled"]):
+        np.testing.assert_allclose(answer["result"][0], expected, rtol=1e-5, atol=1e-5)
+    (archived,) = np.load(BytesIO(bytes(said["archive"]))).values()
+    assert archived.tolist() == np.array(said["json"]["result"], np.float32).tolist()
+    assert said["status"] == 400 and said["html"] is True
+    assert said["paths"] == [200, 200, 200, 404, 404, 404, 404]
 
 
 @pytest.mark.parametrize("bundler", ["vite", "webpack"])

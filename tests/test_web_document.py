@@ -82,7 +82,7 @@ def test_generated_names(tmp_path: Path) -> None:
     artifact = xla_wasm.Artifact(artifact.wasm, artifact.manifest, b"12")
     javascript.save(artifact, tmp_path / "a model.wasm")
     script = (tmp_path / "a model.js").read_text()
-    assert "new URL('./a%20model.weights', import.meta.url), ...[options?.weights ?? []].flat()]" in script
+    assert "[module ? [] : beside(() => new URL('./a%20model.weights', import.meta.url)), options?.weights ?? []].flat()" in script
     print_names = (
         "import { inputs } from './a model.js';\nconsole.log(Object.keys(inputs).join('|'), Object.hasOwn(inputs, '__proto__'));\n"
     )

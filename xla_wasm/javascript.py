@@ -218,8 +218,10 @@ type OnOne = { devices?: undefined };
 export declare function load(options: LoadOptions & OnOne & { worker: true | string | URL }): Promise<RemoteModel<Inputs, Results, Held>>;
 type Here = OnOne & { worker?: false };
 export declare function load(options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held>>;
+// To TypeScript any object is a WebAssembly.Module; options are none.
+type Compiled = WebAssembly.Module & { [Name in keyof LoadOptions]?: undefined };
 /** Loads the model from a module that is compiled already, where files have no addresses. */
-export declare function load(wasm: WebAssembly.Module, options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held>>;
+export declare function load(wasm: Compiled, options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held>>;
 """
 _WORKER_LOAD = """type Here = Omit<LoadOptions, 'devices' | 'worker'>;
 

@@ -85,7 +85,7 @@ export async function readInputs(inputs, { type, parameters, limit }, body) {
   if (type === NPZ) return fromFiles(inputs, await readZip(body, limit));
   if (type === FORM) return fromParts(inputs, readForm(body, parameters.get('boundary')));
   if (!inputs.length && !body.length) return [];
-  const value = parse(decode(body), inputs.some((input) => /64$/.test(input.type)));
+  const value = parse(decode(body), inputs.some((input) => /^[su]64$/.test(input.type)));
   const named = value !== null && typeof value === 'object' && !Array.isArray(value);
   if (inputs.length === 1 && !named) return [fromLists(inputs[0], value)];
   if (!named) {
@@ -155,7 +155,7 @@ function fromPart(input, { filename, type: stated, bytes }) {
   if (type === RAW && isNpy(bytes)) type = NPY;
   if (type === NPY) return fromNpy(input, bytes, what);
   if (type === RAW) return fromRaw(input, bytes);
-  if (type === JSON_TYPE) return fromLists(input, parse(decode(bytes, what), /64$/.test(input.type), what));
+  if (type === JSON_TYPE) return fromLists(input, parse(decode(bytes, what), /^[su]64$/.test(input.type), what));
   if (type === 'text/plain' || type === 'text/csv') return fromText(input, decode(bytes, what));
   throw new Refusal(415, `${what} is '${type}' in the form: send ${NPY}, ${JSON_TYPE}, ${RAW} or text/plain`, { field: input.name });
 }

@@ -16,8 +16,8 @@ import { isDynamic, sizes, slots } from './slots.js';
  * A model that `load` gave, by `model.js` or by the loader itself.
  * @typedef {object} Served
  * @property {(...arrays: any[]) => any} run
- * @property {(name: any) => any} get
- * @property {(name: any, value: any) => void} set
+ * @property {(name: never) => any} get
+ * @property {(name: never, value: never) => void} set
  * @property {import('../manifest.js').Manifest} manifest
  */
 
@@ -33,9 +33,11 @@ const TEXT = 'text/plain; charset=utf-8';
  * `load` is called for the first request and has what the platform passes beside it. It is called again for the next request if it failed,
  * after a run that trapped, and for every run of a model that keeps something inside which cannot be set, as a random state.
  * @param {(env?: any, context?: any) => Served | Promise<Served>} load
+ * @param {{base?: string}} [options] `base` is the path that the model lies at, as `/api/model`, where that is not the root
  * @returns {(request: Request, env?: any, context?: any) => Promise<Response>}
  */
-export function handler(load) {
+export function handler(load, { base = '' } = {}) {
+  const root = base.replace(/\/$/, '');
   if (typeof load !== 'function') throw new ArgumentError(`handler takes a function that loads the model, as in handler(() => load()); got ${typeof load}`);
   /** @type {Promise<Service> | undefined} */
   let loading;
@@ -78,13 +80,14 @@ export function handler(load) {
   };
 
   return async (request, env, context) => {
-    const path = new URL(request.url).pathname;
+    const { pathname } = new URL(request.url);
+    const path = pathname === root ? '/' : pathname.startsWith(`${root}/`) ? pathname.slice(root.length) : '';
     const asked = request.method === 'HEAD' ? 'GET' : request.method;
     let response;
     try {
       const methods = METHODS.get(path);
-      if (!methods) throw new Refusal(404, `there is nothing at ${path}: the model is at /`);
-      if (!methods.includes(asked)) throw new Refusal(405, `${path} takes ${methods}, not ${request.method}`, {}, { Allow: methods });
+      if (!methods) throw new Refusal(404, `there is nothing at ${pathname}: the model is at ${root || '/'}`);
+      if (!methods.includes(asked)) throw new Refusal(405, `${pathname} takes ${methods}, not ${request.method}`, {}, { Allow: methods });
       if (asked === 'POST') response = await run(request, env, context);
       else {
         const current = await service(env, context);
@@ -132,7 +135,7 @@ class Service {
     this.inputs = inputs;
     this.results = results;
     const states = manifest.parameters.filter((leaf) => leaf.kind === 'state');
-    this.states = states.map(({ name }) => /** @type {[string, any]} */ ([name, model.get(name)]));
+    this.states = states.map(({ name }) => /** @type {[never, never]} */ ([name, model.get(/** @type {never} */ (name))]));
   }
 
   /** @param {import('./slots.js').Given[]} given @returns {import('./slots.js').Given[]} */

@@ -31,6 +31,8 @@ export function parse(text, exact, what = 'the body') {
   try {
     return large ? JSON.parse(text, exactly) : JSON.parse(text);
   } catch (error) {
+    // The stack of a reviver ends before a text does.
+    if (error instanceof RangeError) return unreadable(`${what} has lists in lists too deep to be read`);
     return unreadable(`${what} is not JSON: ${/** @type {Error} */ (error).message}`);
   }
 }
@@ -44,7 +46,10 @@ const exactly = (_, value, context) =>
   typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? '') ? BigInt(/** @type {string} */ (context?.source)) : value;
 
 /** @param {any} value */
-const nameOf = (value) => (value === null ? 'null' : typeof value === 'object' ? 'an object' : typeof value === 'string' ? 'a string' : `a ${typeof value}`);
+const nameOf = (value) => (value === null ? 'null' : Array.isArray(value) ? 'a list' : typeof value === 'object' ? 'an object' : `a ${typeof value}`);
+
+/** @param {any} item */
+const shown = (item) => (typeof item === 'object' ? nameOf(item) : typeof item === 'bigint' ? String(item) : JSON.stringify(item).slice(0, 60));
 
 /**
  * An input from nested lists, or from one list of all elements.
@@ -88,7 +93,7 @@ export function fromLists(slot, value) {
       path.length = level;
     } else {
       const stored = store(numbers, item);
-      if (stored === undefined) refuseNumber(slot, where(), typeof item === 'bigint' ? String(item) : JSON.stringify(item)?.slice(0, 60));
+      if (stored === undefined) refuseNumber(slot, where(), shown(item));
       array[filled++] = stored;
     }
   };
@@ -114,7 +119,7 @@ function store({ kind, store }, item) {
  * @returns {Given}
  */
 export function fromText(slot, text) {
-  const exact = /64$/.test(slot.type);
+  const exact = /^[su]64$/.test(slot.type);
   if (/^\s*\[/.test(text)) return fromLists(slot, parse(text, exact, `input '${slot.name}'`));
   const words = text.split(/[\s,;]+/).filter(Boolean);
   const values = words.map((word) => {

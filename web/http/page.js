@@ -57,7 +57,6 @@ ${inputs.map(field).join('\n')}
 <table>
 ${rows(results)}
 </table>
-<p>Programs send <code>POST</code> with JSON, <code>.npy</code>, <code>.npz</code> or raw bytes, and ask for one of these with <code>Accept</code>.
-<a href="healthz">healthz</a> says whether the model is ready.</p>
+<p>Programs send <code>POST</code> with JSON, <code>.npy</code>, <code>.npz</code> or raw bytes, and ask for one of these with <code>Accept</code>.</p>
 </html>
 `;
