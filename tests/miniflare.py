@@ -5,6 +5,9 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from node_host import node_for
+from node_host import ROOT, node_for
 
 import xla_wasm
 from benchmarks import worker
@@ -22,6 +25,8 @@ from xla_wasm import javascript
 
 TOOLS = worker.TOOLS
 EXAMPLES = worker.EXAMPLES
+FREE_PLAN = 3 << 20
+"""What the least plan of the platform allows for the code, compressed."""
 JSON, NPY, NPZ, RAW = "application/json", "application/x-npy", "application/x-npz", "application/octet-stream"
 
 WORKER = """
@@ -68,6 +73,24 @@ def need(tool: str) -> Path:
     if not folder.is_dir():
         pytest.fail(f"no {tool}: ./build.sh test installs it")
     return folder
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """For wrangler: this Python and its commands first, nothing said to anyone, and its own notes in the folder."""
+    path = [str(Path(sys.executable).parent), str(node_for("relaxed-simd").parent), os.environ["PATH"]]
+    quiet = {"CI": "1", "WRANGLER_SEND_METRICS": "false", "WRANGLER_HIDE_BANNER": "true", "XDG_CONFIG_HOME": str(folder / ".config")}
+    return os.environ | quiet | {"PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT)}
+
+
+def bundle(folder: Path, into: Path) -> str:
+    """What `wrangler deploy` would upload of a worker, after the build command that its configuration names."""
+    if not (folder / "node_modules").exists():
+        (folder / "node_modules").symlink_to(TOOLS / "node_modules")
+    wrangler = [node_for("relaxed-simd"), need("wrangler") / "bin" / "wrangler.js", "deploy", "--dry-run", "--outdir", into]
+    command = list(map(str, wrangler))
+    done = subprocess.run(command, cwd=folder, env=_environment(folder), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
 
 
 @contextmanager

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from miniflare import EXAMPLES, JSON, NPY, NPZ, RAW, TOOLS, ask, load_npy, load_npz, multipart, need, npy, npz, post, serving
-from node_host import ROOT, node_for
+from miniflare import EXAMPLES, FREE_PLAN, JSON, NPY, NPZ, RAW, ask, bundle, load_npy, load_npz, multipart, npy, npz, post, serving
+from node_host import ROOT
 from playwright.sync_api import Page, expect
 
 import xla_wasm
@@ -30,26 +27,6 @@ SIGNATURE = {
     "inputs": [{"name": "image", "type": "f32", "shape": [1, 8, 8, 1]}],
     "results": [{"name": "result", "type": "f32", "shape": [1, 10]}],
 }
-FREE_PLAN = 3 << 20
-"""What the least plan of the platform allows for the code, compressed."""
-
-
-def environment() -> dict[str, str]:
-    """For wrangler: this Python and its commands first, and nothing said to anyone."""
-    path = [str(Path(sys.executable).parent), str(node_for("relaxed-simd").parent), os.environ["PATH"]]
-    quiet = {"CI": "1", "WRANGLER_SEND_METRICS": "false", "WRANGLER_HIDE_BANNER": "true"}
-    return os.environ | quiet | {"PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT)}
-
-
-def bundle(folder: Path, into: Path) -> str:
-    """What `wrangler deploy` would upload of a worker, after the build command that its configuration names."""
-    if not (folder / "node_modules").exists():
-        (folder / "node_modules").symlink_to(TOOLS / "node_modules")
-    wrangler = [node_for("relaxed-simd"), need("wrangler") / "bin" / "wrangler.js", "deploy", "--dry-run", "--outdir", into]
-    command = list(map(str, wrangler))
-    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +125,9 @@ def test_the_documents(url: str, folder: Path) -> None:
     assert answers == [ask(url).json, post(url, [1, 2, 3]).json]
     (command,) = re.findall(r"^\$ (xla-wasm compile .*)$", readme, re.MULTILINE)
     assert json.loads((folder / "wrangler.jsonc").read_text())["build"]["command"] == command
+    # The version that build.sh installs for the tests.
+    (version,) = re.findall(r"wrangler@([\d.]+)", (ROOT / "build.sh").read_text())
+    assert json.loads((EXAMPLES / "package.json").read_text())["devDependencies"] == {"wrangler": version}
     error = re.search(r"Errors are `(\{.*?\}\})`", document, re.DOTALL)
     assert error and set(re.findall(r'"(\w+)":', error[1])) == {"error", "status", "message", "field", "expected", "given"}
 

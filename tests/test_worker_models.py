@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 from fixtures import SHAPE, toy, toy_expected
 from hostio_cases import module as host_module
-from miniflare import CONFIG, EXAMPLES, JSON, NPY, NPZ, Answer, ask, load_npy, load_npz, npy, npz, post, serving
+from miniflare import CONFIG, EXAMPLES, FREE_PLAN, JSON, NPY, NPZ, Answer, ask, bundle, load_npy, load_npz, npy, npz, post, serving
 from node_host import ROOT, node_for
-from test_worker import FREE_PLAN, bundle
 
 import xla_wasm
 from xla_wasm import HloModule, Options, javascript, minilm
@@ -281,6 +280,8 @@ def test_the_command(tmp_path: Path) -> None:
         return done.stdout
 
     assert "memory 0.1 MB of the 128 MB" in xla("--kind", "worker")
+    with pytest.raises(xla_wasm.ArgumentError, match="no JavaScript of kind 'edge': choose one of module, worker"):
+        javascript.save(toy(), tmp_path / "toy.wasm", kind="edge")
     assert (tmp_path / "xla-wasm" / "http" / "handler.js").is_file() and (tmp_path / "m.d.ts").is_file()
     assert not (tmp_path / "assets").exists()
     shutil.rmtree(tmp_path / "xla-wasm")

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from .artifact import Artifact
+from .errors import ArgumentError
 from .pages import site
 from .target import MODULE, WORKER
 
@@ -23,6 +24,8 @@ PACKAGE = "xla-wasm"
 """The npm package with the loader."""
 BESIDE = "./xla-wasm/xla_wasm.js"
 """The loader in a folder beside the module, where `copy_loader` puts it."""
+KINDS = ("module", "worker")
+"""What the JavaScript is for: pages and whatever else fetches the `.wasm`, or edge runtimes."""
 ASSETS = "assets"
 """The folder beside a worker with what the host keeps for it."""
 PART = 25 << 20
@@ -47,6 +50,8 @@ _ARRAY_OF = {name: array for array, names in _ARRAYS.items() for name in names.s
 
 def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = None, kind: str = MODULE) -> Path:
     """Saves the artifact with its JavaScript beside, all that a page or worker needs; without `loader`, the loader too. Returns `path`."""
+    if kind not in KINDS:
+        raise ArgumentError(f"there is no JavaScript of kind {kind!r}: choose one of {', '.join(KINDS)}")
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     if loader is None:
