@@ -218,7 +218,7 @@ def test_archives(deflated: bool, tmp_path: Path) -> None:
     one = run(two, tmp_path / "x", "--b", "b.npy", "a.npz", files={"b.npy": B, "a.npz": npz(deflated, a=A)})
     assert one.json == {"result.0": SUM.tolist(), "result.1": (-B).tolist()}
     wrong = run(two, tmp_path / "x", "a.npz", files={"a.npz": npz(deflated, z=A)})
-    assert (wrong.code, wrong.err) == (1, "two: z: the archive has an array that the model does not take\n")
+    assert (wrong.code, wrong.err) == (1, "two: z: the model takes no array of this name\n")
 
 
 def test_deflate_of_every_kind(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ ROOMS = {
     "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership",
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",
     "packages": "ops ops.*",
-    "compiler": "compiler assemble driver front",
+    "compiler": "compiler assemble driver front wasi_http",
     "checking": "check compare isolate excerpt",
     "command": "cli __main__ opening running serving inputs filefeeds report layout_view c_header",
     "devices": "mpi launch",

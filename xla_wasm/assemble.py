@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import __version__, driver, front
+from . import __version__, driver, front, wasi_http
 from .artifact import FORMAT, SECTION, Artifact, encode_manifest
-from .dataclass import dataclass, field
+from .dataclass import dataclass, field, replace
 from .errors import UnsupportedError
 from .hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
 from .hlo.shape import Layout, Shape
@@ -20,7 +20,7 @@ from .ops.collective.groups import Devices
 from .ops.request import Request
 from .options import Options
 from .plan.plan import ALIGNMENT, COPY, Buffer, Plan, Step, View, all_steps
-from .target import EXPORTS, MEMORY, MODULE, PAGE, Target
+from .target import EXPORTS, MEMORY, MODULE, PAGE, SERVER, Target
 from .wasm.func import Func
 from .wasm.module import Module, custom
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 PRODUCER = f"xla_wasm {__version__}"
 SIDECAR_BYTES = 1024
 """Constants of at least this size go to the sidecar, if there is to be one."""
+_SHORT = 300
+"""Bytes of what may lie below the buffers."""
 _SLACK = 64
 """Bytes behind everything, for vectors that reach beyond the last buffer."""
 
@@ -81,72 +83,103 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
         else:
             wasm.data(buffer.address, bytes(buffer.data))
     manifest = _manifest(plan, interface, target, room, options.kind, sidecar.entries, devices)
-    top = plan.end
-
-    def alloc(size: int, align: int) -> int:
-        nonlocal top
-        address = -(-top // align) * align
-        top = address + size
-        return address
-
-    linker = _linker(wasm, alloc, options.kind, manifest)
+    waits = any(s.request for s in plan.steps)
+    running = (driver.step_function(room), driver.run_function(room, waits), driver.init_function(driver.init_starts(plan)))
+    room_left = _Room(driver.start_of_buffers(plan), front.low_bytes(options.kind), plan.end)
+    arena = room_left.alloc(8 + front.ARENA, 8) if options.kind == SERVER else 0
+    linker = _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena) if options.kind != MODULE else None
     wasm.add(driver.copy_kernel())
     for func in plan.funcs.values():
         wasm.add(emit(func))
-    wasm.add(driver.step_function(room))
-    wasm.add(driver.run_function(room, any(s.request for s in plan.steps)))
-    wasm.add(driver.init_function(driver.init_starts(plan)))
-    if linker is not None:
-        _add_front(wasm, linker, alloc, options.kind, manifest)
-    elif wasm.missing():
+    if linker is None:
+        for function in running:
+            wasm.add(function)
+    if wasm.missing():
         from .link.link import Linker  # many programs call no C function
 
-        Linker(wasm, alloc).need_missing()
-    top += _SLACK
+        (linker or Linker(wasm, room_left.alloc)).need_missing()
+    if options.kind != MODULE:
+        wasm.join_segments()
+    top = room_left.top + _SLACK
     if top > target.memory_limit - PAGE:
         limit = f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB"
         raise UnsupportedError(f"the program needs {top / 2**30:.1f} GiB of memory; {limit}")
     manifest["pages"], manifest["peak_bytes"] = -(-top // PAGE), top
-    boundary(wasm, target, manifest["pages"])
-    code = wasm.encode(names=names)
+    code = _server(wasm, target, manifest["pages"], arena, names) if arena else _alone(wasm, target, manifest["pages"], names)
     manifest["hash"] = hashlib.sha256(code + encode_manifest(manifest)).hexdigest()
     return Artifact(code + custom(SECTION, encode_manifest(manifest)), manifest, bytes(sidecar.content))
 
 
-def _linker(wasm: Module, alloc: Callable[[int, int], int], kind: str, manifest: dict[str, Any]) -> Linker | None:
-    """What links the front of an artifact of this kind, which has its imports now; None if the kind has no front."""
-    if kind == MODULE:
-        return None
+def _alone(wasm: Module, target: Target, pages: int, names: bool) -> bytes:
+    """One module."""
+    boundary(wasm, target, pages)
+    return wasm.encode(names=names)
+
+
+def _server(wasm: Module, target: Target, pages: int, arena: int, names: bool) -> bytes:
+    """A component of two: the memory with all data, and the code."""
+    memory = Module()
+    boundary(memory, target, pages, functions=())
+    memory.add(front.realloc(arena))
+    memory.export_func(wasi_http.REALLOC, wasi_http.REALLOC)
+    wasm.move_data(memory)
+    boundary(wasm, replace(target, memory=wasi_http.MEMORY), pages, functions=())
+    return wasi_http.server(wasm.encode(names=names), memory.encode(names=names))
+
+
+class _Room:
+    """Memory beside the plan's buffers, for what is linked: some below them, where addresses are short, and any amount behind them."""
+
+    def __init__(self, low: int, bytes: int, top: int) -> None:
+        self._low, self._end = low, low + bytes
+        self.top = top
+
+    def alloc(self, size: int, align: int) -> int:
+        """The address of so many bytes, which nobody else has."""
+        address = -(-self._low // align) * align
+        if size <= _SHORT and address + size <= self._end:
+            self._low = address + size
+        else:
+            address = -(-self.top // align) * align
+            self.top = address + size
+        return address
+
+
+def _add_front(
+    wasm: Module, alloc: Callable[[int, int], int], kind: str, manifest: dict[str, Any], running: Sequence[Func], arena: int
+) -> Linker:
+    """Adds the front of an artifact of this kind, what it calls and what it reads, before all else, so that their numbers are short."""
     from .link.link import Linker
 
     front.check(kind, manifest)
     c_code = front.FRONTS[kind]
     linker = Linker(wasm, alloc, chosen=c_code.chosen(front.used_by(manifest)))
     linker.import_for(*c_code.exports.values())
+    model, address, content = front.describe(manifest, alloc)
+    wasm.data(address, content)
+    for func in (*running, *(_constant(name, address) for name, address in ((front.DESCRIPTION, model), ("arena", arena)) if address)):
+        wasm.add(func)
+    for export, symbol in c_code.exports.items():
+        linker.need(symbol)
+        wasm.export_func(export, symbol)
     return linker
 
 
-def _add_front(wasm: Module, linker: Linker, alloc: Callable[[int, int], int], kind: str, manifest: dict[str, Any]) -> None:
-    """Adds the front and the description that it reads."""
-    model, address, content = front.describe(manifest, alloc)
-    wasm.data(address, content)
-    function = Func(front.DESCRIPTION, (), ("i32",))
-    function.op("i32.const", model)
-    wasm.add(function)
-    for export, symbol in front.FRONTS[kind].exports.items():
-        wasm.export_func(export, symbol)
-    linker.need_missing()
-    wasm.join_segments()
+def _constant(name: str, value: int) -> Func:
+    """A function that gives a number."""
+    function = Func(name, (), ("i32",))
+    function.op("i32.const", value)
+    return function
 
 
-def boundary(wasm: Module, target: Target, pages: int) -> None:
-    """Declares all that a module imports and exports."""
+def boundary(wasm: Module, target: Target, pages: int, functions: Iterable[str] = EXPORTS) -> None:
+    """Declares the memory that a module has or imports, and what it exports."""
     if target.memory is None:
         wasm.memory(pages)
         wasm.export_memory(MEMORY)
     else:
         wasm.import_memory(*target.memory, pages, pages)
-    for name in EXPORTS:
+    for name in functions:
         wasm.export_func(name, name)
 
 

@@ -21,7 +21,8 @@ from .errors import ArgumentError, UnsupportedError, XlaWasmError
 from .hlo.ir import Module
 from .opening import artifact_of, compile_as, module_of, read
 from .options import Options
-from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES, WORKER
+from .target import KINDS, MODULE, PORTABLE, SERVER, SIMD128, TARGETS, TUNES, WORKER
+from .wasi_http import INTERFACES
 
 if TYPE_CHECKING:
     from .host.executor import Executable
@@ -94,7 +95,7 @@ def compile_command(
         typer.Option(
             "--kind",
             help="module: what a host runs; command: a program for `wasmtime run`, which reads and writes files; "
-            "worker: for edge runtimes, with JavaScript that imports the .wasm.",
+            "server: a component for `wasmtime serve`; worker: for edge runtimes, with JavaScript that imports the .wasm.",
         ),
     ] = MODULE,
     prepared: Annotated[
@@ -285,7 +286,7 @@ def inspect(
     facts.add_row(
         "kind", manifest.kind if manifest.kind != MODULE else f"{MODULE}, for a host: `wasmtime run` takes what --kind command makes"
     )
-    facts.add_row("imports", ", ".join(_imports(artifact.wasm)) or "nothing")
+    facts.add_row("imports", ", ".join(INTERFACES if manifest.kind == SERVER else _imports(artifact.wasm)) or "nothing")
     facts.add_row("producer", manifest.producer)
     facts.add_row("hash", manifest.hash)
     console.print(facts)

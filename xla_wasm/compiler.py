@@ -12,6 +12,7 @@ from .assemble import Interface, assemble
 from .dataclass import dataclass, replace
 from .driver import start_of_buffers
 from .errors import ArgumentError, UnsupportedError
+from .front import low_bytes
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
 from .hlo.op import records
@@ -124,12 +125,17 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     if names:
         _name_apart(canonical)
     target = Target.named(options.target, options.tune)
-    plan = plan_module(canonical, target, start_of_buffers, interface.weights, _state_with_sizes(interface), devices is not None)
+    low = low_bytes(options.kind)
+
+    def start(plan: Plan) -> int:
+        return start_of_buffers(plan) + low
+
+    plan = plan_module(canonical, target, start, interface.weights, _state_with_sizes(interface), devices is not None)
     if 0 in plan.inits and _prepares(options):
         from .host.prepared import memory_after_init
 
         plain = assemble(plan, interface, replace(options, kind=MODULE), target, names, devices)
-        prepare(plan, memory_after_init(plain), start_of_buffers)
+        prepare(plan, memory_after_init(plain), start)
     artifact = assemble(plan, interface, options, target, names, devices)
     if os.environ.get("XLA_WASM_VERIFY"):
         from .plan.verify import verify_plan

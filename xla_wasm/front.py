@@ -10,14 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from . import wasi_http
 from .dataclass import dataclass, field
 from .errors import UnsupportedError
 from .hlo.smallfloat import FORMATS
 from .hlo.types import TYPES
-from .target import COMMAND, MODULE
+from .target import COMMAND, MODULE, SERVER
+from .wasm.func import Func
 
 DESCRIPTION = "description"
 """The function that gives a front the address of the model's description."""
+
+
+_ERRORS = ("fail", "fail_name", "fail_shape", "failed")
+"""What readers call when something is wrong: a command ends, a server answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +32,29 @@ class Front:
 
     exports: Mapping[str, str]
     """Name of an export -> the C function."""
+    name: str
+    """How its own functions for errors begin."""
     optional: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """What the C code calls -> the function that does it, and the one for models that have no use for it."""
 
     def chosen(self, used: Iterable[str]) -> dict[str, str]:
         """The function for each of `optional`, if `used` are those of use."""
         used = set(used)
-        return {name: does if name in used else does_not for name, (does, does_not) in self.optional.items()}
+        errors = {name: f"{self.name}_{name}" for name in _ERRORS}
+        return errors | {name: does if name in used else does_not for name, (does, does_not) in self.optional.items()}
 
 
 FRONTS = {
     COMMAND: Front(
         {"_start": "xw_command"},
+        "xw_command",
         {
             "read_weights": ("xw_read_weights", "xw_no_weights"),
             "serve": ("xw_serve", "xw_no_serve"),
             "option": ("xw_transfer_option", "xw_no_transfer_option"),
         },
-    )
+    ),
+    SERVER: Front({wasi_http.HANDLE: "xw_server"}, "xw_server"),
 }
 
 _TRANSFERS = ("infeed", "outfeed", "recv", "send")
@@ -54,6 +65,11 @@ _IN_NUMPY = frozenset("pred s8 s16 s32 s64 u8 u16 u32 u64 f16 f32 f64 c64 c128".
 _WIDE_FLOATS = {"f16": (5, 10, 15, "ieee"), "bf16": (8, 7, 127, "ieee"), "f32": (8, 23, 127, "ieee"), "f64": (11, 52, 1023, "ieee")}
 _PARTS = {"c64": "f32", "c128": "f64"}
 _ROUNDED, _ONE_ZERO, _NO_SIGN = 1, 2, 4
+
+
+def low_bytes(kind: str) -> int:
+    """The bytes below the buffers of a program that its front has: an address below 8,192 takes a byte less in each instruction."""
+    return 6144 if kind in FRONTS else 0
 
 
 def used_by(manifest: Mapping[str, Any]) -> set[str]:
@@ -68,6 +84,17 @@ def used_by(manifest: Mapping[str, Any]) -> set[str]:
 
 def check(kind: str, manifest: Mapping[str, Any]) -> None:
     """Raises UnsupportedError if a program cannot be of this kind."""
+    if kind == SERVER:
+        for leaf in manifest["parameters"]:
+            if leaf["kind"] == "weight":
+                what = f"its weight '{leaf['name']}' would come from a file, which a server does not read; make it a constant"
+                raise UnsupportedError(f"'{manifest['name']}': {what}, as `safetensors.bind` does")
+        if any(init["kind"] == "sidecar" for init in manifest["inits"]):
+            raise UnsupportedError(f"'{manifest['name']}': a server has its constants in it: leave sidecar out")
+        for request in manifest["requests"]:
+            raise UnsupportedError(
+                f"{request['name']}: it needs a host while the program runs, which a server has not; see `xla-wasm serve-model`"
+            )
     for request in manifest["requests"]:
         if request["kind"] not in _TRANSFERS:
             what = "exchanges data with other devices" if request["kind"] == "exchange" else "calls a function of the host"
@@ -181,3 +208,51 @@ def _format(name: str) -> bytes:
     bits = TYPES[value].bits if type_.kind != "pred" else 8
     head = struct.pack("<14s4s6B", name.encode(), code.encode(), _KINDS.index(type_.kind), type_.bytes, bits, mantissa, flags, 0)
     return head + struct.pack("<h3H", bias, largest, infinite, nan)
+
+
+ARENA = 65536
+"""Bytes for what the functions that a server imports return: headers and the path."""
+
+
+def realloc(arena: int) -> Func:
+    """`cabi_realloc(old, had, align, size)`: room for what an imported function returns. At `arena` lie the address of the next list, if it
+    is to go somewhere else (0: no), then how many bytes behind these two words are in use. It traps where there is no room."""
+    f = Func(wasi_http.REALLOC, ("i32", "i32", "i32", "i32"), ("i32",))
+    place = f.local("i32")
+    f.op("i32.const", arena)
+    f.op("i32.load", 2, 0)
+    f.op("local.tee", place)
+    f.op("if", None)
+    f.op("local.get", place)
+    f.op("return")
+    f.op("end")
+    # The first address behind what is in use that is a multiple of the alignment.
+    f.op("i32.const", arena)
+    f.op("i32.load", 2, 4)
+    f.op("i32.const", arena + 8)
+    f.op("i32.add")
+    f.op("local.get", 2)
+    f.op("i32.add")
+    f.op("i32.const", 1)
+    f.op("i32.sub")
+    f.op("i32.const", 0)
+    f.op("local.get", 2)
+    f.op("i32.sub")
+    f.op("i32.and")
+    f.op("local.set", place)
+    f.op("i32.const", arena)
+    f.op("local.get", place)
+    f.op("local.get", 3)
+    f.op("i32.add")
+    f.op("i32.const", arena + 8)
+    f.op("i32.sub")
+    f.op("i32.store", 2, 4)
+    f.op("i32.const", arena)
+    f.op("i32.load", 2, 4)
+    f.op("i32.const", ARENA)
+    f.op("i32.gt_u")
+    f.op("if", None)
+    f.op("unreachable")
+    f.op("end")
+    f.op("local.get", place)
+    return f

@@ -15,7 +15,8 @@ class Options:
     `tune`: the engine whose register allocator the matrix kernels are shaped for, or "portable".
     `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
     `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
-    `kind`: "module", which a host runs; or "command", a program of WASI preview 1 that reads and writes files.
+    `kind`: "module", which a host runs; "command", a program of WASI preview 1 that reads and writes files; or "server", a component of
+    `wasi:http`.
     `prepared`: do when compiling what `init` does with constants, as packing those of products, so that a new instance is ready at
     once; by default what is a program by itself is prepared, and what a host runs is not.
     `sidecar`: large constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`.

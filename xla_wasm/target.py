@@ -13,7 +13,7 @@ TARGETS = {SIMD128: (SIMD128,), RELAXED_SIMD: (SIMD128, RELAXED_SIMD)}
 TUNES = PORTABLE, WASMTIME, V8 = "portable", "wasmtime", "v8"
 """Engines whose register allocator the matrix kernels are shaped for."""
 
-KINDS = MODULE, COMMAND = "module", "command"
+KINDS = MODULE, COMMAND, SERVER = "module", "command", "server"
 """Kinds of artifacts: what a host runs, and what is a program by itself (see `front`)."""
 
 WORKER = "worker"

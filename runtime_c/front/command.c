@@ -20,7 +20,9 @@ static struct {
 
 // ---- messages
 
-int failed(void) { return 0; }
+int xw_command_failed(void) { return 0; }
+
+static _Noreturn void misused(const char *what, const char *which);
 
 static void say_field(const array *x) {
   static const char *const kinds[] = {"input ", "weight ", "state ", "result "};
@@ -28,7 +30,7 @@ static void say_field(const array *x) {
   if (x) say(kinds[x->kind]), say(x->name), emit(' '), say_type(x), say(": ");
 }
 
-void fail(int why, const char *what, const array *field) {
+void xw_command_fail(int why, const char *what, const array *field) {
   (void)why;
   begin_messages();
   say_field(field);
@@ -37,7 +39,9 @@ void fail(int why, const char *what, const array *field) {
   proc_exit(WRONG_INPUT);
 }
 
-void fail_shape(const array *x, const char *type, uint32_t rank, const uint32_t *sizes) {
+void xw_command_fail_name(const char *what, const char *name) { stop(WRONG_INPUT, what, name); }
+
+void xw_command_fail_shape(const array *x, const char *type, uint32_t rank, const uint32_t *sizes) {
   begin_messages();
   say_field(x);
   say("this has ");
@@ -86,16 +90,6 @@ static _Noreturn void misused(const char *what, const char *which) {
   proc_exit(USAGE);
 }
 
-static void say_json_text(const char *s) {
-  emit('"');
-  for (; *s; s++) {
-    if (*s == '"' || *s == '\\') emit('\\');
-    if ((uint8_t)*s < ' ') say("\\u00"), emit('0' + (*s >> 4)), emit("0123456789abcdef"[*s & 15]);
-    else emit(*s);
-  }
-  emit('"');
-}
-
 static void say_signature_of(const char *key, const array *x, uint32_t count) {
   say(",\""), say(key), say("\":[");
   for (uint32_t i = 0; i < count; i++, x++) {
@@ -116,29 +110,6 @@ static void say_signature_of(const char *key, const array *x, uint32_t count) {
 }
 
 // ---- inputs
-
-static array *next_input(model *m) {
-  for (uint32_t i = 0; i < m->parameters; i++)
-    if (m->parameter[i].kind == INPUT && !m->parameter[i].given) return &m->parameter[i];
-  return 0;
-}
-
-static array *named(model *m, const char *name) {
-  for (uint32_t i = 0; i < m->parameters; i++)
-    if (same(m->parameter[i].name, name)) return &m->parameter[i];
-  return 0;
-}
-
-void read_entry(reader *in, const char *name, uint32_t number) {
-  model *m = description();
-  array *x = named(m, name);
-  char arr[16] = "arr_";
-  arr[4 + print_integer(number, arr + 4)] = 0;
-  if (!x && same(name, arr)) x = next_input(m); // numpy.savez without names
-  if (!x) stop(WRONG_INPUT, "the archive has an array that the model does not take", name);
-  if (x->given) misused("this input is given twice", x->name);
-  read_npy(in, x);
-}
 
 static void read_file(model *m, const char *path, array *x) {
   open_input(path);

@@ -86,10 +86,11 @@ void *copy(void *to, const void *from, uint32_t count);
 // ---- failing (each front has its own)
 
 enum { DAMAGED, UNFIT }; // what was given cannot be read at all; it is not what the model takes
-void fail(int why, const char *what, const array *field);
+MODEL("fail") void fail(int why, const char *what, const array *field);
+MODEL("fail_name") void fail_name(const char *what, const char *name); // a name of the model's that was given
 // The array that was given has another shape or type; `type` is 0 where it has none.
-void fail_shape(const array *field, const char *type, uint32_t rank, const uint32_t *sizes);
-int failed(void);
+MODEL("fail_shape") void fail_shape(const array *field, const char *type, uint32_t rank, const uint32_t *sizes);
+MODEL("failed") int failed(void);
 
 // ---- reading
 
@@ -144,6 +145,11 @@ void read_raw(reader *, array *);
 void read_zip(reader *, void (*entry)(reader *, const char *name, uint32_t number)); // a name without .npy
 void skip_blanks(reader *);
 
+array *next_input(model *); // the first input that is not given
+array *named(model *, const char *name);
+int is_new(array *, const char *name); // 0, and it has failed: there is no such array, or it is given already
+void read_entry(reader *, const char *name, uint32_t number); // of an archive
+
 // ---- writing
 
 typedef struct {
@@ -163,5 +169,7 @@ uint32_t npy_bytes(const array *);
 void write_npy(const array *);
 void write_raw(const array *);
 void write_json(const array *);
+void say_json_text(const char *);
+uint32_t zip_bytes(const array *, uint32_t count);
 void write_zip(array *, uint32_t count); 
 uint32_t crc32(uint32_t sum, const uint8_t *from, uint32_t count);

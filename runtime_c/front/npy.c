@@ -35,18 +35,25 @@ static int numpy_type(const char *code, format *f) {
   return 1;
 }
 
-// The elements that follow, of a type, in an order.
-static void read_elements(reader *in, array *x, const format *f, int swap, int first_is_fastest) {
+// There are fewer bytes than the array has. Whole elements alone do not say that some are lost.
+static void end_early(const array *x, uint32_t got, int whole) {
+  fail(whole && got % x->type->bytes == 0 ? UNFIT : DAMAGED, "the data end too early", x);
+}
+
+// The elements that follow, of a type, in an order. `whole`: nothing has said how many they are.
+static void read_elements(reader *in, array *x, const format *f, int swap, int first_is_fastest, int whole) {
   uint32_t count = count_of(x), bytes = f->bytes, part = f->kind == COMPLEX ? bytes / 2 : bytes;
   int all_codes = f->kind == COMPLEX || (f->kind != PRED && f->bits == 8 * bytes);
   x->given = 1;
   if (f == x->type && all_codes && !swap && !first_is_fastest && is_dense(x)) {
-    if (take(in, x->data, count * bytes) < count * bytes) fail(DAMAGED, "the data end too early", x);
+    uint32_t got = take(in, x->data, count * bytes);
+    if (got < count * bytes) end_early(x, got, whole);
     return;
   }
   for (uint32_t i = 0; i < count && !failed(); i++) {
     uint8_t raw[16], element[16];
-    if (take(in, raw, bytes) < bytes) fail(DAMAGED, "the data end too early", x);
+    uint32_t got = take(in, raw, bytes);
+    if (got < bytes) end_early(x, got, whole);
     for (uint32_t k = 0; k < bytes; k++) element[swap ? k / part * part + part - 1 - k % part : k] = raw[k];
     uint8_t *to = place_of(x, i, first_is_fastest);
     if (f == x->type && all_codes) copy(to, element, bytes);
@@ -94,7 +101,7 @@ void read_npy(reader *in, array *x) {
     fail_shape(x, f->name, rank, sizes);
     return;
   }
-  if (shape_array(x, f->name, rank, sizes)) read_elements(in, x, f, swap, *order == 'T' && x->rank > 1);
+  if (shape_array(x, f->name, rank, sizes)) read_elements(in, x, f, swap, *order == 'T' && x->rank > 1, 0);
 }
 
 void read_raw(reader *in, array *x) {
@@ -120,7 +127,7 @@ void read_raw(reader *in, array *x) {
     x->given = 1;
     return;
   }
-  if (!failed()) read_elements(in, x, x->type, 0, 0);
+  if (!failed()) read_elements(in, x, x->type, 0, 0, 1);
 }
 
 static uint32_t write_header(const array *x, char *to) {

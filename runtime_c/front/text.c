@@ -169,3 +169,13 @@ static void write_level(const array *x, uint32_t d, const uint8_t *from) {
 }
 
 void write_json(const array *x) { write_level(x, 0, x->data); }
+
+void say_json_text(const char *s) {
+  emit('"');
+  for (; *s; s++) {
+    if (*s == '"' || *s == '\\') emit('\\');
+    if ((uint8_t)*s < ' ') say("\\u00"), emit('0' + (*s >> 4)), emit("0123456789abcdef"[*s & 15]);
+    else emit(*s);
+  }
+  emit('"');
+}

@@ -3,7 +3,6 @@
 
 enum { LONGEST = 100000000, NAME = 512 };
 void seek_input(uint64_t at);
-void read_entry(reader *in, const char *name, uint32_t number);
 void sha256(const uint8_t *from, uint32_t bytes, uint8_t digest[32]);
 
 // The program's own name with another ending.

@@ -245,6 +245,12 @@ static void describe(const array *x, uint32_t name) {
   word(name + 4, 2), word(0, 2);
 }
 
+uint32_t zip_bytes(const array *list, uint32_t count) {
+  uint32_t bytes = 22;
+  for (const array *x = list; x < list + count; x++) bytes += 76 + 2 * (length(x->name) + 4) + npy_bytes(x);
+  return bytes;
+}
+
 void write_zip(array *list, uint32_t count) {
   uint32_t start = 0, size = 0, entries = 0;
   for (array *x = list; x < list + count; x++) {

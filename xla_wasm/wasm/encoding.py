@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ..errors import ArtifactError
 
 MAGIC = b"\0asm\1\0\0\0"
+COMPONENT = b"\0asm\x0d\0\x01\0"
 _CACHED = 1 << 16
 
 
@@ -171,8 +172,8 @@ class Reader:
 
 
 def sections(wasm: bytes) -> Iterator[tuple[int, Reader]]:
-    """Section ids and readers of their contents, in file order."""
-    if wasm[:8] != MAGIC:
+    """Section ids and readers of their contents, in file order; of a module, or of a component."""
+    if wasm[:8] not in (MAGIC, COMPONENT):
         raise ArtifactError("not a WebAssembly module: the magic number or version is wrong")
     reader = Reader(wasm, 8)
     while not reader.done():

@@ -168,6 +168,11 @@ class Module:
             joined.append((start, b"".join(parts)))
         self._segments = joined + [segment for segment in self._segments if segment[0] is None]
 
+    def move_data(self, other: Module) -> None:
+        """Give all segments to another module, which has the memory."""
+        other._segments += self._segments
+        self._segments = []
+
     def passive(self, content: bytes) -> int:
         """Add a segment for `memory.init`; its index."""
         self._segments.append((None, content))

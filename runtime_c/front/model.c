@@ -1,0 +1,29 @@
+// The model's arrays by their names, and archives of them.
+#include "front.h"
+
+array *next_input(model *m) {
+  for (uint32_t i = 0; i < m->parameters; i++)
+    if (m->parameter[i].kind == INPUT && !m->parameter[i].given) return &m->parameter[i];
+  return 0;
+}
+
+array *named(model *m, const char *name) {
+  for (uint32_t i = 0; i < m->parameters; i++)
+    if (same(m->parameter[i].name, name)) return &m->parameter[i];
+  return 0;
+}
+
+int is_new(array *x, const char *name) {
+  if (!x) fail_name("the model takes no array of this name", name);
+  else if (x->given) fail_name("this input is given twice", name);
+  return x && !x->given;
+}
+
+void read_entry(reader *in, const char *name, uint32_t number) {
+  model *m = description();
+  array *x = named(m, name);
+  char unnamed[16] = "arr_"; // as numpy.savez calls what has no name
+  unnamed[4 + print_integer(number, unnamed + 4)] = 0;
+  if (!x && same(name, unnamed)) x = next_input(m);
+  if (is_new(x, name)) read_npy(in, x);
+}

@@ -1,0 +1,588 @@
+// A server of wasi:http: POST / runs the model on the arrays in its body, and what the client accepts decides the form of the answer.
+#include "front.h"
+
+#define HTTP(name) IMPORT("wasi:http/types@0.2.0", name)
+#define IO(name) IMPORT("wasi:io/streams@0.2.0", name)
+
+// What an imported function leaves: a tag in the first byte, and behind it a handle, or an address and a size.
+typedef struct {
+  uint8_t tag;
+  uint32_t a, b, c;
+} answer;
+typedef struct {
+  const char *text;
+  uint32_t size;
+} string;
+HTTP("[method]incoming-request.method") void request_method(int request, answer *method);
+HTTP("[method]incoming-request.path-with-query") void request_path(int request, answer *path);
+HTTP("[method]incoming-request.headers") int request_headers(int request);
+HTTP("[method]incoming-request.consume") void request_consume(int request, answer *body);
+HTTP("[method]incoming-body.stream") void body_stream(int body, answer *stream);
+HTTP("[constructor]fields") int fields_new(void);
+HTTP("[method]fields.get") void fields_get(int fields, const char *name, uint32_t size, string *list);
+HTTP("[method]fields.append") void fields_append(int fields, const char *name, uint32_t n, const char *value, uint32_t m, answer *done);
+HTTP("[constructor]outgoing-response") int response_new(int headers);
+HTTP("[method]outgoing-response.set-status-code") int response_status(int response, int code);
+HTTP("[method]outgoing-response.body") void response_body(int response, answer *body);
+HTTP("[method]outgoing-body.write") void body_write(int body, answer *stream);
+HTTP("[static]outgoing-body.finish") void body_finish(int body, int has_trailers, int trailers, uint64_t done[8]);
+HTTP("[static]response-outparam.set") void respond(int out, int failed, int response, int, uint64_t, int, int, int, int);
+HTTP("[resource-drop]incoming-request") void request_drop(int);
+HTTP("[resource-drop]incoming-body") void incoming_drop(int);
+HTTP("[resource-drop]fields") void fields_drop(int);
+IO("[method]input-stream.blocking-read") void stream_read(int stream, uint64_t most, answer *list);
+IO("[method]output-stream.blocking-write-and-flush") void stream_write(int stream, const uint8_t *data, uint32_t size, answer *done);
+IO("[resource-drop]input-stream") void input_drop(int);
+IO("[resource-drop]output-stream") void output_drop(int);
+
+enum { GET, HEAD, POST };
+enum form { JSON, NPY, NPZ, RAW, MULTIPART, TEXT, UNKNOWN, FORMS_OF_ANSWERS = MULTIPART };
+enum { UNLIMITED_TEXT = 64, STATUSES = 16, WRITTEN = 4096 };
+
+static const struct {
+  const char *type;
+  enum form form;
+} types[] = {{"application/json", JSON},         {"application/x-npy", NPY},         {"application/x-npz", NPZ}, {"application/zip", NPZ},
+             {"application/octet-stream", RAW}, {"multipart/form-data", MULTIPART}, {"text/plain", TEXT}};
+
+static struct {
+  int request, out, head;            // head: the answer has no body
+  int body, stream;                  // of the request, 0 if nobody reads it
+  int answered, last;                // last: all that is to come is in the buffer
+  int response_body, response_stream;
+  const char *type;                  // of the answer
+  int status;
+  int64_t size;                      // of the answer, if it is known
+  uint64_t left;                     // how much longer the body may be
+} now;
+
+static struct {
+  int status;
+  const char *what, *name, *type; // name: what the client called an array
+  const array *field;
+  uint32_t rank, sizes[33];
+  int has_shape;
+} problem;
+
+static struct {
+  int status;
+  uint32_t count;
+} counts[STATUSES];
+
+// ---- memory for what the host returns
+
+// Where the next list of bytes goes, if not behind what is in use; `cabi_realloc` in the memory's module knows these two words.
+typedef struct {
+  uint8_t *direct;
+  uint32_t used;
+} arena;
+MODEL("arena") arena *the_arena(void);
+
+// ---- failing
+
+int xw_server_failed(void) { return problem.status != 0; }
+
+void xw_server_fail(int why, const char *what, const array *field) {
+  if (!problem.status) problem.status = why == DAMAGED ? 400 : 422, problem.what = what, problem.field = field;
+}
+
+static void fail_status(int status, const char *what) {
+  if (!problem.status) problem.status = status, problem.what = what;
+}
+
+static char foreign[64]; // a name as the client wrote it
+
+void xw_server_fail_name(const char *what, const char *name) {
+  if (failed()) return;
+  uint32_t n = length(name) < 63 ? length(name) : 63;
+  for (uint32_t i = 0; i < n; i++) foreign[i] = name[i] >= ' ' && name[i] < 127 ? name[i] : '?';
+  foreign[n] = 0;
+  problem.name = foreign;
+  fail(UNFIT, what, 0);
+}
+
+void xw_server_fail_shape(const array *x, const char *type, uint32_t rank, const uint32_t *sizes) {
+  if (failed()) return;
+  fail(UNFIT, "an array has another shape or type", x);
+  problem.has_shape = 1, problem.type = type, problem.rank = rank;
+  copy(problem.sizes, sizes, 4 * rank);
+}
+
+// ---- the answer
+
+static void set_header(int headers, const char *name, const char *value, uint32_t size) {
+  answer done;
+  fields_append(headers, name, length(name), value, size, &done);
+}
+
+static void start_answer(void) {
+  answer a;
+  char digits[20];
+  int headers = fields_new(), response;
+  set_header(headers, "content-type", now.type, length(now.type));
+  if (now.status == 405) set_header(headers, "allow", "GET, HEAD, POST", 15);
+  if (now.size >= 0) set_header(headers, "content-length", digits, print_integer((uint64_t)now.size, digits));
+  response = response_new(headers);
+  response_status(response, now.status);
+  response_body(response, &a);
+  now.response_body = (int)a.a;
+  respond(now.out, 0, response, 0, 0, 0, 0, 0, 0);
+  body_write(now.response_body, &a);
+  now.response_stream = (int)a.a;
+  now.answered = 1;
+}
+
+static void push(const uint8_t *from, uint32_t count) {
+  answer a;
+  if (!now.answered) {
+    if (now.last && now.size < 0) now.size = count;
+    start_answer();
+  }
+  if (now.head) return;
+  for (uint32_t n; count; from += n, count -= n) {
+    n = count < WRITTEN ? count : WRITTEN;
+    stream_write(now.response_stream, from, n, &a);
+    if (a.tag) break; // the client has gone
+  }
+}
+
+static void begin(int status, const char *type, int64_t size) {
+  now.status = status, now.type = type, now.size = size, now.answered = now.last = 0;
+  out.at = 0, out.push = push;
+  for (uint32_t i = 0; i < STATUSES; i++) {
+    if (counts[i].status && counts[i].status != status) continue;
+    counts[i].status = status, counts[i].count++;
+    break;
+  }
+}
+
+static void end(void) {
+  uint64_t done[8];
+  now.last = 1;
+  flush();
+  output_drop(now.response_stream);
+  body_finish(now.response_body, 0, 0, done);
+}
+
+static void answer_problem(void) {
+  int status = problem.status;
+  begin(status, "application/json", -1);
+  say("{\"error\":{\"status\":"), say_integer((uint64_t)status);
+  say(",\"message\":"), say_json_text(problem.what);
+  const array *x = problem.field;
+  if (x || problem.name) say(",\"field\":"), say_json_text(x ? x->name : problem.name);
+  if (x) say(",\"expected\":\""), say_type(x), emit('"');
+  if (problem.has_shape) {
+    say(",\"given\":\"");
+    if (problem.type) say(problem.type);
+    emit('[');
+    for (uint32_t d = 0; d < problem.rank; d++) {
+      if (d) emit(',');
+      say_integer(problem.sizes[d]);
+    }
+    say("]\"");
+  }
+  say("}}\n");
+  end();
+}
+
+// ---- headers
+
+static int is_letter(int c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
+
+// Whether a value begins with a text, in letters of any size, behind which comes no further letter.
+static int names(string value, const char *text) {
+  uint32_t n = length(text);
+  if (value.size < n) return 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (value.text[i] != text[i] && !(is_letter(text[i]) && (value.text[i] | 32) == text[i])) return 0;
+  return value.size == n || value.text[n] == ';' || value.text[n] == ' ' || value.text[n] == ',';
+}
+
+static string header(int headers, const char *name) {
+  string list, none = {0, 0};
+  fields_get(headers, name, length(name), &list);
+  return list.size ? *(const string *)list.text : none;
+}
+
+static enum form form_of(string value) {
+  for (uint32_t i = 0; i < sizeof types / sizeof *types; i++)
+    if (names(value, types[i].type)) return types[i].form;
+  return UNKNOWN;
+}
+
+// How much a client wants a type, in thousandths; the more exact of its ranges counts.
+static int wants(string accept, const char *type) {
+  int found = -1, exact = -1;
+  for (uint32_t i = 0; i < accept.size;) {
+    while (i < accept.size && (accept.text[i] == ' ' || accept.text[i] == ',')) i++;
+    string range = {accept.text + i, accept.size - i};
+    int level = names(range, type) ? 2 : names(range, "*/*") ? 0 : -1, quality = 1000;
+    if (level < 0 && range.size > 2) { // application/*
+      uint32_t n = 0;
+      while (type[n] && type[n] != '/' && n + 2 < range.size && (range.text[n] | 32) == type[n]) n++;
+      if (type[n] == '/' && range.text[n] == '/' && range.text[n + 1] == '*') level = 1;
+    }
+    for (; i < accept.size && accept.text[i] != ','; i++)
+      if (i + 2 < accept.size && (accept.text[i] | 32) == 'q' && accept.text[i + 1] == '=') {
+        quality = 0;
+        int unit = 1000;
+        for (uint32_t k = i + 2; k < accept.size && accept.text[k] != ',' && accept.text[k] != ';' && unit; k++)
+          if (accept.text[k] >= '0' && accept.text[k] <= '9') quality += (accept.text[k] - '0') * unit, unit /= 10;
+      }
+    if (level > exact) exact = level, found = quality;
+  }
+  return found;
+}
+
+// The form of an answer that the client likes best, of those that are as good the one of its own body.
+static enum form best_answer(string accept, enum form given, const model *m) {
+  enum form best = UNKNOWN, usual = given < FORMS_OF_ANSWERS ? given : JSON;
+  if (m->results != 1 && (usual == NPY || usual == RAW)) usual = NPZ;
+  int most = 0;
+  for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
+    enum form form = types[i].form;
+    if (form >= FORMS_OF_ANSWERS || (m->results != 1 && (form == NPY || form == RAW))) continue;
+    int wanted = accept.size ? wants(accept, types[i].type) : 1;
+    if (wanted > most || (wanted == most && wanted && form == usual)) most = wanted, best = form;
+  }
+  return best;
+}
+
+// ---- bodies
+
+static uint8_t body_buffer[4096];
+
+static uint32_t pull_body(reader *in, uint8_t *to, uint32_t room) {
+  answer a;
+  (void)in;
+  if (failed()) return 0;
+  if (!now.left) {
+    fail_status(413, "the body is larger than the inputs can be");
+    return 0;
+  }
+  the_arena()->direct = to;
+  stream_read(now.stream, room < now.left ? room : now.left, &a);
+  the_arena()->direct = 0;
+  if (a.tag) return 0;
+  now.left -= a.b;
+  return a.b;
+}
+
+static reader body = {pull_body, body_buffer, sizeof body_buffer, 0, 0};
+
+static array *only_input(model *m) {
+  array *x = next_input(m), *second = 0;
+  if (x) {
+    x->given = 1;
+    second = next_input(m);
+    x->given = 0;
+  }
+  if (!x || second) fail(UNFIT, x ? "the model has several inputs: an npz archive, a form or a JSON object has them by name" : "the model has no input", 0);
+  return failed() ? 0 : x;
+}
+
+static void read_name(reader *in, char name[260]) {
+  uint32_t n = 0;
+  int c;
+  if (next(in) != '"') return fail(DAMAGED, "the JSON object lacks a name", 0);
+  while ((c = next(in)) != '"' && n < 259) {
+    if (c == '\\') c = next(in);
+    if (c < ' ') return fail(DAMAGED, "the JSON object has a name that does not end", 0);
+    name[n++] = (char)c;
+  }
+  if (c != '"') return fail(DAMAGED, "the JSON object has a name that is too long", 0);
+  name[n] = 0;
+}
+
+static void read_object(reader *in, model *m) {
+  static char name[260];
+  next(in);
+  skip_blanks(in);
+  if (peek(in) == '}') {
+    next(in);
+    return;
+  }
+  for (int c = ','; c == ',' && !failed();) {
+    skip_blanks(in);
+    read_name(in, name);
+    skip_blanks(in);
+    if (!failed() && next(in) != ':') return fail(DAMAGED, "the JSON object lacks a colon", 0);
+    array *x = named(m, name);
+    if (failed() || !is_new(x && x->kind == INPUT ? x : 0, name)) return;
+    skip_blanks(in);
+    read_json(in, x);
+    skip_blanks(in);
+    c = next(in);
+    if (c != ',' && c != '}') return fail(DAMAGED, "the JSON object does not end", 0);
+  }
+}
+
+static void read_json_body(reader *in, model *m) {
+  skip_blanks(in);
+  if (peek(in) == '{') read_object(in, m);
+  else {
+    array *x = only_input(m);
+    if (x) read_json(in, x);
+  }
+  skip_blanks(in);
+}
+
+static void read_form(reader *in, model *m, string type);
+
+static void read_array(reader *in, model *m, array *x, enum form form) {
+  (void)m;
+  if (form == NPY || peek(in) == 0x93) read_npy(in, x);
+  else if (form == RAW) read_raw(in, x);
+  else if (form == JSON) skip_blanks(in), read_json(in, x), skip_blanks(in);
+  else read_text(in, x);
+}
+
+static void read_body(model *m, enum form form, string type) {
+  array *x = 0;
+  if (form == JSON) read_json_body(&body, m);
+  else if (form == NPZ) read_zip(&body, read_entry);
+  else if (form == MULTIPART) read_form(&body, m, type);
+  else if (form == UNKNOWN) fail_status(415, "a body is application/json, application/x-npy, application/x-npz, multipart/form-data, text/plain or application/octet-stream");
+  else if ((x = only_input(m))) read_array(&body, m, x, form);
+  if (!failed() && peek(&body) >= 0) fail(DAMAGED, "the body goes on behind the arrays", x);
+  for (uint32_t i = 0; i < m->parameters && !failed(); i++)
+    if (!m->parameter[i].given && m->parameter[i].kind == INPUT) fail(UNFIT, "an input is missing", &m->parameter[i]);
+}
+
+// ---- forms: parts between lines of a boundary, each with headers of its own
+
+static struct {
+  reader in, *from;
+  char boundary[80]; // with the line end and the dashes before it
+  uint32_t size, matched, replay;
+  int ended;
+} entry;
+
+// The bytes of a part: what looks like the boundary is held back until it is known.
+static uint32_t pull_part(reader *unused, uint8_t *to, uint32_t room) {
+  uint32_t n = 0;
+  (void)unused;
+  while (n < room && !entry.ended) {
+    if (entry.replay) { // the beginning of a boundary that was none
+      to[n++] = (uint8_t)entry.boundary[entry.matched - entry.replay];
+      if (!--entry.replay) entry.matched = 0;
+      continue;
+    }
+    int c = peek(entry.from);
+    if (c < 0) {
+      fail(DAMAGED, "the form does not end with its boundary", 0);
+      return n;
+    }
+    if (c == (uint8_t)entry.boundary[entry.matched]) {
+      next(entry.from);
+      entry.ended = ++entry.matched == entry.size;
+    } else if (entry.matched) entry.replay = entry.matched; // the boundary begins with its only carriage return
+    else to[n++] = (uint8_t)next(entry.from);
+  }
+  return n;
+}
+
+// Reads a line, as far as it fits; its length, or -1 at the end.
+static int read_line(reader *in, char line[320]) {
+  int n = 0, c;
+  while ((c = next(in)) >= 0 && c != '\n')
+    if (n < 319) line[n++] = (char)c;
+  if (n && line[n - 1] == '\r') n--;
+  line[n] = 0;
+  return c < 0 ? -1 : n;
+}
+
+// The value of a parameter of a header, such as name="x"; 0 if there is none.
+static const char *parameter(const char *line, const char *key, char value[260]) {
+  for (; *line; line++) {
+    int n = (*line == ' ' || *line == ';') ? starts(line + 1, key) : 0;
+    if (!n || line[1 + n] != '=') continue;
+    line += 2 + n;
+    char stop = *line == '"' ? *line++ : ';';
+    uint32_t k = 0;
+    for (; *line && *line != stop && k < 259; line++) {
+      if (*line == '\\' && stop == '"' && line[1]) line++;
+      value[k++] = *line;
+    }
+    value[k] = 0;
+    return value;
+  }
+  return 0;
+}
+
+static void read_form(reader *in, model *m, string type) {
+  static char line[320], name[260], value[260], content_type[300];
+  static uint8_t buffer[512];
+  uint32_t n = type.size < 299 ? type.size : 299;
+  copy(content_type, type.text, n);
+  content_type[n] = 0;
+  if (!parameter(content_type, "boundary", value) || !value[0] || length(value) > 70) return fail(DAMAGED, "the content type names no boundary", 0);
+  copy(entry.boundary, "\r\n--", 4);
+  copy(entry.boundary + 4, value, length(value) + 1);
+  entry.size = length(entry.boundary), entry.from = in;
+  do
+    if (read_line(in, line) < 0) return fail(DAMAGED, "the form has no boundary", 0);
+  while (!same(line, entry.boundary + 2));
+  for (;;) {
+    enum form form = UNKNOWN;
+    name[0] = 0;
+    for (int size; (size = read_line(in, line)) != 0;) {
+      if (size < 0) return fail(DAMAGED, "the form ends in the headers of a part", 0);
+      string whole = {line, (uint32_t)size};
+      for (uint32_t i = 0; i < whole.size && line[i] != ':'; i++) line[i] |= 32;
+      if (starts(line, "content-disposition")) {
+        if (!parameter(line, "name", name)) name[0] = 0;
+        const char *file = form == UNKNOWN ? parameter(line, "filename", value) : 0;
+        uint32_t k = file ? length(file) : 0;
+        if (k > 4 && same(file + k - 4, ".npy")) form = NPY;
+        else if (k > 5 && same(file + k - 5, ".json")) form = JSON;
+        else if (k > 4 && (same(file + k - 4, ".bin") || same(file + k - 4, ".raw"))) form = RAW;
+      } else if (starts(line, "content-type:")) {
+        uint32_t skip = 13;
+        while (line[skip] == ' ') skip++;
+        enum form stated = form_of((string){line + skip, whole.size - skip});
+        if (stated != UNKNOWN && !(stated == RAW && form != UNKNOWN)) form = stated; // browsers call files bytes
+      }
+    }
+    array *x = named(m, name);
+    entry.in = (reader){pull_part, buffer, sizeof buffer, 0, 0};
+    entry.matched = entry.replay = 0, entry.ended = 0;
+    if (!is_new(x && x->kind == INPUT ? x : 0, name)) return;
+    read_array(&entry.in, m, x, form);
+    if (!failed() && peek(&entry.in) >= 0) fail(DAMAGED, "a part goes on behind its array", x);
+    if (failed()) return;
+    read_line(in, line);
+    if (same(line, "--")) break;
+  }
+  while (next(in) >= 0) {}
+}
+
+// ---- answers
+
+static void write_answer(model *m, enum form form) {
+  static const char *const type_of[] = {"application/json", "application/x-npy", "application/x-npz", "application/octet-stream"};
+  int64_t size = -1;
+  if (form == NPY) size = npy_bytes(m->result);
+  else if (form == RAW) size = (int64_t)count_of(m->result) * m->result->type->bytes;
+  else if (form == NPZ) size = zip_bytes(m->result, m->results);
+  begin(200, type_of[form], size);
+  if (form == NPY) write_npy(m->result);
+  else if (form == RAW) write_raw(m->result);
+  else if (form == NPZ) write_zip(m->result, m->results);
+  else {
+    for (uint32_t i = 0; i < m->results; i++) emit(i ? ',' : '{'), say_json_text(m->result[i].name), emit(':'), write_json(&m->result[i]);
+    say(m->results ? "}\n" : "{}\n");
+  }
+  end();
+}
+
+static void post(model *m, int headers) {
+  string type = header(headers, "content-type"), stated = header(headers, "content-length");
+  string accept = header(headers, "accept");
+  enum form form = type.size ? form_of(type) : JSON, wanted = best_answer(accept, form, m);
+  uint64_t limit = 65536, bytes = 0, announced = 0;
+  answer a;
+  for (array *x = m->parameter; x < m->parameter + m->parameters; x++) {
+    x->given = 0;
+    if (x->kind == STATE) __builtin_memset(x->data, 0, x->bytes); // each request begins with the states as they are at first
+    if (x->kind != INPUT) continue;
+    bytes += x->bytes;
+    limit += (uint64_t)x->bytes / x->type->bytes * UNLIMITED_TEXT + 65536;
+  }
+  now.left = form == RAW ? bytes + 1 : limit;
+  for (uint32_t i = 0; i < stated.size && announced < UINT64_MAX / 20; i++) announced = announced * 10 + (uint64_t)(stated.text[i] - '0');
+  if (announced > (form == RAW ? bytes : limit)) return fail_status(413, "the body is larger than the inputs can be");
+  if (wanted == UNKNOWN) return fail_status(406, "an answer is application/json, application/x-npz, or for one result application/x-npy or application/octet-stream");
+  request_consume(now.request, &a);
+  now.body = (int)a.a;
+  body_stream(now.body, &a);
+  now.stream = (int)a.a;
+  body.at = body.end = 0;
+  read_body(m, form, type);
+  if (failed()) return;
+  for (uint32_t i = 0; i < m->inits; i++) init(m->init[i]);
+  m->inits = 0;
+  run();
+  write_answer(m, wanted);
+}
+
+static void say_leaves(const char *key, const array *x, uint32_t count, uint32_t kind) {
+  uint32_t said = 0;
+  say(",\""), say(key), say("\":[");
+  for (; count--; x++) {
+    if (x->kind != kind) continue;
+    if (said++) emit(',');
+    say("{\"name\":"), say_json_text(x->name);
+    say(",\"type\":\""), say(x->type->name), say("\",\"shape\":[");
+    for (uint32_t d = 0; d < x->rank; d++) {
+      if (d) emit(',');
+      if (x->dims[d].actual) say("\"<=");
+      say_integer(x->dims[d].size);
+      if (x->dims[d].actual) emit('"');
+    }
+    say("]}");
+  }
+  emit(']');
+}
+
+static const char page[] =
+    "<!doctype html><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><title>Model</title><style>"
+    "body{font:16px/1.5 system-ui;max-width:44rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}textarea{width:100%;height:6rem;font:14px monospace}"
+    "label{display:block;margin:1.5rem 0 .3rem;font-weight:600}code{font-weight:400;opacity:.7}button{margin:1.5rem 0;padding:.5rem 2rem;font:inherit}"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere}</style><h1></h1><form></form><pre></pre><script type=module>"
+    "const s=await(await fetch('?',{headers:{accept:'application/json'}})).json(),$=q=>document.querySelector(q),f=$('form'),"
+    "e=(n,p)=>Object.assign(document.createElement(n),p),t=l=>`${l.type}[${l.shape}]`;document.title=$('h1').textContent=s.name;"
+    "for(const i of s.inputs){const l=e('label',{textContent:i.name+' '});l.append(e('code',{textContent:t(i)}));"
+    "f.append(l,e('input',{type:'file',id:'f-'+i.name}),e('textarea',{id:'t-'+i.name,placeholder:'or numbers, as JSON'}))}"
+    "f.append(e('button',{textContent:'Run'}));f.onsubmit=async v=>{v.preventDefault();const b=new FormData;"
+    "for(const i of s.inputs){const p=document.getElementById('f-'+i.name).files[0];b.append(i.name,p??document.getElementById('t-'+i.name).value)}"
+    "const r=await fetch('?',{method:'POST',body:b,headers:{accept:'application/json'}});$('pre').textContent=JSON.stringify(await r.json())}</script>";
+
+static void get(model *m, const char *path, int headers) {
+  if (same(path, "/healthz")) begin(200, "text/plain", -1), say("ok\n");
+  else if (same(path, "/metrics")) {
+    begin(200, "text/plain; version=0.0.4", -1);
+    say("# TYPE xla_wasm_requests_total counter\n");
+    for (uint32_t i = 0; i < STATUSES && counts[i].status; i++)
+      say("xla_wasm_requests_total{status=\""), say_integer((uint64_t)counts[i].status), say("\"} "), say_integer(counts[i].count), emit('\n');
+    say("# TYPE xla_wasm_memory_bytes gauge\nxla_wasm_memory_bytes "), say_integer((uint64_t)__builtin_wasm_memory_size(0) << 16), emit('\n');
+  } else {
+    string accept = header(headers, "accept");
+    if (accept.size && wants(accept, "text/html") > wants(accept, "application/json")) begin(200, "text/html; charset=utf-8", sizeof page - 1), say(page);
+    else {
+      begin(200, "application/json", -1);
+      say("{\"name\":"), say_json_text(m->name);
+      say_leaves("inputs", m->parameter, m->parameters, INPUT);
+      say_leaves("results", m->result, m->results, OUTPUT);
+      say("}\n");
+    }
+  }
+  end();
+}
+
+void xw_server(int request, int out_parameter) {
+  static char path[64];
+  answer method, asked;
+  model *m = description();
+  the_arena()->used = 0, the_arena()->direct = 0;
+  __builtin_memset(&problem, 0, sizeof problem);
+  now.request = request, now.out = out_parameter, now.stream = now.body = 0;
+  request_method(request, &method);
+  request_path(request, &asked);
+  uint32_t n = 0;
+  const char *text = asked.tag ? (const char *)asked.a : "/";
+  for (uint32_t size = asked.tag ? asked.b : 1; n < size && n < 63 && text[n] != '?'; n++) path[n] = text[n];
+  path[n] = 0;
+  int headers = request_headers(request), root = same(path, "/");
+  now.head = method.tag == HEAD;
+  if (!root && !same(path, "/healthz") && !same(path, "/metrics")) fail_status(404, "there is nothing here but /, /healthz and /metrics");
+  else if (method.tag <= HEAD) get(m, path, headers);
+  else if (method.tag == POST && root) post(m, headers);
+  else fail_status(405, "POST / runs the model, GET / tells what it takes");
+  if (failed()) answer_problem();
+  fields_drop(headers);
+  if (now.stream) input_drop(now.stream);
+  if (now.body) incoming_drop(now.body);
+  request_drop(request);
+}

@@ -1,0 +1,140 @@
+"""A server of `wasi:http` as a component: two core modules, one of the memory and all data, and one of the code.
+
+Functions that a component imports are lowered with the memory that they write to, which must be there before the module that calls them.
+The memory has a module of its own for this, and its data with it: engines copy on write what a module puts into a memory of its own.
+"""
+
+from __future__ import annotations
+
+from .wasm.component import Component, InstanceType, borrow, function, list_of, option, own, record, result, variant
+
+HANDLER = "wasi:http/incoming-handler@0.2.0"
+"""The interface that the component exports."""
+HANDLE = f"{HANDLER}#handle"
+"""The function of the core module that serves a request."""
+REALLOC = "cabi_realloc"
+"""The function of the memory's module that gives room for what imported functions return."""
+MEMORY = ("model", "memory")
+"""The names by which the module of the code imports the memory."""
+
+_ERROR, _STREAMS, _TYPES = "wasi:io/error@0.2.0", "wasi:io/streams@0.2.0", "wasi:http/types@0.2.0"
+INTERFACES = (_TYPES, _STREAMS, _ERROR)
+"""What the component imports."""
+_METHODS = "get head post put delete connect options trace patch".split()
+_PLAIN_ERRORS = """
+DNS-timeout DNS-error destination-not-found destination-unavailable destination-IP-prohibited destination-IP-unroutable connection-refused
+connection-terminated connection-timeout connection-read-timeout connection-write-timeout connection-limit-reached TLS-protocol-error
+TLS-certificate-error TLS-alert-received HTTP-request-denied HTTP-request-length-required HTTP-request-body-size HTTP-request-method-invalid
+HTTP-request-URI-invalid HTTP-request-URI-too-long HTTP-request-header-section-size HTTP-request-header-size
+HTTP-request-trailer-section-size HTTP-request-trailer-size HTTP-response-incomplete HTTP-response-header-section-size
+HTTP-response-header-size HTTP-response-body-size HTTP-response-trailer-section-size HTTP-response-trailer-size
+HTTP-response-transfer-coding HTTP-response-content-coding HTTP-response-timeout HTTP-upgrade-failed HTTP-protocol-error loop-detected
+configuration-error internal-error
+""".split()
+
+
+def _streams(error: int) -> tuple[InstanceType, list[str]]:
+    """The part of wasi:io/streams that a server uses, and its functions."""
+    t = InstanceType()
+    failed = t.type(own(t.outer(error)))
+    reads, writes = t.resource("input-stream"), t.resource("output-stream")
+    stream_error = t.name("stream-error", t.type(variant({"last-operation-failed": failed, "closed": None})))
+    content = t.type(list_of("u8"))
+    read, written = t.type(result(content, stream_error)), t.type(result(None, stream_error))
+    functions = {
+        "[method]input-stream.blocking-read": function({"self": t.type(borrow(reads)), "len": "u64"}, read),
+        "[method]output-stream.blocking-write-and-flush": function({"self": t.type(borrow(writes)), "contents": content}, written),
+    }
+    for name, type_ in functions.items():
+        t.function(name, type_)
+    return t, list(functions)
+
+
+def _error_code(t: InstanceType) -> int:
+    text, short, byte, word, wide = (t.type(option(x)) for x in ("string", "u16", "u8", "u32", "u64"))
+    dns = t.name("DNS-error-payload", t.type(record({"rcode": text, "info-code": short})))
+    alert = t.name("TLS-alert-received-payload", t.type(record({"alert-id": byte, "alert-message": text})))
+    size = t.name("field-size-payload", t.type(record({"field-name": text, "field-size": word})))
+    values = {
+        "DNS-error": dns,
+        "TLS-alert-received": alert,
+        "HTTP-request-body-size": wide,
+        "HTTP-request-header-section-size": word,
+        "HTTP-request-header-size": t.type(option(size)),
+        "HTTP-request-trailer-section-size": word,
+        "HTTP-request-trailer-size": size,
+        "HTTP-response-header-section-size": word,
+        "HTTP-response-header-size": size,
+        "HTTP-response-body-size": wide,
+        "HTTP-response-trailer-section-size": word,
+        "HTTP-response-trailer-size": size,
+        "HTTP-response-transfer-coding": text,
+        "HTTP-response-content-coding": text,
+        "internal-error": text,
+    }
+    return t.name("error-code", t.type(variant({name: values.get(name) for name in _PLAIN_ERRORS})))
+
+
+def _http(input_stream: int, output_stream: int) -> tuple[InstanceType, list[str]]:
+    """The part of wasi:http/types that a server uses, and its functions."""
+    t = InstanceType()
+    reads, writes = t.type(own(t.outer(input_stream))), t.type(own(t.outer(output_stream)))
+    fields, request, incoming, response, outgoing, outparam = (
+        t.resource(name)
+        for name in ("fields", "incoming-request", "incoming-body", "outgoing-response", "outgoing-body", "response-outparam")
+    )
+    owned = {r: t.type(own(r)) for r in (fields, incoming, response, outgoing, outparam)}
+    lent = {r: t.type(borrow(r)) for r in (fields, request, incoming, response, outgoing)}
+    method = t.name("method", t.type(variant(dict.fromkeys(_METHODS) | {"other": "string"})))
+    error = _error_code(t)
+    header_error = t.name("header-error", t.type(variant(dict.fromkeys(("invalid-syntax", "forbidden", "immutable")))))
+    content = t.type(list_of("u8"))
+    functions = {
+        "[method]incoming-request.method": function({"self": lent[request]}, method),
+        "[method]incoming-request.path-with-query": function({"self": lent[request]}, t.type(option("string"))),
+        "[method]incoming-request.headers": function({"self": lent[request]}, owned[fields]),
+        "[method]incoming-request.consume": function({"self": lent[request]}, t.type(result(owned[incoming]))),
+        "[method]incoming-body.stream": function({"self": lent[incoming]}, t.type(result(reads))),
+        "[constructor]fields": function({}, owned[fields]),
+        "[method]fields.get": function({"self": lent[fields], "name": "string"}, t.type(list_of(content))),
+        "[method]fields.append": function({"self": lent[fields], "name": "string", "value": content}, t.type(result(None, header_error))),
+        "[constructor]outgoing-response": function({"headers": owned[fields]}, owned[response]),
+        "[method]outgoing-response.set-status-code": function({"self": lent[response], "status-code": "u16"}, t.type(result())),
+        "[method]outgoing-response.body": function({"self": lent[response]}, t.type(result(owned[outgoing]))),
+        "[method]outgoing-body.write": function({"self": lent[outgoing]}, t.type(result(writes))),
+        "[static]outgoing-body.finish": function(
+            {"this": owned[outgoing], "trailers": t.type(option(owned[fields]))}, t.type(result(None, error))
+        ),
+        "[static]response-outparam.set": function({"param": owned[outparam], "response": t.type(result(owned[response], error))}),
+    }
+    for name, type_ in functions.items():
+        t.function(name, type_)
+    return t, list(functions)
+
+
+def server(code: bytes, memory: bytes) -> bytes:
+    """The component of two core modules: `memory` exports a memory and `REALLOC`, `code` imports it and exports `HANDLE`."""
+    c = Component()
+    errors = InstanceType()
+    errors.resource("error")
+    error = c.exported_type(c.import_instance(_ERROR, errors), "error")
+    stream_type, stream_functions = _streams(error)
+    streams = c.import_instance(_STREAMS, stream_type)
+    resources = {name: c.exported_type(streams, name) for name in ("input-stream", "output-stream")}
+    http_type, http_functions = _http(*resources.values())
+    http = c.import_instance(_TYPES, http_type)
+    handled = {name: c.exported_type(http, name) for name in ("incoming-request", "response-outparam", "incoming-body", "fields")}
+    request, out = (c.type(own(handled[name])) for name in ("incoming-request", "response-outparam"))
+    handle = c.type(function({"request": request, "response-out": out}))
+    place = c.instantiate(c.module(memory), {})
+    memory_index, realloc = c.core_memory(place, MEMORY[1]), c.core_function(place, REALLOC)
+
+    def lowered(instance: int, names: list[str], dropped: dict[str, int]) -> int:
+        functions = [(name, c.lower(c.exported_function(instance, name), memory_index, realloc)) for name in names]
+        return c.core_instance([*functions, *((f"[resource-drop]{name}", c.drop(index)) for name, index in dropped.items())])
+
+    dropped = {name: handled[name] for name in ("incoming-request", "incoming-body", "fields")}
+    arguments = {_TYPES: lowered(http, http_functions, dropped), _STREAMS: lowered(streams, stream_functions, resources), MEMORY[0]: place}
+    main = c.instantiate(c.module(code), arguments)
+    c.export_instance(HANDLER, [("handle", c.lift(c.core_function(main, HANDLE), handle))])
+    return c.encode()
