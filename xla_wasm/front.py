@@ -21,7 +21,6 @@ from .wasm.func import Func
 DESCRIPTION = "description"
 """The function that gives a front the address of the model's description."""
 
-
 _ERRORS = ("fail", "fail_name", "fail_shape", "failed")
 """What readers call when something is wrong: a command ends, a server answers."""
 
@@ -38,7 +37,7 @@ class Front:
     """What the C code calls -> the function that does it, and the one for models that have no use for it."""
 
     def chosen(self, used: Iterable[str]) -> dict[str, str]:
-        """The function for each of `optional`, if `used` are those of use."""
+        """What to link for each function that C code leaves open; of `optional`, `used` are those of use."""
         used = set(used)
         errors = {name: f"{self.name}_{name}" for name in _ERRORS}
         return errors | {name: does if name in used else does_not for name, (does, does_not) in self.optional.items()}

@@ -1,11 +1,6 @@
 // A WASI command: arguments name files with the inputs; the results are printed, or written to files.
 #include "wasi.h"
 
-void begin_messages(void);
-void say_foreign(const char *s);
-void make_folder(const char *path);
-int is_terminal(int fd);
-int next_match(const char *pattern, char path[512]);
 MODEL("read_weights") void read_weights(model *, const char *program, const char *sidecar, const char *weights);
 MODEL("serve") void serve(const transfer *, uint32_t run);
 MODEL("option") int transfer_option(const char *option, const char *value);

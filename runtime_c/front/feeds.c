@@ -2,7 +2,6 @@
 #include "wasi.h"
 
 enum { INFEED, OUTFEED, RECV, SEND, MOST = 64 };
-void make_folder(const char *path);
 
 static struct {
   uint32_t kind;

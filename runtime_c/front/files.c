@@ -28,9 +28,7 @@ static uint32_t pull(reader *in, uint8_t *to, uint32_t room) {
 
 reader input = {pull, buffer, sizeof buffer, 0, 0};
 
-void say_foreign(const char *s);
-
-void begin_messages(void) { // what `say` says goes to standard error
+void begin_messages(void) {
   out.at = 0;
   out.push = push;
   target = 2;
@@ -45,7 +43,7 @@ void stop(int code, const char *what, const char *which) {
   proc_exit(code);
 }
 
-void say_foreign(const char *s) { // nothing that a terminal obeys
+void say_foreign(const char *s) {
   for (; *s; s++) emit((uint8_t)*s < ' ' || *s == 127 ? '?' : *s);
 }
 
@@ -150,7 +148,6 @@ static int matches(const char *pattern, const char *text) {
   return !*text;
 }
 
-// The next file, in alphabetical order, behind the one in `path`, that fits the pattern; its path goes there. 0: there is none.
 int next_match(const char *pattern, char path[512]) {
   static uint8_t entries[4096];
   static char found[256];

@@ -69,7 +69,6 @@ typedef struct {
   uint32_t transfers;
   const transfer *transfer;
   const uint32_t *request; // the number of the request that a run waits for
-  uint32_t memory;
 } model;
 
 MODEL("description") model *description(void);

@@ -25,11 +25,18 @@ WASI(proc_exit) _Noreturn void proc_exit(int code);
 enum { WRONG_INPUT = 1, USAGE = 2, FAILED = 3 }; // exit codes
 
 _Noreturn void stop(int code, const char *what, const char *which); // says both, and ends the program
+void begin_messages(void);         // what `say` says goes to standard error
+void say_foreign(const char *);    // a text that is not the model's: nothing in it that a terminal obeys
 void open_input(const char *path); // the file that `input` reads from now on; - is standard input
 int opens(const char *path);       // whether there is such a file to read
 void close_input(void);
 void open_output(const char *path); // where `out` goes; - is standard output
 void close_output(void);
+void seek_input(uint64_t at);
+void make_folder(const char *path);
+int is_terminal(int fd);
+// The next file, in alphabetical order, behind the one in `path`, that fits the pattern; its path goes there. 0: there is none.
+int next_match(const char *pattern, char path[512]);
 int ends_with(const char *text, const char *with);
 extern reader input;
 extern const char *input_name;

@@ -2,7 +2,6 @@
 #include "wasi.h"
 
 enum { LONGEST = 100000000, NAME = 512 };
-void seek_input(uint64_t at);
 void sha256(const uint8_t *from, uint32_t bytes, uint8_t digest[32]);
 
 // The program's own name with another ending.
