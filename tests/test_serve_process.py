@@ -56,7 +56,8 @@ ENTRY e {
 
 def refused(*arguments: object) -> str:
     """What the command says when it does not serve."""
-    done = subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120)
+    wide = os.environ | {"COLUMNS": "1000"}  # so that no path is broken into lines
+    done = subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120, env=wide)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     return done.stderr
 

@@ -211,20 +211,12 @@ static void say_summary(const array *x) {
 }
 
 static void say_results(model *m, const char *file) {
-  int json = options.json || (!options.table && !is_terminal(1));
   open_output("-");
-  if (json) emit('{');
-  if (file && json) say("\"file\":"), say_json_text(file);
-  else if (file) say(file), emit('\n');
-  for (uint32_t i = 0; i < m->results; i++) {
-    array *x = &m->result[i];
-    if (json) {
-      if (i || file) emit(',');
-      say_json_text(x->name), emit(':'), write_json(x);
-    } else
-      say(x->name), say("  "), say_type(x), say("  "), say_summary(x), emit('\n');
+  if (options.json || (!options.table && !is_terminal(1))) write_json_results(m, file);
+  else {
+    if (file) say_foreign(file), emit('\n');
+    for (array *x = m->result; x < m->result + m->results; x++) say(x->name), say("  "), say_type(x), say("  "), say_summary(x), emit('\n');
   }
-  if (json) say("}\n");
   close_output();
 }
 
@@ -272,15 +264,8 @@ static void write_results(model *m, const char *file) {
   open_output(path);
   if (archive) write_zip(m->result, m->results);
   else if (raw) write_raw(m->result);
-  else if (!json) write_npy(m->result);
-  else {
-    emit('{');
-    for (uint32_t i = 0; i < m->results; i++) {
-      if (i) emit(',');
-      say_json_text(m->result[i].name), emit(':'), write_json(&m->result[i]);
-    }
-    say("}\n");
-  }
+  else if (json) write_json_results(m, 0);
+  else write_npy(m->result);
   close_output();
 }
 

@@ -169,6 +169,7 @@ void write_npy(const array *);
 void write_raw(const array *);
 void write_json(const array *);
 void say_json_text(const char *);
+void write_json_results(const model *, const char *file); // by name; `file`: what they were made of, or 0
 uint32_t zip_bytes(const array *, uint32_t count);
 void write_zip(array *, uint32_t count); 
 uint32_t crc32(uint32_t sum, const uint8_t *from, uint32_t count);

@@ -35,12 +35,16 @@ static int numpy_type(const char *code, format *f) {
   return 1;
 }
 
-// There are fewer bytes than the array has. Whole elements alone do not say that some are lost.
+// There are fewer bytes than the array has. `whole`: nothing has said how many there are, so that there may be fewer rows where their
+// number is dynamic, and whole elements alone do not say that some are lost.
 static void end_early(const array *x, uint32_t got, int whole) {
-  fail(whole && got % x->type->bytes == 0 ? UNFIT : DAMAGED, "the data end too early", x);
+  uint32_t element = x->type->bytes, row = element;
+  for (uint32_t d = 1; d < x->rank; d++) row *= x->dims[d].size;
+  if (whole && x->rank && x->dims[0].actual && got % row == 0) *x->dims[0].actual = (int32_t)(got / row);
+  else fail(whole && got % element == 0 ? UNFIT : DAMAGED, "the data end too early", x);
 }
 
-// The elements that follow, of a type, in an order. `whole`: nothing has said how many they are.
+// The elements that follow, of a type, in an order.
 static void read_elements(reader *in, array *x, const format *f, int swap, int first_is_fastest, int whole) {
   uint32_t count = count_of(x), bytes = f->bytes, part = f->kind == COMPLEX ? bytes / 2 : bytes;
   int all_codes = f->kind == COMPLEX || (f->kind != PRED && f->bits == 8 * bytes);
@@ -53,7 +57,7 @@ static void read_elements(reader *in, array *x, const format *f, int swap, int f
   for (uint32_t i = 0; i < count && !failed(); i++) {
     uint8_t raw[16], element[16];
     uint32_t got = take(in, raw, bytes);
-    if (got < bytes) end_early(x, got, whole);
+    if (got < bytes) return end_early(x, i * bytes + got, whole);
     for (uint32_t k = 0; k < bytes; k++) element[swap ? k / part * part + part - 1 - k % part : k] = raw[k];
     uint8_t *to = place_of(x, i, first_is_fastest);
     if (f == x->type && all_codes) copy(to, element, bytes);
@@ -105,29 +109,12 @@ void read_npy(reader *in, array *x) {
 }
 
 void read_raw(reader *in, array *x) {
-  uint32_t sizes[33], row = x->type->bytes;
   for (uint32_t d = 0; d < x->rank; d++) {
-    sizes[d] = x->dims[d].size;
-    if (d) row *= sizes[d];
-    if (d && x->dims[d].actual) fail(UNFIT, "its bytes alone do not tell the sizes of its dynamic dimensions", x);
+    if (!x->dims[d].actual) continue;
+    if (d) return fail(UNFIT, "its bytes alone do not tell the sizes of its dynamic dimensions", x);
+    *x->dims[d].actual = (int32_t)x->dims[d].size;
   }
-  if (x->rank && x->dims[0].actual) { // as many rows as there are
-    uint8_t element[16];
-    uint32_t n = 0;
-    *x->dims[0].actual = x->dims[0].size;
-    for (; n < sizes[0]; n++)
-      for (uint32_t i = 0; i < row; i += x->type->bytes) {
-        if (i == 0 && peek(in) < 0) goto rows;
-        if (take(in, element, x->type->bytes) < x->type->bytes) fail(DAMAGED, "the data end in the middle of a row", x);
-        if (failed()) return;
-        if (!convert_element(x->type, element, x->type, place_of(x, (n * row + i) / x->type->bytes, 0))) fail(UNFIT, "a value is not one of its type", x);
-      }
-  rows:
-    *x->dims[0].actual = (int32_t)n;
-    x->given = 1;
-    return;
-  }
-  if (!failed()) read_elements(in, x, x->type, 0, 0, 1);
+  read_elements(in, x, x->type, 0, 0, 1);
 }
 
 static uint32_t write_header(const array *x, char *to) {

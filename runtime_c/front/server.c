@@ -37,7 +37,7 @@ IO("[resource-drop]output-stream") void output_drop(int);
 
 enum { GET, HEAD, POST };
 enum form { JSON, NPY, NPZ, RAW, MULTIPART, TEXT, UNKNOWN, FORMS_OF_ANSWERS = MULTIPART };
-enum { UNLIMITED_TEXT = 64, STATUSES = 16, WRITTEN = 4096 };
+enum { NUMBER_BYTES = 64, STATUSES = 16, WRITTEN = 4096 };
 
 static const struct {
   const char *type;
@@ -470,10 +470,7 @@ static void write_answer(model *m, enum form form) {
   if (form == NPY) write_npy(m->result);
   else if (form == RAW) write_raw(m->result);
   else if (form == NPZ) write_zip(m->result, m->results);
-  else {
-    for (uint32_t i = 0; i < m->results; i++) emit(i ? ',' : '{'), say_json_text(m->result[i].name), emit(':'), write_json(&m->result[i]);
-    say(m->results ? "}\n" : "{}\n");
-  }
+  else write_json_results(m, 0);
   end();
 }
 
@@ -488,7 +485,7 @@ static void post(model *m, int headers) {
     if (x->kind == STATE) __builtin_memset(x->data, 0, x->bytes); // each request begins with the states as they are at first
     if (x->kind != INPUT) continue;
     bytes += x->bytes;
-    limit += (uint64_t)x->bytes / x->type->bytes * UNLIMITED_TEXT + 65536;
+    limit += (uint64_t)x->bytes / x->type->bytes * NUMBER_BYTES + 65536;
   }
   now.left = form == RAW ? bytes + 1 : limit;
   for (uint32_t i = 0; i < stated.size && announced < UINT64_MAX / 20; i++) announced = announced * 10 + (uint64_t)(stated.text[i] - '0');

@@ -179,3 +179,13 @@ void say_json_text(const char *s) {
   }
   emit('"');
 }
+
+void write_json_results(const model *m, const char *file) {
+  emit('{');
+  if (file) say("\"file\":"), say_json_text(file);
+  for (uint32_t i = 0; i < m->results; i++) {
+    if (i || file) emit(',');
+    say_json_text(m->result[i].name), emit(':'), write_json(&m->result[i]);
+  }
+  say("}\n");
+}
