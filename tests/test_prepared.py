@@ -105,6 +105,20 @@ def test_what_is_left_to_init() -> None:
         assert segments(plain) and segments(prepared), name
 
 
+def test_what_nobody_reads_is_not_stored() -> None:
+    """Of two kernels of which the second reads the first, only what the second makes is in the file."""
+    body = f"""  x = f32[24,24] parameter(0)
+  a = f32[24,24] constant({values(24, 24)})
+  b = f32[24,24] constant({values(24, 24)})
+  y = f32[24,24] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  z = f32[24,24] dot(y, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  ROOT r = f32[24,24] add(x, z)"""
+    plain, prepared = both(program(body))
+    given = arguments(plain)
+    assert results(plain, *given) == results(prepared, *given)
+    assert not segments(prepared) and len(prepared.wasm) < len(plain.wasm)
+
+
 def test_weights_are_still_packed_by_init() -> None:
     text = DOT.replace("y = f32[4,24] dot(x, w)", "v = f32[4,24] dot(x, w)").replace("  ROOT v", "  v")
     text += "\n  u = f32[24,24] parameter(1)\n  ROOT y = f32[4,24] dot(v, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}"

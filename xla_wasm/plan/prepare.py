@@ -21,13 +21,14 @@ def prepare(plan: Plan, memory: Callable[[int, int], bytes], start: Callable[[Pl
     kept = _kept(plan, steps)
     if kept:
         plan.inits = {0: kept, **plan.inits}
-    still_made = set(_written(kept))
+    still_made, needed = set(_written(kept)), _needed(plan)
     for buffer in _written(steps):
-        if buffer.kind == "persistent" and buffer not in still_made:
+        if buffer not in needed:  # what nobody reads any more takes no memory
+            buffer.kind = "temporary"
+        elif buffer.kind == "persistent" and buffer not in still_made:
             buffer.kind, buffer.data = "constant", memory(buffer.address, buffer.bytes)
-    read = {view.buffer.root() for step in kept for view in step.arguments}
     for buffer in plan.buffers:
-        if buffer.kind == "temporary" and buffer not in read:  # constants of that group alone were among them
+        if buffer.kind == "temporary" and buffer not in needed:  # constants of that group alone were among them
             buffer.data = None
     used = {step.func.name for group in (plan.steps, *plan.inits.values()) for step in group if step.func}
     plan.funcs = {name: func for name, func in plan.funcs.items() if name in used}
@@ -39,11 +40,15 @@ def _written(steps: Iterable[Step]) -> list[Buffer]:
     return [view.buffer.root() for step in steps for view in step.arguments[: step.written]]
 
 
+def _needed(plan: Plan) -> set[Buffer]:
+    """What the run and the other groups of `init` read or write, and the results."""
+    groups = (plan.steps, *plan.inits.values())
+    return {v.buffer.root() for group in groups for step in group for v in step.arguments} | {v.buffer.root() for v in plan.results}
+
+
 def _kept(plan: Plan, steps: list[Step]) -> list[Step]:
     """The steps whose results would be too large to store, and those that these need."""
-    others = (plan.steps, *plan.inits.values())
-    needed = {view.buffer.root() for group in others for step in group for view in step.arguments}
-    needed |= {view.buffer.root() for view in plan.results}
+    needed = _needed(plan)
     sources: dict[Buffer, set[Buffer]] = {}
     """What is made -> the constants that it is made of."""
     for step in steps:
