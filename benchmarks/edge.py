@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +77,9 @@ EMPTY_SERVER = """
 """
 SCRIPT = """
 wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-wrk.body = [[BODY]]
+wrk.headers["Content-Type"] = "TYPE"
+wrk.headers["Accept"] = "application/json"
+wrk.body = "BODY"
 """
 
 
@@ -132,10 +134,18 @@ def serving(path: Path, options: Sequence[str]) -> Iterator[int]:
         process.wait()
 
 
+def script(path: Path, type_: str, body: bytes) -> Path:
+    """What `wrk` sends."""
+    path.write_text(SCRIPT.replace("TYPE", type_).replace("BODY", "".join(f"\\{byte:03}" for byte in body)))
+    return path
+
+
 def asked(port: int, script: Path, seconds: float, connections: int) -> tuple[float, int]:
     """Requests a second, and how many had another answer than 200."""
     command = ["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds:.0f}s", "-s", str(script), f"http://127.0.0.1:{port}/"]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert not done.stderr, done.stderr  # a script with a fault in it does not stop it
+    text = done.stdout
     rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
     wrong = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
     failed = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
@@ -143,8 +153,9 @@ def asked(port: int, script: Path, seconds: float, connections: int) -> tuple[fl
     return float(rate[1]), int(wrong[1] if wrong else 0) + sum(map(int, failed.groups() if failed else ()))
 
 
-def rates(folder: Path, seconds: float, rounds: int, connections: int) -> dict[tuple[str, str], tuple[float, int]]:
-    """Of both components, with an instance for each request and with instances that are used again: the rate, and the wrong answers."""
+def rates(folder: Path, seconds: float, rounds: int, connections: int) -> dict[tuple[str, str, str], tuple[float, int]]:
+    """Of both components, with an instance for each request and with instances that are used again, asked in JSON and in raw bytes: the
+    rate, and the wrong answers. The answer is JSON."""
     image = np.random.default_rng(0).random((1, 8, 8, 1), np.float32)
     (logits,) = load(digits("module")).run(image)
     answer = json.dumps({"result": logits.tolist()}, separators=(",", ":"))
@@ -152,10 +163,12 @@ def rates(folder: Path, seconds: float, rounds: int, connections: int) -> dict[t
     code = EMPTY_SERVER.replace("SIZE", str(len(answer)))
     (folder / "empty.wasm").write_bytes(component(bytes(wasmtime.wat2wasm(code)), bytes(wasmtime.wat2wasm(memory))))
     digits("server").save(folder / "digits.wasm")
-    script = folder / "post.lua"
-    script.write_text(SCRIPT.replace("BODY", json.dumps({"image": image.tolist()})))
+    scripts = {
+        "JSON": script(folder / "json.lua", "application/json", json.dumps({"image": image.tolist()}).encode()),
+        "raw": script(folder / "raw.lua", "application/octet-stream", image.tobytes()),
+    }
     ways: Mapping[str, Sequence[str]] = {"new": (), "reused": ("--max-instance-reuse-count", "1000000000")}
-    best: dict[tuple[str, str], tuple[float, int]] = {}
+    best: dict[tuple[str, str, str], tuple[float, int]] = {}
     with ExitStack() as stack:
         ports = {
             (name, way): stack.enter_context(serving(folder / f"{name}.wasm", options))
@@ -163,10 +176,11 @@ def rates(folder: Path, seconds: float, rounds: int, connections: int) -> dict[t
             for name in ("empty", "digits")
         }
         for _ in range(rounds):
-            for key, port in ports.items():
-                rate, wrong = asked(port, script, seconds, connections)
-                before = best.get(key, (0.0, 0))
-                best[key] = max(rate, before[0]), wrong + before[1]
+            for form, asking in scripts.items():
+                for key, port in ports.items():
+                    rate, wrong = asked(port, asking, seconds, connections)
+                    before = best.get((*key, form), (0.0, 0))
+                    best[*key, form] = max(rate, before[0]), wrong + before[1]
     return best
 
 
@@ -207,10 +221,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"<= {START}: {'met' if ratio <= START else 'missed'}",
         )
     )
-    for way in ("new", "reused"):
-        empty, model = served["empty", way], served["digits", way]
+    for way, form in product(("new", "reused"), ("JSON", "raw")):
+        empty, model = served["empty", way, form], served["digits", way, form]
         part = model[0] / empty[0]
-        what = f"{options.connections} connections, {way} instances"
+        what = f"{options.connections} connections, {form}, {way} instances"
         rows.append((f"an empty component, {what}", f"{empty[0]:,.0f} requests/s", f"{empty[1]} errors", ""))
         verdict = f">= {RATE}: {'met' if part >= RATE and not model[1] else 'missed'}"
         rows.append((f"digits, {what}", f"{model[0]:,.0f} requests/s, {model[1]} errors", f"{part:.2f} x", verdict))

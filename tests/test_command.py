@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import subprocess
 import zipfile
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +304,27 @@ def test_numbers_as_text(tmp_path: Path) -> None:
 def test_wrong_text(text: str, message: str, tmp_path: Path) -> None:
     done = run(command(identity("f32[2,3]")), tmp_path / "x", "-", stdin=text.encode())
     assert (done.code, done.err) == (1, f"m: -: input x f32[2,3]: {message}\n")
+
+
+def test_every_number_is_the_nearest_double(tmp_path: Path) -> None:
+    draw = random.Random(1)
+
+    def digits(count: int) -> str:
+        return "".join(draw.choice("0000123456789") for _ in range(count))
+
+    texts = [f"{digits(draw.randrange(1, 30))}.{digits(draw.randrange(1, 30))}" for _ in range(1500)]
+    texts += [f"{digits(draw.randrange(1, 25))}e{draw.randrange(-330, 310)}" for _ in range(500)]
+    texts += [repr(draw.uniform(-1, 1) * 10.0 ** draw.randrange(-20, 20)) for _ in range(1500)]
+    # Halfway between two doubles, and next to it; where sixty-four bits end; where zeros do.
+    texts += [f"{(2**53 + k) * 2 + 1}e{e}" for k in range(40) for e in (0, -5, 3)]
+    halves = [Decimal(2**53 + 2 * k + 1) / 2**10 for k in range(40)]
+    texts += [str(half + tiny) for half in halves for tiny in (Decimal(0), Decimal("1e-15"), -Decimal("1e-15"))]
+    texts += [f"{2**64 + k}.{'0' * n}1" for k in range(-6, 6) for n in (0, 3, 20)]
+    texts += [f"1{'0' * n}.{'0' * m}5" for n in range(25) for m in (0, 18, 19)]
+    made = command(identity(f"f64[{len(texts)}]"))
+    done = run(made, tmp_path / "x", "-", "-o", "y.npy", stdin=" ".join(texts).encode())
+    assert done.code == 0, done.err
+    np.testing.assert_array_equal(np.load(done.folder / "y.npy"), np.array([float(text) for text in texts]))
 
 
 WEIGHTS = """HloModule dense

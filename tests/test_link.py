@@ -30,7 +30,7 @@ class Arena:
         self.top = 1024
         self.given: list[tuple[int, int]] = []
 
-    def __call__(self, size: int, align: int) -> int:
+    def __call__(self, size: int, align: int, content: bool) -> int:
         address = (self.top + align - 1) & -align
         self.top = address + size
         self.given.append((address, size))

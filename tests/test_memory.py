@@ -24,6 +24,7 @@ from xla_wasm.ops.arrays import Array
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
 from xla_wasm.plan.build import plan_module
+from xla_wasm.plan.memory import place
 from xla_wasm.plan.plan import Buffer, Plan, Step, View
 from xla_wasm.reference import evaluate
 from xla_wasm.target import Target
@@ -41,7 +42,7 @@ def planned(module: Module, weights: tuple[int, ...] = (), state: dict[int, int]
     """The plan of a module, every buffer in its place, copies that come to nothing still in it."""
     module = clone(module)
     pipeline.run(module)
-    return plan_module(module, Target.named("simd128", "wasmtime"), lambda plan: BASE, weights, state)
+    return plan_module(module, Target.named("simd128", "wasmtime"), lambda plan: place(plan, BASE), weights, state)
 
 
 class Walk:

@@ -30,7 +30,7 @@ def runner(symbol: str) -> Callable[..., np.ndarray]:
     module = Module()
     top = 1024
 
-    def alloc(count: int, align: int) -> int:
+    def alloc(count: int, align: int, content: bool) -> int:
         nonlocal top
         address = (top + align - 1) & -align
         top = address + count

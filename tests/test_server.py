@@ -290,7 +290,8 @@ def test_instances_that_are_used_again(tmp_path: Path) -> None:
         for i in range(300):
             assert made.post(str(i).encode()).json == {"result.1": -i}
             assert made.post(b"[").status == 400
-        counts = made.ask(path="/metrics").body.decode()
+        # Each instance counts its own; wasmtime chooses which one is asked.
+        counts = "".join(made.ask(path="/metrics").body.decode() for _ in range(20))
         assert 'xla_wasm_requests_total{status="200"} ' in counts and 'xla_wasm_requests_total{status="400"} ' in counts
 
 

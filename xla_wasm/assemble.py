@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import __version__, driver, front, wasi_http
@@ -25,13 +25,13 @@ from .wasm.func import Func
 from .wasm.module import Module, custom
 
 if TYPE_CHECKING:
-    from .link.link import Linker
+    from .link.link import Alloc, Linker
 
 PRODUCER = f"xla_wasm {__version__}"
 SIDECAR_BYTES = 1024
 """Constants of at least this size go to the sidecar, if there is to be one."""
 _SHORT = 300
-"""Bytes of what may lie below the buffers."""
+"""Bytes of what starts as zeros and may lie below the buffers."""
 _SLACK = 64
 """Bytes behind everything, for vectors that reach beyond the last buffer."""
 
@@ -72,7 +72,8 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     driver.drop_empty(plan)
     steps = all_steps(plan)
     room = driver.layout(steps)
-    slots = {name: wasm.slot(name) for name in (COPY, *plan.funcs)}
+    kernels = (COPY, *plan.funcs)
+    slots = {name: wasm.slot(name) if options.kind == MODULE else i for i, name in enumerate(kernels)}
     wasm.data(room.table, driver.table(steps, room, slots))
     sidecar = _Sidecar()
     for buffer in plan.buffers:
@@ -84,10 +85,13 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
             wasm.data(buffer.address, bytes(buffer.data))
     manifest = _manifest(plan, interface, target, room, options.kind, sidecar.entries, devices)
     waits = any(s.request for s in plan.steps)
-    running = (driver.step_function(room), driver.run_function(room, waits), driver.init_function(driver.init_starts(plan)))
+    step = driver.step_function(room, direct=options.kind != MODULE)
+    running = (step, driver.run_function(room, waits), driver.init_function(driver.init_starts(plan)))
     room_left = _Room(driver.start_of_buffers(plan), front.low_bytes(options.kind), plan.end)
-    arena = room_left.alloc(8 + front.ARENA, 8) if options.kind == SERVER else 0
+    arena = room_left.alloc(8 + front.ARENA, 8, False) if options.kind == SERVER else 0
     linker = _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena) if options.kind != MODULE else None
+    if linker:
+        wasm.add(driver.dispatch_function(kernels))
     wasm.add(driver.copy_kernel())
     for func in plan.funcs.values():
         wasm.add(emit(func))
@@ -128,16 +132,17 @@ def _server(wasm: Module, target: Target, pages: int, arena: int, names: bool) -
 
 
 class _Room:
-    """Memory beside the plan's buffers, for what is linked: some below them, where addresses are short, and any amount behind them."""
+    """Memory beside the plan's buffers, for what is linked: some below them, where addresses are short, and any amount behind
+    them."""
 
     def __init__(self, low: int, bytes: int, top: int) -> None:
         self._low, self._end = low, low + bytes
         self.top = top
 
-    def alloc(self, size: int, align: int) -> int:
-        """The address of so many bytes, which nobody else has."""
+    def alloc(self, size: int, align: int, content: bool) -> int:
+        """The address of so many bytes, which nobody else has; `content`: they do not start as zeros."""
         address = -(-self._low // align) * align
-        if size <= _SHORT and address + size <= self._end:
+        if (content or size <= _SHORT) and address + size <= self._end:
             self._low = address + size
         else:
             address = -(-self.top // align) * align
@@ -145,9 +150,7 @@ class _Room:
         return address
 
 
-def _add_front(
-    wasm: Module, alloc: Callable[[int, int], int], kind: str, manifest: dict[str, Any], running: Sequence[Func], arena: int
-) -> Linker:
+def _add_front(wasm: Module, alloc: Alloc, kind: str, manifest: dict[str, Any], running: Sequence[Func], arena: int) -> Linker:
     """Adds the front of an artifact of this kind, what it calls and what it reads, before all else, so that their numbers are short."""
     from .link.link import Linker
 
@@ -156,6 +159,7 @@ def _add_front(
     linker = Linker(wasm, alloc, chosen=c_code.chosen(front.used_by(manifest)))
     linker.import_for(*c_code.exports.values())
     model, address, content = front.describe(manifest, alloc)
+    linker.place_by_size(*c_code.exports.values())
     wasm.data(address, content)
     for func in (*running, *(_constant(name, address) for name, address in ((front.DESCRIPTION, model), ("arena", arena)) if address)):
         wasm.add(func)

@@ -12,7 +12,7 @@ from .assemble import Interface, assemble
 from .dataclass import dataclass, replace
 from .driver import start_of_buffers
 from .errors import ArgumentError, UnsupportedError
-from .front import low_bytes
+from .front import low_bytes, written_pages
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
 from .hlo.op import records
@@ -30,6 +30,7 @@ from .passes.clone import clone
 from .passes.given import Given
 from .passes.manual import PerDevice, per_device
 from .plan.build import plan_module
+from .plan.memory import place
 from .plan.plan import Plan
 from .plan.prepare import prepare
 from .target import MODULE, Target
@@ -125,17 +126,16 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     if names:
         _name_apart(canonical)
     target = Target.named(options.target, options.tune)
-    low = low_bytes(options.kind)
 
-    def start(plan: Plan) -> int:
-        return start_of_buffers(plan) + low
+    def lay(plan: Plan) -> None:
+        place(plan, start_of_buffers(plan) + low_bytes(options.kind), written_pages(options.kind))
 
-    plan = plan_module(canonical, target, start, interface.weights, _state_with_sizes(interface), devices is not None)
+    plan = plan_module(canonical, target, lay, interface.weights, _state_with_sizes(interface), devices is not None)
     if 0 in plan.inits and _prepares(options):
         from .host.prepared import memory_after_init
 
         plain = assemble(plan, interface, replace(options, kind=MODULE), target, names, devices)
-        prepare(plan, memory_after_init(plain), start)
+        prepare(plan, memory_after_init(plain), lay)
     artifact = assemble(plan, interface, options, target, names, devices)
     if os.environ.get("XLA_WASM_VERIFY"):
         from .plan.verify import verify_plan

@@ -9,6 +9,7 @@ for now; the next one goes on from there. A host that gives up sets the second w
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from .dataclass import dataclass
 from .plan.plan import ALIGNMENT, COPY, Label, Plan, Step, all_steps
@@ -22,6 +23,7 @@ ENTRY_BYTES = 32
 HALT, KERNEL, JUMP, BRANCH, SWITCH, REQUEST = range(6)
 _KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switch": SWITCH, "request": REQUEST}
 
+DISPATCH = "dispatch"
 END, WAIT = -1, -2
 """What `step` gives at the end of the program, and where the host has to serve a request."""
 
@@ -124,8 +126,28 @@ def copy_kernel() -> Func:
     return f
 
 
-def step_function(place: Layout) -> Func:
-    """`step(pc) -> next pc`: runs one entry of the table; -1 at the end, -2 where the host is to serve a request."""
+def dispatch_function(kernels: Iterable[str]) -> Func:
+    """`dispatch(number, args, begin, end)`: calls one of the kernels."""
+    f = Func(DISPATCH, ("i32",) * 4, ())
+    kernels = list(kernels)
+    for _ in kernels:
+        f.op("block", None)
+    f.op("local.get", 0)
+    f.op("br_table", list(range(len(kernels) - 1)), len(kernels) - 1)
+    for name in kernels:
+        f.op("end")
+        for parameter in (1, 2, 3):
+            f.op("local.get", parameter)
+        f.call(name)
+        f.op("return")
+    return f
+
+
+def step_function(place: Layout, direct: bool = False) -> Func:
+    """`step(pc) -> next pc`: runs one entry of the table; -1 at the end, -2 where the host is to serve a request.
+
+    `direct`: it calls kernels through `dispatch`, not through a function table, which an engine has to clear for each new instance.
+    """
     f = _exported("step")
     entry = f.local("i32")
 
@@ -151,9 +173,12 @@ def step_function(place: Layout) -> Func:
     f.op("i32.const", END)
     f.op("return")
     f.op("end")
-    for k in (2, 3, 4, 1):
+    for k in (1, 2, 3, 4) if direct else (2, 3, 4, 1):
         word(k)
-    f.call_indirect(("i32", "i32", "i32"), ())
+    if direct:
+        f.call(DISPATCH)
+    else:
+        f.call_indirect(("i32", "i32", "i32"), ())
     f.op("local.get", 0)
     f.op("i32.const", 1)
     f.op("i32.add")

@@ -6,9 +6,9 @@ A front knows the model from its description, which stands in memory as `front.h
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import wasi_http
 from .dataclass import dataclass, field
@@ -18,11 +18,14 @@ from .hlo.types import TYPES
 from .target import COMMAND, MODULE, SERVER
 from .wasm.func import Func
 
+if TYPE_CHECKING:
+    from .link.link import Alloc
+
 DESCRIPTION = "description"
 """The function that gives a front the address of the model's description."""
 
-_ERRORS = ("fail", "fail_name", "fail_shape", "failed")
-"""What readers call when something is wrong: a command ends, a server answers."""
+_OWN = ("pull", "push", "fail", "fail_name", "fail_shape", "failed")
+"""What each front has of its own for what they share: where bytes come from and go, and what happens when something is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +35,15 @@ class Front:
     exports: Mapping[str, str]
     """Name of an export -> the C function."""
     name: str
-    """How its own functions for errors begin."""
+    """How its own functions begin."""
     optional: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """What the C code calls -> the function that does it, and the one for models that have no use for it."""
 
     def chosen(self, used: Iterable[str]) -> dict[str, str]:
         """What to link for each function that C code leaves open; of `optional`, `used` are those of use."""
         used = set(used)
-        errors = {name: f"{self.name}_{name}" for name in _ERRORS}
-        return errors | {name: does if name in used else does_not for name, (does, does_not) in self.optional.items()}
+        own = {name: f"{self.name}_{name}" for name in _OWN}
+        return own | {name: does if name in used else does_not for name, (does, does_not) in self.optional.items()}
 
 
 FRONTS = {
@@ -68,7 +71,16 @@ _ROUNDED, _ONE_ZERO, _NO_SIGN = 1, 2, 4
 
 def low_bytes(kind: str) -> int:
     """The bytes below the buffers of a program that its front has: an address below 8,192 takes a byte less in each instruction."""
-    return 6144 if kind in FRONTS else 0
+    return {COMMAND: 6144, SERVER: 7168}.get(kind, 0)
+
+
+def written_pages(kind: str) -> int:
+    """The size of the pages that what a program writes shares with no constants, or 0.
+
+    Engines map constants from the file. A page that has been read there and is written then has to be copied, and taken from the address
+    space of every thread; others just begin as zeros.
+    """
+    return 4096 if kind in FRONTS else 0
 
 
 def used_by(manifest: Mapping[str, Any]) -> set[str]:
@@ -126,11 +138,11 @@ class _Memory:
         return bytes(self._content)
 
 
-def describe(manifest: Mapping[str, Any], alloc: Callable[[int, int], int]) -> tuple[int, int, bytes]:
+def describe(manifest: Mapping[str, Any], alloc: Alloc) -> tuple[int, int, bytes]:
     """The description of a program: the address of `struct model`, and where its bytes go."""
     # Where it lies depends on how long it is, and that on nothing else.
     _, draft = _described(manifest, _Memory(0))
-    base = alloc(len(draft), 4)
+    base = alloc(len(draft), 4, True)
     model, content = _described(manifest, _Memory(base))
     return model, base, content
 

@@ -20,12 +20,14 @@ int starts(const char *s, const char *with) {
 
 void *copy(void *to, const void *from, uint32_t count) { return __builtin_memcpy(to, from, count); }
 
+static uint32_t pull_any(reader *in, uint8_t *to, uint32_t room) { return in->is_entry ? pull_entry(in, to, room) : pull(in, to, room); }
+
 int peek(reader *in) {
   if (in->at == in->end) {
     in->at = 0;
-    in->end = in->pull(in, in->buffer, in->room);
+    in->end = pull_any(in, in->buffer, in->room);
   }
-  return in->at == in->end || failed() ? -1 : in->buffer[in->at];
+  return in->at == in->end ? -1 : in->buffer[in->at];
 }
 
 int next(reader *in) {
@@ -39,17 +41,21 @@ uint32_t take(reader *in, void *to, uint32_t count) {
   if (had > count) had = count;
   copy(to, in->buffer + in->at, had);
   in->at += had;
-  while (had < count && !failed() && (got = in->pull(in, (uint8_t *)to + had, count - had))) had += got;
+  while (had < count && !failed() && (got = pull_any(in, (uint8_t *)to + had, count - had))) had += got;
   return had;
 }
 
 writer out;
 
+static void pass(const uint8_t *from, uint32_t count) {
+  if (out.is_summed) out.sum = crc32(out.sum, from, count);
+  else push(from, count);
+}
+
 void flush(void) {
   uint32_t count = out.at;
   out.at = 0;
-  if (out.push) out.push(out.buffer, count);
-  else out.sum = crc32(out.sum, out.buffer, count);
+  pass(out.buffer, count);
 }
 
 void emit(int c) {
@@ -64,8 +70,7 @@ void emit_bytes(const void *from, uint32_t count) {
     return;
   }
   flush();
-  if (out.push) out.push(from, count);
-  else out.sum = crc32(out.sum, from, count);
+  pass(from, count);
 }
 
 void say(const char *s) { emit_bytes(s, length(s)); }

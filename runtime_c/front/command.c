@@ -109,7 +109,7 @@ static void say_signature_of(const char *key, const array *x, uint32_t count) {
 static void read_file(model *m, const char *path, array *x) {
   open_input(path);
   int first = peek(&input);
-  if (first == 'P' && (!x || options.batch)) read_zip(&input, read_entry);
+  if (first == 'P' && (!x || options.batch)) read_zip(&input, 0);
   else {
     if (!x) x = next_input(m);
     if (!x) misused("the model takes no further input", path);

@@ -9,8 +9,6 @@ static struct {
   uint32_t name_size, used;
 } feed[MOST];
 static uint32_t feeds;
-static const transfer *now;
-static uint32_t came;
 
 // --infeed FILE, --outfeed FOLDER/, --recv NAME=FILE, --send NAME=FOLDER/; those with a name split at the last "=".
 int xw_transfer_option(const char *option, const char *value) {
@@ -43,17 +41,10 @@ static int is_of(uint32_t i, const transfer *t) {
   return n == feed[i].name_size && !t->name[n];
 }
 
-static void read_next_entry(reader *in, const char *name, uint32_t number) {
-  (void)name;
-  if (number >= now->count) stop(WRONG_INPUT, "this has more arrays than the item", input_name);
-  read_npy(in, &now->arrays[number]);
-  came++;
-}
-
 static void read_item(const transfer *t, const char *path) {
-  now = t, came = 0;
+  uint32_t came = 0;
   open_input(path);
-  if (peek(&input) == 'P') read_zip(&input, read_next_entry);
+  if (peek(&input) == 'P') came = read_zip(&input, t);
   else if (t->count == 1) {
     if (peek(&input) == 0x93) read_npy(&input, t->arrays);
     else if (ends_with(path, ".bin") || ends_with(path, ".raw")) read_raw(&input, t->arrays);

@@ -16,9 +16,9 @@ static void write_all(int fd, const uint8_t *from, uint32_t count) {
   }
 }
 
-static void push(const uint8_t *from, uint32_t count) { write_all(target, from, count); }
+void xw_command_push(const uint8_t *from, uint32_t count) { write_all(target, from, count); }
 
-static uint32_t pull(reader *in, uint8_t *to, uint32_t room) {
+uint32_t xw_command_pull(reader *in, uint8_t *to, uint32_t room) {
   uint32_t got = 0;
   span p = {to, room};
   (void)in;
@@ -26,11 +26,10 @@ static uint32_t pull(reader *in, uint8_t *to, uint32_t room) {
   return got;
 }
 
-reader input = {pull, buffer, sizeof buffer, 0, 0};
+reader input = {0, buffer, sizeof buffer, 0, 0};
 
 void begin_messages(void) {
-  out.at = 0;
-  out.push = push;
+  out.at = out.is_summed = 0;
   target = 2;
   say(description()->name), say(": ");
 }
@@ -114,7 +113,6 @@ void close_input(void) {
 }
 
 void open_output(const char *path) {
-  out.push = push;
   target = same(path, "-") ? 1 : opened(path, CREATE | TRUNCATE, WRITE);
 }
 

@@ -93,12 +93,15 @@ MODEL("failed") int failed(void);
 
 // ---- reading
 
-typedef struct reader reader;
-struct reader {
-  uint32_t (*pull)(reader *, uint8_t *to, uint32_t room); // how many bytes came; 0 at the end
+// No pointers to functions: for each new instance an engine has to clear a table of functions, where there is one.
+typedef struct {
+  uint32_t is_entry; // of an archive, else what the front reads
   uint8_t *buffer;
   uint32_t room, at, end;
-};
+} reader;
+
+MODEL("pull") uint32_t pull(reader *, uint8_t *to, uint32_t room); // how many bytes came; 0 at the end
+uint32_t pull_entry(reader *, uint8_t *to, uint32_t room);
 
 int peek(reader *); // -1 at the end
 int next(reader *);
@@ -141,21 +144,22 @@ void read_npy(reader *, array *);
 void read_json(reader *, array *);
 void read_text(reader *, array *); // JSON, or numbers without brackets
 void read_raw(reader *, array *);
-void read_zip(reader *, void (*entry)(reader *, const char *name, uint32_t number)); // a name without .npy
+// Reads the inputs by their names, or all arrays of an item, by their numbers; how many there were.
+uint32_t read_zip(reader *, const transfer *item);
 void skip_blanks(reader *);
 
 array *next_input(model *); // the first input that is not given
 array *named(model *, const char *name);
 int is_new(array *, const char *name); // 0, and it has failed: there is no such array, or it is given already
-void read_entry(reader *, const char *name, uint32_t number); // of an archive
+void read_entry(reader *, const char *name, uint32_t number, const transfer *item); // of an archive; a name without .npy
 
 // ---- writing
 
 typedef struct {
-  void (*push)(const uint8_t *from, uint32_t count);
-  uint32_t at, sum; // sum: CRC-32 of what has gone through, if push is 0
+  uint32_t at, is_summed, sum; // is_summed: nothing is written, sum becomes the CRC-32 of it
   uint8_t buffer[4096];
 } writer;
+MODEL("push") void push(const uint8_t *from, uint32_t count);
 extern writer out;
 
 void emit(int c);

@@ -19,7 +19,11 @@ int is_new(array *x, const char *name) {
   return x && !x->given;
 }
 
-void read_entry(reader *in, const char *name, uint32_t number) {
+void read_entry(reader *in, const char *name, uint32_t number, const transfer *item) {
+  if (item) {
+    if (number < item->count) read_npy(in, &item->arrays[number]);
+    return;
+  }
   model *m = description();
   array *x = named(m, name);
   char unnamed[16] = "arr_"; // as numpy.savez calls what has no name

@@ -14,6 +14,8 @@ static void append(decimal *x, uint32_t digit) {
   else if (digit) x->digit[DIGITS - 1] |= 1;
 }
 
+static void set_to(decimal *x, const decimal *y) { copy(x, y, sizeof(int) * 2 + (uint32_t)y->count); }
+
 static void strip(decimal *x) {
   while (x->count && !x->digit[x->count - 1]) x->count--;
 }
@@ -22,7 +24,7 @@ static void strip(decimal *x) {
 static void scale(decimal *x, int by) {
   static decimal from;
   uint64_t rest = 0;
-  copy(&from, x, sizeof from);
+  set_to(&from, x);
   x->count = 0;
   if (by < 0) { // a long division
     for (int i = 0; i < from.count || rest; i++) {
@@ -102,6 +104,26 @@ static double nearest(decimal *x) {
   return (double)whole * power_of_2(exponent / 2) * power_of_2(exponent - exponent / 2);
 }
 
+// whole / power, rounded once: as many bits of the quotient as settle that, and one for all the others. `power` is below 2^63.
+static double quotient(uint64_t whole, uint64_t power) {
+  uint64_t made = whole / power, rest = whole % power;
+  int exponent = 0, step = __builtin_clzll(power);
+  if (step > 9) step = 9;
+  for (; whole && !(made >> 55); exponent -= step) {
+    uint64_t bits = (rest <<= step) / power;
+    made = made << step | bits;
+    rest -= bits * power;
+  }
+  return (double)(made | (rest != 0)) * power_of_2(exponent);
+}
+
+static void set_integer(decimal *x, uint64_t value) {
+  char digits[20];
+  uint32_t n = print_integer(value, digits);
+  x->count = 0, x->point = (int)n;
+  for (uint32_t i = 0; i < n; i++) append(x, (uint32_t)digits[i] - '0');
+}
+
 // 1, and reads the word, if that is what comes, in small or capital letters.
 static int read_word(reader *in, const char *word) {
   for (; *word; word++)
@@ -112,19 +134,18 @@ static int read_word(reader *in, const char *word) {
 
 static int read_digits(reader *in, scalar *x) {
   static decimal d;
-  int any = 0, point = 0, exponent = 0;
-  x->real = 0, x->magnitude = 0;
-  d.count = d.point = 0;
+  int any = 0, point = 0, exponent = 0, behind = 0, fits = 1; // behind: how many digits follow the point; fits: all of them in magnitude
+  uint64_t whole = 0;
+  x->real = 0;
   for (;; next(in)) {
-    int c = peek(in);
+    int c = in->at < in->end ? in->buffer[in->at] : peek(in);
     uint32_t digit = (uint32_t)c - '0';
     if (c == '.' && !point) point = x->real = 1;
     else if (digit < 10) {
-      any = 1;
-      if (x->magnitude > (UINT64_MAX - digit) / 10) x->real = 1;
-      x->magnitude = x->magnitude * 10 + digit;
-      d.point += !point;
-      append(&d, digit);
+      any = 1, behind += point;
+      if (fits && (whole > UINT64_MAX / 10 || (whole == UINT64_MAX / 10 && digit > UINT64_MAX % 10))) set_integer(&d, whole), x->real = 1, fits = 0;
+      if (fits) whole = whole * 10 + digit;
+      else d.point++, append(&d, digit);
     } else
       break;
   }
@@ -139,9 +160,19 @@ static int read_digits(reader *in, scalar *x) {
     }
     exponent = sign == '-' ? -power : power;
   }
+  x->magnitude = whole;
+  if (!x->real) return any;
+  behind -= exponent;
+  if (fits && behind >= 0 && behind < 19) {
+    uint64_t power = 1;
+    while (behind--) power *= 10;
+    x->value = quotient(whole, power);
+    return any;
+  }
+  if (fits) set_integer(&d, whole);
   strip(&d);
-  d.point += exponent;
-  if (x->real) x->value = nearest(&d);
+  d.point -= behind;
+  x->value = nearest(&d);
   return any;
 }
 
@@ -171,11 +202,8 @@ uint32_t print_integer(uint64_t value, char *to) {
   return n;
 }
 
-static void set(decimal *x, uint64_t value, int exponent) {
-  char digits[20];
-  uint32_t n = print_integer(value, digits);
-  x->count = 0, x->point = (int)n;
-  for (uint32_t i = 0; i < n; i++) append(x, (uint32_t)digits[i] - '0');
+static void set(decimal *x, uint64_t whole, int exponent) {
+  set_integer(x, whole);
   strip(x);
   times_power_of_2(x, exponent);
 }
@@ -188,7 +216,7 @@ static decimal *shortest(uint64_t mantissa, int exponent, int close) {
   set(&high, 2 * mantissa + 1, exponent - 1);
   set(&low, (mantissa << (1 + close)) - 1, exponent - 1 - close);
   for (int n = 1;; n++) {
-    made = exact;
+    set_to(&made, &exact);
     round_to(&made, n);
     if (compare(&made, &low) > -edges && compare(&made, &high) < edges) return &made;
   }

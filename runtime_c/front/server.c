@@ -53,12 +53,13 @@ static struct {
   const char *type;                  // of the answer
   int status;
   int64_t size;                      // of the answer, if it is known
-  uint64_t left;                     // how much longer the body may be
+  uint64_t left, rest;               // how much longer the body may be, and is: the most there is if nobody said
 } now;
 
 static struct {
   int status;
-  const char *what, *name, *type; // name: what the client called an array
+  const char *what, *name; // name: what the client called an array
+  char type[16];           // of the array that was given; empty: none was stated
   const array *field;
   uint32_t rank, sizes[33];
   int has_shape;
@@ -104,7 +105,8 @@ void xw_server_fail_name(const char *what, const char *name) {
 void xw_server_fail_shape(const array *x, const char *type, uint32_t rank, const uint32_t *sizes) {
   if (failed()) return;
   fail(UNFIT, "an array has another shape or type", x);
-  problem.has_shape = 1, problem.type = type, problem.rank = rank;
+  problem.has_shape = 1, problem.rank = rank;
+  if (type) copy(problem.type, type, length(type));
   copy(problem.sizes, sizes, 4 * rank);
 }
 
@@ -132,7 +134,7 @@ static void start_answer(void) {
   now.answered = 1;
 }
 
-static void push(const uint8_t *from, uint32_t count) {
+void xw_server_push(const uint8_t *from, uint32_t count) {
   answer a;
   if (!now.answered) {
     if (now.last && now.size < 0) now.size = count;
@@ -148,7 +150,7 @@ static void push(const uint8_t *from, uint32_t count) {
 
 static void begin(int status, const char *type, int64_t size) {
   now.status = status, now.type = type, now.size = size, now.answered = now.last = 0;
-  out.at = 0, out.push = push;
+  out.at = out.is_summed = 0;
   for (uint32_t i = 0; i < STATUSES; i++) {
     if (counts[i].status && counts[i].status != status) continue;
     counts[i].status = status, counts[i].count++;
@@ -174,7 +176,7 @@ static void answer_problem(void) {
   if (x) say(",\"expected\":\""), say_type(x), emit('"');
   if (problem.has_shape) {
     say(",\"given\":\"");
-    if (problem.type) say(problem.type);
+    say(problem.type);
     emit('[');
     for (uint32_t d = 0; d < problem.rank; d++) {
       if (d) emit(',');
@@ -251,12 +253,10 @@ static enum form best_answer(string accept, enum form given, const model *m) {
 
 // ---- bodies
 
-static uint8_t body_buffer[4096];
 
-static uint32_t pull_body(reader *in, uint8_t *to, uint32_t room) {
+static uint32_t pull_body(uint8_t *to, uint32_t room) {
   answer a;
-  (void)in;
-  if (failed()) return 0;
+  if (failed() || !now.rest) return 0;
   if (!now.left) {
     fail_status(413, "the body is larger than the inputs can be");
     return 0;
@@ -265,11 +265,12 @@ static uint32_t pull_body(reader *in, uint8_t *to, uint32_t room) {
   stream_read(now.stream, room < now.left ? room : now.left, &a);
   the_arena()->direct = 0;
   if (a.tag) return 0;
-  now.left -= a.b;
+  now.left -= a.b, now.rest -= a.b;
   return a.b;
 }
 
-static reader body = {pull_body, body_buffer, sizeof body_buffer, 0, 0};
+// Nothing is written before all has been read, so that both can have one buffer.
+static reader body = {0, out.buffer, sizeof out.buffer, 0, 0};
 
 static array *only_input(model *m) {
   array *x = next_input(m), *second = 0;
@@ -341,7 +342,7 @@ static void read_array(reader *in, model *m, array *x, enum form form) {
 static void read_body(model *m, enum form form, string type) {
   array *x = 0;
   if (form == JSON) read_json_body(&body, m);
-  else if (form == NPZ) read_zip(&body, read_entry);
+  else if (form == NPZ) read_zip(&body, 0);
   else if (form == MULTIPART) read_form(&body, m, type);
   else if (form == UNKNOWN) fail_status(415, "a body is application/json, application/x-npy, application/x-npz, multipart/form-data, text/plain or application/octet-stream");
   else if ((x = only_input(m))) read_array(&body, m, x, form);
@@ -360,9 +361,8 @@ static struct {
 } entry;
 
 // The bytes of a part: what looks like the boundary is held back until it is known.
-static uint32_t pull_part(reader *unused, uint8_t *to, uint32_t room) {
+static uint32_t pull_part(uint8_t *to, uint32_t room) {
   uint32_t n = 0;
-  (void)unused;
   while (n < room && !entry.ended) {
     if (entry.replay) { // the beginning of a boundary that was none
       to[n++] = (uint8_t)entry.boundary[entry.matched - entry.replay];
@@ -382,6 +382,8 @@ static uint32_t pull_part(reader *unused, uint8_t *to, uint32_t room) {
   }
   return n;
 }
+
+uint32_t xw_server_pull(reader *in, uint8_t *to, uint32_t room) { return in == &entry.in ? pull_part(to, room) : pull_body(to, room); }
 
 // Reads a line, as far as it fits; its length, or -1 at the end.
 static int read_line(reader *in, char line[320]) {
@@ -446,7 +448,7 @@ static void read_form(reader *in, model *m, string type) {
       }
     }
     array *x = named(m, name);
-    entry.in = (reader){pull_part, buffer, sizeof buffer, 0, 0};
+    entry.in = (reader){0, buffer, sizeof buffer, 0, 0};
     entry.matched = entry.replay = 0, entry.ended = 0;
     if (!is_new(x && x->kind == INPUT ? x : 0, name)) return;
     read_array(&entry.in, m, x, form);
@@ -489,6 +491,7 @@ static void post(model *m, int headers) {
   }
   now.left = form == RAW ? bytes + 1 : limit;
   for (uint32_t i = 0; i < stated.size && announced < UINT64_MAX / 20; i++) announced = announced * 10 + (uint64_t)(stated.text[i] - '0');
+  now.rest = stated.size ? announced : UINT64_MAX;
   if (announced > (form == RAW ? bytes : limit)) return fail_status(413, "the body is larger than the inputs can be");
   if (wanted == UNKNOWN) return fail_status(406, "an answer is application/json, application/x-npz, or for one result application/x-npy or application/octet-stream");
   request_consume(now.request, &a);

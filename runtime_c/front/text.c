@@ -6,7 +6,9 @@ enum { DEEPEST = 34 };
 static int is_blank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 void skip_blanks(reader *in) {
-  while (is_blank(peek(in))) next(in);
+  while (in->at < in->end && is_blank(in->buffer[in->at])) in->at++;
+  if (in->at == in->end)
+    while (is_blank(peek(in))) next(in);
 }
 
 static int is_static(const array *x) {

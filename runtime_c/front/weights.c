@@ -150,7 +150,7 @@ static void read_safetensors(model *m, uint64_t size) {
 static void read_weight_file(model *m, const char *path) {
   uint8_t head[8];
   open_input(path);
-  if (peek(&input) == 'P') read_zip(&input, read_entry);
+  if (peek(&input) == 'P') read_zip(&input, 0);
   else if (take(&input, head, 8) < 8 || peek(&input) != '{') damaged();
   else read_safetensors(m, little(head, 8));
   close_input();

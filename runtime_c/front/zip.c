@@ -2,15 +2,18 @@
 #include "front.h"
 
 uint32_t crc32(uint32_t sum, const uint8_t *from, uint32_t count) {
-  static uint32_t table[256];
-  if (!table[1])
-    for (uint32_t i = 0; i < 256; i++) {
-      uint32_t x = i;
-      for (int k = 0; k < 8; k++) x = x & 1 ? x >> 1 ^ 0xedb88320 : x >> 1;
-      table[i] = x;
-    }
+  static uint32_t table[16]; // of half bytes
+  for (uint32_t i = 1; !table[15]; i++) {
+    uint32_t x = i;
+    for (int k = 0; k < 4; k++) x = x & 1 ? x >> 1 ^ 0xedb88320 : x >> 1;
+    table[i] = x;
+  }
   sum = ~sum;
-  while (count--) sum = sum >> 8 ^ table[(sum ^ *from++) & 255];
+  while (count--) {
+    sum ^= *from++;
+    sum = sum >> 4 ^ table[sum & 15];
+    sum = sum >> 4 ^ table[sum & 15];
+  }
   return ~sum;
 }
 
@@ -46,7 +49,12 @@ static uint32_t bits(uint32_t count) {
   return x;
 }
 
-static void wrong(void) { fail(DAMAGED, "the archive is damaged", 0), z.stage = DONE; }
+static uint32_t damaged(uint32_t number) {
+  fail(DAMAGED, "the archive is damaged", 0);
+  return number;
+}
+
+static void wrong(void) { z.stage = (enum stage)damaged(DONE); }
 
 static void make_codes(codes *c, const uint8_t *lengths, uint32_t count) {
   uint16_t first[LONGEST + 2];
@@ -129,9 +137,8 @@ static uint32_t extended(uint32_t code, uint32_t group) {
   return ((group + code % group) << extra) + bits(extra);
 }
 
-static uint32_t inflate(reader *unused, uint8_t *to, uint32_t room) {
+static uint32_t inflate(uint8_t *to, uint32_t room) {
   uint32_t n = 0;
-  (void)unused;
   while (n < room && !failed()) {
     uint8_t made;
     if (z.copied) {
@@ -175,10 +182,10 @@ typedef struct {
   int deflated;
 } entry;
 
-static uint32_t pull_entry(reader *in, uint8_t *to, uint32_t room) {
+uint32_t pull_entry(reader *in, uint8_t *to, uint32_t room) {
   entry *e = (entry *)in;
   uint32_t got;
-  if (e->deflated) got = inflate(in, to, room);
+  if (e->deflated) got = inflate(to, room);
   else {
     if (room > e->left) room = (uint32_t)e->left;
     got = take(e->archive, to, room);
@@ -188,16 +195,17 @@ static uint32_t pull_entry(reader *in, uint8_t *to, uint32_t room) {
   return got;
 }
 
-void read_zip(reader *archive, void (*each)(reader *, const char *name, uint32_t number)) {
+uint32_t read_zip(reader *archive, const transfer *item) {
   static uint8_t buffer[512], head[30], name[260];
   static entry e;
-  for (uint32_t number = 0; !failed(); number++) {
-    if (take(archive, head, 4) < 4 || head[0] != 'P' || head[1] != 'K') return fail(DAMAGED, "the archive is damaged", 0);
+  uint32_t number = 0;
+  for (; !failed(); number++) {
+    if (take(archive, head, 4) < 4 || head[0] != 'P' || head[1] != 'K') return damaged(number);
     if (head[2] != 3) break; // its directory: all entries have come
     uint32_t had = take(archive, head + 4, 26), flags = head[6], method = head[8], bytes = (uint32_t)little(head + 26, 2);
     uint32_t extra = (uint32_t)little(head + 28, 2);
     uint64_t size = little(head + 18, 4);
-    if (had < 26 || bytes > 255 || take(archive, name, bytes) < bytes) return fail(DAMAGED, "the archive is damaged", 0);
+    if (had < 26 || bytes > 255 || take(archive, name, bytes) < bytes) return damaged(number);
     name[bytes] = 0;
     if (bytes > 4 && same((char *)name + bytes - 4, ".npy")) name[bytes - 4] = 0;
     for (uint8_t field[20]; extra >= 4; ) {
@@ -205,30 +213,31 @@ void read_zip(reader *archive, void (*each)(reader *, const char *name, uint32_t
       take(archive, field, 4);
       id = (uint32_t)little(field, 2), n = (uint32_t)little(field + 2, 2);
       extra -= 4;
-      if (n > extra) return fail(DAMAGED, "the archive is damaged", 0);
+      if (n > extra) return damaged(number);
       extra -= n;
       if (id == 1 && n >= 16 && size == UINT32_MAX) take(archive, field, 16), size = little(field + 8, 8), n -= 16;
       while (n--) next(archive);
     }
     while (extra--) next(archive);
-    if ((method != 0 && method != 8) || flags & 1) return fail(UNFIT, "an entry of the archive is encrypted, or compressed by another method than deflate", 0);
-    e = (entry){{pull_entry, buffer, sizeof buffer, 0, 0}, archive, size, 0, method == 8};
+    if ((method != 0 && method != 8) || flags & 1) fail(UNFIT, "an entry of the archive is encrypted, or compressed by another method than deflate", 0);
+    e = (entry){{1, buffer, sizeof buffer, 0, 0}, archive, size, 0, method == 8};
     // Of a stored entry whose size comes behind it no more may be read than the array has.
     if (flags & 8 && !method) e.in.room = 1, e.left = UINT64_MAX;
     z.from = archive, z.bits = z.had = z.copied = z.at = 0, z.stage = HEADER;
-    each(&e.in, (char *)name, number);
+    read_entry(&e.in, (char *)name, number, item);
     if (!(flags & 8 && !method))
       while (next(&e.in) >= 0) {} // to its end, where its checksum counts
     uint32_t sum = (uint32_t)little(head + 14, 4);
     if (flags & 8) { // the checksum and the sizes come behind the entry; these have 4 or 8 bytes each
       take(archive, head, 16);
-      if (!starts((char *)head, "PK\7\10")) return fail(DAMAGED, "the archive is damaged", 0);
+      if (!starts((char *)head, "PK\7\10")) return damaged(number);
       sum = (uint32_t)little(head + 4, 4);
       if (peek(archive) != 'P') take(archive, head, 8);
     }
     if (!failed() && sum != e.sum) fail(DAMAGED, "an entry of the archive is damaged: its checksum is wrong", 0);
   }
   while (next(archive) >= 0) {}
+  return number;
 }
 
 // ---- writing
@@ -254,12 +263,11 @@ uint32_t zip_bytes(const array *list, uint32_t count) {
 void write_zip(array *list, uint32_t count) {
   uint32_t start = 0, size = 0, entries = 0;
   for (array *x = list; x < list + count; x++) {
-    void (*push)(const uint8_t *, uint32_t) = out.push;
     flush();
-    out.push = 0, out.sum = 0;
+    out.is_summed = 1, out.sum = 0;
     write_npy(x);
     flush();
-    out.push = push;
+    out.is_summed = 0;
     x->sum = out.sum;
     uint32_t name = length(x->name);
     say("PK\3\4"), describe(x, name), say(x->name), say(".npy");

@@ -22,6 +22,9 @@ FORMAT = 2
 MODEL = "xla_wasm"
 """The module from which C sources import what the program that they are linked to defines, or chooses among them."""
 
+Alloc = Callable[[int, int, bool], int]
+"""The address of so many bytes, at a multiple of the second number. The third: whether they have content, and do not start as zeros."""
+
 _TYPE_NAMES = {byte: name for name, byte in VALUE_TYPES.items()}
 
 
@@ -116,7 +119,7 @@ def runtime_functions() -> dict[str, Signature]:
 
 
 class Linker:
-    """Links runtime functions into `module`. `alloc(size, align)` gives the address of memory that stays theirs, for static
+    """Links runtime functions into `module`. `alloc` gives the address of memory that stays theirs, for static
     data and, if any of them needs one, a stack of `stack_bytes`; the memory must be zero when the module starts.
 
     `chosen` says which function stands for one that C sources import from `MODEL`: one of the runtime, or of the module. By default
@@ -126,7 +129,7 @@ class Linker:
     def __init__(
         self,
         module: Module,
-        alloc: Callable[[int, int], int],
+        alloc: Alloc,
         stack_bytes: int = 32768,
         table: Table | None = None,
         chosen: Mapping[str, str] | None = None,
@@ -139,6 +142,7 @@ class Linker:
         self._chosen = dict(chosen or {})
         self._placed: dict[int, int] = {}
         self._address: dict[int, int] = {}
+        self._filled: set[int] = set()
         self._stack: int | None = None
 
     def need_missing(self) -> None:
@@ -156,6 +160,16 @@ class Linker:
             if i in needed and item.module != MODEL:
                 self._module.import_func(item.module, item.name, _import_name(item), *self._table.types[item.type])
 
+    def place_by_size(self, *symbols: str) -> None:
+        """Place the data of functions that are to be linked: the stack, what starts as zero, the largest last, then what has content. An
+        instance that uses little of each writes to few pages of memory."""
+        self._stack_global()
+        found: dict[int, None] = {}
+        for symbol in symbols:
+            found |= dict.fromkeys(self._reached(self._by_name[symbol])[1])
+        for index in sorted(found, key=lambda index: (bool(self._table.data[index].content), self._table.data[index].size)):
+            self._allocate(index)
+
     def need(self, symbol: str) -> None:
         """Link a function and its closure; nothing happens if it is there already."""
         if symbol not in self._by_name:
@@ -170,11 +184,14 @@ class Linker:
             self._module.add_code(function.name, params, results, self._fill(function.body, function.holes))
 
     def _closure(self, root: int) -> list[int]:
-        """The functions reachable from one, through data as well, that are not in the module yet; in order of discovery."""
+        return self._reached(root)[0]
+
+    def _reached(self, root: int) -> tuple[list[int], list[int]]:
+        """The functions reachable from one, through data as well, that are not in the module yet, and the data; in order of discovery."""
         if root in self._placed:
-            return []
+            return [], []
         functions = [root]
-        seen: set[tuple[bool, int]] = {(True, root)}
+        seen: dict[tuple[bool, int], None] = {(True, root): None}
         work = [self._table.functions[root].holes]
         while work:
             for hole in work.pop():
@@ -185,13 +202,13 @@ class Linker:
                     continue
                 if (is_function, target) in seen or (is_function and target in self._placed):
                     continue
-                seen.add((is_function, target))
+                seen[is_function, target] = None
                 if is_function:
                     functions.append(target)
                     work.append(self._table.functions[target].holes)
                 else:
                     work.append(self._table.data[target].holes)
-        return functions
+        return functions, [index for is_function, index in seen if not is_function]
 
     def _runtime_function(self, hole: Hole) -> int | None:
         """The function of the runtime that a hole refers to, if it does."""
@@ -230,12 +247,18 @@ class Linker:
             return value.to_bytes(4, "little")
         return uleb(value) if kind == ADDRESS else sleb32(value)
 
+    def _allocate(self, index: int) -> None:
+        data = self._table.data[index]
+        self._address[index] = self._alloc(data.size, data.align, bool(data.content))
+
     def _place(self, index: int) -> int:
         """The address of static data, which is placed at its first use."""
+        data = self._table.data[index]
         if index not in self._address:
-            data = self._table.data[index]
+            self._allocate(index)
+        if index not in self._filled:
             # Known before it is filled, because data may point at itself.
-            self._address[index] = self._alloc(data.size, data.align)
+            self._filled.add(index)
             content = self._fill(data.content, data.holes).rstrip(b"\0")
             if content:
                 self._module.data(self._address[index], content)
@@ -243,7 +266,7 @@ class Linker:
 
     def _stack_global(self) -> int:
         if self._stack is None:
-            top = self._alloc(self._stack_bytes, 16) + self._stack_bytes
+            top = self._alloc(self._stack_bytes, 16, False) + self._stack_bytes
             self._stack = self._module.global_("i32", True, top)
         return self._stack
 

@@ -10,7 +10,7 @@ from ..target import Target
 from .draft import Draft
 from .hoist import hoist
 from .kernels import KernelCache
-from .memory import live_ranges, place, share, share_carries
+from .memory import live_ranges, share, share_carries
 from .plan import Plan, Step, View
 from .scope import Scope
 
@@ -18,12 +18,12 @@ from .scope import Scope
 def plan_module(
     module: Module,
     target: Target,
-    start: Callable[[Plan], int],
+    lay: Callable[[Plan], None],
     weights: Sequence[int] = (),
     state: Mapping[int, int] | None = None,
     configured: bool = False,
 ) -> Plan:
-    """The whole plan of a canonical module. `start` says from its steps which address is the first for buffers.
+    """The whole plan of a canonical module. `lay` gives each buffer its address.
 
     `weights` are leaves of the parameters that are set once, `state` maps such leaves to the result leaves that replace them.
     A program that is `configured` has a place for the numbers of its device, whether it reads them or not.
@@ -34,7 +34,7 @@ def plan_module(
     share(plan)
     share_carries(plan)
     live_ranges(plan)
-    place(plan, start(plan))
+    lay(plan)
     return plan
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Iterable
 
 from .plan import Buffer, Plan
 
@@ -100,13 +101,20 @@ def _loop_of(plan: Plan, step: int) -> tuple[int, int] | None:
     return min(inside, key=lambda loop: loop[1] - loop[0], default=None)
 
 
-def place(plan: Plan, start: int) -> None:
-    """Assigns addresses from `start` on."""
+def _place_side_by_side(buffers: Iterable[Buffer], address: int) -> int:
+    for buffer in buffers:
+        buffer.address = address
+        address += buffer.padded
+    return address
+
+
+def place(plan: Plan, start: int, page: int = 0) -> None:
+    """Assigns addresses from `start` on. `page`: constants come first, and what is written begins at a multiple of so many bytes."""
+    lasting = [b for b in plan.buffers if b.merged is None and b.kind != "temporary"]
     address = start
-    for buffer in plan.buffers:
-        if buffer.merged is None and buffer.kind != "temporary":
-            buffer.address = address
-            address += buffer.padded
+    if page:
+        address = -(-_place_side_by_side((b for b in lasting if b.data is not None), address) // page) * page
+    address = _place_side_by_side((b for b in lasting if b.data is None or not page), address)
     temporaries = [b for b in plan.buffers if b.merged is None and b.kind == "temporary" and b.first >= 0]
     temporaries.sort(key=lambda b: -b.bytes)
     placed: list[tuple[int, int, int, int]] = []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from .memory import live_ranges, place
+from .memory import live_ranges
 from .plan import Buffer, Plan, Step
 
 GROWTH = 0.14
 """The part of the constants' bytes by which they may grow."""
 
 
-def prepare(plan: Plan, memory: Callable[[int, int], bytes], start: Callable[[Plan], int]) -> None:
+def prepare(plan: Plan, memory: Callable[[int, int], bytes], lay: Callable[[Plan], None]) -> None:
     """Turns what the first group of `init` has made into constants; `memory` gives the bytes at an address after it has run.
 
     Constants that nobody else reads go, and kernels that nobody else runs. What is so much larger than what it is made of that the
@@ -33,7 +33,7 @@ def prepare(plan: Plan, memory: Callable[[int, int], bytes], start: Callable[[Pl
     used = {step.func.name for group in (plan.steps, *plan.inits.values()) for step in group if step.func}
     plan.funcs = {name: func for name, func in plan.funcs.items() if name in used}
     live_ranges(plan)
-    place(plan, start(plan))
+    lay(plan)
 
 
 def _written(steps: Iterable[Step]) -> list[Buffer]:
