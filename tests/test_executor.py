@@ -23,6 +23,7 @@ from xla_wasm.errors import ArgumentError, ArtifactError, LimitError, RunError, 
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.host.arrays import Slot, dtype_of
+from xla_wasm.host.budget import UNLIMITED, Budget
 from xla_wasm.host.executor import Executable, load
 from xla_wasm.host.manifest import Leaf
 
@@ -308,15 +309,16 @@ class exe_instances:
     """Takes several instances of the pool at once."""
 
     def __init__(self, exe: Executable, count: int) -> None:
-        exe._first.pool._limit = max(exe._first.pool._limit, count)
-        self.pool, self.taken = exe._first.pool, [exe._first.pool.acquire() for _ in range(count)]
+        self.device = exe._first
+        self.device.pool._limit = max(self.device.pool._limit, count)
+        self.taken = [self.device.take(set(), UNLIMITED) for _ in range(count)]
 
     def __enter__(self) -> list[Any]:
         return self.taken
 
     def __exit__(self, *_: object) -> None:
         for instance in self.taken:
-            self.pool.release(instance)
+            self.device.put_back(instance)
 
 
 def test_no_memory_for_another_instance() -> None:
@@ -326,7 +328,7 @@ def test_no_memory_for_another_instance() -> None:
 
     refused = threading.Event()
 
-    def refuse() -> Any:
+    def refuse(budget: Budget) -> Any:
         refused.set()
         raise LimitError("no room")
 

@@ -265,11 +265,16 @@ def test_memory_limit() -> None:
     same([exe.run(x[0])], [[x[0]]])
 
 
-def test_fuel_and_time_count_from_one_exchange_to_the_next() -> None:
+def test_fuel_and_time_count_over_a_whole_run() -> None:
     x = inputs(2)
-    for limit in ({"fuel": 20_000}, {"timeout": 10.0}):
+    for limit in ({"fuel": 2_000_000}, {"timeout": 20.0}):
         exe = ready(steps(2), **limit)
-        same(exe.run_replicated([[np.int32(200), a] for a in x]), [[a] for a in stepped(x, 200)])
+        for _ in range(3):  # each run begins anew
+            same(exe.run_replicated([[np.int32(200), a] for a in x]), [[a] for a in stepped(x, 200)])
+    exe = ready(steps(2), fuel=20_000)
+    same(exe.run_replicated([[np.int32(2), a] for a in x]), [[a] for a in stepped(x, 2)])
+    with pytest.raises(LimitError, match="used up its fuel of 20000"):
+        exe.run_replicated([[np.int32(200), a] for a in x])
 
 
 def test_profile() -> None:

@@ -120,8 +120,9 @@ class BaseInstance(ABC):
         self._manifest = manifest
         self._stage = "starting"
         """What the module is at, for messages; "" while it runs."""
-        self.abandoned = False
-        """Whether the last run ended because a request could not be served: the instance itself is sound."""
+        self.sound = True
+        """Whether it can run again: not while it runs, nor after a trap. A run that ends because a request could not be served, or because
+        it was interrupted while its host was at work, leaves it sound."""
 
     def run(self, serve: Callable[[Self, int], None] | None = None) -> None:
         """Runs the whole module, with `serve` for what it asks of the host: a function of the instance and the request's number."""
@@ -130,6 +131,7 @@ class BaseInstance(ABC):
             if outcome != _WAITING:
                 raise ArtifactError(f"run returned {outcome}")
             self._serve(serve)
+        self.sound = True
 
     def profile(self, serve: Callable[[Self, int], None] | None = None) -> list[tuple[str, float]]:
         """Runs the module step by step; the seconds of each step that ran, in order of the table, loops summed."""
@@ -148,11 +150,12 @@ class BaseInstance(ABC):
             if pc >= len(names):
                 raise ArtifactError(f"the module jumps to step {pc} of {len(names)}")
         self._forget_request()
+        self.sound = True
         return [(name, spent) for name, spent in zip(names, seconds) if spent >= 0]
 
     def _start(self) -> None:
         self._stage = ""
-        self.abandoned = False
+        self.sound = False
 
     def _serve(self, serve: Callable[[Self, int], None] | None) -> int:
         """Serves the request that the run waits for; the step to go on with. If it fails, the next run begins anew."""
@@ -164,9 +167,9 @@ class BaseInstance(ABC):
             raise ArtifactError(f"the module makes request {number} of {len(manifest.requests)}")
         try:
             serve(self, number)
-        except Exception:
+        except BaseException:
             self._forget_request()
-            self.abandoned = True
+            self.sound = True
             raise
         return pc
 
@@ -190,8 +193,10 @@ class BaseInstance(ABC):
 
     def _fill(self, init: Init, name: str, data: bytes | memoryview) -> None:
         self._stage = f"preparing the weights of '{name}'"
+        self.sound = False
         self._write(init.staging, data)
         self._call_init(init.index)
+        self.sound = True
 
     def _failed(self) -> str:
         """What a message about a trap begins with."""

@@ -16,9 +16,12 @@ from typing import Any, Protocol
 
 from ..errors import ExchangeError
 from .alone import BasePort
+from .budget import UNLIMITED, Budget
 from .grid import Grid
 from .manifest import Exchange
 
+_GRACE = 0.05
+"""Seconds after the end of its budget that a device waits on, so that the one that still computes says where."""
 EAGER = 32768
 """Up to so many bytes, to copy a message twice takes less time than to wait for its receiver."""
 
@@ -91,9 +94,11 @@ class EndedError(ExchangeError):
 class Group:
     """The devices of one run."""
 
-    def __init__(self, grid: Grid, timeout: float) -> None:
+    def __init__(self, grid: Grid, timeout: float, budget: Budget = UNLIMITED) -> None:
+        """`timeout` bounds each wait, `budget` the whole run."""
         self.grid = grid
         self.timeout = timeout
+        self.budget = budget
         self.inboxes: list[SimpleQueue[Any]] = [SimpleQueue() for _ in range(grid.count)]
         self.endpoints = [Endpoint(self, device) for device in range(grid.count)]
         self.over = False
@@ -159,13 +164,17 @@ class Endpoint:
 
     def _wait(self, port: Port, missing: dict[tuple[int, int], int], unread: set[int]) -> None:
         self._waiting = port, missing, unread
-        timeout = self._group.timeout
-        end = time.monotonic() + timeout
+        budget = self._group.budget
+        end = time.monotonic() + self._group.timeout
         get, arrived = self._inbox.get, self._arrived
         while missing or unread:
+            left = budget.seconds(lambda: f"the run waits in {self._whereabouts({self.device})}", _GRACE)
+            timeout = max(0.0, end - time.monotonic())
             try:
-                item = get(timeout=timeout)
+                item = get(timeout=timeout if left is None else min(left, timeout))
             except Empty:
+                if time.monotonic() < end:
+                    continue  # the budget of the run says what is wrong
                 raise ExchangeError(self._too_late()) from None
             if type(item) is tuple:
                 key = item[:2]
@@ -178,7 +187,6 @@ class Endpoint:
                 raise EndedError(f"the run ended in {port}")
             else:
                 unread.discard(item)
-            timeout = max(0.0, end - time.monotonic())
         self._waiting = None
 
     def _read(self, port: Port, row: int, message: tuple[int, int, Port, list[Any]]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -13,22 +14,27 @@ import numpy as np
 
 from ..artifact import Artifact
 from ..dataclass import dataclass
-from ..errors import ArgumentError, LimitError
+from ..errors import ArgumentError, LimitError, RunError
 from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .base import BaseExecutable
+from .budget import UNLIMITED, Budget, Limits
 from .calls import HostFunction
 from .device import Device
 from .exchange import Endpoint, Transport
 from .feeds import Feeds, Sink, Source
 from .grid import ALONE, Grid, check_alone, check_device, make_grid
-from .instance import Instance, Limits, Program, Serve
+from .instance import Instance, Program, Serve
 from .layouts import PhysicalSlot
 from .manifest import Manifest
 from .replicas import raise_named, run_together
 from .shards import GlobalSlot, global_slots, is_sharded
 
 T = TypeVar("T")
+UNTRUSTED = Limits(memory=1 << 30, fuel=10**11, timeout=10.0, untrusted=True)
+"""What `load(..., untrusted=True)` allows where nothing else is said: 1 GiB, about 10^11 instructions and 10 s for each call."""
+_on_all_devices: ContextVar[frozenset[int]] = ContextVar("_on_all_devices", default=frozenset())
+"""The executables, by `id`, whose devices run together and have led to this call."""
 
 
 def load(
@@ -39,11 +45,16 @@ def load(
     timeout: float | None = None,
     physical: bool = False,
     custom_calls: Mapping[str, HostFunction] | None = None,
+    untrusted: bool = False,
 ) -> Executable:
     """Makes an artifact, the path of one, or the bytes of a `.wasm` ready to run.
 
-    `memory_limit` bounds the linear memory, in bytes, of all concurrent runs together; `fuel` (wasmtime's unit, about one instruction)
-    and `timeout` (seconds) bound each run, from one request to the host to the next. They cost some speed, and nothing when left out.
+    `memory_limit` bounds the linear memory, in bytes, of all concurrent runs together; `fuel` (wasmtime's unit, about one instruction,
+    on each device) and `timeout` (seconds) bound each call: this one, a run with everything that it waits for, setting a weight. A
+    function of the host that computes is not ended, but nothing goes on after it. They cost some speed, and nothing when left out.
+
+    `untrusted` is for modules of strangers: every limit that is not given is one of `UNTRUSTED`, and results do not depend on the
+    processor (relaxed operations are the deterministic ones, each NaN is the canonical one). docs/security.md says what that promises.
 
     With `physical`, arguments and results are not arrays of the logical shapes but the bytes of their layouts, tiles and
     padding included: `bytes` or arrays of u8 go in, arrays of u8 come out.
@@ -57,7 +68,9 @@ def load(
             raise ArgumentError(f"{name} must be above zero, got {value}")
     if not isinstance(artifact, Artifact):
         artifact = Artifact.open(artifact)
-    return Executable(artifact, Limits(memory_limit, fuel, timeout), physical, custom_calls)
+    if untrusted:
+        memory_limit, fuel, timeout = memory_limit or UNTRUSTED.memory, fuel or UNTRUSTED.fuel, timeout or UNTRUSTED.timeout
+    return Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted), physical, custom_calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +90,21 @@ class Executable(BaseExecutable):
     """
 
     def __init__(
-        self, artifact: Artifact, limits: Limits, physical: bool = False, custom_calls: Mapping[str, HostFunction] | None = None
+        self,
+        artifact: Artifact,
+        limits: Limits,
+        physical: bool = False,
+        custom_calls: Mapping[str, HostFunction] | None = None,
+        program: Program | None = None,
     ) -> None:
-        manifest = Manifest.parse(artifact.manifest)
+        """`program` is that of the artifact, if another executable has it already."""
+        manifest = program.manifest if program else Manifest.parse(artifact.manifest)
         for leaf in (*manifest.parameters, *manifest.results):
             dtype_of(leaf.element_type)
         super().__init__(manifest, custom_calls, Slot, PhysicalSlot if physical else None)
         self._limits = limits
-        self._program = Program(artifact.wasm, manifest, artifact.weights, limits)
+        self._origin = artifact, physical, custom_calls
+        self._program = program or Program(artifact.wasm, manifest, artifact.weights, limits)
         self._lock = threading.Lock()
         """Of what all devices begin with, and of their list."""
         self._together = threading.Lock()
@@ -95,7 +115,22 @@ class Executable(BaseExecutable):
         count = 1 if self._states or manifest.stateful else os.cpu_count() or 1
         if limits.memory is not None:
             count = max(1, min(count, limits.memory // manifest.memory_bytes))
-        self._first = self._devices[0] = Device(self._program, self._held, count)
+        self._first = self._devices[0] = Device(self._program, self._held, count, self._budget())
+
+    def clone(self) -> Executable:
+        """Another executable of the same compiled module, with the same limits and the weights as they are now, which both share. Its
+        states and its runs are its own: for many users of one model, and for functions of the host that run it while it runs.
+        """
+        artifact, physical, custom_calls = self._origin
+        made = Executable(artifact, self._limits, physical, custom_calls, self._program)
+        with self._lock:
+            made._later = {d: {n: v for n, v in values.items() if n not in self._states} for d, values in self._later.items()}
+            for d, device in self._devices.items():
+                kept = made._later.setdefault(d, {})
+                kept |= device.weights
+        for name, data in made._later.pop(0, {}).items():
+            made._first.set_weight(name, data)
+        return made
 
     @property
     def digest(self) -> str:
@@ -118,8 +153,9 @@ class Executable(BaseExecutable):
         `get`. It hands arrays to `outfeed` and those in `send`: functions, or objects with a method `append` or `put`.
         """
         check_alone(self.manifest)
+        budget = self._budget()
         job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(infeed, outfeed, send, recv))
-        return self._first.use(lambda instance: self._run(instance, job, Alone()), self._held.keys())
+        return self._first.use(lambda instance: self._run(instance, job, Alone()), self._held.keys(), budget)
 
     def run_replicated(
         self,
@@ -189,8 +225,9 @@ class Executable(BaseExecutable):
     def profile(self, *arrays: Any, **feeds: Any) -> list[tuple[str, float]]:
         """Runs the module as `run` does, step by step: (instruction, seconds) of every step that ran, loops summed."""
         check_alone(self.manifest)
+        budget = self._budget()
         job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(**feeds))
-        return self._first.use(lambda instance: self._profile(instance, job, Alone()), self._held.keys())
+        return self._first.use(lambda instance: self._profile(instance, job, Alone()), self._held.keys(), budget)
 
     def profile_replicated(
         self,
@@ -218,9 +255,16 @@ class Executable(BaseExecutable):
         checked = slot.accept(array)
         state = name in self._states
         value = np.array(checked) if state else physical_bytes(slot.leaf, checked)
-        with self._together if state and device is None else nullcontext():  # not before a run on one device, and after it on another
+        budget = self._budget()
+
+        def put() -> None:
             for each in self._keep(name, value, device):
-                self._put(each, name, value)
+                self._put(each, name, value, budget)
+
+        if state and device is None:
+            self._with_all_devices(budget, put)  # not before a run on one device, and after it on another
+        else:
+            put()
 
     def get(self, name: str, device: int | None = None) -> Array:
         """A copy of a weight as it was set, or of a state as the last run left it.
@@ -233,7 +277,7 @@ class Executable(BaseExecutable):
         device = device or 0
         owner = self._device(device)
         if name in self._states:
-            return owner.use(lambda instance: slot.give(instance.states[name]), frozenset({name}))
+            return owner.use(lambda instance: slot.give(instance.states[name]), frozenset({name}), self._budget())
         major_to_minor = slot.leaf.minor_to_major[::-1]
         stored = np.frombuffer(owner.weight(name), slot.dtype).reshape([slot.shape[d] for d in major_to_minor])
         return slot.give(stored.transpose(np.argsort(major_to_minor)))
@@ -268,7 +312,8 @@ class Executable(BaseExecutable):
         job = Job(grid.ids(d), self._accept(arguments), self._transfers.begin(**feeds))
         device = self._device(d)
         device.check(self._held.keys())
-        return lambda transport: device.use(lambda instance: self._run(instance, job, transport), self._held.keys())
+        budget = self._budget()
+        return lambda transport: device.use(lambda instance: self._run(instance, job, transport), self._held.keys(), budget)
 
     def _on_all(
         self,
@@ -281,15 +326,41 @@ class Executable(BaseExecutable):
         """What the work gives on each device."""
         if not timeout > 0:
             raise ArgumentError(f"timeout must be above zero, got {timeout}")
+        budgets = [self._budget() for _ in arguments]
         jobs = []
         for d, arrays in enumerate(arguments):
             try:
                 jobs.append(Job(grid.ids(d), self._accept(arrays), feeds[d]))
             except ArgumentError as error:
                 raise_named(d, error)
-        with self._together:
+
+        def run() -> list[T]:
             devices = self._make_room(grid.count)
-            return run_together(devices, self._held.keys(), grid, timeout, lambda d, instance, end: work(instance, jobs[d], end))
+            return run_together(devices, self._held.keys(), grid, timeout, lambda d, instance, end: work(instance, jobs[d], end), budgets)
+
+        return self._with_all_devices(budgets[0], run)
+
+    def _with_all_devices(self, budget: Budget, work: Callable[[], T]) -> T:
+        """Does the work, one thing at a time."""
+        above = _on_all_devices.get()
+        if id(self) in above:
+            raise RunError(
+                f"'{self.manifest.name}' runs on all its devices already, and this call comes from there: "
+                "let functions of the host use an executable of their own, exe.clone()"
+            )
+        while budget.deadline is not None and self._together.locked():
+            time.sleep(min(0.005, budget.seconds(lambda: f"'{self.manifest.name}' waited for its devices") or 0))
+        with self._together:
+            try:
+                _on_all_devices.set(above | {id(self)})
+                return work()
+            finally:
+                _on_all_devices.set(above)
+
+    def _budget(self) -> Budget:
+        """Of a call that begins now."""
+        limits = self._limits
+        return UNLIMITED if limits.fuel is None and limits.timeout is None else Budget(limits)
 
     def _make_room(self, count: int) -> list[Device]:
         """The first `count` devices."""
@@ -308,9 +379,9 @@ class Executable(BaseExecutable):
         with self._lock:
             device = self._devices.get(d)
             if device is None:
-                device = Device(self._program, self._held, 1)
+                device = Device(self._program, self._held, 1, self._budget())
                 for name, value in {**self._later[None], **self._later.pop(d, {})}.items():
-                    self._put(device, name, value)
+                    self._put(device, name, value, self._budget())
                 self._devices[d] = device
             return device
 
@@ -328,9 +399,9 @@ class Executable(BaseExecutable):
             self._later.setdefault(d, {})[name] = value
             return []
 
-    def _put(self, device: Device, name: str, value: Any) -> None:
+    def _put(self, device: Device, name: str, value: Any, budget: Budget) -> None:
         if name in self._states:
-            device.use(lambda instance: instance.states[name].__setitem__(..., value))
+            device.use(lambda instance: instance.states[name].__setitem__(..., value), frozenset(), budget)
             device.found(name)
         else:
             device.set_weight(name, value)

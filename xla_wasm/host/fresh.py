@@ -11,8 +11,9 @@ from ..errors import ArgumentError
 from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .base import BaseExecutable
+from .budget import Budget, Limits
 from .grid import ALONE, check_alone
-from .instance import Instance, Limits, Program
+from .instance import Instance, Program
 from .manifest import Exchange, Manifest
 
 
@@ -58,7 +59,7 @@ class FreshExecutable(BaseExecutable):
         accepted = self._accept(arrays)
         if missing := self.unset:
             raise ArgumentError(f"weight '{missing[0]}' has not been set: call set({missing[0]!r}, {self._held[missing[0]]}) first")
-        instance = Instance(self._program)
+        instance = Instance(self._program, Budget(self._program.limits))
         instance.apply(self._weights)
         for name, value in self._initial.items():
             instance.states[name][...] = value

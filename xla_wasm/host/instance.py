@@ -1,129 +1,33 @@
-"""One instance of a module under wasmtime: engines, compiled modules, limits, and calls as cheap as ctypes allows.
+"""One instance of a module under wasmtime, with calls as cheap as ctypes allows.
 
 An instance runs one thing at a time; `pool` hands it to one caller.
 """
 
 from __future__ import annotations
 
-import atexit
 import ctypes
-import threading
-import time
 import weakref
 from array import array
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from hashlib import sha256
-from math import ceil
 from typing import Any, NoReturn
 
 import wasmtime
 from wasmtime import _ffi as ffi
 
-from ..dataclass import dataclass
 from ..errors import ArtifactError, LimitError, RunError
 from ..target import EXPORTS, MEMORY, PAGE
 from .arrays import Array, place
 from .base import BaseInstance
+from .budget import UNLIMITED, Budget, Limits
+from .engine import engine_for, first_lines, modules
 from .exchange import Port
 from .manifest import Exchange, Manifest
 from .sidecar import sidecar_parts
 
 Serve = Callable[["Instance", int], None]
 """Serves the request of that number: reads its operands and writes its results."""
-_KEPT_MODULES = 16
 _MAX_TABLE = 1 << 20
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What an executable may use; None means no limit. Fuel and time count for each call into the module by itself."""
-
-    memory: int | None = None
-    fuel: int | None = None
-    timeout: float | None = None
-
-
-class _Clock:
-    """Advances the epoch of an engine while any call with a time limit is under way."""
-
-    PERIOD = 0.004
-
-    def __init__(self, engine: wasmtime.Engine) -> None:
-        self._engine = engine
-        self._busy = threading.Event()
-        self._lock = threading.Lock()
-        self._calls = 0
-        threading.Thread(target=self._tick, name="xla_wasm epoch", daemon=True).start()
-
-    def _tick(self) -> None:
-        while True:
-            self._busy.wait()
-            time.sleep(self.PERIOD)
-            self._engine.increment_epoch()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._calls += 1
-            self._busy.set()
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._calls -= 1
-            if not self._calls:
-                self._busy.clear()
-
-
-_alive: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Engines and modules that still exist. What is left of them when the interpreter takes its own modules apart can no
-longer be freed, and says so on standard error; stores keep their own hold on what they run."""
-
-
-@atexit.register
-def _close_all() -> None:
-    for thing in list(_alive):
-        thing.close()
-
-
-@cache
-def _engine(fuel: bool, epochs: bool) -> tuple[wasmtime.Engine, _Clock | None]:
-    """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask."""
-    config = wasmtime.Config()
-    config.cranelift_opt_level = "speed"
-    config.consume_fuel = fuel
-    config.epoch_interruption = epochs
-    engine = wasmtime.Engine(config)
-    _alive.add(engine)
-    return engine, _Clock(engine) if epochs else None
-
-
-class _ModuleCache:
-    """The compiled modules used last, by content and engine: loading an artifact again costs nothing."""
-
-    def __init__(self) -> None:
-        self._modules: OrderedDict[tuple[str, int], wasmtime.Module] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, engine: wasmtime.Engine, wasm: bytes, digest: str) -> wasmtime.Module:
-        key = (digest, id(engine))
-        with self._lock:
-            if key in self._modules:
-                self._modules.move_to_end(key)
-                return self._modules[key]
-        try:
-            module = wasmtime.Module(engine, wasm)
-        except wasmtime.WasmtimeError as error:
-            raise ArtifactError(f"wasmtime refuses the module: {_first_lines(error)}") from error
-        _alive.add(module)
-        with self._lock:
-            self._modules[key] = module
-            if len(self._modules) > _KEPT_MODULES:
-                self._modules.popitem(last=False)
-        return module
-
-
-_modules = _ModuleCache()
 
 
 class Program:
@@ -134,9 +38,9 @@ class Program:
             raise LimitError(f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {limits.memory}")
         self.manifest = manifest
         self.limits = limits
-        self.engine, self.clock = _engine(limits.fuel is not None, limits.timeout is not None)
+        self.engine, self.clock = engine_for(limits)
         self.digest = sha256(wasm).hexdigest()
-        self.module = _modules.get(self.engine, wasm, self.digest)
+        self.module = modules.get(self.engine, wasm, self.digest)
         self._check_module()
         self.sidecar = sidecar_parts(manifest, weights)
 
@@ -165,12 +69,15 @@ class Instance(BaseInstance):
     It holds its Store: wasmtime aborts the process when a function outlives that.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, budget: Budget = UNLIMITED) -> None:
+        """`budget` is that of whoever makes it; each call that uses it later brings its own."""
         manifest = program.manifest
         super().__init__(manifest)
+        self.budget = budget
+        self.place: Any = None
+        """What it occupies in a pool."""
         self._limits = program.limits
         self._clock = program.clock
-        self._counted = program.limits.fuel is not None or program.limits.timeout is not None
         self._store = wasmtime.Store(program.engine)
         self._store.set_limits(manifest.memory_bytes, _MAX_TABLE, 1, 1, 1)
         instance = self._instantiate(program)
@@ -231,28 +138,53 @@ class Instance(BaseInstance):
         self.memory[at : at + len(data)] = data
 
     def _instantiate(self, program: Program) -> wasmtime.Instance:
+        made: list[wasmtime.Instance] = []
+
+        def instantiate(_: int) -> int:
+            made.append(wasmtime.Instance(self._store, program.module, []))
+            return 0
+
         try:
-            if program.clock is None:
-                self._arm()
-                return wasmtime.Instance(self._store, program.module, [])
-            with program.clock:
-                self._arm()
-                return wasmtime.Instance(self._store, program.module, [])
+            self._counted(instantiate)(0)
         except wasmtime.Trap as trap:
             if trap.trap_code in (wasmtime.TrapCode.OUT_OF_FUEL, wasmtime.TrapCode.INTERRUPT):
                 self._raise_trap(trap)
-            raise ArtifactError(f"the module traps when it starts: {_first_lines(trap)}") from trap
+            raise ArtifactError(f"the module traps when it starts: {first_lines(trap)}") from trap
         except wasmtime.WasmtimeError as error:
-            message = _first_lines(error)
+            message = first_lines(error)
             if "limits" in message:
                 raise ArtifactError(f"the module asks for more than its manifest states: {message}") from error
             raise LimitError(f"no room for an instance with {program.manifest.memory_bytes} bytes of memory: {message}") from error
+        return made[0]
 
-    def _arm(self) -> None:
-        if self._limits.fuel is not None:
-            self._store.set_fuel(self._limits.fuel)
-        if self._limits.timeout is not None:
-            self._store.set_epoch_deadline(ceil(self._limits.timeout / _Clock.PERIOD) + 1)
+    def _counted(self, call: Callable[[int], int]) -> Callable[[int], int]:
+        """The call, charged to the budget of the time. It does not hold the instance, as the call itself does not."""
+        clock, counts_fuel, store = self._clock, self._limits.fuel is not None, self._store
+        owner: Callable[[], Any] = weakref.ref(self)
+
+        def with_time(argument: int) -> int:
+            instance = owner()
+            budget: Budget = instance.budget
+            left = budget.seconds(instance._failed)
+            del instance
+            assert clock is not None and left is not None and budget.deadline is not None
+            store.set_epoch_deadline(clock.periods(left))
+            return clock.run(call, argument, budget.deadline)
+
+        timed = call if clock is None else with_time
+        if not counts_fuel:
+            return timed
+
+        def with_fuel(argument: int) -> int:
+            budget: Budget = owner().budget
+            assert budget.fuel is not None
+            store.set_fuel(budget.fuel)
+            try:
+                return timed(argument)
+            finally:
+                budget.fuel = store.get_fuel()
+
+        return with_fuel
 
     def _bind(self, func: Any) -> Callable[[int], int]:
         """The export as `f(i32) -> i32` on prepared arguments: 0.4 us where a `wasmtime.Func` takes 8 (and more with arguments).
@@ -274,18 +206,7 @@ class Instance(BaseInstance):
                 owner()._raise_failure(error, trap)
             return cell.i32
 
-        if not self._counted:
-            return invoke
-        clock = self._clock
-
-        def invoke_counted(argument: int) -> int:
-            owner()._arm()
-            if clock is None:
-                return invoke(argument)
-            with clock:
-                return invoke(argument)
-
-        return invoke_counted
+        return self._counted(invoke)
 
     def _raise_failure(self, error: int | None, trap: Any) -> NoReturn:
         if trap:
@@ -294,7 +215,7 @@ class Instance(BaseInstance):
             ctypes.memset(ctypes.byref(trap), 0, ctypes.sizeof(trap))
             self._raise_trap(wasmtime.Trap._from_ptr(owned))
         failure = wasmtime.WasmtimeError._from_ptr(ctypes.cast(error or 0, ctypes.POINTER(ffi.wasmtime_error_t)))
-        raise RunError(f"{self._failed()}: {_first_lines(failure)}")
+        raise RunError(f"{self._failed()}: {first_lines(failure)}")
 
     def _raise_trap(self, trap: wasmtime.Trap) -> NoReturn:
         code = trap.trap_code
@@ -303,10 +224,6 @@ class Instance(BaseInstance):
         if code == wasmtime.TrapCode.INTERRUPT:
             raise LimitError(f"{self._failed()}: it took longer than its {self._limits.timeout} s") from trap
         raise RunError(f"{self._failed()}: {_cause(trap)}") from trap
-
-
-def _first_lines(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
 
 
 def _cause(trap: wasmtime.Trap) -> str:

@@ -1,83 +1,192 @@
-"""Instances for concurrent callers: made when all others are busy, up to a limit, and used again last in, first out."""
+"""Instances for concurrent callers: made when all others are busy, up to a limit, and used again last in, first out.
+
+An interrupt or an exception that another thread sends may come between any two steps of Python. So nothing is counted up and down: an
+instance occupies a place, places are counted by weak references, and an instance that gets lost on its way gives its place back when it
+is freed. What has to happen for certain is one operation of a built-in type.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 
-from ..errors import LimitError
+from ..errors import LimitError, RunError
+from .budget import UNLIMITED, Budget
 from .instance import Instance
+
+_PAUSE = 0.05
+"""Seconds after which a caller who waits looks again, though nobody has called."""
+
+
+class Place:
+    """What an instance occupies in a pool."""
+
+    __slots__ = ("__weakref__", "holder")
+
+    def __init__(self) -> None:
+        self.holder = 0
+        """The thread that uses the instance; 0 if it is idle, or on its way."""
+
+
+class _Wait:
+    """One thread's waiting for an instance of a pool."""
+
+    __slots__ = ("pool",)
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+
+
+_waits: dict[int, _Wait] = {}
+"""By thread."""
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 class Pool:
-    """At most `limit` instances; a caller who finds them all busy waits."""
+    """At most `limit` instances; a caller who finds them all busy waits. `what` they are instances of, for messages."""
 
-    def __init__(self, make: Callable[[], Instance], limit: int) -> None:
+    def __init__(self, make: Callable[[Budget], Instance], limit: int, what: str, budget: Budget = UNLIMITED) -> None:
         self._make = make
         self._limit = limit
-        self._idle: deque[Instance] = deque([make()])
-        self._count = 1
-        self._waiting = 0
-        self._changed = threading.Condition()
+        self._what = what
+        self._places: dict[int, weakref.ref[Place]] = {}
+        self._idle: deque[Instance] = deque()
+        self._lock = threading.Lock()
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self.put = self._idle.append
+        """Gives an instance back, whose place says that nobody holds it; then `ring`."""
+        self.leave = self._places.pop
+        """Forgets a place, by its `id`, and None; then `ring`."""
+        self._idle.append(self._create(self._occupy(), budget))
+        _pools.add(self)
 
-    def acquire(self) -> Instance:
-        """An instance that nobody else uses. Pair it with `release`, or with `discard` after a failure."""
+    def acquire(self, budget: Budget = UNLIMITED) -> Instance:
+        """An instance that nobody else uses. Note its holder, and pair it with `put`, or with `leave` where nothing in its memory can
+        be trusted, as after a trap.
+
+        LimitError if the time of the budget is over before there is one; RunError if there never will be, because every instance is
+        held by a thread that itself waits for one.
+        """
         try:
-            return self._idle.pop()  # atomic, and the only thing that happens in a quiet pool
+            return self._idle.pop()  # the only thing that happens in a quiet pool
         except IndexError:
-            return self._acquire_slowly()
+            return self._acquire_slowly(budget)
 
-    def release(self, instance: Instance) -> None:
-        """Gives an instance back."""
-        self._idle.append(instance)
-        # A waiter counts itself before it looks at the idle ones, so either it sees this one or it is seen here.
-        if self._waiting:
-            with self._changed:
-                self._changed.notify()
-
-    def discard(self) -> None:
-        """Forgets an acquired instance: after a trap nothing in its memory can be trusted."""
-        with self._changed:
-            self._count -= 1
-            self._changed.notify()
+    def ring(self) -> None:
+        """Wakes a caller who waits."""
+        if _waits:
+            self._bell.put(None)
 
     def limit(self, limit: int) -> None:
         """Allows fewer instances from now on; those that are idle and too many go."""
-        with self._changed:
+        with self._lock:
             self._limit = min(self._limit, limit)
-            while self._count > self._limit:
+            while len(self._places) > self._limit:
                 try:
-                    self._idle.popleft()
+                    self._places.pop(id(self._idle.popleft().place), None)
                 except IndexError:
                     return
-                self._count -= 1
 
-    def _acquire_slowly(self) -> Instance:
-        with self._changed:
-            self._waiting += 1
+    def after_fork(self) -> None:
+        """In a child the parent's other threads are gone, and what they held is nobody's."""
+        kept = {id(instance.place) for instance in self._idle}
+        own = threading.get_ident()
+        for key, reference in list(self._places.items()):
+            place = reference()
+            if key not in kept and (place is None or place.holder != own):
+                self._places.pop(key, None)
+        self._lock = threading.Lock()
+        self._bell = SimpleQueue()
+
+    def _occupy(self) -> Place:
+        place = Place()
+        places, key = self._places, id(place)
+
+        def left(_: object) -> None:
+            places.pop(key, None)
+
+        places[key] = weakref.ref(place, left)
+        return place
+
+    def _create(self, place: Place, budget: Budget) -> Instance:
+        instance = self._make(budget)
+        instance.place = place
+        return instance
+
+    def _acquire_slowly(self, budget: Budget) -> Instance:
+        thread = threading.get_ident()
+        while True:
+            place = None
+            with self._lock:
+                if len(self._places) < self._limit:
+                    place = self._occupy()
+            if place is not None:
+                try:
+                    return self._create(place, budget)
+                except LimitError:
+                    self._places.pop(id(place), None)
+                    if not self._places:
+                        raise
+                    budget.seconds(lambda: f"'{self._what}' has no instance")
+                    self._limit = len(self._places)  # no memory for another one: make do with those there are
+                    continue
+            wait = _Wait(self)
+            _waits[thread] = wait
             try:
-                while True:
-                    if self._idle:
-                        try:
-                            return self._idle.pop()
-                        except IndexError:
-                            continue
-                    if self._count < self._limit:
-                        self._count += 1
-                        break
-                    self._changed.wait()
+                instance = self._wait(thread, wait, budget)
             finally:
-                self._waiting -= 1
-        try:
-            return self._make()
-        except LimitError:
-            self.discard()
-            with self._changed:
-                if not self._count:
-                    raise
-                self._limit = self._count  # no memory for another one: make do with those there are
-            return self._acquire_slowly()
-        except BaseException:
-            self.discard()
-            raise
+                _waits.pop(thread, None)
+            if instance is not None:
+                return instance
+
+    def _wait(self, thread: int, wait: _Wait, budget: Budget) -> Instance | None:
+        """An instance that has become idle, or None if another one may be made."""
+        while True:
+            try:
+                return self._idle.pop()
+            except IndexError:
+                pass
+            if len(self._places) < self._limit:
+                return None
+            if _never_ends(thread):
+                raise RunError(
+                    f"all {len(self._places)} instances of '{self._what}' are held by runs that wait for another run of it: "
+                    "let functions of the host use an executable of their own, exe.clone()"
+                )
+            left = budget.seconds(lambda: f"'{self._what}' waited for one of its {self._limit} instances")
+            try:
+                self._bell.get(timeout=_PAUSE if left is None else min(left, _PAUSE))
+            except Empty:
+                pass
+
+
+def _never_ends(thread: int) -> bool:
+    """Whether what a thread waits for is held by threads that wait, which wait for such, and so on."""
+    waits = dict(_waits)
+    held: dict[int, set[int]] = {}
+    for waiting, wait in waits.items():
+        pool = wait.pool
+        if pool._idle or len(pool._places) < pool._limit:
+            held[waiting] = {0}
+        else:
+            places = [reference() for reference in list(pool._places.values())]
+            held[waiting] = {place.holder if place else 0 for place in places}
+    stuck = set(waits)
+    while loose := {waiting for waiting in stuck if not held[waiting] <= stuck}:
+        stuck -= loose
+    # Who has gone on in the meantime was not stuck.
+    return thread in stuck and all(_waits.get(other) is waits[other] for other in stuck)
+
+
+def _after_fork() -> None:
+    _waits.clear()
+    for pool in list(_pools):
+        pool.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -169,7 +169,7 @@ class Executable(BaseExecutable):
         return self._instance
 
     def _failed(self) -> None:
-        if self._instance is not None and not self._instance.abandoned:
+        if self._instance is not None and not self._instance.sound:
             self._kept.lose()
             self._instance = None
 

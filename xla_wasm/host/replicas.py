@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
+from threading import get_ident
 from typing import Any, Generic, NoReturn, TypeVar
 
 from ..errors import ExchangeError, XlaWasmError
 from . import workers
+from .budget import Budget
 from .device import Device
 from .exchange import EndedError, Endpoint, Group
 from .grid import Grid
@@ -19,32 +22,36 @@ Work = Callable[[int, Instance, Endpoint], T]
 """What to do on the device of that number, with an instance and its end of the exchanges."""
 
 
-def run_together(devices: Sequence[Device], needed: Set[str], grid: Grid, timeout: float, work: Work[T]) -> list[T]:
+def run_together(
+    devices: Sequence[Device], needed: Set[str], grid: Grid, timeout: float, work: Work[T], budgets: Sequence[Budget]
+) -> list[T]:
     """What `work` gives on each device, the first on this thread. If one fails, the run ends on all, and its error is raised."""
-    instances = _take(devices, needed)
-    run = _Run(grid, timeout, work, instances)
+    instances = _take(devices, needed, budgets)
+    run = _Run(Group(grid, timeout, budgets[0]), work, instances)
     try:
         run.run()
     finally:
         failed = {d for d, _ in run.failures}
         for d, (device, instance) in enumerate(zip(devices, instances)):
-            # What has not ended may still write into its memory.
-            device.put_back(instance, d not in run.unfinished and (d not in failed or instance.abandoned))
+            if d in run.unfinished:
+                device.drop(instance)  # it may still write into its memory
+            else:
+                device.put_back(instance)
             if failed:
                 device.lose()  # it may have stopped before another one, or gone further
         instances.clear()
     return run.results()
 
 
-def _take(devices: Sequence[Device], needed: Set[str]) -> list[Instance]:
+def _take(devices: Sequence[Device], needed: Set[str], budgets: Sequence[Budget]) -> list[Instance]:
     """An instance of each device, taken in their order: so two runs never wait for each other."""
     instances: list[Instance] = []
     try:
-        for device in devices:
-            instances.append(device.take(needed))
+        for device, budget in zip(devices, budgets):
+            instances.append(device.take(needed, budget))
     except BaseException as error:
         for device, instance in zip(devices, instances):
-            device.pool.release(instance)
+            device.put_back(instance)
         raise_named(len(instances), error)
     return instances
 
@@ -52,11 +59,11 @@ def _take(devices: Sequence[Device], needed: Set[str]) -> list[Instance]:
 class _Run(Generic[T]):
     """One run: its threads, its results and its failures."""
 
-    def __init__(self, grid: Grid, timeout: float, work: Work[T], instances: list[Instance]) -> None:
+    def __init__(self, group: Group, work: Work[T], instances: list[Instance]) -> None:
         self._work = work
         self._instances = instances
-        self._group = Group(grid, timeout)
-        self._results: list[Any] = [None] * grid.count
+        self._group = group
+        self._results: list[Any] = [None] * group.grid.count
         self._ended: SimpleQueue[int] = SimpleQueue()
         self.unfinished: set[int] = set()
         """The devices on other threads that have not ended."""
@@ -69,7 +76,7 @@ class _Run(Generic[T]):
             for d in range(1, len(self._instances)):
                 self.unfinished.add(d)
                 try:
-                    workers.start(partial(self._on_worker, d))
+                    workers.start(partial(copy_context().run, self._on_worker, d))
                 except Exception:
                     self.unfinished.discard(d)
                     raise
@@ -91,6 +98,7 @@ class _Run(Generic[T]):
 
     def _on(self, d: int) -> None:
         endpoint = self._group.endpoints[d]
+        self._instances[d].place.holder = get_ident()
         try:
             self._results[d] = self._work(d, self._instances[d], endpoint)
             endpoint.outcome = "ended its run"

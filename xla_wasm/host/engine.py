@@ -1,0 +1,178 @@
+"""The engines under which modules run, what counts their time, and the modules that were compiled last."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cache
+from math import ceil
+from typing import Any
+
+import wasmtime
+
+from ..errors import ArtifactError
+from .budget import Limits
+
+STACK = 65536
+"""Bytes of a thread's stack that a module may use. Python itself needs about half as much beside it, so that a thread with a stack
+of 128 KiB is enough."""
+_KEPT_MODULES = 16
+_MOST_PERIODS = 100000
+"""Periods that are made up for at once when a clock was late."""
+
+
+class Clock:
+    """Advances the epoch of an engine while any call with a time limit is under way."""
+
+    PERIOD = 0.004
+
+    def __init__(self, engine: wasmtime.Engine) -> None:
+        self._engine = engine
+        self.after_fork()
+        _clocks.add(self)
+
+    def after_fork(self) -> None:
+        """A child has neither the thread nor the calls of its parent's other threads."""
+        self._calls: dict[int, float] = {}
+        """Until when the call of a thread may go on. Setting and dropping an entry cannot be interrupted half-way."""
+        self._busy = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def run(self, call: Callable[[int], int], argument: int, deadline: float) -> int:
+        """Makes the call while the epoch advances."""
+        thread = threading.get_ident()
+        self._calls[thread] = deadline
+        try:
+            if not self._busy.is_set():
+                self._wake()
+            return call(argument)
+        finally:
+            self._calls.pop(thread, None)
+
+    def periods(self, seconds: float) -> int:
+        """How often the epoch advances in so many seconds, rounded up."""
+        return ceil(seconds / self.PERIOD) + 1
+
+    def _wake(self) -> None:
+        self._busy.set()
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._tick, name="xla_wasm epoch", daemon=True)
+                self._thread.start()
+
+    def _tick(self) -> None:
+        while True:
+            self._busy.wait()
+            begin, done = time.monotonic(), 0
+            while self._calls:
+                time.sleep(self.PERIOD)
+                now = time.monotonic()
+                # By the clock on the wall: on a busy machine a sleep takes longer than it was told.
+                due = int((now - begin) / self.PERIOD)
+                for _ in range(min(due - done, _MOST_PERIODS)):
+                    self._engine.increment_epoch()
+                if due // 256 > done // 256:
+                    self._drop_lost(now)
+                done = due
+            self._busy.clear()
+            if self._calls:  # one that has just begun may have seen it busy
+                self._busy.set()
+
+    def _drop_lost(self, now: float) -> None:
+        """An interrupt may have come between a call and its end: then nobody drops its entry."""
+        for thread, deadline in list(self._calls.items()):
+            if deadline < now - 1:
+                self._calls.pop(thread, None)
+
+
+_clocks: weakref.WeakSet[Clock] = weakref.WeakSet()
+_alive: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Engines and modules that still exist. What is left of them when the interpreter takes its own modules apart can no
+longer be freed, and says so on standard error; stores keep their own hold on what they run."""
+
+
+@atexit.register
+def _close_all() -> None:
+    for thing in list(_alive):
+        thing.close()
+
+
+@cache
+def _engine(fuel: bool, epochs: bool, untrusted: bool, parallel: bool) -> tuple[wasmtime.Engine, Clock | None]:
+    config = wasmtime.Config()
+    config.cranelift_opt_level = "speed"
+    config.consume_fuel = fuel
+    config.epoch_interruption = epochs
+    config.max_wasm_stack = STACK
+    config.parallel_compilation = parallel
+    if untrusted:
+        config.wasm_relaxed_simd_deterministic = True
+        config.cranelift_nan_canonicalization = True
+    engine = wasmtime.Engine(config)
+    _alive.add(engine)
+    return engine, Clock(engine) if epochs else None
+
+
+_forked = False
+"""Whether this process is another's child. The threads that compile in parallel stayed in the parent."""
+
+
+def engine_for(limits: Limits) -> tuple[wasmtime.Engine, Clock | None]:
+    """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask."""
+    return _engine(limits.fuel is not None, limits.timeout is not None, limits.untrusted, not _forked)
+
+
+class _ModuleCache:
+    """The compiled modules used last, by content and engine: loading an artifact again costs nothing."""
+
+    def __init__(self) -> None:
+        self._modules: OrderedDict[tuple[str, int], wasmtime.Module] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def after_fork(self) -> None:
+        """Another thread of the parent may have been in the middle of something."""
+        self.__init__()  # type: ignore[misc]
+
+    def get(self, engine: wasmtime.Engine, wasm: bytes, digest: str) -> wasmtime.Module:
+        """The module of these bytes. ArtifactError if wasmtime refuses them."""
+        key = (digest, id(engine))
+        with self._lock:
+            if key in self._modules:
+                self._modules.move_to_end(key)
+                return self._modules[key]
+        try:
+            module = wasmtime.Module(engine, wasm)
+        except wasmtime.WasmtimeError as error:
+            raise ArtifactError(f"wasmtime refuses the module: {first_lines(error)}") from error
+        _alive.add(module)
+        with self._lock:
+            self._modules[key] = module
+            if len(self._modules) > _KEPT_MODULES:
+                self._modules.popitem(last=False)
+        return module
+
+
+modules = _ModuleCache()
+
+
+def first_lines(error: Exception) -> str:
+    """What an error of wasmtime says, in one line that is not too long."""
+    return " ".join(str(error).split())[:300]
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = True
+    modules.after_fork()
+    for clock in list(_clocks):
+        clock.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
