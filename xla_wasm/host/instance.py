@@ -80,10 +80,8 @@ class Instance(BaseInstance):
         self._clock = program.clock
         self._store = wasmtime.Store(program.engine)
         self._store.set_limits(manifest.memory_bytes, _MAX_TABLE, 1, 1, 1)
-        instance = self._instantiate(program)
-        exports = instance.exports(self._store)
-        memory: Any = exports[MEMORY]
-        base = ctypes.addressof(memory.data_ptr(self._store).contents)
+        self._instance = self._instantiate(program)
+        base = self._address_of_memory()
         self.memory = memoryview((ctypes.c_ubyte * manifest.memory_bytes).from_address(base)).cast("B")
         self.inputs = tuple(place(p, self.memory) for p in manifest.parameters if p.kind == "input")
         self.outputs = tuple(place(r, self.memory) for r in manifest.results if r.kind == "output")
@@ -93,9 +91,9 @@ class Instance(BaseInstance):
         self._ids = self.memory[at : at + 16].cast("I") if manifest.devices else None
         self._placed: tuple[int, ...] = (0, 0, 1, 1)  # as the module starts
         self.weights: Mapping[str, bytes] = {}
-        self._run = self._bind(exports["run"])
-        self._init = self._bind(exports["init"])
-        self._step = self._bind(exports["step"])
+        self._run = self._bind("run")
+        self._init: Callable[[int], int] | None = None
+        self._step: Callable[[int], int] | None = None
         self._fill_sidecar(program.sidecar)
 
     def _requests(self, base: int) -> tuple[Any, ...]:
@@ -126,9 +124,11 @@ class Instance(BaseInstance):
         return self._run(0)
 
     def _call_step(self, pc: int) -> int:
+        self._step = self._step or self._bind("step")
         return self._step(pc)
 
     def _call_init(self, index: int) -> None:
+        self._init = self._init or self._bind("init")
         self._init(index)
 
     def _word(self, at: int) -> int:
@@ -186,7 +186,19 @@ class Instance(BaseInstance):
 
         return with_fuel
 
-    def _bind(self, func: Any) -> Callable[[int], int]:
+    def _export(self, name: str) -> Any:
+        """What the module exports under a name that it is known to export: `wasmtime.Instance.exports` makes objects of all there is."""
+        item = ffi.wasmtime_extern_t()
+        instance, encoded = self._instance._instance, name.encode()
+        found = ffi.wasmtime_instance_export_get(self._store._context(), ctypes.byref(instance), encoded, len(encoded), ctypes.byref(item))
+        assert found, name
+        return item
+
+    def _address_of_memory(self) -> int:
+        item = self._export(MEMORY)
+        return ctypes.cast(ffi.wasmtime_memory_data(self._store._context(), ctypes.byref(item.of.memory)), ctypes.c_void_p).value or 0
+
+    def _bind(self, name: str) -> Callable[[int], int]:
         """The export as `f(i32) -> i32` on prepared arguments: 0.4 us where a `wasmtime.Func` takes 8 (and more with arguments).
 
         The unchecked call reads its arguments from `cell` and leaves the result there. The callable does not hold the instance, so that
@@ -197,7 +209,8 @@ class Instance(BaseInstance):
         call.restype = ctypes.c_void_p
         cell = ffi.wasmtime_val_raw_t()
         trap = ctypes.POINTER(ffi.wasm_trap_t)()
-        prepared = (self._store._context(), ctypes.byref(func._func), ctypes.byref(cell), ctypes.c_size_t(1), ctypes.byref(trap))
+        item = self._export(name)  # which holds the function
+        prepared = (self._store._context(), ctypes.byref(item.of.func), ctypes.byref(cell), ctypes.c_size_t(1), ctypes.byref(trap))
 
         def invoke(argument: int) -> int:
             cell.i32 = argument
