@@ -14,6 +14,7 @@ usage: ./build.sh COMMAND
 
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
   test     lint, type-check and run all tests: Python, Node, Chromium and Firefox
+  fuzz     damaged files for everything that reads any: --seconds N (60), --target NAME; what fails goes to tests/fuzz/findings/
   bench    time it against the machine's peak and onnxruntime-web, and compile times (10 minutes)
   serve    open the pages: draw and train digits, compile HLO, search by meaning, train on workers
   site     write the pages to dist/site/, as static files for any host
@@ -182,6 +183,13 @@ test_all() {
   say "all tests passed"
 }
 
+fuzz() {
+  ensure_package test
+  ensure_node
+  cd tests
+  PYTHONPATH=.. exec "../$PY" -m fuzz "$@"
+}
+
 bench() {
   ensure_package test
   ensure_node
@@ -255,6 +263,7 @@ command=${1:-help}
 case $command in
   demo) demo ;;
   test) test_all ;;
+  fuzz) fuzz "$@" ;;
   bench) bench "$@" ;;
   serve) serve "$@" ;;
   site) site ;;

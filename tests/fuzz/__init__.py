@@ -1,0 +1,6 @@
+"""Damaged files for everything that reads any: `./build.sh fuzz --seconds 600`, or `python -m fuzz` in tests/.
+
+Each target takes bytes and may raise our own errors only, within two seconds and a gigabyte. Inputs come from seeds (`seeds.py`), from
+`corpus/TARGET/` and from what was new in this run, changed at random (`mutate.py`). New is what ends in another way or at another line
+of the code than all before. What fails is made smaller and written to `findings/TARGET/`; tests/test_fuzz.py reads all of those.
+"""

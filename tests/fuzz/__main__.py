@@ -1,0 +1,90 @@
+"""Fuzzes all targets, or some: `python -m fuzz --seconds 600` in tests/, or `./build.sh fuzz --seconds 600`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .seeds import FINDINGS
+from .targets import TARGETS
+from .worker import name_of
+
+TESTS = Path(__file__).parents[1]
+
+
+@dataclass
+class Report:
+    """What came of one target."""
+
+    target: str
+    executions: int = 0
+    outcomes: int = 0
+    faults: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+def fuzz(target: str, seed: int, seconds: float) -> Report:
+    """Fuzzes one target in a process, and in another one where that dies."""
+    report = Report(target)
+    with tempfile.TemporaryDirectory() as folder:
+        current = Path(folder) / "current"
+        command = [sys.executable, "-m", "fuzz.worker", target, str(seed), str(seconds), str(current)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])}
+        try:
+            done = subprocess.run(command, cwd=TESTS, env=environment, capture_output=True, text=True, timeout=seconds + 120)
+            out, code, errors = done.stdout, done.returncode, done.stderr
+        except subprocess.TimeoutExpired as error:
+            out, code, errors = (error.stdout or b"").decode(), -1, "it did not end"
+        for line in out.splitlines():
+            said = json.loads(line)
+            if "fault" in said:
+                report.faults.append((said["fault"], bytes.fromhex(said["input"])))
+            else:
+                report.executions, report.outcomes = said["executions"], said["outcomes"]
+        if code:
+            content = current.read_bytes() if current.exists() else b""
+            data = content[8 : 8 + int.from_bytes(content[:8], "little")]
+            report.faults.append((f"the process ended with {code}: {errors.strip()[-300:]}", data))
+    return report
+
+
+def reports(targets: Iterable[str], seed: int, seconds: float, jobs: int) -> list[Report]:
+    """Of each target, `seconds` being shared by all of them."""
+    targets = list(targets)
+    each = seconds * jobs / len(targets)
+    with ThreadPoolExecutor(jobs) as threads:
+        return list(threads.map(lambda target: fuzz(target, seed, each), targets))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parses the command line, fuzzes, prints and writes what was found; the exit code."""
+    parser = argparse.ArgumentParser(prog="./build.sh fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60, help="in all (default %(default)s)")
+    parser.add_argument("--target", action="append", choices=list(TARGETS), help="one of them (repeatable; default all)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random numbers (default %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (default %(default)s)")
+    options = parser.parse_args(arguments)
+    faults = executions = 0
+    for report in reports(options.target or TARGETS, options.seed, options.seconds, options.jobs):
+        executions += report.executions
+        counts = f"{report.executions:>9,} executions, {report.outcomes:>4} outcomes, {len(report.faults)} faults"
+        print(f"{report.target:<12} {counts}", flush=True)
+        for fault, data in report.faults:
+            faults += 1
+            path = FINDINGS / report.target / name_of(data)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            print(f"  {fault}\n    {path}")
+    print(f"{'all':<12} {executions:>9,} executions, {faults} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

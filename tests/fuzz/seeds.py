@@ -1,0 +1,149 @@
+"""What the targets begin with: small valid files of every kind."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fixtures import SIDECAR, toy
+from hlo_modules import lowered_modules, text_modules
+from text_cases import CASES
+
+from xla_wasm import Options, compile
+from xla_wasm.artifact import Artifact
+from xla_wasm.hlo.ir import Module
+
+CORPUS, FINDINGS = (Path(__file__).parent / name for name in ("corpus", "findings"))
+
+LAYOUTS = """{1,0} {0,1:T(2,128)} {1,0:T(8,128)(2,1)} {0,1:D(D,C)} {1,0:E(4)} {1,0:S(3)} {1,0:L(7)} {1,0:#(u32)} {1,0:T(*,128)} {1,0:M(8)}
+{0,1:T(3,2)S(1)} {1,0:T(2)E(8)} {1,0:T(-4)}""".split()
+
+
+STATIC = """HloModule a
+
+ENTRY e {
+  x = f32[4,3] parameter(0)
+  c = f32[3] constant({1,2,3})
+  b = f32[4,3] broadcast(c), dimensions={1}
+  ROOT y = f32[4,3] add(x, b)
+}
+"""
+DYNAMIC = """HloModule b
+
+ENTRY e {
+  x = f32[<=4] parameter(0)
+  ROOT y = f32[<=4] negate(x)
+}
+"""
+FED = """HloModule c
+
+ENTRY e {
+  t = token[] after-all()
+  i = (s32[3], token[]) infeed(t)
+  x = s32[3] get-tuple-element(i), index=0
+  u = token[] get-tuple-element(i), index=1
+  o = token[] outfeed(x, u), outfeed_shape=s32[3]
+  ROOT y = s32[3] negate(x)
+}
+"""
+DEVICES = """HloModule d, replica_count=2
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] all-reduce(x), to_apply=add
+}
+"""
+
+
+def stored(target: str) -> list[bytes]:
+    """The files of the corpus and of the findings."""
+    return [path.read_bytes() for folder in (CORPUS, FINDINGS) for path in sorted((folder / target).glob("*"))]
+
+
+def proto() -> list[bytes]:
+    """Serialized modules."""
+    return [data for data in (*lowered_modules().values(), *text_modules().values()) if len(data) < 8000]
+
+
+def text() -> list[bytes]:
+    """Modules as text."""
+    return [case.encode() for case in CASES.values() if len(case) < 4000]
+
+
+def layout() -> list[bytes]:
+    """Layouts of arrays of two dimensions."""
+    return [each.encode() for each in LAYOUTS]
+
+
+@cache
+def artifacts() -> tuple[Artifact, ...]:
+    """Small artifacts that between them have everything a manifest may have."""
+    programs = (STATIC, DYNAMIC, FED, DEVICES)
+    return (toy(), *(compile(Module.from_text(program), Options()) for program in programs))
+
+
+def artifact() -> list[bytes]:
+    """Modules with their manifests."""
+    return [each.wasm for each in artifacts()]
+
+
+def manifest() -> list[bytes]:
+    """Manifests alone."""
+    return [json.dumps(each.manifest, separators=(",", ":")).encode() for each in artifacts()]
+
+
+def sidecar() -> list[bytes]:
+    """The large constants of the toy."""
+    return [SIDECAR.tobytes()]
+
+
+def _saved(save: Any, *arguments: Any, **named: Any) -> bytes:
+    buffer = io.BytesIO()
+    save(buffer, *arguments, **named)
+    return buffer.getvalue()
+
+
+def npy() -> list[bytes]:
+    """Arrays as NumPy writes them."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.random((4, 3), np.float32), np.arange(3, dtype=np.int64), np.zeros((), np.complex64), np.zeros((2, 0), np.uint8)]
+    arrays += [np.asfortranarray(arrays[0]), arrays[0].astype(">f8"), np.array([True, False]), arrays[0].astype(np.float16)]
+    return [_saved(np.save, each) for each in arrays]
+
+
+def npz() -> list[bytes]:
+    """Archives of arrays."""
+    made = [_saved(save, x=np.arange(6.0, dtype=np.float32).reshape(2, 3), y=np.arange(3)) for save in (np.savez, np.savez_compressed)]
+    for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", method) as archive:
+            archive.writestr("x.npy", npy()[0])
+        made.append(buffer.getvalue())
+    return made
+
+
+def safetensors() -> list[bytes]:
+    """Weights."""
+    header = {
+        "__metadata__": {"format": "pt"},
+        "a": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+        "b": {"dtype": "BF16", "shape": [], "data_offsets": [24, 26]},
+        "c": {"dtype": "I64", "shape": [0, 5], "data_offsets": [26, 26]},
+    }
+    text = json.dumps(header).encode()
+    return [len(text).to_bytes(8, "little") + text + bytes(range(26)), (2).to_bytes(8, "little") + b"{}"]
+
+
+def numbers() -> list[bytes]:
+    """What commands and servers read beside: JSON and numbers."""
+    return [b"[[1, -2.5, 1e3], [4, .5, -6]]", b"1 2 3\n4 5 6", b'[["NaN", "-Infinity", 1], [2, 3, true]]', b'{"x": [[1,2,3],[4,5,6]]}']

@@ -1,0 +1,119 @@
+"""One target in a process of its own: inputs one after another, within limits, and what is new among their outcomes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from xla_wasm import XlaWasmError
+
+from .mutate import changed
+from .seeds import stored
+from .targets import TARGETS
+
+SECONDS, BYTES = 2.0, 1 << 30
+_MOST_KEPT = 2000
+
+
+class Slow(BaseException):
+    """An input took longer than `SECONDS`."""
+
+
+def _too_slow(signum: int, frame: FrameType | None) -> None:
+    raise Slow
+
+
+def outcome(run: Callable[[bytes], None], data: bytes) -> tuple[str, str]:
+    """How a target ends on an input: a description for people if that is a fault, else "", and what tells outcomes apart."""
+    signal.signal(signal.SIGALRM, _too_slow)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        run(data)
+    except XlaWasmError as error:
+        return "", _where(error)
+    except Slow as error:
+        return f"took longer than {SECONDS} s, at {_where(error)}", f"slow {_where(error)}"
+    except BaseException as error:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return f"{type(error).__name__}: {str(error)[:300]} at {_where(error)}", _where(error)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return "", "ok"
+
+
+def _where(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "xla_wasm" in frame.filename] or frames
+    return f"{type(error).__name__} {' '.join(f'{Path(frame.filename).name}:{frame.lineno}' for frame in own[-2:])}"
+
+
+def smaller(run: Callable[[bytes], None], data: bytes, kind: str, seconds: float = 20) -> bytes:
+    """What is left of an input when pieces are dropped as long as the outcome stays."""
+    end = time.monotonic() + seconds
+    size = max(len(data) // 2, 1)
+    while size and time.monotonic() < end:
+        at = 0
+        while at < len(data) and time.monotonic() < end:
+            shorter = data[:at] + data[at + size :]
+            if outcome(run, shorter)[1] == kind:
+                data = shorter
+            else:
+                at += size
+        size //= 2
+    return data
+
+
+def fuzz(target: str, seed: int, seconds: float, current: Path) -> None:
+    """Prints a line of JSON for each fault, and one at the end. `current` holds the input that is being tried."""
+    warnings.simplefilter("ignore")
+    limit_memory()
+    run, words = TARGETS[target].run, TARGETS[target].words
+    draw = random.Random(seed)
+    kept = [*TARGETS[target].seeds(), *stored(target)]
+    begin = time.monotonic()
+    seen: dict[str, int] = {}
+    count = 0
+    queue = list(kept)
+    with current.open("wb", buffering=0) as file:
+        while time.monotonic() - begin < seconds:
+            data = queue.pop() if queue else changed(draw, draw.choice(kept), kept, words)
+            os.pwrite(file.fileno(), len(data).to_bytes(8, "little") + data, 0)
+            fault, kind = outcome(run, data)
+            count += 1
+            seen[kind] = seen.get(kind, 0) + 1
+            if seen[kind] > 1:
+                continue
+            if fault:
+                found = smaller(run, data, kind)
+                print(json.dumps({"target": target, "fault": fault, "input": found.hex()}), flush=True)
+            elif len(kept) < _MOST_KEPT:
+                kept.append(data)
+    print(json.dumps({"target": target, "executions": count, "outcomes": len(seen)}), flush=True)
+
+
+def limit_memory() -> None:
+    """Bounds what inputs may take beyond what is there already. wasmtime reserves addresses of which little is ever used."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
+    resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + BYTES + (1 << 28), resource.RLIM_INFINITY))
+
+
+def name_of(data: bytes) -> str:
+    """The name of an input's file."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    fuzz(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4]))
