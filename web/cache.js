@@ -6,6 +6,7 @@ const NAME = 'xla-wasm';
 export class Kept {
   #cache;
   #key;
+  #hasAll = false;
 
   /**
    * @param {Cache} cache
@@ -32,12 +33,17 @@ export class Kept {
     return this.#cache.match(this.#key);
   }
 
+  /** What is being kept has come as far as somebody needs it: it may end there. */
+  hasAll() {
+    this.#hasAll = true;
+  }
+
   drop() {
     return this.#cache.delete(this.#key);
   }
 
   /**
-   * Passes chunks on and keeps them, if they are read to their end.
+   * Passes chunks on and keeps them, if they are read to their end or as far as they are needed.
    * @param {AsyncIterable<Uint8Array<ArrayBuffer>>} chunks
    * @param {HeadersInit} [headers]
    */
@@ -51,15 +57,17 @@ export class Kept {
         if (!failed) console.warn(`xla-wasm: the weights could not be kept for the next visit: ${error}`);
         failed = true;
       });
+    this.#hasAll = false;
     let whole = false;
     try {
       for await (const chunk of chunks) {
-        yield chunk;
+        // Before the reader has it, who may want no more.
         if (!failed) await attempt(writer.write(chunk));
+        yield chunk;
       }
       whole = true;
     } finally {
-      if (whole) {
+      if (whole || this.#hasAll) {
         if (!failed) await attempt(writer.close());
         await attempt(stored);
       } else {

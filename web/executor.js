@@ -36,7 +36,7 @@ import { compile, pick } from './source.js';
  * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
  * @property {import('./lazy/grid.js').Count} [devices] run on so many devices, each in a worker of its own
  * @property {'auto' | 'shared' | 'messages'} [transport] how devices exchange data: through shared memory, by messages, or as the page can
- * @property {number} [timeout] the seconds that a device waits for others in one exchange; 60 if nothing is said
+ * @property {number} [timeout] the seconds that a call may take, `load` included; and that a device waits for others in one exchange, 60 if nothing is said
  * @property {(event: import('./lazy/exchange.js').ExchangeEvent) => void} [onExchange] is told of every exchange
  */
 
@@ -93,14 +93,28 @@ export async function load(source, options = {}) {
   for (const name of Object.keys(options)) {
     if (!OPTIONS.includes(name)) throw new ArgumentError(`load has no option '${name}' (known: ${OPTIONS.join(', ')})`);
   }
+  const { signal, timeout } = options;
+  if (timeout === undefined) return attempt(source, options);
+  const budget = new (await import('./lazy/budget.js')).Budget(timeout);
+  return budget.within(signal, (told) => attempt(source, { ...options, signal: told }, budget));
+}
+
+/**
+ * @param {import('./source.js').Source | import('./source.js').Builds} source
+ * @param {LoadOptions} options
+ * @param {import('./lazy/budget.js').Budget} [budget]
+ */
+async function attempt(source, options, budget) {
   const { signal } = options;
   try {
     signal?.throwIfAborted();
-    const chosen = pick(source);
+    const chosen = await pick(source);
     const exe =
       options.devices !== undefined
         ? await (await import('./lazy/replicated.js')).loadReplicated(chosen, options)
-        : await (options.worker ? (await import('./remote.js')).loadRemote(chosen, options) : loadHere(chosen, options));
+        : await (options.worker ? (await import('./remote.js')).loadRemote(chosen, options) : loadHere(chosen, options, budget));
+    // Nobody would end its workers.
+    if (signal?.aborted) exe.dispose();
     signal?.throwIfAborted();
     return exe;
   } catch (error) {
@@ -113,8 +127,9 @@ export async function load(source, options = {}) {
  * Loads into this thread.
  * @param {import('./source.js').Source} source
  * @param {LoadOptions & {device?: import('./lazy/exchange.js').Device}} options
+ * @param {import('./lazy/budget.js').Budget} [budget]
  */
-export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }) {
+export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }, budget) {
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const module = await compile(source, signal);
   const manifest = readManifest(module);
@@ -135,12 +150,14 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
   if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer)) {
     throw new ArtifactError(`the manifest states ${manifest.memoryBytes} bytes of memory, the module has ${buffer.byteLength}`);
   }
+  // No view of the memory would hold after that, nor the limit.
+  if (grows(memory)) throw new ArtifactError(`the memory of '${manifest.name}' may grow beyond the ${manifest.memoryBytes} bytes that the manifest states`);
   const { physical, named, cache, device } = options;
   let last = { loaded: 0, total: 0 };
   let given;
   if (manifest.sidecarBytes || weights !== undefined) {
     const report = (/** @type {number} */ loaded, /** @type {number} */ total) => onProgress({ phase: 'weights', ...(last = { loaded, total }) });
-    given = await (await import('./weights.js')).pour({ manifest, buffer, init, report, signal, cache }, weights, device?.source ?? source);
+    given = await (await import('./weights.js')).pour({ manifest, buffer, init, report, signal, cache, budget }, weights, device?.source ?? source);
   }
   let passage;
   if (physical) passage = (await import('./lazy/layouts.js')).physical(manifest);
@@ -148,9 +165,18 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
     passage = (await import('./lazy/dynamic.js')).dynamic(manifest, buffer);
   }
   const serve = manifest.requests.length || manifest.devices ? await (await import('./lazy/requests.js')).requests(manifest, options) : undefined;
-  const exe = new Executable(manifest, instance, { given, passage, serve, named });
+  const exe = new Executable(manifest, instance, { given, passage, serve, named, budget });
   onProgress({ phase: 'ready', ...last });
   return exe;
+}
+
+/** Only trying tells, of a compiled module too; a memory with 64-bit addresses has another error. @param {WebAssembly.Memory} memory */
+function grows(memory) {
+  try {
+    return memory.grow(1) >= 0;
+  } catch (error) {
+    return !(error instanceof RangeError);
+  }
 }
 
 /** @param {WebAssembly.Module} module */
@@ -182,6 +208,7 @@ export class Executable {
   #passage;
   #requests;
   #named;
+  #budget;
   /** @type {unknown} */
   #failure;
   #busy = false;
@@ -190,11 +217,12 @@ export class Executable {
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
    * @param {WebAssembly.Instance} instance with the weights that files hold
-   * @param {{given?: Set<string>, passage?: Passage, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean}} [parts]
+   * @param {{given?: Set<string>, passage?: Passage, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean, budget?: import('./lazy/budget.js').Budget}} [parts]
    */
-  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, serve, named } = {}) {
+  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, serve, named, budget } = {}) {
     this.#passage = passage;
     this.#named = named;
+    this.#budget = budget;
     /** @readonly */
     this.manifest = manifest;
     const { memory, run, init, step } = /** @type {any} */ (instance.exports);
@@ -243,17 +271,20 @@ export class Executable {
    * @returns {Promise<any>}
    */
   async runAsync(...values) {
-    const { inSlices } = isPlain(values.at(-1)) && values.at(-1).signal ? await import('./lazy/slices.js') : {};
-    const signal = this.#begin(values);
-    if (signal && inSlices && this.manifest.steps.length) {
-      this.#busy = true;
-      try {
-        await inSlices((pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held.values());
-      } finally {
-        this.#busy = false;
-        this.#requests?.forget();
-      }
-    } else while (this.#waits()) await this.#requests?.serveAsync();
+    const { inSlices } = this.#budget || (isPlain(values.at(-1)) && values.at(-1).signal) ? await import('./lazy/slices.js') : {};
+    const given = this.#begin(values);
+    const go = async (/** @type {AbortSignal | undefined} */ signal) => {
+      if (signal && inSlices && this.manifest.steps.length) {
+        this.#busy = true;
+        try {
+          await inSlices((pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held.values());
+        } finally {
+          this.#busy = false;
+          this.#requests?.forget();
+        }
+      } else while (this.#waits()) await this.#requests?.serveAsync(signal);
+    };
+    await (this.#budget ? this.#budget.telling(given, go) : go(given));
     return this.#results();
   }
 
@@ -399,6 +430,7 @@ export class Executable {
     if (this.#busy) throw new RunError(`'${name}' is running: await that before the next call`);
     this.#requests?.refuseBusy();
     if (this.#failure) throw new RunError(`'${name}' failed before and its memory cannot be trusted: load it again`, { cause: this.#failure });
+    this.#budget?.begin(`a call of '${name}'`);
   }
 
   /**
@@ -411,9 +443,12 @@ export class Executable {
   #guard(work, stage) {
     if (this.#failure === DISPOSED) this.#refuseFailed();
     try {
+      this.#budget?.check();
       return work();
     } catch (error) {
-      this.#failure = error;
+      // A run in slices leaves states as they were.
+      if (!this.#busy || !(error instanceof LimitError)) this.#failure = error;
+      if (error instanceof LimitError) throw error;
       const { name, config, steps } = this.manifest;
       const pc = new DataView(this.#buffer).getUint32(config, true);
       const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'which does not exist'}`;

@@ -38,8 +38,3 @@ export function supports(feature) {
   if (answer === undefined) known.set(key, (answer = WebAssembly.validate(PROBES[key])));
   return answer;
 }
-
-/** The features this engine lacks. */
-export function missing() {
-  return Object.keys(PROBES).filter((feature) => !supports(feature));
-}

@@ -2,13 +2,14 @@
 
 import * as errors from './errors.js';
 import { takeOptions } from './executor.js';
+import { after, late } from './lazy/budget.js';
 import { Ends } from './lazy/feeds.js';
 import { pack, unpack } from './messages.js';
-import { builtin, inMemory, isLocal, locationOf, respond } from './source.js';
+import { builtin, inMemory, isLocal, locationOf, readBytes } from './source.js';
 
 /** @typedef {import('./source.js').Source} Source */
 /** @typedef {import('./source.js').Bytes} Bytes */
-/** @typedef {{resolve: (value: any) => void, reject: (error: unknown) => void}} Waiting */
+/** @typedef {{resolve: (value: any) => void, reject: (error: unknown) => void, method: string}} Waiting */
 
 const { ArgumentError, ArtifactError, RunError } = errors;
 
@@ -19,14 +20,15 @@ const AS_THEY_ARE = ['load', 'join', 'connect'];
  * @param {Source} source
  * @param {import('./executor.js').LoadOptions} options
  */
-export async function loadRemote(source, { worker, signal, onProgress, customCalls = {}, weights, ...options }) {
+export async function loadRemote(source, { worker, signal, onProgress, customCalls = {}, weights, timeout, ...options }) {
   const moved = /** @type {ArrayBuffer[]} */ ([]);
-  const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved)));
-  const link = new Link(worker ?? true, customCalls, { onProgress });
+  const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved, signal)));
+  signal?.throwIfAborted();
+  const link = new Link(worker ?? true, customCalls, { onProgress }, timeout);
   const stop = () => link.end(signal?.reason);
   signal?.addEventListener('abort', stop);
   try {
-    const what = [await portable(source, moved), { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') }];
+    const what = [await portable(source, moved, signal), { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') }];
     return new RemoteExecutable(await link.ask('load', what, moved), link);
   } catch (error) {
     link.end(error);
@@ -40,13 +42,14 @@ export async function loadRemote(source, { worker, signal, onProgress, customCal
  * A source as a worker can have it: addresses in full, since a worker's are relative to its script; responses as their bytes.
  * @param {any} source
  * @param {ArrayBuffer[]} moved
+ * @param {AbortSignal} [signal]
  */
-export async function portable(source, moved) {
+export async function portable(source, moved, signal) {
   const location = locationOf(source);
   const base = /** @type {any} */ (globalThis).document?.baseURI ?? /** @type {any} */ (globalThis).location?.href;
   if (location) return base && !isLocal(location) ? new URL(location, base).href : location;
   if (inMemory(source) || source?.[Symbol.toStringTag] === 'WebAssembly.Module') return source;
-  const buffer = await (await respond(/** @type {Bytes} */ (source))).arrayBuffer();
+  const { buffer } = await readBytes(/** @type {Bytes} */ (source), signal);
   moved.push(buffer);
   return buffer;
 }
@@ -92,14 +95,19 @@ export class Link {
   #count = 0;
   /** @type {unknown} */
   #over;
+  #timeout;
+  /** @type {any} */
+  #timer;
 
   /**
    * @param {true | string | URL | boolean} where
    * @param {Record<string, Function>} customCalls
    * @param {Listeners} listeners
+   * @param {number} [timeout] the seconds that the worker may take for a request; then it is ended
    */
-  constructor(where, customCalls, { onProgress, onExchange }) {
+  constructor(where, customCalls, { onProgress, onExchange }, timeout) {
     this.#customCalls = customCalls;
+    this.#timeout = timeout;
     const failed = (/** @type {string} */ why, /** @type {unknown} */ cause) =>
       new ArtifactError(`the worker failed: ${why}. If a bundler moved worker.js, say where it is: load(source, {worker: '/path/worker.js'})`, { cause });
     try {
@@ -120,6 +128,7 @@ export class Link {
         const waiting = this.#waiting.get(data.id);
         this.#waiting.delete(data.id);
         this.#idle();
+        this.#watch();
         if (data.error) waiting?.reject(revive(data.error));
         else waiting?.resolve(unpack(data.value));
       }
@@ -169,14 +178,22 @@ export class Link {
         settle(value);
       };
       if (feeds) this.#feeds.set(id, feeds);
-      this.#waiting.set(id, { resolve: settled(resolve), reject: settled(reject) });
+      this.#waiting.set(id, { resolve: settled(resolve), reject: settled(reject), method });
       this.#idle();
+      if (this.#waiting.size === 1) this.#watch();
     });
   }
 
   /** A thread of Node keeps the process only while something waits for it. */
   #idle() {
     this.#worker[this.#waiting.size ? 'ref' : 'unref']?.();
+  }
+
+  /** Requests are served one after another, so the time of the first that waits has begun. */
+  #watch() {
+    clearTimeout(this.#timer);
+    const [first] = this.#waiting.values();
+    if (first && this.#timeout) this.#timer = after(() => this.end(late(first.method, /** @type {number} */ (this.#timeout), '; its worker has been ended: load it again')), this.#timeout);
   }
 
   /** @param {{call: number, target: string, operands: any[], about: any, feed?: import('./lazy/feeds.js').Passing}} request */
@@ -206,6 +223,7 @@ export class Link {
   /** @param {unknown} reason what all who wait, and who come, are told */
   end(reason) {
     this.#over ??= reason;
+    clearTimeout(this.#timer);
     this.#worker.terminate();
     for (const { reject } of this.#waiting.values()) reject(this.#over);
     this.#waiting.clear();

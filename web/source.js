@@ -1,12 +1,12 @@
 // Gets bytes and compiled modules from wherever they are: URLs, files under Node, responses, buffers.
 
 import { ArgumentError, ArtifactError, UnsupportedError } from './errors.js';
-import { missing, supports } from './features.js';
+import { supports } from './features.js';
 
 /** @typedef {string | URL | Response | Promise<Response> | ArrayBuffer | ArrayBufferView<ArrayBuffer>} Bytes */
 /** @typedef {Bytes | WebAssembly.Module} Source */
 /** @typedef {{simd128?: Source, 'relaxed-simd'?: Source}} Builds builds of one module for several targets */
-/** @typedef {{signal?: AbortSignal, cache?: RequestCache}} Manner how to fetch */
+/** @typedef {{signal?: AbortSignal, cache?: RequestCache, headers?: Record<string, string>}} Manner how to fetch */
 
 // Node, Bun and Deno have this; a bundler for browsers sees no import.
 export const builtin = (/** @type {string} */ name) => /** @type {any} */ (globalThis).process?.getBuiltinModule?.(name);
@@ -18,15 +18,14 @@ const is = (value, name) => value?.[Symbol.toStringTag] === name;
 /**
  * The best of several builds that this engine can run; a single source is returned as it is.
  * @param {Source | Builds} source
- * @returns {Source}
+ * @returns {Promise<Source>}
  */
-export function pick(source) {
+export async function pick(source) {
   if (source === null || typeof source !== 'object' || Object.getPrototypeOf(source) !== Object.prototype) return /** @type {Source} */ (source);
   const builds = /** @type {Builds} */ (source);
   if (builds['relaxed-simd'] && supports('relaxed-simd')) return builds['relaxed-simd'];
   if (builds.simd128) return builds.simd128;
-  if (builds['relaxed-simd']) throw new UnsupportedError(`there is no build for this engine: it lacks ${missing().join(' and ')}`);
-  throw new ArgumentError("builds are {simd128: ..., 'relaxed-simd': ...}");
+  throw (await import('./lazy/hints.js')).noBuild(builds);
 }
 
 /**
@@ -66,7 +65,7 @@ export async function respond(source, manner) {
   }
   if (!is(response, 'Response')) throw new ArgumentError(`cannot load from ${response === null ? 'null' : typeof response}: pass a URL, a path, a Response, bytes or a WebAssembly.Module`);
   const url = response.url || location;
-  if (!response.ok) throw new ArtifactError(`cannot fetch ${url}: HTTP ${response.status} ${response.statusText}`.trim());
+  if (!response.ok) throw new ArtifactError(`cannot fetch ${url}: HTTP ${response.status} ${response.statusText}`.trim(), { cause: response.status });
   if (response.bodyUsed) throw new ArgumentError(`the response of ${url} has been read before: pass a new one, or its clone()`);
   return response;
 }
@@ -116,7 +115,7 @@ export async function* chunks(source, signal) {
  * @param {AbortSignal} [signal]
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
-async function readBytes(source, signal) {
+export async function readBytes(source, signal) {
   const bytes = inMemory(source);
   if (bytes) return bytes;
   const parts = [];
@@ -146,24 +145,20 @@ export async function compile(source, signal) {
     bytes = response;
   }
   const whole = await readBytes(bytes, signal);
-  if (String(whole.subarray(0, 4)) !== '0,97,115,109') {
-    const page = /^\s*</.test(new TextDecoder().decode(whole.subarray(0, 64)));
-    const hint = page ? 'it is an HTML page, so the address is probably wrong' : whole.length ? "it does not begin with the bytes '\\0asm'" : 'it is empty';
-    throw new ArtifactError(`${where || 'this'} is not a WebAssembly module: ${hint}`);
-  }
-  return explained(() => WebAssembly.compile(whole), where);
+  return explained(() => WebAssembly.compile(whole), where, whole);
 }
 
 /**
  * @template T
  * @param {() => Promise<T>} work
  * @param {string} where
+ * @param {Uint8Array} [bytes] if they are known
  */
-async function explained(work, where) {
+async function explained(work, where, bytes) {
   try {
     return await work();
   } catch (error) {
     const plain = new ArtifactError(`cannot compile ${where || 'the module'}: ${/** @type {Error} */ (error).message}`, { cause: error });
-    throw await import('./lazy/hints.js').then(({ hinted }) => hinted(plain), () => plain);
+    throw await import('./lazy/hints.js').then(({ hinted }) => hinted(plain, where, bytes), () => plain);
   }
 }

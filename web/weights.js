@@ -2,8 +2,9 @@
 
 import { describe, Place, TYPES } from './arrays.js';
 import { Kept } from './cache.js';
-import { ArgumentError, ArtifactError, RunError } from './errors.js';
-import { chunks, inMemory, isLocal, locationOf, respond } from './source.js';
+import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
+import { Broken, Download } from './lazy/download.js';
+import { chunks, inMemory, isLocal, locationOf } from './source.js';
 
 /** @typedef {import('./source.js').Bytes} Bytes */
 /** @typedef {import('./manifest.js').Manifest} Manifest */
@@ -19,6 +20,7 @@ import { chunks, inMemory, isLocal, locationOf, respond } from './source.js';
  * @property {(loaded: number, total: number) => void} report
  * @property {AbortSignal} [signal]
  * @property {boolean} [cache]
+ * @property {import('./lazy/budget.js').Budget} [budget]
  */
 
 /** What safetensors files call the element types. */
@@ -83,11 +85,6 @@ class Reader {
     return bytes;
   }
 
-  /** Reads on to the end, as what keeps the stream has to see it. */
-  async end() {
-    while (await this.#next());
-  }
-
   close() {
     return this.#stream.return(undefined);
   }
@@ -113,7 +110,9 @@ export async function pour(vessel, given, source) {
   const sidecar = manifest.inits.filter((init) => init.kind === 'sidecar').sort((a, b) => a.sidecar_offset - b.sidecar_offset);
   const size = (/** @type {{bytes: number}[]} */ items) => items.reduce((sum, item) => sum + item.bytes, 0);
   const total = size(sidecar) + (named.length ? size(wanted) : 0);
-  const report = (/** @type {number} */ loaded) => vessel.report(loaded, total);
+  // What has to be read once more is not taken back.
+  let most = 0;
+  const report = (/** @type {number} */ loaded) => vessel.report((most = Math.max(most, loaded)), total);
   report(0);
   if (sidecar.length) await pourSidecar(vessel, sidecar, raw[0] ?? besides(source), report);
   prepareConstants(vessel);
@@ -167,7 +166,7 @@ async function pourSidecar(vessel, entries, source, report) {
   const short = (/** @type {number} */ position) => `${needs}${position ? ` but has only ${position}: it is cut short or of another module` : ` and is not at ${locationOf(source) || 'the source given'}`}`;
   let next = 0;
   let loaded = 0;
-  await attempts(vessel, source, key, short, async (reader) => {
+  await attempts(vessel, source, key, !!subtle, short, async (reader) => {
     for (; next < entries.length; next++) {
       const { name, index, staging, bytes, sidecar_offset, sha256 } = entries[next];
       if (sidecar_offset < reader.position) throw new ArtifactError(`the artifact's manifest is wrong: the weights of '${name}' overlap others in the file`);
@@ -198,7 +197,7 @@ async function pourTensors(vessel, wanted, set, source, report) {
   const what = locationOf(source) || /** @type {any} */ (source)?.url || 'the weights';
   const damaged = (/** @type {string} */ why) => new ArtifactError(`${what} is not a safetensors file, or damaged: ${why}`);
   const short = (/** @type {number} */ position) => (position ? `${what} is cut short: it ends after ${position} bytes` : `${what} is not a safetensors file`);
-  await attempts(vessel, source, vessel.cache ? locationOf(source) : undefined, short, async (reader) => {
+  await attempts(vessel, source, vessel.cache ? locationOf(source) : undefined, false, short, async (reader) => {
     const length = Number(new DataView((await reader.take(8)).buffer).getBigUint64(0, true));
     if (length > LONGEST_HEADER) throw damaged(`its header would have ${length} bytes`);
     let header;
@@ -266,43 +265,47 @@ async function pourLeaf(vessel, leaf, reader, buffer, report) {
  * @param {number} index
  * @param {string} name
  */
-function prepare({ manifest, init }, index, name) {
+function prepare({ manifest, init, budget }, index, name) {
   try {
+    budget?.check();
     init(index);
   } catch (error) {
+    if (error instanceof LimitError) throw error;
     throw new RunError(`'${manifest.name}' failed preparing the weights of '${name}': ${/** @type {Error} */ (error).message}`, { cause: error });
   }
 }
 
 /**
- * Reads a file from where it may be had: the cache, the network, and the network past its own caches if what came was wrong.
+ * Reads a file from where it may be had: the cache, the network, and the network past its own caches if what came was wrong. Nothing is read
+ * after what `use` wants: a response may go on for ever.
  * @param {Vessel} vessel
  * @param {Bytes} source
  * @param {string | undefined} key under which the file may be kept
+ * @param {boolean} isHashed whether `use` notices what is wrong
  * @param {(position: number) => string} short
  * @param {(reader: Reader) => Promise<void>} use
  */
-async function attempts({ signal }, source, key, short, use) {
+async function attempts({ signal }, source, key, isHashed, short, use) {
   const location = locationOf(source);
-  const remote = location && !isLocal(location);
-  const kept = remote && key ? await Kept.open(key) : undefined;
+  const download = location && !isLocal(location) ? new Download(location, isHashed, signal) : undefined;
+  const kept = download && key ? await Kept.open(key) : undefined;
   const fresh = (/** @type {RequestCache} */ cache) => async () => {
-    if (!remote) return chunks(source, signal);
-    const response = await respond(location, { signal, cache });
-    const stream = chunks(response, signal);
-    return kept ? kept.keep(stream, response.headers) : stream;
+    if (!download) return chunks(source, signal);
+    const { stream, headers } = await download.open(cache);
+    return kept ? kept.keep(stream, headers) : stream;
   };
-  const ways = remote ? [fresh('default'), fresh('reload')] : [fresh('default')];
+  const ways = download ? [fresh('default'), fresh('reload')] : [fresh('default')];
   const old = await kept?.find();
   if (kept && old && (key !== location || (await current(location, old)))) ways.unshift(async () => chunks(old, signal));
-  for (const way of ways) {
+  for (let way; (way = ways.shift()); ) {
     const reader = new Reader(await way(), short);
     try {
       await use(reader);
-      await reader.end();
+      kept?.hasAll();
       return;
     } catch (error) {
-      if (!(error instanceof Mismatch) || way === ways.at(-1)) throw error;
+      if (download && error instanceof Broken) ways.unshift(way);
+      else if (!(error instanceof Mismatch) || !ways.length) throw error;
       await kept?.drop();
     } finally {
       await reader.close();

@@ -127,6 +127,15 @@ export class Crew {
     else for (const link of this.#links) link.tell({ over: run });
   }
 
+  /**
+   * Ends workers, which the next call starts again.
+   * @param {number[]} devices
+   * @param {unknown} reason
+   */
+  stop(devices, reason) {
+    for (const device of devices) this.#drop(device, reason);
+  }
+
   /** @param {unknown} reason what all who wait, and who come, are told */
   end(reason) {
     this.#over ??= reason;

@@ -1,13 +1,32 @@
-// What it probably means that an engine refuses a module: `load` takes this in when that happens.
+// What it probably means that an engine refuses a module, or that there is none for it: `load` takes this in when that happens.
 
-import { ArtifactError, UnsupportedError } from '../errors.js';
-import { missing } from '../features.js';
+import { ArgumentError, ArtifactError, UnsupportedError } from '../errors.js';
+import { supports } from '../features.js';
+
+/** The features this engine lacks. */
+const missing = () => ['simd128', 'relaxed-simd'].filter((feature) => !supports(feature));
+
+/**
+ * The error of builds among which there is none to load.
+ * @param {import('../source.js').Builds} builds
+ */
+export function noBuild(builds) {
+  if (builds['relaxed-simd']) return new UnsupportedError(`there is no build for this engine: it lacks ${missing().join(' and ')}`);
+  return new ArgumentError("builds are {simd128: ..., 'relaxed-simd': ...}");
+}
 
 /**
  * The error with what to do about it.
  * @param {ArtifactError} error
+ * @param {string} where the module comes from
+ * @param {Uint8Array} [bytes] of the module, if they are known
  */
-export function hinted({ message, cause }) {
+export function hinted({ message, cause }, where, bytes) {
+  if (bytes && String(bytes.subarray(0, 4)) !== '0,97,115,109') {
+    const isPage = /^\s*</.test(new TextDecoder().decode(bytes.subarray(0, 64)));
+    const why = isPage ? 'it is an HTML page, so the address is probably wrong' : bytes.length ? "it does not begin with the bytes '\\0asm'" : 'it is empty';
+    return new ArtifactError(`${where || 'this'} is not a WebAssembly module: ${why}`, { cause });
+  }
   const why = /** @type {Error} */ (cause).message;
   if (/unsafe-eval|Content.Security|CSP/i.test(why)) {
     return new UnsupportedError(`the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src (${why})`, { cause });

@@ -2,6 +2,7 @@
 
 import { ArgumentError, ExchangeError } from '../errors.js';
 import { Lost } from '../remote.js';
+import { late } from './budget.js';
 
 /** @typedef {import('./grid.js').Grid} Grid */
 /** @typedef {{value?: any, error?: any}} Outcome */
@@ -37,6 +38,19 @@ export function explain(grid, outcomes, failures, seconds) {
   const waiting = failures.find((device) => errorOf(device).wait?.others.includes(lost));
   if (waiting === undefined) return new ExchangeError(`${grid.name(lost)} did not come to the end of its run: ${errorOf(lost).message}`);
   return new ExchangeError(`${grid.name(waiting)} waited ${Number(seconds.toPrecision(2))} s in ${whereabouts(outcomes, waiting, new Set([waiting]))}`);
+}
+
+/**
+ * The error of a run whose time is over: who waits for whom says more than that it was too long.
+ * @param {Grid} grid
+ * @param {(Outcome | undefined)[]} outcomes
+ * @param {number} seconds that it had
+ */
+export function explainLate(grid, outcomes, seconds) {
+  const waiting = outcomes.findIndex((outcome) => outcome?.error?.wait?.others.length);
+  if (waiting >= 0) return new ExchangeError(`${grid.name(waiting)} waited ${seconds} s in ${whereabouts(outcomes, waiting, new Set([waiting]))}`);
+  const busy = [...outcomes.keys()].filter((device) => !outcomes[device]);
+  return late('the run', seconds, busy.length ? `: ${busy.map((device) => grid.name(device)).join(', ')} did not end, and the next call starts workers in their place` : '');
 }
 
 /**

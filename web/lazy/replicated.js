@@ -3,12 +3,14 @@
 import { accept, describe } from '../arrays.js';
 import { ArgumentError, LimitError, RunError, UnsupportedError } from '../errors.js';
 import { readManifest } from '../manifest.js';
+import { Lost } from '../remote.js';
 import { compile, locationOf } from '../source.js';
+import { after, late } from './budget.js';
 import { Crew, pause } from './crew.js';
 import { exchanges } from './exchange.js';
 import { endsOfAll } from './feeds.js';
 import { makeGrid } from './grid.js';
-import { explain, isOwn } from './outcomes.js';
+import { explain, explainLate, isOwn } from './outcomes.js';
 import { makeBoard } from './shared.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
@@ -23,23 +25,26 @@ import { makeBoard } from './shared.js';
 /** @typedef {import('./feeds.js').Sink} Sink */
 
 const PATIENCE = 1; // seconds that devices have to say what they were doing when another one failed
+const LAST_WORDS = 0.1; // the same when the time of a run is over
+const WAITING = 60; // seconds that a device waits for others, and a worker has to start, if nothing is said
 const HEADERS = 'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp (or credentialless)';
 
 /**
  * @param {import('../source.js').Source} source
  * @param {LoadOptions} options
  */
-export async function loadReplicated(source, { devices, transport = 'auto', timeout = 60, onExchange, worker, signal, onProgress = () => {}, customCalls = {}, weights, named, ...options }) {
+export async function loadReplicated(source, { devices, transport = 'auto', timeout: limit, onExchange, worker, signal, onProgress = () => {}, customCalls = {}, weights, named, ...options }) {
   if (!['auto', 'shared', 'messages'].includes(transport)) throw new ArgumentError(`transport is 'auto', 'shared' or 'messages', not '${transport}'`);
-  if (typeof timeout !== 'number' || !(timeout > 0)) throw new ArgumentError(`timeout is in seconds, above 0; got ${timeout}`);
+  const timeout = limit ?? WAITING;
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const { portable } = await import('../remote.js');
-  const files = weights === undefined ? undefined : await Promise.all([weights].flat().map((item) => portable(item, [])));
+  const files = weights === undefined ? undefined : await Promise.all([weights].flat().map((item) => portable(item, [], signal)));
   // A response can be read once, and its bytes may be needed where modules cannot be handed over.
-  const origin = typeof (/** @type {any} */ (source)?.arrayBuffer) === 'function' || source instanceof Promise ? await portable(source, []) : source;
+  const origin = typeof (/** @type {any} */ (source)?.arrayBuffer) === 'function' || source instanceof Promise ? await portable(source, [], signal) : source;
   const module = await compile(origin, signal);
   const manifest = readManifest(module);
   const grid = makeGrid(manifest, /** @type {import('./grid.js').Count} */ (devices));
+  signal?.throwIfAborted();
   const progress = Array.from({ length: grid.count }, () => ({ loaded: 0, total: 0 }));
   const sum = (/** @type {'loaded' | 'total'} */ key) => progress.reduce((all, one) => all + one[key], 0);
   let isReady = false;
@@ -77,7 +82,7 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
   }
   isReady = true;
   onProgress({ phase: 'ready', loaded: sum('loaded'), total: sum('total') });
-  return new ReplicatedExecutable(manifest, grid, crew, { timeout, named: !!named, isPlain: !options.physical });
+  return new ReplicatedExecutable(manifest, grid, crew, { timeout, limit, named: !!named, isPlain: !options.physical });
 }
 
 /**
@@ -114,6 +119,11 @@ function copied(value) {
 export class ReplicatedExecutable {
   #crew;
   #timeout;
+  #limit;
+  /** What to do when the time of a call is over. @type {() => void} */
+  #expire = () => {};
+  /** @type {unknown} */
+  #late;
   #named;
   #inputs;
   #accept;
@@ -133,9 +143,9 @@ export class ReplicatedExecutable {
    * @param {Manifest} manifest
    * @param {import('./grid.js').Grid} grid
    * @param {Crew} crew
-   * @param {{timeout: number, named: boolean, isPlain: boolean}} options
+   * @param {{timeout: number, limit?: number, named: boolean, isPlain: boolean}} options `timeout` bounds waiting, `limit` a call
    */
-  constructor(manifest, grid, crew, { timeout, named, isPlain }) {
+  constructor(manifest, grid, crew, { timeout, limit, named, isPlain }) {
     /** @readonly */
     this.manifest = manifest;
     /** How many replicas and partitions there are. @readonly */
@@ -144,6 +154,7 @@ export class ReplicatedExecutable {
     this.transport = crew.transport;
     this.#crew = crew;
     this.#timeout = timeout;
+    this.#limit = limit;
     this.#named = named;
     this.#inputs = manifest.parameters.filter((leaf) => leaf.kind === 'input');
     // Where an array's form is not that of its type and dimensions, the devices check it.
@@ -307,15 +318,34 @@ export class ReplicatedExecutable {
    * @returns {Promise<T>}
    */
   #inTurn(work) {
-    const done = this.#last.then(work);
+    const done = this.#last.then(() => this.#bounded(work));
     this.#last = done.then(() => {}, () => {});
     return done;
+  }
+
+  /**
+   * Within the time that a call may take, if there is such a time. A run has its own way to end.
+   * @template T
+   * @param {() => Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  async #bounded(work) {
+    const limit = this.#limit;
+    if (!limit) return work();
+    this.#late = undefined;
+    this.#expire = () => {
+      this.#late = late(`a call of '${this.manifest.name}'`, limit);
+      this.#crew.stop([...this.#lost.keys()], this.#late);
+    };
+    const timer = after(() => this.#expire(), limit);
+    return work().finally(() => clearTimeout(timer));
   }
 
   /** All workers run, and wait for what to do. */
   async #ready() {
     if (this.#busy.size) {
-      const { done, stop } = pause(this.#timeout);
+      // Starting them again takes some of the time too.
+      const { done, stop } = pause(this.#limit ? this.#limit / 2 : this.#timeout);
       await Promise.race([Promise.all(this.#busy.values()), done]);
       stop();
       for (const device of this.#busy.keys()) this.#broken.add(device);
@@ -323,6 +353,7 @@ export class ReplicatedExecutable {
     }
     const devices = [...new Set([...this.#broken, ...this.#crew.gone])];
     if (!devices.length) return;
+    if (this.#late) throw this.#late;
     await this.#crew.start(devices);
     const states = this.parameters.filter((leaf) => leaf.kind === 'state').map(({ name }) => name);
     for (const device of devices) {
@@ -367,13 +398,23 @@ export class ReplicatedExecutable {
       ),
     );
     const all = Promise.all(tasks);
+    let isLate = false;
+    this.#expire = () => {
+      isLate = true;
+      fail();
+    };
     await Promise.race([all, over]);
+    this.#expire = () => {};
     signal?.removeEventListener('abort', fail);
-    if (!failures.length && !signal?.aborted) return outcomes.map((outcome) => outcome?.value);
-    const late = pause(PATIENCE);
-    await Promise.race([all, late.done]);
-    late.stop();
+    const isDone = () => !failures.length && !signal?.aborted && outcomes.every(Boolean);
+    if (isDone()) return outcomes.map((outcome) => outcome?.value);
+    const last = pause(isLate ? LAST_WORDS : PATIENCE);
+    await Promise.race([all, last.done]);
+    last.stop();
+    if (isDone()) return outcomes.map((outcome) => outcome?.value);
+    if (isLate) crew.stop([...outcomes.keys()].filter((device) => !outcomes[device]), new Lost('its worker has been ended'));
     this.#afterFailure(outcomes, tasks);
+    if (isLate && !signal?.aborted) throw explainLate(this.devices, outcomes, /** @type {number} */ (this.#limit));
     throw signal?.aborted ? signal.reason : explain(this.devices, outcomes, failures, (performance.now() - begin) / 1000);
   }
 

@@ -1,0 +1,154 @@
+"""Modules, weights and servers that mean harm: the JavaScript host ends them in time and with its own errors, in Node and in Chromium."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import wasmtime
+from fixtures import leaf, with_manifest
+from node_host import ROOT, nodes
+from playwright.sync_api import Browser
+from web_site import TYPES, Answer, Site
+
+Call = Callable[..., Any]
+
+ENGINES = [*(f"node {version}" for version in nodes()), "chromium"]
+ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
+CALL = """([name, argument]) => Promise.all([import('/web/xla_wasm.js'), import('/js/strangers.mjs')])
+    .then(([api, strangers]) => strangers[name](api, location.origin, argument))"""
+NOBODY = {"offset": 256, "count": 0}
+EXCHANGE = {"kind": "exchange", "name": "e", "opcode": "all-gather", "channel": 0, "buffered": False, "sends": [], "receives": []}
+EXCHANGE |= {"to": NOBODY, "from": NOBODY}
+CUSTOM = {"kind": "custom_call", "name": "c", "target": "f", "opaque": "", "operands": [], "results": []}
+OUTFEED = {"kind": "outfeed", "name": "o", "target": "", "opaque": "", "operands": [], "results": []}
+ENDLESS = "(loop $ever (br $ever))"
+DOUBLE = """(i32.store (i32.const 64) (i32.const 0))
+  (f32.store (i32.const 1100) (f32.mul (f32.const 2) (f32.load (i32.const 1028))))"""
+
+
+def module(
+    run: str = "(i32.const 0)", step: str = "(i32.const -1)", init: str = "", memory: str = "1 1", start: str = "", body: str = ""
+) -> bytes:
+    """A module of one page that doubles the middle one of three numbers, unless something else is said; `y` lies at 1096, `x` at 1024."""
+    started = f"(start $start) (func $start {start})" if start else ""
+    return bytes(
+        wasmtime.wat2wasm(f"""(module
+          (memory (export "memory") {memory}) {started}
+          (func (export "init") (param i32) (local $n i32) {init})
+          (func (export "step") (param i32) (result i32) {body} {step})
+          (func (export "run") (result i32) {body} {DOUBLE} {run}))""")
+    )
+
+
+def manifest(requests: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
+    made = {
+        "format": 1,
+        "producer": "tests",
+        "name": "stranger",
+        "hash": "00",
+        "target": "simd128",
+        "features": ["simd128"],
+        "pages": 1,
+        "peak_bytes": 4096,
+        "parameters": [leaf("x", "f32", (3,), 1024, "input") | {"alias": None, "init": None}],
+        "results": [leaf("y", "f32", (3,), 1096, "output")],
+        "inits": [],
+        "steps": {"address": 128, "count": 1, "entry_bytes": 32, "names": ["only"]},
+        "requests": requests or [],
+        "devices": None,
+        "config": 64,
+        "request": 96,
+    }
+    return copy.deepcopy(made | changes)
+
+
+def strangers() -> dict[str, bytes]:
+    """Files by name, each of which does something that a module should not."""
+    slow = (
+        "(local.set $n (i32.const 100000)) (loop $next (local.set $n (i32.sub (local.get $n) (i32.const 1))) (br_if $next (local.get $n)))"
+    )
+    init = {"index": 0, "kind": "segment", "name": "b", "staging": 0, "bytes": 4, "sidecar_offset": 0, "sha256": ""}
+    weight = leaf("w", "f32", (3,), 0, "weight") | {"alias": None, "init": 0}
+    weighing = init | {"kind": "weight", "name": "w", "staging": 2048, "bytes": 12}
+    sidecar = init | {"kind": "sidecar", "name": "v", "staging": 2048, "bytes": 24}
+    inputs = manifest()["parameters"]
+    made = {
+        "good": (module(), manifest()),
+        "waits": (module(run="(i32.const 1)", step="(i32.const -2)"), manifest([EXCHANGE])),
+        "both": (module(run="(i32.const 1)", step="(i32.const 0)"), manifest([EXCHANGE])),
+        "outfeed": (module(run="(i32.const 1)", step="(i32.const -2)"), manifest([OUTFEED])),
+        "awaits": (module(run="(i32.const 1)", step="(i32.const -2)"), manifest([CUSTOM])),
+        "steps": (module(step="(i32.const 0)"), manifest()),
+        "loops": (module(body=ENDLESS), manifest()),
+        "weighs": (module(init=ENDLESS), manifest(parameters=[*inputs, weight], inits=[weighing])),
+        "inits": (module(init=slow), manifest(inits=[init] * 100_000)),
+        "start": (module(start=ENDLESS), manifest()),
+        "weighty": (module(), manifest(inits=[sidecar])),
+        "grows": (module(memory="1 100"), manifest()),
+        "unbounded": (module(memory="1"), manifest()),
+        "grows-by-one": (module(memory="1 2"), manifest()),
+    }
+    return {f"/{name}.wasm": with_manifest(wasm, stated) for name, (wasm, stated) in made.items()}
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    files = {name: Answer(body) for name, body in strangers().items()}
+    site = Site(files, {"/web": ROOT / "web", "/js": ROOT / "tests" / "js"}, headers=ISOLATED)  # type: ignore[arg-type]
+    site.answers |= {
+        "/": Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"]),
+        "/favicon.ico": Answer(b"", status=204),
+        "/slow.wasm": Answer(bytes(1000), cut=300, stall=True),
+        "/slow.weights": Answer(bytes(24), cut=10, stall=True),
+    }
+    with site.serving():
+        yield site
+
+
+@pytest.fixture(params=ENGINES)
+def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
+    """Calls a function of tests/js/strangers.mjs; in Chromium no worker is left afterwards."""
+    if request.param != "chromium":
+        node, _ = nodes()[request.param.split()[1]]
+
+        def in_node(name: str, argument: Any = None) -> Any:
+            script = ROOT / "tests" / "js" / "strangers_node.mjs"
+            command = [str(node), str(script), (ROOT / "web" / "xla_wasm.js").as_uri(), site.url, name, json.dumps(argument)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+            assert done.returncode == 0, done.stderr[-4000:]
+            return json.loads(done.stdout)
+
+        yield in_node
+        return
+    chromium: Browser = request.getfixturevalue("chromium")
+    page = chromium.new_page()
+    page.goto(site.url)
+
+    def in_chromium(name: str, argument: Any = None) -> Any:
+        outcome = page.evaluate(CALL, [name, argument])
+        for _ in range(200):
+            if not page.workers:
+                break
+            page.wait_for_timeout(50)
+        assert not page.workers, "workers are left"
+        return outcome
+
+    yield in_chromium
+    page.close()
+
+
+def nothing(wrong: list[str]) -> None:
+    assert not wrong, "\n".join(wrong)
+
+
+def test_budgets(call: Call) -> None:
+    nothing(call("budgets", {}))
+
+
+def test_memories(call: Call) -> None:
+    nothing(call("memories"))
