@@ -7,16 +7,16 @@ want it, which compile no bytes and do not say where a file lies; its weights ar
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from .artifact import Artifact
 from .errors import ArgumentError
+from .host.manifest import Leaf, Manifest
 from .pages import site
 from .target import MODULE, WORKER
 
@@ -32,6 +32,8 @@ PART = 25 << 20
 """The most bytes of one asset: what Cloudflare takes, the least that is known of hosts."""
 ISOLATE = 128_000_000
 """The bytes of memory that Cloudflare and Vercel give to a worker, that of its modules included."""
+LONGEST_LINE = 200
+"""The most characters that a comment quotes: a forged name may be as long as a file."""
 
 _ARRAYS = {
     "Int8Array": "s1 s2 s4 s8",
@@ -52,6 +54,7 @@ def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = 
     """Saves the artifact with its JavaScript beside, all that a page or worker needs; without `loader`, the loader too. Returns `path`."""
     if kind not in KINDS:
         raise ArgumentError(f"there is no JavaScript of kind {kind!r}: choose one of {', '.join(KINDS)}")
+    Manifest.parse(artifact.manifest)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     if loader is None:
@@ -67,10 +70,10 @@ def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = 
 
 def write(artifact: Artifact, path: Path, loader: str = PACKAGE, kind: str = MODULE) -> list[Path]:
     """Writes the `.js` and `.d.ts` that go with the artifact at `path`, importing `load` from `loader`; returns their paths."""
-    script, types = path.with_suffix(".js"), path.with_suffix(".d.ts")
-    script.write_text(source(artifact, path.name, loader, kind), encoding="utf-8")
-    types.write_text(declarations(artifact, loader, kind), encoding="utf-8")
-    return [script, types]
+    texts = {".js": source(artifact, path.name, loader, kind), ".d.ts": declarations(artifact, loader, kind)}
+    for suffix, text in texts.items():
+        path.with_suffix(suffix).write_text(text, encoding="utf-8")
+    return [path.with_suffix(suffix) for suffix in texts]
 
 
 def write_parts(artifact: Artifact, path: Path) -> list[Path]:
@@ -101,16 +104,16 @@ def copy_loader(folder: Path) -> Path:
 
 def memory(artifact: Artifact) -> str:
     """What a worker's module takes of the memory that hosts allow, and what to do if that is too much."""
-    needed = artifact.manifest["pages"] << 16
+    needed = Manifest.parse(artifact.manifest).memory_bytes
     share = f"memory {needed / 1e6:.1f} MB of the {ISOLATE // 1_000_000} MB that a worker may have"
     return share if needed < ISOLATE else f"{share}: hosts will end it. Smaller batches and weights of 16 bits take less"
 
 
 def source(artifact: Artifact, wasm: str, loader: str = PACKAGE, kind: str = MODULE) -> str:
     """The text of `model.js` beside a file called `wasm`."""
-    manifest = artifact.manifest
-    imports, load = (_importing if kind == WORKER else _fetching)(artifact, wasm, loader)
-    return f"""// {_line(manifest["name"])}: a model compiled by {manifest["producer"]}. Its types are in the .d.ts beside it.
+    manifest = Manifest.parse(artifact.manifest)
+    imports, load = (_importing if kind == WORKER else _fetching)(artifact, manifest, wasm, loader)
+    return f"""// {_line(manifest.name)}: a model compiled by {_line(manifest.producer)}. Its types are in the .d.ts beside it.
 
 {imports}
 /** What `run` takes. Arrays are flat, in row-major order. */
@@ -122,13 +125,13 @@ export const results = {_table(_outputs(manifest))};
 {load}"""
 
 
-def _fetching(artifact: Artifact, wasm: str, loader: str) -> tuple[str, str]:
+def _fetching(artifact: Artifact, manifest: Manifest, wasm: str, loader: str) -> tuple[str, str]:
     """The imports and `load` of a script that fetches the files beside it. Bundlers look for addresses that are written in this way."""
     weights = ""
     if artifact.weights:
         own = f"beside(() => {_address(str(Path(wasm).with_suffix('.weights')))})"
         weights = f", weights: options?.weights ?? (module ? undefined : {own})"
-        if _of_kind(artifact.manifest, "weight"):
+        if _of_kind(manifest, "weight"):
             weights = f", weights: [module ? [] : {own}, options?.weights ?? []].flat()"
     lost = f"this runtime does not say where {wasm} lies: import it and call load(wasm), or compile it with --kind worker"
     return (
@@ -152,7 +155,7 @@ export async function load(...given) {{
     )
 
 
-def _importing(artifact: Artifact, wasm: str, loader: str) -> tuple[str, str]:
+def _importing(artifact: Artifact, manifest: Manifest, wasm: str, loader: str) -> tuple[str, str]:
     """The imports and `load` of a script that imports the module itself, which a bundler or the runtime has compiled."""
     imports = f"import {{ load as loadModule }} from {_text(loader)};\n"
     module = (
@@ -165,7 +168,7 @@ def _importing(artifact: Artifact, wasm: str, loader: str) -> tuple[str, str]:
     names = "".join(f"  {_text(name)},\n" for name in _parts(artifact, wasm))
     weights = "await joined(weights, assets, base)"
     given = f"options.weights ?? ({weights})"
-    if _of_kind(artifact.manifest, "weight"):
+    if _of_kind(manifest, "weight"):
         given = f"[{weights}, options.weights ?? []].flat()"
     parts = loader.removesuffix("xla_wasm.js") + "lazy/parts.js" if loader.endswith("xla_wasm.js") else f"{loader}/parts.js"
     return (
@@ -191,14 +194,14 @@ def _parts(artifact: Artifact, wasm: str) -> list[str]:
 
 def declarations(artifact: Artifact, loader: str = PACKAGE, kind: str = MODULE) -> str:
     """The text of `model.d.ts`."""
-    manifest = artifact.manifest
-    held = [leaf for leaf in manifest["parameters"] if leaf["kind"] != "input"]
+    manifest = Manifest.parse(artifact.manifest)
+    held = [leaf for leaf in manifest.parameters if leaf.kind != "input"]
     taken, load = (
         ("LoadOptions, Model", _WORKER_LOAD) if kind == WORKER else ("Count, LoadOptions, Model, RemoteModel, ReplicatedModel", _LOAD)
     )
     if kind == WORKER and artifact.weights:
         load = _WEIGHTED_LOAD
-    return f"""// {_line(manifest["name"])}: what goes in and out of a model compiled by {manifest["producer"]}.
+    return f"""// {_line(manifest.name)}: what goes in and out of a model compiled by {_line(manifest.producer)}.
 
 import type {{ {taken} }} from {_text(loader)};
 
@@ -245,22 +248,30 @@ export declare function load(options: Here & { assets?: Assets; base?: string | 
 """
 
 
-def _of_kind(manifest: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [leaf for leaf in manifest["parameters"] if leaf["kind"] == kind]
+def _of_kind(manifest: Manifest, kind: str) -> list[Leaf]:
+    return [leaf for leaf in manifest.parameters if leaf.kind == kind]
 
 
-def _outputs(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    return [leaf for leaf in manifest["results"] if leaf["kind"] == "output"]
+def _outputs(manifest: Manifest) -> list[Leaf]:
+    return [leaf for leaf in manifest.results if leaf.kind == "output"]
+
+
+def _visible(text: str) -> str:
+    """The text with what cannot be seen as escapes: line breaks of JavaScript, and what turns text around or steers a terminal."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 1 << 16 else f"\\u{{{ord(c):x}}}" for c in text)
 
 
 def _text(value: str) -> str:
     """A string literal."""
-    escaped = json.dumps(value, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("'", "\\'")
-    return f"'{escaped}'"
+    escaped = _visible(value.replace("\\", "\\\\")).replace("'", "\\'")
+    # A bundler may put the script into a page.
+    return "'" + escaped.replace("</", "<\\/").replace("<!--", "<\\!--") + "'"
 
 
 def _line(value: str) -> str:
-    return " ".join(value.split())
+    """Text for a comment that ends with its line."""
+    line = _visible(" ".join(value.split()))
+    return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..."
 
 
 def _address(name: str) -> str:
@@ -274,36 +285,29 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_$][\w$]*", name, re.ASCII) else _text(name)
 
 
-def _shape(leaf: dict[str, Any]) -> str:
-    """The type and shape as HLO writes them."""
-    sizes = leaf.get("sizes") or [None] * len(leaf["dimensions"])
-    dimensions = ",".join(str(d) if size is None else f"<={d}" for d, size in zip(leaf["dimensions"], sizes))
-    return f"{leaf['element_type']}[{dimensions}]"
-
-
-def _table(leaves: list[dict[str, Any]], modifier: str = "") -> str:
+def _table(leaves: Sequence[Leaf], modifier: str = "") -> str:
     end = ";" if modifier else ","
     rows = [
-        f"  {modifier}{_key(leaf['name'])}: {{ {modifier}type: {_text(leaf['element_type'])}{end} "
-        f"{modifier}shape: {modifier}[{', '.join(map(str, leaf['dimensions']))}] }}{end}\n"
+        f"  {modifier}{_key(leaf.name)}: {{ {modifier}type: {_text(leaf.element_type)}{end} "
+        f"{modifier}shape: {modifier}[{', '.join(map(str, leaf.dimensions))}] }}{end}\n"
         for leaf in leaves
     ]
     return "{\n" + "".join(rows) + "}" if rows else "{}"
 
 
-def _fields(leaves: list[dict[str, Any]], given: bool) -> str:
+def _fields(leaves: Sequence[Leaf], given: bool) -> str:
     """The body of an interface with an array for each leaf."""
     rows = []
     for leaf in leaves:
-        element_type = leaf["element_type"]
+        element_type = leaf.element_type
         array = _ARRAY_OF.get(element_type, "Uint8Array")
-        note = _shape(leaf) + (", pairs of (real, imaginary)" if element_type[0] == "c" else "")
+        note = str(leaf) + (", pairs of (real, imaginary)" if element_type[0] == "c" else "")
         if element_type == "f16" and not given:
             # A Float16Array where the engine has one.
             array = "ArrayBufferView & ArrayLike<number>"
-        if leaf.get("sizes"):
+        if leaf.sizes:
             array = f"({array}) & {{ shape{'?' if given else ''}: number[] }}"
-        elif given and not leaf["dimensions"] and array != "Uint16Array" and element_type[0] != "c":
+        elif given and not leaf.dimensions and array != "Uint16Array" and element_type[0] != "c":
             array += " | number | bigint" if array.startswith("Big") else " | number"
-        rows.append(f"  /** {note} */\n  {_key(leaf['name'])}: {array};\n")
+        rows.append(f"  /** {note} */\n  {_key(leaf.name)}: {array};\n")
     return "{\n" + "".join(rows) + "}" if rows else "{}"
