@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import wasmtime
-from fixtures import leaf, with_manifest
+from fixtures import leaf, safetensors, with_manifest
 from node_host import ROOT, nodes
 from playwright.sync_api import Browser
 from web_site import TYPES, Answer, Site
@@ -26,6 +28,9 @@ EXCHANGE = {"kind": "exchange", "name": "e", "opcode": "all-gather", "channel": 
 EXCHANGE |= {"to": NOBODY, "from": NOBODY}
 CUSTOM = {"kind": "custom_call", "name": "c", "target": "f", "opaque": "", "operands": [], "results": []}
 OUTFEED = {"kind": "outfeed", "name": "o", "target": "", "opaque": "", "operands": [], "results": []}
+NUMBERS = np.arange(1 << 18, dtype=np.float32)
+"""Weights of a megabyte."""
+HALF = NUMBERS.nbytes // 2
 ENDLESS = "(loop $ever (br $ever))"
 DOUBLE = """(i32.store (i32.const 64) (i32.const 0))
   (f32.store (i32.const 1100) (f32.mul (f32.const 2) (f32.load (i32.const 1028))))"""
@@ -67,6 +72,13 @@ def manifest(requests: list[dict[str, Any]] | None = None, **changes: Any) -> di
     return copy.deepcopy(made | changes)
 
 
+def part(init: dict[str, Any], number: int) -> dict[str, Any]:
+    """Half of the weights, in a sidecar."""
+    content = NUMBERS.tobytes()[number * HALF : (number + 1) * HALF]
+    place = {"index": number, "staging": 65536, "bytes": HALF, "sidecar_offset": number * HALF}
+    return init | place | {"kind": "sidecar", "name": f"v{number}", "sha256": hashlib.sha256(content).hexdigest()}
+
+
 def strangers() -> dict[str, bytes]:
     """Files by name, each of which does something that a module should not."""
     slow = (
@@ -77,6 +89,8 @@ def strangers() -> dict[str, bytes]:
     weighing = init | {"kind": "weight", "name": "w", "staging": 2048, "bytes": 12}
     sidecar = init | {"kind": "sidecar", "name": "v", "staging": 2048, "bytes": 24}
     inputs = manifest()["parameters"]
+    large = leaf("w", "f32", NUMBERS.shape, 0, "weight") | {"alias": None, "init": 0}
+    staged = init | {"kind": "weight", "name": "w", "staging": 65536, "bytes": NUMBERS.nbytes}
     made = {
         "good": (module(), manifest()),
         "waits": (module(run="(i32.const 1)", step="(i32.const -2)"), manifest([EXCHANGE])),
@@ -89,6 +103,8 @@ def strangers() -> dict[str, bytes]:
         "inits": (module(init=slow), manifest(inits=[init] * 100_000)),
         "start": (module(start=ENDLESS), manifest()),
         "weighty": (module(), manifest(inits=[sidecar])),
+        "large": (module(memory="33 33"), manifest(inits=[part(init, 0), part(init, 1)], pages=33)),
+        "named": (module(memory="33 33"), manifest(parameters=[*inputs, large], inits=[staged], pages=33)),
         "grows": (module(memory="1 100"), manifest()),
         "unbounded": (module(memory="1"), manifest()),
         "grows-by-one": (module(memory="1 2"), manifest()),
@@ -152,3 +168,54 @@ def test_budgets(call: Call) -> None:
 
 def test_memories(call: Call) -> None:
     nothing(call("memories"))
+
+
+def transfers(site: Site) -> list[dict[str, Any]]:
+    """Files of weights and how they come; what is asked for, in turn: the whole or the rest."""
+    raw, named = NUMBERS.tobytes(), safetensors(w=NUMBERS)
+    other = raw[:HALF] + bytes(HALF)
+    cases: list[dict[str, Any]] = []
+
+    def case(name: str, answers: Answer | list[Answer], ranges: str, error: tuple[str, str] | None = None, **options: Any) -> None:
+        site.answers[f"/{name}"] = answers
+        module = "named" if name.endswith("safetensors") else "large"
+        cases.append({"name": name, "module": module, "ranges": ranges.split(), "error": error, "options": options})
+
+    def answer(body: bytes = raw, tag: str = '"1"', **how: Any) -> Answer:
+        return Answer(body, headers={"Cache-Control": "no-store", **({"ETag": tag} if tag else {})} | how.pop("headers", {}), **how)
+
+    cut, rest = answer(cut=HALF + 1000), answer(ranges=True)
+    down = Answer(b"busy", status=503)
+    case("endless.weights", answer(endless=True), "whole")
+    case("endless.safetensors", answer(named, endless=True), "whole")
+    case("endless-in-a-worker.weights", answer(endless=True), "whole", worker=True)
+    case("longer.weights", answer(raw + b"more"), "whole")
+    case("broken.weights", [cut, rest], "whole rest")
+    case("broken.safetensors", [answer(named, cut=HALF), answer(named, ranges=True)], "whole rest")
+    case("broken-in-a-worker.weights", [cut, rest], "whole rest", worker=True)
+    case("broken-twice.weights", [cut, answer(ranges=True, cut=1000), rest], "whole rest rest")
+    case(
+        "broken-for-ever.weights", [cut], "whole rest whole", ("ArtifactError", "the connection broke while .*broken-for-ever.weights came")
+    )
+    case("no-ranges.weights", [cut, answer()], "whole rest whole")
+    case("compressed.weights", [answer(compressed=True, cut=1000), answer(compressed=True)], "whole whole")
+    case("another-version.weights", [cut, answer(tag='"2"', ranges=True)], "whole rest whole")
+    case("another-version.safetensors", [answer(named, cut=HALF), answer(named, tag='"2"', ranges=True)], "whole rest whole")
+    case("no-version.weights", [answer(tag="", cut=HALF + 1000), answer(tag="", ranges=True)], "whole rest")
+    case("no-version.safetensors", [answer(named, tag="", cut=HALF), answer(named, tag="", ranges=True)], "whole whole")
+    case("wrong-range.weights", [cut, answer(ranges=True, headers={"Content-Range": "bytes 0-9/10"}), answer()], "whole rest whole")
+    case("beyond.weights", [cut, Answer(b"", status=416), answer()], "whole rest whole")
+    case("other-rest.weights", [cut, answer(other, ranges=True), answer()], "whole rest whole")
+    case("busy.weights", [down, down, answer()], "whole whole whole")
+    case("busy-then-broken.weights", [down, cut, rest], "whole whole rest")
+    case("busy-for-ever.weights", down, "whole whole whole", ("ArtifactError", "cannot fetch .*busy-for-ever.weights: HTTP 503"))
+    case("gone.weights", Answer(b"", status=404), "whole", ("ArtifactError", "HTTP 404"))
+    case("forbidden.weights", Answer(b"", status=403), "whole", ("ArtifactError", "HTTP 403"))
+    case("wrong.weights", answer(other), "whole whole", ("ArtifactError", "are not those the module was compiled with"))
+    site.answers |= {"/down.weights": down, "/broken-and-kept.weights": [cut, rest]}
+    return cases
+
+
+def test_transfers(call: Call, site: Site) -> None:
+    """Weights that go on after their end, break off or are busy: no more is read than is needed, and no more than three times asked."""
+    nothing(call("transfers", transfers(site)))

@@ -25,7 +25,10 @@ TYPES = {
 
 @dataclass
 class Answer:
-    """What the server says: `cut` ends the connection after so many bytes, `stall` leaves it open instead."""
+    """What the server says: `cut` ends the connection after so many bytes, `stall` leaves it open instead.
+
+    With `ranges` a request for the rest of the body gets that. An `endless` one has no length, and zeros follow it for ever.
+    """
 
     body: bytes
     type: str | None = None
@@ -34,6 +37,8 @@ class Answer:
     cut: int | None = None
     stall: bool = False
     compressed: bool = False
+    ranges: bool = False
+    endless: bool = False
 
 
 @dataclass
@@ -44,12 +49,20 @@ class Site:
     folders: dict[str, Path] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    ranges: dict[str, list[str | None]] = field(default_factory=dict)
+    """The ranges that requests asked for, by path; None: for the whole."""
+    gone: list[str] = field(default_factory=list)
+    """The paths of endless answers whose clients went away."""
     url: str = ""
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def find(self, path: str) -> Answer:
         if path == "/asked":
             return Answer(json.dumps(self.asked).encode())
+        if path == "/ranges":
+            return Answer(json.dumps(self.ranges).encode())
+        if path == "/gone":
+            return Answer(json.dumps(self.gone).encode())
         answer = self.answers.get(path)
         if isinstance(answer, list):
             return answer.pop(0) if len(answer) > 1 else answer[0]
@@ -86,24 +99,41 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         self.site.asked.append(path)
+        wanted = self.headers.get("Range")
+        self.site.ranges.setdefault(path, []).append(wanted)
         answer = self.site.find(path)
         body = gzip.compress(answer.body, 1) if answer.compressed else answer.body
-        self.send_response(answer.status)
+        status, given = answer.status, dict(answer.headers)
+        if wanted and answer.ranges:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            given.setdefault("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+            status, body = 206, body[start:]
+        self.send_response(status)
         self.send_header("Content-Type", answer.type or TYPES.get(Path(path).suffix, "application/octet-stream"))
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header(*(("Connection", "close") if answer.endless else ("Content-Length", str(len(body)))))
         if answer.compressed:
             self.send_header("Content-Encoding", "gzip")
-        for name, value in (self.site.headers | answer.headers).items():
+        for name, value in (self.site.headers | given).items():
             self.send_header(name, value)
         self.end_headers()
         if self.command == "HEAD":
             return
         self.wfile.write(body[: answer.cut])
+        if answer.endless:
+            self.go_on(path)
         if answer.cut is not None:
             self.wfile.flush()
-            if answer.stall:
-                self.site.stopped.wait(30)
+            # A browser that hears of the end at once may drop what came before it.
+            self.site.stopped.wait(30 if answer.stall else 0.1)
             self.close_connection = True
+
+    def go_on(self, path: str) -> None:
+        self.close_connection = True
+        try:
+            while not self.site.stopped.wait(0.01):
+                self.wfile.write(bytes(10))
+        except ConnectionError:
+            self.site.gone.append(path)
 
     def handle(self) -> None:
         # Clients go away in the middle, on purpose.

@@ -142,3 +142,53 @@ export async function memories({ load }, base) {
   }
   return wrong;
 }
+
+/** Weights that come in a way of their own; `cases` say at which paths, and what requests they take. */
+export async function transfers({ load }, base, cases) {
+  const { wrong, test, equal, rejects } = checks();
+  const lost = unhandled();
+  const asked = async (name) => (await (await fetch(`${base}/ranges`, { cache: 'no-store' })).json())[`/${name}`] ?? [];
+  for (const { name, module, error, ranges, options = {} } of cases) {
+    await test(name, async () => {
+      const begin = performance.now();
+      const before = (await asked(name)).length;
+      const loading = load(`${base}/${module}.wasm`, { weights: `${base}/${name}`, ...options });
+      if (error) await rejects(loading, error[0], new RegExp(error[1]));
+      else (await loading).dispose();
+      const passed = performance.now() - begin;
+      if (passed > 2000 + 3000 * (ranges.length - 1)) throw new Error(`it took ${passed.toFixed()} ms`);
+      const got = (await asked(name)).slice(before);
+      equal(got.map((range) => (range ? 'rest' : 'whole')), ranges);
+      for (const range of got) if (range && !/^bytes=[1-9]\d*-$/.test(range)) throw new Error(range);
+    });
+  }
+  await halt(300);
+  const gone = await (await fetch(`${base}/gone`, { cache: 'no-store' })).json();
+  for (const { name } of cases) if (/endless/.test(name)) await test(`${name}: the client has gone`, () => equal(gone.includes(`/${name}`), true));
+
+  await test('an abort while it waits to try again', async () => {
+    for (const [options, kind] of [[{ signal: AbortSignal.timeout(150) }, 'TimeoutError'], [{ timeout: 0.15 }, 'LimitError']]) {
+      const begin = performance.now();
+      await rejects(load(`${base}/large.wasm`, { weights: `${base}/down.weights`, ...options }), kind, /time/);
+      if (performance.now() - begin > 350) throw new Error(`after ${performance.now() - begin} ms`);
+    }
+  });
+  if (globalThis.caches) {
+    await test('an endless file is kept as far as it is needed', async () => {
+      await caches.delete('xla-wasm');
+      const weights = `${base}/endless.weights`;
+      const before = (await asked('endless.weights')).length;
+      for (let i = 0; i < 3; i++) (await load(`${base}/large.wasm`, { weights, cache: true })).dispose();
+      equal((await asked('endless.weights')).length, before + 1);
+    });
+    await test('a file that broke is kept too', async () => {
+      await caches.delete('xla-wasm');
+      const weights = `${base}/broken-and-kept.weights`;
+      for (let i = 0; i < 3; i++) (await load(`${base}/large.wasm`, { weights, cache: true })).dispose();
+      equal((await asked('broken-and-kept.weights')).length, 2);
+      await caches.delete('xla-wasm');
+    });
+  }
+  await halt(100);
+  return [...wrong, ...lost];
+}

@@ -107,7 +107,9 @@ export class Download {
         const broken = () => new Broken(/** @type {Error} */ (error).message, { cause: error });
         if (!position || !isPlain) throw broken();
         // Not from a cache, which may have another version of it.
-        response = await this.#ask('no-store', { Range: `bytes=${position}-` });
+        response = await this.#ask('no-store', { Range: `bytes=${position}-` }).catch((refusal) => {
+          throw refusal.cause === 416 ? broken() : refusal; // the server's file is shorter by now
+        });
         const goesOn = response.status === 206 && response.headers.get('Content-Range')?.startsWith(`bytes ${position}-`) && version(response) === version(first);
         if (!goesOn) {
           await response.body?.cancel().catch(() => {});
