@@ -78,7 +78,7 @@ def test_specials() -> None:
 def test_saved_arrays_of_every_type_are_read_back(element_type: str, tmp_path: Path) -> None:
     x = random_array(np.random.default_rng(1), element_type, (2, 3))
     np.save(tmp_path / "x.npy", x)
-    again = load_array(tmp_path / "x.npy", element_type)
+    again = load_array(tmp_path / "x.npy", element_type, x.size)
     assert again.dtype == x.dtype
     np.testing.assert_array_equal(again.view(np.uint8), x.view(np.uint8))
 
@@ -87,10 +87,10 @@ def test_saved_arrays_of_every_type_are_read_back(element_type: str, tmp_path: P
 def test_small_types_are_read_from_types_that_numpy_knows(element_type: str, tmp_path: Path) -> None:
     x = random_array(np.random.default_rng(2), element_type, (2, 3))
     np.save(tmp_path / "x.npy", x.astype(np.float32))
-    np.testing.assert_array_equal(load_array(tmp_path / "x.npy", element_type).astype(np.float32), x.astype(np.float32))
+    np.testing.assert_array_equal(load_array(tmp_path / "x.npy", element_type, x.size).astype(np.float32), x.astype(np.float32))
     np.save(tmp_path / "x.npy", np.full((2, 3), 1.001, np.float32))
     with pytest.raises(ArgumentError, match="not all of its values"):
-        load_array(tmp_path / "x.npy", element_type)
+        load_array(tmp_path / "x.npy", element_type, x.size)
 
 
 # --- the search -------------------------------------------------------------------------------------------------------

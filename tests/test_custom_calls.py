@@ -18,7 +18,7 @@ from fixtures import lying
 from node_host import node_for
 
 import xla_wasm
-from xla_wasm import ArgumentError, Artifact, ArtifactError, Options, RunError, UnsupportedError
+from xla_wasm import ArgumentError, Artifact, ArtifactError, Options, RunError, UnsupportedError, VerifyError
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.ops.custom import registry
 from xla_wasm.ops.writer import Writer
@@ -499,3 +499,35 @@ def test_top_k_without_a_comparator_takes_the_largest() -> None:
     values, indices = run(module(body), X)
     np.testing.assert_array_equal(values, [3, 2])
     np.testing.assert_array_equal(indices, [0, 2])
+
+
+TARGETS = [t for t in registry.BUILT_IN if not t.startswith("lapack_") or re.search("_s(potrf|trsm|getrf|geqrf|orgqr)_", t)]
+OPERANDS = "; f32[4,4]; f16[4,4]; f32[4]; f32[4,4] f32[4,4]; f32[4,4] f32[4,4] f32[4,4]; f32[4,4] f32[9]; f32[]; (f32[4],f32[4])"
+OPERANDS += "; token[]; f32[2,4] f32[4]; f64[4,4] f64[2,4,4]; f32[<=4,4]; f32[<=4,4] s32[]; f32[4] s32[]; f32[4] f32[]; u4[4,4]"
+RESULTS = "(f32[4,4], f32[4]); (f16[4,4], f16[4]); (f32[4,4], s32[4], s32[]); (f32[4,4], s32[]); f32[4,4]; (f32[4,2],s32[4,2]); f32[<=4]"
+CHARACTERS = "{uplo = 76 : ui8, side = 76 : ui8, diag = 78 : ui8, trans_x = 78 : ui8}"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_built_in_targets_with_any_operands_and_results_compile_or_are_refused(target: str) -> None:
+    for shapes, result in product(OPERANDS.split("; "), RESULTS.split("; ")):
+        listed = [shapes] if shapes.startswith("(") else shapes.strip("; ").split()
+        parameters = "; ".join(f"p{i}: {shape}" for i, shape in enumerate(listed))
+        names = ", ".join(f"p{i}" for i in range(len(listed)))
+        call = f'ROOT y = {result} custom-call({names}), custom_call_target="{target}", backend_config="{CHARACTERS}"'
+        try:
+            xla_wasm.compile(module(call, parameters) if listed else Module.from_text(f"HloModule m\nENTRY e {{ {call} }}"))
+        except (UnsupportedError, VerifyError) as error:
+            assert "'y" in str(error) or "'p0'" in str(error)
+
+
+def test_a_factorisation_of_another_type_is_refused_by_name() -> None:
+    body = 'ROOT y = (f16[4,4], f16[4]) custom-call(x), custom_call_target="lapack_sgeqrf_ffi"'
+    with pytest.raises(UnsupportedError, match=r"'y': operand 0 of lapack_sgeqrf_ffi must be matrices of f32, .* not f16\[4,4\]"):
+        xla_wasm.compile(module(body, "x: f16[4,4]"))
+
+
+def test_what_an_expansion_writes_has_operands_as_the_operation_takes_them() -> None:
+    xla_wasm.custom_call("my_target")(lambda e, x: e.op("sine", *x.operands, *x.operands))
+    with pytest.raises(VerifyError, match="'y': sine cannot have 2 operands"):
+        xla_wasm.compile(module(CALL))

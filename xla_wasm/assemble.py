@@ -104,14 +104,23 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
         (linker or Linker(wasm, room_left.alloc)).need_missing()
     if options.kind != MODULE:
         wasm.join_segments()
-    top = room_left.top + _SLACK
-    if top > target.memory_limit - PAGE:
-        limit = f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB"
-        raise UnsupportedError(f"the program needs {top / 2**30:.1f} GiB of memory; {limit}")
+    top = check_room(plan, room_left.top, target)
     manifest["pages"], manifest["peak_bytes"] = -(-top // PAGE), top
     code = _server(wasm, target, manifest["pages"], arena, names) if arena else _alone(wasm, target, manifest["pages"], names)
     manifest["hash"] = hashlib.sha256(code + encode_manifest(manifest)).hexdigest()
     return Artifact(code + custom(SECTION, encode_manifest(manifest)), manifest, bytes(sidecar.content))
+
+
+def check_room(plan: Plan, end: int, target: Target) -> int:
+    """Where memory ends of which all up to `end` is in use. Raises UnsupportedError, which names the largest array, if that is too far."""
+    top = end + _SLACK
+    if top > target.memory_limit - PAGE:
+        largest = max((b for b in plan.buffers if b.merged is None), key=lambda b: b.bytes)
+        raise UnsupportedError(
+            f"the program needs {top / 2**30:.1f} GiB of memory, {largest.bytes / 2**30:.1f} GiB of it for '{largest.name}'; "
+            f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB. Compute with smaller arrays, or in several runs"
+        )
+    return top
 
 
 def _alone(wasm: Module, target: Target, pages: int, names: bool) -> bytes:

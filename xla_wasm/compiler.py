@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 
 from .artifact import Artifact
-from .assemble import Interface, assemble
+from .assemble import Interface, assemble, check_room
 from .dataclass import dataclass, replace
 from .driver import start_of_buffers
 from .errors import ArgumentError, UnsupportedError
@@ -82,6 +82,8 @@ def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[In
 
 
 _MOST_BYTES = 2**32
+_MOST_ELEMENTS = 2**31
+"""Elements of an array, also of one that has no place in memory: kernels count them in 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     canonical = clone(module)
     pipeline.run(canonical, Given(options.host_calls, devices, tuple(shape for _, shape in interface.results)))
     for x in canonical.instructions():
+        if x.shape.is_array and x.shape.size > _MOST_ELEMENTS:
+            raise UnsupportedError(f"{x.where}: {x.shape} has {x.shape.size} elements; arrays of up to 2^31 are supported")
         for shape in (*x.attrs[REQUEST].operands, *x.attrs[REQUEST].results) if REQUEST in x.attrs else ():
             _check_layout(x.name, shape)
     if names:
@@ -129,6 +133,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
 
     def lay(plan: Plan) -> None:
         place(plan, start_of_buffers(plan) + low_bytes(options.kind), written_pages(options.kind))
+        check_room(plan, plan.end, target)  # no address beyond the memory reaches a later stage
 
     plan = plan_module(canonical, target, lay, interface.weights, _state_with_sizes(interface), devices is not None)
     if 0 in plan.inits and _prepares(options):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from .inputs import load_arrays, random_array
 
 Key = tuple[str, str]
 """Kind and name of a transfer; infeed and outfeed have no name."""
+
+
+def _elements(leaf: Leaf | None) -> int:
+    return 0 if leaf is None else math.prod(leaf.dimensions)
 
 
 class FileFeeds:
@@ -67,7 +72,8 @@ class FileFeeds:
         types = {tuple(leaf.element_type for leaf in leaves) for leaves in shapes}
         # Files do not know the small types; where instructions differ in theirs, items have to be of others.
         known = next(iter(types)) if len(types) == 1 else None
-        yield from (tuple(load_arrays(path, known)) for path in self._files.get(key, ()))
+        sizes = [max(map(_elements, same)) for same in itertools.zip_longest(*shapes)]
+        yield from (tuple(load_arrays(path, known, sizes)) for path in self._files.get(key, ()))
         if self._seed is not None and len({tuple(leaf.dimensions for leaf in leaves) for leaves in shapes}) == len(types) == 1:
             rng = np.random.default_rng(self._seed)
             while True:

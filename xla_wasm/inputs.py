@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from .errors import ArgumentError
 from .hlo.ir import Instruction
 from .hlo.shape import Shape
 from .hlo.types import TYPES
+from .host import npy
 from .host.arrays import Array, dtype_of
 from .host.manifest import Leaf
 from .ops.arrays import Value, accepted, flattened, nested
@@ -30,7 +32,9 @@ def arguments(leaves: Iterable[Leaf], paths: Sequence[Path], fill: bool, seed: i
         raise ArgumentError(f"the module takes {len(leaves)} inputs ({wanted}), and --input gives {len(paths)}{hint}")
     rng = np.random.default_rng(seed)
     return [
-        load_array(paths[i], leaf.element_type) if i < len(paths) else random_array(rng, leaf.element_type, leaf.dimensions)
+        load_array(paths[i], leaf.element_type, prod(leaf.dimensions))
+        if i < len(paths)
+        else random_array(rng, leaf.element_type, leaf.dimensions)
         for i, leaf in enumerate(leaves)
     ]
 
@@ -57,45 +61,98 @@ class MadeUpHost(HostSide):
         self.came.append((instr, [np.array(array) for array in flattened(value)]))
 
 
-def load_array(path: Path, element_type: str) -> Array:
-    """The array of a `.npy` file.
+def load_array(path: Path, element_type: str, elements: int) -> Array:
+    """The array of a `.npy` file that is to have so many elements, or fewer.
 
     The format does not know the small types, bfloat16 and its like: such arrays come back as raw bytes of their width, or are given in a
     type that NumPy has, if that holds the same values.
     """
-    arrays = load_arrays(path, (element_type,))
-    if len(arrays) != 1:
-        raise ArgumentError(f"{path} holds several arrays; give each as a .npy file")
+    arrays = load_arrays(path, (element_type,), (elements,))
+    if not arrays:
+        raise ArgumentError(f"{path} holds no array")
     return arrays[0]
 
 
-def load_arrays(path: Path, element_types: Sequence[str] | None) -> list[Array]:
-    """The array of a `.npy` file or those of a `.npz` file, in its order; without their types they are as NumPy has them."""
-    data = path.read_bytes()
-    try:
-        if data[:2] == b"PK":
-            with zipfile.ZipFile(BytesIO(data)) as archive:
-                arrays = [_parsed(archive.read(name)) for name in archive.namelist()]
-        else:
-            arrays = [_parsed(data)]
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ArgumentError(f"{path} is not a .npy file, nor a .npz file: {error}") from error
+def load_arrays(path: Path, element_types: Sequence[str] | None, elements: Sequence[int]) -> list[Array]:
+    """The array of a `.npy` file or those of a `.npz` file, in its order; without their types they are as NumPy has them.
+
+    `elements` are those that each may have at most: what is longer is refused before all of it is in memory.
+    """
+    most = sum(npy.bound(count) + npy.ENTRY for count in elements) + npy.ENTRY
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    is_archive, is_long = data[:2] == b"PK", len(data) > most
+    if is_long:
+        what = "arrays" if is_archive else _described(data, path)
+        raise ArgumentError(f"{path} holds {what}: more than the {most} bytes that the program can need")
+    if is_archive:
+
+        def most_elements(i: int, name: str) -> int:
+            if i == len(elements):
+                raise ArgumentError("it holds several arrays; give each as a .npy file" if i == 1 else f"it holds more than {i} arrays")
+            return elements[i]
+
+        arrays = [array for _, array in _unpacked(BytesIO(data), path, most_elements)]
+    else:
+        arrays = [_parsed(data, path)]
     types = element_types or ()
     return [_typed(array, types[i], path) if i < len(types) else array for i, array in enumerate(arrays)]
 
 
-def load_named(path: Path) -> dict[str, Array]:
-    """The arrays of a `.npz` or a safetensors file by name."""
+def load_named(path: Path, elements: Mapping[str, int]) -> tuple[dict[str, Array], list[str]]:
+    """Of a `.npz` or a safetensors file the arrays of these names, with so many elements or fewer, and the names of all that it holds."""
     with path.open("rb") as file:
         is_archive = file.read(2) == b"PK"
-    if not is_archive:
-        tensors = safetensors.read(path)
-        return {name: np.frombuffer(t.data, dtype_of(t.element_type)).reshape(t.dimensions) for name, t in tensors.items()}
+    names = []
+
+    def most_elements(i: int, name: str) -> int | None:
+        names.append(name)
+        return elements.get(name)
+
+    if is_archive:
+        return dict(_unpacked(path, path, most_elements)), names
+    tensors = safetensors.read(path)
+    wanted = {name: tensors[name] for name in tensors if name in elements}
+    return {name: np.frombuffer(t.data, dtype_of(t.element_type)).reshape(t.dimensions) for name, t in wanted.items()}, list(tensors)
+
+
+def _unpacked(archive: Path | BytesIO, path: Path, most_elements: Callable[[int, str], int | None]) -> list[tuple[str, Array]]:
+    """Arrays of a `.npz` file with their names, in its order.
+
+    `most_elements(i, name)` says how many elements the i-th may have; None: it is not wanted, and left packed.
+    """
+    arrays = []
     try:
-        with zipfile.ZipFile(path) as archive:
-            return {name.removesuffix(".npy"): _parsed(archive.read(name)) for name in archive.namelist()}
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ArgumentError(f"{path} is not a .npz file: {error}") from error
+        with zipfile.ZipFile(archive) as opened:
+            for i, info in enumerate(opened.infolist()):
+                name = npy.name(info)
+                count = most_elements(i, name)
+                if count is None:
+                    continue
+                most = npy.bound(count)
+                data = npy.entry(opened, info, most)
+                if len(data) > most:
+                    raise ArgumentError(f"'{info.filename}' is larger than the {most} bytes that the program can need")
+                arrays.append((name, npy.parsed(data)))
+    except (ArgumentError, *npy.DAMAGED) as error:
+        raise ArgumentError(f"{path} is not a .npz file for this: {error}") from None
+    return arrays
+
+
+def _parsed(data: bytes, path: Path) -> Array:
+    try:
+        return npy.parsed(data)
+    except ArgumentError as error:
+        raise ArgumentError(f"{path} is not a .npy file, nor a .npz file: {error}") from None
+
+
+def _described(data: bytes, path: Path) -> str:
+    """The type of the array in a `.npy` file that begins with `data`."""
+    try:
+        dtype, shape, _, _ = npy.header(data)
+    except ArgumentError as error:
+        raise ArgumentError(f"{path} is not a .npy file, nor a .npz file: {error}") from None
+    return f"{dtype}{list(shape)}"
 
 
 def rounded(array: Array, element_type: str) -> Array:
@@ -105,12 +162,6 @@ def rounded(array: Array, element_type: str) -> Array:
     if array.dtype.kind == "V" and not is_float and array.dtype.names is None and array.dtype.itemsize == dtype.itemsize:
         return array.view(dtype)
     return array.astype(dtype) if is_float and TYPES[element_type].kind == "float" and array.dtype != dtype else array
-
-
-def _parsed(data: bytes) -> Array:
-    # float8_e5m2 calls itself '<f1', which NumPy writes down and cannot read.
-    array: Array = np.load(BytesIO(data.replace(b"'descr': '<f1'", b"'descr': '|V1'", 1)), allow_pickle=False)
-    return array
 
 
 def _typed(array: Array, element_type: str, path: Path) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,7 @@ def _set_values(exe: Executable, files: Files, devices: Sequence[int]) -> None:
             if not separator or name not in leaves or not Path(path).is_file():
                 known = ", ".join(leaves) or "there is none"
                 raise ArgumentError(f"--set {setting}: expected NAME=X.NPY with the name of a weight or state ({known}) and a file")
-            exe.set(name, load_array(Path(path), leaves[name].element_type), device)
+            exe.set(name, load_array(Path(path), leaves[name].element_type, prod(leaves[name].dimensions)), device)
             left.pop(name, None)
     rng = np.random.default_rng(files.seed)
     for leaf in left.values():

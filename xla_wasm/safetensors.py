@@ -14,7 +14,7 @@ from .errors import ArgumentError, ParseError
 from .hlo.ir import Instruction, Module
 from .hlo.literal import Literal
 from .hlo.shape import Layout, Shape
-from .hlo.signature import PARAMETER_NAMES
+from .hlo.signature import PARAMETER_NAMES, names_in
 from .hlo.types import TYPES
 
 ELEMENT_TYPES = dict(
@@ -23,6 +23,8 @@ ELEMENT_TYPES = dict(
 )
 """What a safetensors file calls the element types."""
 _LONGEST_HEADER = 100_000_000
+_MOST_DIMENSIONS = 32
+"""What every NumPy can have."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +46,30 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     length = int.from_bytes(content[:8], "little")
     if length > min(size - 8, _LONGEST_HEADER):
         raise ParseError(f"{path}: not a safetensors file, or cut short: its header has {length} bytes, the file {size}")
+    room = size - 8 - length
     try:
-        header = json.loads(bytes(content[8 : 8 + length]))
+        header = json.loads(bytes(content[8 : 8 + length]), parse_int=_integer)
         entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
         tensors = {}
         for name, entry in entries.items():
             begin, end = entry["data_offsets"]
-            element_type, dimensions = ELEMENT_TYPES[entry["dtype"]], tuple(map(int, entry["shape"]))
+            element_type, dimensions = ELEMENT_TYPES[entry["dtype"]], tuple(entry["shape"])
+            if len(dimensions) > _MOST_DIMENSIONS or not all(type(n) is int and n >= 0 for n in (begin, end, *dimensions)):
+                raise ParseError(f"{path}: '{name}' has dimensions or offsets that are no numbers of elements, or too many of them")
             needed = math.prod(dimensions) * TYPES[element_type].bytes
-            if min(dimensions, default=0) < 0 or not 0 <= begin <= end <= size - 8 - length or end - begin != needed:
-                raise ParseError(f"{path}: '{name}' takes {needed} bytes, but lies at {begin} to {end} of {size - 8 - length}")
+            if not begin <= end <= room or end - begin != needed:
+                raise ParseError(f"{path}: '{name}' takes {needed} bytes, but lies at {begin} to {end} of {room}")
             tensors[name] = Tensor(element_type, dimensions, content[8 + length + begin : 8 + length + end])
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise ParseError(f"{path}: the header of the safetensors file makes no sense: {error!r}") from error
+        raise ParseError(f"{path}: the header of the safetensors file makes no sense: {str(error)[:200]!a}") from error
     return tensors
+
+
+def _integer(digits: str) -> int:
+    """A number of the header. Python takes a second for one of a million digits, so for a file of them minutes."""
+    if len(digits) > 19:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
 
 
 def bind(module: Module, tensors: Mapping[str, Tensor], prefix: str = "") -> None:
@@ -81,7 +93,7 @@ def bind(module: Module, tensors: Mapping[str, Tensor], prefix: str = "") -> Non
 
 
 def _names(module: Module) -> list[str]:
-    names: list[str] = json.loads(module.frontend_attributes.get(PARAMETER_NAMES, "[]"))
+    names = names_in(module, PARAMETER_NAMES) or []
     if len(names) != len(module.entry.parameters):
         raise ArgumentError(f"'{module.name}' does not name each of its parameters, or some are tuples: lower it with xla_wasm.jax.lower")
     return names

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 from rich.text import Text
@@ -60,11 +61,11 @@ def serve_model(
     for name, seconds in (("--run-timeout", options.run_timeout), ("--body-timeout", options.body_timeout)):
         if seconds is not None and not seconds > 0:
             raise ArgumentError(f"{name} must be above zero, got {seconds:g}")
-    given = load_named(weights) if weights is not None else {}
+    given, names = load_named(weights, _elements(source)) if weights is not None else ({}, [])
     artifact = _compiled(source, target, [*given, *(setting.rpartition("=")[0] for setting in settings)])
     manifest = Manifest.parse(artifact.manifest)
     check_servable(manifest)
-    values = _values(manifest, given, settings)
+    values = _values(manifest, given, names, settings)
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = Settings(
         concurrency=options.max_concurrency or max(1, processors // workers),
@@ -96,17 +97,24 @@ def _compiled(source: Module | Artifact, target: tuple[str, str], names: Sequenc
     return compile_as(source, *target, weights=wanted) if wanted else artifact_of(source, *target)
 
 
-def _values(manifest: Manifest, given: dict[str, Array], settings: Sequence[str]) -> dict[str, Array]:
-    """Weights and initial states by name: from the file of `--weights`, which may hold more, and from those of `--set`."""
+def _elements(source: Module | Artifact) -> Mapping[str, int]:
+    """Names of all parameters, each with the number of its elements."""
+    if isinstance(source, Module):
+        return {name: shape.size for name, shape in parameter_leaves(source)}
+    return {leaf.name: prod(leaf.dimensions) for leaf in Manifest.parse(source.manifest).parameters}
+
+
+def _values(manifest: Manifest, given: dict[str, Array], names: Sequence[str], settings: Sequence[str]) -> dict[str, Array]:
+    """Weights and initial states by name: from the file of `--weights`, which holds arrays of these `names`, and from those of `--set`."""
     leaves: dict[str, Leaf] = {p.name: p for p in manifest.parameters if p.kind != "input"}
     values = {name: rounded(array, leaves[name].element_type) for name, array in given.items() if name in leaves}
     known = ", ".join(leaves) or "there is none"
-    if given and not values:
-        has = ", ".join(list(given)[:5]) + (", ..." if len(given) > 5 else "")
+    if names and not values:
+        has = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise ArgumentError(f"--weights: no array of the file has the name of a weight or state ({known}); the file has {has}")
     for setting in settings:
         name, separator, path = setting.rpartition("=")
         if not separator or name not in leaves or not Path(path).is_file():
             raise ArgumentError(f"--set {setting}: expected NAME=X.NPY with the name of a weight or state ({known}) and a file")
-        values[name] = load_array(Path(path), leaves[name].element_type)
+        values[name] = load_array(Path(path), leaves[name].element_type, prod(leaves[name].dimensions))
     return values

@@ -7,6 +7,9 @@ from math import prod
 
 from ..dataclass import dataclass
 
+MOST_DEVICES = 1 << 16
+"""Devices of a module: lists with an entry for each stay small."""
+
 
 @dataclass(frozen=True, slots=True)
 class WindowDimension:
@@ -180,6 +183,13 @@ class ReplicaGroups:
     groups: tuple[tuple[int, ...], ...] = ()
     iota: IotaGroups | None = None
     mesh: MeshGroups | None = None
+
+    @property
+    def devices(self) -> int:
+        """How many devices are named, without listing them where the notation does not."""
+        if self.iota:
+            return self.iota.num_groups * self.iota.group_size
+        return prod(size for _, size in self.mesh.axes) if self.mesh else sum(map(len, self.groups))
 
     def expanded(self) -> tuple[tuple[int, ...], ...]:
         """The groups as lists of device numbers, whatever the notation."""

@@ -8,15 +8,13 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..errors import UnsupportedError
-from .attrs import transposed_iota
+from .attrs import MOST_DEVICES, transposed_iota
 from .schema import MESSAGES
 from .shape import Index
 from .wire import Buffer, Fields, decode
 
 AxisPart = tuple[int, int, int]
 """(axis, pre, size): the part of that size of a mesh axis, `pre` being the product of the parts before it."""
-
-MOST_DEVICES = 1 << 16
 
 _KINDS = ("replicated", "maximal", "tuple", "tiled", "manual", "unknown", "unreduced")
 

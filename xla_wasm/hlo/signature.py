@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, VerifyError
 from .ir import Module
 from .shape import Shape
 
@@ -66,15 +66,27 @@ def leaf_index(leaves: list[Leaf], key: str | int, what: str) -> int:
 def _named(module: Module, attribute: str, leaves: list[Leaf]) -> list[Leaf]:
     """The leaves with the names that the module carries for them, if it does, made unique."""
     names = [name for name, _ in leaves]
-    given = module.frontend_attributes.get(attribute)
-    if given is not None:
-        try:
-            listed = json.loads(given)
-        except ValueError:
-            listed = None
-        if isinstance(listed, list) and len(listed) == len(names) and all(isinstance(n, str) for n in listed):
-            names = listed
+    listed = names_in(module, attribute)
+    if listed is not None and len(listed) == len(names):
+        names = listed
     return list(zip(_unique(names), (shape for _, shape in leaves)))
+
+
+def names_in(module: Module, attribute: str) -> list[str] | None:
+    """The list of names in a frontend attribute of the module; None if it has none. Raises VerifyError where it is no such list."""
+    text = module.frontend_attributes.get(attribute)
+    if text is None:
+        return None
+    try:
+        names = json.loads(text)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("it is something else")
+        "".join(names).encode()  # lone surrogates are no text: neither a manifest nor a terminal takes them
+    except (ValueError, RecursionError) as error:
+        shown = text if len(text) <= 80 else f"{text[:77]}..."
+        fault = f"frontend attribute {attribute} must be a JSON list of names, not {shown!a}: {error}"
+        raise VerifyError(f"module '{module.name}': {fault}") from None
+    return names
 
 
 def _unique(names: list[str]) -> Iterator[str]:

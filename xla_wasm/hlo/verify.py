@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import UnsupportedError, VerifyError
 from .attrs import (
+    MOST_DEVICES,
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     GatherDimensionNumbers,
@@ -25,6 +26,10 @@ from .shape import Shape
 
 MAX_CALL_DEPTH = 100
 """The deepest nesting of calls, loops and branches."""
+
+MAX_EXPANDED = 200_000
+"""The most instructions of a computation with all that it calls written out: the passes write it out, and what is called twice stands
+there twice. A gradient of a large model has some thousands."""
 
 # the Python type of an attribute, by its kind; a None is for the shape inference to judge
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -98,6 +103,9 @@ def _check_called_count(instruction: Instruction, op: Op) -> None:
 
 def verify(module: Module) -> None:
     """Raises VerifyError where the module breaks a rule, UnsupportedError for an opcode or a shape that is not known here."""
+    if module.replica_count * module.num_partitions > MOST_DEVICES:
+        asked = f"{module.replica_count} replicas of {module.num_partitions} partitions"
+        raise UnsupportedError(f"the module '{module.name}' is for {asked}: at most {MOST_DEVICES} devices are supported")
     checker = _Checker()
     for computation in module.computations:
         checker.computation(computation)
@@ -112,6 +120,7 @@ class _Checker:
 
     def __init__(self) -> None:
         self.depths: dict[Computation, int] = {}
+        self.expanded: dict[Computation, int] = {}
         self.sound: set[int] = set()  # ids of shapes; the module keeps them alive
 
     def computation(self, computation: Computation) -> None:
@@ -119,7 +128,7 @@ class _Checker:
             raise VerifyError(f"computation '{computation.name}' is listed twice")
         seen: set[Instruction] = set()
         numbers = []
-        depth = 1
+        depth, expanded = 1, len(computation.instructions)
         for instruction in computation.instructions:
             for operand in instruction.operands:
                 if operand not in seen:
@@ -134,6 +143,7 @@ class _Checker:
                         f"'{computation.name}': calls must not form a cycle"
                     )
                 depth = max(depth, self.depths[called] + 1)
+                expanded += self.expanded[called]
             if instruction in seen:
                 raise VerifyError(f"{instruction.where}: it stands twice in computation '{computation.name}'")
             self._shape(instruction)
@@ -149,7 +159,12 @@ class _Checker:
             raise VerifyError(f"computation '{computation.name}': its parameters are numbered {sorted(numbers)[:16]}, not from 0 on")
         if depth > MAX_CALL_DEPTH:
             raise VerifyError(f"computation '{computation.name}': calls nest deeper than {MAX_CALL_DEPTH}")
-        self.depths[computation] = depth
+        if expanded > max(MAX_EXPANDED, len(computation.instructions)):
+            raise UnsupportedError(
+                f"computation '{computation.name}': with the computations that it calls in the places of the calls it has {expanded} "
+                f"instructions; up to {MAX_EXPANDED} are supported. Call less often, or from a loop"
+            )
+        self.depths[computation], self.expanded[computation] = depth, expanded
 
     def _shape(self, instruction: Instruction) -> None:
         shape = instruction.shape
@@ -215,4 +230,4 @@ def _part(shapes: Any, index: tuple[int, ...]) -> Shape | None:
     return part
 
 
-__all__ = ["MAX_CALL_DEPTH", "inferred", "record", "verify"]
+__all__ = ["MAX_CALL_DEPTH", "MAX_EXPANDED", "inferred", "record", "verify"]

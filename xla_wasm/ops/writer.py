@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from ..errors import VerifyError
 from ..hlo.attr_kinds import default_comparison
 from ..hlo.attrs import DotDimensionNumbers, PaddingDimension, PrecisionConfig, SliceDimension
 from ..hlo.infer import UNKNOWN
@@ -72,6 +73,9 @@ class Writer:
         made = Instruction(name, opcode, declared, [*operands], {**record.defaults, **attrs}, [*called], x.metadata)
         if opcode == "compare" and not made.attrs["type"]:
             made.attrs["type"] = default_comparison(operands[0].shape.element_type)
+        least, most = record.arity
+        if not least <= len(operands) <= (least + len(operands) if most is None else most):
+            raise VerifyError(f"{x.where}: {opcode} cannot have {len(operands)} operands")
         if shape is None:
             assert record.infer is not None, opcode
             made.shape = record.infer(made)

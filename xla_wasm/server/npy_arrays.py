@@ -4,37 +4,29 @@ from __future__ import annotations
 
 import io
 import math
-import struct
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from ..errors import ArgumentError
 from ..hlo.types import TYPES
+from ..host import npy
 from ..host.arrays import Array, dtype_of
 from ..host.manifest import Leaf
 from .elements import ORDER, cast, check_bits, dtype_name, kind_of, type_text
 from .json_arrays import inferred
 from .problems import Problem, unfit, unreadable
 
-_WIDEST = 32
-"""Bytes of an element of numpy's widest type, from which an array may be converted."""
-_HEADER = 10_000
-"""Bytes of the longest header that NumPy reads."""
-_ENTRY = 1024
-"""Bytes of an archive for each array: its name twice, and what stands around it."""
-
 
 def npy_bound(leaf: Leaf) -> int:
     """Bytes that a `.npy` file of an input may have."""
-    return math.prod(leaf.dimensions) * _WIDEST + _HEADER
+    return npy.bound(math.prod(leaf.dimensions))
 
 
 def npz_bound(leaves: Sequence[Leaf]) -> int:
     """Bytes that a `.npz` file of all inputs may have."""
-    return sum(npy_bound(leaf) + _ENTRY + 2 * len(leaf.name.encode()) for leaf in leaves) + _ENTRY
+    return sum(npy_bound(leaf) + npy.ENTRY + 2 * len(leaf.name.encode()) for leaf in leaves) + npy.ENTRY
 
 
 def from_npy(leaf: Leaf, data: bytes) -> Array:
@@ -60,37 +52,24 @@ def from_npy(leaf: Leaf, data: bytes) -> Array:
     return cast(leaf, array.astype(dtype.newbyteorder("="), copy=False))
 
 
-def _header(leaf: Leaf, data: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
-    """What a `.npy` file says of its array: type, shape, whether columns come first, and where the elements begin."""
-    # NumPy writes float8_e5m2 as '<f1', which it cannot read.
-    stream = io.BytesIO(data[: _HEADER + 16].replace(b"'descr': '<f1'", b"'descr': '|V1'", 1))
+def _header(leaf: Leaf, data: bytes) -> npy.Header:
     try:
-        version = np.lib.format.read_magic(stream)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, columns, dtype = read(stream, max_header_size=_HEADER)
-    except Exception as error:  # NumPy evaluates the header's text, which may fail in any way
-        reason = str(error).partition("\n")[0][:200]
-        raise unreadable(f"the body is not a .npy file: {reason}", leaf.name) from None
-    if version > (3, 0) or any(size < 0 for size in shape):
-        raise unreadable(f"the body is not a .npy file: version {version}, shape {shape}", leaf.name)
-    return dtype, shape, columns, stream.tell()
+        return npy.header(data)
+    except ArgumentError as error:
+        raise unreadable(f"the body is not a .npy file: {error}", leaf.name) from None
 
 
 def from_npz(leaves: Sequence[Leaf], data: bytes) -> list[Array]:
     """The arrays of a `.npz` file, whose entries have the inputs' names or are arr_0, arr_1 and so on."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = {_stem(info.filename): info for info in archive.infolist()}
+            entries = {npy.name(info): info for info in archive.infolist()}
             if len(entries) != len(archive.infolist()):
                 raise unreadable("the archive has two entries of one name")
             chosen = _chosen(leaves, entries)
             return [from_npy(leaf, _content(archive, info, leaf)) for leaf, info in zip(leaves, chosen)]
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError, struct.error) as error:
+    except npy.DAMAGED as error:
         raise unreadable(f"the body is not a .npz file: {error}") from None
-
-
-def _stem(name: str) -> str:
-    return name.removesuffix(".npy")
 
 
 def _chosen(leaves: Sequence[Leaf], entries: Mapping[str, zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
@@ -114,11 +93,11 @@ def check_names(wanted: Sequence[str], given: Sequence[str]) -> None:
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, leaf: Leaf) -> bytes:
     """An entry, of which no more is unpacked than the input can need."""
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise unreadable(f"entry '{info.filename}' is compressed in a way other than NumPy's", leaf.name)
     limit = npy_bound(leaf)
-    with archive.open(info) as file:
-        data = file.read(limit + 1)
+    try:
+        data = npy.entry(archive, info, limit)
+    except ArgumentError as error:
+        raise unreadable(str(error), leaf.name) from None
     if len(data) > limit:
         raise Problem(413, f"entry '{info.filename}' has more than the {limit} bytes that {leaf} can need", field=leaf.name)
     return data

@@ -7,13 +7,16 @@ module may fix the numbers of replicas and partitions before (`Devices`).
 from __future__ import annotations
 
 from ...dataclass import dataclass, replace
-from ...errors import VerifyError
+from ...errors import UnsupportedError, VerifyError
 from ...hlo.ir import Instruction, Module
 from ..hostio.transfers import by_partition, is_between_devices, pairs
 from ..writer import Writer
 
 MOST = 64
 """Devices that a program can run on whose number is not fixed: lists of devices have this size then."""
+
+MOST_FIXED = 1024
+"""The same where the module fixes the number: there are instructions for each device, and a table with a row for each."""
 
 NOBODY = (1 << 31) - 1
 """A device that there never is: a host ends a run whose exchange names it."""
@@ -106,6 +109,11 @@ def devices_of(module: Module, replicas: int | None, partitions: int | None) -> 
         made = replace(made, partitions=_all_of(found, ("cross_partition",)))
     for x in found:
         made = _bounded(made, x)
+        if max(made.least, (made.replicas or 1) * (made.partitions or 1)) > MOST_FIXED:
+            raise UnsupportedError(
+                f"{x.where}: it is for {max(made.least, (made.replicas or 1) * (made.partitions or 1))} devices, "
+                f"and programs that exchange data run on at most {MOST_FIXED}"
+            )
     return replace(made, least=max(made.least, (made.replicas or 1) * (made.partitions or 1)))
 
 

@@ -23,7 +23,8 @@ An operation that only starts does all of its work then.
 
 from __future__ import annotations
 
-from ...hlo.attrs import ReplicaGroups
+from ...errors import UnsupportedError
+from ...hlo.attrs import MOST_DEVICES, ReplicaGroups
 from ...hlo.infer import alike, array, arrays, brief, broken, dimensions, joined, need_kind, one_dimension
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Narrow, Op
@@ -46,7 +47,13 @@ def _check_ids(instr: Instruction, rule: int) -> None:
         raise broken(instr, rule, "use_global_device_ids needs a channel_id")
 
 
+def _check_count(instr: Instruction, count: int) -> None:
+    if count > MOST_DEVICES:
+        raise UnsupportedError(f"{instr.where}: it names {count} devices; at most {MOST_DEVICES} are supported")
+
+
 def _check_groups(instr: Instruction, rule: int) -> None:
+    _check_count(instr, instr.attrs["replica_groups"].devices)
     groups = instr.attrs["replica_groups"].expanded()
     ids = [i for group in groups for i in group]
     if len(set(ids)) != len(ids) or any(i < 0 for i in ids) or not all(groups):
@@ -155,6 +162,7 @@ def _check_pairs(instr: Instruction, rule: int) -> None:
         ids = [pair[end] for pair in pairs if len(pair) == 2]
         if len(set(ids)) != len(pairs) or any(i < 0 for i in ids):
             raise broken(instr, rule, f"a {what} of source_target_pairs is negative or occurs twice")
+        _check_count(instr, max(ids, default=-1) + 1)
 
 
 def _collective_permute(instr: Instruction) -> Shape:

@@ -13,7 +13,7 @@ PAIRS = "_xla_send_recv_source_target_pairs"
 RENDEZVOUS = "_xla_host_transfer_rendezvous"
 
 _PAIR = r"\{\s*(\d+)\s*,\s*(\d+)\s*\}"
-_LIST = r"\{\s*(?:\{\s*\d+\s*,\s*\d+\s*\}\s*(?:,\s*(?=\{)|(?=\})))*\}"
+_LIST = r"\{\s*(?:\{\s*\d{1,10}\s*,\s*\d{1,10}\s*\}\s*(?:,\s*(?=\{)|(?=\})))*\}"
 
 _HOST = ("infeed", "outfeed", "send", "recv-done")
 

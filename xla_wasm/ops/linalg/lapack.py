@@ -7,9 +7,11 @@ are characters of LAPACK's, given by number in a dictionary of attributes.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from ...errors import UnsupportedError
 from ...hlo.attrs import TriangularSolveOptions
+from ...hlo.infer import joined
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..writer import Rule, Writer
@@ -28,16 +30,37 @@ def _option(x: Instruction, name: str, allowed: str) -> str:
     return value
 
 
-def _bare(shape: Shape) -> Shape:
-    return shape.with_leaves(iter([leaf.without_layout() for _, leaf in shape.leaves()]))
+_TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
+"""The letter in a function's name -> the element type that it computes with."""
 
 
-def _potrf(e: Writer, x: Instruction) -> Instruction:
+def _operands(x: Instruction, element_type: str, *ranks: int) -> list[Shape]:
+    """The shapes of the operands, all of this type and with the same batch dimensions; a matrix has rank 2 in `ranks`, a vector 1."""
+    shapes, target = [o.shape.without_layout() for o in x.operands], x.attrs["custom_call_target"]
+    if len(shapes) != len(ranks):
+        raise UnsupportedError(f"{x.where}: {target} takes {len(ranks)} operands, not {len(shapes)}")
+    for i, (shape, rank) in enumerate(zip(shapes, ranks)):
+        if shape.element_type != element_type or shape.rank < rank or shape.dimensions[:-rank] != shapes[0].dimensions[: -ranks[0]]:
+            what = "matrices" if rank == 2 else "vectors"
+            raise UnsupportedError(f"{x.where}: operand {i} of {target} must be {what} of {element_type}, one for each other, not {shape}")
+    return shapes
+
+
+def _call(e: Writer, x: Instruction, name: str, *shapes: Shape) -> Instruction:
+    """A call of a routine of the runtime, with the results that it gives, whatever `x` declares."""
+    return e.op("custom-call", *x.operands, shape=joined(list(shapes)), custom_call_target=f"xla_wasm.{name}")
+
+
+def _potrf(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    (a,) = _operands(x, element_type, 2)
+    if a.dimensions[-1] != a.dimensions[-2]:
+        raise UnsupportedError(f"{x.where}: {a} are no square matrices")
     triangle = "lower" if _option(x, "uplo", "LU") == "L" else "upper"
-    return e.op("custom-call", *x.operands, shape=_bare(x.shape), custom_call_target=f"xla_wasm.potrf_{triangle}")
+    return _call(e, x, f"potrf_{triangle}", a, Shape("s32", a.dimensions[:-2]))
 
 
-def _trsm(e: Writer, x: Instruction) -> Instruction:
+def _trsm(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    _operands(x, element_type, 2, 2)
     options = TriangularSolveOptions(
         left_side=_option(x, "side", "LR") == "L",
         lower=_option(x, "uplo", "LU") == "L",
@@ -47,11 +70,24 @@ def _trsm(e: Writer, x: Instruction) -> Instruction:
     return e.op("triangular-solve", *x.operands, triangular_solve_options=options)
 
 
-def _routine(name: str) -> Rule:
-    def rule(e: Writer, x: Instruction) -> Instruction:
-        return e.op("custom-call", *x.operands, shape=_bare(x.shape), custom_call_target=f"xla_wasm.{name}")
+def _getrf(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    (a,) = _operands(x, element_type, 2)
+    *batch, m, n = a.dimensions
+    return _call(e, x, "getrf", a, Shape("s32", (*batch, min(m, n))), Shape("s32", tuple(batch)))
 
-    return rule
+
+def _geqrf(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    (a,) = _operands(x, element_type, 2)
+    *batch, m, n = a.dimensions
+    return _call(e, x, "geqrf", a, Shape(element_type, (*batch, min(m, n))))
+
+
+def _orgqr(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    a, taus = _operands(x, element_type, 2, 1)
+    m, n = a.dimensions[-2:]
+    if not taus.dimensions[-1] <= n <= m:
+        raise UnsupportedError(f"{x.where}: {taus} are not the factors of reflections in the columns of {a}")
+    return _call(e, x, "orgqr", a)
 
 
 _OTHERS = {
@@ -66,8 +102,12 @@ _OTHERS = {
 }
 
 
-def _refused(function: str, instead: str) -> Rule:
-    def rule(e: Writer, x: Instruction) -> Instruction:
+_Lapack = Callable[[Writer, Instruction, str], Instruction]
+"""A rule for the functions of one name, of which there is one for each element type."""
+
+
+def _refused(function: str, instead: str) -> _Lapack:
+    def rule(e: Writer, x: Instruction, element_type: str) -> Instruction:
         target = x.attrs["custom_call_target"]
         raise UnsupportedError(f"{x.where}: {target} ({function}) is not supported yet; try {instead}, or compute it outside the module")
 
@@ -75,10 +115,13 @@ def _refused(function: str, instead: str) -> Rule:
 
 
 def _table() -> dict[str, Rule]:
-    done: dict[str, Rule] = {"potrf": _potrf, "trsm": _trsm, "getrf": _routine("getrf"), "geqrf": _routine("geqrf")}
-    done |= dict.fromkeys(("orgqr", "ungqr"), _routine("orgqr"))
-    others = {name: _refused(*text) for names, text in _OTHERS.items() for name in names.split()}
-    return {f"lapack_{letter}{name}_ffi": rule for name, rule in (done | others).items() for letter in "sdcz"}
+    rules: dict[str, _Lapack] = {"potrf": _potrf, "trsm": _trsm, "getrf": _getrf, "geqrf": _geqrf, "orgqr": _orgqr, "ungqr": _orgqr}
+    rules |= {name: _refused(*text) for names, text in _OTHERS.items() for name in names.split()}
+    return {
+        f"lapack_{letter}{name}_ffi": lambda e, x, rule=rule, type=type: rule(e, x, type)  # type: ignore[misc]
+        for name, rule in rules.items()
+        for letter, type in _TYPES.items()
+    }
 
 
 LAPACK: dict[str, Rule] = _table()
