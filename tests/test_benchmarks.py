@@ -12,7 +12,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import xla_wasm
-from benchmarks import node_host, replicas, replicas_js, suite, worker
+from benchmarks import edge, node_host, replicas, replicas_js, suite, worker
 from benchmarks.__main__ import main
 from benchmarks.models import Encoder, convolution, matmul
 from benchmarks.wasmtime_host import Resident, peak
@@ -98,3 +98,12 @@ def test_workers() -> None:
     (times,) = measured.values()
     assert min(times.started + times.first + times.answers) > 0 and times.linear % 65536 == 0 and times.grown[0] >= 0
     assert worker.table(measured).startswith("| worker |") and "| digits |" in worker.table(measured)
+
+
+def test_a_body_for_wrk_is_a_string_of_lua(tmp_path: Path) -> None:
+    """Whatever bytes it has: brackets end what Lua calls long strings, and then wrk goes on without the script."""
+    body = bytes(range(256)) + b']]"\\\n'
+    text = edge.script(tmp_path / "x.lua", "application/json", body).read_text()
+    (quoted,) = re.findall(r'^wrk.body = "(.*)"$', text, re.MULTILINE)
+    assert bytes(int(code) for code in re.findall(r"\\(\d{3})", quoted)) == body
+    assert not re.sub(r"\\\d{3}", "", quoted)

@@ -134,7 +134,7 @@ def _file(data: bytes, name: str) -> Path:
 def _npy(data: bytes) -> None:
     from xla_wasm.inputs import load_array
 
-    load_array(_file(data, "x.npy"), "f32")
+    load_array(_file(data, "x.npy"), "f32", 100)
 
 
 def _npz(data: bytes) -> None:
@@ -142,8 +142,8 @@ def _npz(data: bytes) -> None:
 
     path = _file(data, "x.npz")
     with contextlib.suppress(XlaWasmError):
-        load_arrays(path, None)
-    load_named(path)
+        load_arrays(path, None, (100, 100))
+    load_named(path, {"x": 100})
 
 
 def _safetensors(data: bytes) -> None:
