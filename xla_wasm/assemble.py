@@ -137,7 +137,8 @@ def _server(wasm: Module, target: Target, pages: int, arena: int, names: bool) -
     memory.export_func(wasi_http.REALLOC, wasi_http.REALLOC)
     wasm.move_data(memory)
     boundary(wasm, replace(target, memory=wasi_http.MEMORY), pages, functions=())
-    return wasi_http.server(wasm.encode(names=names), memory.encode(names=names))
+    imports = wasm.number_imports(wasi_http.CODE)
+    return wasi_http.server(wasm.encode(names=names), memory.encode(names=names), imports)
 
 
 class _Room:

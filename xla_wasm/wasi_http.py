@@ -6,20 +6,25 @@ The memory has a module of its own for this, and its data with it: engines copy 
 
 from __future__ import annotations
 
-from .wasm.component import Component, InstanceType, borrow, function, list_of, option, own, record, result, variant
+from collections.abc import Collection, Sequence
+
+from .wasm.component import Component, InstanceType, borrow, function, list_of, option, own, record, result, tuple_of, variant
 
 HANDLER = "wasi:http/incoming-handler@0.2.0"
 """The interface that the component exports."""
-HANDLE = f"{HANDLER}#handle"
+HANDLE = "handle"
 """The function of the core module that serves a request."""
 REALLOC = "cabi_realloc"
 """The function of the memory's module that gives room for what imported functions return."""
 MEMORY = ("model", "memory")
 """The names by which the module of the code imports the memory."""
+CODE = "host"
+"""What that module calls the host's functions."""
 
 _ERROR, _STREAMS, _TYPES = "wasi:io/error@0.2.0", "wasi:io/streams@0.2.0", "wasi:http/types@0.2.0"
 INTERFACES = (_TYPES, _STREAMS, _ERROR)
 """What the component imports."""
+_DROP = "[resource-drop]"
 _METHODS = "get head post put delete connect options trace patch".split()
 _PLAIN_ERRORS = """
 DNS-timeout DNS-error destination-not-found destination-unavailable destination-IP-prohibited destination-IP-unroutable connection-refused
@@ -33,8 +38,8 @@ configuration-error internal-error
 """.split()
 
 
-def _streams(error: int) -> tuple[InstanceType, list[str]]:
-    """The part of wasi:io/streams that a server uses, and its functions."""
+def _streams(error: int, used: Collection[str]) -> InstanceType:
+    """The part of wasi:io/streams with the functions that are used."""
     t = InstanceType()
     failed = t.type(own(t.outer(error)))
     reads, writes = t.resource("input-stream"), t.resource("output-stream")
@@ -46,8 +51,9 @@ def _streams(error: int) -> tuple[InstanceType, list[str]]:
         "[method]output-stream.blocking-write-and-flush": function({"self": t.type(borrow(writes)), "contents": content}, written),
     }
     for name, type_ in functions.items():
-        t.function(name, type_)
-    return t, list(functions)
+        if name in used:
+            t.function(name, type_)
+    return t
 
 
 def _error_code(t: InstanceType) -> int:
@@ -75,8 +81,8 @@ def _error_code(t: InstanceType) -> int:
     return t.name("error-code", t.type(variant({name: values.get(name) for name in _PLAIN_ERRORS})))
 
 
-def _http(input_stream: int, output_stream: int) -> tuple[InstanceType, list[str]]:
-    """The part of wasi:http/types that a server uses, and its functions."""
+def _http(input_stream: int, output_stream: int, used: Collection[str]) -> InstanceType:
+    """The part of wasi:http/types with the functions that are used."""
     t = InstanceType()
     reads, writes = t.type(own(t.outer(input_stream))), t.type(own(t.outer(output_stream)))
     fields, request, incoming, response, outgoing, outparam = (
@@ -88,16 +94,15 @@ def _http(input_stream: int, output_stream: int) -> tuple[InstanceType, list[str
     method = t.name("method", t.type(variant(dict.fromkeys(_METHODS) | {"other": "string"})))
     error = _error_code(t)
     header_error = t.name("header-error", t.type(variant(dict.fromkeys(("invalid-syntax", "forbidden", "immutable")))))
-    content = t.type(list_of("u8"))
+    content, made = t.type(list_of("u8")), t.type(result(owned[fields], header_error))
     functions = {
         "[method]incoming-request.method": function({"self": lent[request]}, method),
         "[method]incoming-request.path-with-query": function({"self": lent[request]}, t.type(option("string"))),
         "[method]incoming-request.headers": function({"self": lent[request]}, owned[fields]),
         "[method]incoming-request.consume": function({"self": lent[request]}, t.type(result(owned[incoming]))),
         "[method]incoming-body.stream": function({"self": lent[incoming]}, t.type(result(reads))),
-        "[constructor]fields": function({}, owned[fields]),
+        "[static]fields.from-list": function({"entries": t.type(list_of(t.type(tuple_of("string", content))))}, made),
         "[method]fields.get": function({"self": lent[fields], "name": "string"}, t.type(list_of(content))),
-        "[method]fields.append": function({"self": lent[fields], "name": "string", "value": content}, t.type(result(None, header_error))),
         "[constructor]outgoing-response": function({"headers": owned[fields]}, owned[response]),
         "[method]outgoing-response.set-status-code": function({"self": lent[response], "status-code": "u16"}, t.type(result())),
         "[method]outgoing-response.body": function({"self": lent[response]}, t.type(result(owned[outgoing]))),
@@ -108,33 +113,35 @@ def _http(input_stream: int, output_stream: int) -> tuple[InstanceType, list[str
         "[static]response-outparam.set": function({"param": owned[outparam], "response": t.type(result(owned[response], error))}),
     }
     for name, type_ in functions.items():
-        t.function(name, type_)
-    return t, list(functions)
+        if name in used:
+            t.function(name, type_)
+    return t
 
 
-def server(code: bytes, memory: bytes) -> bytes:
-    """The component of two core modules: `memory` exports a memory and `REALLOC`, `code` imports it and exports `HANDLE`."""
+def server(code: bytes, memory: bytes, imports: Sequence[tuple[str, str]]) -> bytes:
+    """The component of two core modules: `memory` exports a memory and `REALLOC`, `code` imports it and exports `HANDLE`. What it imports
+    besides are these functions of interfaces, as `CODE` and their numbers: a core module's names need not be those of the interfaces."""
+    used = {name for _, name in imports}
     c = Component()
     errors = InstanceType()
     errors.resource("error")
     error = c.exported_type(c.import_instance(_ERROR, errors), "error")
-    stream_type, stream_functions = _streams(error)
-    streams = c.import_instance(_STREAMS, stream_type)
+    streams = c.import_instance(_STREAMS, _streams(error, used))
     resources = {name: c.exported_type(streams, name) for name in ("input-stream", "output-stream")}
-    http_type, http_functions = _http(*resources.values())
-    http = c.import_instance(_TYPES, http_type)
-    handled = {name: c.exported_type(http, name) for name in ("incoming-request", "response-outparam", "incoming-body", "fields")}
-    request, out = (c.type(own(handled[name])) for name in ("incoming-request", "response-outparam"))
+    http = c.import_instance(_TYPES, _http(resources["input-stream"], resources["output-stream"], used))
+    resources |= {name: c.exported_type(http, name) for name in ("incoming-request", "response-outparam", "incoming-body", "fields")}
+    request, out = (c.type(own(resources[name])) for name in ("incoming-request", "response-outparam"))
     handle = c.type(function({"request": request, "response-out": out}))
     place = c.instantiate(c.module(memory), {})
     memory_index, realloc = c.core_memory(place, MEMORY[1]), c.core_function(place, REALLOC)
-
-    def lowered(instance: int, names: list[str], dropped: dict[str, int]) -> int:
-        functions = [(name, c.lower(c.exported_function(instance, name), memory_index, realloc)) for name in names]
-        return c.core_instance([*functions, *((f"[resource-drop]{name}", c.drop(index)) for name, index in dropped.items())])
-
-    dropped = {name: handled[name] for name in ("incoming-request", "incoming-body", "fields")}
-    arguments = {_TYPES: lowered(http, http_functions, dropped), _STREAMS: lowered(streams, stream_functions, resources), MEMORY[0]: place}
+    instances = {_TYPES: http, _STREAMS: streams}
+    # All of one sort together: each change of the sort begins a section.
+    functions = [None if name.startswith(_DROP) else c.exported_function(instances[interface], name) for interface, name in imports]
+    lowered = [
+        c.drop(resources[name.removeprefix(_DROP)]) if index is None else c.lower(index, memory_index, realloc)
+        for index, (_, name) in zip(functions, imports)
+    ]
+    arguments = {CODE: c.core_instance([(str(i), index) for i, index in enumerate(lowered)]), MEMORY[0]: place}
     main = c.instantiate(c.module(code), arguments)
     c.export_instance(HANDLER, [("handle", c.lift(c.core_function(main, HANDLE), handle))])
     return c.encode()

@@ -18,9 +18,8 @@ HTTP("[method]incoming-request.path-with-query") void request_path(int request, 
 HTTP("[method]incoming-request.headers") int request_headers(int request);
 HTTP("[method]incoming-request.consume") void request_consume(int request, answer *body);
 HTTP("[method]incoming-body.stream") void body_stream(int body, answer *stream);
-HTTP("[constructor]fields") int fields_new(void);
+HTTP("[static]fields.from-list") void fields_of(const string (*entries)[2], uint32_t count, answer *fields);
 HTTP("[method]fields.get") void fields_get(int fields, const char *name, uint32_t size, string *list);
-HTTP("[method]fields.append") void fields_append(int fields, const char *name, uint32_t n, const char *value, uint32_t m, answer *done);
 HTTP("[constructor]outgoing-response") int response_new(int headers);
 HTTP("[method]outgoing-response.set-status-code") int response_status(int response, int code);
 HTTP("[method]outgoing-response.body") void response_body(int response, answer *body);
@@ -112,19 +111,15 @@ void xw_server_fail_shape(const array *x, const char *type, uint32_t rank, const
 
 // ---- the answer
 
-static void set_header(int headers, const char *name, const char *value, uint32_t size) {
-  answer done;
-  fields_append(headers, name, length(name), value, size, &done);
-}
-
 static void start_answer(void) {
   answer a;
   char digits[20];
-  int headers = fields_new(), response;
-  set_header(headers, "content-type", now.type, length(now.type));
-  if (now.status == 405) set_header(headers, "allow", "GET, HEAD, POST", 15);
-  if (now.size >= 0) set_header(headers, "content-length", digits, print_integer((uint64_t)now.size, digits));
-  response = response_new(headers);
+  uint32_t n = 1;
+  string headers[3][2] = {{{"content-type", 12}, {now.type, length(now.type)}}};
+  if (now.size >= 0) headers[n][0] = (string){"content-length", 14}, headers[n++][1] = (string){digits, print_integer((uint64_t)now.size, digits)};
+  if (now.status == 405) headers[n][0] = (string){"allow", 5}, headers[n++][1] = (string){"GET, HEAD, POST", 15};
+  fields_of((const string(*)[2])headers, n, &a);
+  int response = response_new((int)a.a);
   response_status(response, now.status);
   response_body(response, &a);
   now.response_body = (int)a.a;

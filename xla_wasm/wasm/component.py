@@ -39,6 +39,11 @@ def variant(cases: Mapping[str, Value | None]) -> bytes:
     return b"\x71" + vector([named(name) + _optional(type_) + b"\0" for name, type_ in cases.items()])
 
 
+def tuple_of(*types: Value) -> bytes:
+    """The type of several values together."""
+    return b"\x6f" + vector([_value(type_) for type_ in types])
+
+
 def list_of(type_: Value) -> bytes:
     """The type of a list."""
     return b"\x70" + _value(type_)

@@ -43,7 +43,7 @@ class Linked:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Import:
     module: str
     field: str
@@ -84,6 +84,13 @@ class Module:
             raise ValueError("imports must be declared before functions")
         self._imports.append(_Import(module, field_name, name, (params, results)))
         return self._name(name)
+
+    def number_imports(self, module: str) -> list[tuple[str, str]]:
+        """Call the imported functions by their numbers, as of this module; what they were called, module and name."""
+        were = [(item.module, item.field) for item in self._imports]
+        for number, item in enumerate(self._imports):
+            item.module, item.field = module, str(number)
+        return were
 
     def add(self, func: Func) -> int:
         """Add a function; its index. Its code may still grow until `encode`."""
