@@ -187,12 +187,10 @@ static void run_all(model *m) {
 
 // ---- results
 
-static void say_number(const array *x, double value) {
+static void say_value(const array *x, double value) {
+  static const format wide = {.kind = FLOAT, .bits = 64, .mantissa = 52, .bias = 1023, .bytes = 8};
   scalar s = {1, 0, 0, value};
-  char digits[32];
-  format f = *x->type;
-  if (f.kind < FLOAT) f.mantissa = 52, f.bias = 1023;
-  emit_bytes(digits, print_number(&f, &s, digits));
+  say_number(x->type->kind < FLOAT ? &wide : x->type, &s);
 }
 
 static void say_summary(const array *x) {
@@ -207,7 +205,7 @@ static void say_summary(const array *x) {
     if (!(value <= most)) most = value;
     sum += value;
   }
-  say("min "), say_number(x, least), say(", max "), say_number(x, most), say(", mean "), say_number(x, (double)(float)(sum / n));
+  say("min "), say_value(x, least), say(", max "), say_value(x, most), say(", mean "), say_value(x, (double)(float)(sum / n));
 }
 
 static void say_results(model *m, const char *file) {

@@ -1,14 +1,6 @@
 // Elements of arrays: every type to a number and back, and where they lie.
 #include "front.h"
 
-uint64_t bits_of(double value) {
-  union {
-    double value;
-    uint64_t bits;
-  } x = {value};
-  return x.bits;
-}
-
 uint64_t little(const uint8_t *from, uint32_t bytes) {
   uint64_t x = 0;
   while (bytes--) x = x << 8 | from[bytes];

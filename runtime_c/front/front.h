@@ -120,7 +120,7 @@ void load_element(const format *, const uint8_t *from, scalar *);
 // 0: it does not fit. `exact`: rounding does not fit either, if NumPy lacks the type.
 int store_element(const format *, uint8_t *to, const scalar *, int exact);
 int convert_element(const format *from, const uint8_t *source, const format *to, uint8_t *target);
-uint64_t bits_of(double value);
+static inline __attribute__((always_inline)) uint64_t bits_of(double value) { return *(uint64_t *)&value; }
 double power_of_2(int exponent);
 
 uint32_t size_of(const array *, uint32_t d);  // actual sizes
@@ -135,7 +135,6 @@ int is_dense(const array *); // whether it lies in memory as row-major order has
 
 // Reads a number, or true, false, NaN, Infinity, in quotation marks or not. 0: there is none.
 int read_number(reader *, scalar *);
-uint32_t print_number(const format *, const scalar *, char to[32]);
 uint32_t print_integer(uint64_t value, char *to);
 
 // ---- arrays in files
@@ -166,6 +165,7 @@ void emit(int c);
 void emit_bytes(const void *from, uint32_t count);
 void say(const char *s);
 void say_integer(uint64_t value);
+void say_number(const format *, const scalar *); // with the fewest digits that read back to the same value of the type
 void say_type(const array *); // f32[1,64]; of dynamic dimensions the bounds
 void flush(void);
 uint32_t npy_bytes(const array *);

@@ -139,14 +139,13 @@ void read_text(reader *in, array *x) {
 }
 
 static void write_number(const format *f, const uint8_t *from) {
-  char digits[32];
-  scalar x;
+  static scalar x;
   load_element(f, from, &x);
   if (f->kind == PRED) say(x.magnitude ? "true" : "false");
   else {
     int quoted = x.real && x.value - x.value != 0; // JSON has neither NaN nor infinities
     if (quoted) emit('"');
-    emit_bytes(digits, print_number(f, &x, digits));
+    say_number(f, &x);
     if (quoted) emit('"');
   }
 }
