@@ -18,7 +18,11 @@ FLAGS = (
 OPTIMISE = {
     "runtime_c": "-O2".split(),
     # What reads and writes files is to be small. Zig makes -Os of -Oz, but leaves what goes to clang itself as it is.
-    "front": "-Oz -Xclang -Oz -fno-vectorize -fno-slp-vectorize -mllvm -disable-lsr -fno-builtin -fno-strict-aliasing".split(),
+    "front": (
+        "-Oz -Xclang -Oz -fno-vectorize -fno-slp-vectorize -fno-builtin -fno-strict-aliasing -mllvm -disable-lsr "
+        # Neither copies of small functions nor of what would have been computed before a loop or a branch.
+        "-mllvm -inline-threshold=-50 -mllvm -enable-pre=0 -mllvm -enable-load-pre=0 -mllvm -disable-machine-licm"
+    ).split(),
 }
 """Folder of sources -> flags."""
 

@@ -88,7 +88,7 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     step = driver.step_function(room, direct=options.kind != MODULE)
     running = (step, driver.run_function(room, waits), driver.init_function(driver.init_starts(plan)))
     room_left = _Room(driver.start_of_buffers(plan), front.low_bytes(options.kind), plan.end)
-    arena = room_left.alloc(8 + front.ARENA, 8, False) if options.kind == SERVER else 0
+    arena = room_left.alloc(16 + front.ARENA, 8, False) if options.kind == SERVER else 0
     linker = _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena) if options.kind != MODULE else None
     if linker:
         wasm.add(driver.dispatch_function(kernels))

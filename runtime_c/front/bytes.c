@@ -80,13 +80,16 @@ void say_integer(uint64_t value) {
   emit_bytes(digits, print_integer(value, digits));
 }
 
-void say_type(const array *x) {
-  say(x->type->name);
+void say_shape(const array *x, uint32_t rank, const uint32_t *sizes, const char *mark) {
   emit('[');
-  for (uint32_t d = 0; d < x->rank; d++) {
+  for (uint32_t d = 0; d < rank; d++) {
+    int dynamic = x && x->dims[d].actual;
     if (d) emit(',');
-    if (x->dims[d].actual) say("<=");
-    say_integer(x->dims[d].size);
+    if (dynamic) say(mark), say("<=");
+    say_integer(x ? x->dims[d].size : sizes[d]);
+    if (dynamic) say(mark);
   }
   emit(']');
 }
+
+void say_type(const array *x) { say(x->type->name), say_shape(x, x->rank, 0, ""); }

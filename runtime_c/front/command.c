@@ -41,12 +41,7 @@ void xw_command_fail_shape(const array *x, const char *type, uint32_t rank, cons
   say_field(x);
   say("this has ");
   if (type) say(type);
-  emit('[');
-  for (uint32_t d = 0; d < rank; d++) {
-    if (d) emit(',');
-    say_integer(sizes[d]);
-  }
-  say("]\n");
+  say_shape(0, rank, sizes, 0), emit('\n');
   flush();
   proc_exit(WRONG_INPUT);
 }
@@ -92,14 +87,7 @@ static void say_signature_of(const char *key, const array *x, uint32_t count) {
     if (i) emit(',');
     say("{\"name\":"), say_json_text(x->name);
     say(",\"kind\":\""), say(kinds[x->kind]);
-    say("\",\"type\":\""), say(x->type->name), say("\",\"shape\":[");
-    for (uint32_t d = 0; d < x->rank; d++) {
-      if (d) emit(',');
-      if (x->dims[d].actual) say("\"<=");
-      say_integer(x->dims[d].size);
-      if (x->dims[d].actual) emit('"');
-    }
-    say("]}");
+    say("\",\"type\":\""), say(x->type->name), say("\",\"shape\":"), say_shape(x, x->rank, 0, "\""), emit('}');
   }
   emit(']');
 }

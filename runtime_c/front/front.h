@@ -167,6 +167,8 @@ void say(const char *s);
 void say_integer(uint64_t value);
 void say_number(const format *, const scalar *); // with the fewest digits that read back to the same value of the type
 void say_type(const array *); // f32[1,64]; of dynamic dimensions the bounds
+// [1,64]: the bounds of an array, those of dynamic dimensions between marks, or without one the sizes.
+void say_shape(const array *, uint32_t rank, const uint32_t *sizes, const char *mark);
 void flush(void);
 uint32_t npy_bytes(const array *);
 void write_npy(const array *);

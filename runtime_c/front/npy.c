@@ -55,7 +55,7 @@ static void read_elements(reader *in, array *x, const format *f, int swap, int f
     return;
   }
   for (uint32_t i = 0; i < count && !failed(); i++) {
-    uint8_t raw[16], element[16];
+    static uint8_t raw[16], element[16];
     uint32_t got = take(in, raw, bytes);
     if (got < bytes) return end_early(x, i * bytes + got, whole);
     for (uint32_t k = 0; k < bytes; k++) element[swap ? k / part * part + part - 1 - k % part : k] = raw[k];
@@ -67,27 +67,29 @@ static void read_elements(reader *in, array *x, const format *f, int swap, int f
 
 void read_npy(reader *in, array *x) {
   static char header[HEADER];
-  uint32_t sizes[33], rank = 0, bytes = 2, size = HEADER;
-  uint8_t head[12] = {0};
-  if (take(in, head, 8) == 8 && starts((char *)head, "\x93NUMPY") && head[6] >= 1 && head[6] <= 3) {
-    if (head[6] > 1) bytes = 4;
-    take(in, head + 8, bytes);
-    size = (uint32_t)little(head + 8, bytes);
+  static uint32_t sizes[33];
+  static struct {
+    char magic[6];
+    uint8_t version, minor;
+    uint32_t size;
+  } head;
+  uint32_t rank = 0, size = HEADER;
+  if (take(in, &head, 8) == 8 && starts(head.magic, "\x93NUMPY") && head.version >= 1 && head.version <= 3) {
+    head.size = 0;
+    take(in, &head.size, head.version > 1 ? 4 : 2);
+    size = head.size;
   }
-  if (size >= HEADER || take(in, header, size) < size) {
-    fail(DAMAGED, "this is not an npy file, or one with a damaged header", x);
-    return;
-  }
+  if (size >= HEADER || take(in, header, size) < size) size = 0;
   header[size] = 0;
   const char *code = after(header, "'descr': '"), *order = after(header, "'fortran_order': "), *shape = after(header, "'shape': (");
-  if (!order || !shape) {
-    fail(DAMAGED, "the header of the npy file is damaged", x);
-    return;
-  }
+  if (!order || !shape) return fail(DAMAGED, "this is not an npy file, or one with a damaged header", x);
   while (*shape >= '0' && *shape <= '9' && rank < 33) {
     uint64_t n = 0;
-    while (*shape >= '0' && *shape <= '9') n = n > UINT32_MAX ? n : n * 10 + (uint64_t)(*shape++ - '0');
-    sizes[rank++] = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+    while (*shape >= '0' && *shape <= '9') {
+      n = n * 10 + (uint64_t)(*shape++ - '0');
+      if (n > UINT32_MAX) n = UINT32_MAX;
+    }
+    sizes[rank++] = (uint32_t)n;
     while (*shape == ',' || *shape == ' ') shape++;
   }
   format type = {.name = "another type"};
@@ -117,29 +119,10 @@ void read_raw(reader *in, array *x) {
   read_elements(in, x, x->type, 0, 0, 1);
 }
 
-static uint32_t write_header(const array *x, char *to) {
-  uint32_t n = 10;
-#define SAY(text) copy(to + n, text, sizeof text - 1), n += sizeof text - 1
-  copy(to, "\x93NUMPY\1", 8);
-  SAY("{'descr': '");
-  to[n++] = x->type->bytes == 1 ? '|' : '<';
-  copy(to + n, x->type->code, length(x->type->code)), n += length(x->type->code);
-  SAY("', 'fortran_order': False, 'shape': (");
-  for (uint32_t d = 0; d < x->rank; d++) {
-    n += print_integer(size_of(x, d), to + n);
-    if (d + 1 < x->rank || x->rank == 1) to[n++] = ',';
-  }
-  SAY("), }");
-  while ((n + 1) % 64) to[n++] = ' ';
-  to[n++] = '\n';
-  to[8] = (char)(n - 10), to[9] = (char)((n - 10) >> 8);
-  return n;
-}
+// Enough for all that a header says, in a multiple of 64 bytes.
+static uint32_t header_bytes(const array *x) { return (67 + 11 * x->rank + 63) / 64 * 64; }
 
-uint32_t npy_bytes(const array *x) {
-  char header[640];
-  return write_header(x, header) + count_of(x) * x->type->bytes;
-}
+uint32_t npy_bytes(const array *x) { return header_bytes(x) + count_of(x) * x->type->bytes; }
 
 void write_raw(const array *x) {
   uint32_t count = count_of(x), bytes = x->type->bytes;
@@ -149,7 +132,17 @@ void write_raw(const array *x) {
 }
 
 void write_npy(const array *x) {
-  char header[640];
-  emit_bytes(header, write_header(x, header));
+  uint32_t bytes = header_bytes(x);
+  if (out.at + bytes > sizeof out.buffer) flush();
+  uint32_t end = out.at + bytes - 1;
+  say("\x93NUMPY\1"), emit(0), emit((int)(bytes - 10)), emit((int)((bytes - 10) >> 8));
+  say("{'descr': '"), emit(x->type->bytes == 1 ? '|' : '<'), say(x->type->code), say("', 'fortran_order': False, 'shape': (");
+  for (uint32_t d = 0; d < x->rank; d++) {
+    say_integer(size_of(x, d));
+    if (d + 1 < x->rank || x->rank == 1) emit(',');
+  }
+  say("), }");
+  while (out.at < end) emit(' ');
+  emit('\n');
   write_raw(x);
 }

@@ -13,12 +13,13 @@ typedef struct {
   const char *text;
   uint32_t size;
 } string;
+static answer got; // read before anything else is called
 HTTP("[method]incoming-request.method") void request_method(int request, answer *method);
 HTTP("[method]incoming-request.path-with-query") void request_path(int request, answer *path);
 HTTP("[method]incoming-request.headers") int request_headers(int request);
 HTTP("[method]incoming-request.consume") void request_consume(int request, answer *body);
 HTTP("[method]incoming-body.stream") void body_stream(int body, answer *stream);
-HTTP("[static]fields.from-list") void fields_of(const string (*entries)[2], uint32_t count, answer *fields);
+HTTP("[static]fields.from-list") void fields_of(string (*entries)[2], uint32_t count, answer *fields);
 HTTP("[method]fields.get") void fields_get(int fields, const char *name, uint32_t size, string *list);
 HTTP("[constructor]outgoing-response") int response_new(int headers);
 HTTP("[method]outgoing-response.set-status-code") int response_status(int response, int code);
@@ -35,14 +36,11 @@ IO("[resource-drop]input-stream") void input_drop(int);
 IO("[resource-drop]output-stream") void output_drop(int);
 
 enum { GET, HEAD, POST };
-enum form { JSON, NPY, NPZ, RAW, MULTIPART, TEXT, UNKNOWN, FORMS_OF_ANSWERS = MULTIPART };
+enum form { JSON, NPY, NPZ, RAW, MULTIPART, TEXT, ZIP, UNKNOWN, FORMS_OF_ANSWERS = MULTIPART };
 enum { NUMBER_BYTES = 64, STATUSES = 16, WRITTEN = 4096 };
 
-static const struct {
-  const char *type;
-  enum form form;
-} types[] = {{"application/json", JSON},         {"application/x-npy", NPY},         {"application/x-npz", NPZ}, {"application/zip", NPZ},
-             {"application/octet-stream", RAW}, {"multipart/form-data", MULTIPART}, {"text/plain", TEXT}};
+static const char *const types[] = {"application/json", "application/x-npy", "application/x-npz", "application/octet-stream",
+                                    "multipart/form-data", "text/plain", "application/zip"}; // by forms; the last one is another name of NPZ
 
 static struct {
   int request, out, head;            // head: the answer has no body
@@ -111,26 +109,32 @@ void xw_server_fail_shape(const array *x, const char *type, uint32_t rank, const
 
 // ---- the answer
 
+static string headers[3][2];
+static uint32_t headers_made;
+
+static void set_header(const char *name, const char *value) {
+  string *to = headers[headers_made++];
+  to[0].text = name, to[0].size = length(name), to[1].text = value, to[1].size = length(value);
+}
+
 static void start_answer(void) {
-  answer a;
-  char digits[20];
-  uint32_t n = 1;
-  string headers[3][2] = {{{"content-type", 12}, {now.type, length(now.type)}}};
-  if (now.size >= 0) headers[n][0] = (string){"content-length", 14}, headers[n++][1] = (string){digits, print_integer((uint64_t)now.size, digits)};
-  if (now.status == 405) headers[n][0] = (string){"allow", 5}, headers[n++][1] = (string){"GET, HEAD, POST", 15};
-  fields_of((const string(*)[2])headers, n, &a);
-  int response = response_new((int)a.a);
+  static char digits[21];
+  headers_made = 0;
+  set_header("content-type", now.type);
+  if (now.status == 405) set_header("allow", "GET, HEAD, POST");
+  if (now.size >= 0) digits[print_integer((uint64_t)now.size, digits)] = 0, set_header("content-length", digits);
+  fields_of(headers, headers_made, &got);
+  int response = response_new((int)got.a);
   response_status(response, now.status);
-  response_body(response, &a);
-  now.response_body = (int)a.a;
+  response_body(response, &got);
+  now.response_body = (int)got.a;
   respond(now.out, 0, response, 0, 0, 0, 0, 0, 0);
-  body_write(now.response_body, &a);
-  now.response_stream = (int)a.a;
+  body_write(now.response_body, &got);
+  now.response_stream = (int)got.a;
   now.answered = 1;
 }
 
 void xw_server_push(const uint8_t *from, uint32_t count) {
-  answer a;
   if (!now.answered) {
     if (now.last && now.size < 0) now.size = count;
     start_answer();
@@ -138,8 +142,8 @@ void xw_server_push(const uint8_t *from, uint32_t count) {
   if (now.head) return;
   for (uint32_t n; count; from += n, count -= n) {
     n = count < WRITTEN ? count : WRITTEN;
-    stream_write(now.response_stream, from, n, &a);
-    if (a.tag) break; // the client has gone
+    stream_write(now.response_stream, from, n, &got);
+    if (got.tag) break; // the client has gone
   }
 }
 
@@ -154,7 +158,7 @@ static void begin(int status, const char *type, int64_t size) {
 }
 
 static void end(void) {
-  uint64_t done[8];
+  static uint64_t done[8];
   now.last = 1;
   flush();
   output_drop(now.response_stream);
@@ -171,13 +175,7 @@ static void answer_problem(void) {
   if (x) say(",\"expected\":\""), say_type(x), emit('"');
   if (problem.has_shape) {
     say(",\"given\":\"");
-    say(problem.type);
-    emit('[');
-    for (uint32_t d = 0; d < problem.rank; d++) {
-      if (d) emit(',');
-      say_integer(problem.sizes[d]);
-    }
-    say("]\"");
+    say(problem.type), say_shape(0, problem.rank, problem.sizes, 0), emit('"');
   }
   say("}}\n");
   end();
@@ -185,62 +183,64 @@ static void answer_problem(void) {
 
 // ---- headers
 
-static int is_letter(int c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
-
-// Whether a value begins with a text, in letters of any size, behind which comes no further letter.
-static int names(string value, const char *text) {
-  uint32_t n = length(text);
-  if (value.size < n) return 0;
-  for (uint32_t i = 0; i < n; i++)
-    if (value.text[i] != text[i] && !(is_letter(text[i]) && (value.text[i] | 32) == text[i])) return 0;
-  return value.size == n || value.text[n] == ';' || value.text[n] == ' ' || value.text[n] == ',';
+// Whether a value begins with a text of small letters, itself in letters of any size, behind which comes no further one.
+static int names(const char *value, const char *text) {
+  while (*text)
+    if ((*value++ | 32) != *text++) return 0;
+  return !*value || *value == ';' || *value == ' ' || *value == ',';
 }
 
-static string header(int headers, const char *name) {
-  string list, none = {0, 0};
-  fields_get(headers, name, length(name), &list);
-  return list.size ? *(const string *)list.text : none;
+// Puts a zero behind what the host has returned last.
+static char *ended(uint32_t text, uint32_t size) {
+  the_arena()->used++;
+  ((char *)text)[size] = 0;
+  return (char *)text;
 }
 
-static enum form form_of(string value) {
-  for (uint32_t i = 0; i < sizeof types / sizeof *types; i++)
-    if (names(value, types[i].type)) return types[i].form;
+// The value of a header, empty if there is none.
+static const char *header(int fields, const char *name) {
+  fields_get(fields, name, length(name), (string *)&got);
+  const uint32_t *list = (const uint32_t *)((const string *)&got)->text;
+  return ((const string *)&got)->size ? ended(list[0], list[1]) : "";
+}
+
+static enum form form_at(uint32_t i) { return i == ZIP ? NPZ : (enum form)i; }
+
+static enum form form_of(const char *value) {
+  for (uint32_t i = 0; i < UNKNOWN; i++)
+    if (names(value, types[i])) return form_at(i);
   return UNKNOWN;
 }
 
 // How much a client wants a type, in thousandths; the more exact of its ranges counts.
-static int wants(string accept, const char *type) {
-  int found = -1, exact = -1;
-  for (uint32_t i = 0; i < accept.size;) {
-    while (i < accept.size && (accept.text[i] == ' ' || accept.text[i] == ',')) i++;
-    string range = {accept.text + i, accept.size - i};
-    int level = names(range, type) ? 2 : names(range, "*/*") ? 0 : -1, quality = 1000;
-    if (level < 0 && range.size > 2) { // application/*
-      uint32_t n = 0;
-      while (type[n] && type[n] != '/' && n + 2 < range.size && (range.text[n] | 32) == type[n]) n++;
-      if (type[n] == '/' && range.text[n] == '/' && range.text[n + 1] == '*') level = 1;
-    }
-    for (; i < accept.size && accept.text[i] != ','; i++)
-      if (i + 2 < accept.size && (accept.text[i] | 32) == 'q' && accept.text[i + 1] == '=') {
+static int wants(const char *accept, const char *type) {
+  for (int found = -1, exact = -1;;) {
+    while (*accept == ' ' || *accept == ',') accept++;
+    if (!*accept) return found;
+    int level = names(accept, type) ? 2 : names(accept, "*/*") ? 0 : -1, quality = 1000;
+    uint32_t n = 0;
+    while (type[n] != '/' && (accept[n] | 32) == type[n]) n++;
+    if (level < 0 && type[n] == '/' && starts(accept + n, "/*")) level = 1; // application/*
+    for (; *accept && *accept != ','; accept++)
+      if ((*accept | 32) == 'q' && accept[1] == '=') {
         quality = 0;
         int unit = 1000;
-        for (uint32_t k = i + 2; k < accept.size && accept.text[k] != ',' && accept.text[k] != ';' && unit; k++)
-          if (accept.text[k] >= '0' && accept.text[k] <= '9') quality += (accept.text[k] - '0') * unit, unit /= 10;
+        for (const char *c = accept + 2; *c == '.' || (*c >= '0' && *c <= '9'); c++)
+          if (*c != '.') quality += (*c - '0') * unit, unit /= 10;
       }
     if (level > exact) exact = level, found = quality;
   }
-  return found;
 }
 
 // The form of an answer that the client likes best, of those that are as good the one of its own body.
-static enum form best_answer(string accept, enum form given, const model *m) {
+static enum form best_answer(const char *accept, enum form given, const model *m) {
   enum form best = UNKNOWN, usual = given < FORMS_OF_ANSWERS ? given : JSON;
   if (m->results != 1 && (usual == NPY || usual == RAW)) usual = NPZ;
   int most = 0;
-  for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
-    enum form form = types[i].form;
+  for (uint32_t i = 0; i < UNKNOWN; i++) {
+    enum form form = form_at(i);
     if (form >= FORMS_OF_ANSWERS || (m->results != 1 && (form == NPY || form == RAW))) continue;
-    int wanted = accept.size ? wants(accept, types[i].type) : 1;
+    int wanted = *accept ? wants(accept, types[i]) : 1;
     if (wanted > most || (wanted == most && wanted && form == usual)) most = wanted, best = form;
   }
   return best;
@@ -250,18 +250,17 @@ static enum form best_answer(string accept, enum form given, const model *m) {
 
 
 static uint32_t pull_body(uint8_t *to, uint32_t room) {
-  answer a;
   if (failed() || !now.rest) return 0;
   if (!now.left) {
     fail_status(413, "the body is larger than the inputs can be");
     return 0;
   }
   the_arena()->direct = to;
-  stream_read(now.stream, room < now.left ? room : now.left, &a);
+  stream_read(now.stream, room < now.left ? room : now.left, &got);
   the_arena()->direct = 0;
-  if (a.tag) return 0;
-  now.left -= a.b, now.rest -= a.b;
-  return a.b;
+  if (got.tag) return 0;
+  now.left -= got.b, now.rest -= got.b;
+  return got.b;
 }
 
 // Nothing is written before all has been read, so that both can have one buffer.
@@ -324,7 +323,7 @@ static void read_json_body(reader *in, model *m) {
   skip_blanks(in);
 }
 
-static void read_form(reader *in, model *m, string type);
+static void read_form(reader *in, model *m, const char *type);
 
 static void read_array(reader *in, model *m, array *x, enum form form) {
   (void)m;
@@ -334,7 +333,7 @@ static void read_array(reader *in, model *m, array *x, enum form form) {
   else read_text(in, x);
 }
 
-static void read_body(model *m, enum form form, string type) {
+static void read_body(model *m, enum form form, const char *type) {
   array *x = 0;
   if (form == JSON) read_json_body(&body, m);
   else if (form == NPZ) read_zip(&body, 0);
@@ -408,13 +407,10 @@ static const char *parameter(const char *line, const char *key, char value[260])
   return 0;
 }
 
-static void read_form(reader *in, model *m, string type) {
-  static char line[320], name[260], value[260], content_type[300];
+static void read_form(reader *in, model *m, const char *type) {
+  static char line[320], name[260], value[260];
   static uint8_t buffer[512];
-  uint32_t n = type.size < 299 ? type.size : 299;
-  copy(content_type, type.text, n);
-  content_type[n] = 0;
-  if (!parameter(content_type, "boundary", value) || !value[0] || length(value) > 70) return fail(DAMAGED, "the content type names no boundary", 0);
+  if (!parameter(type, "boundary", value) || !value[0] || length(value) > 70) return fail(DAMAGED, "the content type names no boundary", 0);
   copy(entry.boundary, "\r\n--", 4);
   copy(entry.boundary + 4, value, length(value) + 1);
   entry.size = length(entry.boundary), entry.from = in;
@@ -426,8 +422,7 @@ static void read_form(reader *in, model *m, string type) {
     name[0] = 0;
     for (int size; (size = read_line(in, line)) != 0;) {
       if (size < 0) return fail(DAMAGED, "the form ends in the headers of a part", 0);
-      string whole = {line, (uint32_t)size};
-      for (uint32_t i = 0; i < whole.size && line[i] != ':'; i++) line[i] |= 32;
+      for (char *c = line; *c && *c != ':'; c++) *c |= 32;
       if (starts(line, "content-disposition")) {
         if (!parameter(line, "name", name)) name[0] = 0;
         const char *file = form == UNKNOWN ? parameter(line, "filename", value) : 0;
@@ -436,9 +431,9 @@ static void read_form(reader *in, model *m, string type) {
         else if (k > 5 && same(file + k - 5, ".json")) form = JSON;
         else if (k > 4 && (same(file + k - 4, ".bin") || same(file + k - 4, ".raw"))) form = RAW;
       } else if (starts(line, "content-type:")) {
-        uint32_t skip = 13;
-        while (line[skip] == ' ') skip++;
-        enum form stated = form_of((string){line + skip, whole.size - skip});
+        const char *c = line + 13;
+        while (*c == ' ') c++;
+        enum form stated = form_of(c);
         if (stated != UNKNOWN && !(stated == RAW && form != UNKNOWN)) form = stated; // browsers call files bytes
       }
     }
@@ -458,12 +453,11 @@ static void read_form(reader *in, model *m, string type) {
 // ---- answers
 
 static void write_answer(model *m, enum form form) {
-  static const char *const type_of[] = {"application/json", "application/x-npy", "application/x-npz", "application/octet-stream"};
   int64_t size = -1;
   if (form == NPY) size = npy_bytes(m->result);
   else if (form == RAW) size = (int64_t)count_of(m->result) * m->result->type->bytes;
   else if (form == NPZ) size = zip_bytes(m->result, m->results);
-  begin(200, type_of[form], size);
+  begin(200, types[form], size);
   if (form == NPY) write_npy(m->result);
   else if (form == RAW) write_raw(m->result);
   else if (form == NPZ) write_zip(m->result, m->results);
@@ -471,12 +465,10 @@ static void write_answer(model *m, enum form form) {
   end();
 }
 
-static void post(model *m, int headers) {
-  string type = header(headers, "content-type"), stated = header(headers, "content-length");
-  string accept = header(headers, "accept");
-  enum form form = type.size ? form_of(type) : JSON, wanted = best_answer(accept, form, m);
+static void post(model *m, int fields) {
+  const char *type = header(fields, "content-type"), *stated = header(fields, "content-length"), *accept = header(fields, "accept");
+  enum form form = *type ? form_of(type) : JSON, wanted = best_answer(accept, form, m);
   uint64_t limit = 65536, bytes = 0, announced = 0;
-  answer a;
   for (array *x = m->parameter; x < m->parameter + m->parameters; x++) {
     x->given = 0;
     if (x->kind == STATE) __builtin_memset(x->data, 0, x->bytes); // each request begins with the states as they are at first
@@ -485,14 +477,14 @@ static void post(model *m, int headers) {
     limit += (uint64_t)x->bytes / x->type->bytes * NUMBER_BYTES + 65536;
   }
   now.left = form == RAW ? bytes + 1 : limit;
-  for (uint32_t i = 0; i < stated.size && announced < UINT64_MAX / 20; i++) announced = announced * 10 + (uint64_t)(stated.text[i] - '0');
-  now.rest = stated.size ? announced : UINT64_MAX;
+  for (const char *c = stated; *c && announced < UINT64_MAX / 20; c++) announced = announced * 10 + (uint64_t)(*c - '0');
+  now.rest = *stated ? announced : UINT64_MAX;
   if (announced > (form == RAW ? bytes : limit)) return fail_status(413, "the body is larger than the inputs can be");
   if (wanted == UNKNOWN) return fail_status(406, "an answer is application/json, application/x-npz, or for one result application/x-npy or application/octet-stream");
-  request_consume(now.request, &a);
-  now.body = (int)a.a;
-  body_stream(now.body, &a);
-  now.stream = (int)a.a;
+  request_consume(now.request, &got);
+  now.body = (int)got.a;
+  body_stream(now.body, &got);
+  now.stream = (int)got.a;
   body.at = body.end = 0;
   read_body(m, form, type);
   if (failed()) return;
@@ -509,32 +501,23 @@ static void say_leaves(const char *key, const array *x, uint32_t count, uint32_t
     if (x->kind != kind) continue;
     if (said++) emit(',');
     say("{\"name\":"), say_json_text(x->name);
-    say(",\"type\":\""), say(x->type->name), say("\",\"shape\":[");
-    for (uint32_t d = 0; d < x->rank; d++) {
-      if (d) emit(',');
-      if (x->dims[d].actual) say("\"<=");
-      say_integer(x->dims[d].size);
-      if (x->dims[d].actual) emit('"');
-    }
-    say("]}");
+    say(",\"type\":\""), say(x->type->name), say("\",\"shape\":"), say_shape(x, x->rank, 0, "\""), emit('}');
   }
   emit(']');
 }
 
 static const char page[] =
-    "<!doctype html><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><title>Model</title><style>"
-    "body{font:16px/1.5 system-ui;max-width:44rem;margin:3rem auto;padding:0 1rem;color-scheme:light dark}textarea{width:100%;height:6rem;font:14px monospace}"
-    "label{display:block;margin:1.5rem 0 .3rem;font-weight:600}code{font-weight:400;opacity:.7}button{margin:1.5rem 0;padding:.5rem 2rem;font:inherit}"
-    "pre{white-space:pre-wrap;overflow-wrap:anywhere}</style><h1></h1><form></form><pre></pre><script type=module>"
-    "const s=await(await fetch('?',{headers:{accept:'application/json'}})).json(),$=q=>document.querySelector(q),f=$('form'),"
-    "e=(n,p)=>Object.assign(document.createElement(n),p),t=l=>`${l.type}[${l.shape}]`;document.title=$('h1').textContent=s.name;"
-    "for(const i of s.inputs){const l=e('label',{textContent:i.name+' '});l.append(e('code',{textContent:t(i)}));"
-    "f.append(l,e('input',{type:'file',id:'f-'+i.name}),e('textarea',{id:'t-'+i.name,placeholder:'or numbers, as JSON'}))}"
-    "f.append(e('button',{textContent:'Run'}));f.onsubmit=async v=>{v.preventDefault();const b=new FormData;"
-    "for(const i of s.inputs){const p=document.getElementById('f-'+i.name).files[0];b.append(i.name,p??document.getElementById('t-'+i.name).value)}"
-    "const r=await fetch('?',{method:'POST',body:b,headers:{accept:'application/json'}});$('pre').textContent=JSON.stringify(await r.json())}</script>";
+    "<!doctype html><meta charset=utf-8><meta name=viewport content=width=device-width><title>Model</title><style>"
+    "body{font:16px system-ui;max-width:44rem;margin:auto;padding:1rem;color-scheme:light dark}label,textarea{display:block;margin:.5rem 0}"
+    "textarea{width:100%;height:6rem}pre{white-space:pre-wrap}</style><h1></h1><form></form><pre></pre><script type=module>"
+    "const d=document,$=q=>d.querySelector(q),f=$('form'),e=(n,p)=>f.appendChild(Object.assign(d.createElement(n),p)),"
+    "g=async o=>(await fetch('?',{headers:{accept:'application/json'},...o})).json(),s=await g();d.title=$('h1').textContent=s.name;"
+    "for(const i of s.inputs)e('label',{textContent:`${i.name} ${i.type}[${i.shape}]`})"
+    ".append(i.f=e('input',{type:'file'}),i.t=e('textarea',{placeholder:'or numbers, as JSON'}));e('button',{textContent:'Run'});"
+    "f.onsubmit=async v=>{v.preventDefault();const b=new FormData;for(const i of s.inputs)b.append(i.name,i.f.files[0]??i.t.value);"
+    "$('pre').textContent=JSON.stringify(await g({method:'POST',body:b}))}</script>";
 
-static void get(model *m, const char *path, int headers) {
+static void get(model *m, const char *path, int fields) {
   if (same(path, "/healthz")) begin(200, "text/plain", -1), say("ok\n");
   else if (same(path, "/metrics")) {
     begin(200, "text/plain; version=0.0.4", -1);
@@ -543,8 +526,8 @@ static void get(model *m, const char *path, int headers) {
       say("xla_wasm_requests_total{status=\""), say_integer((uint64_t)counts[i].status), say("\"} "), say_integer(counts[i].count), emit('\n');
     say("# TYPE xla_wasm_memory_bytes gauge\nxla_wasm_memory_bytes "), say_integer((uint64_t)__builtin_wasm_memory_size(0) << 16), emit('\n');
   } else {
-    string accept = header(headers, "accept");
-    if (accept.size && wants(accept, "text/html") > wants(accept, "application/json")) begin(200, "text/html; charset=utf-8", sizeof page - 1), say(page);
+    const char *accept = header(fields, "accept");
+    if (wants(accept, "text/html") > wants(accept, "application/json")) begin(200, "text/html; charset=utf-8", sizeof page - 1), say(page);
     else {
       begin(200, "application/json", -1);
       say("{\"name\":"), say_json_text(m->name);
@@ -557,26 +540,27 @@ static void get(model *m, const char *path, int headers) {
 }
 
 void xw_server(int request, int out_parameter) {
-  static char path[64];
-  answer method, asked;
   model *m = description();
   the_arena()->used = 0, the_arena()->direct = 0;
   __builtin_memset(&problem, 0, sizeof problem);
   now.request = request, now.out = out_parameter, now.stream = now.body = 0;
-  request_method(request, &method);
-  request_path(request, &asked);
-  uint32_t n = 0;
-  const char *text = asked.tag ? (const char *)asked.a : "/";
-  for (uint32_t size = asked.tag ? asked.b : 1; n < size && n < 63 && text[n] != '?'; n++) path[n] = text[n];
-  path[n] = 0;
-  int headers = request_headers(request), root = same(path, "/");
-  now.head = method.tag == HEAD;
+  request_method(request, &got);
+  uint32_t method = got.tag;
+  request_path(request, &got);
+  const char *path = "/";
+  if (got.tag) {
+    path = ended(got.a, got.b);
+    for (char *c = (char *)path; *c; c++)
+      if (*c == '?') *c = 0;
+  }
+  int fields = request_headers(request), root = same(path, "/");
+  now.head = method == HEAD;
   if (!root && !same(path, "/healthz") && !same(path, "/metrics")) fail_status(404, "there is nothing here but /, /healthz and /metrics");
-  else if (method.tag <= HEAD) get(m, path, headers);
-  else if (method.tag == POST && root) post(m, headers);
+  else if (method <= HEAD) get(m, path, fields);
+  else if (method == POST && root) post(m, fields);
   else fail_status(405, "POST / runs the model, GET / tells what it takes");
   if (failed()) answer_problem();
-  fields_drop(headers);
+  fields_drop(fields);
   if (now.stream) input_drop(now.stream);
   if (now.body) incoming_drop(now.body);
   request_drop(request);

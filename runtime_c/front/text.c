@@ -6,9 +6,7 @@ enum { DEEPEST = 34 };
 static int is_blank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 void skip_blanks(reader *in) {
-  while (in->at < in->end && is_blank(in->buffer[in->at])) in->at++;
-  if (in->at == in->end)
-    while (is_blank(peek(in))) next(in);
+  while (is_blank(in->at < in->end ? in->buffer[in->at] : peek(in))) in->at++;
 }
 
 static int is_static(const array *x) {
@@ -54,7 +52,7 @@ static void store(array *x, const scalar *value, uint32_t complex) {
 
 static void read_value(reader *in, array *x) {
   uint32_t complex = x->type->kind == COMPLEX;
-  scalar value;
+  static scalar value;
   if (!now.numbers) {
     now.numbers = now.depth + 1;
     now.form = form_of(x, complex);
@@ -130,7 +128,7 @@ void read_text(reader *in, array *x) {
   else {
     while (!failed() && peek(in) >= 0) {
       read_value(in, x);
-      while (is_blank(peek(in)) || peek(in) == ',') next(in);
+      for (skip_blanks(in); peek(in) == ','; skip_blanks(in)) next(in);
     }
   }
   skip_blanks(in);
