@@ -7,11 +7,11 @@ MODEL("option") int transfer_option(const char *option, const char *value);
 
 enum { ARGUMENTS = 32768, SHOWN = 16 };
 
-static struct {
-  const char *output, *batch, *sidecar, *weights;
-  int help, signature, json, table, random;
-  uint64_t repeat, seed;
-} options = {.repeat = 1};
+// Options: flags, those with a value, those with a number; behind their names other names of the first and of RESULTS.
+enum { HELP, SIGNATURE, JSON, TABLE, RANDOM, RESULTS, BATCH, SIDECAR, WEIGHTS, REPEAT, SEED, OPTIONS };
+static const char names[] = "--help\0--signature\0--json\0--table\0--random\0-o\0--batch\0--sidecar\0--weights\0--repeat\0--seed\0-h\0--output\0";
+static const char *given[OPTIONS]; // of flags something, or 0
+static uint64_t numbers[OPTIONS];
 
 // ---- messages
 
@@ -97,14 +97,14 @@ static void say_signature_of(const char *key, const array *x, uint32_t count) {
 static void read_file(model *m, const char *path, array *x) {
   open_input(path);
   int first = peek(&input);
-  if (first == 'P' && (!x || options.batch)) read_zip(&input, 0);
+  if (first == 'P' && (!x || given[BATCH])) read_zip(&input, 0);
   else {
     if (!x) x = next_input(m);
     if (!x) misused("the model takes no further input", path);
     if (x->given) misused("this input is given twice", x->name);
     if (first == 0x93) read_npy(&input, x);
     else if (first == 'P') fail(UNFIT, "an archive of arrays goes without a name: its arrays have their own", x);
-    else if (ends_with(path, ".bin") || ends_with(path, ".raw")) read_raw(&input, x);
+    else if (is_raw(path)) read_raw(&input, x);
     else read_text(&input, x);
     if (first != 0x93 && peek(&input) >= 0) fail(UNFIT, "this has more data than the input takes", x);
   }
@@ -113,7 +113,7 @@ static void read_file(model *m, const char *path, array *x) {
 }
 
 static uint64_t random_bits(void) { // splitmix64
-  uint64_t x = options.seed += 0x9e3779b97f4a7c15;
+  uint64_t x = numbers[SEED] += 0x9e3779b97f4a7c15;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
   x = (x ^ x >> 27) * 0x94d049bb133111eb;
   return x ^ x >> 31;
@@ -158,7 +158,8 @@ static void say_duration(uint64_t ns) {
 
 static void run_all(model *m) {
   uint64_t least = UINT64_MAX, most = 0, sum = 0;
-  for (uint64_t i = 0; i < options.repeat; i++) {
+  uint64_t repeat = given[REPEAT] ? numbers[REPEAT] : 1;
+  for (uint64_t i = 0; i < repeat; i++) {
     uint64_t began = nanoseconds();
     run_once(m, (uint32_t)i);
     uint64_t took = nanoseconds() - began;
@@ -166,10 +167,10 @@ static void run_all(model *m) {
     if (took < least) least = took;
     if (took > most) most = took;
   }
-  if (options.repeat < 2) return;
+  if (repeat < 2) return;
   begin_messages();
-  say_integer(options.repeat), say(" runs: fastest "), say_duration(least);
-  say(", mean "), say_duration(sum / options.repeat), say(", slowest "), say_duration(most), emit('\n');
+  say_integer(repeat), say(" runs: fastest "), say_duration(least);
+  say(", mean "), say_duration(sum / repeat), say(", slowest "), say_duration(most), emit('\n');
   flush();
 }
 
@@ -198,7 +199,7 @@ static void say_summary(const array *x) {
 
 static void say_results(model *m, const char *file) {
   open_output("-");
-  if (options.json || (!options.table && !is_terminal(1))) write_json_results(m, file);
+  if (given[JSON] || (!given[TABLE] && !is_terminal(1))) write_json_results(m, file);
   else {
     if (file) say_foreign(file), emit('\n');
     for (array *x = m->result; x < m->result + m->results; x++) say(x->name), say("  "), say_type(x), say("  "), say_summary(x), emit('\n');
@@ -233,7 +234,7 @@ static void write_folder(model *m, const char *folder, const char *stem) {
 }
 
 static void write_results(model *m, const char *file) {
-  const char *path = options.output;
+  const char *path = given[RESULTS];
   if (file) { // the input's name without its folder and ending
     static char stem[512];
     uint32_t start = length(file);
@@ -244,7 +245,7 @@ static void write_results(model *m, const char *file) {
     return write_folder(m, path, stem);
   }
   if (ends_with(path, "/")) return write_folder(m, path, 0);
-  int archive = ends_with(path, ".npz"), json = ends_with(path, ".json"), raw = ends_with(path, ".bin") || ends_with(path, ".raw");
+  int archive = ends_with(path, ".npz"), json = ends_with(path, ".json"), raw = is_raw(path);
   if (m->results != 1 && !archive && !json && !(same(path, "-") && (archive = 1)))
     stop(USAGE, "there are several results: name a .npz file, a .json file or a folder, as in -o out/", path);
   open_output(path);
@@ -257,7 +258,7 @@ static void write_results(model *m, const char *file) {
 
 static void give(model *m, const char *file) {
   run_all(m);
-  if (options.output) write_results(m, file);
+  if (given[RESULTS]) write_results(m, file);
   else say_results(m, file);
 }
 
@@ -271,23 +272,11 @@ static uint64_t number_of(const char *option, const char *text) {
   return n;
 }
 
-static int flag(const char *a) {
-  int *const flags[] = {&options.help, &options.help, &options.signature, &options.json, &options.table, &options.random};
-  static const char *const names[] = {"--help", "-h", "--signature", "--json", "--table", "--random"};
-  for (int i = 0; i < 6; i++)
-    if (same(a, names[i])) return *flags[i] = 1;
-  return 0;
-}
-
-static int option(const char *a, const char *value) {
-  const char **const texts[] = {&options.output, &options.output, &options.batch, &options.sidecar, &options.weights};
-  static const char *const names[] = {"-o", "--output", "--batch", "--sidecar", "--weights"};
-  for (int i = 0; i < 5; i++)
-    if (same(a, names[i])) return *texts[i] = value, 1;
-  if (same(a, "--repeat")) options.repeat = number_of(a, value);
-  else if (same(a, "--seed")) options.seed = number_of(a, value), options.random = 1;
-  else return transfer_option(a, value);
-  return 1;
+static int option_of(const char *a) {
+  int i = 0;
+  for (const char *name = names; *name; name += length(name) + 1, i++)
+    if (same(a, name)) return i < OPTIONS ? i : i == OPTIONS ? HELP : RESULTS;
+  return -1;
 }
 
 // Takes the options out of the arguments, and reads the files of what they name.
@@ -296,14 +285,25 @@ static void take_options(model *m, char **args, uint32_t count) {
     char *a = args[i], *value = 0;
     if (a[0] != '-' || !a[1]) continue;
     args[i] = 0;
-    if (flag(a)) continue;
+    int option = option_of(a);
+    if (option >= 0 && option <= RANDOM) {
+      given[option] = a;
+      continue;
+    }
     for (char *c = a; *c && !value; c++)
       if (*c == '=') *c = 0, value = c + 1;
     if (!value) {
       if (i + 1 == count) misused("there is no such option, or its value is missing", a);
       value = args[++i], args[i] = 0;
     }
-    if (option(a, value)) continue;
+    option = option_of(a);
+    if (option > RANDOM) {
+      given[option] = value;
+      if (option >= REPEAT) numbers[option] = number_of(a, value);
+      if (option == SEED) given[RANDOM] = value;
+      continue;
+    }
+    if (transfer_option(a, value)) continue;
     array *x = a[1] == '-' ? named(m, a + 2) : 0;
     if (!x) misused("there is no such option or input", a);
     read_file(m, value, x);
@@ -313,15 +313,15 @@ static void take_options(model *m, char **args, uint32_t count) {
 static void run_batch(model *m, array *x) {
   static char path[512];
   uint32_t runs = 0;
-  if (!x) misused("every input is given; --batch is for one that is not", options.batch);
+  if (!x) misused("every input is given; --batch is for one that is not", given[BATCH]);
   for (array *y = m->parameter; y < m->parameter + m->parameters; y++) y->given *= 2; // those that are the same for all files
-  for (; next_match(options.batch, path); runs++) {
+  for (; next_match(given[BATCH], path); runs++) {
     read_file(m, path, x);
     if (!x->given) stop(WRONG_INPUT, "the archive lacks the input that --batch is for", path);
     give(m, path);
     for (array *y = m->parameter; y < m->parameter + m->parameters; y++) y->given &= 2;
   }
-  if (!runs) stop(WRONG_INPUT, "no file fits", options.batch);
+  if (!runs) stop(WRONG_INPUT, "no file fits", given[BATCH]);
 }
 
 void xw_command(void) {
@@ -331,30 +331,30 @@ void xw_command(void) {
   char **args = (char **)text;
   if (args_sizes_get(&count, &bytes) || 4 * count + bytes > ARGUMENTS || args_get(args, text + 4 * count)) stop(USAGE, "there are too many arguments", 0);
   for (uint32_t i = 1; i < count; i++)
-    if (same(args[i], "--help") || same(args[i], "-h") || same(args[i], "--signature")) flag(args[i]);
+    if ((uint32_t)option_of(args[i]) <= SIGNATURE) given[option_of(args[i])] = args[i];
   open_output("-");
-  if (options.help) say_usage(m);
-  else if (options.signature) {
+  if (given[HELP]) say_usage(m);
+  else if (given[SIGNATURE]) {
     say("{\"name\":"), say_json_text(m->name);
     say_signature_of("parameters", m->parameter, m->parameters);
     say_signature_of("results", m->result, m->results);
     say("}\n");
   }
   flush();
-  if (options.help || options.signature) return;
+  if (given[HELP] || given[SIGNATURE]) return;
   take_options(m, args, count);
   for (uint32_t i = 1; i < count; i++)
     if (args[i]) read_file(m, args[i], 0);
-  read_weights(m, count ? args[0] : "", options.sidecar, options.weights);
-  array *batch = options.batch ? next_input(m) : 0;
+  read_weights(m, count ? args[0] : "", given[SIDECAR], given[WEIGHTS]);
+  array *batch = given[BATCH] ? next_input(m) : 0;
   for (array *x = m->parameter; x < m->parameter + m->parameters; x++) {
     if (x->given || x == batch || x->kind == STATE) continue; // states start as zeros
-    if (!options.random) misused(x->kind == INPUT ? "this input is missing" : "this weight is missing: name a file with --weights", x->name);
+    if (!given[RANDOM]) misused(x->kind == INPUT ? "this input is missing" : "this weight is missing: name a file with --weights", x->name);
     make_up(x);
   }
   for (uint32_t i = 0; i < m->inits; i++) init(m->init[i]);
   for (array *x = m->parameter; x < m->parameter + m->parameters; x++)
     if (x->init) init(x->init - 1);
-  if (options.batch) run_batch(m, batch);
+  if (given[BATCH]) run_batch(m, batch);
   else give(m, 0);
 }

@@ -1,12 +1,6 @@
 // Elements of arrays: every type to a number and back, and where they lie.
 #include "front.h"
 
-uint64_t little(const uint8_t *from, uint32_t bytes) {
-  uint64_t x = 0;
-  while (bytes--) x = x << 8 | from[bytes];
-  return x;
-}
-
 static double decode(const format *f, uint64_t code) {
   if (f->bits == 64) return *(double *)&code;
   if (f->bits == 32) {
@@ -25,85 +19,82 @@ static double decode(const format *f, uint64_t code) {
   return sign ? -value : value;
 }
 
-// The code of the nearest value, ties to even. 0 in `*fits` if a finite value is too large, or there is no NaN or infinity.
-static uint64_t encode(const format *f, double value, int *fits) {
+static int fits; // what was stored last
+
+// The code of the nearest value, ties to even. It does not fit if a finite value is too large, or there is no NaN or infinity.
+static uint64_t encode(const format *f, double value) {
   if (f->bits == 64) return bits_of(value);
   int finite = value - value == 0;
   if (f->bits == 32) {
     float rounded = (float)value;
-    *fits = !finite || rounded - rounded == 0;
+    fits = !finite || rounded - rounded == 0;
     return *(uint32_t *)&rounded;
   }
-  uint32_t sign = (uint32_t)(bits_of(value) >> 63);
+  uint32_t sign = (uint32_t)(bits_of(value) >> 63), code = f->infinite;
   if (value != value) {
-    *fits = f->nan != 0;
+    fits = f->nan != 0;
     return f->nan;
   }
-  if (f->flags & NO_SIGN && value <= 0) *fits = 0;
-  if (sign) value = -value;
-  uint32_t code = f->infinite;
+  if (f->flags & NO_SIGN && value <= 0) fits = 0;
   if (finite) {
+    value = __builtin_fabs(value);
     int exponent = (int)(bits_of(value) >> 52) - 1023;
     int least = (f->flags & NO_SIGN ? 0 : 1) - f->bias;
     if (exponent < least) exponent = least;
     if (exponent > 300) exponent = 300; // far beyond all of these types
     code = (uint32_t)(exponent + f->bias - 1) << f->mantissa;
     code += (uint32_t)__builtin_rint(value * power_of_2(f->mantissa - exponent));
-    *fits &= code <= f->largest;
+    fits &= code <= f->largest;
   } else
-    *fits = f->infinite > f->largest;
+    fits = f->infinite > f->largest;
   if (f->flags & ONE_ZERO && !code) sign = 0;
   return code | (f->flags & NO_SIGN ? 0 : sign << (f->bits - 1));
 }
 
 void load_element(const format *f, const uint8_t *from, scalar *x) {
-  uint32_t bytes = f->kind == COMPLEX ? f->bits / 8 : f->bytes;
-  uint64_t code = little(from, bytes);
+  // Of an integer narrower than a byte only the low bits count. There is memory behind all arrays.
+  uint64_t code = *(const uint64_t *)from & UINT64_MAX >> (64 - f->bits);
   x->real = f->kind >= FLOAT, x->negative = 0, x->magnitude = code;
   if (x->real) x->value = decode(f, code);
-  else {
-    // Of an integer narrower than a byte only the low bits count.
-    x->magnitude = code &= UINT64_MAX >> (64 - f->bits);
-    x->negative = f->kind == SIGNED && code >> (f->bits - 1);
-    if (x->negative) x->magnitude = (1ull << (f->bits - 1) << 1) - code;
-  }
+  else if (f->kind == SIGNED && code >> (f->bits - 1)) x->negative = 1, x->magnitude = (2ull << (f->bits - 1)) - code;
 }
 
 int store_element(const format *f, uint8_t *to, const scalar *x, int exact) {
-  uint32_t bytes = f->kind == COMPLEX ? f->bits / 8 : f->bytes;
-  uint64_t code;
-  int fits = 1;
+  uint64_t code, magnitude = x->magnitude, limit = UINT64_MAX >> (64 - f->bits);
+  double value = x->value;
+  fits = 1;
   if (f->kind >= FLOAT) {
-    double value = x->real ? x->value : (double)x->magnitude;
-    if (!x->real && f->bits == 32) value = (float)x->magnitude; // rounded once
-    if (!x->real && x->negative) value = -value;
-    code = encode(f, value, &fits);
+    if (!x->real) {
+      value = f->bits == 32 ? (float)magnitude : (double)magnitude; // rounded once
+      if (x->negative) value = -value;
+    }
+    code = encode(f, value);
     if (exact && !(f->flags & ROUNDED) && value == value && decode(f, code) != value) return 0;
   } else {
-    uint64_t magnitude = x->magnitude, limit = f->kind == PRED ? 1 : UINT64_MAX >> (64 - f->bits);
+    int negative = x->negative && magnitude;
     if (x->real) { // a whole number may be written as one of floating point
-      double size = x->value < 0 ? -x->value : x->value;
+      double size = __builtin_fabs(value);
       if (!(size < 0x1p64) || size != __builtin_floor(size)) return 0;
       magnitude = (uint64_t)size;
+      negative = value < 0;
     }
-    int negative = x->real ? x->value < 0 : x->negative && magnitude;
+    code = (negative ? -magnitude : magnitude) & limit;
     if (f->kind == SIGNED) limit = (limit >> 1) + (uint64_t)negative;
     else if (negative) return 0;
-    fits = magnitude <= limit;
-    code = (negative ? -magnitude : magnitude) & UINT64_MAX >> (64 - f->bits);
+    fits = magnitude <= (f->kind == PRED ? 1 : limit);
   }
-  for (uint32_t i = 0; i < bytes; i++) to[i] = (uint8_t)(code >> 8 * i);
+  for (uint32_t i = 0; i < f->bits; i += 8) *to++ = (uint8_t)(code >> i);
   return fits;
 }
 
 int convert_element(const format *from, const uint8_t *source, const format *to, uint8_t *target) {
-  scalar x = {0};
+  static scalar x;
   load_element(from, source, &x);
-  int fits = store_element(to, target, &x, from != to);
-  if (to->kind != COMPLEX) return fits;
+  int fit = store_element(to, target, &x, from != to);
+  if (to->kind != COMPLEX) return fit;
   if (from->kind == COMPLEX) load_element(from, source + from->bits / 8, &x);
   else x.real = 0, x.negative = 0, x.magnitude = 0;
-  return fits & store_element(to, target + to->bits / 8, &x, 0);
+  return fit & store_element(to, target + to->bits / 8, &x, 0);
 }
 
 uint32_t size_of(const array *x, uint32_t d) { return x->dims[d].actual ? (uint32_t)*x->dims[d].actual : x->dims[d].size; }

@@ -47,7 +47,7 @@ static void read_item(const transfer *t, const char *path) {
   if (peek(&input) == 'P') came = read_zip(&input, t);
   else if (t->count == 1) {
     if (peek(&input) == 0x93) read_npy(&input, t->arrays);
-    else if (ends_with(path, ".bin") || ends_with(path, ".raw")) read_raw(&input, t->arrays);
+    else if (is_raw(path)) read_raw(&input, t->arrays);
     else read_text(&input, t->arrays);
     came = 1;
   }

@@ -51,6 +51,8 @@ int ends_with(const char *text, const char *with) {
   return n >= m && same(text + n - m, with);
 }
 
+int is_raw(const char *path) { return ends_with(path, ".bin") || ends_with(path, ".raw"); }
+
 // The folder, and in *path what stands behind it: "/data" for "/data/x", "." or "/" for what is relative. -1: there is none.
 static int folder_of(const char **path) {
   static char name[256];
@@ -146,37 +148,38 @@ static int matches(const char *pattern, const char *text) {
   return !*text;
 }
 
+static int is_before(const char *a, const char *b) {
+  while (*a && *a == *b) a++, b++;
+  return (uint8_t)*a < (uint8_t)*b;
+}
+
 int next_match(const char *pattern, char path[512]) {
   static uint8_t entries[4096];
-  static char found[256];
-  uint32_t start = length(pattern), used;
+  static char found[256], name[256];
+  static uint32_t used;
+  uint32_t start = length(pattern);
   while (start && pattern[start - 1] != '/') start--;
   if (start > 250) stop(USAGE, "this path is too long", pattern);
   char *after = path + start;
   copy(path, pattern, start);
-  char keep = path[start ? start - 1 : 0];
-  int first = !*after, fd;
-  if (start) path[start - 1] = 0;
-  fd = opened(start ? path : ".", FOLDER, READ_FOLDER);
-  if (start) path[start - 1] = keep;
+  uint32_t end = start > 1 ? start - 1 : start;
+  char keep = path[end];
+  path[end] = 0;
+  int fd = opened(start ? path : ".", FOLDER, READ_FOLDER);
+  path[end] = keep;
   found[0] = 0;
   uint64_t cookie = 0;
   do {
     if (fd_readdir(fd, entries, sizeof entries, cookie, &used)) stop(WRONG_INPUT, "this folder cannot be read", pattern);
     for (uint32_t at = 0; at + 24 <= used;) {
-      uint32_t n = (uint32_t)little(entries + at + 16, 4);
+      uint32_t n = *(uint32_t *)(entries + at + 16);
       if (at + 24 + n > used) break; // the rest of it comes next time
-      char name[256];
       if (n < sizeof name) {
         copy(name, entries + at + 24, n);
         name[n] = 0;
-        int order = 0;
-        for (uint32_t i = 0; !order && (name[i] || after[i]); i++) order = (uint8_t)name[i] - (uint8_t)after[i];
-        int better = !found[0];
-        for (uint32_t i = 0; found[0] && !better && name[i] <= found[i]; i++) better = (uint8_t)name[i] < (uint8_t)found[i];
-        if ((first || order > 0) && better && name[0] != '.' && matches(pattern + start, name)) copy(found, name, n + 1);
+        if (name[0] != '.' && is_before(after, name) && (!found[0] || is_before(name, found)) && matches(pattern + start, name)) copy(found, name, n + 1);
       }
-      cookie = little(entries + at, 8);
+      cookie = *(uint64_t *)(entries + at);
       at += 24 + n;
     }
   } while (used == sizeof entries);

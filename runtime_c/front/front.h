@@ -106,7 +106,6 @@ uint32_t pull_entry(reader *, uint8_t *to, uint32_t room);
 int peek(reader *); // -1 at the end
 int next(reader *);
 uint32_t take(reader *, void *to, uint32_t count); // how many there were
-uint64_t little(const uint8_t *from, uint32_t bytes);
 
 // ---- elements
 

@@ -148,11 +148,11 @@ static void read_safetensors(model *m, uint64_t size) {
 }
 
 static void read_weight_file(model *m, const char *path) {
-  uint8_t head[8];
+  uint64_t size;
   open_input(path);
   if (peek(&input) == 'P') read_zip(&input, 0);
-  else if (take(&input, head, 8) < 8 || peek(&input) != '{') damaged();
-  else read_safetensors(m, little(head, 8));
+  else if (take(&input, &size, 8) < 8 || peek(&input) != '{') damaged();
+  else read_safetensors(m, size);
   close_input();
   input_name = 0;
 }
