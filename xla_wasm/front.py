@@ -27,6 +27,12 @@ DESCRIPTION = "description"
 _OWN = ("pull", "push", "fail", "fail_name", "fail_shape", "failed")
 """What each front has of its own for what they share: where bytes come from and go, and what happens when something is wrong."""
 
+_ELEMENTS = {
+    "encode_short": ("xw_encode_short", "xw_no_encode_short"),
+    "encode_integer": ("xw_encode_integer", "xw_no_encode_integer"),
+}
+"""What all fronts call, as in `Front.optional`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Front:
@@ -37,13 +43,13 @@ class Front:
     name: str
     """How its own functions begin."""
     optional: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """What the C code calls -> the function that does it, and the one for models that have no use for it."""
+    """What the C code calls beside `_ELEMENTS` -> the function that does it, and the one for models that have no use for it."""
 
     def chosen(self, used: Iterable[str]) -> dict[str, str]:
         """What to link for each function that C code leaves open; of `optional`, `used` are those of use."""
         used = set(used)
         own = {name: f"{self.name}_{name}" for name in _OWN}
-        return own | {name: does if name in used else does_not for name, (does, does_not) in self.optional.items()}
+        return own | {name: does if name in used else does_not for name, (does, does_not) in {**_ELEMENTS, **self.optional}.items()}
 
 
 FRONTS = {
@@ -85,7 +91,14 @@ def written_pages(kind: str) -> int:
 
 def used_by(manifest: Mapping[str, Any]) -> set[str]:
     """The optional functions of fronts that are of use to a program."""
+    leaves = [*manifest["parameters"], *manifest["results"], *(x for r in manifest["requests"] for x in (*r["operands"], *r["results"]))]
+    types = {_PARTS.get(leaf["element_type"], leaf["element_type"]) for leaf in leaves}
+    floats = {name for name in types if TYPES[name].kind == "float"}
     used = set()
+    if any(TYPES[name].bits < 32 for name in floats):
+        used.add("encode_short")
+    if types - floats:
+        used.add("encode_integer")
     if any(p["kind"] != "input" for p in manifest["parameters"]) or any(i["kind"] == "sidecar" for i in manifest["inits"]):
         used.add("read_weights")
     if manifest["requests"]:

@@ -1,6 +1,9 @@
 // Elements of arrays: every type to a number and back, and where they lie.
 #include "front.h"
 
+MODEL("encode_short") uint64_t encode_short(const format *, double value); // where there are types of at most 16 bits
+MODEL("encode_integer") uint64_t encode_integer(const format *, const scalar *); // where there are integers, or predicates
+
 static double decode(const format *f, uint64_t code) {
   if (f->bits == 64) return *(double *)&code;
   if (f->bits == 32) {
@@ -22,21 +25,14 @@ static double decode(const format *f, uint64_t code) {
 static int fits; // what was stored last
 
 // The code of the nearest value, ties to even. It does not fit if a finite value is too large, or there is no NaN or infinity.
-static uint64_t encode(const format *f, double value) {
-  if (f->bits == 64) return bits_of(value);
-  int finite = value - value == 0;
-  if (f->bits == 32) {
-    float rounded = (float)value;
-    fits = !finite || rounded - rounded == 0;
-    return *(uint32_t *)&rounded;
-  }
+uint64_t xw_encode_short(const format *f, double value) {
   uint32_t sign = (uint32_t)(bits_of(value) >> 63), code = f->infinite;
   if (value != value) {
     fits = f->nan != 0;
     return f->nan;
   }
   if (f->flags & NO_SIGN && value <= 0) fits = 0;
-  if (finite) {
+  if (value - value == 0) {
     value = __builtin_fabs(value);
     int exponent = (int)(bits_of(value) >> 52) - 1023;
     int least = (f->flags & NO_SIGN ? 0 : 1) - f->bias;
@@ -51,6 +47,34 @@ static uint64_t encode(const format *f, double value) {
   return code | (f->flags & NO_SIGN ? 0 : sign << (f->bits - 1));
 }
 
+uint64_t xw_no_encode_short(const format *f, double value) { return (void)f, (void)value, 0; }
+
+static uint64_t encode(const format *f, double value) {
+  if (f->bits == 64) return bits_of(value);
+  if (f->bits < 32) return encode_short(f, value);
+  float rounded = (float)value;
+  fits = value - value != 0 || rounded - rounded == 0;
+  return *(uint32_t *)&rounded;
+}
+
+uint64_t xw_encode_integer(const format *f, const scalar *x) {
+  uint64_t magnitude = x->magnitude, limit = UINT64_MAX >> (64 - f->bits);
+  int negative = x->negative && magnitude;
+  if (x->real) { // a whole number may be written as one of floating point
+    double size = __builtin_fabs(x->value);
+    fits = size < 0x1p64 && size == __builtin_floor(size);
+    magnitude = (uint64_t)size;
+    negative = x->value < 0;
+  }
+  uint64_t code = (negative ? -magnitude : magnitude) & limit;
+  if (f->kind == PRED) limit = 1;
+  else if (f->kind == SIGNED) limit = (limit >> 1) + (uint64_t)negative;
+  fits &= magnitude <= limit && (!negative || f->kind == SIGNED);
+  return code;
+}
+
+uint64_t xw_no_encode_integer(const format *f, const scalar *x) { return (void)f, (void)x, 0; }
+
 void load_element(const format *f, const uint8_t *from, scalar *x) {
   // Of an integer narrower than a byte only the low bits count. There is memory behind all arrays.
   uint64_t code = *(const uint64_t *)from & UINT64_MAX >> (64 - f->bits);
@@ -60,29 +84,18 @@ void load_element(const format *f, const uint8_t *from, scalar *x) {
 }
 
 int store_element(const format *f, uint8_t *to, const scalar *x, int exact) {
-  uint64_t code, magnitude = x->magnitude, limit = UINT64_MAX >> (64 - f->bits);
-  double value = x->value;
+  uint64_t code;
   fits = 1;
   if (f->kind >= FLOAT) {
+    double value = x->value;
     if (!x->real) {
-      value = f->bits == 32 ? (float)magnitude : (double)magnitude; // rounded once
+      value = f->bits == 32 ? (float)x->magnitude : (double)x->magnitude; // rounded once
       if (x->negative) value = -value;
     }
     code = encode(f, value);
     if (exact && !(f->flags & ROUNDED) && value == value && decode(f, code) != value) return 0;
-  } else {
-    int negative = x->negative && magnitude;
-    if (x->real) { // a whole number may be written as one of floating point
-      double size = __builtin_fabs(value);
-      if (!(size < 0x1p64) || size != __builtin_floor(size)) return 0;
-      magnitude = (uint64_t)size;
-      negative = value < 0;
-    }
-    code = (negative ? -magnitude : magnitude) & limit;
-    if (f->kind == SIGNED) limit = (limit >> 1) + (uint64_t)negative;
-    else if (negative) return 0;
-    fits = magnitude <= (f->kind == PRED ? 1 : limit);
-  }
+  } else
+    code = encode_integer(f, x);
   for (uint32_t i = 0; i < f->bits; i += 8) *to++ = (uint8_t)(code >> i);
   return fits;
 }
