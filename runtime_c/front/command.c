@@ -126,7 +126,9 @@ static void make_up(array *x) {
   for (uint32_t i = 0, n = count_of(x); i < n; i++)
     for (uint32_t part = 0; part < (f->kind == COMPLEX ? 2 : 1); part++) {
       uint64_t bits = random_bits();
-      scalar value = {f->kind >= FLOAT, 0, f->kind == PRED ? bits & 1 : bits % (f->bits < 4 ? 1u << (f->bits - (f->kind == SIGNED)) : f->bits < 8 ? 8 : 10), 0};
+      static scalar value;
+      value.real = f->kind >= FLOAT, value.value = 0;
+      value.magnitude = f->kind == PRED ? bits & 1 : bits % (f->bits < 4 ? 1u << (f->bits - (f->kind == SIGNED)) : f->bits < 8 ? 8 : 10);
       // The sum of four even numbers is nearly normal.
       for (int k = 0; k < 4; k++) value.value += (double)(bits >> 16 * k & 65535) / 65536 - 0.5;
       value.value *= 1.7320508075688772;
@@ -147,7 +149,7 @@ static void run_once(model *m, uint32_t count) {
 }
 
 static uint64_t nanoseconds(void) {
-  uint64_t time = 0;
+  static uint64_t time;
   clock_time_get(1, 1, &time);
   return time;
 }
@@ -178,7 +180,8 @@ static void run_all(model *m) {
 
 static void say_value(const array *x, double value) {
   static const format wide = {.kind = FLOAT, .bits = 64, .mantissa = 52, .bias = 1023, .bytes = 8};
-  scalar s = {1, 0, 0, value};
+  static scalar s;
+  s.real = 1, s.value = value;
   say_number(x->type->kind < FLOAT ? &wide : x->type, &s);
 }
 
@@ -187,7 +190,7 @@ static void say_summary(const array *x) {
   if (n <= SHOWN || x->type->kind == COMPLEX) return write_json(x);
   double least = __builtin_inf(), most = -__builtin_inf(), sum = 0;
   for (uint32_t i = 0; i < n; i++) {
-    scalar s;
+    static scalar s;
     load_element(x->type, place_of(x, i, 0), &s);
     double value = s.real ? s.value : s.negative ? -(double)s.magnitude : (double)s.magnitude;
     if (!(value >= least)) least = value;
@@ -327,7 +330,7 @@ static void run_batch(model *m, array *x) {
 void xw_command(void) {
   static char text[ARGUMENTS];
   model *m = description();
-  uint32_t count, bytes;
+  static uint32_t count, bytes;
   char **args = (char **)text;
   if (args_sizes_get(&count, &bytes) || 4 * count + bytes > ARGUMENTS || args_get(args, text + 4 * count)) stop(USAGE, "there are too many arguments", 0);
   for (uint32_t i = 1; i < count; i++)

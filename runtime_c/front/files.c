@@ -7,22 +7,21 @@ static int source, target = 1;
 static uint8_t buffer[4096];
 const char *input_name;
 
+static span piece; // of memory, that is written or read
+
 static void write_all(int fd, const uint8_t *from, uint32_t count) {
-  while (count) {
-    uint32_t done = 0;
-    span p = {from, count};
-    if (fd_write(fd, &p, 1, &done)) proc_exit(WRONG_INPUT); // nobody reads on
-    from += done, count -= done;
-  }
+  static uint32_t done;
+  for (piece = (span){from, count}; piece.size; piece.data += done, piece.size -= done)
+    if (fd_write(fd, &piece, 1, &done)) proc_exit(WRONG_INPUT); // nobody reads on
 }
 
 void xw_command_push(const uint8_t *from, uint32_t count) { write_all(target, from, count); }
 
 uint32_t xw_command_pull(reader *in, uint8_t *to, uint32_t room) {
-  uint32_t got = 0;
-  span p = {to, room};
+  static uint32_t got;
   (void)in;
-  if (fd_read(source, &p, 1, &got)) stop(WRONG_INPUT, "this cannot be read", input_name);
+  piece = (span){to, room};
+  if (fd_read(source, &piece, 1, &got)) stop(WRONG_INPUT, "this cannot be read", input_name);
   return got;
 }
 
@@ -46,48 +45,45 @@ void say_foreign(const char *s) {
   for (; *s; s++) emit((uint8_t)*s < ' ' || *s == 127 ? '?' : *s);
 }
 
-int ends_with(const char *text, const char *with) {
-  uint32_t n = length(text), m = length(with);
-  return n >= m && same(text + n - m, with);
-}
+static const char *rest; // of a path: what stands behind its folder
 
-int is_raw(const char *path) { return ends_with(path, ".bin") || ends_with(path, ".raw"); }
-
-// The folder, and in *path what stands behind it: "/data" for "/data/x", "." or "/" for what is relative. -1: there is none.
-static int folder_of(const char **path) {
+// The folder of a path: "/data" for "/data/x", "." or "/" for what is relative. -1: there is none.
+static int folder_of(const char *path) {
   static char name[256];
+  static uint32_t prestat[2];
   int best = -1;
-  uint32_t skip = 0, longest = 0, prestat[2];
-  while (starts(*path, "./")) *path += 2;
+  uint32_t skip = 0, longest = 0;
+  while (starts(path, "./")) path += 2;
   for (int fd = 3; !fd_prestat_get(fd, prestat); fd++) {
     uint32_t n = prestat[1];
     if (prestat[0] & 255 || n >= sizeof name || fd_prestat_dir_name(fd, name, n)) continue;
     while (n && (name[n - 1] == '/' || name[n - 1] == 0)) n--;
     name[n] = 0;
     const char *own = starts(name, "./") ? name + 2 : name;
-    uint32_t m = length(own), absolute = **path == '/';
+    uint32_t m = length(own), absolute = *path == '/';
     if (same(own, ".") || (!n && prestat[1] == 0)) {
       if (!absolute && best < 0) best = fd;
-    } else if (m >= longest && (m ? starts(*path, own) && (*path)[m] == '/' : absolute)) best = fd, longest = m, skip = m;
+    } else if (m >= longest && (m ? starts(path, own) && path[m] == '/' : absolute)) best = fd, longest = m, skip = m;
   }
-  *path += skip;
-  while (best >= 0 && **path == '/') ++*path;
+  for (rest = path + skip; best >= 0 && *rest == '/'; rest++) {}
   return best;
 }
 
-static int try_open(const char *path, uint32_t how, uint64_t rights, int *fd) {
-  const char *rest = path;
-  int folder = folder_of(&rest);
+static int file; // that was opened last
+
+static int try_open(const char *path, uint32_t how, uint64_t rights) {
+  int folder = folder_of(path);
   if (folder < 0) return -1;
-  return path_open(folder, 1, *rest ? rest : ".", *rest ? length(rest) : 1, how, rights, 0, 0, fd);
+  if (!*rest) rest = ".";
+  return path_open(folder, 1, rest, length(rest), how, rights, 0, 0, &file);
 }
 
 static int opened(const char *path, uint32_t how, uint64_t rights) {
-  int fd = -1, error = try_open(path, how, rights, &fd);
+  int error = try_open(path, how, rights);
   if (error < 0) stop(WRONG_INPUT, "no folder was opened in which this lies; try `wasmtime run --dir .`", path);
   if (error == MISSING) stop(WRONG_INPUT, rights & WRITE ? "its folder does not exist" : "there is no such file", path);
   if (error) stop(WRONG_INPUT, rights & WRITE ? "this file cannot be written" : "this file cannot be read", path);
-  return fd;
+  return file;
 }
 
 void open_input(const char *path) {
@@ -97,14 +93,13 @@ void open_input(const char *path) {
 }
 
 int opens(const char *path) {
-  int fd;
-  if (try_open(path, 0, READ, &fd)) return 0;
-  fd_close(fd);
+  if (try_open(path, 0, READ)) return 0;
+  fd_close(file);
   return 1;
 }
 
 void seek_input(uint64_t at) {
-  uint64_t unused;
+  static uint64_t unused;
   input.at = input.end = 0;
   if (fd_seek(source, (int64_t)at, 0, &unused)) stop(WRONG_INPUT, "this has to be a file, where one can go back and forth", input_name);
 }
@@ -125,13 +120,12 @@ void close_output(void) {
 }
 
 void make_folder(const char *path) {
-  const char *rest = path;
-  int folder = folder_of(&rest);
+  int folder = folder_of(path);
   if (folder >= 0 && *rest) path_create_directory(folder, rest, length(rest)); // if it fails, the first file in it says so
 }
 
 int is_terminal(int fd) {
-  uint8_t stat[24];
+  static uint8_t stat[24];
   return !fd_fdstat_get(fd, stat) && stat[0] == 2 && !(stat[8] & (SEEK | TELL)); // a character device on which one cannot go back
 }
 

@@ -80,6 +80,8 @@ MODEL("init") void init(uint32_t step);
 uint32_t length(const char *s);
 int same(const char *a, const char *b);
 int starts(const char *s, const char *with); // the length of `with`, or 0
+int ends_with(const char *s, const char *with);
+int is_raw(const char *path); // whether its ending says that there are bytes in it
 void *copy(void *to, const void *from, uint32_t count);
 
 // ---- failing (each front has its own)

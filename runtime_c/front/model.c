@@ -26,7 +26,8 @@ void read_entry(reader *in, const char *name, uint32_t number, const transfer *i
   }
   model *m = description();
   array *x = named(m, name);
-  char unnamed[16] = "arr_"; // as numpy.savez calls what has no name
+  static char unnamed[16]; // as numpy.savez calls what has no name
+  copy(unnamed, "arr_", 4);
   unnamed[4 + print_integer(number, unnamed + 4)] = 0;
   if (!x && same(name, unnamed)) x = next_input(m);
   if (is_new(x, name)) read_npy(in, x);

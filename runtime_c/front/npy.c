@@ -92,7 +92,8 @@ void read_npy(reader *in, array *x) {
     sizes[rank++] = (uint32_t)n;
     while (*shape == ',' || *shape == ' ') shape++;
   }
-  format type = {.name = "another type"};
+  static format type;
+  copy(type.name, "another type", 13);
   const format *f = &type;
   const char *own = x->type->code;
   int swap = code && code[0] == '>', stop = 0;

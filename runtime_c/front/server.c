@@ -281,12 +281,11 @@ static void read_name(reader *in, char name[260]) {
   uint32_t n = 0;
   int c;
   if (next(in) != '"') return fail(DAMAGED, "the JSON object lacks a name", 0);
-  while ((c = next(in)) != '"' && n < 259) {
+  while ((c = next(in)) != '"') {
     if (c == '\\') c = next(in);
-    if (c < ' ') return fail(DAMAGED, "the JSON object has a name that does not end", 0);
+    if (c < ' ' || n == 259) return fail(DAMAGED, "a name in the JSON object does not end, or is too long", 0);
     name[n++] = (char)c;
   }
-  if (c != '"') return fail(DAMAGED, "the JSON object has a name that is too long", 0);
   name[n] = 0;
 }
 
@@ -426,10 +425,7 @@ static void read_form(reader *in, model *m, const char *type) {
       if (starts(line, "content-disposition")) {
         if (!parameter(line, "name", name)) name[0] = 0;
         const char *file = form == UNKNOWN ? parameter(line, "filename", value) : 0;
-        uint32_t k = file ? length(file) : 0;
-        if (k > 4 && same(file + k - 4, ".npy")) form = NPY;
-        else if (k > 5 && same(file + k - 5, ".json")) form = JSON;
-        else if (k > 4 && (same(file + k - 4, ".bin") || same(file + k - 4, ".raw"))) form = RAW;
+        if (file) form = ends_with(file, ".npy") ? NPY : ends_with(file, ".json") ? JSON : is_raw(file) ? RAW : form;
       } else if (starts(line, "content-type:")) {
         const char *c = line + 13;
         while (*c == ' ') c++;

@@ -37,7 +37,5 @@ void make_folder(const char *path);
 int is_terminal(int fd);
 // The next file, in alphabetical order, behind the one in `path`, that fits the pattern; its path goes there. 0: there is none.
 int next_match(const char *pattern, char path[512]);
-int ends_with(const char *text, const char *with);
-int is_raw(const char *path); // whether its ending says that there are bytes in it
 extern reader input;
 extern const char *input_name;

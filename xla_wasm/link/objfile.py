@@ -100,6 +100,8 @@ class Object:
     code: list[_Chunk] = field(default_factory=list)
     data: list[_Chunk] = field(default_factory=list)
     aligns: list[int] = field(default_factory=list)
+    strings: list[bool] = field(default_factory=list)
+    """Of each datum whether it is a constant string, which equal ones may stand for."""
     symbols: list[_Symbol] = field(default_factory=list)
     relocations: dict[str, list[tuple[int, int, int, int]]] = field(default_factory=dict)
 
@@ -178,7 +180,9 @@ def _read_linking(obj: Object, part: Reader) -> None:
             for _ in range(inner.unsigned()):
                 segment = inner.name()
                 obj.aligns.append(1 << inner.unsigned())
-                if inner.unsigned() & 2:
+                flags = inner.unsigned()
+                obj.strings.append(bool(flags & 1))
+                if flags & 2:
                     raise ValueError(f"{obj.name}: {segment} is thread-local")
 
 
@@ -218,6 +222,7 @@ class _Indexer:
                     self.globals[symbol.name] = number, symbol
         self.functions: dict[tuple[int, int], int] = {}
         self.data: dict[tuple[int, int], int] = {}
+        self.strings: dict[bytes, tuple[int, int]] = {}
         self.types: dict[Signature, int] = {}
         self.outside: dict[Outside, int] = {}
         self.work: list[_Unit] = []
@@ -254,6 +259,9 @@ class _Indexer:
 
     def datum(self, number: int, segment: int) -> int:
         key = number, segment
+        obj = self.objects[number]
+        if obj.strings[segment]:
+            key = self.strings.setdefault(obj.data[segment].content, key)
         if key not in self.data:
             self.data[key] = len(self.data)
             self.work.append((False, *key))
