@@ -25,6 +25,14 @@ _ERROR, _STREAMS, _TYPES = "wasi:io/error@0.2.0", "wasi:io/streams@0.2.0", "wasi
 INTERFACES = (_TYPES, _STREAMS, _ERROR)
 """What the component imports."""
 _DROP = "[resource-drop]"
+_RETURN_LISTS = {
+    "[method]incoming-request.method",
+    "[method]incoming-request.path-with-query",
+    "[method]fields.get",
+    "[method]input-stream.blocking-read",
+    "[static]outgoing-body.finish",
+}
+"""The functions whose results hold lists or strings, also those of errors."""
 _METHODS = "get head post put delete connect options trace patch".split()
 _PLAIN_ERRORS = """
 DNS-timeout DNS-error destination-not-found destination-unavailable destination-IP-prohibited destination-IP-unroutable connection-refused
@@ -138,7 +146,9 @@ def server(code: bytes, memory: bytes, imports: Sequence[tuple[str, str]]) -> by
     # All of one sort together: each change of the sort begins a section.
     functions = [None if name.startswith(_DROP) else c.exported_function(instances[interface], name) for interface, name in imports]
     lowered = [
-        c.drop(resources[name.removeprefix(_DROP)]) if index is None else c.lower(index, memory_index, realloc)
+        c.drop(resources[name.removeprefix(_DROP)])
+        if index is None
+        else c.lower(index, memory_index, realloc if name in _RETURN_LISTS else None)
         for index, (_, name) in zip(functions, imports)
     ]
     arguments = {CODE: c.core_instance([(str(i), index) for i, index in enumerate(lowered)]), MEMORY[0]: place}

@@ -20,6 +20,12 @@ int starts(const char *s, const char *with) {
   return with[n] ? 0 : n;
 }
 
+int place_in(const char *list, const char *s) {
+  for (int i = 0; *list; list += length(list) + 1, i++)
+    if (same(list, s)) return i;
+  return -1;
+}
+
 int ends_with(const char *text, const char *with) {
   uint32_t n = length(text), m = length(with);
   return n >= m && same(text + n - m, with);

@@ -276,10 +276,8 @@ static uint64_t number_of(const char *option, const char *text) {
 }
 
 static int option_of(const char *a) {
-  int i = 0;
-  for (const char *name = names; *name; name += length(name) + 1, i++)
-    if (same(a, name)) return i < OPTIONS ? i : i == OPTIONS ? HELP : RESULTS;
-  return -1;
+  int i = place_in(names, a);
+  return i < OPTIONS ? i : i == OPTIONS ? HELP : RESULTS;
 }
 
 // Takes the options out of the arguments, and reads the files of what they name.

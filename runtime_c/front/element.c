@@ -10,16 +10,19 @@ static double decode(const format *f, uint64_t code) {
     uint32_t word = (uint32_t)code;
     return *(float *)&word;
   }
-  if (f->flags & NO_SIGN) return code == f->nan ? __builtin_nan("") : power_of_2((int)code - f->bias);
-  uint32_t sign = (uint32_t)code >> (f->bits - 1) & 1, size = (uint32_t)code & ((1u << (f->bits - 1)) - 1);
-  if (f->flags & ONE_ZERO && code == f->nan) return __builtin_nan("");
-  if (size > f->largest) return size != f->infinite ? __builtin_nan("") : sign ? -__builtin_inf() : __builtin_inf();
-  int exponent = (int)(size >> f->mantissa);
-  uint32_t mantissa = size & ((1u << f->mantissa) - 1);
-  if (exponent) mantissa |= 1u << f->mantissa;
-  else exponent = 1;
-  double value = mantissa * power_of_2(exponent - f->bias - f->mantissa);
-  return sign ? -value : value;
+  uint32_t half = 1u << (f->bits - 1), size = (uint32_t)code & (half - 1);
+  double value = __builtin_nan("");
+  if (f->flags & NO_SIGN) return code == f->nan ? value : power_of_2((int)code - f->bias);
+  if (f->flags & ONE_ZERO && code == f->nan) return value;
+  if (size <= f->largest) {
+    int exponent = (int)(size >> f->mantissa);
+    uint32_t mantissa = size & ((1u << f->mantissa) - 1);
+    if (exponent) mantissa |= 1u << f->mantissa;
+    else exponent = 1;
+    value = mantissa * power_of_2(exponent - f->bias - f->mantissa);
+  } else if (size == f->infinite) value = __builtin_inf();
+  else return value;
+  return code & half ? -value : value;
 }
 
 static int fits; // what was stored last

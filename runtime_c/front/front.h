@@ -80,6 +80,7 @@ MODEL("init") void init(uint32_t step);
 uint32_t length(const char *s);
 int same(const char *a, const char *b);
 int starts(const char *s, const char *with); // the length of `with`, or 0
+int place_in(const char *list, const char *s); // where in a list of strings, behind which stands an empty one; -1: nowhere
 int ends_with(const char *s, const char *with);
 int is_raw(const char *path); // whether its ending says that there are bytes in it
 void *copy(void *to, const void *from, uint32_t count);

@@ -2,14 +2,16 @@
 #include "front.h"
 
 array *next_input(model *m) {
-  for (uint32_t i = 0; i < m->parameters; i++)
-    if (m->parameter[i].kind == INPUT && !m->parameter[i].given) return &m->parameter[i];
+  array *x = m->parameter;
+  for (uint32_t i = m->parameters; i--; x++)
+    if (x->kind == INPUT && !x->given) return x;
   return 0;
 }
 
 array *named(model *m, const char *name) {
-  for (uint32_t i = 0; i < m->parameters; i++)
-    if (same(m->parameter[i].name, name)) return &m->parameter[i];
+  array *x = m->parameter;
+  for (uint32_t i = m->parameters; i--; x++)
+    if (same(x->name, name)) return x;
   return 0;
 }
 

@@ -14,24 +14,15 @@ static const char *after(const char *text, const char *key) {
 // NumPy's types as element types; those that it lacks are bytes of the width that the model's have.
 static int numpy_type(const char *code, format *f) {
   static const char letters[] = "buifc";
-  static const struct {
-    uint8_t mantissa;
-    int16_t bias;
-  } floats[] = {{10, 15}, {23, 127}, {52, 1023}};
-  uint32_t kind = 0, bytes = 0, i = 1;
-  for (; code[i] >= '0' && code[i] <= '9' && i < 4; i++) bytes = bytes * 10 + (uint32_t)(code[i] - '0');
+  uint32_t kind = 0, bytes = 0;
   while (letters[kind] && letters[kind] != code[0]) kind++;
+  while (*++code >= '0' && *code <= '9' && bytes < 10) bytes = bytes * 10 + (uint32_t)(*code - '0');
   uint32_t part = kind == COMPLEX ? bytes / 2 : bytes;
-  if (kind > COMPLEX || !part || part > 8 || part & (part - 1) || code[i] != '\'') return 0;
+  if (kind > COMPLEX || !part || part > 8 || part & (part - 1) || *code != '\'' || (kind >= FLOAT && part < 2)) return 0;
   f->kind = (uint8_t)kind, f->bytes = (uint8_t)bytes, f->bits = (uint8_t)(8 * part), f->flags = ROUNDED;
   if (kind) f->name[0] = "?usfc"[kind], f->name[1 + print_integer(8 * bytes, f->name + 1)] = 0;
   else copy(f->name, "pred", 5);
-  if (kind >= FLOAT) {
-    if (part < 2) return 0;
-    uint32_t k = part / 4;
-    f->mantissa = floats[k].mantissa, f->bias = floats[k].bias;
-    f->largest = 0x7bff, f->infinite = 0x7c00, f->nan = 0x7e00; // of f16
-  }
+  f->mantissa = 10, f->bias = 15, f->largest = 0x7bff, f->infinite = 0x7c00; // of f16: wider types do not need them
   return 1;
 }
 

@@ -104,14 +104,6 @@ static double nearest_to(uint64_t whole, int power) {
   return quotient(whole, divisor);
 }
 
-// 1, and reads the word, if that is what comes, in small or capital letters.
-static int read_word(reader *in, const char *word) {
-  for (; *word; word++)
-    if ((peek(in) | 32) != *word) return 0;
-    else next(in);
-  return 1;
-}
-
 static int read_digits(reader *in, scalar *x) {
   int any = 0, point = 0, power = 0, digits = 0; // digits: how many 64 bits do not hold
   uint64_t whole = 0, more;
@@ -145,20 +137,25 @@ static int read_digits(reader *in, scalar *x) {
   return any;
 }
 
+// A word, in small or capital letters.
+static int read_word(reader *in, scalar *x) {
+  static char word[9];
+  uint32_t n = 0;
+  for (; n < 8 && (uint32_t)(peek(in) | 32) - 'a' < 26; n++) word[n] = (char)(next(in) | 32);
+  word[n] = 0;
+  int which = place_in("false\0true\0nan\0inf\0infinity\0", word);
+  x->real = which > 1, x->magnitude = (uint64_t)which;
+  x->value = which == 2 ? __builtin_nan("") : __builtin_inf();
+  return which >= 0;
+}
+
 int read_number(reader *in, scalar *x) {
-  int quoted = peek(in) == '"', read = 1;
+  int quoted = peek(in) == '"';
   if (quoted) next(in);
   int sign = peek(in);
   if (sign == '-' || sign == '+') next(in);
   x->negative = sign == '-';
-  int first = peek(in) | 32;
-  if (first == 't' || first == 'f') x->real = 0, x->magnitude = first == 't', read = read_word(in, first == 't' ? "true" : "false");
-  else if (first == 'n') x->real = 1, x->value = __builtin_nan(""), read = read_word(in, "nan");
-  else if (first == 'i') {
-    x->real = 1, x->value = __builtin_inf(), read = read_word(in, "inf");
-    if (peek(in) == 'i') read &= read_word(in, "inity");
-  } else
-    read = read_digits(in, x);
+  int read = peek(in) >= 'A' ? read_word(in, x) : read_digits(in, x);
   if (x->negative) x->value = -x->value;
   return read && (!quoted || next(in) == '"');
 }

@@ -56,11 +56,11 @@ static struct {
 static struct {
   int status;
   const char *what, *name; // name: what the client called an array
-  char type[16];           // of the array that was given; empty: none was stated
   const array *field;
-  uint32_t rank, sizes[33];
-  int has_shape;
-} problem;
+  const uint32_t *sizes; // of the array that was given
+  const char *type;      // 0: none was stated
+  uint32_t rank;
+} problem; // what it points at stays as it is
 
 static struct {
   int status;
@@ -88,23 +88,18 @@ static void fail_status(int status, const char *what) {
   if (!problem.status) problem.status = status, problem.what = what;
 }
 
-static char foreign[64]; // a name as the client wrote it
-
 void xw_server_fail_name(const char *what, const char *name) {
   if (failed()) return;
-  uint32_t n = length(name) < 63 ? length(name) : 63;
-  for (uint32_t i = 0; i < n; i++) foreign[i] = name[i] >= ' ' && name[i] < 127 ? name[i] : '?';
-  foreign[n] = 0;
-  problem.name = foreign;
+  problem.name = name;
+  for (char *c = (char *)name; *c; c++) // as the client wrote it
+    if (*c < ' ' || *c == 127) *c = '?';
   fail(UNFIT, what, 0);
 }
 
 void xw_server_fail_shape(const array *x, const char *type, uint32_t rank, const uint32_t *sizes) {
   if (failed()) return;
   fail(UNFIT, "an array has another shape or type", x);
-  problem.has_shape = 1, problem.rank = rank;
-  if (type) copy(problem.type, type, length(type));
-  copy(problem.sizes, sizes, 4 * rank);
+  problem.type = type, problem.rank = rank, problem.sizes = sizes;
 }
 
 // ---- the answer
@@ -173,9 +168,10 @@ static void answer_problem(void) {
   const array *x = problem.field;
   if (x || problem.name) say(",\"field\":"), say_json_text(x ? x->name : problem.name);
   if (x) say(",\"expected\":\""), say_type(x), emit('"');
-  if (problem.has_shape) {
+  if (problem.sizes) {
     say(",\"given\":\"");
-    say(problem.type), say_shape(0, problem.rank, problem.sizes, 0), emit('"');
+    if (problem.type) say(problem.type);
+    say_shape(0, problem.rank, problem.sizes, 0), emit('"');
   }
   say("}}\n");
   end();
@@ -337,11 +333,11 @@ static void read_body(model *m, enum form form, const char *type) {
   if (form == JSON) read_json_body(&body, m);
   else if (form == NPZ) read_zip(&body, 0);
   else if (form == MULTIPART) read_form(&body, m, type);
-  else if (form == UNKNOWN) fail_status(415, "a body is application/json, application/x-npy, application/x-npz, multipart/form-data, text/plain or application/octet-stream");
+  else if (form == UNKNOWN) fail_status(415, "a body is application/json, x-npy, x-npz or octet-stream, multipart/form-data or text/plain");
   else if ((x = only_input(m))) read_array(&body, m, x, form);
   if (!failed() && peek(&body) >= 0) fail(DAMAGED, "the body goes on behind the arrays", x);
-  for (uint32_t i = 0; i < m->parameters && !failed(); i++)
-    if (!m->parameter[i].given && m->parameter[i].kind == INPUT) fail(UNFIT, "an input is missing", &m->parameter[i]);
+  x = next_input(m);
+  if (x) fail(UNFIT, "an input is missing", x); // if nothing else was wrong
 }
 
 // ---- forms: parts between lines of a boundary, each with headers of its own
@@ -465,7 +461,8 @@ static void post(model *m, int fields) {
   const char *type = header(fields, "content-type"), *stated = header(fields, "content-length"), *accept = header(fields, "accept");
   enum form form = *type ? form_of(type) : JSON, wanted = best_answer(accept, form, m);
   uint64_t limit = 65536, bytes = 0, announced = 0;
-  for (array *x = m->parameter; x < m->parameter + m->parameters; x++) {
+  array *x = m->parameter;
+  for (uint32_t i = m->parameters; i--; x++) {
     x->given = 0;
     if (x->kind == STATE) __builtin_memset(x->data, 0, x->bytes); // each request begins with the states as they are at first
     if (x->kind != INPUT) continue;
@@ -476,7 +473,7 @@ static void post(model *m, int fields) {
   for (const char *c = stated; *c && announced < UINT64_MAX / 20; c++) announced = announced * 10 + (uint64_t)(*c - '0');
   now.rest = *stated ? announced : UINT64_MAX;
   if (announced > (form == RAW ? bytes : limit)) return fail_status(413, "the body is larger than the inputs can be");
-  if (wanted == UNKNOWN) return fail_status(406, "an answer is application/json, application/x-npz, or for one result application/x-npy or application/octet-stream");
+  if (wanted == UNKNOWN) return fail_status(406, "an answer is application/json or x-npz, or for one result x-npy or octet-stream");
   request_consume(now.request, &got);
   now.body = (int)got.a;
   body_stream(now.body, &got);

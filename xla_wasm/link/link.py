@@ -163,10 +163,12 @@ class Linker:
     def place_by_size(self, *symbols: str) -> None:
         """Place the data of functions that are to be linked: the stack, what starts as zero, the largest last, then what has content. An
         instance that uses little of each writes to few pages of memory."""
-        self._stack_global()
         found: dict[int, None] = {}
         for symbol in symbols:
-            found |= dict.fromkeys(self._reached(self._by_name[symbol])[1])
+            functions, data = self._reached(self._by_name[symbol])
+            found |= dict.fromkeys(data)
+            if any(hole.kind == STACK for i in functions for hole in self._table.functions[i].holes):
+                self._stack_global()
         for index in sorted(found, key=lambda index: (bool(self._table.data[index].content), self._table.data[index].size)):
             self._allocate(index)
 

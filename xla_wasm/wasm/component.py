@@ -167,9 +167,10 @@ class Component:
         """The index of a memory that a core instance exports."""
         return self._add(6, _CORE_MEMORY + b"\1" + uleb(instance) + named(name), "core memory")
 
-    def lower(self, func: int, memory: int, realloc: int) -> int:
-        """A function as core modules call it; its index among the core functions."""
-        return self._add(8, b"\1\0" + uleb(func) + vector([b"\3" + uleb(memory), b"\4" + uleb(realloc)]), "core func")
+    def lower(self, func: int, memory: int, realloc: int | None) -> int:
+        """A function as core modules call it; its index among the core functions. `realloc` is for one that returns lists."""
+        options = [b"\3" + uleb(memory)] + ([] if realloc is None else [b"\4" + uleb(realloc)])
+        return self._add(8, b"\1\0" + uleb(func) + vector(options), "core func")
 
     def drop(self, resource: int) -> int:
         """The core function that lets go of a handle."""
