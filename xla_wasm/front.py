@@ -30,6 +30,9 @@ _OWN = ("pull", "push", "fail", "fail_name", "fail_shape", "failed")
 _ELEMENTS = {
     "encode_short": ("xw_encode_short", "xw_no_encode_short"),
     "encode_integer": ("xw_encode_integer", "xw_no_encode_integer"),
+    "settle_complex": ("xw_settle_complex", "xw_no_settle_complex"),
+    "to_bounds": ("xw_to_bounds", "xw_no_bounds"),
+    "raw_bounds": ("xw_raw_bounds", "xw_no_raw_bounds"),
 }
 """What all fronts call, as in `Front.optional`."""
 
@@ -99,6 +102,10 @@ def used_by(manifest: Mapping[str, Any]) -> set[str]:
         used.add("encode_short")
     if types - floats:
         used.add("encode_integer")
+    if any(TYPES[leaf["element_type"]].kind == "complex" for leaf in leaves):
+        used.add("settle_complex")
+    if any("sizes" in leaf for leaf in leaves):
+        used |= {"to_bounds", "raw_bounds"}
     if any(p["kind"] != "input" for p in manifest["parameters"]) or any(i["kind"] == "sidecar" for i in manifest["inits"]):
         used.add("read_weights")
     if manifest["requests"]:

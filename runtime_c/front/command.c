@@ -121,8 +121,7 @@ static uint64_t random_bits(void) { // splitmix64
 
 static void make_up(array *x) {
   const format *f = x->type;
-  for (uint32_t d = 0; d < x->rank; d++)
-    if (x->dims[d].actual) *x->dims[d].actual = (int32_t)x->dims[d].size;
+  to_bounds(x);
   for (uint32_t i = 0, n = count_of(x); i < n; i++)
     for (uint32_t part = 0; part < (f->kind == COMPLEX ? 2 : 1); part++) {
       uint64_t bits = random_bits();

@@ -127,6 +127,8 @@ double power_of_2(int exponent);
 
 uint32_t size_of(const array *, uint32_t d);  // actual sizes
 uint32_t count_of(const array *);
+// Dynamic dimensions get the sizes that are their bounds. Behind the last of them, 0 if there is none.
+MODEL("to_bounds") uint32_t to_bounds(const array *);
 // Fixes the sizes of an array that is to be read. 0, and it has failed: they do not fit.
 int shape_array(array *, const char *type, uint32_t rank, const uint32_t *sizes);
 // Where the element lies that is the index-th of an array of its actual sizes, the last dimension being the fastest; or the first.

@@ -1,6 +1,8 @@
 // Arrays as files of NumPy, and as their bytes.
 #include "front.h"
 
+MODEL("raw_bounds") void raw_bounds(const array *); // where there are dynamic dimensions
+
 enum { HEADER = 10000 }; // NumPy reads none that is longer, either
 
 static const char *after(const char *text, const char *key) {
@@ -49,7 +51,7 @@ static void read_elements(reader *in, array *x, const format *f, int swap, int f
     static uint8_t raw[16], element[16];
     uint32_t got = take(in, raw, bytes);
     if (got < bytes) return end_early(x, i * bytes + got, whole);
-    for (uint32_t k = 0; k < bytes; k++) element[swap ? k / part * part + part - 1 - k % part : k] = raw[k];
+    for (uint32_t k = 0; k < bytes; k++) element[swap ? k ^ (part - 1) : k] = raw[k];
     uint8_t *to = place_of(x, i, first_is_fastest);
     if (f == x->type && all_codes) copy(to, element, bytes);
     else if (!convert_element(f, element, x->type, to)) fail(UNFIT, "a value is not one of its type", x);
@@ -102,12 +104,15 @@ void read_npy(reader *in, array *x) {
   if (shape_array(x, f->name, rank, sizes)) read_elements(in, x, f, swap, *order == 'T' && x->rank > 1, 0);
 }
 
+void xw_raw_bounds(const array *x) {
+  if (to_bounds(x) > 1) fail(UNFIT, "its bytes alone do not tell the sizes of its dynamic dimensions", x);
+}
+
+void xw_no_raw_bounds(const array *x) { (void)x; }
+
 void read_raw(reader *in, array *x) {
-  for (uint32_t d = 0; d < x->rank; d++) {
-    if (!x->dims[d].actual) continue;
-    if (d) return fail(UNFIT, "its bytes alone do not tell the sizes of its dynamic dimensions", x);
-    *x->dims[d].actual = (int32_t)x->dims[d].size;
-  }
+  raw_bounds(x);
+  if (failed()) return;
   read_elements(in, x, x->type, 0, 0, 1);
 }
 

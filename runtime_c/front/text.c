@@ -1,18 +1,14 @@
 // Arrays as JSON, and as numbers without brackets.
 #include "front.h"
 
+MODEL("settle_complex") uint32_t settle_complex(const array *, uint32_t rank); // where there are complex numbers
+
 enum { DEEPEST = 34 };
 
 static int is_blank(int c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 void skip_blanks(reader *in) {
   while (is_blank(in->at < in->end ? in->buffer[in->at] : peek(in))) in->at++;
-}
-
-static int is_static(const array *x) {
-  for (uint32_t d = 0; d < x->rank; d++)
-    if (x->dims[d].actual) return 0;
-  return 1;
 }
 
 // NESTED: lists as the array has dimensions. FLAT: one list of all elements. BARE: numbers without a list around them.
@@ -28,7 +24,7 @@ static struct {
 
 static enum form form_of(const array *x, uint32_t complex) {
   if (now.depth == 0 && x->rank + complex) return BARE;
-  return now.depth == 1 + complex && x->rank != 1 && is_static(x) ? FLAT : NESTED;
+  return now.depth == 1 + complex && x->rank != 1 && !to_bounds(x) ? FLAT : NESTED;
 }
 
 // Stores a number if it lies inside the array. What does not is told by the sizes at the end.
@@ -70,27 +66,35 @@ static void close_list(array *x) {
   now.at[now.depth]++;
 }
 
+// The rank of an array whose elements are numbers, or pairs of numbers.
+uint32_t xw_settle_complex(const array *x, uint32_t rank) {
+  if (x->type->kind != COMPLEX) return rank;
+  uint32_t *last = now.size + rank;
+  if (now.form != BARE && rank && *last == 2) return rank - 1;
+  if (now.form != BARE || *last & 1) fail(UNFIT, now.form == BARE ? "a complex number is two numbers" : "a complex number is a list of two numbers", x);
+  *last >>= 1;
+  return rank;
+}
+
+uint32_t xw_no_settle_complex(const array *x, uint32_t rank) { return (void)x, rank; }
+
 // All of it has been read: is it what the array takes?
 static void settle(array *x) {
-  uint32_t complex = x->type->kind == COMPLEX, rank = 0, *sizes = now.size + 1;
+  uint32_t rank = 0, *sizes = now.size + 1;
   x->given = 1;
   while (rank + 1 < DEEPEST && now.known[rank + 1]) rank++;
-  if (now.numbers && now.form == BARE) {
-    sizes[0] = now.at[0] >> complex, rank = 1;
-    if (complex && now.at[0] & 1) fail(UNFIT, "a complex number is two numbers", x);
-  } else if (now.numbers && complex) {
-    if (rank == 0 || sizes[--rank] != 2) fail(UNFIT, "a complex number is a list of two numbers", x);
-  } else if (!now.numbers && rank && rank <= x->rank && sizes[rank - 1] == 0)
+  if (now.numbers && now.form == BARE) sizes[0] = now.at[0], rank = 1;
+  if (now.numbers) rank = settle_complex(x, rank);
+  else if (rank && rank <= x->rank && sizes[rank - 1] == 0)
     for (; rank < x->rank; rank++) sizes[rank] = x->dims[rank].size; // of lists without elements the sizes are not seen
   if (failed()) return;
-  if (now.numbers && now.form != NESTED && is_static(x) && rank == 1 && sizes[0] == count_of(x)) return;
+  if (now.numbers && now.form != NESTED && !to_bounds(x) && rank == 1 && sizes[0] == count_of(x)) return;
   shape_array(x, 0, rank, sizes);
 }
 
 static void begin(array *x) {
   __builtin_memset(&now, 0, sizeof now);
-  for (uint32_t d = 0; d < x->rank; d++)
-    if (x->dims[d].actual) *x->dims[d].actual = (int32_t)x->dims[d].size;
+  to_bounds(x);
 }
 
 static void read_lists(reader *in, array *x) {
