@@ -61,6 +61,7 @@ FRONTS = {
         "xw_command",
         {
             "read_weights": ("xw_read_weights", "xw_no_weights"),
+            "say_weights_usage": ("xw_say_weights_usage", "xw_no_weights_usage"),
             "serve": ("xw_serve", "xw_no_serve"),
             "option": ("xw_transfer_option", "xw_no_transfer_option"),
         },
@@ -107,7 +108,7 @@ def used_by(manifest: Mapping[str, Any]) -> set[str]:
     if any("sizes" in leaf for leaf in leaves):
         used |= {"to_bounds", "raw_bounds"}
     if any(p["kind"] != "input" for p in manifest["parameters"]) or any(i["kind"] == "sidecar" for i in manifest["inits"]):
-        used.add("read_weights")
+        used |= {"read_weights", "say_weights_usage"}
     if manifest["requests"]:
         used |= {"serve", "option"}
     return used
@@ -158,6 +159,10 @@ class _Memory:
         return bytes(self._content)
 
 
+ARRAY_BYTES = 44
+"""The size of `struct array`."""
+
+
 def describe(manifest: Mapping[str, Any], alloc: Alloc) -> tuple[int, int, bytes]:
     """The description of a program: the address of `struct model`, and where its bytes go."""
     # Where it lies depends on how long it is, and that on nothing else.
@@ -179,7 +184,8 @@ def _described(manifest: Mapping[str, Any], memory: _Memory) -> tuple[int, bytes
     for request in manifest["requests"]:
         leaves = request["results"] or request["operands"]
         transfers += [_TRANSFERS.index(request["kind"]), memory.text(request["target"]), len(leaves), _arrays(leaves, (), types, memory)]
-    words = [memory.text(manifest["name"]), len(parameters), given, len(results), made, len(inits), memory.words(inits)]
+    end = given + len(parameters) * ARRAY_BYTES
+    words = [memory.text(manifest["name"]), len(parameters), given, end, len(results), made, len(inits), memory.words(inits)]
     words += [len(parts), max((i["sidecar_offset"] + i["bytes"] for i in parts), default=0), part]
     words += [len(manifest["requests"]), memory.words(transfers), manifest["request"]]
     return memory.words(words), memory.content()

@@ -2,6 +2,7 @@
 #include "wasi.h"
 
 MODEL("read_weights") void read_weights(model *, const char *program, const char *sidecar, const char *weights);
+MODEL("say_weights_usage") void say_weights_usage(void);
 MODEL("serve") void serve(const transfer *, uint32_t run);
 MODEL("option") int transfer_option(const char *option, const char *value);
 
@@ -61,14 +62,13 @@ static void say_usage(const model *m) {
   say("\nA FILE for each input, in order or by --NAME: .npy; .npz for all by name; .json or text with numbers; .bin or .raw with bytes;\n"
       "- is standard input.\n\n"
       "  -o FILE        write the results: .npy, .npz, .json, .bin; FOLDER/ for one .npy each; - for standard output\n"
-      "  --json         print them as JSON, as is done where standard output is no terminal; --table as a table\n"
+      "  --json, --table how to print them: else a table on a terminal, and JSON elsewhere\n"
       "  --random       make up the inputs that are not given; --seed N other ones\n"
       "  --repeat N     run N times, and say how long it takes\n"
       "  --batch 'GLOB' run once for each file that fits, as the first input that is not given\n"
-      "  --weights FILE weights and states, .safetensors or .npz; --sidecar FILE the .weights file\n"
-      "  --signature    what goes in and out, as JSON\n"
-      "  --help         this text\n\n"
-      "exit code: 0 done, 1 wrong input, 2 wrong usage, 3 the run failed\n");
+      "  --signature    what goes in and out, as JSON\n");
+  say_weights_usage();
+  say("\nexit code: 0 done, 1 wrong input, 2 wrong usage, 3 the run failed\n");
 }
 
 static _Noreturn void misused(const char *what, const char *which) {
@@ -314,12 +314,12 @@ static void run_batch(model *m, array *x) {
   static char path[512];
   uint32_t runs = 0;
   if (!x) misused("every input is given; --batch is for one that is not", given[BATCH]);
-  for (array *y = m->parameter; y < m->parameter + m->parameters; y++) y->given *= 2; // those that are the same for all files
+  for (array *y = m->parameter; y < m->end; y++) y->given *= 2; // those that are the same for all files
   for (; next_match(given[BATCH], path); runs++) {
     read_file(m, path, x);
     if (!x->given) stop(WRONG_INPUT, "the archive lacks the input that --batch is for", path);
     give(m, path);
-    for (array *y = m->parameter; y < m->parameter + m->parameters; y++) y->given &= 2;
+    for (array *y = m->parameter; y < m->end; y++) y->given &= 2;
   }
   if (!runs) stop(WRONG_INPUT, "no file fits", given[BATCH]);
 }
@@ -347,13 +347,13 @@ void xw_command(void) {
     if (args[i]) read_file(m, args[i], 0);
   read_weights(m, count ? args[0] : "", given[SIDECAR], given[WEIGHTS]);
   array *batch = given[BATCH] ? next_input(m) : 0;
-  for (array *x = m->parameter; x < m->parameter + m->parameters; x++) {
+  for (array *x = m->parameter; x < m->end; x++) {
     if (x->given || x == batch || x->kind == STATE) continue; // states start as zeros
     if (!given[RANDOM]) misused(x->kind == INPUT ? "this input is missing" : "this weight is missing: name a file with --weights", x->name);
     make_up(x);
   }
   for (uint32_t i = 0; i < m->inits; i++) init(m->init[i]);
-  for (array *x = m->parameter; x < m->parameter + m->parameters; x++)
+  for (array *x = m->parameter; x < m->end; x++)
     if (x->init) init(x->init - 1);
   if (given[BATCH]) run_batch(m, batch);
   else give(m, 0);

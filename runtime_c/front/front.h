@@ -42,6 +42,7 @@ typedef struct {
   uint32_t given;
   uint32_t sum, start; // while an archive is written
 } array;
+_Static_assert(sizeof(array) == 44, "as front.py has it");
 
 typedef struct {
   uint32_t index, bytes, offset;
@@ -59,7 +60,7 @@ typedef struct {
 typedef struct {
   const char *name;
   uint32_t parameters;
-  array *parameter;
+  array *parameter, *end; // end: behind the last one
   uint32_t results;
   array *result;
   uint32_t inits;

@@ -2,15 +2,13 @@
 #include "front.h"
 
 array *next_input(model *m) {
-  array *x = m->parameter;
-  for (uint32_t i = m->parameters; i--; x++)
+  for (array *x = m->parameter; x < m->end; x++)
     if (x->kind == INPUT && !x->given) return x;
   return 0;
 }
 
 array *named(model *m, const char *name) {
-  array *x = m->parameter;
-  for (uint32_t i = m->parameters; i--; x++)
+  for (array *x = m->parameter; x < m->end; x++)
     if (same(x->name, name)) return x;
   return 0;
 }

@@ -461,8 +461,7 @@ static void post(model *m, int fields) {
   const char *type = header(fields, "content-type"), *stated = header(fields, "content-length"), *accept = header(fields, "accept");
   enum form form = *type ? form_of(type) : JSON, wanted = best_answer(accept, form, m);
   uint64_t limit = 65536, bytes = 0, announced = 0;
-  array *x = m->parameter;
-  for (uint32_t i = m->parameters; i--; x++) {
+  for (array *x = m->parameter; x < m->end; x++) {
     x->given = 0;
     if (x->kind == STATE) __builtin_memset(x->data, 0, x->bytes); // each request begins with the states as they are at first
     if (x->kind != INPUT) continue;

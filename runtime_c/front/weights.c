@@ -140,7 +140,7 @@ static void read_safetensors(model *m, uint64_t size) {
     skip_blanks(&input);
     more = next(&input) == ',';
   }
-  for (array *x = m->parameter; x < m->parameter + m->parameters; x++)
+  for (array *x = m->parameter; x < m->end; x++)
     if (x->given == 2) {
       seek_input(8 + size + x->start);
       read_raw(&input, x);
@@ -169,7 +169,13 @@ void xw_read_weights(model *m, const char *program, const char *sidecar, const c
   input_name = 0;
 }
 
+void xw_say_weights_usage(void) {
+  say("  --weights FILE weights and states, .safetensors or .npz; --sidecar FILE the .weights file\n");
+}
+
 // For models with neither.
+void xw_no_weights_usage(void) {}
+
 void xw_no_weights(model *m, const char *program, const char *sidecar, const char *weights) {
   (void)m, (void)program;
   if (sidecar || weights) stop(USAGE, "the model has no weights beside its module", sidecar ? sidecar : weights);
