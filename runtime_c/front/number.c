@@ -41,7 +41,7 @@ static int is_below_1(void) {
 // at the least. What `of.above` is then was lost.
 static uint64_t divide(int least) {
   uint64_t made = 0;
-  while (!is_below_1()) times(of.below, 1 << 16, 0), exponent += 16;
+  while (!is_below_1()) times(of.below, 1 << 8, 0), exponent += 8;
   for (; !(made >> 61) && exponent > least; exponent--) {
     times(of.above, 2, 0);
     made *= 2;
@@ -87,12 +87,14 @@ static double nearest(int power) {
 // whole / power, rounded once: as many bits of the quotient as settle that, and one for all the others. `power` is below 2^63.
 static double quotient(uint64_t whole, uint64_t power) {
   uint64_t made = whole / power, rest = whole % power;
-  int exponent = 0, step = __builtin_clzll(power);
-  if (step > 9) step = 9;
-  for (; whole && !(made >> 55); exponent -= step) {
+  int exponent = 0;
+  while (whole && !(made >> 55)) {
+    int step = __builtin_clzll(power), room = __builtin_clzll(made | 1);
+    if (step > room) step = room;
     uint64_t bits = (rest <<= step) / power;
     made = made << step | bits;
     rest -= bits * power;
+    exponent -= step;
   }
   return (double)(made | (rest != 0)) * power_of_2(exponent);
 }
