@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import random
 import subprocess
 import zipfile
@@ -296,7 +297,7 @@ def test_numbers_as_text(tmp_path: Path) -> None:
         ("[[1,2,x],[4,5,6]]", "this is not a number"),
         ("[[1,2,-],[4,5,6]]", "this is not a number"),
         ("[[1,2,1e],[4,5,6]]", "this is not a number"),
-        ("", "this has []"),
+        ("", "this is empty"),
         ("[]", "this has [0,3]"),
         ("[" * 100, "its lists are nested too deeply"),
     ],
@@ -321,10 +322,131 @@ def test_every_number_is_the_nearest_double(tmp_path: Path) -> None:
     texts += [str(half + tiny) for half in halves for tiny in (Decimal(0), Decimal("1e-15"), -Decimal("1e-15"))]
     texts += [f"{2**64 + k}.{'0' * n}1" for k in range(-6, 6) for n in (0, 3, 20)]
     texts += [f"1{'0' * n}.{'0' * m}5" for n in range(25) for m in (0, 18, 19)]
+    texts = [text for text in texts if math.isfinite(float(text))]
     made = command(identity(f"f64[{len(texts)}]"))
     done = run(made, tmp_path / "x", "-", "-o", "y.npy", stdin=" ".join(texts).encode())
     assert done.code == 0, done.err
     np.testing.assert_array_equal(np.load(done.folder / "y.npy"), np.array([float(text) for text in texts]))
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "wanted"),
+    [
+        ("f32[]", "5", 5),
+        ("f32[]", "", "this is empty"),
+        ("f32[]", "1 2", "this has [2]"),
+        ("f32[3]", "1, 2 ,3,\n", [1, 2, 3]),
+        ("f32[3]", "1.2.3 4", "this is not a number"),
+        ("f32[3]", "1-2-3", "this is not a number"),
+        ("f32[3]", "NaN1 2", "this is not a number"),
+        ("f32[3]", "1,,2", "this is not a number"),
+        ("f32[3]", "inf 1 2", ["Infinity", 1, 2]),
+        ("f32[3]", "1e999 1 2", "a number is not one of its type"),
+        ("f64[1]", "1.7976931348623159e308", "a number is not one of its type"),
+        ("f32[3]", '{"x": [1, 2, 3]}\n', [1, 2, 3]),
+        ("f32[3]", '{"\\u0078": [1, 2, 3]}', [1, 2, 3]),
+        ("f32[3]", '{"\\x": [1, 2, 3]}', "a name in the JSON object is none, or too long"),
+        ("f32[3]", '{"x": [1, 2, 3]} 4', "this has more data than the input takes"),
+    ],
+)
+def test_text_that_might_be_misread(type_: str, text: str, wanted: Any, tmp_path: Path) -> None:
+    done = run(command(identity(type_)), tmp_path / "x", "-", stdin=text.encode())
+    if isinstance(wanted, str):
+        assert done.code == 1 and done.err.endswith(f": {wanted}\n"), done
+    else:
+        assert done.json == {"result": wanted}
+
+
+@pytest.mark.parametrize("name", ["ü", 'a"b\\c\n', "\U0001f600", "\t/", "日本"])
+def test_names_with_escapes(name: str, tmp_path: Path) -> None:
+    """As `json.dumps` writes them, and as they are."""
+    module = Module.from_text(identity("f32[2]"))
+    module.frontend_attributes["xla_wasm.parameter_names"] = json.dumps([name])
+    made = command(module)
+    assert made.manifest["parameters"][0]["name"] == name
+    for text in (json.dumps({name: [1, 2]}), json.dumps({name: [1, 2]}, ensure_ascii=False)):
+        assert run(made, tmp_path / "x", "-", stdin=text.encode()).json == {"result": [1, 2]}, text
+
+
+HEADERS = {
+    '{"descr": "<f4", "fortran_order": False, "shape": (2, 3)}': True,
+    "{'descr':'<f4','fortran_order':False,'shape':(2,3)}": True,
+    "{ 'descr' :  '<f4' , 'shape' : ( 2 , 3 ) , 'fortran_order' : False }": True,
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }": True,
+    "{'shape': (3,2), 'descr': '<f4', 'fortran_order': False, 'shape': (2,3)}": True,
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (42949672960, 3), }": "this has f32[4294967295,3]",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 18446744073709551616), }": "this has f32[2,4294967295]",
+    "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,3), }": "this has another type[2,3]",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3), }": "a damaged header",
+    "{'descr': '<f4', 'fortran_order': 1, 'shape': (2, 3), }": "a damaged header",
+    "{'descr': '<f4', 'fortran_order': Falsey, 'shape': (2, 3), }": "a damaged header",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (2.0, 3)}": "a damaged header",
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3}": "a damaged header",
+    "{'descr': '<f4', 'shape': (2, 3)}": "a damaged header",
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_of_npy_files(header: str, tmp_path: Path) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    content = b"\x93NUMPY\1\0v\0" + header.ljust(117).encode() + b"\n" + x.tobytes()
+    done = run(command(identity("f32[2,3]")), tmp_path / "x", "x.npy", files={"x.npy": content})
+    wanted = HEADERS[header]
+    assert done.json == {"result": x.tolist()} if wanted is True else done.code == 1 and done.err.endswith(f"{wanted}\n"), done
+
+
+@pytest.mark.parametrize(
+    ("type_", "content", "wanted"),
+    [
+        ("u4[2]", b"\x0f\x03", [15, 3]),
+        ("u4[2]", b"\x10\x03", None),
+        ("s4[2]", b"\x0f\xf8", [-1, -8]),
+        ("s4[2]", b"\x1f\xf8", None),
+        ("u2[1]", b"\xff", None),
+        ("f4e2m1fn[1]", b"\x10", None),
+    ],
+)
+def test_bytes_of_types_narrower_than_a_byte(type_: str, content: bytes, wanted: list[int] | None, tmp_path: Path) -> None:
+    done = run(command(identity(type_)), tmp_path / "x", "x.bin", files={"x.bin": content})
+    if wanted:
+        assert done.json == {"result": wanted}
+    else:
+        assert done.code == 1 and done.err.endswith("a value is not one of its type\n")
+
+
+def test_batches_in_the_order_of_bytes(tmp_path: Path) -> None:
+    names = ["a", "b", "zé", "zf", "zz", "ü"]
+    files = {f"im/{name}.npy": npy(np.full(1, i, np.float32)) for i, name in enumerate(names)}
+    (tmp_path / "x" / "im").mkdir(parents=True)
+    made = command(identity("f32[1]"))
+    done = run(made, tmp_path / "x", "--batch", "im/*.npy", files=files)
+    said = {json.loads(line)["file"]: json.loads(line)["result"][0] for line in done.out.decode().splitlines()}
+    assert said == {name: float(np.load(io.BytesIO(content))[0]) for name, content in files.items()}
+    assert list(said) == sorted(files, key=str.encode)
+    for output in ("-", "all.json", "all.npy"):
+        done = run(made, tmp_path / "x", "--batch", "im/*.npy", "-o", output, files=files)
+        assert done.code == 2 and "with --batch this is a folder, as in -o out/" in done.err
+
+
+def test_options_that_make_no_sense(tmp_path: Path) -> None:
+    made = command(identity("f32[1]"))
+    done = run(made, tmp_path / "x", "-", "--repeat", "0", stdin=b"1")
+    assert done.code == 2 and done.err.startswith("m: --repeat: this is at least 1\n")
+    done = run(made, tmp_path / "x", "-", "-o", "y.csv", stdin=b"1")
+    assert done.code == 2 and "y.csv: this has to end in .npy, .npz, .json, .bin or .raw" in done.err
+    assert run(made, tmp_path / "x", "--", "-x.json", files={"-x.json": b"[1]"}).json == {"result": [1]}
+
+
+def test_powers_of_two_are_as_short_as_others(tmp_path: Path) -> None:
+    for type_, dtype in (("f32", np.float32), ("f64", np.float64)):
+        low, high = (-149, 128) if dtype is np.float32 else (-1074, 1024)
+        x = np.array([2.0**e for e in range(low, high)], dtype)
+        done = run(command(identity(f"{type_}[{len(x)}]")), tmp_path / "x", "x.npy", "--json", files={"x.npy": npy(x)})
+        texts = done.out.decode().split("[")[1].split("]")[0].split(",")
+        assert [len(t.replace(".", "").split("e")[0].strip("0")) for t in texts] == [
+            len(np.format_float_scientific(v, trim="-").replace(".", "").split("e")[0]) for v in x
+        ]
+        np.testing.assert_array_equal(np.array(texts).astype(dtype), x)
 
 
 WEIGHTS = """HloModule dense

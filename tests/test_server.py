@@ -244,6 +244,37 @@ def test_bodies_without_an_end(one: Server) -> None:
     assert one.post(npy(A), NPY, JSON).json == {"result": A.tolist()}
 
 
+def test_bodies_cut_where_what_came_makes_sense(tmp_path: Path) -> None:
+    """Fewer rows than were announced, or no last chunk: nobody knows what is missing."""
+    rows = "HloModule m\n\nENTRY e {\n  x = f32[<=4,3] parameter(0)\n  ROOT y = f32[<=4,3] negate(x)\n}\n"
+    half = np.ones((2, 3), np.float32).tobytes()
+    with serving(server(rows), tmp_path) as made:
+        for head, sent in (
+            (f"Content-Type: {RAW}\r\nContent-Length: 48", half),
+            (f"Content-Type: {RAW}\r\nTransfer-Encoding: chunked", b"18\r\n" + half + b"\r\n"),
+            (f"Content-Type: {JSON}\r\nContent-Length: 20", b"[[1, 2, 3]]"),
+        ):
+            with socket.create_connection(("127.0.0.1", made.port), timeout=60) as client:
+                client.sendall(f"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{head}\r\n\r\n".encode() + sent)
+                client.shutdown(socket.SHUT_WR)
+                answer = b"".join(iter(lambda: client.recv(65536), b""))
+            assert not answer or answer.startswith(b"HTTP/1.1 400 "), answer
+        assert made.post(half, RAW, JSON).json == {"result": [[-1, -1, -1]] * 2}
+
+
+def test_what_a_body_may_be(one: Server, two: Server) -> None:
+    text = json.dumps(A.tolist()).encode()
+    for coding, status in (("identity", 200), ("gzip", 415), ("br", 415)):
+        assert one.ask("POST", "/", text, Content_Type=JSON, Content_Encoding=coding).status == status
+    scalar = form(x=("", b""))
+    assert one.post(*scalar).json["error"]["message"] == "an input is missing"
+    twice = form(boundary="B", x=("", b"0 .125 .25 .375 .5 .625"))
+    assert one.post(b'--B\r\nContent-Disposition: form-data; name="x"\r\n\r\n\r\n' + twice[0], twice[1]).status == 200
+    assert one.post(twice[0], "multipart/form-data; BOUNDARY=B").status == 200
+    assert two.post(b'{"\\u0061": [[1,2,3],[4,5,6]], "b": [1,2,3]}').status == 200
+    assert one.post(b"[1e999,1,1,1,1,1]").status == 422
+
+
 def test_damaged_bodies(one: Server, two: Server) -> None:
     """A thousand bodies with mistakes get an answer that says so, and the server goes on."""
     rng = np.random.default_rng(1)

@@ -135,7 +135,7 @@ def server(code: bytes, memory: bytes, imports: Sequence[tuple[str, str]]) -> by
     errors.resource("error")
     error = c.exported_type(c.import_instance(_ERROR, errors), "error")
     streams = c.import_instance(_STREAMS, _streams(error, used))
-    resources = {name: c.exported_type(streams, name) for name in ("input-stream", "output-stream")}
+    resources = {"error": error, **{name: c.exported_type(streams, name) for name in ("input-stream", "output-stream")}}
     http = c.import_instance(_TYPES, _http(resources["input-stream"], resources["output-stream"], used))
     resources |= {name: c.exported_type(http, name) for name in ("incoming-request", "response-outparam", "incoming-body", "fields")}
     request, out = (c.type(own(resources[name])) for name in ("incoming-request", "response-outparam"))

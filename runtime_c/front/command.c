@@ -96,8 +96,10 @@ static void say_signature_of(const char *key, const array *x, uint32_t count) {
 
 static void read_file(model *m, const char *path, array *x) {
   open_input(path);
+  if (!is_raw(path)) skip_blanks(&input);
   int first = peek(&input);
   if (first == 'P' && (!x || given[BATCH])) read_zip(&input, 0);
+  else if (first == '{' && (!x || given[BATCH])) read_object(&input, m), skip_blanks(&input);
   else {
     if (!x) x = next_input(m);
     if (!x) misused("the model takes no further input", path);
@@ -106,8 +108,8 @@ static void read_file(model *m, const char *path, array *x) {
     else if (first == 'P') fail(UNFIT, "an archive of arrays goes without a name: its arrays have their own", x);
     else if (is_raw(path)) read_raw(&input, x);
     else read_text(&input, x);
-    if (first != 0x93 && peek(&input) >= 0) fail(UNFIT, "this has more data than the input takes", x);
   }
+  if (first != 0x93 && peek(&input) >= 0) fail(UNFIT, "this has more data than the input takes", x);
   close_input();
   input_name = 0;
 }
@@ -236,7 +238,11 @@ static void write_folder(model *m, const char *folder, const char *stem) {
 }
 
 static void write_results(model *m, const char *file) {
-  const char *path = given[RESULTS];
+  const char *path = given[RESULTS], *ending = 0;
+  for (const char *c = path; *c; c++)
+    if (*c == '.' || *c == '/') ending = c;
+  int as = ending ? place_in(".npy\0.npz\0.json\0.bin\0.raw\0", ending) : -1;
+  if (file && (as >= 0 || same(path, "-"))) stop(USAGE, "with --batch this is a folder, as in -o out/", path);
   if (file) { // the input's name without its folder and ending
     static char stem[512];
     uint32_t start = length(file);
@@ -247,7 +253,8 @@ static void write_results(model *m, const char *file) {
     return write_folder(m, path, stem);
   }
   if (ends_with(path, "/")) return write_folder(m, path, 0);
-  int archive = ends_with(path, ".npz"), json = ends_with(path, ".json"), raw = is_raw(path);
+  int archive = as == 1, json = as == 2, raw = as > 2;
+  if (as < 0 && ending && *ending == '.') stop(USAGE, "this has to end in .npy, .npz, .json, .bin or .raw, or be a folder, as in out/", path);
   if (m->results != 1 && !archive && !json && !(same(path, "-") && (archive = 1)))
     stop(USAGE, "there are several results: name a .npz file, a .json file or a folder, as in -o out/", path);
   open_output(path);
@@ -285,6 +292,7 @@ static void take_options(model *m, char **args, uint32_t count) {
     char *a = args[i], *value = 0;
     if (a[0] != '-' || !a[1]) continue;
     args[i] = 0;
+    if (same(a, "--")) break; // what follows is files
     int option = option_of(a);
     if (option >= 0 && option <= RANDOM) {
       given[option] = a;
@@ -300,6 +308,7 @@ static void take_options(model *m, char **args, uint32_t count) {
     if (option > RANDOM) {
       given[option] = value;
       if (option >= REPEAT) numbers[option] = number_of(a, value);
+      if (option == REPEAT && !numbers[REPEAT]) misused("this is at least 1", a);
       if (option == SEED) given[RANDOM] = value;
       continue;
     }

@@ -113,8 +113,9 @@ uint32_t take(reader *, void *to, uint32_t count); // how many there were
 
 // ---- elements
 
+enum { BEYOND = 2 };
 typedef struct {
-  int real, negative; // an integer is its sign and magnitude
+  int real, negative; // BEYOND: of floating point, and written with digits that are too large for a double; an integer is its sign and magnitude
   uint64_t magnitude;
   double value;
 } scalar;
@@ -147,6 +148,9 @@ uint32_t print_integer(uint64_t value, char *to);
 void read_npy(reader *, array *);
 void read_json(reader *, array *);
 void read_text(reader *, array *); // JSON, or numbers without brackets
+void read_object(reader *, model *); // JSON: inputs by name
+enum { NAME = 512 };
+int read_string(reader *, char to[NAME]); // of JSON, in UTF-8; 0: it is none, or too long
 void read_raw(reader *, array *);
 // Reads the inputs by their names, or all arrays of an item, by their numbers; how many there were.
 uint32_t read_zip(reader *, const transfer *item);

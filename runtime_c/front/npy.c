@@ -5,14 +5,6 @@ MODEL("raw_bounds") void raw_bounds(const array *); // where there are dynamic d
 
 enum { HEADER = 10000 }; // NumPy reads none that is longer, either
 
-static const char *after(const char *text, const char *key) {
-  for (; *text; text++) {
-    int n = starts(text, key);
-    if (n) return text + n;
-  }
-  return 0;
-}
-
 // NumPy's types as element types; those that it lacks are bytes of the width that the model's have.
 static int numpy_type(const char *code, format *f) {
   static const char letters[] = "buifc";
@@ -20,7 +12,7 @@ static int numpy_type(const char *code, format *f) {
   while (letters[kind] && letters[kind] != code[0]) kind++;
   while (*++code >= '0' && *code <= '9' && bytes < 10) bytes = bytes * 10 + (uint32_t)(*code - '0');
   uint32_t part = kind == COMPLEX ? bytes / 2 : bytes;
-  if (kind > COMPLEX || !part || part > 8 || part & (part - 1) || *code != '\'' || (kind >= FLOAT && part < 2)) return 0;
+  if (kind > COMPLEX || !part || part > 8 || part & (part - 1) || *code || (kind >= FLOAT && part < 2)) return 0;
   f->kind = (uint8_t)kind, f->bytes = (uint8_t)bytes, f->bits = (uint8_t)(8 * part), f->flags = ROUNDED;
   if (kind) f->name[0] = "?usfc"[kind], f->name[1 + print_integer(8 * bytes, f->name + 1)] = 0;
   else copy(f->name, "pred", 5);
@@ -53,55 +45,110 @@ static void read_elements(reader *in, array *x, const format *f, int swap, int f
     if (got < bytes) return end_early(x, i * bytes + got, whole);
     for (uint32_t k = 0; k < bytes; k++) element[swap ? k ^ (part - 1) : k] = raw[k];
     uint8_t *to = place_of(x, i, first_is_fastest);
+    // Of what is narrower than a byte the other bits are zeros, or copies of its sign.
+    int8_t code = (int8_t)element[0];
+    int whole_code = f->bits >= 8 || !((uint8_t)code >> f->bits) || (f->kind == SIGNED && code >> (f->bits - 1) == -1);
     if (f == x->type && all_codes) copy(to, element, bytes);
-    else if (!convert_element(f, element, x->type, to)) fail(UNFIT, "a value is not one of its type", x);
+    else if (!whole_code || !convert_element(f, element, x->type, to)) fail(UNFIT, "a value is not one of its type", x);
   }
+}
+
+// ---- the header: a dictionary as Python writes it
+
+static char *at;
+
+static int accept(char c) {
+  while (*at == ' ' || *at == '\n') at++;
+  return *at == c && at++;
+}
+
+// What stands in quotation marks, of which the second becomes a zero; 0: something else does.
+static const char *quoted(void) {
+  char mark = accept('"') ? '"' : '\'';
+  if (mark == '\'' && !accept(mark)) return 0;
+  const char *text = at;
+  while (*at && *at != mark) at++;
+  if (!*at) return 0;
+  *at++ = 0;
+  return text;
+}
+
+static struct {
+  const char *code; // without the byte order
+  char order;       // of bytes
+  int first_is_fastest;
+  uint32_t rank, sizes[33];
+} described;
+
+static int read_shape(void) {
+  described.rank = 0;
+  if (!accept('(')) return 0;
+  while (!accept(')')) {
+    if (described.rank && !accept(',')) return 0;
+    if (described.rank && accept(')')) return 1;
+    uint64_t n = 0;
+    accept(' ');
+    if (*at < '0' || *at > '9' || described.rank == 33) return 0;
+    for (; *at >= '0' && *at <= '9'; at++) n = n > UINT32_MAX ? n : n * 10 + (uint64_t)(*at - '0');
+    if (*at == 'L') at++; // Python 2
+    described.sizes[described.rank++] = n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+  }
+  return 1;
+}
+
+static int read_dictionary(void) {
+  uint32_t seen = 0;
+  if (!accept('{')) return 0;
+  while (!accept('}')) {
+    const char *key = quoted();
+    int which = key ? place_in("descr\0fortran_order\0shape\0", key) : -1;
+    if (which < 0 || !accept(':')) return 0;
+    seen |= 1u << which;
+    accept(' ');
+    if (which == 2) {
+      if (!read_shape()) return 0;
+    } else if (which == 1) {
+      described.first_is_fastest = *at == 'T';
+      int n = starts(at, described.first_is_fastest ? "True" : "False");
+      if (!n) return 0;
+      at += n;
+    } else if (accept('[')) { // records
+      described.code = "";
+      for (int depth = 1; depth && *at; at++) depth += (*at == '[') - (*at == ']');
+    } else {
+      described.code = quoted();
+      if (!described.code) return 0;
+      described.order = place_in("<\0>\0|\0=\0", (const char[]){*described.code, 0}) < 0 ? 0 : *described.code++;
+    }
+    if (!accept(',') && (accept(' '), *at != '}')) return 0;
+  }
+  return seen == 7;
 }
 
 void read_npy(reader *in, array *x) {
   static char header[HEADER];
-  static uint32_t sizes[33];
   static struct {
     char magic[6];
     uint8_t version, minor;
     uint32_t size;
   } head;
-  uint32_t rank = 0, size = HEADER;
+  uint32_t size = HEADER;
   if (take(in, &head, 8) == 8 && starts(head.magic, "\x93NUMPY") && head.version >= 1 && head.version <= 3) {
     head.size = 0;
     take(in, &head.size, head.version > 1 ? 4 : 2);
     size = head.size;
   }
   if (size >= HEADER || take(in, header, size) < size) size = 0;
-  header[size] = 0;
-  const char *code = after(header, "'descr': '"), *order = after(header, "'fortran_order': "), *shape = after(header, "'shape': (");
-  if (!order || !shape) return fail(DAMAGED, "this is not an npy file, or one with a damaged header", x);
-  while (*shape >= '0' && *shape <= '9' && rank < 33) {
-    uint64_t n = 0;
-    while (*shape >= '0' && *shape <= '9') {
-      n = n * 10 + (uint64_t)(*shape++ - '0');
-      if (n > UINT32_MAX) n = UINT32_MAX;
-    }
-    sizes[rank++] = (uint32_t)n;
-    while (*shape == ',' || *shape == ' ') shape++;
-  }
+  header[size] = 0, at = header;
+  if (!read_dictionary()) return fail(DAMAGED, "this is not an npy file, or one with a damaged header", x);
   static format type;
   copy(type.name, "another type", 13);
   const format *f = &type;
   const char *own = x->type->code;
-  int swap = code && code[0] == '>', stop = 0;
-  if (code) {
-    if (code[0] == '<' || code[0] == '>' || code[0] == '|' || code[0] == '=') code++;
-    stop = starts(code, own);
-    // What NumPy lacks it writes as bytes, and float8_e5m2 as a type that it cannot read.
-    if ((stop && code[stop] == '\'') || (own[0] == 'V' && own[1] == '1' && starts(code, "f1'"))) f = x->type;
-    else if (!numpy_type(code, &type)) stop = -1;
-  }
-  if (!code || stop < 0 || f->kind > x->type->kind) {
-    fail_shape(x, f->name, rank, sizes);
-    return;
-  }
-  if (shape_array(x, f->name, rank, sizes)) read_elements(in, x, f, swap, *order == 'T' && x->rank > 1, 0);
+  // What NumPy lacks it writes as bytes, and float8_e5m2 as a type that it cannot read.
+  if (same(described.code, own) || (same(own, "V1") && same(described.code, "f1"))) f = x->type;
+  if ((f == &type && !numpy_type(described.code, &type)) || f->kind > x->type->kind) return fail_shape(x, f->name, described.rank, described.sizes);
+  if (shape_array(x, f->name, described.rank, described.sizes)) read_elements(in, x, f, described.order == '>', described.first_is_fastest && x->rank > 1, 0);
 }
 
 void xw_raw_bounds(const array *x) {

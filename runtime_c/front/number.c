@@ -136,6 +136,7 @@ static int read_digits(reader *in, scalar *x) {
   }
   x->magnitude = whole;
   if (x->real) x->value = digits ? nearest(power) : nearest_to(whole, power);
+  if (x->real && x->value == __builtin_inf()) x->real = BEYOND;
   return any;
 }
 
@@ -192,10 +193,15 @@ void say_number(const format *f, const scalar *x) {
     uint64_t next = digits / unit, rest = digits % unit * 2;
     next += rest > unit || (rest == unit && (more || next & 1));
     power--;
-    back.real = 1, back.value = nearest_to(next, -power);
-    store_element(f, code, &back, 0), load_element(f, code, &back);
-    if (back.value == value) made = next, taken = power;
-    else if (mantissa & (mantissa - 1)) break; // beside a power of 2 the next values are not equally far, and fewer digits may be nearer
+    // Above a power of 2 the next value is twice as far as below it: there one more in the last place may read back.
+    int once = mantissa & (mantissa - 1) ? 0 : 1, reads;
+    do {
+      back.real = 1, back.value = nearest_to(next, -power);
+      store_element(f, code, &back, 0), load_element(f, code, &back);
+      reads = back.value == value;
+      if (reads) made = next, taken = power;
+    } while (!reads && once-- && next++);
+    if (!reads && mantissa & (mantissa - 1)) break; // no fewer digits do
   }
   for (; made % 10 == 0; made /= 10) taken--;
   static char text[20];

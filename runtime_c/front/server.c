@@ -32,6 +32,7 @@ HTTP("[resource-drop]incoming-body") void incoming_drop(int);
 HTTP("[resource-drop]fields") void fields_drop(int);
 IO("[method]input-stream.blocking-read") void stream_read(int stream, uint64_t most, answer *list);
 IO("[method]output-stream.blocking-write-and-flush") void stream_write(int stream, const uint8_t *data, uint32_t size, answer *done);
+IMPORT("wasi:io/error@0.2.0", "[resource-drop]error") void error_drop(int);
 IO("[resource-drop]input-stream") void input_drop(int);
 IO("[resource-drop]output-stream") void output_drop(int);
 
@@ -244,7 +245,6 @@ static enum form best_answer(const char *accept, enum form given, const model *m
 
 // ---- bodies
 
-
 static uint32_t pull_body(uint8_t *to, uint32_t room) {
   if (failed() || !now.rest) return 0;
   if (!now.left) {
@@ -254,7 +254,13 @@ static uint32_t pull_body(uint8_t *to, uint32_t room) {
   the_arena()->direct = to;
   stream_read(now.stream, room < now.left ? room : now.left, &got);
   the_arena()->direct = 0;
-  if (got.tag) return 0;
+  if (got.tag) {
+    // Its end, or an error, of which a handle stays; both before all has come that was announced, or the last chunk.
+    int broken = !(uint8_t)got.a;
+    if (broken) error_drop((int)got.b);
+    if (broken || now.rest < UINT64_MAX / 2) fail(DAMAGED, "the body ends too early", 0);
+    return 0;
+  }
   now.left -= got.b, now.rest -= got.b;
   return got.b;
 }
@@ -271,41 +277,6 @@ static array *only_input(model *m) {
   }
   if (!x || second) fail(UNFIT, x ? "the model has several inputs: an npz archive, a form or a JSON object has them by name" : "the model has no input", 0);
   return failed() ? 0 : x;
-}
-
-static void read_name(reader *in, char name[260]) {
-  uint32_t n = 0;
-  int c;
-  if (next(in) != '"') return fail(DAMAGED, "the JSON object lacks a name", 0);
-  while ((c = next(in)) != '"') {
-    if (c == '\\') c = next(in);
-    if (c < ' ' || n == 259) return fail(DAMAGED, "a name in the JSON object does not end, or is too long", 0);
-    name[n++] = (char)c;
-  }
-  name[n] = 0;
-}
-
-static void read_object(reader *in, model *m) {
-  static char name[260];
-  next(in);
-  skip_blanks(in);
-  if (peek(in) == '}') {
-    next(in);
-    return;
-  }
-  for (int c = ','; c == ',' && !failed();) {
-    skip_blanks(in);
-    read_name(in, name);
-    skip_blanks(in);
-    if (!failed() && next(in) != ':') return fail(DAMAGED, "the JSON object lacks a colon", 0);
-    array *x = named(m, name);
-    if (failed() || !is_new(x && x->kind == INPUT ? x : 0, name)) return;
-    skip_blanks(in);
-    read_json(in, x);
-    skip_blanks(in);
-    c = next(in);
-    if (c != ',' && c != '}') return fail(DAMAGED, "the JSON object does not end", 0);
-  }
 }
 
 static void read_json_body(reader *in, model *m) {
@@ -387,9 +358,11 @@ static int read_line(reader *in, char line[320]) {
 // The value of a parameter of a header, such as name="x"; 0 if there is none.
 static const char *parameter(const char *line, const char *key, char value[260]) {
   for (; *line; line++) {
-    int n = (*line == ' ' || *line == ';') ? starts(line + 1, key) : 0;
-    if (!n || line[1 + n] != '=') continue;
-    line += 2 + n;
+    if (*line != ' ' && *line != ';') continue;
+    const char *c = line + 1;
+    for (const char *k = key; *k && (*c | 32) == *k; k++) c++;
+    if (*c != '=' || c - line <= (int32_t)length(key)) continue;
+    line = c + 1;
     char stop = *line == '"' ? *line++ : ';';
     uint32_t k = 0;
     for (; *line && *line != stop && k < 259; line++) {
@@ -432,12 +405,14 @@ static void read_form(reader *in, model *m, const char *type) {
     array *x = named(m, name);
     entry.in = (reader){0, buffer, sizeof buffer, 0, 0};
     entry.matched = entry.replay = 0, entry.ended = 0;
-    if (!is_new(x && x->kind == INPUT ? x : 0, name)) return;
-    read_array(&entry.in, m, x, form);
-    if (!failed() && peek(&entry.in) >= 0) fail(DAMAGED, "a part goes on behind its array", x);
+    if (peek(&entry.in) >= 0) { // a field that was left empty does not count
+      if (!is_new(x && x->kind == INPUT ? x : 0, name)) return;
+      read_array(&entry.in, m, x, form);
+      if (!failed() && peek(&entry.in) >= 0) fail(DAMAGED, "a part goes on behind its array", x);
+    }
     if (failed()) return;
     read_line(in, line);
-    if (same(line, "--")) break;
+    if (starts(line, "--")) break;
   }
   while (next(in) >= 0) {}
 }
@@ -459,6 +434,7 @@ static void write_answer(model *m, enum form form) {
 
 static void post(model *m, int fields) {
   const char *type = header(fields, "content-type"), *stated = header(fields, "content-length"), *accept = header(fields, "accept");
+  const char *coding = header(fields, "content-encoding");
   enum form form = *type ? form_of(type) : JSON, wanted = best_answer(accept, form, m);
   uint64_t limit = 65536, bytes = 0, announced = 0;
   for (array *x = m->parameter; x < m->end; x++) {
@@ -470,8 +446,9 @@ static void post(model *m, int fields) {
   }
   now.left = form == RAW ? bytes + 1 : limit;
   for (const char *c = stated; *c && announced < UINT64_MAX / 20; c++) announced = announced * 10 + (uint64_t)(*c - '0');
-  now.rest = *stated ? announced : UINT64_MAX;
+  now.rest = *stated ? announced : UINT64_MAX; // far above what comes, where nobody said
   if (announced > (form == RAW ? bytes : limit)) return fail_status(413, "the body is larger than the inputs can be");
+  if (*coding && !names(coding, "identity")) return fail_status(415, "a compressed body is not read");
   if (wanted == UNKNOWN) return fail_status(406, "an answer is application/json or x-npz, or for one result x-npy or octet-stream");
   request_consume(now.request, &got);
   now.body = (int)got.a;

@@ -23,7 +23,7 @@ static struct {
 } now;
 
 static enum form form_of(const array *x, uint32_t complex) {
-  if (now.depth == 0 && x->rank + complex) return BARE;
+  if (now.depth == 0) return BARE;
   return now.depth == 1 + complex && x->rank != 1 && !to_bounds(x) ? FLAT : NESTED;
 }
 
@@ -54,6 +54,7 @@ static void read_value(reader *in, array *x) {
     now.form = form_of(x, complex);
   }
   if (!read_number(in, &value)) fail(DAMAGED, "this is not a number", x);
+  else if (value.real == BEYOND) fail(UNFIT, "a number is not one of its type", x);
   else if (now.numbers != now.depth + 1) fail(UNFIT, "its lists are not nested evenly", x);
   else store(x, &value, complex);
   now.at[now.depth]++;
@@ -83,6 +84,7 @@ static void settle(array *x) {
   uint32_t rank = 0, *sizes = now.size + 1;
   x->given = 1;
   while (rank + 1 < DEEPEST && now.known[rank + 1]) rank++;
+  if (!now.numbers && !rank) fail(DAMAGED, "this is empty", x);
   if (now.numbers && now.form == BARE) sizes[0] = now.at[0], rank = 1;
   if (now.numbers) rank = settle_complex(x, rank);
   else if (rank && rank <= x->rank && sizes[rank - 1] == 0)
@@ -130,14 +132,75 @@ void read_text(reader *in, array *x) {
   skip_blanks(in);
   if (peek(in) == '[') read_lists(in, x);
   else {
-    while (!failed() && peek(in) >= 0) {
+    for (int c = ','; !failed() && peek(in) >= 0;) {
+      if (c != ',' && !is_blank(c)) fail(DAMAGED, "this is not a number", x);
       read_value(in, x);
-      for (skip_blanks(in); peek(in) == ','; skip_blanks(in)) next(in);
+      c = peek(in);
+      skip_blanks(in);
+      if (peek(in) == ',') c = next(in), skip_blanks(in);
     }
   }
   skip_blanks(in);
   if (!failed() && peek(in) >= 0) fail(DAMAGED, "something follows its last list", x);
   if (!failed()) settle(x);
+}
+
+// Four digits of base 16; -1: there are others.
+static int read_code(reader *in) {
+  int code = 0;
+  for (int i = 0; i < 4; i++) {
+    int c = next(in), digit = c <= '9' ? c - '0' : (c | 32) - 'a' + 10;
+    if (digit < 0 || digit > 15 || (c > '9' && digit < 10)) return -1;
+    code = code << 4 | digit;
+  }
+  return code;
+}
+
+int read_string(reader *in, char to[NAME]) {
+  uint32_t n = 0;
+  int high = 0; // the first half of a character that takes two escapes
+  if (next(in) != '"') return 0;
+  for (int c; (c = next(in)) != '"'; high = c >> 10 == 0x36 ? c : 0) {
+    if (c < ' ' || n + 5 > NAME) return 0;
+    int byte = c != '\\';
+    if (!byte && (c = next(in)) == 'u') {
+      if ((c = read_code(in)) < 0) return 0;
+      if (high && c >> 10 == 0x37) c = 0x10000 + ((high & 1023) << 10 | (c & 1023)), n -= 3;
+    } else if (!byte) {
+      int i = place_in("b\0f\0n\0r\0t\0\"\0\\\0/\0", (const char[]){(char)c, 0});
+      if (i < 0) return 0;
+      c = "\b\f\n\r\t\"\\/"[i];
+    }
+    uint32_t more = byte || c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    to[n++] = (char)(more ? (0xff00 >> (more + 1) & 0xff) | c >> 6 * more : c);
+    while (more--) to[n++] = (char)(0x80 | (c >> 6 * more & 63));
+    if (byte) c = 0;
+  }
+  to[n] = 0;
+  return 1;
+}
+
+void read_object(reader *in, model *m) {
+  static char name[NAME];
+  next(in);
+  skip_blanks(in);
+  if (peek(in) == '}') {
+    next(in);
+    return;
+  }
+  for (int c = ','; c == ',' && !failed();) {
+    skip_blanks(in);
+    if (!read_string(in, name)) return fail(DAMAGED, "a name in the JSON object is none, or too long", 0);
+    skip_blanks(in);
+    if (next(in) != ':') return fail(DAMAGED, "the JSON object lacks a colon", 0);
+    array *x = named(m, name);
+    if (!is_new(x && x->kind == INPUT ? x : 0, name)) return;
+    skip_blanks(in);
+    read_json(in, x);
+    skip_blanks(in);
+    c = next(in);
+    if (c != ',' && c != '}') return fail(DAMAGED, "the JSON object does not end", 0);
+  }
 }
 
 static void write_number(const format *f, const uint8_t *from) {

@@ -1,7 +1,7 @@
 // Weights and states of a command from files: the sidecar of the artifact, safetensors, archives of arrays.
 #include "wasi.h"
 
-enum { LONGEST = 100000000, NAME = 512 };
+enum { LONGEST = 100000000 };
 void sha256(const uint8_t *from, uint32_t bytes, uint8_t digest[32]);
 
 // The program's own name with another ending.
@@ -42,14 +42,8 @@ static void expect(int c) {
 }
 
 static void read_name(char name[NAME]) {
-  uint32_t n = 0;
-  expect('"');
-  for (int c; (c = next(&input)) != '"';) {
-    if (c == '\\') c = next(&input); // names with other escapes than of quotation marks are of no model's
-    if (c < 0) damaged();
-    if (n + 1 < NAME) name[n++] = (char)c;
-  }
-  name[n] = 0;
+  skip_blanks(&input);
+  if (!read_string(&input, name)) damaged();
 }
 
 static uint64_t read_size(void) {
