@@ -12,10 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import wasmtime
-from fixtures import leaf, safetensors, with_manifest
+from fixtures import leaf, safetensors, toy, with_manifest
 from node_host import ROOT, nodes
 from playwright.sync_api import Browser
+from replica_programs import reduced
+from test_loading import CALLS, DYNAMIC, FEEDS, STEPS
 from web_site import TYPES, Answer, Site
+
+import xla_wasm
+from xla_wasm import HloModule, Options
+from xla_wasm.artifact import Artifact
 
 Call = Callable[..., Any]
 
@@ -219,3 +225,33 @@ def transfers(site: Site) -> list[dict[str, Any]]:
 def test_transfers(call: Call, site: Site) -> None:
     """Weights that go on after their end, break off or are busy: no more is read than is needed, and no more than three times asked."""
     nothing(call("transfers", transfers(site)))
+
+
+FORGED = [("here", ["toy", "digits", "dynamic", "calls", "feeds"], 300), ("worker", ["toy", "digits", "steps", "calls", "feeds"], 120)]
+FORGED += [("devices", ["reduced", "steps"], 40)]
+
+
+def artifacts() -> dict[str, Artifact]:
+    """Programs of all kinds, to be changed."""
+    texts = {"steps": STEPS, "calls": CALLS, "feeds": FEEDS, "dynamic": DYNAMIC}
+    options: dict[str, dict[str, Any]] = {"steps": {"state": (("x", 1),)}, "calls": {"host_calls": ("f",)}}
+    made = {name: xla_wasm.compile(HloModule.from_text(text), Options(**options.get(name, {}))) for name, text in texts.items()}
+    digits = HloModule.from_proto((ROOT / "examples" / "digits" / "digits.hlo.pb").read_bytes())
+    return made | {"toy": toy(), "digits": xla_wasm.compile(digits, Options(sidecar=True)), "reduced": xla_wasm.compile(reduced(4))}
+
+
+@pytest.mark.parametrize("mode, names, count", FORGED)
+def test_forgeries(call: Call, site: Site, mode: str, names: list[str], count: int) -> None:
+    """Manifests and modules changed at random: the loader's own errors, soon, and nothing that nobody handles."""
+    for name, artifact in artifacts().items():
+        site.answers |= {f"/{name}.wasm": Answer(artifact.wasm)}
+        if artifact.weights:
+            site.answers[f"/{name}.weights"] = Answer(artifact.weights)
+    outcome = call("forgeries", {"names": names, "seed": 1, "count": count, "mode": mode})
+    nothing(outcome["wrong"])
+    assert outcome["outcomes"].get("loaded", 0) > count // 20, outcome
+
+
+def test_headers(call: Call) -> None:
+    """Headers of safetensors that lie."""
+    nothing(call("headers"))

@@ -88,7 +88,8 @@ export class Place {
 function physicalOrder(leaf, components) {
   // A dimension of size 1 may stand anywhere.
   const real = leaf.minor_to_major.filter((d) => leaf.dimensions[d] !== 1);
-  if (real.every((d, i) => i === 0 || d < real[i - 1])) return null;
+  // Of an array without elements another one may be as long as it says.
+  if (!leaf.bytes || real.every((d, i) => i === 0 || d < real[i - 1])) return null;
   const strides = leaf.dimensions.map(() => 0);
   let step = components;
   for (const d of leaf.minor_to_major) {

@@ -65,7 +65,13 @@ export function fail(where, why) {
 }
 
 /** @param {unknown} value */
-export const show = (value) => String(JSON.stringify(value)).slice(0, 60);
+export function show(value) {
+  try {
+    return String(JSON.stringify(value)).slice(0, 60);
+  } catch {
+    return 'lists in lists'; // deeper than any stack
+  }
+}
 
 /** A JSON object read field by field, with the path to it for messages. */
 export class Fields {

@@ -4,6 +4,7 @@ import { describe, Place, TYPES } from './arrays.js';
 import { Kept } from './cache.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
 import { Broken, Download } from './lazy/download.js';
+import { show } from './manifest.js';
 import { chunks, inMemory, isLocal, locationOf } from './source.js';
 
 /** @typedef {import('./source.js').Bytes} Bytes */
@@ -206,6 +207,7 @@ async function pourTensors(vessel, wanted, set, source, report) {
     } catch (error) {
       throw error instanceof Mismatch ? error : damaged('its header is not JSON');
     }
+    if (header === null || typeof header !== 'object') throw damaged('its header is not an object');
     const start = reader.position;
     const has = (/** @type {string} */ name) => name !== '__metadata__' && Object.hasOwn(header, name);
     // JAX names a leaf of the argument `params` "params.dense.kernel".
@@ -215,12 +217,13 @@ async function pourTensors(vessel, wanted, set, source, report) {
       throw new ArtifactError(`${what} is of another model: '${manifest.name}' has the weights ${list(wanted.map((leaf) => leaf.name))}; the file has ${list(found) || 'none'}`);
     }
     for (const { leaf, name, tensor } of pairs) {
-      const [from, to] = tensor?.data_offsets ?? [];
+      const [from, to] = [0, 1].map((i) => tensor?.data_offsets?.[i]);
       const type = DTYPES.get(tensor?.dtype);
-      if (type !== leaf.element_type || String(tensor.shape) !== String(leaf.dimensions)) {
-        throw new ArtifactError(`${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's '${name}' is ${type ?? tensor?.dtype}[${tensor?.shape}]`);
+      const isShape = Array.isArray(tensor?.shape) && tensor.shape.length === leaf.dimensions.length && leaf.dimensions.every((size, d) => size === tensor.shape[d]);
+      if (type !== leaf.element_type || !isShape) {
+        throw new ArtifactError(`${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's '${name}' is ${type ?? show(tensor?.dtype)}${show(tensor?.shape)}`);
       }
-      if (!Number.isSafeInteger(from) || to - from !== leaf.bytes) throw damaged(`'${name}' lies at ${from} to ${to}, but has ${leaf.bytes} bytes`);
+      if (!Number.isSafeInteger(from) || from < 0 || to !== from + leaf.bytes) throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${leaf.bytes} bytes`);
     }
     pairs.sort((a, b) => a.tensor.data_offsets[0] - b.tensor.data_offsets[0]);
     let loaded = 0;

@@ -192,3 +192,203 @@ export async function transfers({ load }, base, cases) {
   await halt(100);
   return [...wrong, ...lost];
 }
+
+/** Numbers that look random, the same in every engine. */
+function dice(seed) {
+  let state = seed >>> 0;
+  const next = () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return (t ^ (t >>> 14)) >>> 0;
+  };
+  const below = (n) => next() % n;
+  return { below, pick: (list) => list[below(list.length)] };
+}
+
+// In the text of a manifest it becomes lists in lists, deeper than any recursion goes.
+const DEEP = 'as deep as can be';
+const textOf = (manifest) => new TextEncoder().encode(JSON.stringify(manifest).replaceAll(JSON.stringify(DEEP), '['.repeat(1e5) + ']'.repeat(1e5)));
+const NASTY = [
+  null, true, false, 0, 1, -1, 2, 3, 0.5, 4, 65536, 65535, 2 ** 31, 2 ** 32, 2 ** 40, 2 ** 53 - 1, 2 ** 53, -(2 ** 31), 1e308, '', 'x', '__proto__', 'constructor', 'toString', 'f32', 's4', 'c64', 'token', 'f16', 'bf16',
+  'input', 'weight', 'state', 'output', 'sidecar', 'segment', 'exchange', 'infeed', 'custom_call', 'send', 'module', 'command', '\ud800', '\u0000', '*/', 'a'.repeat(1e5), [], {}, [null], [[]], [0, 0, 0], [1, 0], [2 ** 40, 0], [0, 2 ** 40],
+  Array(40).fill(1), Array(1000).fill({}), { length: 3 }, { __proto__: null }, { offset: 0, count: 2 ** 30 }, { replicas: 2 ** 16, partitions: 2 ** 16, least: 1, most: null, offset: 0, axis: 'replicas' },
+];
+
+/** Fields that a manifest need not have, by what they may be. */
+const MORE = {
+  sizes: [[], [null], [1024], [1024, null], [null, 65532], [65534, 2], 3],
+  shards: [null, {}, { dimensions: [4, 4], starts: [[0, 0], [2, 0]] }, { dimensions: [8], starts: [[0], [4]] }, { dimensions: [2 ** 40], starts: [] }],
+  tiles: [[], [[2, 2]], [['*']], [[0]], [[2 ** 40]], [[2 ** 31, 2 ** 31]]],
+  padded_dimensions: [[], [9, 9], [2 ** 40, 2 ** 40]],
+  tail_padding_alignment: [0, 7, 2 ** 53 - 1],
+  element_size_in_bits: [0, 4, 3, 2 ** 40],
+  physical_bytes: [0, 24, 32, 2 ** 40],
+  devices: [null, {}, { offset: 112, replicas: 2, partitions: 1, least: 1, most: null, axis: 'replicas' }, { offset: 0, replicas: null, partitions: null, least: 2 ** 16, most: 1, axis: 'x' }],
+  stateful: [true, 3],
+  undivided: ['why', 3, {}],
+  kind: ['command', 'server', 3, {}],
+};
+
+/** A manifest with something else in some places. */
+function forge(manifest, { below, pick }) {
+  const copy = structuredClone(manifest);
+  for (let n = below(3) ? 1 : 1 + below(3); n; n--) {
+    const places = [];
+    const visit = (value) => {
+      if (value === null || typeof value !== 'object') return;
+      for (const key of Object.keys(value)) {
+        places.push([value, key]);
+        if (places.length < 5000) visit(value[key]);
+      }
+    };
+    visit(copy);
+    // The manifest's own fields are few among all of them.
+    const [holder, key] = below(3) ? pick(places) : [copy, pick(Object.keys(copy))];
+    const value = holder[key];
+    const [other, name] = pick(places);
+    const kind = below(12);
+    if (kind > 8 && !Array.isArray(holder)) {
+      const field = pick(Object.keys(MORE));
+      const leaves = [copy, copy.parameters, copy.results, copy.requests].flat().filter((one) => one && typeof one === 'object');
+      pick(leaves)[field] = structuredClone(pick(MORE[field]));
+    } else if (kind > 6) {
+      const same = places.filter(([one, at]) => at === key && typeof one[at] === typeof value);
+      const [twin, its] = pick(same);
+      holder[key] = structuredClone(twin[its]);
+    } else if (kind === 0) delete holder[key];
+    else if (kind === 1 && typeof value === 'number') holder[key] = value + pick([1, -1, 4, -4, 64, 65536]);
+    else if (kind === 2 && Array.isArray(value)) value.push(structuredClone(value[0] ?? 0));
+    else if (kind === 3 && Array.isArray(value)) value.pop();
+    else if (kind === 4) holder[key] = structuredClone(other[name]);
+    else if (kind === 5 && !below(3)) holder[key] = DEEP;
+    else holder[key] = structuredClone(pick(NASTY));
+  }
+  return copy;
+}
+
+const leb = (n) => (n < 128 ? [n] : [(n & 127) | 128, ...leb(Math.floor(n / 128))]);
+
+/** The code of a module, and the manifest in its last section. */
+function apart(bytes, module) {
+  const [content] = WebAssembly.Module.customSections(module, 'xla_wasm');
+  const name = new TextEncoder().encode('xla_wasm');
+  const head = [0, ...leb(1 + name.length + content.byteLength), name.length, ...name];
+  return { code: bytes.subarray(0, bytes.length - content.byteLength - head.length), manifest: JSON.parse(new TextDecoder().decode(content)) };
+}
+
+/** @param {Uint8Array} code @param {Uint8Array} content */
+function together(code, content) {
+  const name = new TextEncoder().encode('xla_wasm');
+  const head = [0, ...leb(1 + name.length + content.length), name.length, ...name];
+  const whole = new Uint8Array(code.length + head.length + content.length);
+  whole.set(code);
+  whole.set(head, code.length);
+  whole.set(content, code.length + head.length);
+  return whole;
+}
+
+/** Something that a leaf takes, if it is not too large. */
+const sample = ({ dimensions, bytes }) => Object.assign(Array(Math.min(bytes, 1e4, dimensions.reduce((a, b) => a * b, 1))).fill(1), { shape: dimensions });
+
+/** Artifacts that were changed at random; whatever is done with them ends soon, and with an error of the loader's own if it does not go well. */
+export async function forgeries(api, base, { names, seed, count, mode, transport = 'auto' }) {
+  const wrong = [];
+  const outcomes = {};
+  const lost = unhandled();
+  const random = dice(seed);
+  const { below, pick } = random;
+  const originals = await Promise.all(
+    names.map(async (name) => {
+      const bytes = new Uint8Array(await (await fetch(`${base}/${name}.wasm`)).arrayBuffer());
+      const weights = await fetch(`${base}/${name}.weights`);
+      return { name, weights: weights.ok ? await weights.arrayBuffer() : undefined, ...apart(bytes, await WebAssembly.compile(bytes)) };
+    }),
+  );
+  const where = { here: { timeout: 1 }, worker: { worker: true, timeout: 1 }, devices: { devices: 2, transport, timeout: 1 } }[mode];
+  for (let i = 0; i < count && wrong.length < 20; i++) {
+    const { name, code, manifest, weights } = pick(originals);
+    const parts = { code, content: textOf(forge(manifest, random)) };
+    let what = `${name} ${i}`;
+    // A changed program may loop for ever, which nobody can end in this thread.
+    const kind = below(mode === 'here' ? 4 : 8);
+    const part = kind === 0 ? 'content' : kind > 3 ? 'code' : undefined;
+    if (part) {
+      parts[part] = parts[part].slice();
+      if (kind > 3 && below(2)) parts.content = textOf(manifest);
+      for (let n = 1 + below(3); n; n--) parts[part][8 + below(parts[part].length - 8)] = below(256);
+    }
+    const options = { ...where, ...pick([{}, {}, { named: true }, { physical: true }, { memoryLimit: 2 ** 24 }]), weights: below(9) ? weights?.slice(0) : undefined, customCalls: { f: (x) => x } };
+    if (options.weights === undefined) delete options.weights;
+    const once = async (stage, work) => {
+      const begin = performance.now();
+      try {
+        const value = await work();
+        outcomes[`${stage}: done`] = (outcomes[`${stage}: done`] ?? 0) + 1;
+        return value;
+      } catch (error) {
+        const isOwn = error instanceof api.XlaWasmError && OWN.includes(error.name);
+        outcomes[`${stage}: ${error.name}`] = (outcomes[`${stage}: ${error.name}`] ?? 0) + 1;
+        if (!isOwn) wrong.push(`${what}, ${stage}: ${error.stack}`);
+        if (/undefined is not|Cannot read prop|is not a function/.test(error.message)) wrong.push(`${what}, ${stage}: ${error.message}`);
+        return undefined;
+      } finally {
+        const passed = performance.now() - begin;
+        if (passed > 2000) wrong.push(`${what}, ${stage}: it took ${passed.toFixed()} ms`);
+      }
+    };
+    const exe = await once('load', () => api.load(together(parts.code, parts.content), options));
+    if (!exe) continue;
+    outcomes.loaded = (outcomes.loaded ?? 0) + 1;
+    const given = exe.parameters.some(({ bytes }) => bytes > 1e6) ? [] : exe.parameters.filter(({ kind }) => kind === 'input').map(sample);
+    const group = mode === 'devices';
+    for (const leaf of exe.parameters.filter(({ kind }) => kind !== 'input').slice(0, 3)) {
+      await once('set', async () => exe.set(leaf.name, sample(leaf)));
+      await once('get', async () => exe.get(leaf.name));
+    }
+    await once('run', async () => (group ? exe.runReplicated([given, given]) : exe.run(...given)));
+    if (group) await once('runGlobal', async () => exe.runGlobal(given));
+    else {
+      await once('profile', async () => exe.profile(...given));
+      await once('runAsync', async () => exe.runAsync(...given, name === 'feeds' ? { infeed: [given, given], outfeed: () => {} } : { signal: new AbortController().signal }));
+    }
+    exe.dispose();
+  }
+  await halt(200);
+  return { wrong: [...wrong, ...lost], outcomes };
+}
+
+/** Headers of safetensors that lie: the loader's own error, soon. */
+export async function headers(api, base) {
+  const { wrong, test } = checks();
+  const lost = unhandled();
+  const tensor = { dtype: 'F32', shape: [1 << 18], data_offsets: [0, 1 << 20] };
+  const offsets = [null, 3, {}, [], [0], [-4, (1 << 20) - 4], ['0', '1048576'], [0, 1e300], [1e300, 2e300], [0.5, 2 ** 20 + 0.5], DEEP, [DEEP, DEEP], [2 ** 53, 2 ** 53 + 2 ** 20], [2 ** 50, 2 ** 50 + 2 ** 20]];
+  const shapes = [null, 3, {}, DEEP, [DEEP], [], [[1 << 18]], ['262144'], Array(1e5).fill(1), [1 << 18, 1]];
+  const lies = [null, 3, 'x', [], DEEP, { w: null }, { w: 3 }, { w: DEEP }, { w: [] }, { __metadata__: DEEP }, { w: { ...tensor, dtype: DEEP } }, { w: { ...tensor, dtype: 'F64' } }, { w: { ...tensor, dtype: '__proto__' } }];
+  lies.push(...offsets.map((data_offsets) => ({ w: { ...tensor, data_offsets } })), ...shapes.map((shape) => ({ w: { ...tensor, shape } })));
+  for (const lie of lies) {
+    await test(JSON.stringify(lie).slice(0, 200), async () => {
+      const text = textOf(lie);
+      const bytes = new Uint8Array(8 + text.length + (1 << 20));
+      new DataView(bytes.buffer).setBigUint64(0, BigInt(text.length), true);
+      bytes.set(text, 8);
+      const begin = performance.now();
+      const error = await api.load(`${base}/named.wasm`, { weights: new Response(bytes, { headers: {} }), timeout: 2 }).then(() => new Error('it loaded'), (reason) => reason);
+      const safe = await api.load(`${base}/named.wasm`, { weights: bytes, timeout: 2 }).then(() => new Error('it loaded'), (reason) => reason);
+      for (const one of [error, safe]) if (!(one instanceof api.XlaWasmError)) throw one;
+      if (performance.now() - begin > 1500) throw new Error('it took too long');
+    });
+  }
+  for (const length of [2n ** 63n, 2n ** 64n - 1n, 10n ** 8n + 1n, 10n ** 8n, 0n, 5n]) {
+    await test(`a header of ${length} bytes`, async () => {
+      const bytes = new Uint8Array(64);
+      new DataView(bytes.buffer).setBigUint64(0, length, true);
+      bytes.set([123, 125], 8);
+      const error = await api.load(`${base}/named.wasm`, { weights: bytes, timeout: 2 }).then(() => new Error('it loaded'), (reason) => reason);
+      if (!(error instanceof api.XlaWasmError)) throw error;
+    });
+  }
+  await halt(100);
+  return [...wrong, ...lost];
+}
