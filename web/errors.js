@@ -28,7 +28,7 @@ export class UnsupportedError extends XlaWasmError {
   }
 }
 
-/** A limit was reached: memory. */
+/** A limit was reached: memory, or the time of a call. */
 export class LimitError extends XlaWasmError {
   static {
     this.prototype.name = 'LimitError';
