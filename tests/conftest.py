@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,6 +39,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="Write expected texts (tests/golden/, docs/embedding.md) anew, for a diff."
     )
+
+
+@pytest.fixture
+def xla_wasm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command in an empty folder and returns its exit code, output and error output."""
+    from xla_wasm import cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["xla-wasm", *map(str, args)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+            raise SystemExit(0)
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return int(exit_.value.code or 0), out, err
+
+    return call
 
 
 CHROMIUM = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"

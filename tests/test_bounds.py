@@ -74,10 +74,10 @@ LARGE = {
 @pytest.mark.parametrize("name", LARGE)
 def test_what_is_too_large_is_refused_by_name(name: str) -> None:
     text, message = LARGE[name]
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(XlaWasmError, match=message):
         xla_wasm.compile(xla_wasm.HloModule.from_text(text))
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_the_largest_that_is_taken_is_compiled() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -15,30 +14,13 @@ import numpy as np
 import pytest
 from fixtures import BIAS, SIDECAR, toy
 
-from xla_wasm import cli, reference
+from xla_wasm import reference
 from xla_wasm.artifact import read_manifest
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 MODEL = DIGITS / "digits.hlo.pb"
 
 Cli = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def xla_wasm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
-    """Runs the command in an empty folder and returns its exit code, output and error output."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["xla-wasm", *map(str, args)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-            raise SystemExit(0)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return int(exit_.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture

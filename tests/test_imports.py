@@ -42,10 +42,11 @@ ARROWS = {
     "hlo": "",
     "target": "",
     "options": "target",
+    "files": "",
     # code
     "wasm": "",
     "link": "wasm",
-    "artifact": "wasm",
+    "artifact": "files wasm",
     "loop": "hlo target wasm",
     "kernels": "hlo target loop",
     # operations: one room for each reader
@@ -65,9 +66,9 @@ ARROWS = {
     "server": "hlo artifact host",
     "builder": "hlo",
     "samples": "hlo records shared meaning builder",
-    "checking": "hlo options target records shared meaning passes compiler host command",
-    "command": "hlo options target records meaning wasm artifact compiler host devices checking site server frontend",
-    "site": "hlo options target records meaning loop wasm artifact passes plan compiler host builder checking frontend",
+    "checking": "files hlo options target records shared meaning passes compiler host command",
+    "command": "files hlo options target records meaning wasm artifact compiler host devices checking site server frontend",
+    "site": "files hlo options target records meaning loop wasm artifact passes plan compiler host builder checking frontend",
     "frontend": "hlo passes host",
 }
 """Room -> the rooms that it may import. All may import `dataclass` and `errors`."""

@@ -25,9 +25,9 @@ X = np.arange(SIZE, dtype=np.float32)
 
 @contextmanager
 def quick() -> Iterator[None]:
-    began = time.perf_counter()
+    began = time.process_time()
     yield
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def npy(descr: str = "'<f4'", shape: str = "(4,)", data: bytes = bytes(16), header: str = "") -> bytes:

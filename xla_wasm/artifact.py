@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from . import files
 from .dataclass import dataclass
 from .errors import ArtifactError
 from .wasm.encoding import custom_section
@@ -30,9 +32,10 @@ class Artifact:
         from pathlib import Path
 
         target = Path(path)
+        files.check_outputs(outputs(target, bool(self.weights)))
         if self.weights:
-            _replace(target.with_suffix(".weights"), self.weights)
-        _replace(target, self.wasm)
+            files.write(target.with_suffix(".weights"), self.weights)
+        files.write(target, self.wasm)
         return target
 
     @classmethod
@@ -51,6 +54,13 @@ class Artifact:
         return cls(wasm, read_manifest(wasm), weights or b"")
 
 
+def outputs(path: Path, weights: bool) -> Iterator[tuple[str, Path]]:
+    """What `save` writes at a path, each file with what it is."""
+    yield "the module", path
+    if weights:
+        yield "its weights", path.with_suffix(".weights")
+
+
 def encode_manifest(manifest: dict[str, Any]) -> bytes:
     """The content of the custom section: compact JSON in the order of the dictionary, so equal manifests give equal bytes."""
     return json.dumps(manifest, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
@@ -65,6 +75,7 @@ def read_manifest(wasm: bytes) -> dict[str, Any]:
         raise ArtifactError(f"this WebAssembly module has no custom section '{SECTION}': it was not made by xla_wasm, or was stripped")
     try:
         manifest = json.loads(bytes(section).decode(), parse_constant=_refuse_constant)
+        json.dumps(manifest, ensure_ascii=False).encode()  # JSON can state half of a surrogate pair, which is no text
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"the manifest in section '{SECTION}' is not valid JSON: {error}") from error
     if not isinstance(manifest, dict):
@@ -74,13 +85,3 @@ def read_manifest(wasm: bytes) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON value")
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Writes by rename, so that nobody who has the old file open or mapped sees a mixture."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .artifact import FORMAT
-from .errors import ArgumentError
+from .errors import ArgumentError, visible
 from .hlo.types import TYPES
 from .host.manifest import Exchange, Init, Leaf, Manifest, Parameter, Request
 
@@ -191,5 +191,5 @@ def _string(text: str) -> str:
 
 def _comment(name: str) -> str:
     """A name within a comment, which it must not end, in quotes."""
-    plain = " ".join(name.encode("ascii", "backslashreplace").decode().split())
+    plain = " ".join(visible(name).encode("ascii", "backslashreplace").decode().split())
     return "'" + re.sub(r"[/?](?=[*?/])|\*(?=/)", r"\g<0> ", plain) + "'"

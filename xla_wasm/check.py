@@ -10,9 +10,9 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from . import compare, reference, report
+from . import compare, files, reference, report
 from .compiler import compile
-from .errors import RunError, UnsupportedError
+from .errors import RunError, UnsupportedError, visible
 from .excerpt import Verdict, compiled, tolerance_in
 from .hlo.ir import Module
 from .host.arrays import Array
@@ -82,7 +82,7 @@ def check(
             console.print("--isolate finds the first instruction that differs")
         return agree
     with console.status("isolating") as status:
-        found = isolate(module, given[0], compiled(options), lambda text: status.update(f"isolating: {text}"))
+        found = isolate(module, given[0], compiled(options), lambda text: status.update(Text(f"isolating: {text}")))
     if found is None:
         reason = "every instruction agrees, too" if agree else "rounding errors grow on their way through the module"
         console.print(f"no instruction differs, by itself or with those around it: {reason}")
@@ -187,14 +187,15 @@ def _print_values(console: Console, verdict: Verdict) -> None:
 
 def write_reproducer(found: Finding, path: Path, options: Options) -> list[Path]:
     """Writes the module as HLO text and its arguments beside it; returns the files of the arguments."""
-    files = [path.with_suffix(f".{i}.npy") for i in range(len(found.arguments))]
+    beside = [path.with_suffix(f".{i}.npy") for i in range(len(found.arguments))]
     extent = _extent(found.verdict) if found.verdict is not None else found.note
     where = found.instruction.where.replace("\n", " ")
-    head = [f"// {where}: {extent}", f"// {_command(path, files, options)}"]
-    path.write_text("\n".join([*head, "", found.excerpt.module.to_text()]), encoding="utf-8")
-    for file, array in zip(files, found.arguments):
-        np.save(file, array)
-    return files
+    head = [f"// {where}: {extent}", f"// {_command(path, beside, options)}"]
+    files.write(path, "\n".join([*map(visible, head), "", found.excerpt.module.to_text()]))
+    for name, array in zip(beside, found.arguments):
+        with files.writing(name) as file:
+            np.save(file, array)
+    return beside
 
 
 def _command(path: Path, files: Sequence[Path], options: Options) -> str:

@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 `check` found a difference; 2 the input or the command lin
 
 from __future__ import annotations
 
+import glob
 import sys
 import time
 from collections import Counter
@@ -15,9 +16,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from . import __version__, report
+from . import __version__, files, report
 from .artifact import Artifact
-from .errors import ArgumentError, UnsupportedError, XlaWasmError
+from .artifact import outputs as artifact_outputs
+from .errors import ArgumentError, ArtifactError, UnsupportedError, XlaWasmError
 from .hlo.ir import Module
 from .opening import artifact_of, compile_as, module_of, read
 from .options import Options
@@ -121,14 +123,15 @@ def compile_command(
         raise ArgumentError(f"--js writes JavaScript that loads a module, and a {kind} runs by itself: leave --js or --kind {kind} out")
     if not js and (loader is not None or copy_loader):
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes")
+    where = output or Path(_stem(module) + ".wasm")
+    if js:
+        from . import javascript
+    files.check_outputs(javascript.outputs(where, sidecar, kind) if js else artifact_outputs(where, sidecar), [module])
     source = module_of(module, "compile")
     began = time.perf_counter()
     artifact = compile_as(source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared)
     seconds = time.perf_counter() - began
-    where = output or Path(_stem(module) + ".wasm")
     if js:
-        from . import javascript
-
         if copy_loader:
             javascript.copy_loader(where.parent)
         # A worker has its loader beside it unless told otherwise: it may have no npm.
@@ -232,6 +235,12 @@ def check(
 
     if reproducer is not None and not isolate:
         raise ArgumentError(f"--reproducer {reproducer}: it takes --isolate to find what to write there")
+    if reproducer is not None:
+        own = [Path(name) for name in inputs]
+        beside = [path for path in own if path.match(f"{glob.escape(reproducer.stem)}.*.npy")]  # its inputs are REPRODUCER.0.npy, ...
+        files.check_outputs(
+            [("the instruction", reproducer), *(("its inputs", reproducer.with_name(p.name)) for p in beside)], [module, *own]
+        )
     source = module_of(module, "check")
     options = Options(target=target, tune=tune)
     if not check(report.console(), source, options, inputs, seed, tolerance, isolate, reproducer, devices, partitions):
@@ -259,7 +268,7 @@ def inspect(
 
         if isinstance(source, Module):
             raise ArgumentError(f"{path} is not compiled: --c-header needs the .wasm that is to run, since options move its arrays")
-        print(writer.header(Manifest.parse(source.manifest), c_prefix or writer.prefix_for(path.stem)), end="")
+        report.text(writer.header(Manifest.parse(source.manifest), c_prefix or writer.prefix_for(path.stem)).removesuffix("\n"))
         return
     console = report.console()
     if isinstance(source, Module) and not _print_module(console, source):
@@ -315,7 +324,7 @@ def dump(
         text = json.dumps(source.manifest, indent=2, ensure_ascii=False)
     else:
         raise ArgumentError(f"{path} is compiled: it has no stage {stage}; name the HLO module it was made from")
-    print(text.removesuffix("\n"))
+    report.text(text.removesuffix("\n"))
 
 
 @app.command()
@@ -325,14 +334,15 @@ def convert(
     large_constants: Annotated[bool, typer.Option("--large-constants/--elide", help="Long constants in text: all, or as {...}.")] = True,
 ) -> None:
     """Converts MODULE between HLO text and a serialized HloModuleProto."""
+    files.check_outputs([("the result", output)], [path])
     module = module_of(path, "convert")
     if output.suffix in (".txt", ".hlo"):
-        output.write_text(module.to_text(large_constants=large_constants), encoding="utf-8")
+        files.write(output, module.to_text(large_constants=large_constants))
     else:
         elided = next((x for x in module.instructions() if x.opcode == "constant" and x.attrs["literal"].elided), None)
         if elided is not None:
             raise ArgumentError(f"{path}: the values of {elided.where} were left out of the text, so there is no proto of it")
-        output.write_bytes(module.to_proto())
+        files.write(output, module.to_proto())
     report.console().print(Text.assemble((str(output), "bold"), f"  {report.size(output.stat().st_size)}"), soft_wrap=True)
 
 
@@ -349,7 +359,7 @@ def layout(
     if svg is None:
         report.console().print(layout_view.draw(parsed))
     else:
-        svg.write_text(layout_view.svg(parsed), encoding="utf-8")
+        files.write(svg, layout_view.svg(parsed))
         report.console().print(Text.assemble((str(svg), "bold"), f"  {report.size(svg.stat().st_size)}"), soft_wrap=True)
 
 
@@ -394,6 +404,10 @@ def serve(
         Path | None,
         typer.Option("--write", file_okay=False, metavar="DIR", help="Write the pages there as static files and serve nothing."),
     ] = None,
+    allow_host: Annotated[
+        list[str],
+        typer.Option("--allow-host", metavar="NAME", help="A name, beside localhost and --host, by which browsers come. Repeatable."),
+    ] = [],  # noqa: B006
 ) -> None:
     """Serves the pages: draw digits and train on them, compile HLO in the browser, search by meaning, train on several workers."""
     from . import pages
@@ -403,8 +417,8 @@ def serve(
         for missing in pages.write(write):
             report.console().print(Text.assemble(("left out ", "bold"), missing))
         return
-    server = make_server(host, port)
-    url = f"http://{host}:{server.server_address[1]}/"
+    server = make_server(host, port, names=allow_host)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{server.server_address[1]}/"
     report.console().print(Text.assemble((url, "bold"), "   Ctrl-C ends"))
     if open_browser:
         import webbrowser
@@ -470,7 +484,7 @@ def main() -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    Console(stderr=True, soft_wrap=True).print(Text.assemble(("error: ", "bold red"), message), highlight=False)
+    report.error_console().print(Text.assemble(("error: ", "bold red"), message))
     sys.exit(2)
 
 
@@ -514,7 +528,10 @@ def _imports(wasm: bytes) -> list[str]:
     """What the module imports, according to wasmtime, which also validates it."""
     import wasmtime
 
-    module = wasmtime.Module(wasmtime.Engine(), wasm)
+    try:
+        module = wasmtime.Module(wasmtime.Engine(), wasm)
+    except wasmtime.WasmtimeError as error:
+        raise ArtifactError(f"the WebAssembly module is damaged: {str(error).strip()}") from error
     return [f"{item.module}.{item.name}" for item in module.imports]
 
 

@@ -38,3 +38,16 @@ class RunError(XlaWasmError):
 
 class ExchangeError(XlaWasmError):
     """Replicas that could not exchange data: one is missing, or their programs differ."""
+
+
+_PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
+_UNSEEN = (*range(0x80, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+_VISIBLE = _PICTURES | dict.fromkeys(_UNSEEN, "\ufffd")
+
+
+def visible(text: str) -> str:
+    """The text for a terminal or a log: names come from anywhere, and must not move the cursor, turn lines around or say what was not said.
+
+    A character of control becomes the picture of it; what has none, and half a surrogate pair, the sign of what cannot be shown.
+    """
+    return text.translate(_VISIBLE)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from . import files
 from .errors import ArgumentError
 from .host.arrays import Array
 from .host.manifest import Leaf, Manifest
@@ -95,9 +96,10 @@ class FileFeeds:
             folder.mkdir(parents=True, exist_ok=True)
             own = [arrays for label, arrays in self.came if label.rpartition(" ")[0] == f"{kind} {name}".strip()]
             for i, arrays in enumerate(own):
-                if len(arrays) == 1:
-                    np.save(folder / f"{i}.npy", arrays[0])
-                else:
-                    np.savez(folder / f"{i}.npz", *arrays)
+                with files.writing(folder / (f"{i}.npy" if len(arrays) == 1 else f"{i}.npz")) as file:
+                    if len(arrays) == 1:
+                        np.save(file, arrays[0])
+                    else:
+                        np.savez(file, *arrays)
             said.append(f"{len(own)} items of {f'{kind} {name}'.strip()} written to {folder}/")
         return said

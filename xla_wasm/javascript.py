@@ -9,12 +9,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from . import files
 from .artifact import Artifact
+from .artifact import outputs as artifact_outputs
 from .errors import ArgumentError
 from .host.manifest import Leaf, Manifest
 from .pages import site
@@ -56,6 +57,7 @@ def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = 
         raise ArgumentError(f"there is no JavaScript of kind {kind!r}: choose one of {', '.join(KINDS)}")
     Manifest.parse(artifact.manifest)
     target = Path(path)
+    files.check_outputs(outputs(target, bool(artifact.weights), kind))
     target.parent.mkdir(parents=True, exist_ok=True)
     if loader is None:
         copy_loader(target.parent)
@@ -68,11 +70,18 @@ def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = 
     return target
 
 
+def outputs(path: Path, weights: bool, kind: str) -> Iterator[tuple[str, Path]]:
+    """What `save` writes at and beside a path, each file with what it is. The weights of a worker lie in a folder of their own."""
+    yield from artifact_outputs(path, weights and kind != WORKER)
+    yield "its JavaScript", path.with_suffix(".js")
+    yield "its types", path.with_suffix(".d.ts")
+
+
 def write(artifact: Artifact, path: Path, loader: str = PACKAGE, kind: str = MODULE) -> list[Path]:
     """Writes the `.js` and `.d.ts` that go with the artifact at `path`, importing `load` from `loader`; returns their paths."""
     texts = {".js": source(artifact, path.name, loader, kind), ".d.ts": declarations(artifact, loader, kind)}
     for suffix, text in texts.items():
-        path.with_suffix(suffix).write_text(text, encoding="utf-8")
+        files.write(path.with_suffix(suffix), text)
     return [path.with_suffix(suffix) for suffix in texts]
 
 
@@ -87,7 +96,7 @@ def write_parts(artifact: Artifact, path: Path) -> list[Path]:
     if parts:
         folder.mkdir(exist_ok=True)
     for i, part in enumerate(parts):
-        part.write_bytes(artifact.weights[i * PART : (i + 1) * PART])
+        files.write(part, artifact.weights[i * PART : (i + 1) * PART])
     return parts
 
 
@@ -98,7 +107,7 @@ def copy_loader(folder: Path) -> Path:
         for file in sorted((site() / part).glob("*.js")):
             place = target / part / file.name
             place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, place)
+            files.copy(file, place)
     return target
 
 

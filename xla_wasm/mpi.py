@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from typing import Any, NoReturn
 
-from .errors import ArgumentError, ArtifactError, ExchangeError, XlaWasmError
+from .errors import ArgumentError, ArtifactError, ExchangeError, XlaWasmError, visible
 from .host.arrays import Array
 from .host.exchange import Port
 from .host.executor import Executable
@@ -108,7 +108,7 @@ def end_job(comm: Any, message: str, code: int = 1, grace: float = 0) -> NoRetur
     """Ends all processes of the job, after saying why."""
     sys.stdout.flush()
     # In one piece with its line break: what ranks write is mixed.
-    sys.stderr.write(f"xla_wasm: rank {comm.Get_rank()}, {_place()}: {message}; ending the job\n")
+    sys.stderr.write(f"xla_wasm: rank {comm.Get_rank()}, {_place()}: {visible(message)}; ending the job\n")
     sys.stderr.flush()
     time.sleep(max(grace, _FORWARDED))
     comm.Abort(code)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from . import collectives, minilm
+from . import collectives, files, minilm
 from .compiler import compile
 from .dataclass import dataclass, replace
 from .errors import XlaWasmError
@@ -98,20 +98,21 @@ def made(path: str) -> bytes | None:
 
 def write(folder: Path) -> list[str]:
     """Writes the site as static files for any host; what had to be left out, and why."""
-    shutil.copytree(site(), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("package*.json", "*.hlo.pb", "pyodide"))
-    (folder / "index.html").write_text(_TO_THE_PAGES)
+    left_out = shutil.ignore_patterns("package*.json", "*.hlo.pb", "pyodide")
+    shutil.copytree(site(), folder, dirs_exist_ok=True, ignore=left_out, copy_function=files.copy)
+    files.write(folder / "index.html", _TO_THE_PAGES)
     missing = []
     for path in _PLACES:
         file = folder / path[1:]
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(made(path) or b"")
+        files.write(file, made(path) or b"")
     try:
         for name in minilm.FILES:
-            (folder / "demo" / "search" / name).write_bytes(made(f"/demo/search/{name}") or b"")
+            files.write(folder / "demo" / "search" / name, made(f"/demo/search/{name}") or b"")
     except XlaWasmError as error:
         missing.append(f"the model of the search page: {error}")
     if pyodide().is_dir():
-        shutil.copytree(pyodide(), folder / "pyodide", dirs_exist_ok=True)
+        shutil.copytree(pyodide(), folder / "pyodide", dirs_exist_ok=True, copy_function=files.copy)
     else:
         missing.append("Pyodide, which the playground needs: ./build.sh pyodide makes it")
     return missing

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
+
+from .errors import visible
+
+
+class _Console(Console):
+    """A console that shows control characters, in whatever is printed, instead of obeying them."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
 
 
 def console() -> Console:
@@ -13,7 +25,17 @@ def console() -> Console:
 
     Markup is off: names of instructions and shapes have brackets of their own.
     """
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
+    return _Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
+
+
+def error_console() -> Console:
+    """The console of standard error, where a message is one line however long."""
+    return _Console(highlight=False, markup=False, emoji=False, stderr=True, soft_wrap=True)
+
+
+def text(content: str) -> None:
+    """Prints text as it is, but for control characters."""
+    print(visible(content))
 
 
 def table(*columns: str) -> Table:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from math import prod
@@ -16,6 +18,7 @@ from . import mpi, report
 from .dataclass import dataclass, field
 from .errors import ArgumentError, XlaWasmError
 from .filefeeds import FileFeeds
+from .files import writing
 from .host.arrays import Array
 from .host.executor import Executable
 from .inputs import arguments, load_array, random_array
@@ -50,6 +53,21 @@ class Files:
         inputs, settings, infeed, recv, send = lists
         output, outfeed = (None if text is None else named(text) for text in (self.output, self.outfeed))
         return Files(inputs, settings, output, infeed, outfeed, recv, send, self.random, self.seed + device)
+
+    def check_outputs(self) -> None:
+        """What comes out must not overwrite what else comes out, nor what goes in."""
+        taken: dict[str, str] = {}
+        folders = [("--output", self.output), ("--outfeed", self.outfeed), *(("--send", pair.rpartition("=")[2]) for pair in self.send)]
+        for option, folder in folders:
+            if folder is None:
+                continue
+            other = taken.setdefault(os.path.realpath(folder), option)
+            if option != other or folders.count((option, folder)) > 1:
+                raise ArgumentError(f"{option} {folder}: {other} writes into this folder, too, and the files have the same names")
+        for file in (*self.inputs, *self.infeed, *(pair.rpartition("=")[2] for pair in (*self.settings, *self.recv))):
+            folder, name = os.path.split(os.path.realpath(file))
+            if folder in taken and re.fullmatch(r"\d+\.np[yz]", name):
+                raise ArgumentError(f"{taken[folder]} {folder} would overwrite {file}, which is read: choose another folder")
 
     def check_several(self) -> None:
         """Several devices must not write into the same folder."""
@@ -155,6 +173,7 @@ def _part(exe: Executable, files: Files, device: int) -> _Part:
         files.send,
         files.seed if files.random else None,
     )
+    files.check_outputs()
     return _Part(device, files, arguments(exe.parameters, [Path(p) for p in files.inputs], files.random, files.seed), feeds)
 
 
@@ -191,7 +210,8 @@ def _write(console: Console, part: _Part) -> None:
         folder = Path(part.files.output)
         folder.mkdir(parents=True, exist_ok=True)
         for i, array in enumerate(part.results):
-            np.save(folder / f"{i}.npy", array)
+            with writing(folder / f"{i}.npy") as file:
+                np.save(file, array)
         console.print(f"{len(part.results)} results written to {folder}/")
     for said in part.feeds.write():
         console.print(said)

@@ -19,7 +19,7 @@ from typing import Any
 import uvicorn
 
 from ..dataclass import dataclass, field
-from ..errors import XlaWasmError
+from ..errors import XlaWasmError, visible
 from .model import Model, Source
 from .settings import Settings
 
@@ -273,6 +273,6 @@ def _work(source: Source, settings: Settings, listener: socket.socket, access_lo
     try:
         code = serve_here(source, settings, listener, access_log, lambda _: ready.set(), worker=True)
     except XlaWasmError as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        print(f"error: {visible(str(error))}", file=sys.stderr, flush=True)
         code = 2
     sys.exit(code)
