@@ -58,7 +58,13 @@ LARGE = {
         "iota 'p'.*arrays of up to 2\\^31",
     ),
     "replicas": (reduced(", replica_count=10000000", "{}"), "10000000 replicas.*at most 65536"),
-    "replicas that exchange": (reduced(", replica_count=2000", "{}"), "all-reduce 'r': it is for 2000 devices.*at most 1024"),
+    "replicas that exchange": (reduced(", replica_count=2000", "{}"), "all-reduce 'r': it is for 2000 devices; .* at most 1024"),
+    "shards": (
+        entry(
+            "p = f32[65536] parameter(0), sharding={devices=[65536]<=[65536]}  ROOT r = f32[65536] negate(p)", ", num_partitions=2"
+        ).replace("ENTRY e", "ENTRY e_spmd"),
+        "'m': it is for 65536 devices.*at most 1024",
+    ),
     "groups": (reduced("", "[1,1000000]<=[1000000]"), "all-reduce 'r': it names 1000000 devices"),
     "pairs": (permuted(10**7), "collective-permute 'r': it names 10000001 devices"),
     "pairs of many digits": (permuted(10**13), "collective-permute 'r': it names 10000000000001 devices"),

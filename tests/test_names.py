@@ -15,8 +15,9 @@ from rich.text import Text
 from test_cli import Cli
 
 from xla_wasm import compile as compiled
-from xla_wasm import report
-from xla_wasm.errors import visible
+from xla_wasm import javascript, report
+from xla_wasm.artifact import Artifact
+from xla_wasm.errors import ArtifactError, visible
 from xla_wasm.hlo.ir import Module
 
 TITLE, CLEAR, TURNED, MARKUP = "\x1b]0;owned\x07", "\x9b2J\x7f\r", "\u202eabc", "[red]:smile:[/blue]"
@@ -121,3 +122,17 @@ def test_arrays_of_a_run_are_printed_as_they_were(xla_wasm: Cli, tmp_path: Path)
     compiled(hostile()).save(tmp_path / "m.wasm")
     np.save(tmp_path / "x.npy", np.zeros(4, np.float32))
     assert "[0., 0., 0., 0.]" in xla_wasm("run", "m.wasm", "-i", "x.npy")[1]
+
+
+@pytest.mark.parametrize(("place", "value"), [("dimensions", ["(console.log(1),2)"]), ("element_type", "f32'}];alert(1)//"), ("kind", "x")])
+def test_no_artifact_puts_code_into_its_javascript(place: str, value: object, tmp_path: Path) -> None:
+    artifact = compiled(hostile())
+    (leaf,) = artifact.manifest["parameters"]
+    with pytest.raises(ArtifactError, match=place):
+        javascript.save(Artifact(artifact.wasm, artifact.manifest | {"parameters": [leaf | {place: value}]}), tmp_path / "m.wasm")
+    assert not list(tmp_path.iterdir())
+    forged = Artifact(artifact.wasm, artifact.manifest | dict.fromkeys(("producer", "name"), "x\nalert(1);\u2028alert(2)\ralert(3)//\x1b"))
+    script = javascript.save(forged, tmp_path / "m.wasm", "xla-wasm").with_suffix(".js")
+    for path in (script, script.with_suffix(".d.ts")):
+        first, *lines = re.split("[\n\r\u2028\u2029]", path.read_text(encoding="utf-8"))
+        assert "alert(3)" in first and not any(line.lstrip().startswith("alert") for line in lines)

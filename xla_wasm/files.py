@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -54,7 +53,8 @@ def write(path: Path, content: bytes | bytearray | memoryview | str) -> None:
 def copy(source: Path, target: Path) -> None:
     """Copies a file's content."""
     with open(source, "rb") as file, writing(target) as out:
-        shutil.copyfileobj(file, out)
+        while block := file.read(1 << 20):
+            out.write(block)
 
 
 def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Path] = ()) -> None:

@@ -23,6 +23,7 @@ from ..hlo.shape import Index, Shape
 from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding
 from ..hlo.shardy import MESHES, SHARDING, read_meshes, read_shardings
 from ..hlo.wire import Fields, decode, encode
+from ..ops.collective.groups import check_count
 from .clean import has_effect
 from .clone import clone
 from .localize import ADVICE, PER_DEVICE, Body, Localizer, Tree, Value, annotation, crosses, crossing, local_parameter, local_shape
@@ -54,6 +55,7 @@ def per_device(module: Module) -> PerDevice:
     if any(map(crosses, module.instructions())):
         meshes = read_meshes(module.frontend_attributes.get(MESHES, "{}"))
         devices = _devices(module, meshes)
+        check_count(f"'{module.name}'", devices * module.replica_count)
         return _Division(module, devices, meshes).run() if devices > 1 else unknown
     if any(x.opcode in PER_DEVICE for x in module.instructions()):
         return unknown
@@ -107,6 +109,7 @@ def _partitioned(module: Module, fields: Fields) -> PerDevice:
     devices, name = max([module.num_partitions, *(s.devices for s in (*given, *made))]), f"'{module.name}'"
     if devices == 1:
         return _unknown(module)
+    check_count(name, devices * module.replica_count)
     if module.num_partitions == 1:
         module = with_devices(clone(module), module.replica_count, devices)
     replicas = module.replica_count

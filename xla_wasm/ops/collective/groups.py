@@ -109,12 +109,14 @@ def devices_of(module: Module, replicas: int | None, partitions: int | None) -> 
         made = replace(made, partitions=_all_of(found, ("cross_partition",)))
     for x in found:
         made = _bounded(made, x)
-        if max(made.least, (made.replicas or 1) * (made.partitions or 1)) > MOST_FIXED:
-            raise UnsupportedError(
-                f"{x.where}: it is for {max(made.least, (made.replicas or 1) * (made.partitions or 1))} devices, "
-                f"and programs that exchange data run on at most {MOST_FIXED}"
-            )
+        check_count(x.where, max(made.least, (made.replicas or 1) * (made.partitions or 1)))
     return replace(made, least=max(made.least, (made.replicas or 1) * (made.partitions or 1)))
+
+
+def check_count(where: str, devices: int) -> None:
+    """Refuses a number of devices for which tables and instructions would be too many."""
+    if devices > MOST_FIXED:
+        raise UnsupportedError(f"{where}: it is for {devices} devices; programs that are divided among devices run on at most {MOST_FIXED}")
 
 
 def depends(x: Instruction) -> bool:
