@@ -41,6 +41,10 @@ def test_a_file_is_replaced_when_all_is_written_and_stays_where_writing_fails(tm
         assert path.read_bytes() == b"old"
         raise ZeroDivisionError
     assert path.read_bytes() == b"old" and left(tmp_path) == ["x"]
+    for fault in (ValueError("its own"), OSError(5, "its own", "another file")):
+        with pytest.raises(type(fault), match="its own") as caught, files.writing(path):
+            raise fault
+        assert caught.value is fault
     files.write(path, "ü")
     assert path.read_bytes() == b"\xc3\xbc" and left(tmp_path) == ["x"]
 
@@ -144,6 +148,7 @@ REFUSED = [
     (["compile", "m.hlo", "-o", "folder"], "folder is a folder"),
     (["compile", "m.hlo", "-o", "folder/"], "is a folder"),
     (["compile", "m.hlo", "-o", ""], "is a folder"),
+    (["compile", "m.hlo", "-o", "m\udcff.wasm", "--js"], "m\ufffd.wasm has control characters, or is not UTF-8"),
     (["convert", "m.hlo", "-o", "m.hlo"], "m.hlo would be both what is read and the result"),
     (["convert", "m.hlo", "-o", "."], ". is a folder"),
     (["layout", "f32[2]", "--svg", "."], "Is a directory"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -136,3 +138,11 @@ def test_no_artifact_puts_code_into_its_javascript(place: str, value: object, tm
     for path in (script, script.with_suffix(".d.ts")):
         first, *lines = re.split("[\n\r\u2028\u2029]", path.read_text(encoding="utf-8"))
         assert "alert(3)" in first and not any(line.lstrip().startswith("alert") for line in lines)
+
+
+def test_a_terminal_without_the_pictures_gets_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "m.pb").write_bytes(hostile().to_proto())
+    command = [sys.executable, "-m", "xla_wasm", "run", "m.pb", "--random-inputs", "--profile"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "") and r"\u241b" in ran.stdout and clean(ran.stdout)

@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 `check` found a difference; 2 the input or the command lin
 from __future__ import annotations
 
 import glob
+import io
 import sys
 import time
 from collections import Counter
@@ -475,6 +476,9 @@ def serve_model(
 
 def main() -> None:
     """Runs the command line; a mistake of the user's ends in one line and exit code 2, never in a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names have characters that not every terminal has
     try:
         app()
     except XlaWasmError as error:

@@ -16,15 +16,14 @@ Path = str | os.PathLike[str]
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` at the end, unless there was an error; threads may do so at once."""
+    where, mode = _place(path)
+    # Beside it, since a file cannot move to another disk at once. Not named after it: that name may be as long as names can be.
+    temporary = os.path.join(os.path.dirname(where), f".xla_wasm-{os.urandom(8).hex()}.tmp")
     try:
-        where = os.path.realpath(path)  # what a link leads to is replaced, not the link
-        mode = os.stat(where).st_mode if os.path.lexists(where) else None
         if mode is not None and not stat.S_ISREG(mode):  # a pipe or a device: what is written to it has no place that could be taken
             with open(where, "wb") as file:
                 yield file
             return
-        # Beside it, since a file cannot move to another disk at once. Not named after it: that name may be as long as names can be.
-        temporary = os.path.join(os.path.dirname(where), f".xla_wasm-{os.urandom(8).hex()}.tmp")
         file = open(temporary, "xb")
         try:
             with file:
@@ -39,7 +38,16 @@ def writing(path: Path) -> Iterator[BinaryIO]:
                 os.unlink(temporary)
             raise
     except OSError as error:
+        if error.filename not in (None, temporary):
+            raise
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+
+
+def _place(path: Path) -> tuple[str, int | None]:
+    """The file that a path leads to: of a link, not the link but what it leads to. And its mode, if it is there."""
+    try:
+        where = os.path.realpath(path)
+        return where, os.stat(where).st_mode if os.path.lexists(where) else None
     except ValueError as error:
         raise ArgumentError(f"{os.fspath(path)!a} cannot be the name of a file: {error}") from None
 

@@ -73,6 +73,8 @@ def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = 
 def outputs(path: Path, weights: bool, kind: str) -> Iterator[tuple[str, Path]]:
     """What `save` writes at and beside a path, each file with what it is. The weights of a worker lie in a folder of their own."""
     yield from artifact_outputs(path, weights and kind != WORKER)
+    if visible(path.name) != path.name:
+        raise ArgumentError(f"{path} has control characters, or is not UTF-8, and its JavaScript has to name it: choose another name")
     yield "its JavaScript", path.with_suffix(".js")
     yield "its types", path.with_suffix(".d.ts")
 
