@@ -16,7 +16,7 @@ from urllib.parse import quote
 from . import files
 from .artifact import Artifact
 from .artifact import outputs as artifact_outputs
-from .errors import ArgumentError
+from .errors import ArgumentError, visible
 from .host.manifest import Leaf, Manifest
 from .pages import site
 from .target import MODULE, WORKER
