@@ -166,7 +166,21 @@ pathlib.Path("/data/missing.json").write_text(json.dumps(missing))
 """
 
 
-NUMPY_HOST = {"arrays", "device", "dynamic", "engine", "executor", "fresh", "instance", "layouts", "ndarrays", "pool", "replicas", "shards"}
+NUMPY_HOST = {
+    "arrays",
+    "device",
+    "dynamic",
+    "engine",
+    "executor",
+    "fresh",
+    "instance",
+    "layouts",
+    "ndarrays",
+    "npy",
+    "pool",
+    "replicas",
+    "shards",
+}
 """The modules of the host that need numpy or wasmtime."""
 
 

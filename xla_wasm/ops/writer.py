@@ -73,10 +73,10 @@ class Writer:
         made = Instruction(name, opcode, declared, [*operands], {**record.defaults, **attrs}, [*called], x.metadata)
         if opcode == "compare" and not made.attrs["type"]:
             made.attrs["type"] = default_comparison(operands[0].shape.element_type)
-        least, most = record.arity
-        if not least <= len(operands) <= (least + len(operands) if most is None else most):
-            raise VerifyError(f"{x.where}: {opcode} cannot have {len(operands)} operands")
         if shape is None:
+            least, most = record.arity
+            if not least <= len(operands) <= (len(operands) if most is None else most):
+                raise VerifyError(f"{x.where}: {opcode} cannot have {len(operands)} operands")
             assert record.infer is not None, opcode
             made.shape = record.infer(made)
         self.made.append(made)

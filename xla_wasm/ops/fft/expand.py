@@ -19,7 +19,7 @@ def _fft(e: Writer, x: Instruction) -> Instruction:
     for plan in dict.fromkeys(plans(x)):
         words = e.constant("s32", plan.words)
         operands += [words, e.op("custom-call", words, shape=Shape(dtype, (plan.table_size,)), custom_call_target=TABLE)]
-    return e.op("fft", *operands, fft_type=x.attrs["fft_type"], fft_length=x.attrs["fft_length"])
+    return e.op("fft", *operands, shape=x.shape, fft_type=x.attrs["fft_type"], fft_length=x.attrs["fft_length"])
 
 
 EXPAND: dict[str, Rule] = {"fft": _fft}
