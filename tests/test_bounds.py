@@ -70,6 +70,12 @@ LARGE = {
     "pairs of many digits": (permuted(10**13), "collective-permute 'r': it names 10000000000001 devices"),
     "calls, 18 levels": (doubling(18, CALLS), "computation 'f1.': .* up to 200000"),
     "calls, 40 levels": (doubling(40, CALLS), "computation 'f1.': .* up to 200000"),
+    "calls that nobody makes": (
+        doubling(14, CALLS).replace(
+            "ENTRY", "".join(f"g{i} {{ p = f32[4] parameter(0)  {CALLS.replace('BELOW', 'f13')} }}\n" for i in range(50)) + "ENTRY"
+        ),
+        "computation 'g.*all up to this one have .* up to 1000000",
+    ),
     "branches, 40 levels": (doubling(40, BRANCHES), "computation 'f1.': .* up to 200000"),
     "brackets as names": (named("[" * 100_000), "frontend attribute xla_wasm.parameter_names must be a JSON list of names"),
     "half of a character as a name": (named(r"[\"\\ud800\"]"), "must be a JSON list of names"),

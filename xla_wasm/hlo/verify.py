@@ -30,6 +30,8 @@ MAX_CALL_DEPTH = 100
 MAX_EXPANDED = 200_000
 """The most instructions of a computation with all that it calls written out: the passes write it out, and what is called twice stands
 there twice. A gradient of a large model has some thousands."""
+MAX_ALL_EXPANDED = 1_000_000
+"""The same of all computations together: each is written out, whether anything calls it or not."""
 
 # the Python type of an attribute, by its kind; a None is for the shape inference to judge
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -121,6 +123,7 @@ class _Checker:
     def __init__(self) -> None:
         self.depths: dict[Computation, int] = {}
         self.expanded: dict[Computation, int] = {}
+        self.all_expanded = 0
         self.sound: set[int] = set()  # ids of shapes; the module keeps them alive
 
     def computation(self, computation: Computation) -> None:
@@ -163,6 +166,13 @@ class _Checker:
             raise UnsupportedError(
                 f"computation '{computation.name}': with the computations that it calls in the places of the calls it has {expanded} "
                 f"instructions; up to {MAX_EXPANDED} are supported. Call less often, or from a loop"
+            )
+        if expanded > len(computation.instructions):  # what calls nothing is as long as the file has it
+            self.all_expanded += expanded
+        if self.all_expanded > MAX_ALL_EXPANDED:
+            raise UnsupportedError(
+                f"computation '{computation.name}': with what they call in the places of the calls, all up to this one have "
+                f"{self.all_expanded} instructions; up to {MAX_ALL_EXPANDED} are supported. Call less often, or from a loop"
             )
         self.depths[computation], self.expanded[computation] = depth, expanded
 
