@@ -146,3 +146,12 @@ def test_a_terminal_without_the_pictures_gets_their_numbers(tmp_path: Path) -> N
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONPATH": os.pathsep.join(sys.path)}
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "") and r"\u241b" in ran.stdout and clean(ran.stdout)
+
+
+def test_metrics_have_no_labels_with_names() -> None:
+    from xla_wasm.server.metrics import Metrics
+
+    metrics = Metrics(65536)
+    metrics.requests.labels("200").inc()
+    metrics.request_seconds.observe(1)
+    assert set(re.findall(r'[{,](\w+)="', metrics.text().decode())) == {"status", "le"}
