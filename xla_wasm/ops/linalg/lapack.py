@@ -41,10 +41,8 @@ def _operands(x: Instruction, element_type: str, *ranks: int) -> list[Shape]:
         raise UnsupportedError(f"{x.where}: {target} takes {len(ranks)} operands, not {len(shapes)}")
     for i, (shape, rank) in enumerate(zip(shapes, ranks)):
         if shape.element_type != element_type or shape.rank < rank or shape.dimensions[:-rank] != shapes[0].dimensions[: -ranks[0]]:
-            what = "matrices" if rank == 2 else "vectors"
-            raise UnsupportedError(
-                f"{x.where}: operand {i} of {target} must be {what} of {element_type}, with batch dimensions like those of operand 0, not {shape}"
-            )
+            wanted = f"{'matrices' if rank == 2 else 'vectors'} of {element_type}, with batch dimensions like those of operand 0"
+            raise UnsupportedError(f"{x.where}: operand {i} of {target} must be {wanted}, not {shape}")
     return shapes
 
 
