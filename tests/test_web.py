@@ -39,14 +39,18 @@ def test_loader_in_page_and_worker(open_page: Any, site: str, mime: str, worker:
         body = artifact.weights if weights else artifact.wasm
         route.fulfill(body=body, content_type=mime, headers={"Cross-Origin-Resource-Policy": "same-origin"})
 
-    page = open_page(routes={"**/toy.*": serve})
+    def serve_bare(route: Route) -> None:
+        """A page without a policy."""
+        route.fulfill(body="", content_type="text/html", headers={"Cross-Origin-Embedder-Policy": "require-corp"})
+
+    page = open_page(routes={"**/toy.*": serve, "**/bare.html": serve_bare})
     assert page.evaluate("crossOriginIsolated")
     if worker:
         script = """([code, site]) => new Promise((done, fail) => {
           const source = `(async (site, url) => {${code}})('${site}', '/toy.wasm').then(postMessage, e => postMessage(String(e)))`;
           // The page's policy allows no blob: as worker; a frame without one does.
           const frame = document.createElement('iframe');
-          frame.src = '/package.json';
+          frame.src = '/bare.html';
           frame.onload = () => {
             const scope = frame.contentWindow;
             const blob = new scope.Blob([source], {type: 'text/javascript'});
