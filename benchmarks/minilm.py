@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -96,15 +95,16 @@ class _Handler(serve._Handler):
     """The site, and under /benchmark/ the page, onnxruntime-web and its models. Nothing may be kept for the next time."""
 
     made: dict[str, bytes]
+    policy = ""  # onnxruntime-web has ways of its own to load its parts
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-store")
         super().end_headers()
 
-    def send_head(self) -> BinaryIO | None:
+    def found(self) -> BinaryIO | None:
         name = self.path.partition("?")[0].removeprefix("/benchmark/")
         if name not in self.made:
-            return super().send_head()
+            return super().found()
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", self.guess_type(name))
         self.send_header("Content-Length", str(len(self.made[name])))
@@ -126,7 +126,7 @@ def contents() -> dict[str, bytes]:
 def server(made: dict[str, bytes]) -> Iterator[str]:
     """Serves the page; gives its address."""
     handler = type("Handler", (_Handler,), {"made": made})
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(pages.site()))) as running:
+    with serve._Server(("127.0.0.1", 0), functools.partial(handler, directory=str(pages.site())), set()) as running:
         threading.Thread(target=running.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{running.server_address[1]}/benchmark/minilm.html"
         running.shutdown()

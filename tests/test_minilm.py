@@ -194,7 +194,7 @@ def test_a_safetensors_file_is_read_and_bound(tmp_path: Path) -> None:
         ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}, "'a' takes 8 bytes, but lies at 8 to 16 of 8"),
         ({"a": {"dtype": "F99", "shape": [2], "data_offsets": [0, 8]}}, "makes no sense"),
         ({"a": [1]}, "makes no sense"),
-        ({"a": {"dtype": "F32", "shape": [-2], "data_offsets": [8, 0]}}, "takes -8 bytes"),
+        ({"a": {"dtype": "F32", "shape": [-2], "data_offsets": [8, 0]}}, "no numbers of elements"),
     ],
 )
 def test_a_damaged_safetensors_file_is_refused(header: Any, message: str, tmp_path: Path) -> None:

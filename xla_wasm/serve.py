@@ -21,7 +21,7 @@ from .pages import made, pyodide, site
 
 POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; worker-src 'self' blob:; "
-    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 """What the pages may load and run: what is here, and WebAssembly."""
 MOST_AT_ONCE = 64
@@ -126,13 +126,16 @@ class _StaticHandler(SimpleHTTPRequestHandler):
 class _Handler(_StaticHandler):
     """The pages with the headers of cross-origin isolation, and the models."""
 
+    policy = POLICY
+
     def end_headers(self) -> None:
         # Cross-origin isolation is what gives a page threads and exact timers.
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")
         self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
         self.send_header("Cache-Control", "no-cache")
         self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Content-Security-Policy", POLICY)
+        if self.policy:
+            self.send_header("Content-Security-Policy", self.policy)
         super().end_headers()
 
     def found(self) -> BinaryIO | None:
