@@ -16,7 +16,7 @@ from commands import as_bytes, loaded, npz
 from node_host import ROOT, node_for
 
 import xla_wasm
-from xla_wasm import Options
+from xla_wasm import Options, minilm
 from xla_wasm.hlo.ir import Module
 
 DIGITS = ROOT / "examples" / "digits" / "digits.hlo.pb"
@@ -97,6 +97,27 @@ def test_digits(engine: str, folder: Path) -> None:
     assert batch.returncode == 0, batch.stderr.decode()
     assert as_bytes(np.load(folder / "out" / "x.npy")) == as_bytes(expected)
     shutil.rmtree(folder / "out")
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All-MiniLM-L6-v2 as a command, with its 45 MB of weights in it, and four tokens."""
+    made = tmp_path_factory.mktemp("minilm")
+    xla_wasm.compile(minilm.encoder(), Options(kind="command")).save(made / "m.wasm")
+    ids = np.zeros(128, np.int32)
+    ids[:4] = [101, 7592, 2088, 102]
+    (made / "x.json").write_text(json.dumps({"ids": ids.tolist(), "length": 4}))
+    (embedding,) = xla_wasm.load(xla_wasm.compile(minilm.encoder())).run(ids, np.int32(4))
+    np.save(made / "expected.npy", embedding)
+    (made / "wasi.mjs").write_text(NODE_WASI)
+    return made
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_minilm(engine: str, encoder: Path) -> None:
+    done = run(engine, encoder, "m.wasm", "x.json", "-o", "y.npy")
+    assert done.returncode == 0, done.stderr.decode()
+    assert as_bytes(np.load(encoder / "y.npy")) == as_bytes(np.load(encoder / "expected.npy"))
 
 
 def test_relaxed_simd_needs_no_flag(folder: Path) -> None:

@@ -20,7 +20,7 @@ from test_command import SUM, TWO, A, B, samples
 from test_command_engines import wasmtime
 
 import xla_wasm
-from xla_wasm import ArtifactError, Options, UnsupportedError
+from xla_wasm import ArtifactError, Options, UnsupportedError, minilm
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.types import ARRAY_TYPES
@@ -260,6 +260,17 @@ def test_bodies_cut_where_what_came_makes_sense(tmp_path: Path) -> None:
                 answer = b"".join(iter(lambda: client.recv(65536), b""))
             assert not answer or answer.startswith(b"HTTP/1.1 400 "), answer
         assert made.post(half, RAW, JSON).json == {"result": [[-1, -1, -1]] * 2}
+
+
+def test_minilm(tmp_path: Path) -> None:
+    """A model with 45 MB of weights in it: the same bits as under `load`, in every request."""
+    ids = np.zeros(128, np.int32)
+    ids[:4] = [101, 7592, 2088, 102]
+    (embedding,) = xla_wasm.load(xla_wasm.compile(minilm.encoder())).run(ids, np.int32(4))
+    body = json.dumps({"ids": ids.tolist(), "length": 4}).encode()
+    with serving(xla_wasm.compile(minilm.encoder(), Options(kind="server")), tmp_path) as made:
+        for _ in range(3):
+            assert made.post(body, JSON, RAW).body == embedding.tobytes()
 
 
 def test_what_a_body_may_be(one: Server, two: Server) -> None:

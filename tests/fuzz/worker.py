@@ -23,7 +23,7 @@ from .seeds import stored
 from .targets import TARGETS
 
 SECONDS, BYTES = 2.0, 1 << 30
-_MOST_KEPT = 2000
+_MOST_KEPT, _SMALL = 2000, 2048
 
 
 class Slow(BaseException):
@@ -76,8 +76,11 @@ def smaller(run: Callable[[bytes], None], data: bytes, kind: str, seconds: float
     return data
 
 
-def fuzz(target: str, seed: int, seconds: float, current: Path) -> None:
-    """Prints a line of JSON for each fault, and one at the end. `current` holds the input that is being tried."""
+def fuzz(target: str, seed: int, seconds: float, current: Path, keep: int) -> None:
+    """Prints a line of JSON for each fault, one for each of up to `keep` small inputs with a new outcome, and one at the end.
+
+    `current` holds the input that is being tried.
+    """
     warnings.simplefilter("ignore")
     limit_memory()
     run, words = TARGETS[target].run, TARGETS[target].words
@@ -101,6 +104,9 @@ def fuzz(target: str, seed: int, seconds: float, current: Path) -> None:
                 print(json.dumps({"target": target, "fault": fault, "input": found.hex()}), flush=True)
             elif len(kept) < _MOST_KEPT:
                 kept.append(data)
+                if keep and len(data) <= _SMALL:
+                    keep -= 1
+                    print(json.dumps({"target": target, "new": data.hex()}), flush=True)
     print(json.dumps({"target": target, "executions": count, "outcomes": len(seen)}), flush=True)
 
 
@@ -116,4 +122,4 @@ def name_of(data: bytes) -> str:
 
 
 if __name__ == "__main__":
-    fuzz(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4]))
+    fuzz(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4]), int(sys.argv[5]))
