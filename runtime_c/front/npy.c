@@ -74,7 +74,7 @@ static const char *quoted(void) {
 }
 
 static struct {
-  const char *code; // without the byte order
+  const char *code; // without the byte order, if it has one
   char order;       // of bytes
   int first_is_fastest;
   uint32_t rank, sizes[33];
@@ -118,7 +118,7 @@ static int read_dictionary(void) {
     } else {
       described.code = quoted();
       if (!described.code) return 0;
-      described.order = place_in("<\0>\0|\0=\0", (const char[]){*described.code, 0}) < 0 ? 0 : *described.code++;
+      if (*described.code < 'A' || *described.code == '|') described.order = *described.code++; // one of <>=|
     }
     if (!accept(',') && (accept(' '), *at != '}')) return 0;
   }
@@ -139,7 +139,7 @@ void read_npy(reader *in, array *x) {
     size = head.size;
   }
   if (size >= HEADER || take(in, header, size) < size) size = 0;
-  header[size] = 0, at = header;
+  header[size] = 0, at = header, described.order = 0;
   if (!read_dictionary()) return fail(DAMAGED, "this is not an npy file, or one with a damaged header", x);
   static format type;
   copy(type.name, "another type", 13);

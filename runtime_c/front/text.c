@@ -167,9 +167,11 @@ int read_string(reader *in, char to[NAME]) {
       if ((c = read_code(in)) < 0) return 0;
       if (high && c >> 10 == 0x37) c = 0x10000 + ((high & 1023) << 10 | (c & 1023)), n -= 3;
     } else if (!byte) {
-      int i = place_in("b\0f\0n\0r\0t\0\"\0\\\0/\0", (const char[]){(char)c, 0});
-      if (i < 0) return 0;
-      c = "\b\f\n\r\t\"\\/"[i];
+      static const char escapes[] = "b\bf\fn\nr\rt\t\"\"\\\\//";
+      const char *pair = escapes;
+      while (*pair && *pair != c) pair += 2;
+      if (!*pair) return 0;
+      c = pair[1];
     }
     uint32_t more = byte || c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
     to[n++] = (char)(more ? (0xff00 >> (more + 1) & 0xff) | c >> 6 * more : c);
