@@ -28,6 +28,7 @@ import wasmtime
 
 from xla_wasm import HloModule, Options, compile, load, report
 from xla_wasm.artifact import Artifact
+from xla_wasm.wasi_http import CODE
 from xla_wasm.wasi_http import server as component
 
 from . import markdown
@@ -43,14 +44,14 @@ MEMORY = """
 (module
   (memory (export "memory") 1)
   (data (i32.const 16) "content-typeapplication/json")
+  (data (i32.const 48) "\\10\\00\\00\\00\\0c\\00\\00\\00\\1c\\00\\00\\00\\10\\00\\00\\00")
   (data (i32.const 256) "BODY")
   (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 4096))
 """
 EMPTY_SERVER = """
 (module
   (import "model" "memory" (memory 1))
-  (import "wasi:http/types@0.2.0" "[constructor]fields" (func $fields (result i32)))
-  (import "wasi:http/types@0.2.0" "[method]fields.append" (func $append (param i32 i32 i32 i32 i32 i32)))
+  (import "wasi:http/types@0.2.0" "[static]fields.from-list" (func $fields (param i32 i32 i32)))
   (import "wasi:http/types@0.2.0" "[constructor]outgoing-response" (func $response (param i32) (result i32)))
   (import "wasi:http/types@0.2.0" "[method]outgoing-response.body" (func $body (param i32 i32)))
   (import "wasi:http/types@0.2.0" "[static]response-outparam.set" (func $set (param i32 i32 i32 i32 i64 i32 i32 i32 i32)))
@@ -59,11 +60,10 @@ EMPTY_SERVER = """
   (import "wasi:http/types@0.2.0" "[resource-drop]incoming-request" (func $drop (param i32)))
   (import "wasi:io/streams@0.2.0" "[method]output-stream.blocking-write-and-flush" (func $send (param i32 i32 i32 i32)))
   (import "wasi:io/streams@0.2.0" "[resource-drop]output-stream" (func $close (param i32)))
-  (func (export "wasi:http/incoming-handler@0.2.0#handle") (param $request i32) (param $out i32)
-    (local $fields i32) (local $response i32) (local $body i32) (local $stream i32)
-    (local.set $fields (call $fields))
-    (call $append (local.get $fields) (i32.const 16) (i32.const 12) (i32.const 28) (i32.const 16) (i32.const 64))
-    (local.set $response (call $response (local.get $fields)))
+  (func (export "handle") (param $request i32) (param $out i32)
+    (local $response i32) (local $body i32) (local $stream i32)
+    (call $fields (i32.const 48) (i32.const 1) (i32.const 64))
+    (local.set $response (call $response (i32.load (i32.const 68))))
     (call $body (local.get $response) (i32.const 64))
     (local.set $body (i32.load (i32.const 68)))
     (call $set (local.get $out) (i32.const 0) (local.get $response) (i32.const 0) (i64.const 0)
@@ -134,6 +134,18 @@ def serving(path: Path, options: Sequence[str]) -> Iterator[int]:
         process.wait()
 
 
+def empty_server(code: str, memory: str) -> bytes:
+    """The component of two modules as text. The one with code imports functions of interfaces, which the component gives it by numbers."""
+    imports: list[tuple[str, str]] = []
+
+    def number(match: re.Match[str]) -> str:
+        imports.append((match[1], match[2]))
+        return f'(import "{CODE}" "{len(imports) - 1}" (func'
+
+    code = re.sub(r'\(import "(wasi:[^"]+)" "([^"]+)" \(func', number, code)
+    return component(bytes(wasmtime.wat2wasm(code)), bytes(wasmtime.wat2wasm(memory)), imports)
+
+
 def script(path: Path, type_: str, body: bytes) -> Path:
     """What `wrk` sends."""
     path.write_text(SCRIPT.replace("TYPE", type_).replace("BODY", "".join(f"\\{byte:03}" for byte in body)))
@@ -161,7 +173,7 @@ def rates(folder: Path, seconds: float, rounds: int, connections: int) -> dict[t
     answer = json.dumps({"result": logits.tolist()}, separators=(",", ":"))
     memory = MEMORY.replace("BODY", answer.replace('"', "\\22"))
     code = EMPTY_SERVER.replace("SIZE", str(len(answer)))
-    (folder / "empty.wasm").write_bytes(component(bytes(wasmtime.wat2wasm(code)), bytes(wasmtime.wat2wasm(memory))))
+    (folder / "empty.wasm").write_bytes(empty_server(code, memory))
     digits("server").save(folder / "digits.wasm")
     scripts = {
         "JSON": script(folder / "json.lua", "application/json", json.dumps({"image": image.tolist()}).encode()),

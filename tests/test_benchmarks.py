@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -107,3 +108,10 @@ def test_a_body_for_wrk_is_a_string_of_lua(tmp_path: Path) -> None:
     (quoted,) = re.findall(r'^wrk.body = "(.*)"$', text, re.MULTILINE)
     assert bytes(int(code) for code in re.findall(r"\\(\d{3})", quoted)) == body
     assert not re.sub(r"\\\d{3}", "", quoted)
+
+
+def test_the_empty_server_is_one(tmp_path: Path) -> None:
+    """A component that wasmtime compiles."""
+    code, memory = edge.EMPTY_SERVER.replace("SIZE", "2"), edge.MEMORY.replace("BODY", "{}")
+    (tmp_path / "empty.wasm").write_bytes(edge.empty_server(code, memory))
+    subprocess.run([edge.wasmtime_cli(), "compile", tmp_path / "empty.wasm", "-o", tmp_path / "empty.cwasm"], check=True)
