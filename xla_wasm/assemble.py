@@ -142,8 +142,7 @@ def _server(wasm: Module, target: Target, pages: int, arena: int, names: bool) -
 
 
 class _Room:
-    """Memory beside the plan's buffers, for what is linked: some below them, where addresses are short, and any amount behind
-    them."""
+    """Memory beside the plan's buffers, for what is linked: some below them, where addresses are short, and any amount behind."""
 
     def __init__(self, low: int, bytes: int, top: int) -> None:
         self._low, self._end = low, low + bytes

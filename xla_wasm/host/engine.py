@@ -132,12 +132,12 @@ class _ModuleCache:
     """The compiled modules used last, by content and engine: loading an artifact again costs nothing."""
 
     def __init__(self) -> None:
-        self._modules: OrderedDict[tuple[str, int], wasmtime.Module] = OrderedDict()
-        self._lock = threading.Lock()
+        self.after_fork()
 
     def after_fork(self) -> None:
-        """Another thread of the parent may have been in the middle of something."""
-        self.__init__()  # type: ignore[misc]
+        """Begins anew: another thread of the parent may have been in the middle of something."""
+        self._modules: OrderedDict[tuple[str, int], wasmtime.Module] = OrderedDict()
+        self._lock = threading.Lock()
 
     def get(self, engine: wasmtime.Engine, wasm: bytes, digest: str) -> wasmtime.Module:
         """The module of these bytes. ArtifactError if wasmtime refuses them."""
