@@ -21,7 +21,9 @@ OPTIMISE = {
     "front": (
         "-Oz -Xclang -Oz -fno-vectorize -fno-slp-vectorize -fno-builtin -fno-strict-aliasing -mllvm -disable-lsr "
         # Neither copies of small functions nor of what would have been computed before a loop or a branch.
-        "-mllvm -inline-threshold=-50 -mllvm -enable-pre=0 -mllvm -enable-load-pre=0 -mllvm -disable-machine-licm"
+        "-mllvm -inline-threshold=-50 -mllvm -enable-pre=0 -mllvm -enable-load-pre=0 -mllvm -disable-machine-licm "
+        # What two branches begin with stands once before them, and stays there.
+        "-mllvm -enable-gvn-hoist -mllvm -instcombine-code-sinking=0"
     ).split(),
 }
 """Folder of sources -> flags."""

@@ -18,8 +18,8 @@ REALLOC = "cabi_realloc"
 """The function of the memory's module that gives room for what imported functions return."""
 MEMORY = ("model", "memory")
 """The names by which the module of the code imports the memory."""
-CODE = "host"
-"""What that module calls the host's functions."""
+CODE = ""
+"""What that module calls the host's functions: a name of no bytes, for it stands before each of them."""
 
 _ERROR, _STREAMS, _TYPES = "wasi:io/error@0.2.0", "wasi:io/streams@0.2.0", "wasi:http/types@0.2.0"
 INTERFACES = (_TYPES, _STREAMS, _ERROR)

@@ -475,16 +475,15 @@ static void say_leaves(const char *key, const array *x, uint32_t count, uint32_t
   emit(']');
 }
 
-static const char page[] =
-    "<!doctype html><meta charset=utf-8><meta name=viewport content=width=device-width><title>Model</title><style>"
-    "body{font:16px system-ui;max-width:44rem;margin:auto;padding:1rem;color-scheme:light dark}label,textarea{display:block;margin:.5rem 0}"
-    "textarea{width:100%;height:6rem}pre{white-space:pre-wrap}</style><h1></h1><form></form><pre></pre><script type=module>"
-    "const d=document,$=q=>d.querySelector(q),f=$('form'),e=(n,p)=>f.appendChild(Object.assign(d.createElement(n),p)),"
-    "g=async o=>(await fetch('?',{headers:{accept:'application/json'},...o})).json(),s=await g();d.title=$('h1').textContent=s.name;"
-    "for(const i of s.inputs)e('label',{textContent:`${i.name} ${i.type}[${i.shape}]`})"
-    ".append(i.f=e('input',{type:'file'}),i.t=e('textarea',{placeholder:'or numbers, as JSON'}));e('button',{textContent:'Run'});"
-    "f.onsubmit=async v=>{v.preventDefault();const b=new FormData;for(const i of s.inputs)b.append(i.name,i.f.files[0]??i.t.value);"
-    "$('pre').textContent=JSON.stringify(await g({method:'POST',body:b}))}</script>";
+static const char page[] = // elements with an id are variables of a script
+    "<!doctype html><meta name=viewport content=width=device-width><style>"
+    "body{font:1em system-ui;max-width:44em;margin:auto;padding:1em;color-scheme:light dark}label,textarea{display:block;margin:.5em 0}"
+    "textarea{width:100%;height:6em}pre{white-space:pre-wrap}</style><h1 id=h></h1><form id=f></form><pre id=o></pre><script type=module>"
+    "const d=document,e=(n,p)=>f.appendChild(Object.assign(d.createElement(n),p)),"
+    "g=async o=>(await fetch('?',{headers:{accept:'application/json'},...o})).json(),s=await g();d.title=h.innerText=s.name;"
+    "for(const{name,type,shape}of s.inputs)e('label',{innerText:`${name} ${type}[${shape}]`})"
+    ".append(e('input',{type:'file',name}),e('textarea',{name,placeholder:'or numbers, as JSON'}));e('button',{innerText:'Run'});"
+    "f.onsubmit=async v=>{v.preventDefault();o.innerText=JSON.stringify(await g({method:'POST',body:new FormData(f)}))}</script>";
 
 static void get(model *m, const char *path, int fields) {
   if (same(path, "/healthz")) begin(200, "text/plain", -1), say("ok\n");
