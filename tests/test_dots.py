@@ -148,3 +148,37 @@ def test_columns_that_fill_no_panel(n: int, dtype: str, what: str) -> None:
     rng = np.random.default_rng(n)
     args = [rng.integers(-5, 6, p.shape.dimensions).astype(DTYPES[dtype]) for p in module.entry.parameters]
     np.testing.assert_array_equal(run(module, *args)[0], evaluate(module, *args)[0], strict=True)
+
+
+@pytest.mark.parametrize("result", ["s32", "u8", "s64", "pred"])
+@pytest.mark.parametrize(
+    ("product", "operands"),
+    [
+        *(
+            (product, (a, b))
+            for product in ("dot", "convolution")
+            for a, b in [("bf16", "bf16"), ("f16", "f16"), ("f32", "f32"), ("f64", "f64"), ("bf16", "f32")]
+        ),
+        ("dot", ("s32", "f32")),
+    ],
+)
+def test_products_of_floats_may_give_integers(product: str, operands: tuple[str, str], result: str) -> None:
+    """The product is rounded to the wider type of its operands, then converted, where it is out of range too."""
+    a, b = operands
+    attributes = {
+        "dot": "lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "convolution": "window={size=3}, dim_labels=b0f_0io->b0f",
+    }[product]
+    left, right, out = {"dot": ("[5,7]", "[7,3]", "[5,3]"), "convolution": ("[2,9,4]", "[3,4,3]", "[2,7,3]")}[product]
+    text = f"HloModule m\nENTRY e {{\n x = {a}{left} parameter(0)\n y = {b}{right} parameter(1)\n"
+    module = Module.from_text(f"{text} ROOT r = {result}{out} {product}(x, y), {attributes}\n}}")
+    rng = np.random.default_rng(3)
+    arrays = []
+    for element_type, dims in zip(operands, (left, right)):
+        values = rng.integers(-9, 9, [int(d) for d in dims[1:-1].split(",")]) * (1 if element_type == "s32" else 0.25)
+        arrays.append(values.astype(DTYPES[element_type]))
+    if a != "s32":
+        arrays[0].flat[:3] = np.inf, np.nan, -np.inf
+    (expected,) = oracle.run(module, *arrays)
+    for got in (run(module, *arrays)[0], evaluate(module, *arrays)[0]):
+        np.testing.assert_array_equal(got, expected)

@@ -42,6 +42,9 @@ def test_what_xla_prints(name: str) -> None:
     assert as_text(Module.from_text(module.to_text()).to_proto()) == as_text(expected)
 
 
+NEGATE = "t { x = f32[] parameter(0) ROOT r = f32[] negate(x) }\n"
+CHOICE = "  ROOT a = f32[] conditional(i, x, x), branch_computations={t, t}\n}\n"
+
 BROKEN = {
     "layout without order": (unary("f32[]{}", "f32[] negate(a)"), 4, 12, "an opcode"),
     "unknown opcode": (unary("f32[]", "f32[] frobnicate(a)"), 5, 18, "no opcode frobnicate"),
@@ -71,11 +74,39 @@ BROKEN = {
     "async": (unary("f32[]", "f32[] async-done(a)"), 5, 3, "async-start"),
     "newer": (unary("f32[4]", "(f32[2], s32[2]) topk(a), k=2, is_stable=true"), 5, 43, "is_stable"),
     "entry layout": (
-        entry("a = f32[] parameter(0)", header="HloModule m, entry_computation_layout={()->f32[]}"),
+        entry("a = f32[] parameter(0)", header="HloModule m, entry_computation_layout={(f32[], f32[])->f32[]}"),
         1,
         14,
         "entry_computation_layout",
     ),
+    "infeed": (entry("t = token[] after-all()", "ROOT a = f32[2] infeed(t)"), 5, 3, "a tuple"),
+    "infeed of nothing": (entry("t = token[] after-all()", "ROOT a = () infeed(t)"), 5, 3, "a tuple"),
+    "selector": (f"HloModule m\n{NEGATE}ENTRY e {{\n  i = s32[2] parameter(0)\n  x = f32[] parameter(1)\n{CHOICE}", 6, 3, "s32[2]"),
+    "unsigned selector": (f"HloModule m\n{NEGATE}ENTRY e {{\n  i = u32[] parameter(0)\n  x = f32[] parameter(1)\n{CHOICE}", 6, 3, "u32[]"),
+    "operand layout": (
+        unary("f32[2,3]", 'f32[2] custom-call(a), custom_call_target="f", operand_layout_constraints={f32[3,2]{1,0}}'),
+        5,
+        3,
+        "f32[3,2]",
+    ),
+    "operand type": (
+        unary("f32[2]", 'f32[2] custom-call(a), custom_call_target="f", operand_layout_constraints={s32[2]{0}}'),
+        5,
+        3,
+        "s32[2]",
+    ),
+    "another computation is done": (
+        "HloModule m\n"
+        + NEGATE
+        + NEGATE.replace("t {", "u {")
+        + entry("x = f32[] parameter(0)", "s = ((f32[]), f32[], s32[]) async-start(x), calls=t", "ROOT d = f32[] async-done(s), calls=u")[
+            12:
+        ],
+        8,
+        3,
+        "'t' was started, not 'u'",
+    ),
+    "no dimensions of a broadcast": (unary("f32[2]", "f32[3,2] broadcast(a)"), 5, 3, "dimensions="),
     "declared result": ("HloModule m\nENTRY e (a: f32[]) -> f32[2] { a = f32[] parameter(0) }", 2, 7, "f32[2]"),
 }
 
@@ -181,3 +212,13 @@ def test_time_is_linear() -> None:
         with pytest.raises(ParseError):
             Module.from_text(text)
     assert time.thread_time() - start < 20
+
+
+def test_a_signature_without_parameters_is_kept() -> None:
+    """The parameters are those of the entry computation then, also in the proto, and the program runs."""
+    text = CASES["entry layout without parameters"]
+    module = Module.from_proto(from_text(text))
+    assert "entry_computation_layout={()->f32[]}" in module.to_text()
+    assert from_text(module.to_text()) and as_text(module.to_proto()) == as_text(from_text(text))
+    (result,) = xla_wasm.load(xla_wasm.compile(module)).run(np.float32(2))
+    assert result == -2

@@ -192,4 +192,62 @@ CASES: dict[str, str] = {
         "ROOT r = (f32[4,4], f32[4,4]) tuple(n, o)",
         before=ADD,
     ),
+    "signatures without colons": "HloModule m\nENTRY e (p f32[2], %q (s32[], pred[3])) -> f32[2] {\n"
+    "  p = f32[2] parameter(0)\n  q = (s32[], pred[3]) parameter(1)\n  ROOT n = f32[2] negate(p)\n}",
+    "entry layout without parameters": unary("f32[]", "f32[] negate(a)", header="HloModule m, entry_computation_layout={()->f32[]}"),
+    "broadcast along no dimensions": unary("f32[2]", "f32[3,2] broadcast(a), dimensions={}"),
+    "gaps in dimension labels": entry(
+        "x = f32[1,2,2,1] parameter(0)",
+        "w = f32[1,1,1,1] parameter(1)",
+        'a = f32[1,2,2,1] custom-call(x, w), custom_call_target="f", window={size=1x1}, dim_labels=b01f_?01io->b01f',
+        'ROOT b = f32[1,2,2,1] custom-call(x, w), custom_call_target="f", window={size=1x1}, dim_labels=??b01f_0?1io->b?01f',
+    ),
+    "laid out operands of custom calls": unary(
+        "f32[2,3]", 'f32[2,3] custom-call(a), custom_call_target="f", operand_layout_constraints={f32[2,3]{0,1}}'
+    ),
+    **{
+        f"NaNs of {name}": entry(f"ROOT c = {name}[{len(codes.split())}] constant({{{', '.join(codes.split())}}})")
+        for name, codes in {
+            "f8e5m2": "nan -nan nan(0x1) -nan(0x1) nan(0x3)",
+            "f8e4m3": "nan -nan nan(0x1) -nan(0x7) nan(0x4)",
+            "f8e3m4": "nan -nan nan(0x1) -nan(0xf) nan(0x8)",
+            "f8e4m3fn": "nan -nan 1",
+            "f8e4m3fnuz": "nan 1",
+            "f8e5m2fnuz": "nan 1",
+            "f8e4m3b11fnuz": "nan 1",
+            "f8e8m0fnu": "nan 1",
+            "f16": "nan -nan nan(0x1) -nan(0x3ff)",
+            "bf16": "nan -nan nan(0x1) -nan(0x7f)",
+            "f32": "nan -nan nan(0x1) -nan(0x7fffff)",
+            "f64": "nan -nan nan(0x1) -nan(0xfffffffffffff)",
+        }.items()
+    },
+    **{
+        f"sharding {text}": unary("f32[2]", f"f32[2] abs(a), sharding={text}")
+        for text in (
+            "{mesh[], replicated}",
+            "{mesh[], []}",
+            "{mesh[], [{}]}",
+            '{mesh[], replicated, metadata={op_name="a"}}',
+            "{mesh['x'=2], replicated}",
+            "{mesh['x'=2], [], replicated={'x'}}",
+            "{{mesh[], replicated}, {replicated}}",
+        )
+    },
+    **{
+        f"{attribute.partition('=')[0]} of async {where}": entry(
+            "x = f32[8] parameter(0)",
+            f"s = ((f32[8]), f32[4], s32[]) slice-start(x), slice={{[0:4]}}{', ' + attribute if where == 'start' else ''}",
+            f"u = ((f32[8]), f32[4], s32[]) slice-update(s){', ' + attribute if where == 'update' else ''}",
+            f"ROOT d = f32[4] slice-done(u){', ' + attribute if where == 'done' else ''}",
+        )
+        for where in ("start", "update", "done")
+        for attribute in (
+            "statistics={visualizing_index=1,s1=33.0}",
+            'origin={{"v"}}',
+            'frontend_attributes={k="v"}',
+            'metadata={op_name="a"}',
+            'backend_config="x"',
+        )
+    },
 }

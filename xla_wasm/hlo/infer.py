@@ -205,11 +205,10 @@ def wider(a: str, b: str) -> str:
 
 
 def product_type(instr: Instruction, a: Shape, b: Shape, rule: int) -> str:
-    """The element type of a dot or convolution: the declared one, which must be able to hold a product."""
+    """The element type of a dot or convolution: the declared one, whatever it is, unless the product is complex."""
     if instr.shape.element_type in NOT_ARRAYS:
         return wider(a.element_type, b.element_type)
-    kinds = [KIND[shape.element_type] for shape in (a, b, instr.shape)]
-    if ("complex" in kinds[:2] and kinds[2] != "complex") or ("float" in kinds[:2] and kinds[2] not in ("float", "complex")):
+    if KIND[instr.shape.element_type] != "complex" and "complex" in (KIND[a.element_type], KIND[b.element_type]):
         raise broken(instr, rule, f"{a.element_type} times {b.element_type} cannot give {instr.shape.element_type}")
     return instr.shape.element_type
 

@@ -150,7 +150,7 @@ class Module:
         self.computations = computations
         self.entry = entry
         self.parameter_shapes: list[Shape] | None = None
-        """Shapes with the layouts that callers use (host_program_shape); None: those of the entry's parameters."""
+        """Shapes with the layouts that callers use (host_program_shape); None, or none of them: those of the entry's parameters."""
         self.result_shape: Shape | None = None
         self.frontend_attributes: dict[str, str] = {}
         self.input_output_alias: list[tuple[tuple[int, ...], int, tuple[int, ...], str]] = []

@@ -65,7 +65,8 @@ def _words(literal: Literal, values: list[Any]) -> Iterator[str]:
 
 def _formatter(name: str) -> Callable[[float, Any], str]:
     """Formats a number of the type, given its bits too for the sake of NaNs."""
-    form, mantissa_bits = _PACKED.get(name, ("", 7 if name == "bf16" else 0))
+    _, short, _, special = smallfloat.FORMATS.get(name, (0, 7, 0, ""))
+    form, mantissa_bits = _PACKED.get(name, ("", short))
 
     def same(text: str, value: float) -> bool:
         if name in smallfloat.FORMATS:
@@ -79,7 +80,8 @@ def _formatter(name: str) -> Callable[[float, Any], str]:
 
     def number(value: float, data: Any) -> str:
         if value != value:
-            return _nan(int.from_bytes(data, "little"), 8 * len(data), mantissa_bits)
+            sign = "" if data[-1] < 128 or special == "powers of two" else "-"
+            return sign + _nan(int.from_bytes(data, "little"), mantissa_bits if special in ("", "ieee") else 0)
         if value in (float("inf"), float("-inf")):
             return "inf" if value > 0 else "-inf"
         if value == 0:
@@ -96,10 +98,7 @@ def _formatter(name: str) -> Callable[[float, Any], str]:
     return number
 
 
-def _nan(bits: int, width: int, mantissa_bits: int) -> str:
-    """nan, with its sign and, unless only the quiet bit is set, its payload."""
-    if not mantissa_bits:
-        return "nan"
-    sign = "-" if bits >> width - 1 else ""
+def _nan(bits: int, mantissa_bits: int) -> str:
+    """nan, and unless only the quiet bit is set its payload; with `mantissa_bits` 0 there is none."""
     payload = bits & (1 << mantissa_bits) - 1
-    return sign + ("nan" if payload == 1 << mantissa_bits - 1 else f"nan({payload:#x})")
+    return "nan" if 2 * payload == 1 << mantissa_bits or not mantissa_bits else f"nan({payload:#x})"

@@ -156,6 +156,7 @@ class _Parser:
             return
         begin, parameters, result = layout
         own = [p.shape for p in module.entry.parameters]
-        if len(own) != len(parameters) or not all(map(compatible, own, parameters)) or not compatible(result, module.entry.root.shape):
+        fits = not parameters or (len(own) == len(parameters) and all(map(compatible, own, parameters)))
+        if not fits or not compatible(result, module.entry.root.shape):
             self.lexer.error("entry_computation_layout has not the parameters and the result of the entry computation", begin)
         module.parameter_shapes, module.result_shape = parameters, result

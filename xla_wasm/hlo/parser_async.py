@@ -64,6 +64,9 @@ class Async:
             instruction.opcode, instruction.called, instruction.attrs = f"async-{step}", [], _generic(instruction.attrs)
         elif instruction.opcode != "async-start":
             self._check_step(instruction, instruction.opcode.removeprefix("async-"), "", raw, begin)
+            started = self.start_of[instruction].called[0]
+            if instruction.called and instruction.called[0] is not started:
+                self._fail(f"'{started.name}' was started, not '{instruction.called[0].name}'", begin)
             instruction.called = []
         if instruction.opcode == "async-start":
             self._check_start(instruction, begin)
@@ -75,6 +78,7 @@ class Async:
         wrapped = self.start_of[instruction].called[0].root
         wrapped.metadata = instruction.metadata or wrapped.metadata
         wrapped.frontend_attributes = instruction.frontend_attributes or wrapped.frontend_attributes
+        wrapped.unknown = instruction.unknown or wrapped.unknown
         if "backend_config" in instruction.attrs:
             wrapped.attrs["backend_config"] = instruction.attrs["backend_config"]
 

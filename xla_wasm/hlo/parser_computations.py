@@ -50,7 +50,7 @@ class Computations:
         if lexer.take("("):
             while not lexer.take(")"):
                 lexer.need(NAME, "the name of a parameter or ')'")
-                lexer.expect(":")
+                lexer.take(":")
                 self.shapes.shape()
                 if not lexer.take(","):
                     lexer.expect(")")
@@ -338,7 +338,7 @@ class Computations:
         if words.one_dimension and len(attrs["dimensions"]) != 1:
             self.lexer.error(f"{instruction.opcode} takes one dimension, not {len(attrs['dimensions'])}", begin)
         self._check_arity(instruction, begin)
-        fault = settle_attributes(instruction, "operand_layout_constraints" in raw)
+        fault = settle_attributes(instruction, raw)
         if fault:
             self.lexer.error(fault, begin)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ..dataclass import replace
 from ..errors import VerifyError
 from .attr_kinds import default_comparison
@@ -56,10 +58,10 @@ def inferred(instruction: Instruction) -> Shape:
     return _with_layout(instruction, infer(instruction))
 
 
-def settle_attributes(instruction: Instruction, constrained: bool) -> str:
+def settle_attributes(instruction: Instruction, given: Container[str]) -> str:
     """Fills in attributes that follow from operands; what is wrong with the instruction, empty if nothing is.
 
-    `constrained`: whether a custom-call has operand_layout_constraints.
+    `given`: the keys of the attributes that the text has.
     """
     attrs, opcode, operands = instruction.attrs, instruction.opcode, instruction.operands
     if opcode == "compare":
@@ -71,12 +73,21 @@ def settle_attributes(instruction: Instruction, constrained: bool) -> str:
     elif opcode == "scan":
         attrs["is_associative"] = bool(attrs["is_associative"])
     elif opcode == "custom-call":
-        attrs["constrain_layout"] = constrained
+        attrs["constrain_layout"] = "operand_layout_constraints" in given
         constraints = attrs["operand_layout_constraints"]
         if constraints and len(constraints) != len(operands):
             return f"{len(constraints)} operand_layout_constraints for {len(operands)} operands"
-    elif opcode == "broadcast" and operands[0].shape.rank != len(attrs["dimensions"]):
+        for constraint, operand in zip(constraints, operands):
+            if not compatible(constraint, operand.shape):
+                return f"operand_layout_constraints has {constraint} for '{operand.name}', which is a {operand.shape}"
+    elif opcode == "broadcast" and operands[0].shape.rank and "dimensions" not in given:
         return f"broadcast needs dimensions= with a number for each dimension of {operands[0].shape}"
+    elif opcode == "infeed" and not instruction.shape.tuple_shapes:
+        return f"the shape of infeed is a tuple, (data, token[]), not {instruction.shape}"
+    elif opcode == "conditional":
+        selector = operands[0].shape
+        if selector.is_tuple or selector.dimensions or selector.element_type not in ("pred", "s32"):
+            return f"what selects the branch of a conditional is pred[] or s32[], not {selector}"
     return ""
 
 

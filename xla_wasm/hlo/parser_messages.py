@@ -340,13 +340,8 @@ def _named(lexer: Lexer) -> bytes:
     axes, devices, dims, perm = mesh(lexer)
     lexer.take(",")
     fields: Fields = {"mesh": _mesh_message(axes, devices, dims, perm)}
-    lexer.expect("[")
-    parts = fields["dim_shardings"] = []
-    while not lexer.take("]"):
-        if parts:
-            lexer.expect(",")
-        refs, closed = axis_refs(lexer, axes)
-        parts.append(encode(MESSAGES["DimensionSharding"], {"axes": _ref_messages(refs), "is_closed": closed}))
+    if not lexer.word("replicated"):
+        fields["dim_shardings"] = _dimension_shardings(lexer, axes)
     while lexer.take(","):
         begin = lexer.skip()
         key = lexer.need(KEY, "an attribute of the sharding")
@@ -358,6 +353,18 @@ def _named(lexer: Lexer) -> bytes:
             lexer.error(f"a sharding has no attribute {key}", begin)
     lexer.expect("}")
     return encode(MESSAGES["NamedShardingProto"], fields)
+
+
+def _dimension_shardings(lexer: Lexer, axes: list[tuple[str, int]]) -> list[bytes]:
+    """[{'x'}, {?}]: a DimensionSharding for each dimension."""
+    lexer.expect("[")
+    parts: list[bytes] = []
+    while not lexer.take("]"):
+        if parts:
+            lexer.expect(",")
+        refs, closed = axis_refs(lexer, axes)
+        parts.append(encode(MESSAGES["DimensionSharding"], {"axes": _ref_messages(refs), "is_closed": closed}))
+    return parts
 
 
 def _mesh_message(axes: list[tuple[str, int]], devices: list[int], dims: list[int], perm: list[int]) -> bytes:

@@ -96,7 +96,8 @@ class _Printer:
             head.append(f"input_output_alias={{ {', '.join(entries)} }}")
         if module.buffer_donor:
             head.append("buffer_donor={ " + ", ".join(f"({number}, {_list(index)})" for number, index in module.buffer_donor) + " }")
-        parameters = module.parameter_shapes or [p.shape for p in module.entry.parameters]
+        own = [p.shape for p in module.entry.parameters]
+        parameters = own if module.parameter_shapes is None else module.parameter_shapes
         result = module.result_shape or module.entry.root.shape
         layout = f"({', '.join(shape_text(_laid_out(s)) for s in parameters)})->{shape_text(_laid_out(result))}"
         head.append(f"entry_computation_layout={{{layout}}}")
@@ -171,7 +172,9 @@ class _Printer:
             return
         for attr in op.attrs:
             value = instruction.attrs.get(attr.name)
-            if value is None or (op.opcode, attr.name) in NOT_IN_TEXT or (attr.default is not REQUIRED and value == attr.default):
+            if value is None or (op.opcode, attr.name) in NOT_IN_TEXT:
+                continue
+            if attr.default is not REQUIRED and value == attr.default and not _is_needed(instruction):
                 continue
             text = _PRINTERS[attr.kind](attr.name, value, instruction)
             if text:
@@ -187,6 +190,11 @@ class _Printer:
                 yield f"{op.called[0][:-1]}={{{', '.join(names)}}}"
         else:
             yield from (f"{role.rstrip('?')}={name}" for role, name in zip(op.called, names))
+
+
+def _is_needed(instruction: Instruction) -> bool:
+    """Whether XLA's parser asks for the attributes also where they have their defaults: old texts broadcast arrays along no dimensions."""
+    return instruction.opcode == "broadcast" and instruction.operands[0].shape.rank > 0
 
 
 def _laid_out(shape: Shape) -> Shape:
@@ -292,7 +300,7 @@ def _ragged(name: str, dims: RaggedDotDimensionNumbers, instruction: Instruction
 def _conv(name: str, d: ConvolutionDimensionNumbers, _: Instruction) -> str:
     def labels(first: str, first_dim: int, second: str, second_dim: int, spatial: tuple[int, ...]) -> str:
         places = {first_dim: first, second_dim: second, **{dim: str(i) for i, dim in enumerate(spatial)}}
-        return "".join(places[dim] for dim in sorted(places))
+        return "".join(places.get(dim, "?") for dim in range(max(places) + 1))
 
     lhs = labels("b", d.input_batch_dimension, "f", d.input_feature_dimension, d.input_spatial_dimensions)
     rhs = labels("i", d.kernel_input_feature_dimension, "o", d.kernel_output_feature_dimension, d.kernel_spatial_dimensions)

@@ -121,7 +121,7 @@ class _Reader:
             return
         parameters, result = _kept(module.kept, "host_program_shape", _MODULE, data, read_program_shape)
         declared = [p.shape.without_layout() for p in module.entry.parameters]
-        if result is None or [s.without_layout() for s in parameters] != declared:
+        if result is None or (parameters and [s.without_layout() for s in parameters] != declared):
             raise ParseError("host_program_shape does not have the parameters of the entry computation")
         if result.without_layout() != module.entry.root.shape.without_layout():
             raise ParseError(f"host_program_shape has the result {result}, the entry computation {module.entry.root.shape}")
@@ -337,7 +337,8 @@ def to_proto(module: Module) -> bytes:
             sequence = encode(MESSAGES["InstructionSequence"], {"instruction_ids": list(ids.values())})
             sequences.append(encode(MESSAGES["SequenceEntry"], {"key": number, "value": sequence}))
     entry = module.entry
-    parameters = module.parameter_shapes or [p.shape for p in entry.parameters]
+    inner = [p.shape for p in entry.parameters]
+    parameters = inner if module.parameter_shapes is None else module.parameter_shapes
     aliases = [
         encode(
             MESSAGES["AliasEntryProto"],
@@ -354,7 +355,7 @@ def to_proto(module: Module) -> bytes:
         "entry_computation_name": entry.name,
         "computations": computations,
         "host_program_shape": write_program_shape(
-            parameters, module.result_shape or entry.root.shape, [names[p] for p in entry.parameters]
+            parameters, module.result_shape or entry.root.shape, [names[p] for p in entry.parameters[: len(parameters)]]
         ),
         "entry_computation_id": numbers[entry],
         "schedule": encode(MESSAGES["HloScheduleProto"], {"sequences": sequences}) if sequences else None,

@@ -11,6 +11,8 @@ from .schema import MESSAGES
 from .wire import Buffer, Fields, decode
 
 _TYPES = ("replicated", "maximal", "tuple", "devices", "manual", "unknown", "unreduced")
+_AXES = ("replicated", "unreduced", "manual")
+"""What axes of a mesh may do that divide no dimension."""
 
 
 def sharding_text(data: Buffer, depth: int = 0) -> str:
@@ -76,9 +78,8 @@ def mesh_text(axes: Iterable[tuple[str, int]], devices: Iterable[int], dims: Ite
 def _named(fields: Fields) -> str:
     mesh = decode(MESSAGES["MeshProto"], fields.get("mesh", b""))
     axes = [(axis.get("name", ""), axis.get("size", 0)) for axis in (decode(MESSAGES["MeshAxis"], d) for d in mesh.get("axes", ()))]
-    if not axes:
-        ids = mesh.get("device_ids")
-        return f"{{maximal_mesh[device_id={ids[0]}]}}" if ids else "{replicated}"
+    if not axes and mesh.get("device_ids"):
+        return f"{{maximal_mesh[device_id={mesh['device_ids'][0]}]}}"
 
     def refs(items: Iterable[Buffer]) -> str:
         out = []
@@ -99,9 +100,9 @@ def _named(fields: Fields) -> str:
     iota = decode(MESSAGES["IotaTransform"], mesh.get("iota_transform", b""))
     parts = [
         mesh_text(axes, mesh.get("device_ids", ()), iota.get("reshape_dims", ()), iota.get("transpose_perm", ())),
-        f"[{', '.join(dims)}]",
+        f"[{', '.join(dims)}]" if dims or any(fields.get(key + "_axes") for key in _AXES) else "replicated",
     ]
-    parts += [f"{key}={{{refs(fields[key + '_axes'])}}}" for key in ("replicated", "unreduced", "manual") if fields.get(key + "_axes")]
+    parts += [f"{key}={{{refs(fields[key + '_axes'])}}}" for key in _AXES if fields.get(key + "_axes")]
     tail = _metadata(fields.get("metadata", ()))
     parts += [tail] if tail else []
     return "{" + ", ".join(parts) + "}"

@@ -195,7 +195,7 @@ def _check_signature(module: Module) -> None:
     entry = module.entry
     own = [p.shape for p in entry.parameters]
     outer = module.parameter_shapes
-    if outer is not None:
+    if outer:  # a signature without parameters leaves them as they are
         if len(outer) != len(own):
             raise VerifyError(f"the module's signature has {len(outer)} parameters, the entry computation has {len(own)}")
         for number, (ours, theirs) in enumerate(zip(own, outer)):

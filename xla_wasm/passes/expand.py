@@ -6,6 +6,7 @@ from ..hlo.ir import Module
 from ..ops.collective import expand as collective
 from ..ops.control.inline import INLINE
 from ..ops.conv import canonical as canonical_conv
+from ..ops.conv import expand as conv
 from ..ops.custom import expand as custom
 from ..ops.dot import canonical as canonical_dot
 from ..ops.dot import expand as dot
@@ -24,7 +25,7 @@ from .rewrite import rewrite
 
 EXPAND: dict[str, Rule] = {
     opcode: rule
-    for family in (elementwise, norm, reduce, window, indexing, sort, random, dot, fft, collective, hostio, custom)
+    for family in (elementwise, norm, reduce, window, indexing, sort, random, dot, conv, fft, collective, hostio, custom)
     for opcode, rule in family.EXPAND.items()
 }
 """opcode -> rule. Listed, never self-registered."""

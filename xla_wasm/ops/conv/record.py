@@ -106,7 +106,7 @@ OPS: tuple[Op, ...] = (
             "The batch is a multiple of batch_group_count.",
             "The window's sizes are those of the kernel.",
             "Sizes, strides and dilations of the window are positive.",
-            "The result's type, which is free otherwise, can hold a product: float from floats, complex from complex numbers.",
+            "The result has any type, but a complex one if the product has. Floats that become integers are rounded to floats first.",
         ),
     ),
 )

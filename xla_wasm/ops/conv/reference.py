@@ -11,7 +11,7 @@ import numpy as np
 from ...hlo.attrs import Window
 from ...hlo.ir import Instruction
 from ..arrays import Array, Value
-from ..dot.reference import as_factors
+from ..dot.reference import as_factors, as_result
 from ..window.reference import window_elements
 
 
@@ -50,7 +50,7 @@ def _convolution(instr: Instruction, operands: list[Value], call: Any) -> Value:
     parts = np.moveaxis(_convolve(x, kernel.reshape(groups, kernel.shape[0] // groups, *kernel.shape[1:]), window, out), 0, 1)
     result = parts.reshape(parts.shape[0], parts.shape[1] * parts.shape[2], *out)
     order = [numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions]
-    return result.transpose(np.argsort(order))
+    return as_result(instr, result.transpose(np.argsort(order)))
 
 
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"convolution": _convolution}

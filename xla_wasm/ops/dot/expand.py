@@ -1,8 +1,10 @@
-"""ragged-dot as a loop of products, one for each group; scaled-dot as a dot of operands that are scaled first."""
+"""ragged-dot as a loop of products, one for each group; scaled-dot as a dot of operands that are scaled first; products of floats that
+give integers as products that give floats."""
 
 from __future__ import annotations
 
 from ...hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
+from ...hlo.infer import KIND, wider
 from ...hlo.ir import Instruction
 from ..writer import Index, Rule, Writer
 
@@ -125,4 +127,13 @@ def _scaled(e: Writer, operand: Instruction, scale: Instruction) -> Instruction:
     return e.mul(operand, e.reshape(spread, dims))
 
 
-EXPAND: dict[str, Rule] = {"ragged-dot": _ragged_dot, "scaled-dot": _scaled_dot}
+def in_floats(e: Writer, x: Instruction) -> Instruction:
+    """A product of floats that gives integers or pred is one of floats, and is converted, as XLA:CPU has it. Any other stays."""
+    kinds = [KIND[shape.element_type] for shape in (x.operands[0].shape, x.operands[1].shape, x.shape)]
+    if "float" not in kinds[:2] or kinds[2] in ("float", "complex"):
+        return x
+    floats = wider(x.operands[0].shape.element_type, x.operands[1].shape.element_type)
+    return e.convert(e.op(x.opcode, *x.operands, dtype=floats, **x.attrs), x.shape.element_type)
+
+
+EXPAND: dict[str, Rule] = {"ragged-dot": _ragged_dot, "scaled-dot": _scaled_dot, "dot": in_floats}

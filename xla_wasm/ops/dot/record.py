@@ -96,7 +96,7 @@ _DOT = (
     "Contracting and batch dimensions are different dimensions of their operand.",
     "Both operands have equally many contracting dimensions, and equally many batch dimensions.",
     "Paired dimensions have equal sizes.",
-    "The result's type, which is free otherwise, can hold a product: float from floats, complex from complex numbers.",
+    "The result has any type, but a complex one if the product has. Floats that become integers are rounded to floats first.",
 )
 
 

@@ -10,18 +10,32 @@ from typing import Any
 import numpy as np
 
 from ...hlo.attrs import DotDimensionNumbers
+from ...hlo.infer import wider
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..arrays import DTYPES, Array, Value, wide
+from ..arrays import DTYPES, TYPES_OF, Array, Value, narrow, wide
+from ..elementwise.reference import to_integer
 from .expand import ragged_prefix
 
 
 def as_factors(element_type: str, *arrays: Array) -> list[Array]:
     """Arrays in the type that a product with results of `element_type` is computed in."""
-    if TYPES[element_type].kind in ("signed", "unsigned"):
+    if TYPES[element_type].kind in ("signed", "unsigned") and not _are_floats(arrays):
         return [wide(x).astype(wide(np.zeros((), DTYPES[element_type])).dtype) for x in arrays]
     widened = [wide(x) for x in arrays]
     return [x.astype(np.result_type(*widened)) for x in widened]
+
+
+def _are_floats(arrays: Sequence[Array]) -> bool:
+    return any(TYPES_OF[x.dtype].kind == "float" for x in arrays)
+
+
+def as_result(instr: Instruction, product: Array) -> Array:
+    """A product in the type of its instruction; one of floats becomes integers, if it does, from the wider of their types."""
+    given = [o.shape.element_type for o in instr.operands[:2]]
+    if TYPES[instr.shape.element_type].kind not in ("signed", "unsigned") or "float" not in [TYPES[name].kind for name in given]:
+        return product
+    return to_integer(wide(narrow(product, wider(*given), False)), instr.shape.element_type)
 
 
 def dot_general(x: Array, y: Array, numbers: DotDimensionNumbers) -> Array:
@@ -40,7 +54,7 @@ def dot_general(x: Array, y: Array, numbers: DotDimensionNumbers) -> Array:
 
 def _dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
     x, y = as_factors(instr.shape.element_type, *operands)
-    return dot_general(x, y, instr.attrs["dot_dimension_numbers"])
+    return as_result(instr, dot_general(x, y, instr.attrs["dot_dimension_numbers"]))
 
 
 def _ragged_dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -50,7 +64,7 @@ def _ragged_dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
     numbers = ragged.dot_dimension_numbers
     mode, dim, prefix = ragged_prefix(ragged, x.ndim)
     if mode == "batch":
-        return dot_general(x, y, numbers)
+        return as_result(instr, dot_general(x, y, numbers))
     sizes = operands[2].astype(np.int64)
     sizes = np.broadcast_to(sizes, (*(x.shape[d] for d in prefix), sizes.shape[-1]))
     ends = np.minimum(np.cumsum(np.maximum(sizes, 0), -1), x.shape[dim])
@@ -71,7 +85,7 @@ def _ragged_dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
             left = np.where(inside(x.shape, prefix, dim), x, 0).astype(x.dtype)
             right = np.where(inside(y.shape, other_prefix, other), y, 0).astype(y.dtype)
             result[group] = dot_general(left, right, numbers)
-    return result
+    return as_result(instr, result)
 
 
 def _inside(begin: Array, end: Array, dims: Sequence[int], prefix: Sequence[int], dim: int) -> Array:

@@ -214,7 +214,7 @@ def _select(instr: Instruction, operands: list[Value], call: Any) -> Value:
     return np.where(*operands)
 
 
-def _to_integer(x: Array, element_type: str) -> Array:
+def to_integer(x: Array, element_type: str) -> Array:
     """Truncate toward zero, then saturate; NaN becomes 0."""
     type_ = TYPES[element_type]
     low, high = (-(1 << (type_.bits - 1)), 1 << (type_.bits - 1)) if type_.kind == "signed" else (0, 1 << type_.bits)
@@ -234,7 +234,7 @@ def _convert(instr: Instruction, operands: list[Value], call: Any) -> Value:
     if source.kind == "complex" and kind != "complex":
         x = x.real
     if kind in ("signed", "unsigned") and source.kind in ("float", "complex"):
-        return _to_integer(wide(x), target)
+        return to_integer(wide(x), target)
     if x.dtype == np.float64 and target != "bf16" and dtype_of(target, call.precise).itemsize <= 2:
         return _odd(x)
     return wide(x)
@@ -298,7 +298,7 @@ def _stochastic_convert(instr: Instruction, operands: list[Value], call: Any) ->
     threshold = np.ldexp(np.abs(x) - whole, _bits(instr))
     threshold = np.where(np.isfinite(x), threshold, 0).astype(np.uint64)
     whole = np.where(random < threshold, whole + 1, whole)
-    return _to_integer(np.copysign(whole, x), instr.shape.element_type)
+    return to_integer(np.copysign(whole, x), instr.shape.element_type)
 
 
 def _bitcast_convert(instr: Instruction, operands: list[Value], call: Any) -> Value:

@@ -1,0 +1,8 @@
+"""Convolutions of floats that give integers as convolutions that give floats."""
+
+from __future__ import annotations
+
+from ..dot.expand import in_floats
+from ..writer import Rule
+
+EXPAND: dict[str, Rule] = {"convolution": in_floats}
