@@ -139,6 +139,20 @@ ENTRY e {
 
 
 @cache
+def called_back() -> Artifact:
+    """A Python function of a JAX program, which is not there."""
+    return xla_wasm.compile(
+        HloModule.from_text("""HloModule called_back
+
+ENTRY e {
+  x = f32[3] parameter(0)
+  ROOT y = f32[3] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback", backend_config={index = 0 : ui64}
+}
+""")
+    )
+
+
+@cache
 def fed() -> Artifact:
     """Four trips of a loop, each of which takes an item and gives one."""
     return xla_wasm.compile(IN_LOOP)
@@ -224,6 +238,7 @@ def artifacts() -> dict[str, Artifact]:
         "state": counter(),
         "turned": turned(),
         "called": called(),
+        "called back": called_back(),
         "fed": fed(),
         "fed with layouts": xla_wasm.compile(hostio(TURNED, "x: s4[4]")),
         "dynamic": dynamic(),

@@ -97,8 +97,8 @@ def test_every_field_is_in_the_table() -> None:
             owners = list(arrays())
         objects = [x for owner in owners for x in (owner if isinstance(owner, list) else [owner]) if x is not None]
         for thing in objects:
-            exchange = thing.get("kind") == "exchange"
-            there = exchange if stated.endswith(", of exchanges") else not exchange if stated.endswith(", not of exchanges") else None
+            only = re.search(r", (not )?of (exchange|callback)s$", stated)
+            there = (thing.get("kind") == only[2]) is not bool(only[1]) if only else None
             if stated.endswith(", optional"):
                 continue
             assert (path.rpartition(".")[2] in thing) is (there is not False), f"{path} in {thing}"

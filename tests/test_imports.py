@@ -18,7 +18,7 @@ from xla_wasm.ops.lowering import KERNELS, ROUTINES
 
 ROOMS = {
     "records": "ops.table ops.reading ops.exactness ops.*.record",
-    "shared": "ops.request ops.*.monoids ops.*.neutral ops.*.transfers ops.*.first ops.*.unstable ops.*.tree ops.*.plan",
+    "shared": "ops.request ops.*.callback ops.*.monoids ops.*.neutral ops.*.transfers ops.*.first ops.*.unstable ops.*.tree ops.*.plan",
     "writing": "ops.writer ops.real ops.*.expand ops.*.accurate ops.*.complex ops.*.parts ops.*.lapack ops.*.exchange ops.*.groups "
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical ops.*.padded "
     "ops.*.packed ops.*.pad_structure ops.*.pad_indexing ops.*.pad_movement ops.*.pad_products ops.*.pad_reduce "
@@ -43,6 +43,7 @@ ARROWS = {
     "target": "",
     "options": "target",
     "files": "",
+    "mlir": "hlo",
     # code
     "wasm": "",
     "link": "wasm",
@@ -69,7 +70,7 @@ ARROWS = {
     "checking": "files hlo options target records shared meaning passes compiler host command",
     "command": "files hlo options target records meaning wasm artifact compiler host devices checking site server frontend",
     "site": "files hlo options target records meaning loop wasm artifact passes plan compiler host builder checking frontend",
-    "frontend": "hlo passes host",
+    "frontend": "hlo shared passes host",
 }
 """Room -> the rooms that it may import. All may import `dataclass` and `errors`."""
 

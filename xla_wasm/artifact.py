@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import files
-from .dataclass import dataclass
+from .dataclass import dataclass, field
 from .errors import ArtifactError
 from .wasm.encoding import custom_section
 
@@ -21,11 +21,15 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled module: the `.wasm` bytes, the manifest they carry, and the bytes of the sidecar (empty when there is none)."""
+    """A compiled module: the `.wasm` bytes, the manifest they carry, and the bytes of the sidecar (empty when there is none).
+
+    `callbacks` are the Python functions that the program calls, by the names of its requests; no file holds them.
+    """
 
     wasm: bytes
     manifest: dict[str, Any]
     weights: bytes = b""
+    callbacks: Mapping[str, Callable[..., Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the `.wasm` to `path`, and the weights (if any) beside it under the suffix `.weights`; returns `path`."""

@@ -309,6 +309,7 @@ def _transfer(step: Step, request: Request) -> dict[str, Any]:
         "name": step.name,
         "target": request.target,
         "opaque": request.opaque,
+        **({"place": request.place, "format": request.format} if request.kind == "callback" else {}),
         "operands": arrays("operand", request.operands, step.arguments[step.written :]),
         "results": arrays("result", request.results, step.arguments[: step.written]),
     }

@@ -23,7 +23,7 @@ from .artifact import outputs as artifact_outputs
 from .errors import ArgumentError, ArtifactError, UnsupportedError, XlaWasmError
 from .hlo.ir import Module
 from .opening import artifact_of, compile_as, module_of, read
-from .options import Options
+from .options import CALLBACKS, HOST, Options
 from .target import KINDS, MODULE, PORTABLE, SERVER, SIMD128, TARGETS, TUNES, WORKER
 from .wasi_http import INTERFACES
 
@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     TargetName: TypeAlias = str
     Tune: TypeAlias = str
     Kind: TypeAlias = str
+    Callbacks: TypeAlias = str
 else:
-    TargetName, Tune, Kind = Literal[tuple(TARGETS)], Literal[TUNES], Literal[(*KINDS, WORKER)]
+    TargetName, Tune, Kind, Callbacks = Literal[tuple(TARGETS)], Literal[TUNES], Literal[(*KINDS, WORKER)], Literal[CALLBACKS]
 Stage = Literal["hlo", "plan", "kernels", "loops", "wat", "manifest"]
 
 ModulePath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
@@ -108,6 +109,14 @@ def compile_command(
         ),
     ] = None,
     sidecar: Annotated[bool, typer.Option("--sidecar", help="Put large constants into a .weights file beside the .wasm.")] = False,
+    callbacks: Annotated[
+        Callbacks,
+        typer.Option(
+            "--callbacks",
+            help="Python functions that a JAX program calls. host: a run that reaches one asks its host, which may have a function for it, "
+            "and prints what jax.debug.print prints; trap: it ends there; drop: those without results are left out.",
+        ),
+    ] = HOST,
     js: Annotated[
         bool, typer.Option("--js", help="Write a .js and a .d.ts too, which load the .wasm and name what goes in and out.")
     ] = False,
@@ -130,7 +139,7 @@ def compile_command(
     files.check_outputs(javascript.outputs(where, sidecar, kind) if js else artifact_outputs(where, sidecar), [module])
     source = module_of(module, "compile")
     began = time.perf_counter()
-    artifact = compile_as(source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared)
+    artifact = compile_as(source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared, callbacks)
     seconds = time.perf_counter() - began
     if js:
         if copy_loader:

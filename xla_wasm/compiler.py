@@ -24,7 +24,7 @@ from .ops.collective.groups import devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
 from .ops.request import REQUEST
-from .options import Options
+from .options import DROP, TRAP, Options
 from .passes import pipeline
 from .passes.clone import clone
 from .passes.given import Given
@@ -108,6 +108,7 @@ def trace(module: Module, options: Options, names: bool = False) -> Trace:
 
 def _trace(module: Module, options: Options, names: bool) -> Trace:
     verify(module)
+    callbacks = dict(module.callbacks)
     division = per_device(module)
     if division.module is not module and options.num_partitions not in (None, division.module.num_partitions):
         count = division.module.num_partitions
@@ -121,7 +122,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     interface = _interface(division, options)
     devices = devices_of(module, options.num_replicas, options.num_partitions)
     canonical = clone(module)
-    pipeline.run(canonical, Given(options.host_calls, devices, tuple(shape for _, shape in interface.results)))
+    serves, drops = options.callbacks != TRAP, options.callbacks == DROP
+    pipeline.run(canonical, Given(options.host_calls, serves, drops, devices, tuple(shape for _, shape in interface.results)))
     for x in canonical.instructions():
         if x.shape.is_array and x.shape.size > _MOST_ELEMENTS:
             raise UnsupportedError(f"{x.where}: {x.shape} has {x.shape.size} elements; arrays of up to 2^31 are supported")
@@ -146,6 +148,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         from .plan.verify import verify_plan
 
         verify_plan(plan)
+    if callbacks:
+        artifact = replace(artifact, callbacks=callbacks)
     return Trace(artifact, canonical, plan)
 
 

@@ -66,10 +66,11 @@ FRONTS = {
             "option": ("xw_transfer_option", "xw_no_transfer_option"),
         },
     ),
-    SERVER: Front({wasi_http.HANDLE: "xw_server"}, "xw_server"),
+    SERVER: Front({wasi_http.HANDLE: "xw_server"}, "xw_server", {"serve": ("xw_server_serve", "xw_server_no_serve")}),
 }
 
-_TRANSFERS = ("infeed", "outfeed", "recv", "send")
+_REQUESTS = ("infeed", "outfeed", "recv", "send", "callback")
+"""What fronts know of: a callback as the end of a run."""
 _LEAVES = ("input", "weight", "state", "output", "operand", "result")
 _KINDS = ("pred", "unsigned", "signed", "float", "complex")
 _CODES = {"pred": "b", "unsigned": "u", "signed": "i", "float": "f", "complex": "c"}
@@ -123,12 +124,12 @@ def check(kind: str, manifest: Mapping[str, Any]) -> None:
                 raise UnsupportedError(f"'{manifest['name']}': {what}, as `safetensors.bind` does")
         if any(init["kind"] == "sidecar" for init in manifest["inits"]):
             raise UnsupportedError(f"'{manifest['name']}': a server has its constants in it: leave sidecar out")
-        for request in manifest["requests"]:
+        for request in (r for r in manifest["requests"] if r["kind"] != "callback"):
             raise UnsupportedError(
                 f"{request['name']}: it needs a host while the program runs, which a server has not; see `xla-wasm serve-model`"
             )
     for request in manifest["requests"]:
-        if request["kind"] not in _TRANSFERS:
+        if request["kind"] not in _REQUESTS:
             what = "exchanges data with other devices" if request["kind"] == "exchange" else "calls a function of the host"
             raise UnsupportedError(f"{request['name']}: it {what}, which a {kind} cannot do; compile it as a {MODULE}")
 
@@ -182,8 +183,10 @@ def _described(manifest: Mapping[str, Any], memory: _Memory) -> tuple[int, bytes
     part = memory.put(b"".join(_part(i) for i in parts))
     transfers = []
     for request in manifest["requests"]:
-        leaves = request["results"] or request["operands"]
-        transfers += [_TRANSFERS.index(request["kind"]), memory.text(request["target"]), len(leaves), _arrays(leaves, (), types, memory)]
+        kind, target, leaves = request["kind"], request["target"], request["results"] or request["operands"]
+        if kind == "callback":
+            target, leaves = request["place"] or request["name"], []
+        transfers += [_REQUESTS.index(kind), memory.text(target), len(leaves), _arrays(leaves, (), types, memory)]
     end = given + len(parameters) * ARRAY_BYTES
     words = [memory.text(manifest["name"]), len(parameters), given, end, len(results), made, len(inits), memory.words(inits)]
     words += [len(parts), max((i["sidecar_offset"] + i["bytes"] for i in parts), default=0), part]

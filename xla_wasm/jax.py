@@ -6,11 +6,15 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
+from string import Formatter
 from typing import Any
 
 from .errors import ArgumentError, XlaWasmError
 from .hlo.ir import Module
+from .hlo.shape import Shape
 from .hlo.signature import PARAMETER_NAMES, RESULT_NAMES
+from .ops.custom import callback
 from .passes.manual import with_devices
 
 
@@ -32,6 +36,9 @@ def lower(
     leaves, such as "params.dense.kernel", are kept and name the parameters and results of the compiled module.
     `donate_argnums` lets results take the place of arguments. `platform` picks JAX's lowering rules: "tpu" avoids
     LAPACK's custom calls. For 64-bit types call `lower` with `jax_enable_x64` set.
+
+    Python functions that the program calls (`jax.debug.print`, `jax.pure_callback` and their like) go along with the module, and with
+    the artifact that is made of it, as long as these are not written to a file.
 
     With `mesh`, such as {"x": 2, "y": 4}, the program is one for several devices, which need not be there: with `out_specs` (and
     `in_specs`) as `jax.shard_map(fn, ...)` takes them `fn` is what each device does, on its shards of the arguments; without them `fn`
@@ -65,8 +72,9 @@ def lower(
     parameter_names = [_dotted(positional[p[1].idx] if p[0].idx == 0 else p[1].key, p[2:]) for p, _ in arguments]
     results = jax.tree_util.tree_flatten_with_path(lowered.out_info)[0]
     result_names = [_dotted("", path) or "result" for path, _ in results]
-    _attach(module, PARAMETER_NAMES, parameter_names, sum(1 for p in module.entry.parameters for _ in p.shape.leaves()))
-    _attach(module, RESULT_NAMES, result_names, sum(1 for _ in module.entry.root.shape.leaves()))
+    _attach(module, PARAMETER_NAMES, parameter_names, [p.shape for p in module.entry.parameters])
+    _attach(module, RESULT_NAMES, result_names, [module.entry.root.shape])
+    _add_callbacks(module, lowered._lowering.compile_args.get("host_callbacks", ()))
     return module
 
 
@@ -88,10 +96,104 @@ def _abstract(mesh: Any) -> Any:
     return AbstractMesh(tuple(mesh.values()), tuple(mesh))
 
 
-def _attach(module: Module, key: str, names: list[str], leaves: int) -> None:
-    # JAX may add parameters of its own (tokens of effects, hoisted constants): then names would be on the wrong ones
-    if len(names) == leaves:
+def _attach(module: Module, key: str, names: list[str], shapes: list[Shape]) -> None:
+    # JAX may add parameters of its own (hoisted constants): then names would be on the wrong ones. Tokens have no names.
+    if len(names) == sum(1 for shape in shapes for _, leaf in shape.leaves() if not leaf.is_token):
         module.frontend_attributes[key] = json.dumps(_unique(names))
+
+
+def _add_callbacks(module: Module, functions: Sequence[Callable[..., Any]]) -> None:
+    """Gives a module the functions that it calls, which JAX numbers, and the formats of those that print."""
+    import jax
+
+    formats = {}
+    for x in module.instructions():
+        number = callback.number_of(x) if callback.is_callback(x) else ""
+        if not number.isdigit() or int(number) >= len(functions):
+            continue
+        function = functions[int(number)]
+        ordered = bool(x.operands) and x.operands[0].shape.is_token
+        module.callbacks[callback.function_name(x)] = partial(_call_back, function, ordered, jax.config.read("jax_enable_x64"))
+        line = _line_format(function)
+        if line:
+            formats[number] = line
+    if formats:
+        module.frontend_attributes[callback.FORMATS] = json.dumps(formats)
+
+
+def _call_back(function: Callable[..., Any], ordered: bool, x64: bool, *operands: Any) -> list[Any]:
+    """What JAX's wrapper of a Python function gives: with a token in front, if it is ordered."""
+    import jax
+
+    with jax.enable_x64(x64):
+        return [*function(None, *operands)][1:] if ordered else [*function(*operands)]
+
+
+class _Operand(int):
+    """The number of an operand, in the place of its value."""
+
+
+def _line_format(function: Callable[..., Any]) -> str:
+    """What `jax.debug.print` prints, as `Request.format` has it; "" for another function, or one that prints something else than
+    arrays and constants.
+
+    JAX has no interface that tells: this looks for what the function has closed over, under the names of JAX 0.4 to 0.10.
+    """
+    try:
+        flat = _closed_over(function, "_flat_callback")
+        cells = dict(zip(flat.__code__.co_freevars, (cell.cell_contents for cell in flat.__closure__)))
+        printing = cells["callback"]
+        if printing.func.__name__ != "_format_print_callback":
+            return ""
+        line, _, has_fields = printing.args[:3]
+        tree, constants = cells["in_tree"], dict(cells["static_args"])
+        numbers = (_Operand(i) for i in range(tree.num_leaves))
+        args, kwargs = tree.unflatten([constants[i] if i in constants else next(numbers) for i in range(tree.num_leaves)])
+        return _numbered(line, args, kwargs) if has_fields else _numbered(" ".join([_escaped(line), *("{}" for _ in args)]), args, {})
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return ""
+
+
+def _closed_over(function: Any, name: str) -> Any:
+    """The function of this name among those that a function refers to, by its closure or as arguments of a partial one."""
+    work: list[Any] = [function]
+    seen: set[int] = set()
+    while work:
+        x = work.pop(0)
+        if id(x) in seen or len(seen) > 1000:
+            continue
+        seen.add(id(x))
+        if getattr(x, "__name__", "") == name:
+            return x
+        if isinstance(x, partial):
+            work += [x.func, *x.args, *x.keywords.values()]
+        elif isinstance(x, dict):
+            work += x.values()
+        else:
+            work += [cell.cell_contents for cell in getattr(x, "__closure__", None) or ()]
+    raise KeyError(name)
+
+
+def _numbered(line: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A format whose fields are numbers of operands; constants are printed into it. Raises KeyError where a field is more than a name."""
+    parts = []
+    count = 0
+    for text, field, spec, conversion in Formatter().parse(line):
+        parts.append(_escaped(text))
+        if field is None:
+            continue
+        if field == "":
+            field, count = str(count), count + 1
+        value = args[int(field)] if field.isdigit() else kwargs[field]
+        if "{" in (spec or "") or isinstance(value, (tuple, list, dict)) or (conversion in ("r", "a") and isinstance(value, _Operand)):
+            raise KeyError(field)  # what it prints depends on Python's objects
+        shown = f"{'!' + conversion if conversion else ''}{':' + spec if spec else ''}"
+        parts.append(f"{{{int(value)}{shown}}}" if isinstance(value, _Operand) else _escaped(f"{{0{shown}}}".format(value)))
+    return "".join(parts)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _positional_names(fn: Callable[..., Any], count: int) -> list[str]:

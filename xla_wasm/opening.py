@@ -9,7 +9,7 @@ from .artifact import Artifact
 from .errors import ArgumentError, ParseError, XlaWasmError
 from .hlo.container import read_module
 from .hlo.ir import Module
-from .options import Options
+from .options import HOST, Options
 from .target import MODULE
 
 
@@ -43,6 +43,7 @@ def compile_as(
     sidecar: bool = False,
     kind: str = MODULE,
     prepared: bool | None = None,
+    callbacks: str = HOST,
 ) -> Artifact:
     """The compiled module; parameters and results are named, or numbered in decimal, as on the command line."""
     from .compiler import compile
@@ -57,7 +58,7 @@ def compile_as(
             raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
         pairs.append((selector(parameter), selector(result)))
     names = tuple(map(selector, weights))
-    options = Options(target=target, tune=tune, weights=names, state=tuple(pairs), sidecar=sidecar, kind=kind, prepared=prepared)
+    options = Options(target, tune, names, tuple(pairs), sidecar, kind=kind, prepared=prepared, callbacks=callbacks)
     return compile(module, options)
 
 

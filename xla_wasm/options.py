@@ -6,6 +6,10 @@ from .dataclass import dataclass
 from .errors import ArgumentError
 from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES
 
+HOST, TRAP, DROP = "host", "trap", "drop"
+CALLBACKS = (HOST, TRAP, DROP)
+"""What becomes of callbacks: the host runs them, reaching one ends the run, or those without results are left out."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -21,6 +25,9 @@ class Options:
     once; by default what is a program by itself is prepared, and what a host runs is not.
     `sidecar`: large constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`.
     `host_calls`: targets of custom calls that the host runs: `load(artifact, custom_calls={target: function})`.
+    `callbacks`: what becomes of Python functions that a JAX program calls (`jax.debug.print`, `jax.pure_callback` ...): "host", the host
+    runs them, and where it has no function the run ends with an error when one is reached; "trap", the run ends there in any case;
+    "drop", those without results are left out, and the others are as with "host".
     `num_replicas`, `num_partitions`: how many the program runs on; by default what the module says, or any number if it says 1 and 1.
     """
 
@@ -34,6 +41,7 @@ class Options:
     num_partitions: int | None = None
     kind: str = MODULE
     prepared: bool | None = None
+    callbacks: str = HOST
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
@@ -42,6 +50,8 @@ class Options:
             raise ArgumentError(f"unknown tune {self.tune!r}: choose one of {', '.join(TUNES)}")
         if self.kind not in KINDS:
             raise ArgumentError(f"unknown kind {self.kind!r}: choose one of {', '.join(KINDS)}")
+        if self.callbacks not in CALLBACKS:
+            raise ArgumentError(f"unknown callbacks {self.callbacks!r}: choose one of {', '.join(CALLBACKS)}")
         object.__setattr__(self, "weights", tuple(self.weights))
         for name in ("num_replicas", "num_partitions"):
             count = getattr(self, name)

@@ -165,7 +165,7 @@ def evaluate_with(
         if len(arrays) != len(leaves):
             raise ArgumentError(f"{module.name} takes {len(leaves)} arrays ({', '.join(name for name, _ in leaves)}), not {len(arrays)}")
         evaluator = Evaluator(precise, device, hosts[device.number], starts)
-        evaluator.custom_calls = dict(custom_calls or {})
+        evaluator.custom_calls = {**module.callbacks, **(custom_calls or {})}
         with np.errstate(all="ignore"):
             flat = iter([accepted(f"parameter '{name}'", shape, array, precise) for (name, shape), array in zip(leaves, arrays)])
             result = evaluator(module.entry, *(nested(p.shape, flat) for p in module.entry.parameters))

@@ -1,7 +1,7 @@
 // What a run of a command exchanges with its host: items of infeed and recv come from files, those of outfeed and send go to files.
 #include "wasi.h"
 
-enum { INFEED, OUTFEED, RECV, SEND, MOST = 64 };
+enum { MOST = 64 };
 
 static struct {
   uint32_t kind;
@@ -72,6 +72,7 @@ static void write_item(const transfer *t, const char *folder, uint32_t number) {
 }
 
 void xw_serve(const transfer *t, uint32_t run) {
+  if (t->kind == CALLBACK) stop(FAILED, "the run has reached a Python function, which a command does not have", t->name);
   int reads = t->kind == INFEED || t->kind == RECV;
   static uint32_t last_run;
   if (run != last_run) { // every run gets the same items

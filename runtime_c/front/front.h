@@ -50,8 +50,10 @@ typedef struct {
   uint8_t digest[32];
 } part; // of the sidecar
 
+enum { INFEED, OUTFEED, RECV, SEND, CALLBACK }; // CALLBACK: no front has the function; its name is where the user wrote it
+
 typedef struct {
-  uint32_t kind; // of a request, in the order of TRANSFERS
+  uint32_t kind; // of a request
   const char *name;
   uint32_t count;
   array *arrays;

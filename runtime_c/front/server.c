@@ -432,6 +432,17 @@ static void write_answer(model *m, enum form form) {
   end();
 }
 
+MODEL("serve") void serve(const model *);
+
+void xw_server_serve(const model *m) {
+  uint32_t *request = (uint32_t *)m->request;
+  problem.name = m->transfer[request[0]].name;
+  request[1] = 0; // the next run begins anew
+  fail_status(500, "the run has reached a Python function, which a server does not have");
+}
+
+void xw_server_no_serve(const model *m) { (void)m; }
+
 static void post(model *m, int fields) {
   const char *type = header(fields, "content-type"), *stated = header(fields, "content-length"), *accept = header(fields, "accept");
   const char *coding = header(fields, "content-encoding");
@@ -459,7 +470,7 @@ static void post(model *m, int fields) {
   if (failed()) return;
   for (uint32_t i = 0; i < m->inits; i++) init(m->init[i]);
   m->inits = 0;
-  run();
+  if (run()) return serve(m);
   write_answer(m, wanted);
 }
 

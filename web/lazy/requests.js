@@ -28,7 +28,8 @@ import { Fields, readLeaf } from '../manifest.js';
 
 /**
  * A request that takes and gives whole arrays.
- * @typedef {{name: string, target: string, opaque: string, operands: Leaf[], results: Leaf[]}} Transfer
+ * @typedef {{name: string, target: string, opaque: string, operands: Leaf[], results: Leaf[], place?: string, format?: string}} Transfer place and
+ *   format: of a callback
  */
 
 /** @typedef {import('../manifest.js').Leaf} Leaf */
@@ -51,10 +52,12 @@ const PLAIN = { accept, give: (/** @type {Leaf} */ _, /** @type {any} */ array) 
  */
 export async function requests(manifest, { customCalls = {}, device, physical }) {
   const items = manifest.requests.map((raw, i) => new Fields(raw, `requests[${i}]`));
-  const kinds = items.map((item) => item.text('kind', ['custom_call', 'exchange', 'infeed', 'outfeed', 'send', 'recv']));
+  const kinds = items.map((item) => item.text('kind', ['custom_call', 'callback', 'exchange', 'infeed', 'outfeed', 'send', 'recv']));
   const transfers = items.map((item, i) => (kinds[i] === 'exchange' ? undefined : readTransfer(item, manifest.memoryBytes)));
-  const feeds = kinds.some((kind) => kind !== 'exchange' && kind !== 'custom_call') ? new (await import('./feeds.js')).Feeds(manifest.name) : undefined;
-  const leaves = (/** @type {boolean} */ called) => transfers.flatMap((item, i) => (item && called === (kinds[i] === 'custom_call') ? [...item.operands, ...item.results] : []));
+  const calls = kinds.map((kind) => kind === 'custom_call' || kind === 'callback');
+  const callbacks = kinds.includes('callback') ? await import('./callbacks.js') : undefined;
+  const feeds = kinds.some((kind, i) => kind !== 'exchange' && !calls[i]) ? new (await import('./feeds.js')).Feeds(manifest.name) : undefined;
+  const leaves = (/** @type {boolean} */ called) => transfers.flatMap((item, i) => (item && called === calls[i] ? [...item.operands, ...item.results] : []));
   // Functions get arrays as such; what is fed goes as arguments and results do.
   const [forCalls, forFeeds] = [await passages(leaves(true)), await passages(leaves(false), physical)];
   const exchanges = manifest.devices || kinds.includes('exchange') ? await import('./exchange.js') : undefined;
@@ -62,7 +65,11 @@ export async function requests(manifest, { customCalls = {}, device, physical })
   const bindings = items.map((item, i) => {
     const [kind, transfer] = [/** @type {import('./feeds.js').Kind} */ (kinds[i]), transfers[i]];
     if (!transfer) return /** @type {any} */ (own).exchange(item);
-    if (kinds[i] === 'custom_call') return customCall(transfer, manifest.name, customCalls, forCalls);
+    if (calls[i]) {
+      const made = kinds[i] === 'callback' ? callbacks : undefined;
+      const run = made ? made.callback(transfer, customCalls) : named(transfer, manifest.name, customCalls);
+      return customCall(transfer, made?.callbackName(transfer) ?? `custom call '${transfer.target}' ('${transfer.name}')`, run, forCalls);
+    }
     return /** @type {import('./feeds.js').Feeds} */ (feeds).bind(kind, transfer, forFeeds);
   });
   return (/** @type {ArrayBuffer} */ buffer) => {
@@ -108,23 +115,31 @@ function refuseFeeds(module, options) {
  */
 function readTransfer(item, memory) {
   const [operands, results] = ['operand', 'result'].map((kind) => item.objects(`${kind}s`, (leaf) => readLeaf(leaf, memory, [kind], true)));
-  return { name: item.text('name'), target: item.text('target'), opaque: item.text('opaque'), operands, results };
+  const [place, format] = item.raw.kind === 'callback' ? [item.text('place'), item.text('format')] : [];
+  return { name: item.text('name'), target: item.text('target'), opaque: item.text('opaque'), operands, results, place, format };
+}
+
+/**
+ * The function that serves a custom call.
+ * @param {Transfer} transfer
+ * @param {string} module
+ * @param {Record<string, HostFunction>} functions
+ */
+function named({ target, operands, results }, module, functions) {
+  const run = Object.hasOwn(functions, target) ? functions[target] : undefined;
+  if (typeof run === 'function') return run;
+  const [takes, gives] = [operands, results].map((leaves) => leaves.map(describe).join(', '));
+  throw new ArgumentError(`'${module}' calls '${target}', which takes (${takes}) and gives (${gives}): pass a function for it, load(source, {customCalls: {'${target}': ...}})`);
 }
 
 /**
  * @param {Transfer} transfer
- * @param {string} module
- * @param {Record<string, HostFunction>} functions
+ * @param {string} what how messages name it
+ * @param {HostFunction} run
  * @param {(buffer: ArrayBuffer) => Passage} passages
  * @returns {Binding}
  */
-function customCall({ name, target, opaque, operands, results }, module, functions, passages) {
-  const run = Object.hasOwn(functions, target) ? functions[target] : undefined;
-  if (typeof run !== 'function') {
-    const [takes, gives] = [operands, results].map((leaves) => leaves.map(describe).join(', '));
-    throw new ArgumentError(`'${module}' calls '${target}', which takes (${takes}) and gives (${gives}): pass a function for it, load(source, {customCalls: {'${target}': ...}})`);
-  }
-  const what = `custom call '${target}' ('${name}')`;
+function customCall({ name, opaque, operands, results }, what, run, passages) {
   return (buffer) => {
     const passage = passages(buffer);
     const [given, wanted] = [operands, results].map((leaves) => leaves.map((leaf) => new Place(leaf, buffer)));

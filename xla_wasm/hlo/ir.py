@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .attrs import Metadata
@@ -166,6 +166,8 @@ class Module:
         self.unknown = b""
         """Wire bytes of the fields this version does not know, written back as they were."""
         self.kept: Kept = {}
+        self.callbacks: dict[str, Callable[..., Any]] = {}
+        """The Python functions that the program calls, by the names that hosts have for them; no file holds them."""
 
     def __repr__(self) -> str:
         return f"<Module {self.name}: {len(self.computations)} computations>"

@@ -35,7 +35,7 @@ class BaseExecutable:
         slot = slot or plain
         self._calls = tuple(
             HostCall(manifest.name, request, custom_calls or {}, plain)
-            if not isinstance(request, Exchange) and request.kind == "custom_call"
+            if not isinstance(request, Exchange) and request.kind in ("custom_call", "callback")
             else None
             for request in manifest.requests
         )

@@ -20,10 +20,11 @@ class HostCall:
     """One call site: the function that serves it, checked."""
 
     def __init__(self, module: str, request: Request, functions: Mapping[str, HostFunction], slot: Callable[[Leaf, str], Slot]) -> None:
-        function = functions.get(request.target)
         target = request.target
+        self._what = _what(request)
         operands = [slot(leaf, f"operand {i}") for i, leaf in enumerate(request.operands)]
-        self._results = [slot(leaf, f"result {i} of custom call {target!r} ('{request.name}')") for i, leaf in enumerate(request.results)]
+        self._results = [slot(leaf, f"result {i} of {self._what}") for i, leaf in enumerate(request.results)]
+        function = _of_callback(request, functions) if request.kind == "callback" else functions.get(target)
         if not callable(function):
             takes, gives = (", ".join(map(str, slots)) for slots in (operands, self._results))
             raise ArgumentError(
@@ -32,7 +33,6 @@ class HostCall:
             )
         self._function = function
         self._operands = operands
-        self._what = f"custom call {target!r} ('{request.name}')"
         self._extra = {"opaque": request.opaque} if _takes_opaque(function) else {}
 
     def __call__(self, operands: Sequence[Array]) -> list[Array]:
@@ -40,6 +40,8 @@ class HostCall:
         arguments = [slot.give(array) for slot, array in zip(self._operands, operands)]
         try:
             given = self._function(*arguments, **self._extra)
+        except _Unserved as error:
+            raise RunError(str(error)) from None
         except Exception as error:
             raise RunError(f"{self._what} failed: {type(error).__name__}: {error}") from error
         slots = self._results
@@ -51,6 +53,36 @@ class HostCall:
             count = f"{len(given)} results" if isinstance(given, (tuple, list)) else f"one {type(given).__name__}"
             raise ArgumentError(f"{self._what} must return {len(slots)} arrays ({', '.join(map(str, slots))}), not {count}")
         return [slot.accept(array) for slot, array in zip(slots, given)]
+
+
+def _what(request: Request) -> str:
+    """A phrase for messages."""
+    if request.kind == "custom_call":
+        return f"custom call {request.target!r} ('{request.name}')"
+    return f"callback '{request.name}'" + (f" ({request.place})" if request.place else "")
+
+
+class _Unserved(Exception):
+    """A callback was reached that nobody serves."""
+
+
+def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> HostFunction:
+    """What serves a callback: its function, or what prints its line, or else what says that it is not there."""
+    function = functions.get(request.target) if request.target else None
+    if function is not None:
+        return function
+    line = request.format
+    if line and not request.results:
+        return lambda *operands: print(line.format(*operands))
+
+    def refuse(*operands: Any) -> None:
+        what = f"the run has reached {_what(request)}, "
+        if request.target:
+            how = f"an artifact in a file has none: pass one, load(..., custom_calls={{{request.target!r}: function}})"
+            raise _Unserved(f"{what}a Python function, which is not here; {how}")
+        raise _Unserved(f"{what}where the program was compiled to end (callbacks='trap')")
+
+    return refuse
 
 
 def _takes_opaque(function: HostFunction) -> bool:

@@ -61,7 +61,8 @@ def load(
 
     `custom_calls` are the functions that the module calls by name (those it was compiled for with `Options.host_calls`):
     each gets an array for every operand and returns the result, or a sequence of several. A function with a keyword-only
-    parameter `opaque` gets the text that the call carries.
+    parameter `opaque` gets the text that the call carries. Python functions of a JAX program (`jax.pure_callback` and its like) come
+    with the artifact of what `xla_wasm.jax.lower` made; others may be given here, as "callback 0" and so on.
     """
     for name, value in (("memory_limit", memory_limit), ("fuel", fuel), ("timeout", timeout)):
         if value is not None and not value > 0:
@@ -70,7 +71,8 @@ def load(
         artifact = Artifact.open(artifact)
     if untrusted:
         memory_limit, fuel, timeout = memory_limit or UNTRUSTED.memory, fuel or UNTRUSTED.fuel, timeout or UNTRUSTED.timeout
-    return Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted), physical, custom_calls)
+    functions = {**artifact.callbacks, **(custom_calls or {})}
+    return Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted), physical, functions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ class Init:
 class Request:
     """What a run may ask of the host: to take the operands, and to write the results.
 
-    `kind`: custom_call (of the function `target`), infeed, outfeed, send or recv (of the name `target`).
+    `kind`: custom_call or callback (of the function `target`), infeed, outfeed, send or recv (of the name `target`).
     """
 
     kind: str
@@ -116,6 +116,10 @@ class Request:
     opaque: str
     operands: tuple[Leaf, ...]
     results: tuple[Leaf, ...]
+    place: str = ""
+    """Of a callback: where the user wrote it."""
+    format: str = ""
+    """Of a callback that prints: a line with numbers of operands as fields, as `str.format` takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +426,7 @@ def _exchange(item: Object, memory: int) -> Exchange:
 
 
 def _request(item: Object, memory: int) -> Request | Exchange:
-    kind = item.choice("kind", ("exchange", "custom_call", *TRANSFERS))
+    kind = item.choice("kind", ("exchange", "custom_call", "callback", *TRANSFERS))
     if kind == "exchange":
         return _exchange(item, memory)
     return Request(
@@ -432,6 +436,8 @@ def _request(item: Object, memory: int) -> Request | Exchange:
         opaque=item.text("opaque"),
         operands=item.objects("operands", lambda leaf: Leaf(**_leaf(leaf, memory, ("operand",)))),
         results=item.objects("results", lambda leaf: Leaf(**_leaf(leaf, memory, ("result",)))),
+        place=item.text("place") if kind == "callback" else "",
+        format=item.text("format") if kind == "callback" else "",
     )
 
 

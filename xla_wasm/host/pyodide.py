@@ -49,7 +49,7 @@ def load(
         raise ArgumentError(f"memory_limit must be above zero, got {memory_limit}")
     if not isinstance(artifact, Artifact):
         artifact = Artifact.open(artifact)
-    return Executable(artifact, memory_limit, physical, custom_calls)
+    return Executable(artifact, memory_limit, physical, {**artifact.callbacks, **(custom_calls or {})})
 
 
 def _arrays() -> ModuleType:

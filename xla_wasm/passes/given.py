@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, replace
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
 from ..ops.collective.groups import DEVICES, Devices, depends
+from ..ops.custom import callback
 from ..ops.request import REQUEST, Request
 from .tokens import without_tokens
 
@@ -16,17 +17,33 @@ class Given:
 
     host_calls: tuple[str, ...] = ()
     """Targets of custom calls that the host runs."""
+    serves_callbacks: bool = True
+    """Whether the host may have the functions of callbacks; else a run ends where it reaches one."""
+    drops_callbacks: bool = False
+    """Whether callbacks without results are left out."""
     devices: Devices | None = None
     results: tuple[Shape, ...] | None = None
     """The leaves of the result as hosts see them, where that is not how the root has them."""
 
 
 def ask_for_calls(module: Module, given: Given) -> None:
-    """Makes requests of the custom calls that the host runs."""
+    """Makes requests of the custom calls that the host runs, callbacks among them."""
+    formats = callback.formats(module)
     for x in module.instructions():
-        if x.attrs.get("custom_call_target") in given.host_calls:
-            operands, results = [s for o in x.operands for s in _plain_leaves(o.shape)], _plain_leaves(x.shape)
-            x.attrs[REQUEST] = Request("custom_call", x.attrs["custom_call_target"], _opaque(x), tuple(operands), tuple(results))
+        target = x.attrs.get("custom_call_target")
+        if target in given.host_calls:
+            x.attrs[REQUEST] = replace(_call("custom_call", x), target=target, opaque=_opaque(x))
+        elif callback.is_callback(x) and (callback.has_results(x) or not given.drops_callbacks):
+            request = replace(_call("callback", x), place=callback.place_of(x))
+            if given.serves_callbacks:
+                request = replace(request, target=callback.function_name(x), format=formats.get(callback.number_of(x), ""))
+            x.attrs[REQUEST] = request
+
+
+def _call(kind: str, x: Instruction) -> Request:
+    """A request that takes the operands of an instruction and gives its results."""
+    operands = [s for o in x.operands for s in _plain_leaves(o.shape)]
+    return Request(kind, operands=tuple(operands), results=tuple(_plain_leaves(x.shape)))
 
 
 def mark_devices(module: Module, given: Given) -> None:

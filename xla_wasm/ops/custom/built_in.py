@@ -9,6 +9,7 @@ from ..dynamic.expand import CUSTOM_CALLS
 from ..linalg.lapack import LAPACK
 from ..sort.first import compared
 from ..writer import Rule, Writer
+from .callback import TARGETS
 
 
 def _identity(e: Writer, x: Instruction) -> Instruction:
@@ -21,6 +22,11 @@ def _identity(e: Writer, x: Instruction) -> Instruction:
 
 def _nothing(e: Writer, x: Instruction) -> Instruction:
     return e.tuple([])
+
+
+def _dropped(e: Writer, x: Instruction) -> Instruction:
+    """What is left of a callback without results that no host is asked to run: the tokens, which are empty tuples by now."""
+    return e.tuple([e.tuple(()) for _ in x.shape.tuple_shapes])
 
 
 def _top_k(e: Writer, x: Instruction) -> Instruction:
@@ -58,5 +64,6 @@ BUILT_IN: dict[str, Rule] = {
     "TopK": _top_k,
     **LAPACK,
     **CUSTOM_CALLS,
+    **dict.fromkeys(TARGETS, _dropped),
 }
 """target -> rule."""

@@ -14,14 +14,18 @@ from ..linalg.reference import ROUTINES
 from ..request import REQUEST
 from ..table import OPS
 from ..writer import Writer
-from . import registry
+from . import callback, registry
 
 
 def _custom_call(instr: Instruction, operands: list[Value], call: Any) -> Value:
     target = instr.attrs["custom_call_target"]
-    function = call.custom_calls.get(target)
+    function = call.custom_calls.get(callback.function_name(instr) if callback.is_callback(instr) else target)
     if function is not None:
         return _of_function(instr, function(*(leaf for value in operands for leaf in _leaves(value))))
+    if callback.is_callback(instr) and callback.has_results(instr):
+        name = callback.function_name(instr)
+        how = f"pass one, evaluate(..., custom_calls={{{name!r}: function}})"
+        raise UnsupportedError(f"{instr.where}: the program calls a Python function, which is not here: {how}")
     if target in ROUTINES:
         return ROUTINES[target](instr, operands, call)
     rule = registry.find(target)
