@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,12 +18,12 @@ import pytest
 from collective_programs import Grid, every_collective
 from firefox import Firefox
 from jax.sharding import PartitionSpec as P
-from node_host import ROOT, node_for
-from playwright.sync_api import Browser, Page
+from js_calls import IN_A_PAGE, OLDEST_NODE, Call, calling, isolated_site, nothing
+from playwright.sync_api import Browser
 from programs_sharded import PROGRAMS
 from replica_programs import entry, reduced, ring, steps
 from scripted import LIES, SHARD_LIES, lies, scripted
-from web_site import TYPES, Answer, Site
+from web_site import Answer, Site
 
 import xla_wasm
 from xla_wasm import Options
@@ -33,15 +32,11 @@ from xla_wasm.host.arrays import dtype_of
 from xla_wasm.jax import lower, mesh
 
 Array = np.ndarray[Any, Any]
-Call = Callable[..., Any]
 
 TRANSPORTS = ("shared", "messages")
-ENGINES = ("node", "chromium")
+ENGINES = (OLDEST_NODE, "chromium")
 TIMES = 50
 """How often a worker is ended."""
-ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
-CALL = """([name, argument]) => Promise.all([import('/web/xla_wasm.js'), import('/js/replicas.mjs')])
-    .then(([api, replicas]) => replicas[name](api, location.origin, argument))"""
 GRIDS = [Grid(*g) for g in ((2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8), (3, 2))]
 ELEMENT_TYPES = ("f32", "s8", "bf16", "f64", "u32", "s64", "c64", "pred", "s4", "f8e4m3fn")
 
@@ -138,13 +133,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         for artifact, message in lies(listed):
             artifact.save(folder / f"lie{len(stated)}.wasm")
             stated.append({"message": message, "isWhole": is_whole})
-    site = Site(folders={"/web": ROOT / "web", "/js": ROOT / "tests" / "js", "/": folder}, headers=ISOLATED)
-    site.answers |= {
-        "/": Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"]),
-        "/favicon.ico": Answer(b"", status=204),
-        "/other.weights": Answer(bytes(len(artifacts["sidecar"].weights))),
-        "/lies.json": Answer(json.dumps(stated).encode()),
-    }
+    others = {"/other.weights": Answer(bytes(len(artifacts["sidecar"].weights))), "/lies.json": Answer(json.dumps(stated).encode())}
+    site = isolated_site(others, folder)
     with site.serving():
         yield site
 
@@ -158,40 +148,9 @@ def serve(site: Site, name: str, artifact: Artifact, arguments: Sequence[Sequenc
 
 @pytest.fixture(params=ENGINES)
 def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls a function of tests/js/replicas.mjs; afterwards no worker is left."""
-    if request.param == "node":
-
-        def in_node(name: str, argument: Any) -> Any:
-            script = ROOT / "tests" / "js" / "replicas_node.mjs"
-            command = [node_for("simd128"), script, (ROOT / "web" / "xla_wasm.js").as_uri(), site.url, name, json.dumps(argument)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-            assert done.returncode == 0, done.stderr[-4000:]
-            outcome = json.loads(done.stdout)
-            assert outcome["left"] == 0, "threads are left"
-            return outcome["outcome"]
-
-        yield in_node
-        return
-    chromium: Browser = request.getfixturevalue("chromium")
-    page: Page = chromium.new_page()
-    page.goto(site.url)
-    assert page.evaluate("crossOriginIsolated")
-
-    def in_chromium(name: str, argument: Any) -> Any:
-        outcome = page.evaluate(CALL, [name, argument])
-        for _ in range(100):
-            if not page.workers:
-                break
-            page.wait_for_timeout(50)
-        assert not page.workers, "workers are left"
-        return outcome
-
-    yield in_chromium
-    page.close()
-
-
-def nothing(wrong: list[str]) -> None:
-    assert not wrong, "\n".join(wrong)
+    """Calls a function of tests/js/replicas.mjs."""
+    with calling("replicas.mjs", request.param, request, site) as call:
+        yield call
 
 
 def digests(results: Sequence[Sequence[Array]]) -> list[list[str]]:
@@ -305,7 +264,7 @@ def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:
     with Site(site.answers, site.folders).serving() as plain:
         page = chromium.new_page()
         page.goto(plain.url)
-        nothing(page.evaluate(CALL, ["notIsolated", None]))
+        nothing(page.evaluate(IN_A_PAGE, ["replicas.mjs", "notIsolated", None]))
         page.close()
 
 
@@ -314,6 +273,6 @@ def test_firefox(site: Site) -> None:
     with Firefox() as firefox:
         page = firefox.open(site.url)
         for transport in TRANSPORTS:
-            nothing(page.evaluate(f"({CALL})(['behaviours', '{transport}'])"))
+            nothing(page.evaluate(f"({IN_A_PAGE})(['replicas.mjs', 'behaviours', '{transport}'])"))
             job = {"transport": transport, "times": 6, "devices": 2, "groups": 3}
-            nothing(page.evaluate(f"({CALL})(['terminations', {json.dumps(job)}])")["wrong"])
+            nothing(page.evaluate(f"({IN_A_PAGE})(['replicas.mjs', 'terminations', {json.dumps(job)}])")["wrong"])

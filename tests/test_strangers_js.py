@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import wasmtime
 from fixtures import leaf, safetensors, toy, with_manifest
-from node_host import ROOT, nodes
-from playwright.sync_api import Browser
+from js_calls import NODES, Call, calling, isolated_site, nothing
+from node_host import ROOT
 from replica_programs import reduced
 from test_loading import CALLS, DYNAMIC, FEEDS, STEPS
-from web_site import TYPES, Answer, Site
+from web_site import Answer, Site
 
 import xla_wasm
 from xla_wasm import HloModule, Options
 from xla_wasm.artifact import Artifact
 
-Call = Callable[..., Any]
-
-ENGINES = [*(f"node {version}" for version in nodes()), "chromium"]
-ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
-CALL = """([name, argument]) => Promise.all([import('/web/xla_wasm.js'), import('/js/strangers.mjs')])
-    .then(([api, strangers]) => strangers[name](api, location.origin, argument))"""
 NOBODY = {"offset": 256, "count": 0}
 EXCHANGE = {"kind": "exchange", "name": "e", "opcode": "all-gather", "channel": 0, "buffered": False, "sends": [], "receives": []}
 EXCHANGE |= {"to": NOBODY, "from": NOBODY}
@@ -120,11 +112,8 @@ def strangers() -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    files = {name: Answer(body) for name, body in strangers().items()}
-    site = Site(files, {"/web": ROOT / "web", "/js": ROOT / "tests" / "js"}, headers=ISOLATED)  # type: ignore[arg-type]
+    site = isolated_site({name: Answer(body) for name, body in strangers().items()})
     site.answers |= {
-        "/": Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"]),
-        "/favicon.ico": Answer(b"", status=204),
         "/slow.wasm": Answer(bytes(1000), cut=300, stall=True),
         "/slow.weights": Answer(bytes(24), cut=10, stall=True),
     }
@@ -132,40 +121,11 @@ def site() -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=[*NODES, "chromium"])
 def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls a function of tests/js/strangers.mjs; in Chromium no worker is left afterwards."""
-    if request.param != "chromium":
-        node, _ = nodes()[request.param.split()[1]]
-
-        def in_node(name: str, argument: Any = None) -> Any:
-            script = ROOT / "tests" / "js" / "strangers_node.mjs"
-            command = [str(node), str(script), (ROOT / "web" / "xla_wasm.js").as_uri(), site.url, name, json.dumps(argument)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-            assert done.returncode == 0, done.stderr[-4000:]
-            return json.loads(done.stdout)
-
-        yield in_node
-        return
-    chromium: Browser = request.getfixturevalue("chromium")
-    page = chromium.new_page()
-    page.goto(site.url)
-
-    def in_chromium(name: str, argument: Any = None) -> Any:
-        outcome = page.evaluate(CALL, [name, argument])
-        for _ in range(200):
-            if not page.workers:
-                break
-            page.wait_for_timeout(50)
-        assert not page.workers, "workers are left"
-        return outcome
-
-    yield in_chromium
-    page.close()
-
-
-def nothing(wrong: list[str]) -> None:
-    assert not wrong, "\n".join(wrong)
+    """Calls a function of tests/js/strangers.mjs."""
+    with calling("strangers.mjs", request.param, request, site) as call:
+        yield call
 
 
 def test_budgets(call: Call) -> None:

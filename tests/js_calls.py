@@ -1,0 +1,77 @@
+"""Calls functions of tests/js/*.mjs with the loader and the address of a site, in any Node and in a page of Chromium."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node_host import ROOT, nodes
+from playwright.sync_api import Browser, Page
+from web_site import TYPES, Answer, Site
+
+Call = Callable[..., Any]
+"""Calls a function by name, with an argument that JSON carries, and gives what it returns."""
+
+NODES = [f"node {version}" for version in nodes()]
+OLDEST_NODE = min(NODES, key=lambda engine: [int(part) for part in engine[6:].split(".")])
+ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
+_SCRIPTS = ROOT / "tests" / "js"
+IN_A_PAGE = """([script, name, argument]) => Promise.all([import('/web/xla_wasm.js'), import(`/js/${script}`)])
+    .then(([api, called]) => called[name](api, location.origin, argument))"""
+"""What a page is to evaluate, with a script, the name of its function and an argument."""
+
+
+def isolated_site(answers: dict[str, Answer | list[Answer]] | None = None, folder: Path | None = None) -> Site:
+    """An empty page that may share memory, the loader, the scripts, and what is given."""
+    folders = {"/web": ROOT / "web", "/js": _SCRIPTS} | ({"/": folder} if folder else {})
+    page: dict[str, Answer | list[Answer]] = {"/": Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"])}
+    return Site(page | {"/favicon.ico": Answer(b"", status=204)} | (answers or {}), folders, headers=ISOLATED)
+
+
+@contextmanager
+def calling(script: str, engine: str, request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
+    """Calls functions of a script in an engine: one of `NODES`, or "chromium". There no worker may be left after a call."""
+    if engine in NODES:
+        yield _in_node(nodes()[engine.split()[1]][0], script, site)
+        return
+    chromium: Browser = request.getfixturevalue("chromium")
+    page = chromium.new_page()
+    page.goto(site.url)
+    assert page.evaluate("crossOriginIsolated")
+    yield _in_page(page, script)
+    page.close()
+
+
+def _in_node(node: Path, script: str, site: Site) -> Call:
+    def call(name: str, argument: Any = None) -> Any:
+        command = [node, _SCRIPTS / "call_node.mjs", (ROOT / "web" / "xla_wasm.js").as_uri(), site.url, script, name, json.dumps(argument)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr[-4000:]
+        answer = json.loads(done.stdout)
+        assert answer["left"] == 0, "threads are left"
+        return answer["outcome"]
+
+    return call
+
+
+def _in_page(page: Page, script: str) -> Call:
+    def call(name: str, argument: Any = None) -> Any:
+        outcome = page.evaluate(IN_A_PAGE, [script, name, argument])
+        for _ in range(200):
+            if not page.workers:
+                break
+            page.wait_for_timeout(50)
+        assert not page.workers, "workers are left"
+        return outcome
+
+    return call
+
+
+def nothing(wrong: list[str]) -> None:
+    """What a function found wrong is nothing."""
+    assert not wrong, "\n".join(wrong)
