@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import wasmtime
 from fixtures import leaf, safetensors, toy, with_manifest
 from js_calls import NODES, Call, calling, isolated_site, nothing
 from node_host import ROOT
 from replica_programs import reduced
+from stranger_modules import CUSTOM, ENDLESS, EXCHANGE, OUTFEED, manifest, module
 from test_loading import CALLS, DYNAMIC, FEEDS, STEPS
 from web_site import Answer, Site
 
@@ -21,53 +20,9 @@ import xla_wasm
 from xla_wasm import HloModule, Options
 from xla_wasm.artifact import Artifact
 
-NOBODY = {"offset": 256, "count": 0}
-EXCHANGE = {"kind": "exchange", "name": "e", "opcode": "all-gather", "channel": 0, "buffered": False, "sends": [], "receives": []}
-EXCHANGE |= {"to": NOBODY, "from": NOBODY}
-CUSTOM = {"kind": "custom_call", "name": "c", "target": "f", "opaque": "", "operands": [], "results": []}
-OUTFEED = {"kind": "outfeed", "name": "o", "target": "", "opaque": "", "operands": [], "results": []}
 NUMBERS = np.arange(1 << 18, dtype=np.float32)
 """Weights of a megabyte."""
 HALF = NUMBERS.nbytes // 2
-ENDLESS = "(loop $ever (br $ever))"
-DOUBLE = """(i32.store (i32.const 64) (i32.const 0))
-  (f32.store (i32.const 1100) (f32.mul (f32.const 2) (f32.load (i32.const 1028))))"""
-
-
-def module(
-    run: str = "(i32.const 0)", step: str = "(i32.const -1)", init: str = "", memory: str = "1 1", start: str = "", body: str = ""
-) -> bytes:
-    """A module of one page that doubles the middle one of three numbers, unless something else is said; `y` lies at 1096, `x` at 1024."""
-    started = f"(start $start) (func $start {start})" if start else ""
-    return bytes(
-        wasmtime.wat2wasm(f"""(module
-          (memory (export "memory") {memory}) {started}
-          (func (export "init") (param i32) (local $n i32) {init})
-          (func (export "step") (param i32) (result i32) {body} {step})
-          (func (export "run") (result i32) {body} {DOUBLE} {run}))""")
-    )
-
-
-def manifest(requests: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
-    made = {
-        "format": 1,
-        "producer": "tests",
-        "name": "stranger",
-        "hash": "00",
-        "target": "simd128",
-        "features": ["simd128"],
-        "pages": 1,
-        "peak_bytes": 4096,
-        "parameters": [leaf("x", "f32", (3,), 1024, "input") | {"alias": None, "init": None}],
-        "results": [leaf("y", "f32", (3,), 1096, "output")],
-        "inits": [],
-        "steps": {"address": 128, "count": 1, "entry_bytes": 32, "names": ["only"]},
-        "requests": requests or [],
-        "devices": None,
-        "config": 64,
-        "request": 96,
-    }
-    return copy.deepcopy(made | changes)
 
 
 def part(init: dict[str, Any], number: int) -> dict[str, Any]:

@@ -31,23 +31,21 @@ import { compile, pick } from './source.js';
  * @property {AbortSignal} [signal] gives up loading
  * @property {boolean | string | URL} [worker] load and run in a worker of its own; an address is that of a copy of `worker.js`
  * @property {boolean} [named] `run` returns an object with the results by name
- * @property {number} [memoryLimit] the most bytes of linear memory the module may have
+ * @property {number} [memoryLimit] the most bytes of linear memory the module may have, on all devices together
  * @property {Record<string, import('./lazy/requests.js').HostFunction>} [customCalls] the functions that the module calls by name
  * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
  * @property {import('./lazy/grid.js').Count} [devices] run on so many devices, each in a worker of its own
  * @property {'auto' | 'shared' | 'messages'} [transport] how devices exchange data: through shared memory, by messages, or as the page can
  * @property {number} [timeout] the seconds that a call may take, `load` included; and that a device waits for others in one exchange, 60 if nothing is said
  * @property {(event: import('./lazy/exchange.js').ExchangeEvent) => void} [onExchange] is told of every exchange
+ * @property {boolean} [untrusted] for modules of strangers: into a worker, with 1 GiB and 10 s where nothing else is said, see lazy/untrusted.js
  */
 
 /** What may follow the arguments of a run. @typedef {{signal?: AbortSignal} & import('./lazy/feeds.js').FeedOptions} RunOptions */
 
-const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange'.split(' ');
+const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange untrusted'.split(' ');
 const RUN_OPTIONS = 'signal infeed outfeed send recv'.split(' ');
 const DISPOSED = new Error('disposed');
-
-/** @param {number} bytes */
-const size = (bytes) => `${bytes} bytes${bytes < 1e6 ? '' : ` (${(bytes / 2 ** 20).toFixed(1)} MiB)`}`;
 
 /** @param {any} value */
 const isPlain = (value) => value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype;
@@ -74,13 +72,13 @@ export function takeOptions(values, first) {
 /**
  * @overload
  * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
- * @param {LoadOptions & {devices?: undefined, worker: true | string | URL}} options
+ * @param {LoadOptions & {devices?: undefined} & ({worker: true | string | URL} | {untrusted: true})} options
  * @returns {Promise<import('./remote.js').RemoteExecutable>}
  */
 /**
  * @overload
  * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
- * @param {LoadOptions & {devices?: undefined, worker?: false}} [options]
+ * @param {LoadOptions & {devices?: undefined, worker?: false, untrusted?: false}} [options]
  * @returns {Promise<Executable>}
  */
 /**
@@ -91,8 +89,9 @@ export function takeOptions(values, first) {
 export async function load(source, options = {}) {
   if (!isPlain(options)) throw new ArgumentError(`the options of load are an object, such as {weights: ...}; got ${typeof options}`);
   for (const name of Object.keys(options)) {
-    if (!OPTIONS.includes(name)) throw new ArgumentError(`load has no option '${name}' (known: ${OPTIONS.join(', ')})`);
+    if (!OPTIONS.includes(name)) throw (await import('./lazy/hints.js')).noOption(name, OPTIONS);
   }
+  if (options.untrusted) [source, options] = (await import('./lazy/untrusted.js')).limited(source, options);
   const { signal, timeout } = options;
   if (timeout === undefined) return attempt(source, options);
   const budget = new (await import('./lazy/budget.js')).Budget(timeout);
@@ -131,19 +130,12 @@ async function attempt(source, options, budget) {
  */
 export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }, budget) {
   onProgress({ phase: 'module', loaded: 0, total: 0 });
-  const module = await compile(source, signal);
-  const manifest = readManifest(module);
-  checkModule(module);
-  if (options.memoryLimit !== undefined && manifest.memoryBytes > options.memoryLimit) {
-    throw new LimitError(`the module needs ${manifest.memoryBytes} bytes of memory, the limit is ${options.memoryLimit}`);
-  }
+  const { module, manifest } = await open(source, options, signal);
   let instance;
   try {
     instance = await WebAssembly.instantiate(module, {});
   } catch (error) {
-    const why = /** @type {Error} */ (error).message;
-    if (error instanceof WebAssembly.RuntimeError) throw new ArtifactError(`the module traps when it starts: ${why}`, { cause: error });
-    throw new LimitError(`there is no room for the ${size(manifest.memoryBytes)} of memory that '${manifest.name}' needs in one piece: ${why}`, { cause: error });
+    throw (await import('./lazy/hints.js')).notStarted(error, manifest);
   }
   const { memory, init } = /** @type {any} */ (instance.exports);
   const { buffer } = memory;
@@ -168,6 +160,32 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
   const exe = new Executable(manifest, instance, { given, passage, serve, named, budget });
   onProgress({ phase: 'ready', ...last });
   return exe;
+}
+
+/**
+ * Compiles a module and reads its manifest, within the limits.
+ * @param {import('./source.js').Source} source
+ * @param {LoadOptions} options
+ * @param {AbortSignal} [signal]
+ */
+export async function open(source, options, signal) {
+  const strict = options.untrusted && (await import('./lazy/untrusted.js'));
+  const module = await compile(strict ? await strict.readModule(source, options, signal) : source, signal);
+  const manifest = readManifest(module);
+  checkModule(module);
+  if (strict) strict.checkManifest(manifest, options);
+  checkMemory(manifest, options);
+  return { module, manifest };
+}
+
+/**
+ * @param {import('./manifest.js').Manifest} manifest
+ * @param {LoadOptions} options
+ * @param {number} [devices]
+ */
+export function checkMemory({ memoryBytes }, { memoryLimit = Infinity }, devices = 1) {
+  const needed = memoryBytes * devices;
+  if (!(needed <= memoryLimit)) throw new LimitError(`the module needs ${needed} bytes of memory, the limit is ${memoryLimit}`);
 }
 
 /** Only trying tells, of a compiled module too; a memory with 64-bit addresses has another error. @param {WebAssembly.Memory} memory */

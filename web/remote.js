@@ -24,11 +24,12 @@ export async function loadRemote(source, { worker, signal, onProgress, customCal
   const moved = /** @type {ArrayBuffer[]} */ ([]);
   const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved, signal)));
   signal?.throwIfAborted();
+  const most = options.untrusted ? (await import('./lazy/untrusted.js')).mostBytes(options.memoryLimit) : undefined;
   const link = new Link(worker ?? true, customCalls, { onProgress }, timeout);
   const stop = () => link.end(signal?.reason);
   signal?.addEventListener('abort', stop);
   try {
-    const what = [await portable(source, moved, signal), { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') }];
+    const what = [await portable(source, moved, signal, most && most + 1), { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') }];
     return new RemoteExecutable(await link.ask('load', what, moved), link);
   } catch (error) {
     link.end(error);
@@ -43,13 +44,14 @@ export async function loadRemote(source, { worker, signal, onProgress, customCal
  * @param {any} source
  * @param {ArrayBuffer[]} moved
  * @param {AbortSignal} [signal]
+ * @param {number} [most] bytes that are of interest
  */
-export async function portable(source, moved, signal) {
+export async function portable(source, moved, signal, most) {
   const location = locationOf(source);
   const base = /** @type {any} */ (globalThis).document?.baseURI ?? /** @type {any} */ (globalThis).location?.href;
   if (location) return base && !isLocal(location) ? new URL(location, base).href : location;
   if (inMemory(source) || source?.[Symbol.toStringTag] === 'WebAssembly.Module') return source;
-  const { buffer } = await readBytes(/** @type {Bytes} */ (source), signal);
+  const { buffer } = await readBytes(/** @type {Bytes} */ (source), signal, most);
   moved.push(buffer);
   return buffer;
 }

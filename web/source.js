@@ -1,6 +1,6 @@
 // Gets bytes and compiled modules from wherever they are: URLs, files under Node, responses, buffers.
 
-import { ArgumentError, ArtifactError, UnsupportedError } from './errors.js';
+import { ArgumentError, ArtifactError } from './errors.js';
 import { supports } from './features.js';
 
 /** @typedef {string | URL | Response | Promise<Response> | ArrayBuffer | ArrayBufferView<ArrayBuffer>} Bytes */
@@ -63,7 +63,7 @@ export async function respond(source, manner) {
     const hint = /** @type {any} */ (globalThis).location ? ' (no network, no such server, no CORS headers from another origin, or connect-src of a Content-Security-Policy forbids it)' : '';
     throw new ArtifactError(`cannot fetch ${location || 'the response'}: ${why}${hint}`, { cause: error });
   }
-  if (!is(response, 'Response')) throw new ArgumentError(`cannot load from ${response === null ? 'null' : typeof response}: pass a URL, a path, a Response, bytes or a WebAssembly.Module`);
+  if (!is(response, 'Response')) throw (await import('./lazy/hints.js')).noSource(response);
   const url = response.url || location;
   if (!response.ok) throw new ArtifactError(`cannot fetch ${url}: HTTP ${response.status} ${response.statusText}`.trim(), { cause: response.status });
   if (response.bodyUsed) throw new ArgumentError(`the response of ${url} has been read before: pass a new one, or its clone()`);
@@ -113,13 +113,17 @@ export async function* chunks(source, signal) {
 /**
  * @param {Bytes} source
  * @param {AbortSignal} [signal]
+ * @param {number} [most] bytes, of which no more are read than it takes to see that there are more
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
-export async function readBytes(source, signal) {
+export async function readBytes(source, signal, most = Infinity) {
   const bytes = inMemory(source);
   if (bytes) return bytes;
   const parts = [];
-  for await (const part of chunks(source, signal)) parts.push(part);
+  for await (const part of chunks(source, signal)) {
+    parts.push(part);
+    if ((most -= part.length) < 0) break;
+  }
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
@@ -130,8 +134,7 @@ export async function readBytes(source, signal) {
  * @returns {Promise<WebAssembly.Module>}
  */
 export async function compile(source, signal) {
-  if (typeof WebAssembly !== 'object') throw new UnsupportedError('this engine has no WebAssembly, or it is switched off (as in Lockdown Mode)');
-  if (!supports('simd128')) throw new UnsupportedError('this engine has no WebAssembly SIMD; browsers have it since 2021 (Safari 16.4)');
+  if (typeof WebAssembly !== 'object' || !supports('simd128')) throw (await import('./lazy/hints.js')).noEngine();
   if (is(source, 'WebAssembly.Module')) return /** @type {WebAssembly.Module} */ (source);
   let bytes = /** @type {Bytes} */ (source);
   let where = locationOf(source);

@@ -234,8 +234,9 @@ export declare const results: {_table(_outputs(manifest), "readonly ")};
 _LOAD = """/** Loads the model, with the option `worker` into a worker, with `devices` into one for each; then its methods give promises. */
 export declare function load(options: LoadOptions & { devices: Count }): Promise<ReplicatedModel<Inputs, Results, Held>>;
 type OnOne = { devices?: undefined };
-export declare function load(options: LoadOptions & OnOne & { worker: true | string | URL }): Promise<RemoteModel<Inputs, Results, Held>>;
-type Here = OnOne & { worker?: false };
+type InWorker = { worker: true | string | URL } | { untrusted: true };
+export declare function load(options: LoadOptions & OnOne & InWorker): Promise<RemoteModel<Inputs, Results, Held>>;
+type Here = OnOne & { worker?: false; untrusted?: false };
 export declare function load(options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held>>;
 // To TypeScript any object is a WebAssembly.Module; options are none.
 type Compiled = WebAssembly.Module & { [Name in keyof LoadOptions]?: undefined };

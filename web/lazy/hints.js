@@ -1,6 +1,6 @@
-// What it probably means that an engine refuses a module, or that there is none for it: `load` takes this in when that happens.
+// What it probably means that there is nothing to load, or that an engine refuses it: `load` takes this in when that happens.
 
-import { ArgumentError, ArtifactError, UnsupportedError } from '../errors.js';
+import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
 import { supports } from '../features.js';
 
 /** The features this engine lacks. */
@@ -13,6 +13,40 @@ const missing = () => ['simd128', 'relaxed-simd'].filter((feature) => !supports(
 export function noBuild(builds) {
   if (builds['relaxed-simd']) return new UnsupportedError(`there is no build for this engine: it lacks ${missing().join(' and ')}`);
   return new ArgumentError("builds are {simd128: ..., 'relaxed-simd': ...}");
+}
+
+/**
+ * The error of what is no source at all.
+ * @param {unknown} given
+ */
+export const noSource = (given) =>
+  new ArgumentError(`cannot load from ${given === null ? 'null' : typeof given}: pass a URL, a path, a Response, bytes or a WebAssembly.Module`);
+
+/**
+ * The error of an option that `load` does not have.
+ * @param {string} name
+ * @param {string[]} known
+ */
+export const noOption = (name, known) => new ArgumentError(`load has no option '${name}' (known: ${known.join(', ')})`);
+
+/** The error of an engine that runs no module at all. */
+export function noEngine() {
+  if (typeof WebAssembly !== 'object') return new UnsupportedError('this engine has no WebAssembly, or it is switched off (as in Lockdown Mode)');
+  return new UnsupportedError('this engine has no WebAssembly SIMD; browsers have it since 2021 (Safari 16.4)');
+}
+
+/** @param {number} bytes */
+const size = (bytes) => `${bytes} bytes${bytes < 1e6 ? '' : ` (${(bytes / 2 ** 20).toFixed(1)} MiB)`}`;
+
+/**
+ * The error of a module that could not be instantiated.
+ * @param {unknown} cause
+ * @param {import('../manifest.js').Manifest} manifest
+ */
+export function notStarted(cause, { name, memoryBytes }) {
+  const why = /** @type {Error} */ (cause).message;
+  if (cause instanceof WebAssembly.RuntimeError) return new ArtifactError(`the module traps when it starts: ${why}`, { cause });
+  return new LimitError(`there is no room for the ${size(memoryBytes)} of memory that '${name}' needs in one piece: ${why}`, { cause });
 }
 
 /**

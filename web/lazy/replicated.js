@@ -2,9 +2,9 @@
 
 import { accept, describe } from '../arrays.js';
 import { ArgumentError, LimitError, RunError, UnsupportedError } from '../errors.js';
-import { readManifest } from '../manifest.js';
+import { checkMemory, open } from '../executor.js';
 import { Lost } from '../remote.js';
-import { compile, locationOf } from '../source.js';
+import { locationOf } from '../source.js';
 import { after, late } from './budget.js';
 import { Crew, pause } from './crew.js';
 import { exchanges } from './exchange.js';
@@ -33,17 +33,20 @@ const HEADERS = 'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedd
  * @param {import('../source.js').Source} source
  * @param {LoadOptions} options
  */
-export async function loadReplicated(source, { devices, transport = 'auto', timeout: limit, onExchange, worker, signal, onProgress = () => {}, customCalls = {}, weights, named, ...options }) {
+export async function loadReplicated(source, { devices, transport = 'auto', timeout: limit, onExchange, worker, signal, onProgress = () => {}, customCalls = {}, weights, named, untrusted, ...options }) {
   if (!['auto', 'shared', 'messages'].includes(transport)) throw new ArgumentError(`transport is 'auto', 'shared' or 'messages', not '${transport}'`);
   const timeout = limit ?? WAITING;
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const { portable } = await import('../remote.js');
   const files = weights === undefined ? undefined : await Promise.all([weights].flat().map((item) => portable(item, [], signal)));
+  const strict = untrusted && (await import('./untrusted.js'));
   // A response can be read once, and its bytes may be needed where modules cannot be handed over.
-  const origin = typeof (/** @type {any} */ (source)?.arrayBuffer) === 'function' || source instanceof Promise ? await portable(source, [], signal) : source;
-  const module = await compile(origin, signal);
-  const manifest = readManifest(module);
+  const isRead = typeof (/** @type {any} */ (source)?.arrayBuffer) === 'function' || source instanceof Promise;
+  const origin = strict ? await strict.readModule(source, options, signal) : isRead ? await portable(source, [], signal) : source;
+  const { module, manifest } = await open(origin, { ...options, untrusted }, signal);
   const grid = makeGrid(manifest, /** @type {import('./grid.js').Count} */ (devices));
+  checkMemory(manifest, options, grid.count);
+  if (strict) strict.checkManifest(manifest, options, grid.count);
   signal?.throwIfAborted();
   const progress = Array.from({ length: grid.count }, () => ({ loaded: 0, total: 0 }));
   const sum = (/** @type {'loaded' | 'total'} */ key) => progress.reduce((all, one) => all + one[key], 0);
@@ -52,13 +55,13 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
   const crew = new Crew({
     grid,
     source: origin,
-    location: locationOf(await portable(origin, [])),
+    location: locationOf(source) && (await portable(source, [])),
     module,
     manifest,
     options: { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') },
     worker: typeof worker === 'string' || worker instanceof URL ? worker : true,
     makeBoard() {
-      const made = board(kind, grid.count, manifest);
+      const made = board(kind, grid.count, manifest, untrusted ? options.memoryLimit : undefined);
       kind = made ? 'shared' : 'messages';
       return made;
     },
@@ -90,8 +93,9 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
  * @param {string} transport
  * @param {number} count
  * @param {Manifest} manifest
+ * @param {number} [limit] the most bytes that it may have
  */
-function board(transport, count, manifest) {
+function board(transport, count, manifest, limit) {
   const stated = exchanges(manifest);
   if (transport === 'messages') return undefined;
   const isIsolated = typeof SharedArrayBuffer !== 'undefined' && /** @type {any} */ (globalThis).crossOriginIsolated !== false;
@@ -100,7 +104,7 @@ function board(transport, count, manifest) {
     throw new UnsupportedError(`this page has no shared memory, since it is not cross-origin isolated: serve it with the headers ${HEADERS}, or load with transport: 'messages'`);
   }
   try {
-    return makeBoard(count, stated);
+    return makeBoard(count, stated, limit);
   } catch (error) {
     if (transport === 'auto') return undefined;
     throw new LimitError(`there is no room for the memory that ${count} devices share: ${/** @type {Error} */ (error).message}; load with transport: 'messages'`, { cause: error });

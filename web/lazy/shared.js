@@ -35,7 +35,7 @@ const [BUFFERED, FIRST] = [1, 2]; // marks
 const PIECE = 1 << 24;
 
 /** @param {number} bytes */
-const aligned = (bytes) => (bytes + 63) & ~63;
+const aligned = (bytes) => Math.ceil(bytes / 64) * 64;
 
 /** @param {number} count of devices */
 const blocksAt = (count) => LINE * (1 + count);
@@ -50,14 +50,17 @@ const numbers = (board) => listsAt(board) + board.count ** 2 * (LIST + SLOT * bo
  * Shared memory for these exchanges; throws RangeError if there is no room for it.
  * @param {number} count of devices
  * @param {Exchange[]} exchanges
+ * @param {number} [limit] the most bytes that it may have
  * @returns {Board}
  */
-export function makeBoard(count, exchanges) {
+export function makeBoard(count, exchanges, limit = Infinity) {
   const sizes = exchanges.map(({ sends, to }) => sends.reduce((sum, { bytes, stride }) => sum + (stride ? Math.min(to.count, count - 1) : 1) * aligned(bytes), 0));
   const piece = aligned(Math.min(Math.max(4096, ...sizes), PIECE));
   const most = Math.max(4, ...exchanges.map(({ sends }) => sends.length));
   const board = { count, slots: 2 ** Math.ceil(Math.log2(2 * most)), piece, capacity: Math.max(2 * piece, 65536) };
-  return { ...board, buffer: new SharedArrayBuffer(aligned(4 * numbers(board)) + count * board.capacity) };
+  const size = aligned(4 * numbers(board)) + count * board.capacity;
+  if (size > limit) throw new RangeError(`it would take ${size} bytes, the limit is ${limit}`);
+  return { ...board, buffer: new SharedArrayBuffer(size) };
 }
 
 /**

@@ -114,6 +114,8 @@ def _engine(fuel: bool, epochs: bool, untrusted: bool, parallel: bool) -> tuple[
     if untrusted:
         config.wasm_relaxed_simd_deterministic = True
         config.cranelift_nan_canonicalization = True
+        # Objects of the engine's own heap, which exceptions are too, would take memory beside the module's.
+        config.wasm_gc = config.wasm_exceptions = False
     engine = wasmtime.Engine(config)
     _alive.add(engine)
     return engine, Clock(engine) if epochs else None

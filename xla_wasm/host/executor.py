@@ -29,10 +29,9 @@ from .layouts import PhysicalSlot
 from .manifest import Manifest
 from .replicas import raise_named, run_together
 from .shards import GlobalSlot, global_slots, is_sharded
+from .untrusted import UNTRUSTED, check_handed
 
 T = TypeVar("T")
-UNTRUSTED = Limits(memory=1 << 30, fuel=10**11, timeout=10.0, untrusted=True)
-"""What `load(..., untrusted=True)` allows where nothing else is said: 1 GiB, about 10^11 instructions and 10 s for each call."""
 _on_all_devices: ContextVar[frozenset[int]] = ContextVar("_on_all_devices", default=frozenset())
 """The executables, by `id`, whose devices run together and have led to this call."""
 
@@ -103,6 +102,7 @@ class Executable(BaseExecutable):
         manifest = program.manifest if program else Manifest.parse(artifact.manifest)
         for leaf in (*manifest.parameters, *manifest.results):
             dtype_of(leaf.element_type)
+        check_handed(manifest, limits, physical)
         super().__init__(manifest, custom_calls, Slot, PhysicalSlot if physical else None)
         self._limits = limits
         self._origin = artifact, physical, custom_calls
@@ -371,6 +371,7 @@ class Executable(BaseExecutable):
             if count > most:
                 need = f"{count} devices need {count * self.manifest.memory_bytes} bytes of memory"
                 raise LimitError(f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}")
+            check_handed(self.manifest, self._limits, self._origin[1], count)
             self._first.pool.limit(most - (max(count, len(self._devices)) - 1))
         return [self._device(d) for d in range(count)]
 
