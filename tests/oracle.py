@@ -32,7 +32,7 @@ def run_replicated(
     from jax._src import compiler
     from jaxlib import _jax, xla_client
 
-    _make_names_unique(module)
+    make_names_unique(module)
     for x in module.instructions():
         if x.opcode == "partition-id" and partitions > 1:
             x.attrs["sharding"] = _MANUAL
@@ -75,7 +75,7 @@ def _placed(values: Sequence[Any], devices: Sequence[Any]) -> Any:
     return jax.make_array_from_single_device_arrays(parts[0].shape, same, parts)
 
 
-def _make_names_unique(module: Module) -> None:
+def make_names_unique(module: Module) -> None:
     """XLA wants the names of instructions, and those of computations, to differ over the whole module."""
     for things in (list(module.instructions()), module.computations):
         taken: set[str] = set()

@@ -40,6 +40,7 @@ ROOMS = {
 ARROWS = {
     # the language, and what a module is made for
     "hlo": "",
+    "mlir": "hlo",
     "target": "",
     "options": "target",
     "files": "",
