@@ -23,6 +23,7 @@ ROOMS = {
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical ops.*.padded "
     "ops.*.packed ops.*.pad_structure ops.*.pad_indexing ops.*.pad_movement ops.*.pad_products ops.*.pad_reduce "
     "ops.*.pad_reshape",
+    "mapping": "ops.stablehlo ops.*.stablehlo",
     "lowering": "ops.lowering ops.elemental ops.kernel ops.source ops.apply ops.*.lower ops.*.sliding ops.*.cumulative "
     "ops.*.topk ops.*.radix ops.*.introsort ops.*.order",
     "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership",
@@ -55,9 +56,11 @@ ARROWS = {
     "records": "hlo",
     "shared": "hlo",
     "writing": "hlo records shared",
+    "mapping": "hlo mlir records shared writing",
     "lowering": "hlo records shared loop",
     "meaning": "hlo records shared",
     "packages": "",
+    "stablehlo": "hlo mlir records writing mapping",
     # stages
     "passes": "hlo records shared writing",
     "plan": "hlo records shared target loop kernels lowering",
@@ -110,8 +113,9 @@ CIRCLES = [
 ]
 """The circles that there are."""
 
-LATE = ("", "ops.docs")
-"""Modules that import by name when something is needed: the front of the package, and what lists the operations for people."""
+LATE = ("", "ops.docs", "stablehlo.read")
+"""Modules that import by name when something is needed: the front of the package, what lists the operations for people, and the reader
+of StableHLO, whose text has a parser of its own."""
 
 
 def room(module: str) -> str:

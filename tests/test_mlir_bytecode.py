@@ -18,11 +18,12 @@ from xla_wasm.mlir import bytecode
 from xla_wasm.mlir.elements import hlo_type
 from xla_wasm.mlir.tree import DYNAMIC, Block, Complex, Dense, Elements, Function, Number, Op, Symbol, Tensor, Tuple, Type, TypeOf
 from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.sample import DeviceSample, Sample
 
 
 @cache
-def modules() -> list[tuple[str, Any]]:
-    """Samples of all operations as jaxlib's StableHLO, but those of which it makes none."""
+def sample_modules() -> list[tuple[Sample | DeviceSample, Any]]:
+    """Samples of all operations with jaxlib's StableHLO of them, but those of which it makes none."""
     found = []
     for sample in (*SAMPLES, *REPLICATED):
         if not sample.xla:
@@ -31,9 +32,13 @@ def modules() -> list[tuple[str, Any]]:
             except Exception:
                 continue
             if not any(op.name.startswith("mhlo.") for op in operations(module.body)):
-                found.append((sample.name, module))
+                found.append((sample, module))
     assert len(found) > 1000
     return found
+
+
+def modules() -> list[tuple[str, Any]]:
+    return [(sample.name, module) for sample, module in sample_modules()]
 
 
 def inside(ops: list[Op]) -> Iterator[Op]:

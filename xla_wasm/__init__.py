@@ -28,6 +28,7 @@ from .errors import (
     VerifyError,
     XlaWasmError,
 )
+from .hlo.foreign import hand_in as hand_in_readers
 from .hlo.op import hand_in
 
 if TYPE_CHECKING:
@@ -80,6 +81,12 @@ _LAZY = {
 
 # The records of all operations: reading and printing HLO needs them, and `hlo` knows no operation by itself.
 hand_in(lambda: import_module(".ops.table", __name__).OPS)
+hand_in_readers(
+    {
+        "stablehlo": lambda: import_module(".stablehlo.read", __name__).from_stablehlo,
+        "exported": lambda: import_module(".stablehlo.exported", __name__).from_exported,
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

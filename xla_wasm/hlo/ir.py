@@ -186,6 +186,34 @@ class Module:
 
         return from_text(text)
 
+    @staticmethod
+    def from_stablehlo(data: str | bytes | bytearray | memoryview, shapes: Any = None) -> Module:
+        """Read StableHLO: MLIR bytecode, a portable artifact, or text. Raises ParseError and UnsupportedError.
+
+        `shapes` gives the sizes of arguments that the program leaves open (`tensor<?x3xf32>`): a list of sizes for each argument in their
+        order, or by name.
+        """
+        from .foreign import read_foreign
+
+        return read_foreign("stablehlo", data, shapes)
+
+    @staticmethod
+    def from_exported(data: bytes | bytearray | memoryview, dims: Any = None) -> Module:
+        """Read a file that `jax.export.Exported.serialize` wrote, with the names of its inputs and outputs.
+
+        `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. Raises ParseError, UnsupportedError, and ArgumentError for `dims`.
+        """
+        from .foreign import read_foreign
+
+        return read_foreign("exported", data, dims)
+
+    @staticmethod
+    def from_bytes(data: str | bytes | bytearray | memoryview) -> Module:
+        """Read a module in any format, told by its content: HLO (proto or text), StableHLO, jax.export. Raises XlaWasmError."""
+        from .container import read_module
+
+        return read_module(data)
+
     def to_proto(self) -> bytes:
         """The serialized HloModuleProto."""
         from .proto import to_proto

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Attr:
     """One attribute: its name in HLO text, its kind (a key of `hlo.attr_kinds.KINDS`, which reads, writes and prints it),
-    the field number(s) in HloInstructionProto, and its default (`REQUIRED` if it has none)."""
+    the field number(s) in HloInstructionProto, and its default (`REQUIRED` if it has none). `stablehlo` names the attributes of
+    StableHLO that say the same, where that is not one of the same name; `stablehlo/kinds.py` reads them."""
 
     name: str
     kind: str
     fields: tuple[int, ...]
     default: Any = None
+    stablehlo: str = ""
 
 
 REQUIRED: Any = object()
@@ -113,6 +115,9 @@ class Op:
     operations an element; `effect` (running it does more than give its value), `identity` (its value is its first operand's),
     `control` (runs computations on a state, as loops and branches do), `complex` (takes and gives complex arrays as they lie in
     memory), `narrow`.
+
+    `stablehlo` names the operations of MLIR's dialects that are this one with the same operands, if they are other ones than the opcode
+    with `_` for `-` in the dialect stablehlo.
     """
 
     opcode: str
@@ -133,6 +138,7 @@ class Op:
     control: bool = False
     complex: bool = False
     narrow: Narrow = Narrow.MOVED
+    stablehlo: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(init=False)
     """The attributes in their order with their defaults."""
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from ..errors import ParseError, UnsupportedError
+from .attrs import MeshGroups
 from .sharding import AxisPart, Mesh, Sharding
 
 MESHES = "xla.sdy.meshes"
@@ -59,6 +60,18 @@ def read_manual_axes(text: str) -> frozenset[str]:
         axes.append(reader.name())
         reader.accept(",")
     return frozenset(axes)
+
+
+def read_mesh_groups(text: str, meshes: Mapping[str, Mesh]) -> MeshGroups:
+    """The groups in #stablehlo.replica_group_mesh_axes<mesh = @mesh, axes = ["x", "y":(2)2]>."""
+    reader = _Reader(text, meshes)
+    reader.need("#stablehlo.replica_group_mesh_axes", "<", "mesh", "=")
+    mesh = reader.mesh_or_name()
+    reader.need(",", "axes", "=")
+    refs = reader.axes(mesh, "[", "]")
+    reader.need(">")
+    ids = tuple(mesh.ids)
+    return MeshGroups(mesh.axes, tuple(refs), () if ids == tuple(range(len(ids))) else ids)
 
 
 class _Reader:
@@ -122,11 +135,11 @@ class _Reader:
     def sharding(self, manual: frozenset[str] | None) -> Sharding:
         """<@mesh, [{"x"}, {"y", ?}p1], replicated={"z"}>"""
         self.need("<")
-        mesh = self._mesh_or_name()
+        mesh = self.mesh_or_name()
         self.need(",", "[")
         dimensions = []
         while not self.accept("]"):
-            dimensions.append([p for p in self._axes(mesh) if manual is None or mesh.axes[p[0]][0] in manual])
+            dimensions.append([p for p in self.axes(mesh) if manual is None or mesh.axes[p[0]][0] in manual])
             if re.fullmatch(r"p\d+", self.peek()):
                 self.take()
             self.accept(",")
@@ -134,25 +147,25 @@ class _Reader:
         while self.accept(","):
             reduced = self.take() == "replicated" and reduced
             self.need("=")
-            self._axes(mesh)
+            self.axes(mesh)
         self.need(">")
         return mesh.sharding(dimensions) if reduced else Sharding("unreduced")
 
-    def _mesh_or_name(self) -> Mesh:
+    def mesh_or_name(self) -> Mesh:
         if not self.accept("@"):
-            self.need("mesh")
+            self.take()  # "mesh", or "#stablehlo.mesh"
             return self.mesh()
         name = self.name()
         if name not in self.meshes:
             raise UnsupportedError(f"the sharding {self.text!r} names the mesh {name!r}, which the module does not have")
         return self.meshes[name]
 
-    def _axes(self, mesh: Mesh) -> list[AxisPart]:
+    def axes(self, mesh: Mesh, opening: str = "{", closing: str = "}") -> list[AxisPart]:
         """{"x", "y":(2)2, ?}"""
-        self.need("{")
+        self.need(opening)
         parts = []
         names = [name for name, _ in mesh.axes]
-        while not self.accept("}"):
+        while not self.accept(closing):
             if not self.accept("?"):
                 name = self.name()
                 if name not in names:

@@ -34,7 +34,7 @@ _GROUPS = Attr("replica_groups", "replica_groups", (87, 92, 93, 49), ReplicaGrou
 _CHANNEL = Attr("channel_id", "channel_id", (26,))
 _LAYOUT = Attr("constrain_layout", "bool", (56,), False)
 _GLOBAL = Attr("use_global_device_ids", "bool", (71,), False)
-_DIMENSION = Attr("dimensions", "ints", (14,), REQUIRED)
+_DIMENSION = Attr("dimensions", "ints", (14,), REQUIRED, "all_gather_dim scatter_dimension")
 _COMMON = (_GROUPS, _CHANNEL, _LAYOUT)
 
 

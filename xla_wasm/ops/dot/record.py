@@ -145,6 +145,7 @@ OPS: tuple[Op, ...] = (
         product=True,
         accumulates=True,
         narrow=Narrow.COMPUTED,
+        stablehlo=("stablehlo.dot_general",),
         doc="Sums of products over the contracting dimensions, for each index of the batch dimensions.",
         constraints=_DOT,
     ),

@@ -7,7 +7,7 @@ from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Op
 from ...hlo.shape import Shape
 
-_DIMENSION = Attr("dimensions", "ints", (14,), REQUIRED)
+_DIMENSION = Attr("dimensions", "ints", (14,), REQUIRED, "dimension")
 
 
 def _get_dimension_size(instr: Instruction) -> Shape:

@@ -273,8 +273,15 @@ _NARROW = {
 }
 
 
+_CHLO: dict[str, tuple[str, ...]] = {
+    opcode: (f"chlo.{opcode}",) for opcode in "acos acosh asin asinh atan atanh cosh erf mulhi sinh".split()
+} | {"tan": ("stablehlo.tan", "chlo.tan")}
+"""What StableHLO leaves to the dialect above it."""
+
+
 def _elementwise(opcode: str, arity: int, infer: Callable[[Instruction], Shape], attrs: tuple[Attr, ...] = (), **rest: Any) -> Op:
     traits: dict[str, Any] = {"cost": 10 if opcode in _DEAR or attrs == _ACCURACY else 1, "narrow": _NARROW.get(opcode, Narrow.COMPUTED)}
+    traits["stablehlo"] = _CHLO.get(opcode, ())
     return Op(opcode, (arity, arity), infer, attrs, elementwise=True, **{"reads": pointwise, **traits, **rest})
 
 
@@ -315,7 +322,10 @@ OPS: tuple[Op, ...] = (
         "compare",
         2,
         _compare,
-        (Attr("direction", "comparison_direction", (63,), REQUIRED), Attr("type", "comparison_type", (72,))),
+        (
+            Attr("direction", "comparison_direction", (63,), REQUIRED, "comparison_direction"),
+            Attr("type", "comparison_type", (72,), stablehlo="compare_type"),
+        ),
         doc="Whether the elements compare so; FLOAT makes NaN unordered and -0 equal to 0, TOTALORDER orders all bit patterns.",
         constraints=(
             _EQUAL_SIZES,

@@ -227,7 +227,7 @@ OPS: tuple[Op, ...] = (
         "dynamic-slice",
         (1, None),
         _dynamic_slice,
-        (Attr("dynamic_slice_sizes", "ints", (20,), REQUIRED),),
+        (Attr("dynamic_slice_sizes", "ints", (20,), REQUIRED, "slice_sizes"),),
         reads=_read_dynamic_slice,
         doc="A block of constant sizes that starts at indices computed at run time, which are moved so that it fits.",
         constraints=("The first operand is an array.", _STARTS, "dynamic_slice_sizes lie between 0 and the operand's sizes."),

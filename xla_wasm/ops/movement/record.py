@@ -24,7 +24,7 @@ from ...hlo.op import REQUIRED, Attr, Kind, Op, Read, pointwise, scalar_map
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 
-_DIMENSIONS = Attr("dimensions", "ints", (14,), REQUIRED)
+_DIMENSIONS = Attr("dimensions", "ints", (14,), REQUIRED, "dimensions permutation dimension")
 
 
 def _copy(instr: Instruction) -> Shape:
@@ -227,7 +227,7 @@ OPS: tuple[Op, ...] = (
         "slice",
         (1, 1),
         _slice,
-        (Attr("slice", "slices", (17,), REQUIRED),),
+        (Attr("slice", "slices", (17,), REQUIRED, "start_indices limit_indices strides"),),
         reads=_view(lambda x: [(s.start, s.stride, d) for d, s in enumerate(x.attrs["slice"])]),
         view=True,
         doc="A block between constant bounds, every stride-th element of it.",
@@ -254,7 +254,7 @@ OPS: tuple[Op, ...] = (
         "pad",
         (2, 2),
         _pad,
-        (Attr("padding", "padding", (21,), REQUIRED),),
+        (Attr("padding", "padding", (21,), REQUIRED, "edge_padding_low edge_padding_high interior_padding"),),
         reads=_read_pad,
         doc="The first operand with copies of the second, a scalar, between its elements and at its edges; negative edges are cut off.",
         constraints=(

@@ -47,7 +47,7 @@ OPS: tuple[Op, ...] = (
         "rng",
         (2, 2),
         _rng,
-        (Attr("distribution", "distribution", (23,), REQUIRED),),
+        (Attr("distribution", "distribution", (23,), REQUIRED, "rng_distribution"),),
         effect=True,
         narrow=Narrow.COMPUTED,
         doc="Random numbers from [a, b), or normal with a mean and a deviation; their values are not promised.",
@@ -61,7 +61,7 @@ OPS: tuple[Op, ...] = (
         "rng-bit-generator",
         (1, 1),
         _rng_bit_generator,
-        (Attr("algorithm", "rng_algorithm", (70,), REQUIRED),),
+        (Attr("algorithm", "rng_algorithm", (70,), REQUIRED, "rng_algorithm"),),
         doc="The next state of a counter-based generator, and random bits.",
         constraints=(
             "algorithm is rng_default, rng_three_fry or rng_philox.",

@@ -57,6 +57,7 @@ OPS: tuple[Op, ...] = (
         _topk,
         (Attr("k", "int", (81,), REQUIRED), Attr("largest", "bool", (85,), True), Attr("is_stable", "bool", (60,), False)),
         reads=lambda x: _read_along(x, x.operands[0].shape.rank - 1),
+        stablehlo=("chlo.top_k",),
         doc="The k largest or smallest elements of the last dimension, best first, and their indices; of equal ones the first comes first.",
         constraints=("The operand is an array of an ordered type.", "k lies between 0 and the size of the last dimension."),
     ),

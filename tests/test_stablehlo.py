@@ -1,0 +1,203 @@
+"""StableHLO as HLO modules: the values of what jaxlib writes are those of the HLO that it makes of the same program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import compare
+import jax
+import numpy as np
+import programs_linear
+import programs_more
+import pytest
+from jax import export
+from programs import PROGRAMS
+from stablehlo_files import artifact_of, bytecode_of, parsed, to_hlo
+from test_mlir_bytecode import sample_modules
+
+import xla_wasm.jax
+from xla_wasm import HloModule, evaluate
+from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError, VerifyError
+from xla_wasm.hlo.signature import parameter_leaves, result_leaves
+from xla_wasm.hlo.verify import verify
+from xla_wasm.mlir.bytecode_tables import _properties
+from xla_wasm.ops.sample import Sample
+from xla_wasm.stablehlo.rules import RULES, plan_of
+
+
+def test_samples_of_all_operations() -> None:
+    evaluated = 0
+    for sample, module in sample_modules():
+        read = HloModule.from_stablehlo(bytecode_of(module))
+        verify(read)
+        if isinstance(sample, Sample) and not sample.host.arguments():
+            results = evaluate(read, *sample.args)
+            for i, (actual, expected) in enumerate(zip(results, sample.expected, strict=True)):
+                compare.assert_same(actual, expected, min(sample.ulp, 1), f"{sample.name} {i}")
+            evaluated += 1
+    assert evaluated > 1000
+
+
+def test_every_operation_with_properties_is_mapped_or_refused_by_name() -> None:
+    """What is listed here is refused with its name, and nothing else is."""
+    control = {"while", "if", "case", "composite"}
+    names = {name.removeprefix("stablehlo.") for name in _properties() if name.startswith("stablehlo.")}
+    lacking = {n for n in names - control if plan_of(f"stablehlo.{n}") is None and f"stablehlo.{n}" not in RULES}
+    assert lacking == {"einsum", "unary_einsum", "cross-replica-sum", "collective_reduce"}
+
+
+LISTED = (programs_more, programs_linear)  # importing them adds to PROGRAMS
+SOME = (
+    "digits_train_sgd",
+    "transformer_gradient",
+    "lstm_gradient",
+    "k_means",
+    "sorts",
+    "embedding",
+    "solving",
+    "branches",
+    "unused_argument",
+    "gpt_generates",
+    "threefry_exact",
+    "rbg_exact",
+    "fft_gradient",
+    "ode_adaptive",
+)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_programs_that_jax_exports(name: str) -> None:
+    program = PROGRAMS[name]()
+    with jax.enable_x64(program.x64):
+        data = export.export(jax.jit(program.fn), platforms=["cpu"])(*program.args).serialize()
+        lowered = xla_wasm.jax.lower(program.fn, *program.args)
+    module = HloModule.from_exported(data)
+    verify(module)
+    assert leaves(module) == leaves(lowered)
+    arguments = jax.tree.leaves(program.args)
+    for actual, expected in zip(evaluate(module, *arguments), evaluate(lowered, *arguments), strict=True):
+        compare.assert_same(actual, expected, 0)
+
+
+def leaves(module: HloModule) -> Any:
+    return [[(name, shape.without_layout()) for name, shape in of(module)] for of in (parameter_leaves, result_leaves)]
+
+
+def exported(fn: Any, *args: Any, **options: Any) -> bytes:
+    return export.export(jax.jit(fn), **{"platforms": ["cpu"], **options})(*args).serialize()
+
+
+ONES = np.ones(4, np.float32)
+
+
+def test_names_of_inputs_and_outputs() -> None:
+    def f(x: Any, p: Any, unused: Any, *, scale: Any) -> Any:
+        return {"sum": x + p["w"][1], "pair": (x * scale, p["w"][0] * 2)}
+
+    args = (ONES, {"w": [ONES, ONES * 2], "b": ONES}, ONES)
+    module = HloModule.from_exported(export.export(jax.jit(f), platforms=["cpu"])(*args, scale=ONES).serialize())
+    names = [[name for name, _ in of(module)] for of in (parameter_leaves, result_leaves)]
+    assert names == [["x", "p.b", "p.w.0", "p.w.1", "arg2", "scale"], ["pair.0", "pair.1", "sum"]]
+    np.testing.assert_array_equal(evaluate(module, ONES, ONES, ONES, ONES * 3, ONES, ONES)[2], ONES * 4)
+
+
+def test_donated_arguments_are_aliases() -> None:
+    jitted = jax.jit(lambda x, y: (x + 1, y * 2), donate_argnums=(1,), keep_unused=True)
+    module = HloModule.from_exported(export.export(jitted, platforms=["cpu"])(ONES, ONES).serialize())
+    assert module.input_output_alias == [((0,), 1, (), "may-alias")] or module.buffer_donor == [(1, ())]
+
+
+def test_platforms_other_than_the_cpu_are_left_out() -> None:
+    def f(x: Any) -> Any:
+        return jax.lax.platform_dependent(x, cpu=lambda x: x + 1, tpu=lambda x: x * 5)
+
+    module = HloModule.from_exported(exported(f, ONES, platforms=["tpu", "cpu"]))
+    np.testing.assert_array_equal(evaluate(module, ONES)[0], ONES + 1)
+    assert not any(x.opcode == "conditional" for x in module.instructions())
+
+
+CAPTURES = """
+func.func @main(%n: tensor<i32>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %spread = stablehlo.constant dense<0.5> : tensor<3xf32>
+  %twice = stablehlo.add %x, %x : tensor<3xf32>
+  %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<3xf32>
+   cond {
+    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %j = stablehlo.add %i, %one : tensor<i32>
+    %even = stablehlo.compare EQ, %i, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %z = "stablehlo.if"(%even) ({
+      %a = stablehlo.add %y, %twice : tensor<3xf32>
+      stablehlo.return %a : tensor<3xf32>
+    }, {
+      %a = stablehlo.multiply %y, %spread : tensor<3xf32>
+      stablehlo.return %a : tensor<3xf32>
+    }) : (tensor<i1>) -> tensor<3xf32>
+    stablehlo.return %j, %z : tensor<i32>, tensor<3xf32>
+  }
+  %1 = "stablehlo.case"(%n) ({
+    stablehlo.return %x : tensor<3xf32>
+  }, {
+    stablehlo.return %spread : tensor<3xf32>
+  }, {
+    %a = stablehlo.add %0#1, %twice : tensor<3xf32>
+    stablehlo.return %a : tensor<3xf32>
+  }) : (tensor<i32>) -> tensor<3xf32>
+  return %0#1, %1 : tensor<3xf32>, tensor<3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("write", [bytecode_of, artifact_of])
+@pytest.mark.parametrize("n", [-1, 0, 1, 2, 3])
+def test_regions_see_what_is_around_them(write: Any, n: int) -> None:
+    module = HloModule.from_stablehlo(write(parsed(CAPTURES)))
+    verify(module)
+    expected = HloModule.from_proto(to_hlo(bytecode_of(parsed(CAPTURES))))
+    x = np.array([1, -2, 4], np.float32)
+    for a, b in zip(evaluate(module, np.int32(n), x), evaluate(expected, np.int32(n), x), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_text_of_the_module_is_read_again() -> None:
+    """Names of instructions and computations differ, so that HLO text says the same."""
+    module = HloModule.from_stablehlo(bytecode_of(parsed(CAPTURES)))
+    again = HloModule.from_text(module.to_text())
+    assert again.to_text() == module.to_text()
+    x = np.array([1, -2, 4], np.float32)
+    for a, b in zip(evaluate(module, np.int32(2), x), evaluate(again, np.int32(2), x), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def stablehlo(body: str, results: str = "tensor<3xf32>", arguments: str = "%x: tensor<3xf32>") -> bytes:
+    return bytecode_of(parsed(f"func.func @main({arguments}) -> ({results}) {{\n{body}\n}}"))
+
+
+def test_a_function_that_calls_itself() -> None:
+    data = stablehlo("%0 = call @main(%x) : (tensor<3xf32>) -> tensor<3xf32>\nreturn %0 : tensor<3xf32>")
+    with pytest.raises(VerifyError, match="'main' calls itself"):
+        HloModule.from_stablehlo(data)
+
+
+def test_open_sizes_need_the_users() -> None:
+    data = stablehlo("return %x : tensor<?x3xf32>", "tensor<?x3xf32>", "%x: tensor<?x3xf32>")
+    with pytest.raises(UnsupportedError, match="sizes that are left open"):
+        HloModule.from_stablehlo(data)
+    module = HloModule.from_stablehlo(data, shapes=[(5, 3)])
+    assert module.entry.root.shape.dimensions == (5, 3)
+    with pytest.raises(ArgumentError, match="cannot have the sizes"):
+        HloModule.from_stablehlo(data, shapes=[(5, 4)])
+    with pytest.raises(ArgumentError, match="shapes are given for 2"):
+        HloModule.from_stablehlo(data, shapes=[(5, 3), (1,)])
+
+
+def test_what_is_no_stablehlo() -> None:
+    with pytest.raises(ParseError, match="from_exported"):
+        HloModule.from_stablehlo(exported(lambda x: x, ONES))
+    with pytest.raises(ParseError, match="not UTF-8"):
+        HloModule.from_stablehlo(b"\xff\xfe")
+    with pytest.raises(ParseError, match="jax.export"):
+        HloModule.from_exported(b"\x04\x00\x00\x00" * 8)

@@ -1,0 +1,6 @@
+"""StableHLO becomes an HLO module: the tree that `xla_wasm.mlir` reads goes in, an `hlo.ir.Module` comes out.
+
+`module.py` has functions, regions and values, `rules.py` finds how an operation is mapped, `kinds.py` how an attribute is,
+`fold.py` computes sizes that follow from constants, and `exported.py` reads jax.export's files. What is particular to an operation stands
+with its record: `Op.stablehlo`, `Attr.stablehlo`, and `ops/<family>/stablehlo.py`.
+"""

@@ -1,0 +1,180 @@
+"""`HloModule.from_exported`: files of jax.export, with the names of their inputs and outputs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from ..errors import ArgumentError, ParseError
+from ..hlo.ir import Instruction, Module
+from ..hlo.shape import Shape
+from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES
+from ..mlir import bytecode, export
+from ..mlir.elements import hlo_type
+from ..mlir.export import Aval, Exported
+from ..mlir.tree import Block, Complex, Op, Tensor, Type
+from ..mlir.values import word
+from .module import Builder, from_tree
+from .symbols import Dims, evaluate, symbols_of
+
+_PLATFORM_INDEX = "_platform_index"
+_PLATFORM = "cpu"
+_KEY_SIZES = {"key<fry>": ("2",), "key<rbg>": ("4",), "key<unsafe_rbg>": ("4",)}
+"""What random keys have behind their own sizes, as arrays of ui32."""
+
+
+def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None) -> Module:
+    """The module in a file that `jax.export.Exported.serialize` wrote.
+
+    Every leaf of the arguments is a parameter, used or not, in the order and with the names that `xla_wasm.jax.lower` gives; so are
+    results. `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. Of a program for several platforms it is the one for the CPU.
+    """
+    exported = export.read(data)
+    sizes = _checked(exported, dims or {})
+    ops = bytecode.read(exported.module)
+    builder = Builder(ops)
+    entry = builder.entry()
+    block = builder.block_of(entry)
+    values = {i: _platform(exported) for i, given in enumerate(_marks(entry, block)) if given.get("jax.global_constant") == _PLATFORM_INDEX}
+    arguments = [i for i in range(len(block.arguments)) if i not in values]
+    tokens = [i for i in arguments if block.arguments[i].type == "token"]
+    leaves = [i for i in arguments if i not in tokens]
+    if len(leaves) != len(exported.kept) or any(not 0 <= k < len(exported.input_types) for k in exported.kept):
+        raise ParseError(
+            f"jax.export: the program takes {len(leaves)} arrays, the file lists {len(exported.kept)} of {len(exported.input_types)}"
+        )
+    shapes = [Shape("token")] * len(tokens)
+    shapes += [_shape(block.arguments[i].type, exported.input_types[k], sizes) for i, k in zip(leaves, exported.kept)]
+    module = from_tree(ops, shapes if sizes else None, values)
+    names = _argument_names(builder, entry, block, leaves, exported)
+    _add_unused(module, exported, len(tokens), sizes)
+    _attach(module, PARAMETER_NAMES, names, sum(not p.shape.is_token for p in module.entry.parameters))
+    count = sum(not shape.is_token for _, shape in module.entry.root.shape.leaves())
+    _attach(module, RESULT_NAMES, _result_names(entry, exported), count)
+    return module
+
+
+def _checked(exported: Exported, dims: Dims) -> dict[str, int]:
+    """The sizes by symbol. Raises ArgumentError where one is missing."""
+    needed = sorted({name for kind in exported.input_types for size in kind.sizes for name in symbols_of(size)})
+    missing = [name for name in needed if name not in dims]
+    if missing:
+        example = ", ".join(f"{name!r}: 8" for name in needed)
+        raise ArgumentError(f"the program has symbolic sizes: give {', '.join(missing)}, as in from_exported(data, dims={{{example}}})")
+    unknown = [name for name in dims if name not in needed]
+    if unknown:
+        raise ArgumentError(f"the program has no symbolic size {unknown[0]!r}; it has {', '.join(needed) or 'none'}")
+    for name, size in dims.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise ArgumentError(f"dims[{name!r}] must be a size, not {size!r}")
+    return dict(dims)
+
+
+def _platform(exported: Exported) -> int:
+    """The number of the platform to take."""
+    return exported.platforms.index(_PLATFORM) if _PLATFORM in exported.platforms else 0
+
+
+def _marks(entry: Op, block: Block) -> Sequence[Mapping[str, object]]:
+    found: Sequence[Mapping[str, object]] = entry.attributes.get("arg_attrs") or ({},) * len(block.arguments)
+    return found
+
+
+def _shape(kind: Type, aval: Aval, sizes: dict[str, int]) -> Shape:
+    """The shape of an argument: sizes as the file states them, the element type as the program does."""
+    name = hlo_type(kind.element) if isinstance(kind, Tensor) else None
+    texts = aval.sizes + _KEY_SIZES.get(aval.dtype, ())
+    if name is None or not isinstance(kind, Tensor) or kind.sizes is None or len(kind.sizes) != len(texts):
+        raise ParseError(f"jax.export: an argument is {kind} in the program, but {aval.dtype}[{', '.join(aval.sizes)}] in the file's list")
+    return Shape(name, tuple([evaluate(text, sizes) for text in texts]))
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def _argument_names(builder: Builder, entry: Op, block: Block, leaves: list[int], exported: Exported) -> list[str]:
+    """A name for each leaf of the arguments, kept or not."""
+    told = [_dotted(name) for name in _told_names(builder, entry, block, leaves)]
+    known = dict(zip(exported.kept, told))
+    prefixes: dict[str, str] = {}
+    for k, name in known.items():
+        path = exported.inputs[k].path if k < len(exported.inputs) else ()
+        parts = name.split(".")
+        if name and path[:1] == ("0",) and len(parts) >= len(path) - 1:
+            prefixes.setdefault(path[1], ".".join(parts[: len(parts) - (len(path) - 2)]))
+    names = []
+    for k, leaf in enumerate(exported.inputs):
+        if leaf.path[:1] == ("1",):
+            names.append(".".join(leaf.path[1:]))
+        elif known.get(k):
+            names.append(known[k])
+        else:
+            first = leaf.path[1] if len(leaf.path) > 1 else "0"
+            names.append(".".join([prefixes.get(first) or f"arg{first}", *leaf.path[2:]]))
+    return names
+
+
+def _told_names(builder: Builder, entry: Op, block: Block, leaves: list[int]) -> list[str]:
+    """What the program calls its arguments, or the function that it wraps does."""
+    told = [block.arguments[i].name for i in leaves]
+    calls = [op for op in block.ops if op.name == "func.call"]
+    if any(told) or not calls:
+        return told
+    wrapped = builder.functions.get(calls[-1].attributes["callee"].name)
+    if wrapped is None:
+        return told
+    names = {value: inner.name for value, inner in zip(calls[-1].operands, builder.block_of(wrapped).arguments)}
+    return [names.get(block.arguments[i], "") for i in leaves]
+
+
+def _result_names(entry: Op, exported: Exported) -> list[str]:
+    told = [_dotted(word(given.get("jax.result_info", ""))).removeprefix("result").removeprefix(".") for given in _results(entry)]
+    paths = [".".join(leaf.path) for leaf in exported.outputs]
+    if len(told) == len(paths):
+        paths = [name or path for name, path in zip(told, paths)]
+    return [path or "result" for path in paths]
+
+
+def _results(entry: Op) -> Sequence[Mapping[str, str]]:
+    found: Sequence[Mapping[str, str]] = entry.attributes.get("res_attrs") or ()
+    return [given for given in found if not given.get("jax.token")]
+
+
+def _dotted(path: str) -> str:
+    """p['w'][0].kernel as p.w.0.kernel."""
+    parts = re.findall(r"\[(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|([^\]'\"]*))\]|([^\[\].]+)", path)
+    return ".".join(next((part for part in found if part), "") for found in parts)
+
+
+def _attach(module: Module, key: str, names: list[str], leaves: int) -> None:
+    if len(names) == leaves:
+        module.frontend_attributes[key] = json.dumps(names)
+
+
+# --- inputs that the program does not use ---------------------------------------------------------------------------
+
+
+def _add_unused(module: Module, exported: Exported, first: int, sizes: dict[str, int]) -> None:
+    """Parameters for the leaves that the program leaves out, so that callers give all of them. `first` are tokens."""
+    if len(exported.kept) == len(exported.input_types):
+        return
+    parameters = {p.attrs["parameter_number"]: p for p in module.entry.parameters}
+    numbers = {first + i: first + k for i, k in enumerate(exported.kept)}
+    for before, p in parameters.items():
+        p.attrs["parameter_number"] = numbers.get(before, before)
+    module.input_output_alias = [(o, numbers.get(p, p), i, kind) for o, p, i, kind in module.input_output_alias]
+    module.buffer_donor = [(numbers.get(p, p), i) for p, i in module.buffer_donor]
+    for k, aval in enumerate(exported.input_types):
+        if k not in exported.kept:
+            attrs = {"parameter_number": first + k, "parameter_replication": ()}
+            module.entry.instructions.insert(0, Instruction(f"unused.{k}", "parameter", _unused_shape(aval, sizes), [], attrs))
+
+
+def _unused_shape(aval: Aval, sizes: dict[str, int]) -> Shape:
+    complexes = {"c64": Complex("f32"), "c128": Complex("f64")}
+    dtype = "i1" if aval.dtype in ("bool", "float0") else "ui32" if aval.dtype in _KEY_SIZES else aval.dtype
+    name = hlo_type(complexes.get(dtype, dtype))
+    if name is None:
+        raise ParseError(f"jax.export: an input of the type {aval.dtype}")
+    return Shape(name, tuple([evaluate(text, sizes) for text in aval.sizes + _KEY_SIZES.get(aval.dtype, ())]))

@@ -1,0 +1,143 @@
+"""From the tree of a StableHLO program to an HLO module: functions, values, and what is said of the module and its arguments."""
+
+from __future__ import annotations
+
+import gc
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import ParseError, UnsupportedError, VerifyError, XlaWasmError
+from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.shape import Shape
+from ..hlo.shardy import MESHES
+from ..mlir.tree import Op
+from ..mlir.values import integer, symbol, where, word
+from .arguments import aliases, frontend_attributes, sharding, sharding_of_tuple
+from .body import Body
+from .control import CONTROL
+from .program import Program
+
+_BROKEN = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, AssertionError, struct.error, RecursionError)
+"""What an ill-formed program raises where nothing looks for what is wrong with it."""
+
+
+def from_tree(ops: list[Op], shapes: Sequence[Shape] | None = None, values: dict[int, int] | None = None) -> Module:
+    """The module of a program. `shapes` are those of the arguments where the types leave sizes open, `values` integers for arguments
+    that are none of the module's parameters. Raises XlaWasmError."""
+    collecting = gc.isenabled()
+    gc.disable()  # all that is made lives until the end
+    builder = Builder(ops)
+    try:
+        return builder.module(shapes, values or {})
+    except XlaWasmError:
+        raise
+    except _BROKEN as error:
+        what = f"the attribute {error} is missing" if isinstance(error, KeyError) else f"it is ill-formed ({type(error).__name__}: {error})"
+        raise ParseError(f"StableHLO: {where(builder.at) if builder.at else 'the module'}: {what}") from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class Builder(Program):
+    """One module being made."""
+
+    def __init__(self, ops: list[Op]):
+        super().__init__(ops, CONTROL)
+        self._called: dict[Any, Computation] = {}
+
+    def module(self, shapes: Sequence[Shape] | None, values: dict[int, int]) -> Module:
+        entry = self.entry()
+        attributes = self.top.attributes if self.top else {}
+        self.open_sizes = bool(shapes or values) or attributes.get("jax.uses_shape_polymorphism") is True
+        computation = self._main(entry, shapes, values)
+        _name(self.computations)
+        module = Module(word(attributes.get("sym_name", "")) or "main", self.computations, computation)
+        module.replica_count = integer(attributes.get("mhlo.num_replicas", 1))
+        module.num_partitions = integer(attributes.get("mhlo.num_partitions", 1))
+        module.frontend_attributes = frontend_attributes(attributes)
+        if self.meshes:
+            module.frontend_attributes[MESHES] = self.meshes
+        alias, donors = aliases(entry, values)
+        module.input_output_alias, module.buffer_donor = alias, donors
+        return module
+
+    # --- functions ----------------------------------------------------------------------------------------------
+
+    def _main(self, op: Op, shapes: Sequence[Shape] | None, values: dict[int, int]) -> Computation:
+        block = self.block_of(op)
+        body = Body(self)
+        attributes: Sequence[dict[str, Any]] = op.attributes.get("arg_attrs") or ({},) * len(block.arguments)
+        number = 0
+        for i, (value, given) in enumerate(zip(block.arguments, attributes, strict=True)):
+            if i in values:
+                kind = self.declared(value.type)
+                body.values[value] = body.scalar(kind.element_type if kind else "s32", values[i])
+                continue
+            shape = shapes[number] if shapes is not None else self.declared(value.type)
+            if shape is None:
+                raise UnsupportedError(
+                    f"StableHLO: argument {value.name or i} of '{symbol(op.attributes['sym_name'])}' has sizes that are left open: "
+                    "give them, as from_exported(data, dims={'b': 8}) or from_stablehlo(data, shapes=...) does"
+                )
+            body.parameter(value, shape, number, given)
+            number += 1
+        roots = body.block(block)
+        results: Sequence[dict[str, Any]] = op.attributes.get("res_attrs") or ({},) * len(roots)
+        roots = [body.asked(root, given) for root, given in zip(roots, results, strict=True)]
+        computation = body.finished("main", roots)
+        marks = [sharding(given) for given in results]
+        if marks and all(mark is not None for mark in marks):
+            computation.root = body.marked_root(computation.root, sharding_of_tuple(marks))
+        return computation
+
+    def called(self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], tuple[int, ...] | None]) -> Computation:
+        """The computation of a function on such operands: where sizes are computed, one for each of their shapes and integers."""
+        constants = tuple([known(o) if o.shape.rank < 2 else None for o in operands]) if self.open_sizes else ()
+        key = (name, *[o.shape.without_layout() for o in operands], constants) if self.open_sizes else name
+        found = self._called.get(key)
+        if found is None:
+            found = self._called[key] = self._function(name, [o.shape for o in operands], constants)
+        return found
+
+    def function(self, name: str) -> Computation:
+        """The computation of a function as it is declared."""
+        found = self._called.get(name)
+        if found is None:
+            found = self._called[name] = self._function(name, None, ())
+        return found
+
+    def _function(self, name: str, shapes: list[Shape] | None, constants: tuple[Any, ...]) -> Computation:
+        op = self.functions.get(name)
+        if op is None:
+            raise VerifyError(f"StableHLO: {where(self.at) if self.at else 'the module'} calls '{name}', which does not exist")
+        if name in self.active:
+            raise VerifyError(f"StableHLO: the function '{name}' calls itself")
+        self.enter(name)
+        block, body = self.block_of(op), Body(self)
+        if shapes is not None and len(shapes) != len(block.arguments):
+            raise VerifyError(f"StableHLO: '{name}' takes {len(block.arguments)} arguments, not {len(shapes)}")
+        for i, value in enumerate(block.arguments):
+            shape = shapes[i] if shapes is not None else self.declared(value.type)
+            if shape is None:
+                raise UnsupportedError(f"StableHLO: an argument of '{name}' has sizes that are left open")
+            body.parameter(value, shape, i, {})
+            if constants and constants[i] is not None:
+                body.values[value] = body.constant(shape.element_type, constants[i], shape.dimensions)
+        computation = body.finished(name, body.block(block))
+        self.leave()
+        return computation
+
+
+def _name(computations: list[Computation]) -> None:
+    """Gives instructions and computations names that differ."""
+    count = 0
+    taken: set[str] = set()
+    for computation in computations:
+        name = computation.name
+        computation.name = name if name not in taken else f"{name}.{len(taken)}"
+        taken.add(computation.name)
+        for x in computation.instructions:
+            x.name = f"{x.opcode}.{count}"
+            count += 1

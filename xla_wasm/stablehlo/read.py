@@ -1,0 +1,75 @@
+"""`HloModule.from_stablehlo`: programs in StableHLO as bytes or text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+from ..errors import ArgumentError, ParseError
+from ..hlo.ir import Module
+from ..hlo.shape import Shape
+from ..mlir import bytecode
+from ..mlir.elements import hlo_type
+from ..mlir.export import is_exported
+from ..mlir.tree import Op, Tensor
+from .module import Builder, from_tree
+
+Sizes = Sequence[int]
+
+
+def tree_of(data: str | bytes | bytearray | memoryview) -> list[Op]:
+    """The operations in MLIR bytecode or text."""
+    if not isinstance(data, str):
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ParseError(f"StableHLO is bytes or text, not {type(data).__name__}")
+        view = memoryview(data)
+        if bytes(view[:4]) == bytecode.MAGIC:
+            return bytecode.read(data)
+        if is_exported(view):
+            raise ParseError("this is a file of jax.export: read it with HloModule.from_exported, which knows the names of its inputs")
+        try:
+            data = str(view, "utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ParseError(f"StableHLO: neither MLIR bytecode nor text (the byte at {error.start} is not UTF-8)") from None
+    ops: list[Op] = import_module("..mlir.text", __package__).read(data)
+    return ops
+
+
+def from_stablehlo(data: str | bytes | bytearray | memoryview, shapes: Sequence[Sizes] | Mapping[str, Sizes] | None = None) -> Module:
+    """The module of a program in StableHLO, as MLIR bytecode, a portable artifact or text.
+
+    `shapes` gives the sizes of arguments where the program leaves them open (`tensor<?x3xf32>`): of all in their order, or by name.
+    """
+    ops = tree_of(data)
+    return from_tree(ops, _shapes(ops, shapes) if shapes is not None else None)
+
+
+def _shapes(ops: list[Op], given: Sequence[Sizes] | Mapping[str, Sizes]) -> list[Shape]:
+    """The shapes of the arguments of the program."""
+    builder = Builder(ops)
+    arguments = builder.block_of(builder.entry()).arguments
+    names = [value.name or str(i) for i, value in enumerate(arguments)]
+    if not isinstance(given, Mapping):
+        if len(given) != len(arguments):
+            raise ArgumentError(f"shapes are given for {len(given)} arguments, the program has {len(arguments)}")
+        given = dict(zip(names, given))
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ArgumentError(f"the program has no argument {unknown[0]!r}; it has {', '.join(names) or 'none'}")
+    found = []
+    for name, value in zip(names, arguments):
+        shape = builder.declared(value.type)
+        if name in given and isinstance(value.type, Tensor):
+            shape = _with_sizes(name, value.type, tuple(given[name]))
+        if shape is None:
+            raise ArgumentError(f"the sizes of argument {name!r} are left open: give them in shapes")
+        found.append(shape)
+    return found
+
+
+def _with_sizes(name: str, kind: Tensor, sizes: tuple[int, ...]) -> Shape:
+    element = hlo_type(kind.element)
+    fits = kind.sizes is None or (len(kind.sizes) == len(sizes) and all(a in (b, -(2**63)) for a, b in zip(kind.sizes, sizes)))
+    if element is None or not fits or not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise ArgumentError(f"argument {name!r} cannot have the sizes {sizes}")
+    return Shape(element, sizes)
