@@ -49,8 +49,8 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 _BRACES = re.compile(r"[^{}\"]*+(?:\"[^\"\\]*+(?:\\[\s\S][^\"\\]*+)*+\"|[{}])")
 
 
-class HloTextError(ParseError):
-    """HLO text that does not follow the grammar, or means nothing. `line` and `column` count from 1."""
+class TextError(ParseError):
+    """A text that does not follow its grammar, or means nothing. `line` and `column` count from 1."""
 
     def __init__(self, message: str, text: str, at: int):
         begin = text.rfind("\n", 0, at) + 1
@@ -63,10 +63,16 @@ class HloTextError(ParseError):
         super().__init__(f"line {self.line}, column {self.column}: {message}\n{shown}\n{' ' * (at - begin - first)}^")
 
 
+class HloTextError(TextError):
+    """HLO text that does not follow the grammar, or means nothing."""
+
+
 class Lexer:
     """A place in a text."""
 
     __slots__ = ("text", "pos")
+    wrong: type[TextError] = HloTextError
+    """The error of this language."""
 
     def __init__(self, text: str):
         self.text = text
@@ -155,7 +161,7 @@ class Lexer:
 
     def error(self, message: str, at: int | None = None) -> NoReturn:
         """Says what is wrong here or at `at`."""
-        raise HloTextError(message, self.text, self.skip() if at is None else at)
+        raise self.wrong(message, self.text, self.skip() if at is None else at)
 
 
 def unquoted(literal: str) -> bytes:
