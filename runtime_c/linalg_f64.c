@@ -3,3 +3,6 @@
 #define NAME(x) xw_##x##_f64
 #include "linalg.h"
 #include "qr.h"
+#include "columns.h"
+#include "eigh.h"
+#include "svd.h"

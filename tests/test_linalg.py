@@ -206,8 +206,6 @@ def test_the_reference_knows_the_calls(f: Callable[..., Any], dims: tuple[int, .
 @pytest.mark.parametrize(
     ("f", "names"),
     [
-        (jnp.linalg.svd, ("lapack_sgesdd_ffi", "svd")),
-        (jnp.linalg.eigh, ("lapack_ssyevd_ffi", "eigh")),
         (jnp.linalg.eigvals, ("lapack_sgeev_ffi", "eig")),
         (jax.scipy.linalg.schur, ("lapack_sgees_ffi", "schur")),
     ],

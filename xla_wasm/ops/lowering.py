@@ -46,6 +46,14 @@ def _fft() -> ModuleType:
     return lower
 
 
+LAPACK_ROUTINES = """
+    potrf_lower potrf_upper getrf geqrf orgqr
+    sytrd_lower sytrd_upper syevd_lower_vectors syevd_lower_values syevd_upper_vectors syevd_upper_values
+    gesdd_full_vectors gesdd_full_values gesdd_reduced_vectors gesdd_reduced_values
+"""
+"""What the rules of LAPACK's functions call, `xla_wasm.` before each name."""
+
+
 def _late(family: Callable[[], ModuleType], table: str, names: str) -> dict[str, Any]:
     """The entries of a family's table, by their names."""
 
@@ -59,7 +67,7 @@ ELEMENTAL: dict[str, Any] = {opcode: lower for family in _FAMILIES for opcode, l
 """(elemental, instruction, index) -> value: operations that may be part of a larger expression."""
 
 ROUTINES: dict[str, Any] = {
-    **_late(_linalg, "ROUTINES", "xla_wasm.potrf_lower xla_wasm.potrf_upper xla_wasm.getrf xla_wasm.geqrf xla_wasm.orgqr"),
+    **_late(_linalg, "ROUTINES", " ".join(f"xla_wasm.{name}" for name in LAPACK_ROUTINES.split())),
     **_late(_fft, "ROUTINES", "xla_wasm.fft_table"),
 }
 """The kernels of custom calls that expansions make, by their target."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ...errors import UnsupportedError
 from ...hlo.attrs import TriangularSolveOptions
-from ...hlo.infer import joined
+from ...hlo.infer import REAL_OF, joined
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..writer import Rule, Writer
@@ -90,14 +90,63 @@ def _orgqr(e: Writer, x: Instruction, element_type: str) -> Instruction:
     return _call(e, x, "orgqr", a)
 
 
+def _results(e: Writer, x: Instruction, *values: Instruction) -> Instruction:
+    """The call's results: `values`, and zeros for the workspace that older calls declare behind them."""
+    declared = [shape.without_layout() for shape in x.shape.tuple_shapes]
+    work = [e.full(shape.element_type, shape.dimensions, 0) for shape in declared[len(values) :]]
+    return e.tuple([*values, *work])
+
+
+def _square(x: Instruction, element_type: str) -> tuple[Shape, tuple[int, ...], int]:
+    """The shape of the one operand, square matrices; their batch dimensions and their size."""
+    (a,) = _operands(x, element_type, 2)
+    *batch, m, n = a.dimensions
+    if m != n:
+        raise UnsupportedError(f"{x.where}: {a} are no square matrices")
+    return a, tuple(batch), n
+
+
+def _sytrd(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    a, batch, n = _square(x, element_type)
+    if n == 0:
+        raise UnsupportedError(f"{x.where}: {a} have no tridiagonal form")
+    triangle = "lower" if _option(x, "uplo", "LU") == "L" else "upper"
+    real = REAL_OF.get(element_type, element_type)
+    beside = (*batch, n - 1)
+    shapes = (a, Shape(real, (*batch, n)), Shape(real, beside), Shape(element_type, beside), Shape("s32", batch))
+    return _results(e, x, *e.elements(_call(e, x, f"sytrd_{triangle}", *shapes)))
+
+
+def _syevd(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    a, batch, n = _square(x, element_type)
+    triangle = "lower" if _option(x, "uplo", "LU") == "L" else "upper"
+    results = "vectors" if _option(x, "mode", "NV") == "V" else "values"
+    real = REAL_OF.get(element_type, element_type)
+    call = _call(e, x, f"syevd_{triangle}_{results}", a, Shape(real, (*batch, n)), Shape("s32", batch))
+    return _results(e, x, *e.elements(call))
+
+
+def _gesdd(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    (a,) = _operands(x, element_type, 2)
+    *batch, m, n = a.dimensions
+    k, mode = min(m, n), _option(x, "mode", "ASN")
+    declared = x.shape.tuple_shapes
+    # Without vectors their arrays may be of either size, and nothing is written to them.
+    full = (
+        mode == "A" or mode == "N" and len(declared) > 3 and declared[2].dimensions[-1:] == (m,) and declared[3].dimensions[-2:-1] == (n,)
+    )
+    u, vt = ((*batch, m, m), (*batch, n, n)) if full else ((*batch, m, k), (*batch, k, n))
+    name = "gesdd" + ("_full" if full else "_reduced") + ("_values" if mode == "N" else "_vectors")
+    real = REAL_OF.get(element_type, element_type)
+    shapes = (Shape(real, (*batch, k)), Shape(element_type, u), Shape(element_type, vt), Shape("s32", tuple(batch)))
+    return _results(e, x, x.operands[0], *e.elements(_call(e, x, name, *shapes)))
+
+
 _OTHERS = {
     "geqp3 ormqr unmqr": ("qr with pivots or of a product", "jnp.linalg.qr without them"),
-    "gesdd gesvd gesvdj": ("svd", "jnp.linalg.solve, or cholesky of the Gram matrix"),
-    "syevd heevd": ("eigh", "cholesky where only a factor is needed"),
     "geev": ("eig", "a computation that needs no eigenvalues"),
     "gees": ("schur", "a computation that needs no Schur form"),
     "gehrd": ("hessenberg", "jnp.linalg.solve"),
-    "sytrd hetrd": ("tridiagonal", "jnp.linalg.solve"),
     "gtsv": ("tridiagonal_solve", "jnp.linalg.solve on the whole matrix"),
 }
 
@@ -116,6 +165,7 @@ def _refused(function: str, instead: str) -> _Lapack:
 
 def _table() -> dict[str, Rule]:
     rules: dict[str, _Lapack] = {"potrf": _potrf, "trsm": _trsm, "getrf": _getrf, "geqrf": _geqrf, "orgqr": _orgqr, "ungqr": _orgqr}
+    rules |= {"sytrd": _sytrd, "hetrd": _sytrd, "syevd": _syevd, "heevd": _syevd, "gesdd": _gesdd, "gesvd": _gesdd}
     rules |= {name: _refused(*text) for names, text in _OTHERS.items() for name in names.split()}
     return {
         f"lapack_{letter}{name}_ffi": lambda e, x, rule=rule, type=type: rule(e, x, type)  # type: ignore[misc]

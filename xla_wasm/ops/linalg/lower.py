@@ -1,4 +1,4 @@
-"""Factorisations and triangular systems as calls of `runtime_c/linalg.h`."""
+"""Factorisations, decompositions and triangular systems as calls of the C runtime: `runtime_c/linalg.h` and those beside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..kernel import Kernel
 from ..source import Source
 
 _LEFT, _LOWER, _UNIT, _TRANSPOSED, _CONJUGATE = 1, 2, 4, 8, 16
-_KEEP = 4
+_KEEP, _VECTORS, _FULL = 4, 32, 64
 
 _TERMS, _COLUMNS, _TILE, _PANEL = 32, 512, 8, 8
 """How the routines cut up a product (KC, NC, at least NR) and a factorisation (WIDTH)."""
@@ -37,6 +37,10 @@ class _Memory:
     def panel(self, rows: int) -> Source:
         """Some columns of a matrix."""
         return self.numbers(self.planes * rows * _PANEL)
+
+    def columns(self, rows: int, count: int) -> int:
+        """The numbers in so many columns, each with zeros behind it."""
+        return self.planes * (-(-rows // 8) * 8 + 8) * count
 
     def numbers(self, count: int) -> Source:
         return self.k.scratch(self.part, (count,))
@@ -125,6 +129,41 @@ def householder_product_kernel(k: Kernel, x: Instruction) -> None:
     )
 
 
+def tridiagonal_kernel(k: Kernel, x: Instruction) -> None:
+    """Tridiagonal matrices similar to Hermitian ones."""
+    a = k.whole(x.operands[0])
+    n = a.dims[-1]
+    memory = _Memory(k, a.dtype)
+    work = memory.numbers(memory.columns(n, n + 4))
+    flags = _LOWER if x.attrs["custom_call_target"].endswith("lower") else 0
+    k.b.invoke(f"xw_tridiagonal_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work)), prod(a.dims[:-2]), n, flags)
+
+
+def eigh_kernel(k: Kernel, x: Instruction) -> None:
+    """Eigenvalues and eigenvectors of Hermitian matrices."""
+    a = k.whole(x.operands[0])
+    n = a.dims[-1]
+    memory = _Memory(k, a.dtype)
+    work, order = memory.numbers(memory.columns(n, 2 * n + 4) + 6 * n), k.scratch("s32", (n,))
+    _, triangle, results = x.attrs["custom_call_target"].split("_")[-3:]
+    flags = (_LOWER if triangle == "lower" else 0) | (_VECTORS if results == "vectors" else 0)
+    k.b.invoke(f"xw_eigh_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work, order)), prod(a.dims[:-2]), n, flags)
+
+
+def svd_kernel(k: Kernel, x: Instruction) -> None:
+    """Singular values and vectors."""
+    a = k.whole(x.operands[0])
+    m, n = a.dims[-2:]
+    _, form, results = x.attrs["custom_call_target"].split("_")[-3:]
+    high, low = max(m, n), min(m, n)
+    width = high if form == "full" else low
+    memory = _Memory(k, a.dtype)
+    count = 2 * low + (width + low if results == "vectors" else 0)
+    work, order = memory.numbers(memory.columns(high, count + 5) + 10 * low), k.scratch("s32", (width,))
+    flags = (_FULL if form == "full" else 0) | (_VECTORS if results == "vectors" else 0)
+    k.b.invoke(f"xw_svd_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work, order)), prod(a.dims[:-2]), m, n, flags)
+
+
 KERNELS = {"cholesky": cholesky_kernel, "triangular-solve": triangular_solve_kernel}
 
 ROUTINES = {
@@ -133,5 +172,8 @@ ROUTINES = {
     "xla_wasm.getrf": lu_kernel,
     "xla_wasm.geqrf": qr_kernel,
     "xla_wasm.orgqr": householder_product_kernel,
+    **{f"xla_wasm.sytrd_{triangle}": tridiagonal_kernel for triangle in ("lower", "upper")},
+    **{f"xla_wasm.syevd_{triangle}_{results}": eigh_kernel for triangle in ("lower", "upper") for results in ("vectors", "values")},
+    **{f"xla_wasm.gesdd_{form}_{results}": svd_kernel for form in ("full", "reduced") for results in ("vectors", "values")},
 }
 """Kernels of custom calls that expansions make."""

@@ -131,6 +131,87 @@ def _orgqr(instr: Instruction, operands: list[Value], call: Any) -> Value:
     return result
 
 
+def _reflection(x: Array) -> tuple[Any, Array, Any]:
+    """(tau, v, beta) with v[0] = 1, for which (I - tau v v^H)^H x is beta times the first unit vector."""
+    alpha, rest = x[0], np.linalg.norm(x[1:])
+    v = np.concatenate(([1], x[1:])).astype(x.dtype)
+    if rest == 0 and alpha.imag == 0:
+        v[1:] = 0
+        return x.dtype.type(0), v, alpha
+    beta = -np.copysign(np.hypot(abs(alpha), rest), alpha.real)
+    v[1:] /= alpha - beta
+    return (beta - alpha) / beta, v, beta
+
+
+def _hermitian(a: Array, lower: bool) -> Array:
+    """The matrices of which one triangle is given."""
+    a = np.tril(a) if lower else _adjoint(np.triu(a))
+    diagonal = np.eye(a.shape[-1], dtype=bool)
+    return np.where(diagonal, a.real, a + _adjoint(np.tril(a, -1))).astype(a.dtype)
+
+
+def _sytrd(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """Tridiagonal matrices similar to Hermitian ones: the triangle with the reflections in it, d, e, their factors, and info 0."""
+    a = wide(operands[0])
+    lower = instr.attrs["custom_call_target"].endswith("lower")
+    *batch, n, _ = a.shape
+    turn = slice(None) if lower else slice(None, None, -1)
+    whole = _hermitian(a, lower)[..., turn, turn]
+    result, real = a.copy(), a.real.dtype
+    d, e, taus = np.zeros((*batch, n), real), np.zeros((*batch, n - 1), real), np.zeros((*batch, n - 1), a.dtype)
+    for at in np.ndindex(*batch):
+        x, stored = whole[at], result[at][turn, turn]
+        for k in range(n):
+            d[at][k] = stored[k, k] = x[k, k].real
+            if k < n - 1:
+                tau, v, beta = _reflection(x[k + 1 :, k])
+                taus[at][k], e[at][k] = tau, beta.real
+                stored[k + 1 :, k] = v
+                stored[k + 1, k] = beta
+                h = np.eye(len(v)) - tau * np.outer(v, v.conj())
+                x[k + 1 :, k + 1 :] = h.conj().T @ x[k + 1 :, k + 1 :] @ h
+    return result, d[..., turn], e[..., turn], taus[..., turn], np.zeros(batch, np.int32)
+
+
+def _syevd(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """Eigenvectors (or the operand as it is), eigenvalues in ascending order, and info: not 0 where there are none."""
+    a = wide(operands[0])
+    _, triangle, results = instr.attrs["custom_call_target"].split("_")[-3:]
+    matrices = _hermitian(a, triangle == "lower")
+    vectors, values = a.copy(), np.zeros(a.shape[:-1], a.real.dtype)
+    info = np.zeros(a.shape[:-2], np.int32)
+    for at in np.ndindex(*a.shape[:-2]):
+        if not np.isfinite(matrices[at]).all():
+            values[at], info[at] = np.nan, a.shape[-1]
+            vectors[at] = np.nan
+            continue
+        w, v = np.linalg.eigh(matrices[at])
+        values[at] = w
+        if results == "vectors":
+            vectors[at] = v
+    return vectors, values, info
+
+
+def _gesdd(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """Singular values in descending order, both sides' vectors (or zeros), and info: not 0 where there are none."""
+    a = wide(operands[0])
+    _, form, results = instr.attrs["custom_call_target"].split("_")[-3:]
+    *batch, m, n = a.shape
+    k = min(m, n)
+    s, info = np.zeros((*batch, k), a.real.dtype), np.zeros(batch, np.int32)
+    u = np.zeros((*batch, m, m if form == "full" else k), a.dtype)
+    vt = np.zeros((*batch, n if form == "full" else k, n), a.dtype)
+    for at in np.ndindex(*batch):
+        if not np.isfinite(a[at]).all():
+            s[at], info[at] = np.nan, -4 if np.isnan(a[at]).any() else k
+            u[at], vt[at] = np.nan, np.nan
+        elif results == "vectors":
+            u[at], s[at], vt[at] = np.linalg.svd(a[at], form == "full")
+        else:
+            s[at] = np.linalg.svd(a[at], compute_uv=False)
+    return s, u, vt, info
+
+
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"cholesky": _cholesky, "triangular-solve": _triangular_solve}
 
 ROUTINES: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
@@ -139,5 +220,8 @@ ROUTINES: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     "xla_wasm.getrf": _getrf,
     "xla_wasm.geqrf": _geqrf,
     "xla_wasm.orgqr": _orgqr,
+    **{f"xla_wasm.sytrd_{triangle}": _sytrd for triangle in ("lower", "upper")},
+    **{f"xla_wasm.syevd_{triangle}_{results}": _syevd for triangle in ("lower", "upper") for results in ("vectors", "values")},
+    **{f"xla_wasm.gesdd_{form}_{results}": _gesdd for form in ("full", "reduced") for results in ("vectors", "values")},
 }
 """Custom calls that the expansions of LAPACK's functions make, by target."""

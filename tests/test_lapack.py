@@ -1,0 +1,242 @@
+"""Eigenvalues, singular values and the forms that lead to them: residuals and orthogonality, on spectra that are hard to get right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from compare import Array
+
+import xla_wasm
+from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.reference import evaluate
+
+TYPES = ("f32", "f64", "c64", "c128")
+
+each_type = pytest.mark.parametrize("dtype", TYPES)
+
+
+def numbers(dtype: str, *dims: int, seed: int = 0) -> Array:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(dims)
+    return (x + 1j * rng.standard_normal(dims) if dtype[0] == "c" else x).astype(DTYPES[dtype])
+
+
+def adjoint(a: Array) -> Array:
+    return np.swapaxes(a, -1, -2).conj()
+
+
+def module_of(f: Callable[..., Any], *args: Array) -> xla_wasm.HloModule:
+    with jax.enable_x64(True):
+        return xla_wasm.HloModule.from_proto(jax.jit(f).lower(*args).compiler_ir("hlo").as_serialized_hlo_module_proto())
+
+
+def run(f: Callable[..., Any], *args: Array) -> list[Array]:
+    """What the compiled module gives."""
+    return [np.asarray(leaf) for leaf in xla_wasm.load(xla_wasm.compile(module_of(f, *args))).run(*args)]
+
+
+def of_jax(f: Callable[..., Any], *args: Array) -> list[Array]:
+    """What XLA:CPU gives."""
+    with jax.enable_x64(True):
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(f)(*args))]
+
+
+def units(actual: Array, expected: Array, scale: Array) -> float:
+    """The greatest error, in roundings of the greatest element of `scale` times the number of its rows and columns."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    if not actual.size:
+        return 0
+    eps = np.finfo(actual.dtype).eps * max(*scale.shape[-2:], 1)
+    size = np.max(np.abs(scale), initial=np.finfo(scale.dtype).tiny)
+    error = np.max(np.abs(actual - expected))
+    return float(error / size / eps)
+
+
+def orthogonality(q: Array) -> float:
+    """How far the columns are from orthonormal ones."""
+    identity = np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1]))
+    return units(adjoint(q) @ q, identity, identity) if q.size else 0
+
+
+# --- hard spectra ------------------------------------------------------------------------------------------------
+
+
+def orthogonal(dtype: str, n: int, seed: int) -> Array:
+    wide = "c128" if dtype[0] == "c" else "f64"
+    return np.linalg.qr(numbers(wide, n, n, seed=seed))[0]
+
+
+def spectra(dtype: str, n: int = 40) -> Array:
+    """Square matrices whose singular values are clustered, graded over 12 digits, few, or those of what has no basis of eigenvectors."""
+    q, p = orthogonal(dtype, n, 1), orthogonal(dtype, n, 2)
+    graded, rng = np.logspace(0, -12, n), np.random.default_rng(3)
+    ones = np.ones(n - 1)
+    made = [
+        (q * (1 + 1e-15 * rng.standard_normal(n))) @ adjoint(q),
+        (q * graded) @ p,
+        (q * graded) @ adjoint(q),
+        graded[:, None] * numbers("f64", n, n) * graded,
+        (graded[:, None] * numbers("f64", n, n) * graded)[::-1, ::-1],
+        np.outer(q[0], p[0]),
+        (q * (np.arange(n) < n // 2)) @ p,
+        np.zeros((n, n)),
+        np.eye(n),
+        np.diag(np.abs(np.arange(n) - n // 2) * 1.0) + np.diag(ones, 1) + np.diag(ones, -1),
+        np.eye(n) + np.diag(ones, 1),
+        np.diag(ones, 1),
+        np.triu(-0.9 * np.ones((n, n)), 1) + np.eye(n),
+        1 / (np.arange(n)[:, None] + np.arange(n) + 1.0),
+    ]
+    return np.array([np.asarray(a, DTYPES[dtype]) for a in made])
+
+
+def extremes(dtype: str) -> tuple[Array, Array]:
+    """Matrices whose squares would overflow, or vanish."""
+    a = numbers(dtype, 9, 9)
+    big = np.finfo(a.dtype).max ** 0.9
+    return (a * a.real.dtype.type(big)).astype(a.dtype), (a / a.real.dtype.type(big)).astype(a.dtype)
+
+
+# --- eigenvalues of Hermitian matrices ---------------------------------------------------------------------------
+
+
+def check_eigh(h: Array, w: Array, v: Array) -> None:
+    for a, values, vectors in zip(h.reshape(-1, *h.shape[-2:]), w.reshape(-1, w.shape[-1]), v.reshape(-1, *v.shape[-2:])):
+        assert units(a @ vectors, vectors * values, a) < 4
+        assert orthogonality(vectors) < 4
+        assert np.all(np.diff(values) >= 0)
+        assert units(values, np.linalg.eigvalsh(a.astype(np.result_type(a, np.float64))), a) < 4
+
+
+@each_type
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 21, 67])
+def test_eigh_of_every_size(dtype: str, n: int) -> None:
+    a = numbers(dtype, 2, n, n)
+    w, v = run(jnp.linalg.eigh, a + adjoint(a))
+    check_eigh(a + adjoint(a), w, v)
+
+
+@each_type
+def test_eigh_of_hard_spectra(dtype: str) -> None:
+    h = spectra(dtype)
+    h = (h + adjoint(h)) / 2
+    check_eigh(h, *run(jnp.linalg.eigh, h))
+    for a in extremes(dtype):
+        h = (a + adjoint(a)) / 2
+        check_eigh(h, *run(jnp.linalg.eigh, h))
+
+
+@each_type
+def test_eigh_reads_one_triangle(dtype: str) -> None:
+    a = numbers(dtype, 7, 7)
+    h = a + adjoint(a)
+    for lower in (True, False):
+        given = np.where(np.tri(7) > 0 if lower else np.tri(7).T > 0, h, np.nan).astype(h.dtype)
+        v, w = run(lambda x, lower=lower: jax.lax.linalg.eigh(x, lower=lower, symmetrize_input=False), given)
+        check_eigh(h, w, v)
+
+
+@each_type
+@pytest.mark.parametrize("lower", [True, False])
+def test_tridiagonal_as_lapack_has_it(dtype: str, lower: bool) -> None:
+    for n in (1, 2, 3, 9):
+        a = numbers(dtype, 2, n, n)
+        a = a + adjoint(a)
+        for x, y in zip(*(g(lambda x: jax.lax.linalg.tridiagonal(x, lower=lower), a) for g in (run, of_jax)), strict=True):
+            assert units(x, y, a) < 8
+
+
+# --- singular values ---------------------------------------------------------------------------------------------
+
+
+def check_svd(a: Array, u: Array, s: Array, vt: Array) -> None:
+    k = s.shape[-1]
+    for x, left, values, right in zip(*(y.reshape(-1, *y.shape[a.ndim - 2 :]) for y in (a, u, s, vt))):
+        assert units(left[:, :k] * values @ right[:k], x, x) < 4
+        assert orthogonality(left) < 4 and orthogonality(adjoint(right)) < 4
+        assert np.all(np.diff(values) <= 0) and np.all(values >= 0)
+        assert units(values, np.linalg.svd(x.astype(np.result_type(x, np.float64)), compute_uv=False), x) < 4
+
+
+@each_type
+@pytest.mark.parametrize("dims", [(1, 1), (1, 5), (5, 1), (2, 2), (8, 8), (3, 9), (9, 3), (41, 30), (30, 41), (2, 3, 5, 4)])
+def test_svd_of_every_size(dtype: str, dims: tuple[int, ...]) -> None:
+    a = numbers(dtype, *dims)
+    check_svd(a, *run(jnp.linalg.svd, a))
+    check_svd(a, *run(lambda x: jnp.linalg.svd(x, full_matrices=False), a))
+    (s,) = run(jnp.linalg.svdvals, a)
+    assert units(s, np.linalg.svd(a, compute_uv=False), a) < 4
+
+
+@each_type
+def test_svd_of_hard_spectra(dtype: str) -> None:
+    a = spectra(dtype)
+    check_svd(a, *run(jnp.linalg.svd, a))
+    for x in extremes(dtype):
+        check_svd(x, *run(jnp.linalg.svd, x))
+
+
+def test_small_singular_values_keep_their_digits() -> None:
+    """A bidiagonal matrix determines each of its singular values to almost its own precision."""
+    d = 10.0 ** -np.arange(0, 60, 3)
+    a = np.diag(d) + np.diag(d[:-1] / 2, 1)
+    _, s, _ = run(jnp.linalg.svd, a)
+    exact = np.sort([float(x) for x in _bidiagonal_singular_values(d, d[:-1] / 2)])[::-1]
+    np.testing.assert_allclose(s, exact, rtol=1e-13)
+
+
+def _bidiagonal_singular_values(d: Array, e: Array) -> Array:
+    """By one-sided Jacobi rotations on rows scaled to a common size, which keep each one's digits."""
+    b = (np.diag(d) + np.diag(e, 1)).T.astype(np.longdouble)
+    n = len(d)
+    for _ in range(30):
+        for i in range(n):
+            for j in range(i + 1, n):
+                p, q, r = b[:, i] @ b[:, i], b[:, j] @ b[:, j], b[:, i] @ b[:, j]
+                if r == 0:
+                    continue
+                zeta = (q - p) / (2 * r)
+                t = np.copysign(1, zeta) / (abs(zeta) + np.hypot(1, zeta))
+                c = 1 / np.hypot(1, t)
+                b[:, i], b[:, j] = c * b[:, i] - c * t * b[:, j], c * t * b[:, i] + c * b[:, j]
+    return np.sqrt(np.sum(b * b, 0))
+
+
+# --- what is not finite, and the reference ------------------------------------------------------------------------
+
+
+@each_type
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("f", [jnp.linalg.eigh, jnp.linalg.svd])
+def test_what_is_not_finite_becomes_nan_and_ends(dtype: str, bad: float, f: Callable[..., Any]) -> None:
+    a = numbers(dtype, 3, 5, 5)
+    a = a + adjoint(a)
+    a[1, 2, 3] = a[1, 3, 2] = bad
+    for x in run(f, a):
+        assert np.isnan(x[1]).all()
+        assert np.isfinite(x[[0, 2]]).all()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        jnp.linalg.eigvalsh,
+        lambda a: jax.lax.linalg.tridiagonal(a)[1:],
+        lambda a: jax.lax.linalg.tridiagonal(a, lower=False),
+        jnp.linalg.svdvals,
+        lambda a: jnp.linalg.svd(a, full_matrices=False),
+    ],
+)
+def test_the_reference_knows_the_calls(f: Callable[..., Any]) -> None:
+    for dtype in ("f64", "c128"):
+        a = numbers(dtype, 2, 5, 5)
+        a = a + adjoint(a)
+        compiled, known = run(f, a), evaluate(module_of(f, a), a)
+        for x, y in zip(compiled, known, strict=True):
+            assert x.shape == y.shape and x.dtype == y.dtype
+            assert units(np.abs(x), np.abs(y), a) < 16
