@@ -27,6 +27,22 @@ INLINE scalar times(scalar a, scalar b) {
   if (PLANES == 1) return (scalar){a.re * b.re, 0};
   return (scalar){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
+/* a / b, without overflow in between. */
+static scalar quotient(scalar a, scalar b) {
+  if (PLANES == 1) return (scalar){a.re / b.re, 0};
+  if (magnitude(b.re) >= magnitude(b.im)) {
+    T ratio = b.im == 0 ? 0 : b.im / b.re, den = b.re + b.im * ratio;
+    return (scalar){(a.re + a.im * ratio) / den, (a.im - a.re * ratio) / den};
+  }
+  T ratio = b.re / b.im, den = b.im + b.re * ratio;
+  return (scalar){(a.re * ratio + a.im) / den, (a.im * ratio - a.re) / den};
+}
+
+INLINE scalar difference(scalar a, scalar b) { return (scalar){a.re - b.re, a.im - b.im}; }
+INLINE scalar negative(scalar a) { return (scalar){-a.re, -a.im}; }
+INLINE int is_zero(scalar a) { return a.re == 0 && a.im == 0; }
+INLINE T size_of(scalar a) { return magnitude(a.re) + magnitude(a.im); } /* as LAPACK compares complex numbers */
+
 static void put(T *p, int im, scalar a) {
   p[0] = a.re;
   if (PLANES == 2) p[im] = a.im;
@@ -158,7 +174,20 @@ static void reflect_columns(const T *v, T *c, int ld, int count, int n, int im, 
     for (; count >= 4; count -= 4, c += 4 * ld) reflect_four(v, c, ld, n, tau.re);
   for (; count > 0; count--, c += ld) {
     scalar w = times(tau, dot(v, c, n, im));
-    add_multiple(c, v, (scalar){-w.re, -w.im}, n, im);
+    add_multiple(c, v, negative(w), n, im);
+  }
+}
+
+/* Q z or, with `adjoint`, Q^H z, where Q is the product of `count` reflections that lie in the columns of a from row `below` of each on;
+   1, the first element of a vector, stands for what is stored there. */
+static void multiply_by_reflections(columns a, int below, int count, const T *taus, columns z, int rows, int width, int adjoint) {
+  for (int i = 0; i < count; i++) {
+    int k = adjoint ? i : count - 1 - i, first = k + below;
+    T *v = column_at(a, first, k);
+    scalar kept = scalar_at(v, a.im), tau = scalar_at(taus + k * PLANES, 1);
+    put(v, a.im, (scalar){1, 0});
+    reflect_columns(v, column_at(z, first, 0), z.ld, width, rows - first, a.im, adjoint ? conjugate(tau) : tau);
+    put(v, a.im, kept);
   }
 }
 

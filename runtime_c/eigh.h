@@ -173,19 +173,6 @@ static int tridiagonal_ql(T *d, T *e, int n, T *z, int ld, int rows, T *rotation
 
 /* --- eigenvalues and eigenvectors ----------------------------------------------------------------------------- */
 
-/* Q z, where Q is the product of n - 1 reflections that lie in the columns of a from row `below` of each; the vectors' first element,
-   which is 1, stands there. */
-static void multiply_by_reflections(columns a, int below, int count, const T *taus, columns z, int rows, int width) {
-  for (int k = count - 1; k >= 0; k--) {
-    int first = k + below;
-    T *v = column_at(a, first, k);
-    scalar kept = scalar_at(v, a.im);
-    put(v, a.im, (scalar){1, 0});
-    reflect_columns(v, column_at(z, first, 0), z.ld, width, rows - first, a.im, scalar_at(taus + k * PLANES, 1));
-    put(v, a.im, kept);
-  }
-}
-
 /* As LAPACK's syevd and heevd: eigenvalues in ascending order and, with VECTORS, an orthonormal basis of eigenvectors in x. */
 void NAME(eigh)(T *x, T *w, int *info, const T *a, T *work, int *order, int batch, int n, int flags) {
   int lower = flags & LOWER, vectors = flags & VECTORS;
@@ -207,7 +194,7 @@ void NAME(eigh)(T *x, T *w, int *info, const T *a, T *work, int *order, int batc
     sort_order(order, d, n, 1);
     for (int i = 0; i < n; i++) w[i] = d[order[i]] / scale;
     if (vectors) {
-      multiply_by_reflections(m, 1, n - 1, taus, z, n, n);
+      multiply_by_reflections(m, 1, n - 1, taus, z, n, n, 0);
       write_columns(x, z, n, n, n, 1, 1, order);
     } else {
       for (int i = 0; i < n * n * PLANES; i++) x[i] = a[i];

@@ -6,3 +6,5 @@
 #include "columns.h"
 #include "eigh.h"
 #include "svd.h"
+#include "pivoted_qr.h"
+#include "tridiagonal.h"

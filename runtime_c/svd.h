@@ -277,8 +277,8 @@ static int svd_of(columns a, columns turned, columns u, columns v, int m, int n,
   identity(u, m, width), identity(v, n, n);
   int failed = bidiagonal_qr(s, e, n, u.data, v.data, v.ld, n, more);
   make_positive(s, n, v.data, v.ld, n);
-  multiply_by_reflections(a, 0, n, left, u, m, width);
-  multiply_by_reflections(turned, 1, n - 1, right, v, n, n);
+  multiply_by_reflections(a, 0, n, left, u, m, width, 0);
+  multiply_by_reflections(turned, 1, n - 1, right, v, n, n, 0);
   return failed;
 }
 

@@ -50,6 +50,7 @@ LAPACK_ROUTINES = """
     potrf_lower potrf_upper getrf geqrf orgqr
     sytrd_lower sytrd_upper syevd_lower_vectors syevd_lower_values syevd_upper_vectors syevd_upper_values
     gesdd_full_vectors gesdd_full_values gesdd_reduced_vectors gesdd_reduced_values
+    geqp3 ormqr_left_itself ormqr_left_adjoint ormqr_right_itself ormqr_right_adjoint gehrd gtsv gtsv_perturbed
 """
 """What the rules of LAPACK's functions call, `xla_wasm.` before each name."""
 

@@ -19,15 +19,41 @@ from ..writer import Rule, Writer
 _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
-def _option(x: Instruction, name: str, allowed: str) -> str:
-    """One of the characters `allowed` that the call is configured with."""
+def _configured(x: Instruction, name: str) -> str:
+    """What the call's dictionary of attributes has under a name, or nothing."""
     config = x.attrs.get("backend_config") or ""
     text = config.decode("utf-8", "replace") if isinstance(config, bytes) else str(config)
-    found = re.search(rf"\b{name}\s*=\s*(\d+)", text)
-    value = chr(int(found[1]) % 256) if found else ""
+    found = re.search(rf"\b{name}\s*=\s*(\w+)", text)
+    return found[1] if found else ""
+
+
+def _refused(x: Instruction, name: str, wanted: str) -> UnsupportedError:
+    target, found = x.attrs["custom_call_target"], _configured(x, name)
+    return UnsupportedError(f"{x.where}: {target} needs {name} to be {wanted}; found {found or x.attrs.get('backend_config')!r}")
+
+
+def _option(x: Instruction, name: str, allowed: str) -> str:
+    """One of the characters `allowed` that the call is configured with."""
+    text = _configured(x, name)
+    value = chr(int(text) % 256) if text.isdecimal() else ""
     if not value or value not in allowed:
-        raise UnsupportedError(f"{x.where}: {x.attrs['custom_call_target']} needs {name} to be one of {', '.join(allowed)}; found {text!r}")
+        raise _refused(x, name, f"one of {', '.join(allowed)}")
     return value
+
+
+def _flag(x: Instruction, name: str) -> bool:
+    """Whether the call is configured with `name`."""
+    text = _configured(x, name)
+    if text not in ("true", "false"):
+        raise _refused(x, name, "true or false")
+    return text == "true"
+
+
+def _number(x: Instruction, name: str) -> int:
+    text = _configured(x, name)
+    if not text.isdecimal():
+        raise _refused(x, name, "a number")
+    return int(text[:18])
 
 
 _TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
@@ -142,12 +168,57 @@ def _gesdd(e: Writer, x: Instruction, element_type: str) -> Instruction:
     return _results(e, x, x.operands[0], *e.elements(_call(e, x, name, *shapes)))
 
 
+def _geqp3(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    a, pivots = (o.shape.without_layout() for o in x.operands)
+    *batch, m, n = a.dimensions
+    if a.element_type != element_type or pivots != Shape("s32", (*batch, n)):
+        raise UnsupportedError(f"{x.where}: {pivots} are not the pivots of {a}")
+    return _results(e, x, *e.elements(_call(e, x, "geqp3", a, pivots, Shape(element_type, (*batch, min(m, n))))))
+
+
+def _ormqr(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    a, taus, c = _operands(x, element_type, 2, 1, 2)
+    left, transpose = _flag(x, "left"), _flag(x, "transpose")
+    (m, n), k = a.dimensions[-2:], taus.dimensions[-1]
+    if m != c.dimensions[-2 if left else -1] or k > min(m, n):
+        raise UnsupportedError(f"{x.where}: {k} reflections in {a} cannot stand on the {'left' if left else 'right'} of {c}")
+    return _call(e, x, f"ormqr_{'left' if left else 'right'}_{'adjoint' if transpose else 'itself'}", c)
+
+
+def _gehrd(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    a, batch, n = _square(x, element_type)
+    low, high = _number(x, "low"), _number(x, "high")
+    if (low, high) != (1, n):
+        raise UnsupportedError(f"{x.where}: {x.attrs['custom_call_target']} of rows {low} to {high} of {n} is not supported, only of all")
+    shapes = (a, Shape(element_type, (*batch, max(n - 1, 0))), Shape("s32", batch))
+    return _results(e, x, *e.elements(_call(e, x, "gehrd", *shapes)))
+
+
+def _diagonals(x: Instruction, element_type: str) -> tuple[list[Shape], tuple[int, ...]]:
+    """The shapes of the operands of a solver of tridiagonal systems, and its batch dimensions."""
+    shapes = _operands(x, element_type, 1, 1, 1, 2)
+    n = shapes[0].dimensions[-1]
+    if any(s.dimensions[-1] != n for s in shapes[:3]) or shapes[3].dimensions[-2] != n:
+        raise UnsupportedError(f"{x.where}: {', '.join(map(str, shapes))} are no tridiagonal systems")
+    return shapes, shapes[3].dimensions[:-2]
+
+
+def _gtsv(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    shapes, batch = _diagonals(x, element_type)
+    return _results(e, x, *e.elements(_call(e, x, "gtsv", *shapes, Shape("s32", batch))))
+
+
+def _gtsv_perturbed(e: Writer, x: Instruction) -> Instruction:
+    element_type = x.operands[0].shape.element_type if x.operands else ""
+    if element_type not in _TYPES.values():
+        raise UnsupportedError(f"{x.where}: {x.attrs['custom_call_target']} of {element_type} is not supported")
+    shapes, _ = _diagonals(x, element_type)
+    return _call(e, x, "gtsv_perturbed", shapes[3])
+
+
 _OTHERS = {
-    "geqp3 ormqr unmqr": ("qr with pivots or of a product", "jnp.linalg.qr without them"),
     "geev": ("eig", "a computation that needs no eigenvalues"),
     "gees": ("schur", "a computation that needs no Schur form"),
-    "gehrd": ("hessenberg", "jnp.linalg.solve"),
-    "gtsv": ("tridiagonal_solve", "jnp.linalg.solve on the whole matrix"),
 }
 
 
@@ -155,7 +226,7 @@ _Lapack = Callable[[Writer, Instruction, str], Instruction]
 """A rule for the functions of one name, of which there is one for each element type."""
 
 
-def _refused(function: str, instead: str) -> _Lapack:
+def _missing(function: str, instead: str) -> _Lapack:
     def rule(e: Writer, x: Instruction, element_type: str) -> Instruction:
         target = x.attrs["custom_call_target"]
         raise UnsupportedError(f"{x.where}: {target} ({function}) is not supported yet; try {instead}, or compute it outside the module")
@@ -166,7 +237,8 @@ def _refused(function: str, instead: str) -> _Lapack:
 def _table() -> dict[str, Rule]:
     rules: dict[str, _Lapack] = {"potrf": _potrf, "trsm": _trsm, "getrf": _getrf, "geqrf": _geqrf, "orgqr": _orgqr, "ungqr": _orgqr}
     rules |= {"sytrd": _sytrd, "hetrd": _sytrd, "syevd": _syevd, "heevd": _syevd, "gesdd": _gesdd, "gesvd": _gesdd}
-    rules |= {name: _refused(*text) for names, text in _OTHERS.items() for name in names.split()}
+    rules |= {"geqp3": _geqp3, "ormqr": _ormqr, "unmqr": _ormqr, "gehrd": _gehrd, "gtsv": _gtsv}
+    rules |= {name: _missing(*text) for names, text in _OTHERS.items() for name in names.split()}
     return {
         f"lapack_{letter}{name}_ffi": lambda e, x, rule=rule, type=type: rule(e, x, type)  # type: ignore[misc]
         for name, rule in rules.items()
@@ -174,5 +246,5 @@ def _table() -> dict[str, Rule]:
     }
 
 
-LAPACK: dict[str, Rule] = _table()
+LAPACK: dict[str, Rule] = {**_table(), "tridiagonal_solve_perturbed_ffi": _gtsv_perturbed}
 """Target of a custom call -> rule."""

@@ -11,7 +11,7 @@ from ..kernel import Kernel
 from ..source import Source
 
 _LEFT, _LOWER, _UNIT, _TRANSPOSED, _CONJUGATE = 1, 2, 4, 8, 16
-_KEEP, _VECTORS, _FULL = 4, 32, 64
+_KEEP, _VECTORS, _FULL, _RIGHT = 4, 32, 64, 128
 
 _TERMS, _COLUMNS, _TILE, _PANEL = 32, 512, 8, 8
 """How the routines cut up a product (KC, NC, at least NR) and a factorisation (WIDTH)."""
@@ -164,6 +164,62 @@ def svd_kernel(k: Kernel, x: Instruction) -> None:
     k.b.invoke(f"xw_svd_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work, order)), prod(a.dims[:-2]), m, n, flags)
 
 
+def pivoted_qr_kernel(k: Kernel, x: Instruction) -> None:
+    """QR of matrices whose columns are put into the order of what is left of them."""
+    a, pivots = (k.whole(o) for o in x.operands)
+    m, n = a.dims[-2:]
+    memory = _Memory(k, a.dtype)
+    work = memory.numbers(memory.columns(m, n) + 2 * n)
+    k.b.invoke(f"xw_pivoted_qr_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, pivots, work)), prod(a.dims[:-2]), m, n)
+
+
+def multiply_by_q_kernel(k: Kernel, x: Instruction) -> None:
+    """Products with products of reflections."""
+    a, taus, c = (k.whole(o) for o in x.operands)
+    rows, width = c.dims[-2:]
+    _, side, form = x.attrs["custom_call_target"].split("_")[-3:]
+    high, count = (width, rows) if side == "right" else (rows, width)
+    memory = _Memory(k, a.dtype)
+    work = memory.numbers(memory.columns(high, taus.dims[-1] + count))
+    flags = (_RIGHT if side == "right" else 0) | (_TRANSPOSED if form == "adjoint" else 0)
+    k.b.invoke(
+        f"xw_multiply_by_q_{a.dtype}",
+        *(k.address(o) for o in (*k.outputs[x], a, taus, c, work)),
+        *(prod(a.dims[:-2]), rows, width, a.dims[-1], taus.dims[-1], flags),
+    )
+
+
+def hessenberg_kernel(k: Kernel, x: Instruction) -> None:
+    """Hessenberg matrices similar to others."""
+    a = k.whole(x.operands[0])
+    n = a.dims[-1]
+    memory = _Memory(k, a.dtype)
+    work = memory.numbers(memory.columns(n, n + 1))
+    k.b.invoke(f"xw_hessenberg_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work)), prod(a.dims[:-2]), n)
+
+
+def tridiagonal_solve_kernel(k: Kernel, x: Instruction) -> None:
+    """The solutions of tridiagonal systems."""
+    sources = [k.whole(o) for o in x.operands]
+    n, width = sources[3].dims[-2:]
+    k.b.invoke(
+        f"xw_tridiagonal_solve_{sources[0].dtype}", *(k.address(o) for o in (*k.outputs[x], *sources)), prod(sources[3].dims[:-2]), n, width
+    )
+
+
+def tridiagonal_solve_perturbed_kernel(k: Kernel, x: Instruction) -> None:
+    """The same where a system may be singular."""
+    sources = [k.whole(o) for o in x.operands]
+    n, width = sources[3].dims[-2:]
+    memory = _Memory(k, sources[0].dtype)
+    work = memory.numbers(memory.planes * 3 * n)
+    k.b.invoke(
+        f"xw_tridiagonal_solve_perturbed_{sources[0].dtype}",
+        *(k.address(o) for o in (*k.outputs[x], *sources, work)),
+        *(prod(sources[3].dims[:-2]), n, width),
+    )
+
+
 KERNELS = {"cholesky": cholesky_kernel, "triangular-solve": triangular_solve_kernel}
 
 ROUTINES = {
@@ -175,5 +231,10 @@ ROUTINES = {
     **{f"xla_wasm.sytrd_{triangle}": tridiagonal_kernel for triangle in ("lower", "upper")},
     **{f"xla_wasm.syevd_{triangle}_{results}": eigh_kernel for triangle in ("lower", "upper") for results in ("vectors", "values")},
     **{f"xla_wasm.gesdd_{form}_{results}": svd_kernel for form in ("full", "reduced") for results in ("vectors", "values")},
+    "xla_wasm.geqp3": pivoted_qr_kernel,
+    **{f"xla_wasm.ormqr_{side}_{form}": multiply_by_q_kernel for side in ("left", "right") for form in ("itself", "adjoint")},
+    "xla_wasm.gehrd": hessenberg_kernel,
+    "xla_wasm.gtsv": tridiagonal_solve_kernel,
+    "xla_wasm.gtsv_perturbed": tridiagonal_solve_perturbed_kernel,
 }
 """Kernels of custom calls that expansions make."""

@@ -212,6 +212,140 @@ def _gesdd(instr: Instruction, operands: list[Value], call: Any) -> Value:
     return s, u, vt, info
 
 
+def _geqp3(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """QR of columns in the order of what is left of each, those that the second operand names before them; their numbers from 1."""
+    a, wanted = wide(operands[0]).copy(), operands[1]
+    *batch, m, n = a.shape
+    pivots = np.zeros(wanted.shape, np.int32)
+    taus = np.zeros((*batch, min(m, n)), a.dtype)
+    for at in np.ndindex(*batch):
+        order, fixed = list(range(n)), 0
+        for j in np.flatnonzero(wanted[at]):
+            order[j], order[fixed], fixed = order[fixed], order[j], fixed + 1
+        x = a[at]
+        x[:] = x[:, order]
+        for i in range(min(m, n)):
+            if i >= fixed:
+                best = i + int(np.argmax(np.nan_to_num(np.linalg.norm(x[i:, i:], axis=0))))
+                x[:, [i, best]] = x[:, [best, i]]
+                order[i], order[best] = order[best], order[i]
+            tau, v, beta = _reflection(x[i:, i])
+            taus[at][i] = tau
+            x[i:, i + 1 :] -= np.conj(tau) * np.outer(v, v.conj() @ x[i:, i + 1 :])
+            x[i, i], x[i + 1 :, i] = beta, v[1:]
+        pivots[at] = np.array(order) + 1
+    return a, pivots, taus
+
+
+def _ormqr(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """The product of a matrix with a product of reflections, or with its adjoint."""
+    a, taus, c = map(wide, operands)
+    _, side, form = instr.attrs["custom_call_target"].split("_")[-3:]
+    *batch, m, _ = a.shape
+    result = np.zeros_like(c)
+    for at in np.ndindex(*batch):
+        q = np.eye(m, dtype=a.dtype)
+        for j, tau in enumerate(taus[at]):
+            v = np.concatenate((np.zeros(j), [1], a[at][j + 1 :, j]))
+            q = q - tau * np.outer(q @ v, v.conj())
+        q = q if form == "itself" else q.conj().T
+        result[at] = q @ c[at] if side == "left" else c[at] @ q
+    return result
+
+
+def _gehrd(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """Hessenberg matrices similar to the operand's, the reflections below them, their factors, and info 0."""
+    a = wide(operands[0]).copy()
+    *batch, n, _ = a.shape
+    taus = np.zeros((*batch, max(n - 1, 0)), a.dtype)
+    for at in np.ndindex(*batch):
+        x = a[at]
+        for k in range(n - 1):
+            tau, v, beta = _reflection(x[k + 1 :, k])
+            taus[at][k] = tau
+            x[:, k + 1 :] -= tau * np.outer(x[:, k + 1 :] @ v, v.conj())
+            x[k + 1 :, k + 1 :] -= np.conj(tau) * np.outer(v, v.conj() @ x[k + 1 :, k + 1 :])
+            x[k + 1, k], x[k + 2 :, k] = beta, v[1:]
+    return a, taus, np.zeros(batch, np.int32)
+
+
+def _gtsv(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """Gauss elimination with exchanges of rows: the three diagonals of U above each other, the solution, and the first pivot that is 0."""
+    dl, d, du, x = (wide(o).copy() for o in operands)
+    *batch, n, _ = x.shape
+    info = np.zeros(batch, np.int32)
+    for at in np.ndindex(*batch):
+        under, p, over, y = dl[at][1:], d[at], du[at], x[at]
+        for i in range(n - 1):
+            if abs(p[i].real) + abs(p[i].imag) >= abs(under[i].real) + abs(under[i].imag):
+                if p[i] == 0:
+                    break
+                f, far = under[i] / p[i], 0
+                p[i + 1] -= f * over[i]
+            else:
+                f, far = p[i] / under[i], over[i + 1] if i < n - 2 else under[i]
+                p[i], p[i + 1], over[i] = under[i], over[i] - f * p[i + 1], p[i + 1]
+                if i < n - 2:
+                    over[i + 1] *= -f
+                y[[i, i + 1]] = y[[i + 1, i]]
+            if i < n - 2:
+                under[i] = far
+            y[i + 1] -= f * y[i]
+        zero = np.flatnonzero(p == 0)
+        info[at] = zero[0] + 1 if len(zero) else 0
+        for i in range(n - 1, -1, -1):
+            if not len(zero):
+                y[i] -= (over[i] * y[i + 1] if i < n - 1 else 0) + (under[i] * y[i + 2] if i < n - 2 else 0)
+                y[i] /= p[i]
+    return dl, d, du, x, info
+
+
+def _gtsv_perturbed(instr: Instruction, operands: list[Value], call: Any) -> Value:
+    """The same by pivots that are large in their rows, those near 0 moved away from it by an amount of the order of rounding."""
+    dl, d, du, b = map(wide, operands)
+    *batch, n, _ = b.shape
+    result = b.copy()
+    for at in np.ndindex(*batch):
+        u, x = np.zeros((n, 3), b.dtype), result[at]
+        if n == 0:
+            continue
+        u[0, 0], u[0, 1] = d[at][0], du[at][0] if n > 1 else 0
+        size = np.sum(np.abs(u[0]))
+        for k in range(n - 1):
+            row = np.array([dl[at][k + 1], d[at][k + 1], du[at][k + 1] if k < n - 2 else 0])
+            row_size = np.sum(np.abs(row))
+            if row[0] == 0 or abs(row[0]) / row_size <= (abs(u[k, 0]) / size if u[k, 0] else 0):
+                f = row[0] / u[k, 0] if row[0] else 0
+                u[k + 1, :2] = row[1] - f * u[k, 1], row[2]
+                size = row_size
+            else:
+                f = u[k, 0] / row[0]
+                u[k + 1, :2] = u[k, 1] - f * row[1], -f * row[2]
+                u[k] = row
+                x[[k, k + 1]] = x[[k + 1, k]]
+                size = np.sum(np.abs(u[k + 1]))
+            x[k + 1] -= f * x[k]
+        by = np.finfo(b.dtype).eps * np.max(np.abs(u))
+        for i in range(n - 1, -1, -1):
+            x[i] -= (u[i, 1] * x[i + 1] if i < n - 1 else 0) + (u[i, 2] * x[i + 2] if i < n - 2 else 0)
+            x[i] /= _perturbed(u[i, 0], by, x[i])
+    return result
+
+
+def _perturbed(pivot: Any, by: Any, row: Array) -> Any:
+    """A pivot by which a row, scaled if need be, can be divided without overflow."""
+    low = np.finfo(row.dtype).tiny
+    by, most = np.copysign(max(by, low), pivot.real), np.max(np.abs(row), initial=0)
+    while (size := abs(pivot)) < 1:
+        if 0 < size < low and most * low <= size:
+            row *= 1 / low
+            return pivot * (1 / low)
+        if size >= low and most <= size / low:
+            break
+        pivot, by = pivot + by, 2 * by
+    return pivot
+
+
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"cholesky": _cholesky, "triangular-solve": _triangular_solve}
 
 ROUTINES: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
@@ -223,5 +357,10 @@ ROUTINES: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     **{f"xla_wasm.sytrd_{triangle}": _sytrd for triangle in ("lower", "upper")},
     **{f"xla_wasm.syevd_{triangle}_{results}": _syevd for triangle in ("lower", "upper") for results in ("vectors", "values")},
     **{f"xla_wasm.gesdd_{form}_{results}": _gesdd for form in ("full", "reduced") for results in ("vectors", "values")},
+    "xla_wasm.geqp3": _geqp3,
+    **{f"xla_wasm.ormqr_{side}_{form}": _ormqr for side in ("left", "right") for form in ("itself", "adjoint")},
+    "xla_wasm.gehrd": _gehrd,
+    "xla_wasm.gtsv": _gtsv,
+    "xla_wasm.gtsv_perturbed": _gtsv_perturbed,
 }
 """Custom calls that the expansions of LAPACK's functions make, by target."""
