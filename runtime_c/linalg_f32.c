@@ -8,3 +8,5 @@
 #include "svd.h"
 #include "pivoted_qr.h"
 #include "tridiagonal.h"
+#include "schur.h"
+#include "eig.h"

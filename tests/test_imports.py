@@ -26,7 +26,8 @@ ROOMS = {
     "mapping": "ops.stablehlo ops.*.stablehlo",
     "lowering": "ops.lowering ops.elemental ops.kernel ops.source ops.apply ops.*.lower ops.*.sliding ops.*.cumulative "
     "ops.*.topk ops.*.radix ops.*.introsort ops.*.order",
-    "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership",
+    "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership "
+    "ops.*.reflections ops.*.spectral",
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",
     "packages": "ops ops.*",
     "compiler": "compiler assemble driver front wasi_http",

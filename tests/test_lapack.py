@@ -263,6 +263,81 @@ def test_hessenberg_as_lapack_has_it(dtype: str, dims: tuple[int, ...]) -> None:
             assert units(x, y, a) < 16
 
 
+# --- eigenvalues of general matrices -----------------------------------------------------------------------------
+
+
+def general(dtype: str, n: int = 24) -> Array:
+    """Matrices far from normal: triangular, of a polynomial, badly scaled, with pairs only, with eigenvalues on a circle."""
+    scales, a = np.logspace(0, 10, n), numbers(dtype, n, n)
+    companion = np.diag(np.ones(n - 1), -1)
+    companion[0] = numbers("f64", n)
+    made = [
+        np.triu(a),
+        np.tril(a),
+        companion,
+        scales[:, None] * a / scales,
+        a - a.T,
+        np.roll(np.eye(n), 1, 0),
+        np.kron(np.eye(n // 2), [[1, 2], [-3, 1]]) + np.diag(np.ones(n - 2), 2),
+    ]
+    return np.array([np.asarray(x, DTYPES[dtype]) for x in made])
+
+
+def check_eig(a: Array, w: Array, left: Array, right: Array) -> None:
+    square, rounding = a.shape[-2:], 16 * np.finfo(a.dtype).eps
+    for x, values, u, v in zip(a.reshape(-1, *square), w.reshape(-1, square[0]), left.reshape(-1, *square), right.reshape(-1, *square)):
+        assert units(x @ v, v * values, x) < 4 and units(adjoint(u) @ x, values[:, None] * adjoint(u), x) < 4
+        for vectors in (u, v):
+            np.testing.assert_allclose(np.linalg.norm(vectors, axis=0), 1, rtol=rounding)
+            # Of the elements that may be the greatest, one is real.
+            greatest = np.abs(vectors) >= np.max(np.abs(vectors), 0) * (1 - rounding)
+            assert np.all(np.min(np.where(greatest, np.abs(vectors.imag), 1), 0) == 0)
+
+
+def check_schur(a: Array, t: Array, z: Array) -> None:
+    for x, form, q in zip(*(y.reshape(-1, *a.shape[-2:]) for y in (a, t, z))):
+        assert units(q @ form @ adjoint(q), x, x) < 4 and orthogonality(q) < 4
+        below = np.diagonal(form, -1)
+        assert not np.tril(form, -2 if form.dtype.kind == "f" else -1).any()
+        # Blocks on the diagonal stand apart, and are those of pairs, with equal elements on the diagonal.
+        pairs = np.flatnonzero(below)
+        assert np.all(np.diff(pairs) > 1)
+        assert np.all(form[pairs, pairs] == form[pairs + 1, pairs + 1]) and np.all(
+            np.sign(form[pairs, pairs + 1]) == -np.sign(below[pairs])
+        )
+
+
+def eig_of_both_sides(a: Array) -> Any:
+    return jax.lax.linalg.eig(a, compute_left_eigenvectors=True)
+
+
+@each_type
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 9, 50])
+def test_eig_and_schur_of_every_size(dtype: str, n: int) -> None:
+    a = numbers(dtype, 2, n, n)
+    w, left, right = run(eig_of_both_sides, a)
+    check_eig(a, w, left, right)
+    check_schur(a, *run(jax.lax.linalg.schur, a))
+    (values,) = run(jnp.linalg.eigvals, a)
+    for x, y in zip(np.sort_complex(values), np.sort_complex(np.linalg.eigvals(a.astype(np.result_type(a, np.float64))))):
+        assert units(np.min(np.abs(x[:, None] - y), 0).astype(a.real.dtype), np.zeros(n), a.real[0]) < 20
+
+
+@each_type
+def test_eig_and_schur_of_hard_spectra(dtype: str) -> None:
+    for a in (spectra(dtype, 24), general(dtype), *extremes(dtype)):
+        check_eig(a, *run(eig_of_both_sides, a))
+        check_schur(a, *run(jax.lax.linalg.schur, a))
+
+
+def test_a_schur_form_alone() -> None:
+    for dtype in ("f64", "c128"):
+        a = numbers(dtype, 2, 7, 7)
+        with_vectors, _ = run(jax.lax.linalg.schur, a)
+        (alone,) = run(lambda x: jax.lax.linalg.schur(x, compute_schur_vectors=False), a)
+        np.testing.assert_array_equal(alone, with_vectors)
+
+
 # --- tridiagonal systems -----------------------------------------------------------------------------------------
 
 
@@ -305,7 +380,7 @@ def test_singular_tridiagonal_systems(dtype: str) -> None:
 
 @each_type
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("f", [jnp.linalg.eigh, jnp.linalg.svd])
+@pytest.mark.parametrize("f", [jnp.linalg.eigh, jnp.linalg.svd, jnp.linalg.eig, jax.lax.linalg.schur])
 def test_what_is_not_finite_becomes_nan_and_ends(dtype: str, bad: float, f: Callable[..., Any]) -> None:
     a = numbers(dtype, 3, 5, 5)
     a = a + adjoint(a)
@@ -342,3 +417,11 @@ def test_the_reference_knows_the_calls(f: Callable[..., Any]) -> None:
                 np.testing.assert_array_equal(x, y)
                 continue
             assert units(np.abs(x), np.abs(y), a) < 64 * max(1, np.max(np.abs(y)))
+
+
+@pytest.mark.parametrize("dtype", ["f64", "c128"])
+def test_the_reference_knows_eig_and_schur(dtype: str) -> None:
+    """In an order of its own."""
+    a = np.concatenate((numbers(dtype, 2, 6, 6), general(dtype, 6)))
+    check_eig(a, *(np.asarray(x) for x in evaluate(module_of(eig_of_both_sides, a), a)))
+    check_schur(a, *(np.asarray(x) for x in evaluate(module_of(jax.lax.linalg.schur, a), a)))

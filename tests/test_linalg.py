@@ -201,19 +201,3 @@ def test_the_reference_knows_the_calls(f: Callable[..., Any], dims: tuple[int, .
             expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(a))]
         for x, y in zip(evaluate(hlo_of(lowered), a), expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("f", "names"),
-    [
-        (jnp.linalg.eigvals, ("lapack_sgeev_ffi", "eig")),
-        (jax.scipy.linalg.schur, ("lapack_sgees_ffi", "schur")),
-    ],
-)
-def test_what_is_not_there_is_named(f: Callable[..., Any], names: tuple[str, ...]) -> None:
-    lowered = jax.jit(f).lower(np.eye(4, dtype=np.float32))
-    module = hlo_of(lowered)
-    with pytest.raises(xla_wasm.UnsupportedError) as caught:
-        xla_wasm.compile(module)
-    for name in names:
-        assert name in str(caught.value)

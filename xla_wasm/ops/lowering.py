@@ -51,6 +51,7 @@ LAPACK_ROUTINES = """
     sytrd_lower sytrd_upper syevd_lower_vectors syevd_lower_values syevd_upper_vectors syevd_upper_values
     gesdd_full_vectors gesdd_full_values gesdd_reduced_vectors gesdd_reduced_values
     geqp3 ormqr_left_itself ormqr_left_adjoint ormqr_right_itself ormqr_right_adjoint gehrd gtsv gtsv_perturbed
+    geev_values geev_left geev_right geev_left_right gees_form gees_vectors
 """
 """What the rules of LAPACK's functions call, `xla_wasm.` before each name."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ...errors import UnsupportedError
 from ...hlo.attrs import TriangularSolveOptions
-from ...hlo.infer import REAL_OF, joined
+from ...hlo.infer import COMPLEX_OF, REAL_OF, joined
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..writer import Rule, Writer
@@ -216,29 +216,36 @@ def _gtsv_perturbed(e: Writer, x: Instruction) -> Instruction:
     return _call(e, x, "gtsv_perturbed", shapes[3])
 
 
-_OTHERS = {
-    "geev": ("eig", "a computation that needs no eigenvalues"),
-    "gees": ("schur", "a computation that needs no Schur form"),
-}
+def _eigenvalues(element_type: str, dims: tuple[int, ...]) -> list[Shape]:
+    """What holds eigenvalues that may be complex: real and imaginary parts apart, for real matrices."""
+    return [Shape(element_type, dims)] * (1 if element_type in REAL_OF else 2)
+
+
+def _geev(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    a, batch, n = _square(x, element_type)
+    sides = [side for side in ("left", "right") if _option(x, f"compute_{side}", "NV") == "V"]
+    vectors = Shape(COMPLEX_OF.get(element_type, element_type), a.dimensions)
+    shapes = (*_eigenvalues(element_type, (*batch, n)), vectors, vectors, Shape("s32", batch))
+    return _results(e, x, *e.elements(_call(e, x, f"geev_{'_'.join(sides) or 'values'}", *shapes)))
+
+
+def _gees(e: Writer, x: Instruction, element_type: str) -> Instruction:
+    a, batch, n = _square(x, element_type)
+    _option(x, "sort", "N")
+    results = "vectors" if _option(x, "mode", "NV") == "V" else "form"
+    info = Shape("s32", batch)
+    call = _call(e, x, f"gees_{results}", a, a, *_eigenvalues(element_type, (*batch, n)), info, info)
+    return _results(e, x, *e.elements(call))
 
 
 _Lapack = Callable[[Writer, Instruction, str], Instruction]
 """A rule for the functions of one name, of which there is one for each element type."""
 
 
-def _missing(function: str, instead: str) -> _Lapack:
-    def rule(e: Writer, x: Instruction, element_type: str) -> Instruction:
-        target = x.attrs["custom_call_target"]
-        raise UnsupportedError(f"{x.where}: {target} ({function}) is not supported yet; try {instead}, or compute it outside the module")
-
-    return rule
-
-
 def _table() -> dict[str, Rule]:
     rules: dict[str, _Lapack] = {"potrf": _potrf, "trsm": _trsm, "getrf": _getrf, "geqrf": _geqrf, "orgqr": _orgqr, "ungqr": _orgqr}
     rules |= {"sytrd": _sytrd, "hetrd": _sytrd, "syevd": _syevd, "heevd": _syevd, "gesdd": _gesdd, "gesvd": _gesdd}
-    rules |= {"geqp3": _geqp3, "ormqr": _ormqr, "unmqr": _ormqr, "gehrd": _gehrd, "gtsv": _gtsv}
-    rules |= {name: _missing(*text) for names, text in _OTHERS.items() for name in names.split()}
+    rules |= {"geqp3": _geqp3, "ormqr": _ormqr, "unmqr": _ormqr, "gehrd": _gehrd, "gtsv": _gtsv, "geev": _geev, "gees": _gees}
     return {
         f"lapack_{letter}{name}_ffi": lambda e, x, rule=rule, type=type: rule(e, x, type)  # type: ignore[misc]
         for name, rule in rules.items()

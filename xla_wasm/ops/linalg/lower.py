@@ -7,11 +7,12 @@ from math import prod
 from ...hlo.attrs import TriangularSolveOptions
 from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
+from ...loop.ir import Val
 from ..kernel import Kernel
 from ..source import Source
 
 _LEFT, _LOWER, _UNIT, _TRANSPOSED, _CONJUGATE = 1, 2, 4, 8, 16
-_KEEP, _VECTORS, _FULL, _RIGHT = 4, 32, 64, 128
+_KEEP, _VECTORS, _FULL, _RIGHT, _LEFT_VECTORS = 4, 32, 64, 128, 256
 
 _TERMS, _COLUMNS, _TILE, _PANEL = 32, 512, 8, 8
 """How the routines cut up a product (KC, NC, at least NR) and a factorisation (WIDTH)."""
@@ -220,6 +221,34 @@ def tridiagonal_solve_perturbed_kernel(k: Kernel, x: Instruction) -> None:
     )
 
 
+def _values_apart(addresses: list[Val], at: int, element_type: str) -> list[Val | int]:
+    """The addresses of results with one for imaginary parts of eigenvalues, which complex types do not have."""
+    return [*addresses[:at], 0, *addresses[at:]] if element_type in REAL_OF else list(addresses)
+
+
+def eig_kernel(k: Kernel, x: Instruction) -> None:
+    """Eigenvalues and eigenvectors of general matrices."""
+    a = k.whole(x.operands[0])
+    n = a.dims[-1]
+    memory = _Memory(k, a.dtype)
+    work, places = memory.numbers(memory.columns(n, 2 * n + 2) + 10 * n), k.scratch("s32", (n,))
+    words = x.attrs["custom_call_target"].split("_")
+    flags = (_VECTORS if "right" in words else 0) | (_LEFT_VECTORS if "left" in words else 0)
+    results = _values_apart([k.address(o) for o in k.outputs[x]], 1, a.dtype)
+    k.b.invoke(f"xw_eig_{a.dtype}", *results, *(k.address(o) for o in (a, work, places)), prod(a.dims[:-2]), n, flags)
+
+
+def schur_kernel(k: Kernel, x: Instruction) -> None:
+    """Schur forms of general matrices."""
+    a = k.whole(x.operands[0])
+    n = a.dims[-1]
+    memory = _Memory(k, a.dtype)
+    work = memory.numbers(memory.columns(n, 2 * n + 2) + 10 * n)
+    flags = _VECTORS if x.attrs["custom_call_target"].endswith("vectors") else 0
+    results = _values_apart([k.address(o) for o in k.outputs[x]], 3, a.dtype)
+    k.b.invoke(f"xw_schur_{a.dtype}", *results, *(k.address(o) for o in (a, work)), prod(a.dims[:-2]), n, flags)
+
+
 KERNELS = {"cholesky": cholesky_kernel, "triangular-solve": triangular_solve_kernel}
 
 ROUTINES = {
@@ -234,6 +263,8 @@ ROUTINES = {
     "xla_wasm.geqp3": pivoted_qr_kernel,
     **{f"xla_wasm.ormqr_{side}_{form}": multiply_by_q_kernel for side in ("left", "right") for form in ("itself", "adjoint")},
     "xla_wasm.gehrd": hessenberg_kernel,
+    **{f"xla_wasm.geev_{results}": eig_kernel for results in ("values", "left", "right", "left_right")},
+    **{f"xla_wasm.gees_{results}": schur_kernel for results in ("form", "vectors")},
     "xla_wasm.gtsv": tridiagonal_solve_kernel,
     "xla_wasm.gtsv_perturbed": tridiagonal_solve_perturbed_kernel,
 }

@@ -9,6 +9,8 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ..arrays import Array, Value, wide
+from .reflections import adjoint, reflection
+from .spectral import ROUTINES as SPECTRAL
 
 
 def _cholesky(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -20,7 +22,7 @@ def _factor(a: Array, lower: bool) -> tuple[Array, Array]:
     """The factors, and for each the row, from 1, where its matrix proves not to be positive definite (0: nowhere)."""
     a = wide(a)
     size = a.shape[-1]
-    a = np.tril(a) if lower else _adjoint(np.triu(a))
+    a = np.tril(a) if lower else adjoint(np.triu(a))
     factor = np.zeros_like(a)
     failed = np.zeros(a.shape[:-2], np.int32)
     for j in range(size):
@@ -31,15 +33,7 @@ def _factor(a: Array, lower: bool) -> tuple[Array, Array]:
         below = a[..., j + 1 :, j] - np.einsum("...ik,...k->...i", factor[..., j + 1 :, :j], row.conj())
         factor[..., j + 1 :, j] = below / factor[..., j, j, None]
     factor = np.where(failed[..., None, None] != 0, np.nan, factor)
-    return factor if lower else _adjoint(factor), failed
-
-
-def _adjoint(a: Array) -> Array:
-    """The conjugate transpose, without negative zeros for the imaginary parts of real numbers."""
-    turned = np.swapaxes(a, -1, -2).conj()
-    if turned.dtype.kind == "c":
-        turned.imag += 0
-    return turned
+    return factor if lower else adjoint(factor), failed
 
 
 def _triangular_solve(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -131,87 +125,6 @@ def _orgqr(instr: Instruction, operands: list[Value], call: Any) -> Value:
     return result
 
 
-def _reflection(x: Array) -> tuple[Any, Array, Any]:
-    """(tau, v, beta) with v[0] = 1, for which (I - tau v v^H)^H x is beta times the first unit vector."""
-    alpha, rest = x[0], np.linalg.norm(x[1:])
-    v = np.concatenate(([1], x[1:])).astype(x.dtype)
-    if rest == 0 and alpha.imag == 0:
-        v[1:] = 0
-        return x.dtype.type(0), v, alpha
-    beta = -np.copysign(np.hypot(abs(alpha), rest), alpha.real)
-    v[1:] /= alpha - beta
-    return (beta - alpha) / beta, v, beta
-
-
-def _hermitian(a: Array, lower: bool) -> Array:
-    """The matrices of which one triangle is given."""
-    a = np.tril(a) if lower else _adjoint(np.triu(a))
-    diagonal = np.eye(a.shape[-1], dtype=bool)
-    return np.where(diagonal, a.real, a + _adjoint(np.tril(a, -1))).astype(a.dtype)
-
-
-def _sytrd(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Tridiagonal matrices similar to Hermitian ones: the triangle with the reflections in it, d, e, their factors, and info 0."""
-    a = wide(operands[0])
-    lower = instr.attrs["custom_call_target"].endswith("lower")
-    *batch, n, _ = a.shape
-    turn = slice(None) if lower else slice(None, None, -1)
-    whole = _hermitian(a, lower)[..., turn, turn]
-    result, real = a.copy(), a.real.dtype
-    d, e, taus = np.zeros((*batch, n), real), np.zeros((*batch, n - 1), real), np.zeros((*batch, n - 1), a.dtype)
-    for at in np.ndindex(*batch):
-        x, stored = whole[at], result[at][turn, turn]
-        for k in range(n):
-            d[at][k] = stored[k, k] = x[k, k].real
-            if k < n - 1:
-                tau, v, beta = _reflection(x[k + 1 :, k])
-                taus[at][k], e[at][k] = tau, beta.real
-                stored[k + 1 :, k] = v
-                stored[k + 1, k] = beta
-                h = np.eye(len(v)) - tau * np.outer(v, v.conj())
-                x[k + 1 :, k + 1 :] = h.conj().T @ x[k + 1 :, k + 1 :] @ h
-    return result, d[..., turn], e[..., turn], taus[..., turn], np.zeros(batch, np.int32)
-
-
-def _syevd(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Eigenvectors (or the operand as it is), eigenvalues in ascending order, and info: not 0 where there are none."""
-    a = wide(operands[0])
-    _, triangle, results = instr.attrs["custom_call_target"].split("_")[-3:]
-    matrices = _hermitian(a, triangle == "lower")
-    vectors, values = a.copy(), np.zeros(a.shape[:-1], a.real.dtype)
-    info = np.zeros(a.shape[:-2], np.int32)
-    for at in np.ndindex(*a.shape[:-2]):
-        if not np.isfinite(matrices[at]).all():
-            values[at], info[at] = np.nan, a.shape[-1]
-            vectors[at] = np.nan
-            continue
-        w, v = np.linalg.eigh(matrices[at])
-        values[at] = w
-        if results == "vectors":
-            vectors[at] = v
-    return vectors, values, info
-
-
-def _gesdd(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Singular values in descending order, both sides' vectors (or zeros), and info: not 0 where there are none."""
-    a = wide(operands[0])
-    _, form, results = instr.attrs["custom_call_target"].split("_")[-3:]
-    *batch, m, n = a.shape
-    k = min(m, n)
-    s, info = np.zeros((*batch, k), a.real.dtype), np.zeros(batch, np.int32)
-    u = np.zeros((*batch, m, m if form == "full" else k), a.dtype)
-    vt = np.zeros((*batch, n if form == "full" else k, n), a.dtype)
-    for at in np.ndindex(*batch):
-        if not np.isfinite(a[at]).all():
-            s[at], info[at] = np.nan, -4 if np.isnan(a[at]).any() else k
-            u[at], vt[at] = np.nan, np.nan
-        elif results == "vectors":
-            u[at], s[at], vt[at] = np.linalg.svd(a[at], form == "full")
-        else:
-            s[at] = np.linalg.svd(a[at], compute_uv=False)
-    return s, u, vt, info
-
-
 def _geqp3(instr: Instruction, operands: list[Value], call: Any) -> Value:
     """QR of columns in the order of what is left of each, those that the second operand names before them; their numbers from 1."""
     a, wanted = wide(operands[0]).copy(), operands[1]
@@ -229,7 +142,7 @@ def _geqp3(instr: Instruction, operands: list[Value], call: Any) -> Value:
                 best = i + int(np.argmax(np.nan_to_num(np.linalg.norm(x[i:, i:], axis=0))))
                 x[:, [i, best]] = x[:, [best, i]]
                 order[i], order[best] = order[best], order[i]
-            tau, v, beta = _reflection(x[i:, i])
+            tau, v, beta = reflection(x[i:, i])
             taus[at][i] = tau
             x[i:, i + 1 :] -= np.conj(tau) * np.outer(v, v.conj() @ x[i:, i + 1 :])
             x[i, i], x[i + 1 :, i] = beta, v[1:]
@@ -261,7 +174,7 @@ def _gehrd(instr: Instruction, operands: list[Value], call: Any) -> Value:
     for at in np.ndindex(*batch):
         x = a[at]
         for k in range(n - 1):
-            tau, v, beta = _reflection(x[k + 1 :, k])
+            tau, v, beta = reflection(x[k + 1 :, k])
             taus[at][k] = tau
             x[:, k + 1 :] -= tau * np.outer(x[:, k + 1 :] @ v, v.conj())
             x[k + 1 :, k + 1 :] -= np.conj(tau) * np.outer(v, v.conj() @ x[k + 1 :, k + 1 :])
@@ -354,13 +267,11 @@ ROUTINES: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     "xla_wasm.getrf": _getrf,
     "xla_wasm.geqrf": _geqrf,
     "xla_wasm.orgqr": _orgqr,
-    **{f"xla_wasm.sytrd_{triangle}": _sytrd for triangle in ("lower", "upper")},
-    **{f"xla_wasm.syevd_{triangle}_{results}": _syevd for triangle in ("lower", "upper") for results in ("vectors", "values")},
-    **{f"xla_wasm.gesdd_{form}_{results}": _gesdd for form in ("full", "reduced") for results in ("vectors", "values")},
     "xla_wasm.geqp3": _geqp3,
     **{f"xla_wasm.ormqr_{side}_{form}": _ormqr for side in ("left", "right") for form in ("itself", "adjoint")},
     "xla_wasm.gehrd": _gehrd,
     "xla_wasm.gtsv": _gtsv,
     "xla_wasm.gtsv_perturbed": _gtsv_perturbed,
+    **SPECTRAL,
 }
 """Custom calls that the expansions of LAPACK's functions make, by target."""
