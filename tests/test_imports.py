@@ -42,7 +42,6 @@ ROOMS = {
 ARROWS = {
     # the language, and what a module is made for
     "hlo": "",
-    "mlir": "hlo",
     "target": "",
     "options": "target",
     "files": "",
