@@ -201,3 +201,33 @@ def test_what_is_no_stablehlo() -> None:
         HloModule.from_stablehlo(b"\xff\xfe")
     with pytest.raises(ParseError, match="jax.export"):
         HloModule.from_exported(b"\x04\x00\x00\x00" * 8)
+
+
+def test_formats_are_told_apart() -> None:
+    program = PROGRAMS["branches"]()
+    jitted = jax.jit(program.fn)
+    lowered = jitted.lower(*program.args)
+    proto = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
+    tree = lowered.compiler_ir("stablehlo")
+    files = [
+        proto,
+        HloModule.from_proto(proto).to_text(),
+        HloModule.from_proto(proto).to_text().encode(),
+        bytecode_of(tree),
+        artifact_of(tree),
+        exported(program.fn, *program.args),
+    ]
+    arguments = jax.tree.leaves(program.args)
+    expected = evaluate(HloModule.from_proto(proto), *arguments)
+    for data in (*files, bytearray(files[3]), memoryview(files[5])):
+        for actual, wanted in zip(evaluate(HloModule.from_bytes(data), *arguments), expected, strict=True):
+            compare.assert_same(actual, wanted, 0)
+    assert xla_wasm.compile(files[5]).wasm == xla_wasm.compile(HloModule.from_exported(files[5])).wasm
+
+
+def test_a_reader_names_the_other() -> None:
+    data = exported(lambda x: x + 1, ONES)
+    with pytest.raises(UnsupportedError, match="from_exported"):
+        HloModule.from_proto(data)
+    with pytest.raises(UnsupportedError, match="from_stablehlo"):
+        HloModule.from_proto(stablehlo("return %x : tensor<3xf32>"))

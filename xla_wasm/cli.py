@@ -35,7 +35,7 @@ EXAMPLE = "jax.jit(f).lower(*args).compiler_ir('hlo').as_serialized_hlo_module_p
 app = typer.Typer(
     help=f"""Compiles XLA HLO modules to small standalone WebAssembly modules.
 
-    MODULE is HLO text, or a serialized HloModuleProto or HloProto as JAX writes it:
+    MODULE is HLO text, a serialized HloModuleProto or HloProto as JAX writes it, StableHLO, or a file of jax.export:
 
     {EXAMPLE}
     """,

@@ -36,9 +36,12 @@ from .plan.prepare import prepare
 from .target import MODULE, Target
 
 
-def compile(module: Module, options: Options | None = None) -> Artifact:
-    """Compiles an HLO module; `options` says for which target. Raises VerifyError or UnsupportedError."""
-    return trace(module, options or Options()).artifact
+def compile(module: Module | bytes | str, options: Options | None = None) -> Artifact:
+    """Compiles an HLO module, or what `HloModule.from_bytes` makes one of; `options` says for which target.
+
+    Raises VerifyError or UnsupportedError, and for bytes and text what `from_bytes` raises.
+    """
+    return trace(module if isinstance(module, Module) else Module.from_bytes(module), options or Options()).artifact
 
 
 def stages(module: Module, options: Options | None = None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from typing import TYPE_CHECKING
 
 from ..errors import ParseError, UnsupportedError
@@ -11,20 +12,28 @@ from .wire import Buffer, fields
 if TYPE_CHECKING:
     from .ir import Module
 
-_HOW = "lower the function with jax.jit(f).lower(...).compiler_ir('hlo').as_serialized_hlo_module_proto()"
 _MLIR_MAGIC = b"ML\xefR"
+EXPORTED = "a file of jax.export"
+_HEAD = 1 << 16
+"""How much of a file is looked at."""
 _CONTROL = rb"[\x00-\x08\x0e-\x1f]"
 _COMMENTS = rb"(?:\s++|//[^\n]*+\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+"
 _TEXT = _COMMENTS + rb"(?:HloModule\b|(?:ENTRY\s++)?+%?+[A-Za-z_][\w.-]*+\s*+(?:\([^()]*+[:)]|\{))"
-_MLIR = _COMMENTS + rb"(?:#\w|module\b|builtin\.module|func\.func)"
+_MLIR = _COMMENTS + rb"(?:#\w|!\w+\s*=|module\s*(?:@|\{|attributes\b)|\"?builtin\.module\b|\"?func\.func\b)"
 
 
 def read_module(data: str | bytes | bytearray | memoryview) -> Module:
-    """The module in the contents of a file: HLO text, or a proto of any of the kinds that `module_bytes` knows."""
+    """The module in the contents of a file: HLO text, a proto of any of the kinds that `module_bytes` knows, StableHLO as bytecode or text,
+    or what jax.export writes."""
     from .ir import Module
 
     if isinstance(data, str):
-        return Module.from_text(data)
+        return Module.from_stablehlo(data) if re.match(_MLIR, data[:_HEAD].encode("utf-8", "replace")) else Module.from_text(data)
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise ParseError(f"a module is bytes or text, not {type(data).__name__}")
+    kind = mlir_kind(data)
+    if kind:
+        return Module.from_exported(data) if kind == EXPORTED else Module.from_stablehlo(data)
     if not is_text(data):
         return Module.from_proto(data)
     try:
@@ -33,9 +42,33 @@ def read_module(data: str | bytes | bytearray | memoryview) -> Module:
         raise ParseError(f"HLO text: the byte at {error.start} is not UTF-8") from None
 
 
+def mlir_kind(data: bytes | bytearray | memoryview) -> str:
+    """Which form of StableHLO this is: "MLIR bytecode", "MLIR text" or EXPORTED; empty if it is none."""
+    view = memoryview(data)
+    if bytes(view[:4]) == _MLIR_MAGIC:
+        return "MLIR bytecode"
+    head = bytes(view[:_HEAD]).removeprefix(b"\xef\xbb\xbf")
+    if re.match(_MLIR, head) and not re.search(_CONTROL, head):
+        return "MLIR text"
+    return EXPORTED if (_is_exported(view) or _MLIR_MAGIC in head) and not is_module(view) else ""
+
+
+def _is_exported(view: memoryview) -> bool:
+    """Whether this is a flatbuffer whose root table has MLIR bytecode in its field 13: the outline of jax.export's files."""
+    try:
+        (root,) = struct.unpack_from("<I", view)
+        vtable = root - struct.unpack_from("<i", view, root)[0]
+        size, slot = struct.unpack_from("<H", view, vtable)[0], 4 + 2 * 13
+        field = root + struct.unpack_from("<H", view, vtable + slot)[0] if vtable >= 0 and slot + 2 <= size else 0
+        at = field + struct.unpack_from("<I", view, field)[0] if field > root else 0
+    except struct.error:
+        return False
+    return at > 0 and bytes(view[at + 4 : at + 8]) == _MLIR_MAGIC
+
+
 def is_text(data: bytes | bytearray | memoryview) -> bool:
     """Whether this looks like HLO text: a header or a computation, behind comments, and no control characters."""
-    head = bytes(memoryview(data)[: 1 << 16]).removeprefix(b"\xef\xbb\xbf")
+    head = bytes(memoryview(data)[:_HEAD]).removeprefix(b"\xef\xbb\xbf")
     return not re.search(_CONTROL, head) and not re.match(_MLIR, head) and bool(re.match(_TEXT, head))
 
 
@@ -60,17 +93,14 @@ def module_bytes(data: bytes | bytearray | memoryview) -> Buffer:
 def _reject_others(view: memoryview) -> None:
     """Say what it is, if it is something else that people have at hand."""
     head = bytes(view[:4096])
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if not text:
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n"):
         raise ParseError("the module is empty")
     if is_text(view):
         raise UnsupportedError("this is HLO text: give it to HloModule.from_text")
-    if text.startswith((b"module @", b"module {", b"module attributes", b"#loc", b"builtin.module", b"func.func")):
-        raise UnsupportedError(f"this is StableHLO (MLIR text), not HLO: {_HOW}")
-    if head.startswith(_MLIR_MAGIC):
-        raise UnsupportedError(f"this is StableHLO (MLIR bytecode), not HLO: {_HOW}")
-    if _MLIR_MAGIC in head and not is_module(view):
-        raise UnsupportedError(f"this is an artifact of jax.export (StableHLO in a flatbuffer), not HLO: {_HOW}")
+    kind = mlir_kind(view)
+    if kind:
+        method = "from_exported" if kind == EXPORTED else "from_stablehlo"
+        raise UnsupportedError(f"this is StableHLO ({kind}), not HLO: give it to HloModule.{method} or HloModule.from_bytes")
     for magic, what in ((b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "zip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\0asm", "a WebAssembly module")):
         if head.startswith(magic):
             raise ParseError(f"these bytes are {what}, not an HLO module")

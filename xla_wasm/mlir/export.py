@@ -118,14 +118,6 @@ def _get(form: str, data: Buffer, at: int) -> int:
     return number
 
 
-def is_exported(data: Buffer) -> bool:
-    """Whether the data have the outline of a file of jax.export: a flatbuffer whose field 13 is MLIR bytecode."""
-    try:
-        return bytes(_top(data).blob(13)[:4]) == MAGIC
-    except (struct.error, ParseError):
-        return False
-
-
 def _top(data: Buffer) -> _Table:
     return _Table(data, _get("<I", data, 0))
 

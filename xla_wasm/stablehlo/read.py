@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-from ..errors import ArgumentError, ParseError
+from ..errors import ArgumentError, ParseError, UnsupportedError
+from ..hlo.container import EXPORTED, mlir_kind
 from ..hlo.ir import Module
 from ..hlo.shape import Shape
 from ..mlir import bytecode
 from ..mlir.elements import hlo_type
-from ..mlir.export import is_exported
 from ..mlir.tree import Op, Tensor
 from .module import Builder, from_tree
 
@@ -25,13 +25,17 @@ def tree_of(data: str | bytes | bytearray | memoryview) -> list[Op]:
         view = memoryview(data)
         if bytes(view[:4]) == bytecode.MAGIC:
             return bytecode.read(data)
-        if is_exported(view):
+        if mlir_kind(view) == EXPORTED:
             raise ParseError("this is a file of jax.export: read it with HloModule.from_exported, which knows the names of its inputs")
         try:
             data = str(view, "utf-8-sig")
         except UnicodeDecodeError as error:
             raise ParseError(f"StableHLO: neither MLIR bytecode nor text (the byte at {error.start} is not UTF-8)") from None
-    ops: list[Op] = import_module("..mlir.text", __package__).read(data)
+    try:
+        text = import_module("..mlir.text", __package__)
+    except ModuleNotFoundError:
+        raise UnsupportedError("StableHLO as text is not read yet: write the module as bytecode") from None
+    ops: list[Op] = text.read(data)
     return ops
 
 
