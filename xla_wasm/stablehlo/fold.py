@@ -64,13 +64,13 @@ class Folder:
             if not pending:
                 break
             y = pending[-1]
-            missing = [] if y in self.known or not _may_fold(y) else [o for o in y.operands if o not in self.known]
+            missing = [] if y in self.known or not _may_fold(y) or _called(y) else [o for o in y.operands if o not in self.known]
             if missing:
                 pending += missing
                 continue
             pending.pop()
             if y not in self.known:
-                self.known[y] = _fold(y, [self.known[o] for o in y.operands]) if _may_fold(y) else None
+                self.known[y] = _fold(y, [self.known.get(o) for o in y.operands]) if _may_fold(y) else None
         return self.known.get(x)
 
 
@@ -81,7 +81,20 @@ def _may_fold(x: Instruction) -> bool:
     )
 
 
+def _called(x: Instruction) -> Instruction | None:
+    """What a call, or an element of its result, is in the function: its arguments are constants there if they are known."""
+    if x.opcode == "call":
+        return x.called[0].root
+    if x.opcode == "get-tuple-element" and x.operands[0].opcode == "call":
+        elements = x.operands[0].called[0].root.elements
+        return elements[x.attrs["index"]] if elements else None
+    return None
+
+
 def _fold(x: Instruction, operands: list[Integers | None]) -> Integers | None:
+    inner = _called(x)
+    if inner is not None:
+        return Folder().integers(inner)
     if x.opcode == "constant":
         return tuple([int(v) for v in x.attrs["literal"].values()])
     given = [o for o in operands if o is not None]
@@ -120,7 +133,7 @@ def _moved(x: Instruction, given: list[Integers]) -> Integers | None:
         return tuple(range(x.shape.size))
     if opcode == "broadcast" and len(given[0]) == 1:
         return given[0] * x.shape.size
-    if opcode == "concatenate" and rank == 1:
+    if opcode == "concatenate" and x.attrs["dimensions"] == (0,):
         return tuple([v for part in given for v in part])
     if opcode == "slice" and rank == 1:
         (bounds,) = x.attrs["slice"]

@@ -94,7 +94,7 @@ class Builder(Program):
 
     def called(self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], tuple[int, ...] | None]) -> Computation:
         """The computation of a function on such operands: where sizes are computed, one for each of their shapes and integers."""
-        constants = tuple([known(o) if o.shape.rank < 2 else None for o in operands]) if self.open_sizes else ()
+        constants = tuple([known(o) for o in operands]) if self.open_sizes else ()
         key = (name, *[o.shape.without_layout() for o in operands], constants) if self.open_sizes else name
         found = self._called.get(key)
         if found is None:

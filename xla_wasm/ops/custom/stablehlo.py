@@ -6,6 +6,7 @@ from typing import Any
 
 from ...errors import ArgumentError, ParseError
 from ...hlo.attr_kinds import WORDS
+from ...hlo.attrs import Window, WindowDimension
 from ...hlo.ir import Instruction
 from ...hlo.shape import Layout, Shape
 from ...hlo.shardy import SHARDING
@@ -21,8 +22,8 @@ _TYPED = 4
 def _custom_call(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     given = op.attributes
     target = word(given["call_target_name"])
-    if target == "shape_assertion":
-        return _assertion(e, op, operands)
+    if target in _TARGETS:
+        return _TARGETS[target](e, op, operands)
     if target.startswith("mhlo.") and isinstance(given.get("mhlo.attributes"), dict):
         return _of_mhlo(e, op, operands, target.removeprefix("mhlo."))
     operands, shape = _shapes(e, op, operands)
@@ -114,6 +115,37 @@ def _assertion(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instructi
     return []
 
 
+def _dynamic_reduce_window(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
+    """A reduction in windows that operands describe: sizes, strides, dilations of the base and of the window, padding."""
+    *arrays, sizes, strides, bases, dilations, padding = operands
+    rows = [e.need_integers(op, x, "the sizes of its window") for x in (sizes, strides, bases, dilations, padding)]
+    window = Window(
+        tuple(
+            [
+                WindowDimension(size, stride, low, high, dilation, base)
+                for size, stride, base, dilation, low, high in zip(*rows[:4], rows[4][::2], rows[4][1::2], strict=True)
+            ]
+        )
+    )
+    (name,) = op.attributes["called_computations"]
+    return e.split(op, e.op("reduce-window", *arrays, called=[e.function(symbol(name))], window=window))
+
+
+def _dynamic_bits(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
+    """Random bits whose shape is an operand."""
+    state, sizes = operands
+    bits = e.sized(op, sizes, 1)
+    algorithm = op.attributes["rng_algorithm"]
+    number = word(algorithm).lower() if isinstance(algorithm, str) else ("default", "three_fry", "philox")[integer(algorithm)]
+    shape = Shape.tuple([state.shape, bits])
+    return e.split(op, e.op("rng-bit-generator", state, shape=shape, algorithm=f"rng_{number}"))
+
+
+def _dynamic_top_k(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
+    (k,) = e.need_integers(op, operands[1], "the number of elements")
+    return e.split(op, e.op("topk", operands[0], k=k))
+
+
 def _sharding(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     made = e.op("custom-call", operands[0], shape=operands[0].shape, custom_call_target="Sharding")
     made.frontend_attributes = {SHARDING: attribute_text(op.attributes["sharding"])}
@@ -123,6 +155,14 @@ def _sharding(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instructio
 def _same(_: Mapper, __: Op, operands: list[Instruction]) -> list[Instruction]:
     return operands
 
+
+_TARGETS: dict[str, Rule] = {
+    "shape_assertion": _assertion,
+    "stablehlo.dynamic_reduce_window": _dynamic_reduce_window,
+    "stablehlo.dynamic_rng_bit_generator": _dynamic_bits,
+    "stablehlo.dynamic_top_k": _dynamic_top_k,
+}
+"""Calls that stand for something else than a function that XLA knows."""
 
 STABLEHLO: dict[str, Rule] = {
     "stablehlo.custom_call": _custom_call,

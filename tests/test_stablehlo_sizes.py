@@ -1,0 +1,160 @@
+"""Programs with symbolic sizes: those that jax.export writes, given sizes, have the values of the same functions lowered for these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import compare
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export, lax, nn
+
+import xla_wasm.jax
+from xla_wasm import HloModule, evaluate
+from xla_wasm.errors import ArgumentError, ParseError
+from xla_wasm.hlo.verify import verify
+from xla_wasm.stablehlo.symbols import evaluate as size_of
+
+
+def running(x: Any) -> Any:
+    return lax.scan(lambda c, row: (c + row, c * row), jnp.zeros(x.shape[1:]), x)
+
+
+PROGRAMS: dict[str, tuple[Any, list[str]]] = {
+    "reshape": (lambda x: x.reshape(-1), ["b,3"]),
+    "flat2": (lambda x: x.reshape(x.shape[0] * 3), ["b,3"]),
+    "sum": (lambda x: jnp.sum(x, 0), ["b,3"]),
+    "mean": (lambda x: jnp.mean(x, 0), ["b,3"]),
+    "outer": (lambda x: x @ x.T, ["b,3"]),
+    "softmax": (lambda x: nn.softmax(x @ jnp.ones((3, 4)) + jnp.ones(4)), ["b,3"]),
+    "concat": (lambda x: jnp.concatenate([x, x, jnp.zeros((2, 3))]), ["b,3"]),
+    "pad": (lambda x: jnp.pad(x, ((1, 2), (0, 0))), ["b,3"]),
+    "slice": (lambda x: x[1:], ["b,3"]),
+    "rev": (lambda x: x[::-1], ["b,3"]),
+    "iota": (lambda x: x + jnp.arange(x.shape[0])[:, None], ["b,3"]),
+    "sort": (lambda x: jnp.sort(x, 0), ["b,3"]),
+    "argsort": (lambda x: jnp.argsort(x[:, 0]), ["b,3"]),
+    "argmax": (lambda x: jnp.argmax(x, 0), ["b,3"]),
+    "cumsum": (lambda x: jnp.cumsum(x, 0), ["b,3"]),
+    "gather": (lambda x: x[jnp.array([0, 1])], ["b,3"]),
+    "take": (lambda x, i: jnp.take(x, i, axis=0), ["b,3", "n:i"]),
+    "scatter": (lambda x: x.at[0].add(1.0), ["b,3"]),
+    "scatter2": (lambda x, i: x.at[i].add(1.0), ["b,3", "n:i"]),
+    "scan": (running, ["b,3"]),
+    "while": (lambda x: lax.fori_loop(0, x.shape[0], lambda i, a: a + x[i], jnp.zeros(3)), ["b,3"]),
+    "cond": (lambda x: lax.cond(x[0, 0] > 0, lambda x: x + 1, lambda x: x * 2, x), ["b,3"]),
+    "conv": (
+        lambda x: lax.conv_general_dilated(x, jnp.ones((3, 3, 1, 2)), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+        ["b,h,5,1"],
+    ),
+    "convs": (
+        lambda x: lax.conv_general_dilated(x, jnp.ones((3, 3, 1, 2)), (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+        ["b,h,5,1"],
+    ),
+    "pool": (lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"), ["b,h,4,1"]),
+    "avg": (lambda x: nn.avg_pool(x, (2, 2)) if hasattr(nn, "avg_pool") else x, ["b,h,4,1"]),
+    "broadcast": (lambda x: jnp.broadcast_to(x[:, None], (x.shape[0], 2, 3)), ["b,3"]),
+    "tile": (lambda x: jnp.tile(x, (2, 1)), ["b,3"]),
+    "attn": (lambda x: nn.softmax(jnp.where(jnp.tril(jnp.ones((x.shape[0],) * 2)) > 0, x @ x.T, -1e9)) @ x, ["b,3"]),
+    "einsum": (lambda x: jnp.einsum("bij,bkj->bik", x, x), ["b,n,3"]),
+    "grad": (lambda x: jax.grad(lambda y: jnp.sum(jnp.tanh(y @ jnp.ones((3, 3))) ** 2))(x), ["b,3"]),
+    "norm": (lambda x: (x - x.mean(0)) / jnp.sqrt(x.var(0) + 1e-5), ["b,3"]),
+    "rng": (lambda x: jax.random.normal(jax.random.key(0), x.shape) + x, ["b,3"]),
+    "bern": (lambda x: jax.random.uniform(jax.random.key(1, impl="rbg"), x.shape) + x, ["b,3"]),
+    "split": (lambda x: jnp.split(x.reshape(2, -1), 2), ["2*b,3"]),
+    "two": (lambda x, y: (x @ y, x.sum(), y.T), ["b,n", "n,b+1"]),
+    "dus": (lambda x: lax.dynamic_update_slice(x, jnp.ones((1, 3)), (1, 0)), ["b,3"]),
+    "mod": (lambda x: x.reshape(x.shape[0] // 2, 2, 3), ["2*b,3"]),
+    "nested": (lambda x: jax.jit(lambda y: jax.jit(lambda z: z * z.shape[0])(y) + 1)(x), ["b,3"]),
+    "vmap": (lambda x: jax.vmap(lambda r: r / jnp.linalg.norm(r))(x), ["b,3"]),
+    "onehot": (lambda i: nn.one_hot(i, 5), ["n:i"]),
+    "erfinv": (lambda x: lax.erf_inv(x / 10), ["b,3"]),
+    "lgamma": (lambda x: lax.lgamma(x + 3), ["b,3"]),
+    "chol": (lambda x: jnp.linalg.cholesky(x @ x.transpose(0, 2, 1) + 3 * jnp.eye(3)), ["b,3,3"]),
+    "qr": (lambda x: jnp.linalg.qr(x)[1], ["b,3,3"]),
+    "solve": (lambda x: jnp.linalg.solve(x + 5 * jnp.eye(3), x), ["b,3,3"]),
+    "fft": (lambda x: jnp.fft.rfft(x), ["b,8"]),
+    "cumlog": (lambda x: lax.cummax(x, 0), ["b,3"]),
+    "resize": (lambda x: jax.image.resize(x, (x.shape[0], 8, 8, 1), "bilinear"), ["b,4,4,1"]),
+    "sqz": (lambda x: jnp.stack([x, x], 1).reshape(x.shape[0], -1), ["b,3"]),
+    "size": (lambda x: jnp.array(x.shape[0] * 2 + 1), ["b,3"]),
+}
+"""A function, and for each argument its sizes; ":i" for one of integers."""
+
+DIMS = {"b": 4, "n": 3, "h": 6}
+
+
+def arguments(specs: list[str]) -> tuple[list[Any], list[Any], dict[str, int]]:
+    """Types with symbols, arrays, and the symbols that are used."""
+    scope, rng = export.SymbolicScope(), np.random.default_rng(0)
+    types, arrays = [], []
+    for spec in specs:
+        sizes, _, integer = spec.partition(":")
+        dtype = np.int32 if integer else np.float32
+        shape = tuple(size_of(text, DIMS) for text in sizes.split(","))
+        types.append(jax.ShapeDtypeStruct(export.symbolic_shape(sizes, scope=scope), dtype))
+        arrays.append(rng.integers(0, 3, shape).astype(dtype) if integer else rng.standard_normal(shape).astype(dtype))
+    return types, arrays, {name: size for name, size in DIMS.items() if any(name in spec.partition(":")[0] for spec in specs)}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_given_sizes(name: str) -> None:
+    fn, specs = PROGRAMS[name]
+    types, arrays, dims = arguments(specs)
+    data = export.export(jax.jit(fn), platforms=["cpu"])(*types).serialize()
+    module = HloModule.from_exported(data, dims)
+    verify(module)
+    lowered = xla_wasm.jax.lower(fn, *arrays)
+    for actual, expected in zip(evaluate(module, *arrays), evaluate(lowered, *arrays), strict=True):
+        compare.assert_same(actual, expected, 2)
+
+
+def symbolic(fn: Any, *specs: str, constraints: tuple[str, ...] = ()) -> bytes:
+    scope = export.SymbolicScope(constraints)
+    types = [jax.ShapeDtypeStruct(export.symbolic_shape(spec, scope=scope), np.float32) for spec in specs]
+    return export.export(jax.jit(fn), platforms=["cpu"])(*types).serialize()
+
+
+def test_what_is_missing_is_named() -> None:
+    data = symbolic(lambda x, y: x @ y, "b,n", "n,2*m")
+    with pytest.raises(ArgumentError, match=r"give b, m, n, as in from_exported\(data, dims=\{'b': 8, 'm': 8, 'n': 8\}\)"):
+        HloModule.from_exported(data)
+    with pytest.raises(ArgumentError, match="give m"):
+        HloModule.from_exported(data, {"b": 1, "n": 2})
+    with pytest.raises(ArgumentError, match="no symbolic size 'k'"):
+        HloModule.from_exported(data, {"b": 1, "n": 2, "m": 3, "k": 4})
+    with pytest.raises(ArgumentError, match=r"dims\['b'\] must be a size"):
+        HloModule.from_exported(data, {"b": -1, "n": 2, "m": 3})
+    assert HloModule.from_exported(data, {"b": 1, "n": 2, "m": 3}).entry.root.shape.dimensions == (1, 6)
+
+
+def test_a_condition_that_does_not_hold() -> None:
+    data = symbolic(lambda x: x[3:], "b", constraints=("b >= 4",))
+    assert HloModule.from_exported(data, {"b": 5}).entry.root.shape.dimensions == (2,)
+    with pytest.raises(ArgumentError, match="b"):
+        HloModule.from_exported(data, {"b": 3})
+
+
+def test_sizes_are_expressions() -> None:
+    dims = {"a": 7, "b": 3}
+    for text, size in {
+        "12": 12,
+        "a": 7,
+        "2*a + b": 17,
+        "a*b - 1": 20,
+        "b^2": 9,
+        "floordiv(a, 2)": 3,
+        "mod(a, 4)": 3,
+        "max(a, 10)": 10,
+        "min(a, b)": 3,
+        "-a + 8": 1,
+        "floordiv(-1*b + 10, 2) + 1": 4,
+    }.items():
+        assert size_of(text, dims) == size
+    for text in ("", "a b", "c", "__import__('os')", "a.real", "9**99**99", "(" * 200, "1.5", "f(1)", "[1]", "lambda: 1"):
+        with pytest.raises((ParseError, ArgumentError)):
+            size_of(text, dims)
+    with pytest.raises(ArgumentError, match="divides by zero"):
+        size_of("mod(a, b - 3)", dims)
