@@ -15,6 +15,7 @@ from .cursor import DEEPEST, Cursor
 from .elements import HLO_TYPES, element_bits, unpacked
 from .plain import Fields
 from .shardy import TEXTS, mesh_groups
+from .strings import readable
 from .tree import UNIT, Attribute, Dense, Elements, Location, Tensor, Type, TypeOf
 
 _HEAVIEST = 1 << 20
@@ -89,7 +90,7 @@ class Entries:
                 file, line = place[1:]
         if names:
             name = names[0]
-        found = self._locations[index] = Location(name, file, line)
+        found = self._locations[index] = Location(readable(name), readable(file), line)
         return found
 
     # --- one entry ----------------------------------------------------------------------------------------------

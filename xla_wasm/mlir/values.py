@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import ParseError
 from .elements import element_bits, hlo_type
+from .strings import readable
 from .tree import UNIT, Attribute, Dense, Elements, Number, Op, Symbol, TypeOf
 
 MOST = 1 << 20
@@ -68,11 +69,14 @@ def word(value: Attribute) -> str:
     raise ParseError(f"a word is expected, not {_brief(value)}")
 
 
+def text(value: Attribute) -> str:
+    """A string that people read: what is not UTF-8 in it is replaced."""
+    return readable(word(value))
+
+
 def symbol(value: Attribute) -> str:
     """The name of a function."""
-    if isinstance(value, Symbol):
-        return value.name
-    return word(value)
+    return readable(value.name) if isinstance(value, Symbol) else text(value)
 
 
 def pairs(value: Attribute) -> tuple[tuple[int, int], ...]:

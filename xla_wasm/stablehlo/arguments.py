@@ -10,6 +10,7 @@ from ..hlo.lexer import Lexer
 from ..hlo.parser_messages import sharding as parse_sharding
 from ..hlo.schema import MESSAGES
 from ..hlo.wire import encode
+from ..mlir.strings import readable
 from ..mlir.text_of import attribute_text
 from ..mlir.tree import Op
 from ..mlir.values import Attributes, integer, word
@@ -43,7 +44,7 @@ def frontend_attributes(attributes: Attributes) -> dict[str, str]:
     found = {}
     given = attributes.get("mhlo.frontend_attributes")
     if isinstance(given, dict):
-        found = {key: value if isinstance(value, str) else attribute_text(value) for key, value in given.items()}
+        found = {readable(key): readable(value) if isinstance(value, str) else attribute_text(value) for key, value in given.items()}
     for key, name in (("sdy.sharding", _SHARDING), ("sdy.sharding_rule", _RULE)):
         if key in attributes:
             found[name] = attribute_text(attributes[key])

@@ -11,7 +11,7 @@ from ..hlo.shape import Shape
 from ..hlo.shardy import IN_SHARDINGS, MANUAL_AXES, OUT_SHARDINGS
 from ..mlir.text_of import attribute_text
 from ..mlir.tree import Block, Op, Value
-from ..mlir.values import integer, symbol, where, word
+from ..mlir.values import integer, symbol, text, where
 from .body import Body
 from .rules import plan_of
 
@@ -101,7 +101,7 @@ def _chosen(body: Body, op: Op, number: int) -> list[Instruction]:
 
 def _composite(body: Body, op: Op, operands: list[Instruction]) -> list[Instruction]:
     """A call of what decomposes it, or the operation itself if HLO has it."""
-    name, given = word(op.attributes["name"]), op.attributes.get("composite_attributes", {})
+    name, given = text(op.attributes["name"]), op.attributes.get("composite_attributes", {})
     if plan_of(name) is not None and name.startswith("chlo."):
         return body.simple(name, op, given, operands)
     made = body.call(symbol(op.attributes["decomposition"]), operands)

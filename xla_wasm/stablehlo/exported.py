@@ -14,7 +14,7 @@ from ..mlir import bytecode, export
 from ..mlir.elements import hlo_type
 from ..mlir.export import Aval, Exported
 from ..mlir.tree import Block, Complex, Op, Tensor, Type
-from ..mlir.values import word
+from ..mlir.values import text
 from .module import Builder, from_tree
 from .symbols import Dims, evaluate, symbols_of
 
@@ -129,7 +129,7 @@ def _told_names(builder: Builder, entry: Op, block: Block, leaves: list[int]) ->
 
 
 def _result_names(entry: Op, exported: Exported) -> list[str]:
-    told = [_dotted(word(given.get("jax.result_info", ""))).removeprefix("result").removeprefix(".") for given in _results(entry)]
+    told = [_dotted(text(given.get("jax.result_info", ""))).removeprefix("result").removeprefix(".") for given in _results(entry)]
     paths = [".".join(leaf.path) for leaf in exported.outputs]
     if len(told) == len(paths):
         paths = [name or path for name, path in zip(told, paths)]

@@ -12,7 +12,7 @@ from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.shardy import MESHES
 from ..mlir.tree import Op
-from ..mlir.values import integer, symbol, where, word
+from ..mlir.values import integer, symbol, text, where
 from .arguments import aliases, frontend_attributes, sharding, sharding_of_tuple
 from .body import Body
 from .control import CONTROL
@@ -53,7 +53,7 @@ class Builder(Program):
         self.open_sizes = bool(shapes or values) or attributes.get("jax.uses_shape_polymorphism") is True
         computation = self._main(entry, shapes, values)
         _name(self.computations)
-        module = Module(word(attributes.get("sym_name", "")) or "main", self.computations, computation)
+        module = Module(text(attributes.get("sym_name", "")) or "main", self.computations, computation)
         module.replica_count = integer(attributes.get("mhlo.num_replicas", 1))
         module.num_partitions = integer(attributes.get("mhlo.num_partitions", 1))
         module.frontend_attributes = frontend_attributes(attributes)

@@ -13,7 +13,7 @@ from ..hlo.shape import Shape
 from ..hlo.shardy import read_mesh_groups, read_meshes
 from ..mlir.shardy import symbol_text
 from ..mlir.tree import Block, Location, MeshGroups, Op, Type
-from ..mlir.values import where, word
+from ..mlir.values import text, where
 from ..ops.stablehlo import shape_of
 
 _DEEPEST = 48
@@ -33,7 +33,7 @@ class Program(ABC):
         else:
             self.top, self.ops = None, ops
         self.control = control
-        self.functions = {word(op.attributes.get("sym_name", "")): op for op in self.ops if op.name == "func.func"}
+        self.functions = {text(op.attributes.get("sym_name", "")): op for op in self.ops if op.name == "func.func"}
         self.computations: list[Computation] = []
         self.at: Op | None = None
         """The operation that is being mapped, for messages."""
@@ -55,8 +55,8 @@ class Program(ABC):
     @cached_property
     def meshes(self) -> str:
         """The meshes of the module as a frontend attribute; empty if it has none."""
-        found = [(word(op.attributes["sym_name"]), op.attributes["mesh"].text) for op in self.ops if op.name == "sdy.mesh"]
-        return "{" + ", ".join(f"{symbol_text(name)[1:]} = {text}" for name, text in found) + "}" if found else ""
+        found = [(text(op.attributes["sym_name"]), op.attributes["mesh"].text) for op in self.ops if op.name == "sdy.mesh"]
+        return "{" + ", ".join(f"{symbol_text(name)[1:]} = {mesh}" for name, mesh in found) + "}" if found else ""
 
     def groups(self, value: MeshGroups) -> ReplicaGroups:
         """Groups of devices by the axes of a mesh."""

@@ -12,7 +12,7 @@ from ...hlo.shape import Layout, Shape
 from ...hlo.shardy import SHARDING
 from ...mlir.text_of import attribute_text
 from ...mlir.tree import Alias, Attribute, Op
-from ...mlir.values import flag, integer, integers, symbol, where, word
+from ...mlir.values import flag, integer, integers, symbol, text, where, word
 from ..stablehlo import Mapper, Rule
 
 _APIS = WORDS["custom_call_api_version"]
@@ -21,7 +21,7 @@ _TYPED = 4
 
 def _custom_call(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     given = op.attributes
-    target = word(given["call_target_name"])
+    target = text(given["call_target_name"])
     if target in _TARGETS:
         return _TARGETS[target](e, op, operands)
     if target.startswith("mhlo.") and isinstance(given.get("mhlo.attributes"), dict):
@@ -53,8 +53,8 @@ def _config(given: dict[str, Attribute]) -> tuple[str, bytes]:
     config = given.get("backend_config", "")
     if version <= 1 and isinstance(given.get("mhlo.backend_config"), dict):
         version, config = _TYPED, given["mhlo.backend_config"]
-    text = attribute_text(config) if isinstance(config, dict) else word(config)
-    return _APIS[version], text.encode("utf-8", "surrogateescape")
+    told = attribute_text(config) if isinstance(config, dict) else word(config)
+    return _APIS[version], told.encode("utf-8", "surrogateescape")
 
 
 def _aliases(value: Attribute) -> tuple[Any, ...]:
