@@ -19,7 +19,7 @@ export const callbackName = ({ name, place }) => `callback '${name}'${place ? ` 
 export function callback(transfer, functions) {
   const { target, format = '', operands, results } = transfer;
   if (target && Object.hasOwn(functions, target)) return functions[target];
-  if (format && !results.length) return (...arrays) => console.log(line(format, operands, arrays));
+  if (format && !results.length) return (...arrays) => void console.log(line(format, operands, arrays));
   const why = target
     ? `a Python function, which is not here: pass one, load(source, {customCalls: {'${target}': ...}})`
     : "where the program was compiled to end (callbacks='trap')";
@@ -42,31 +42,20 @@ export function line(format, leaves, arrays) {
 }
 
 /**
- * An array as NumPy writes it: a number alone, or rows in brackets.
+ * An array as NumPy writes it: rows in brackets; or a number alone, as Python does.
  * @param {Leaf} leaf
  * @param {any} array
  * @param {string} [spec] of a number alone
  */
 function shown(leaf, array, spec) {
-  const { components } = TYPES[leaf.element_type];
-  const dimensions = leaf.dimensions;
-  const numbers = Array.from(array, (x) => decoded(leaf.element_type, x));
-  const alone = !dimensions.length;
-  if (alone && spec && components === 1 && typeof numbers[0] !== 'boolean') return formatted(numbers[0], spec);
-  const words = [];
-  for (let i = 0; i < numbers.length; i += components) {
-    const [re, im] = numbers.slice(i, i + components).map((x) => word(leaf.element_type, x, alone && components === 1));
-    words.push(components === 1 ? re : `${re}${im[0] === '-' ? '' : '+'}${im}j`);
-  }
-  if (alone) return components === 2 ? `(${words[0].replace(/\.(?=[-+j])/g, '')})` : words[0];
-  return rows(aligned(words), dimensions, ' ');
-}
-
-/** Words of one width, with their points below each other. @param {string[]} words */
-function aligned(words) {
-  const parts = words.map((text) => /^([^.]*)(.*)$/.exec(text)?.slice(1) ?? [text, '']);
-  const [before, behind] = [0, 1].map((side) => parts.reduce((most, part) => Math.max(most, part[side].length), 0));
-  return parts.map(([whole, fraction]) => whole.padStart(before) + fraction.padEnd(behind));
+  const { element_type: type, dimensions } = leaf;
+  const { components } = TYPES[type];
+  const numbers = Array.from(array, (x) => decoded(type, x));
+  if (!dimensions.length && components === 1) return spec && typeof numbers[0] !== 'boolean' ? formatted(numbers[0], spec) : alone(numbers[0]);
+  const parts = Array.from({ length: components }, (_, part) => words(type, numbers.filter((_, i) => i % components === part)));
+  const texts = parts[0].map((re, i) => (components === 1 ? re : `${re}${/^-/.test(parts[1][i]) ? '' : '+'}${parts[1][i].trim()}j`));
+  if (!dimensions.length) return `(${texts[0].replace(/\.(?=[-+j])/g, '')})`;
+  return texts.length ? rows(texts, dimensions, ' ') : '[]';
 }
 
 /**
@@ -82,12 +71,6 @@ function rows(words, [size, ...rest], indent) {
   return `[${parts.join('\n'.repeat(rest.length) + indent)}]`;
 }
 
-const FLOATS = /** @type {Record<string, [number, (x: number) => number]>} */ ({
-  f16: [5, /** @type {any} */ (Math).f16round ?? ((/** @type {number} */ x) => x)],
-  f32: [9, Math.fround],
-  c64: [9, Math.fround],
-  bf16: [4, (x) => bfloat(bfloatBits(x))],
-});
 const scratch = new DataView(new ArrayBuffer(4));
 
 /** @param {number} bits */
@@ -97,44 +80,105 @@ function bfloat(bits) {
 }
 
 /** The bfloat16 nearest to a number. @param {number} x */
-function bfloatBits(x) {
+function toBfloat(x) {
   scratch.setFloat32(0, x);
   const bits = scratch.getUint32(0);
-  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+  return bfloat((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16);
 }
 
+const ROUND = /** @type {Record<string, [number, (x: number) => number]>} digits that tell all numbers of a type apart, and the nearest */ ({
+  f16: [5, /** @type {any} */ (Math).f16round ?? Math.fround],
+  f32: [9, Math.fround],
+  c64: [9, Math.fround],
+  bf16: [4, toBfloat],
+});
+
 /**
- * The number or boolean that an element is; bits that stand for no number here stay bits.
+ * The number, integer (a bigint) or boolean that an element is; bits that stand for no number here stay bits.
  * @param {string} type
  * @param {any} x
  */
 function decoded(type, x) {
   if (type === 'pred') return x !== 0;
-  return type === 'bf16' ? bfloat(x) : x;
+  if (type === 'bf16') return bfloat(x);
+  if (TYPES[type].kind === 'int') return BigInt(x);
+  return TYPES[type].kind === 'bits' ? `0x${x.toString(16)}` : x;
+}
+
+/** A number as Python writes it. @param {any} x */
+function alone(x) {
+  if (typeof x === 'boolean') return x ? 'True' : 'False';
+  if (typeof x !== 'number') return String(x);
+  const special = noNumber(x);
+  if (special) return special;
+  const size = Math.abs(x);
+  if (size !== 0 && (size < 1e-4 || size >= 1e16)) return wideExponent(x.toExponential());
+  const text = Object.is(x, -0) ? '-0' : String(x);
+  return text.includes('.') || Number.isInteger(x) === false ? text : `${text}.0`;
+}
+
+/** What stands for NaN and the infinities; "" for numbers. @param {number} x */
+const noNumber = (x) => (Number.isNaN(x) ? 'nan' : Number.isFinite(x) ? '' : x > 0 ? 'inf' : '-inf');
+
+/** At least two digits of an exponent. @param {string} text */
+const wideExponent = (text) => text.replace(/e([+-])(\d)$/, 'e$10$2');
+
+/**
+ * Elements of an array as NumPy writes them: with the fewest digits that tell them from others of their type, at most 8 behind the point, all
+ * in one form and of one width.
+ * @param {string} type
+ * @param {any[]} numbers
+ */
+function words(type, numbers) {
+  if (TYPES[type].kind !== 'float' && type !== 'bf16') return aligned(numbers.map(alone));
+  const [most, round] = ROUND[type] ?? [17, (/** @type {number} */ same) => same];
+  const nearest = numbers.map((x) => {
+    for (let digits = 1; digits <= most && most < 17 && x && Number.isFinite(x); digits++) {
+      const near = rounded(x, digits);
+      if (round(near) === x) return near;
+    }
+    return x;
+  });
+  const sizes = nearest.map(Math.abs).filter((x) => x && Number.isFinite(x));
+  const [least, greatest] = [Math.min(...sizes), Math.max(...sizes)];
+  const scientific = sizes.length > 0 && (greatest >= 1e8 || least < 1e-4 || greatest / least > 1000);
+  const fraction = (/** @type {number} */ x) => (scientific ? x.toExponential() : plain(x)).split('e')[0].split('.')[1]?.length ?? 0;
+  const digits = Math.min(8, Math.max(0, ...nearest.filter(Number.isFinite).map(fraction)));
+  return aligned(nearest.map((x) => noNumber(x) || (scientific ? pointed(wideExponent(x.toExponential(digits))) : short(x, digits))));
 }
 
 /**
- * The fewest digits that tell a number from the others of its type.
- * @param {string} type
- * @param {any} x
- * @param {boolean} alone as Python writes a number, else as NumPy does in an array
+ * A number of so many digits, the even one of two that are as near.
+ * @param {number} x
+ * @param {number} digits
  */
-function word(type, x, alone) {
-  if (typeof x === 'boolean') return x ? 'True' : 'False';
-  if (typeof x === 'bigint' || TYPES[type].kind === 'int') return String(x);
-  if (TYPES[type].kind === 'bits' && type !== 'bf16') return `0x${x.toString(16)}`;
-  if (Number.isNaN(x)) return 'nan';
-  if (!Number.isFinite(x)) return x > 0 ? 'inf' : '-inf';
-  const [most, round] = FLOATS[type] ?? [17, (/** @type {number} */ same) => same];
-  let nearest = x;
-  for (let digits = 1; digits <= most && most < 17; digits++) {
-    nearest = Number(x.toPrecision(digits));
-    if (round(nearest) === x) break;
-  }
-  const size = Math.abs(nearest);
-  if (size !== 0 && (size < 1e-4 || size >= 1e16)) return nearest.toExponential().replace(/e([+-])(\d)$/, 'e$10$2');
-  const text = Object.is(nearest, -0) ? '-0' : String(nearest);
-  return text.includes('.') ? text : `${text}.${alone ? '0' : ''}`;
+function rounded(x, digits) {
+  const [mantissa, exponent] = x.toExponential(100).split('e');
+  const all = mantissa.replace(/[-.]/g, '');
+  const isHalf = /^50*$/.test(all.slice(digits)) && Number(all[digits - 1]) % 2 === 0;
+  return isHalf ? Number(`${x < 0 ? '-' : ''}${all[0]}.${all.slice(1, digits)}e${exponent}`) : Number(x.toPrecision(digits));
+}
+
+/** A number of moderate size without an exponent. @param {number} x */
+const plain = (x) => (Math.abs(x) < 1e-6 && x ? x.toFixed(20).replace(/0+$/, '') : String(x));
+
+/**
+ * Without the zeros at its end.
+ * @param {number} x
+ * @param {number} digits behind the point
+ */
+const short = (x, digits) => `${Object.is(x, -0) ? '-' : ''}${pointed(x.toFixed(digits)).replace(/0+$/, '')}`;
+
+/** With a point. @param {string} text */
+const pointed = (text) => (text.includes('.') ? text : text.replace(/^(-?\d+)/, '$1.'));
+
+/** Words of one width, with their points below each other. @param {string[]} texts */
+function aligned(texts) {
+  const parts = texts.map((text) => /^([^.]*)(.*)$/.exec(text)?.slice(1) ?? [text, '']);
+  const behind = Math.max(0, ...parts.map(([, fraction]) => fraction.length));
+  const isNumber = (/** @type {string} */ whole) => /\d/.test(whole) || !behind;
+  const before = Math.max(0, ...parts.map(([whole]) => whole.length - (isNumber(whole) ? 0 : behind)));
+  return parts.map(([whole, fraction]) => (isNumber(whole) ? whole.padStart(before) + fraction.padEnd(behind) : whole.padStart(before + behind)));
 }
 
 /**
@@ -144,7 +188,7 @@ function word(type, x, alone) {
  */
 function formatted(x, spec) {
   const found = /^([<>^])?([+ ])?(0)?(\d+)?(,)?(?:\.(\d+))?([defg%])?$/.exec(spec);
-  if (!found) return String(x);
+  if (!found) return alone(x);
   const [, align, sign, zeros, width, commas, precision, kind] = found;
   const digits = precision === undefined ? 6 : Number(precision);
   const number = Number(x);
@@ -157,7 +201,7 @@ function formatted(x, spec) {
     else if (kind === 'f') text = size.toFixed(digits);
     else if (kind === '%') text = `${(100 * size).toFixed(digits)}%`;
     else if (kind === 'g' || precision !== undefined) text = general(size, digits || 1);
-    else text = String(size);
+    else text = typeof x === 'number' ? alone(size) : String(size);
   }
   if (commas) text = text.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ','));
   const before = number < 0 || Object.is(number, -0) ? '-' : sign ?? '';
