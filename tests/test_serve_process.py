@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -200,6 +201,14 @@ def test_ctrl_c_ends_it_as_shells_expect(workers: int) -> None:
         assert process.wait(60) == 130
 
 
+def test_signals_while_it_ends_change_nothing() -> None:
+    for _ in range(3):
+        with server(DIGITS) as (process, _url):
+            while process.poll() is None:
+                process.terminate()
+                time.sleep(0.002)
+
+
 def _workers(pid: int) -> list[int]:
     """The worker processes of a server: its children that are no helpers of Python's."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -257,7 +266,10 @@ def test_what_is_no_good_http_does_not_harm_it() -> None:
         assert b" 413 " in _raw(url, post + b"Expect: 100-continue\r\nContent-Length: 6000\r\n\r\n").splitlines()[0]
         assert b" 408 " in _raw(url, post + b"Content-Length: 100\r\n\r\n[1,").splitlines()[0]
         assert b" 431 " in _raw(url, b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000).splitlines()[0]
-        assert b" 400 " in _raw(url, b"\x16\x03\x01 what is this\r\n\r\n").splitlines()[0]
+        head, _, body = _raw(url, b"\x16\x03\x01 what is this\r\n\r\n").partition(b"\r\n\r\n")
+        assert b" 400 " in head.splitlines()[0] and json.loads(body)["error"]["status"] == 400
+        both = _raw(url, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nwhat is this\r\n\r\n")
+        assert both.startswith(b"HTTP/1.1 200 ") and both.endswith(b"ok\n"), "the answer that is under way is given whole, and then it ends"
         assert httpx.post(url, json=IMAGE).status_code == 200
 
 

@@ -60,10 +60,23 @@ class Connection(HttpToolsProtocol):
     def _too_slow(self) -> None:
         self._refuse(408, "Request Timeout", f"the head of the request did not arrive within {HEAD_SECONDS:g} seconds")
 
+    def send_400_response(self, msg: str) -> None:
+        """As every error is answered: uvicorn would send plain text, and into the middle of the answer to an earlier request."""
+        cycle = self.cycle
+        its_body = cycle is not None and cycle.more_body and not cycle.response_started
+        if self.pipeline or not (cycle is None or cycle.response_complete or its_body):
+            cycle.keep_alive = False  # the connection ends behind the answers that are under way
+            return
+        self._say(400, "Bad Request", "this is no HTTP request that can be read")
+
     def _refuse(self, status: int, phrase: str, message: str) -> None:
         self._end_head()
         if self.transport.is_closing() or (self.cycle is not None and not self.cycle.response_complete):
             return  # an answer to an earlier request is under way
+        self._say(status, phrase, message)
+
+    def _say(self, status: int, phrase: str, message: str) -> None:
+        """Answers with an error and closes."""
         body = encoded(Problem(status, message).content())
         head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from python_multipart.exceptions import FormParserError
@@ -9,6 +10,9 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from ..dataclass import dataclass, field
 from .problems import unreadable
+
+# What is wrong with a form is for its sender, who is told, and not for the log.
+logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 @dataclass

@@ -126,7 +126,8 @@ class _Ending:
         """Serves until told to end, and ends."""
         loop = asyncio.get_running_loop()
         # A worker hears of Ctrl-C from its parent, though it reaches all processes at a terminal.
-        for number in (signal.SIGTERM,) if self._worker else (signal.SIGTERM, signal.SIGINT):
+        signals = (signal.SIGTERM,) if self._worker else (signal.SIGTERM, signal.SIGINT)
+        for number in signals:
             signal.signal(number, lambda number, _: loop.call_soon_threadsafe(self._tell, number))
         parent = multiprocessing.parent_process() if self._worker else None
         if parent is not None:
@@ -142,6 +143,8 @@ class _Ending:
             told.cancel()
             await self._end(serving)
         await serving
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)  # it ends already, and soon there is no loop to be told
 
     def _tell(self, number: int) -> None:
         if self._told.is_set() and number == signal.SIGINT:
