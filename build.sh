@@ -186,6 +186,7 @@ test_all() {
 fuzz() {
   ensure_package test
   ensure_node
+  apt_install chromium chromium
   cd tests
   PYTHONPATH=.. exec "../$PY" -m fuzz "$@"
 }

@@ -8,13 +8,13 @@ tests must pass with each. Processes that tests start inherit it.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from chromium import FLAGS, find
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -60,9 +60,6 @@ def xla_wasm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return call
 
 
-CHROMIUM = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"
-
-
 @pytest.fixture(scope="module")
 def chromium_flags() -> list[str]:
     """What a module of tests wants its Chromium to be started with beside the usual."""
@@ -74,11 +71,8 @@ def chromium(chromium_flags: list[str]) -> Iterator[Browser]:
     """A Chromium."""
     from playwright.sync_api import sync_playwright
 
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.fail("no chromium: ./build.sh test installs it with apt")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=[*CHROMIUM.split(), *chromium_flags])
+        browser = playwright.chromium.launch(executable_path=find(), args=[*FLAGS, *chromium_flags])
         yield browser
         browser.close()
 

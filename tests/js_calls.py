@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_host import ROOT, nodes
+from node_host import ROOT, node_for, nodes
 from playwright.sync_api import Browser, Page
 from web_site import TYPES, Answer, Site
 
@@ -19,8 +19,11 @@ Call = Callable[..., Any]
 
 NODES = [f"node {version}" for version in nodes()]
 OLDEST_NODE = min(NODES, key=lambda engine: [int(part) for part in engine[6:].split(".")])
+NEWEST_NODE = node_for("relaxed-simd")
+"""The path of one."""
+LOADER = (ROOT / "web" / "xla_wasm.js").as_uri()
+SCRIPTS = ROOT / "tests" / "js"
 ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
-_SCRIPTS = ROOT / "tests" / "js"
 IN_A_PAGE = """([script, name, argument]) => Promise.all([import('/web/xla_wasm.js'), import(`/js/${script}`)])
     .then(([api, called]) => called[name](api, location.origin, argument))"""
 """What a page is to evaluate, with a script, the name of its function and an argument."""
@@ -28,7 +31,7 @@ IN_A_PAGE = """([script, name, argument]) => Promise.all([import('/web/xla_wasm.
 
 def isolated_site(answers: dict[str, Answer | list[Answer]] | None = None, folder: Path | None = None) -> Site:
     """An empty page that may share memory, the loader, the scripts, and what is given."""
-    folders = {"/web": ROOT / "web", "/js": _SCRIPTS} | ({"/": folder} if folder else {})
+    folders = {"/web": ROOT / "web", "/js": SCRIPTS} | ({"/": folder} if folder else {})
     page: dict[str, Answer | list[Answer]] = {"/": Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"])}
     return Site(page | {"/favicon.ico": Answer(b"", status=204)} | (answers or {}), folders, headers=ISOLATED)
 
@@ -49,7 +52,7 @@ def calling(script: str, engine: str, request: pytest.FixtureRequest, site: Site
 
 def _in_node(node: Path, script: str, site: Site) -> Call:
     def call(name: str, argument: Any = None) -> Any:
-        command = [node, _SCRIPTS / "call_node.mjs", (ROOT / "web" / "xla_wasm.js").as_uri(), site.url, script, name, json.dumps(argument)]
+        command = [node, SCRIPTS / "call_node.mjs", LOADER, site.url, script, name, json.dumps(argument)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr[-4000:]
         answer = json.loads(done.stdout)

@@ -6,7 +6,7 @@ import contextlib
 import gzip
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,6 +55,8 @@ class Site:
     """The paths of endless answers whose clients went away."""
     url: str = ""
     stopped: threading.Event = field(default_factory=threading.Event)
+    post: Callable[[str, bytes], Answer] = lambda path, body: Answer(b"", status=405)
+    """Answers what is posted to a path."""
 
     def find(self, path: str) -> Answer:
         if path == "/asked":
@@ -126,6 +128,14 @@ class _Handler(BaseHTTPRequestHandler):
             # A browser that hears of the end at once may drop what came before it.
             self.site.stopped.wait(30 if answer.stall else 0.1)
             self.close_connection = True
+
+    def do_POST(self) -> None:
+        answer = self.site.post(self.path, self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        self.send_response(answer.status)
+        for name, value in {"Content-Length": str(len(answer.body)), **self.site.headers, **answer.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer.body)
 
     def go_on(self, path: str) -> None:
         self.close_connection = True

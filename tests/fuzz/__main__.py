@@ -87,14 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for report in reports(options.target or TARGETS, options.seed, options.seconds, options.jobs, options.keep):
         executions += report.executions
         counts = f"{report.executions:>9,} executions, {report.outcomes:>4} outcomes, {len(report.faults)} faults"
-        print(f"{report.target:<12} {counts}", flush=True)
+        print(f"{report.target:<17} {counts}", flush=True)
         for data in report.new:
             save(CORPUS, report.target, data)
         for fault, data in report.faults:
             faults += 1
             path = save(FINDINGS, report.target, data)
             print(f"  {fault}\n    {path}")
-    print(f"{'all':<12} {executions:>9,} executions, {faults} faults")
+    print(f"{'all':<17} {executions:>9,} executions, {faults} faults")
     return 1 if faults else 0
 
 

@@ -6,13 +6,22 @@ import json
 import random
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
+
+from xla_wasm.errors import ArtifactError
+from xla_wasm.wasm.encoding import sections, sized
 
 NUMBERS = (0, 1, 2, 3, 7, 8, 127, 128, 255, 256, 32767, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**63, 10**23, -1)
 VALUES = (*NUMBERS, 0.5, 1e308, float("inf"), float("nan"), "", "x", "\0", "\ud800", "__proto__", None, True, [], {}, [[]], {"a": 1})
 _TOKEN = re.compile(rb"[A-Za-z_]+|\d+|\s+|.", re.DOTALL)
 _LONGEST = 1 << 16
+_HEAD = b"\0asm\1\0\0\0"
+
+
+Change = Callable[[random.Random, bytes, Sequence[bytes], Sequence[bytes]], bytes]
+"""Makes another input of one."""
 
 
 def changed(draw: random.Random, data: bytes, others: Sequence[bytes], words: Sequence[bytes]) -> bytes:
@@ -26,6 +35,64 @@ def changed(draw: random.Random, data: bytes, others: Sequence[bytes], words: Se
         else:
             data = _bytes(draw, data, others, words)
     return data[:_LONGEST]
+
+
+def changed_json(draw: random.Random, data: bytes, others: Sequence[bytes], words: Sequence[bytes]) -> bytes:
+    """The same of a file of JSON, which mostly stays one."""
+    if not draw.randrange(5):
+        return changed(draw, data, others, words)
+    for _ in range(1 << draw.randrange(3)):
+        data = _json(draw, data) or data
+    return data[:_LONGEST]
+
+
+def changed_module(draw: random.Random, data: bytes, others: Sequence[bytes], words: Sequence[bytes]) -> bytes:
+    """The same of a WebAssembly module, whose sections mostly stay as long as they say."""
+    if not draw.randrange(5):
+        return changed(draw, data, others, words)
+    parts = _sections(data)
+    for _ in range(1 << draw.randrange(3)):
+        at = draw.randrange(len(parts))
+        number, content = parts[at]
+        way = draw.randrange(8)
+        if way == 0:
+            del parts[at:][:1]
+        elif way == 1:
+            parts.insert(at, draw.choice(_sections(draw.choice(others))))
+        elif way == 2:
+            parts[at] = draw.choice((number, draw.randrange(15))), _bytes(draw, content, others, words)
+        elif way <= 4 and (made := _json(draw, content)) is not None:
+            parts[at] = number, made
+        else:
+            parts[at] = number, _flipped(draw, content)
+    return (_HEAD + b"".join(bytes([number]) + sized(content) for number, content in parts))[:_LONGEST]
+
+
+def changed_request(draw: random.Random, data: bytes, others: Sequence[bytes], words: Sequence[bytes]) -> bytes:
+    """The same of a request, whose length mostly stays what it says."""
+    head, blank, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"Content-Length: \d+", head)
+    if not length or not draw.randrange(4):
+        return changed(draw, data, others, words)
+    if draw.randrange(4):
+        body = changed(draw, body, [other.partition(b"\r\n\r\n")[2] for other in others], words)
+    else:
+        head = changed(draw, head, [other.partition(b"\r\n\r\n")[0] for other in others], words)
+    return (head.replace(length[0], b"Content-Length: %d" % len(body), 1) + blank + body)[:_LONGEST]
+
+
+def _sections(data: bytes) -> list[tuple[int, bytes]]:
+    """The sections of a module as far as they can be told apart."""
+    found: list[tuple[int, bytes]] = []
+    with suppress(ArtifactError):
+        found.extend((number, reader.data[reader.pos : reader.end]) for number, reader in sections(data))
+    return found or [(0, data)]
+
+
+def _flipped(draw: random.Random, data: bytes) -> bytes:
+    """With another byte somewhere."""
+    at = draw.randrange(len(data) or 1)
+    return data[:at] + bytes([draw.choice((draw.randrange(256), 0, 1, 4, 127))]) + data[at + 1 :]
 
 
 def _bytes(draw: random.Random, data: bytes, others: Sequence[bytes], words: Sequence[bytes]) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fixtures import SIDECAR, toy
+from fixtures import SIDECAR, toy, with_manifest
 from hlo_modules import lowered_modules, text_modules
 from text_cases import CASES
 
@@ -92,6 +92,12 @@ def artifacts() -> tuple[Artifact, ...]:
     return (toy(), *(compile(Module.from_text(program), Options()) for program in programs))
 
 
+@cache
+def codes() -> dict[str, bytes]:
+    """The modules without their manifests, by name."""
+    return {each.manifest["name"]: each.wasm[: -len(with_manifest(b"", each.manifest))] for each in artifacts()}
+
+
 def artifact() -> list[bytes]:
     """Modules with their manifests."""
     return [each.wasm for each in artifacts()]
@@ -142,6 +148,26 @@ def safetensors() -> list[bytes]:
     }
     text = json.dumps(header).encode()
     return [len(text).to_bytes(8, "little") + text + bytes(range(26)), (2).to_bytes(8, "little") + b"{}"]
+
+
+def requests() -> list[bytes]:
+    """To a server: of every route and every form of a body."""
+    part = b"--X\r\nContent-Disposition: form-data; name="
+    form = part + b'"x"\r\n\r\n1 2 3 4 5 6\r\n' + part + b'"y"; filename=y.json\r\n\r\n[7]\r\n--X--\r\n'
+    bodies = {
+        "application/json": b'{"x": [[1, 2, 3], [4, 5, 6]], "y": [1, 2]}',
+        "application/x-npy": _saved(np.save, np.ones((2, 3), np.float32)),
+        "application/x-npz": _saved(np.savez, x=np.ones((2, 3), np.float32), y=np.arange(3, dtype=np.int32)),
+        "application/octet-stream": bytes(24),
+        "multipart/form-data; boundary=X": form,
+    }
+    accept = "Accept: text/html;q=0.5, */*"
+    made = [f"GET {path} HTTP/1.1\r\nHost: h\r\n{accept}\r\n\r\n".encode() for path in ("/", "/metrics", "/docs", "/x")]
+    for kind, body in (*bodies.items(), ("application/json", b"[[1, 2, 3]]")):
+        head = f"POST / HTTP/1.1\r\nHost: h\r\nContent-Type: {kind}\r\n"
+        made.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    made.append(f"{head}Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n3\r\n[[1\r\n6;x=y\r\n,2,3]]\r\n0\r\n\r\n".encode())
+    return [*made, made[0] + made[4], made[-2].replace(b"HTTP/1.1", b"HTTP/1.0")]
 
 
 def numbers() -> list[bytes]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fixtures import toy
+from fixtures import toy, with_manifest
 
 from xla_wasm import XlaWasmError, compile, load
 from xla_wasm.artifact import Artifact
@@ -23,6 +23,7 @@ from xla_wasm.host.arrays import dtype_of
 from xla_wasm.host.manifest import Manifest
 
 from . import seeds
+from .mutate import Change, changed, changed_json, changed_module, changed_request
 
 LIMITS: dict[str, Any] = {"fuel": 30_000_000, "memory_limit": 1 << 26, "timeout": 1.0}
 
@@ -34,6 +35,7 @@ class Target:
     run: Callable[[bytes], None]
     seeds: Callable[[], Sequence[bytes]]
     words: tuple[bytes, ...] = ()
+    change: Change = changed
 
 
 def _words(text: str) -> tuple[bytes, ...]:
@@ -53,6 +55,11 @@ _ZIP = (b"PK\3\4", b"PK\1\2", b"PK\5\6", b"PK\6\6", b"PK\7\10", b".npy", b"\0\0\
 _LAYOUT = _words("{ } ( ) , : * # 0 1 2 -1 128 T( D( E( S( M( L( #( u32 s64 * D C S H T(2,128)(2,1)")
 _SAFETENSORS = _words("F32 F16 BF16 I64 BOOL F8_E4M3 shape dtype data_offsets 1e999 -1 __metadata__")
 _NUMBERS = _words('[ ] , nan Infinity 1e999 " -')
+_HTTP = tuple(
+    b"POST / HTTP/1.1\r\n|HEAD / HTTP/1.1\r\n|\r\n|\r\n\r\n|Content-Length: 5\r\n|Connection: close\r\n|Transfer-Encoding: chunked\r\n"
+    b"|0\r\n\r\n|Content-Encoding: gzip\r\n|Content-Type: |Accept: |;q=0|Expect: 100-continue\r\n|application/json|application/x-npz"
+    b"|multipart/form-data; boundary=X|text/csv|--X|--X--|; name=|; filename=x.npy".split(b"|")
+)
 _WASM = (b"xla_wasm", b"\0asm\1\0\0\0", b"\xfd\x0c", b"\x0b", b"\x03\x40", b"\x0c\0")
 
 
@@ -174,15 +181,48 @@ def _command(data: bytes) -> None:
         assert done.code == 0 or done.err.startswith("m: "), done
 
 
+def _javascript(name: str, mode: str, data: bytes) -> None:
+    from .javascript import engine
+
+    engine(name).ask(mode, data)
+
+
+def _manifest_in(name: str) -> Callable[[bytes], None]:
+    """A manifest with the code of the artifact that has its name, loaded in the engine's own thread."""
+
+    def run(data: bytes) -> None:
+        codes = seeds.codes()
+        named = next((code for own, code in codes.items() if f'"name":"{own}"'.encode() in data), codes["a"])
+        _javascript(name, "here", with_manifest(named, data))
+
+    return run
+
+
+def _artifact_in(name: str) -> Callable[[bytes], None]:
+    """A whole artifact, which nobody trusts, in a worker."""
+    return lambda data: _javascript(name, "worker", data)
+
+
+def _server(data: bytes) -> None:
+    from .server import ask
+
+    ask(data)
+
+
 TARGETS: dict[str, Target] = {
     "proto": Target(_proto, seeds.proto),
     "text": Target(_text, seeds.text, _HLO),
     "layout": Target(_layout, seeds.layout, _LAYOUT),
-    "manifest": Target(_manifest, seeds.manifest),
-    "artifact": Target(_artifact, seeds.artifact, _WASM),
+    "manifest": Target(_manifest, seeds.manifest, change=changed_json),
+    "artifact": Target(_artifact, seeds.artifact, _WASM, changed_module),
     "sidecar": Target(_sidecar, seeds.sidecar),
     "npy": Target(_npy, seeds.npy, _NPY),
     "npz": Target(_npz, seeds.npz, (*_NPY, *_ZIP)),
     "safetensors": Target(_safetensors, seeds.safetensors, _SAFETENSORS),
+    "node-manifest": Target(_manifest_in("node"), seeds.manifest, change=changed_json),
+    "node-artifact": Target(_artifact_in("node"), seeds.artifact, _WASM, changed_module),
+    "chromium-manifest": Target(_manifest_in("chromium"), seeds.manifest, change=changed_json),
+    "chromium-artifact": Target(_artifact_in("chromium"), seeds.artifact, _WASM, changed_module),
+    "server": Target(_server, seeds.requests, (*_HTTP, *_NPY, *_ZIP, *_NUMBERS), changed_request),
     "command": Target(_command, lambda: [*seeds.npy(), *seeds.npz(), *seeds.numbers()], (*_NPY, *_ZIP, *_NUMBERS)),
 }

@@ -18,7 +18,6 @@ from types import FrameType
 
 from xla_wasm import XlaWasmError
 
-from .mutate import changed
 from .seeds import stored
 from .targets import TARGETS
 
@@ -55,6 +54,8 @@ def outcome(run: Callable[[bytes], None], data: bytes) -> tuple[str, str]:
 
 
 def _where(error: BaseException) -> str:
+    if isinstance(where := getattr(error, "where", None), str):
+        return where
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "xla_wasm" in frame.filename] or frames
     return f"{type(error).__name__} {' '.join(f'{Path(frame.filename).name}:{frame.lineno}' for frame in own[-2:])}"
@@ -83,16 +84,17 @@ def fuzz(target: str, seed: int, seconds: float, current: Path, keep: int) -> No
     """
     warnings.simplefilter("ignore")
     limit_memory()
-    run, words = TARGETS[target].run, TARGETS[target].words
+    run, words, change = TARGETS[target].run, TARGETS[target].words, TARGETS[target].change
     draw = random.Random(seed)
     kept = [*TARGETS[target].seeds(), *stored(target)]
     begin = time.monotonic()
     seen: dict[str, int] = {}
     count = 0
     queue = list(kept)
+    begun = frozenset(kept)
     with current.open("wb", buffering=0) as file:
         while time.monotonic() - begin < seconds:
-            data = queue.pop() if queue else changed(draw, draw.choice(kept), kept, words)
+            data = queue.pop() if queue else change(draw, draw.choice(kept), kept, words)
             os.pwrite(file.fileno(), len(data).to_bytes(8, "little") + data, 0)
             fault, kind = outcome(run, data)
             count += 1
@@ -104,7 +106,7 @@ def fuzz(target: str, seed: int, seconds: float, current: Path, keep: int) -> No
                 print(json.dumps({"target": target, "fault": fault, "input": found.hex()}), flush=True)
             elif len(kept) < _MOST_KEPT:
                 kept.append(data)
-                if keep and len(data) <= _SMALL:
+                if keep and len(data) <= _SMALL and data not in begun:
                     keep -= 1
                     print(json.dumps({"target": target, "new": data.hex()}), flush=True)
     print(json.dumps({"target": target, "executions": count, "outcomes": len(seen)}), flush=True)
