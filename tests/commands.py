@@ -16,10 +16,28 @@ import xla_wasm
 from xla_wasm import Options
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
+from xla_wasm.hlo.types import TYPES
+from xla_wasm.host.arrays import dtype_of
 
 Array = np.ndarray[Any, Any]
 MODULE_NAME = "m.wasm"
 """What the program is told that it is called."""
+TWO = """HloModule two
+
+ENTRY e {
+  a = f32[2,3] parameter(0)
+  b = s32[3] parameter(1)
+  c = f32[3] convert(b)
+  d = f32[2,3] broadcast(c), dimensions={1}
+  sum = f32[2,3] add(a, d)
+  bits = s32[3] negate(b)
+  ROOT r = (f32[2,3], s32[3]) tuple(sum, bits)
+}
+"""
+"""A program of two inputs and two results; these are the inputs and one of the results."""
+A = np.arange(6, dtype=np.float32).reshape(2, 3) / 8
+B = np.array([1, -2, 1000], np.int32)
+SUM = A + B.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -118,3 +136,33 @@ def loaded(content: bytes) -> Array:
 def as_bytes(array: Array) -> bytes:
     """The elements in row-major order, as they are."""
     return np.ascontiguousarray(array).tobytes()
+
+
+def names(text: str) -> tuple[list[str], list[str]]:
+    """Of the inputs and of the results of a program."""
+    manifest = xla_wasm.compile(Module.from_text(text)).manifest
+    return [p["name"] for p in manifest["parameters"]], [r["name"] for r in manifest["results"]]
+
+
+def samples(element_type: str, count: int) -> np.ndarray[Any, Any]:
+    """Values of a type, special ones among them, as the codes that lie in memory."""
+    rng = np.random.default_rng(len(element_type) + TYPES[element_type].bits)
+    dtype, element = dtype_of(element_type), TYPES[element_type]
+    if element.kind == "pred":
+        return rng.integers(0, 2, count).astype(bool)
+    if element.kind in ("signed", "unsigned"):
+        bits = element.bits
+        low, high = (-(1 << bits - 1), 1 << bits - 1) if element.kind == "signed" else (0, 1 << bits)
+        wide = [int(rng.integers(0, 1 << 32)) << 32 | int(rng.integers(0, 1 << 32)) for _ in range(count)]
+        numbers = [low, high - 1, 0, *(low + w % (high - low) for w in wide)][:count]
+        holder = np.array(numbers, np.int64 if element.kind == "signed" else np.uint64)
+        return holder.astype(dtype)
+    if element.bits <= 8:
+        return np.resize(np.arange(1 << element.bits, dtype=np.uint8), count).view(dtype)
+    raw = rng.integers(0, 256, (count, dtype.itemsize), np.uint8).view(dtype)[:, 0].copy()
+    values = rng.standard_normal(count) * 10.0 ** rng.integers(-3, 4, count)
+    raw[: count // 2] = (
+        (values[: count // 2] + 1j * values[::-1][: count // 2]).astype(dtype) if dtype.kind == "c" else values[: count // 2].astype(dtype)
+    )
+    raw[:4] = np.array([0.0, -0.0, np.inf, np.nan]).astype(dtype)
+    return raw

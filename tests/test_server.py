@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import as_bytes, identity, loaded, npy, npz
-from test_command import SUM, TWO, A, B, samples
+from commands import SUM, TWO, A, B, as_bytes, identity, loaded, npy, npz, samples
 from test_command_engines import wasmtime
 
 import xla_wasm
