@@ -23,7 +23,7 @@ ROOMS = {
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical ops.*.padded "
     "ops.*.packed ops.*.pad_structure ops.*.pad_indexing ops.*.pad_movement ops.*.pad_products ops.*.pad_reduce "
     "ops.*.pad_reshape",
-    "mapping": "ops.stablehlo ops.*.stablehlo",
+    "mapping": "ops.stablehlo ops.*.stablehlo ops.*.special ops.*.special_tables",
     "lowering": "ops.lowering ops.elemental ops.kernel ops.source ops.apply ops.*.lower ops.*.sliding ops.*.cumulative "
     "ops.*.topk ops.*.radix ops.*.introsort ops.*.order",
     "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership "

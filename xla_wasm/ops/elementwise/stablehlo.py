@@ -14,6 +14,7 @@ from ...mlir.tree import Dense, Number, Op
 from ...mlir.values import integer, where, word
 from ..movement.stablehlo import broadcast_in_dim
 from ..stablehlo import Mapper, Rule
+from .special import SPECIAL
 
 
 def _constant(e: Mapper, op: Op, _: list[Instruction]) -> list[Instruction]:
@@ -119,6 +120,7 @@ STABLEHLO: dict[str, Rule] = {
     "chlo.is_pos_inf": partial(_is_infinite, sign=1),
     "chlo.is_neg_inf": partial(_is_infinite, sign=-1),
     "chlo.next_after": _next_after,
+    **SPECIAL,
     **{name: partial(_broadcast_binary, opcode=opcode) for name, opcode in _BROADCAST.items()},
 }
 """What operations become that are more than one instruction."""
