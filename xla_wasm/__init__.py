@@ -28,7 +28,7 @@ from .errors import (
     VerifyError,
     XlaWasmError,
 )
-from .hlo.foreign import hand_in as hand_in_readers
+from .hlo.foreign import hand_in as hand_in_converters
 from .hlo.op import hand_in
 
 if TYPE_CHECKING:
@@ -81,10 +81,11 @@ _LAZY = {
 
 # The records of all operations: reading and printing HLO needs them, and `hlo` knows no operation by itself.
 hand_in(lambda: import_module(".ops.table", __name__).OPS)
-hand_in_readers(
+hand_in_converters(
     {
-        "stablehlo": lambda: import_module(".stablehlo.read", __name__).from_stablehlo,
-        "exported": lambda: import_module(".stablehlo.exported", __name__).from_exported,
+        "from_stablehlo": lambda: import_module(".stablehlo.read", __name__).from_stablehlo,
+        "from_exported": lambda: import_module(".stablehlo.exported", __name__).from_exported,
+        "to_stablehlo": lambda: import_module(".stablehlo.writer", __name__).to_stablehlo,
     }
 )
 

@@ -1,20 +1,20 @@
-"""Readers of formats that are not HLO's, as `Module.from_stablehlo` calls them. `xla_wasm/__init__.py` hands them in."""
+"""Readers and writers of formats that are not HLO's, as `Module.from_stablehlo` and its like call them. `xla_wasm/__init__.py` hands them in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-Reader = Callable[..., Any]
-"""Gives a `hlo.ir.Module`."""
-_sources: dict[str, Callable[[], Reader]] = {}
+Converter = Callable[..., Any]
+"""Gives a `hlo.ir.Module`, or takes one first."""
+_sources: dict[str, Callable[[], Converter]] = {}
 
 
-def hand_in(readers: dict[str, Callable[[], Reader]]) -> None:
-    """Tells where the readers are: what is handed in gives one when it is needed first."""
-    _sources.update(readers)
+def hand_in(converters: dict[str, Callable[[], Converter]]) -> None:
+    """Tells where the readers and writers are: what is handed in gives one when it is needed first."""
+    _sources.update(converters)
 
 
-def read_foreign(name: str, *args: Any, **options: Any) -> Any:
-    """Reads a module with the reader of that name: "stablehlo" or "exported"."""
+def convert(name: str, *args: Any, **options: Any) -> Any:
+    """What the reader or writer of that name makes: "from_stablehlo", "from_exported" or "to_stablehlo"."""
     return _sources[name]()(*args, **options)

@@ -193,9 +193,9 @@ class Module:
         `shapes` gives the sizes of arguments that the program leaves open (`tensor<?x3xf32>`): a list of sizes for each argument in their
         order, or by name.
         """
-        from .foreign import read_foreign
+        from .foreign import convert
 
-        return read_foreign("stablehlo", data, shapes)
+        return convert("from_stablehlo", data, shapes)
 
     @staticmethod
     def from_exported(data: bytes | bytearray | memoryview, dims: Any = None) -> Module:
@@ -203,9 +203,9 @@ class Module:
 
         `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. Raises ParseError, UnsupportedError, and ArgumentError for `dims`.
         """
-        from .foreign import read_foreign
+        from .foreign import convert
 
-        return read_foreign("exported", data, dims)
+        return convert("from_exported", data, dims)
 
     @staticmethod
     def from_bytes(data: str | bytes | bytearray | memoryview) -> Module:
@@ -225,6 +225,13 @@ class Module:
         from .printer import to_text
 
         return to_text(self, large_constants=large_constants)
+
+    def to_stablehlo(self) -> str:
+        """StableHLO text, in MLIR's generic form. Raises UnsupportedError, which names the instruction, for what StableHLO cannot say."""
+        from .foreign import convert
+
+        text: str = convert("to_stablehlo", self)
+        return text
 
     def instructions(self) -> Iterator[Instruction]:
         """Every instruction of every computation."""

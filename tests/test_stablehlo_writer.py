@@ -1,0 +1,225 @@
+"""HLO modules as StableHLO text: jaxlib reads it, makes HLO of it again, and that gives the same results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import compare
+import jax
+import numpy as np
+import programs_linear  # noqa: F401  lists its programs
+import programs_more  # noqa: F401  the same
+import pytest
+from jaxlib import _jax
+from programs import PROGRAMS
+from test_samples import FAMILIES, REPLICATED, SAMPLES
+
+from xla_wasm import HloModule, UnsupportedError, evaluate
+from xla_wasm.hlo.ir import Module
+from xla_wasm.mlir.text import read
+from xla_wasm.ops.sample import Sample
+from xla_wasm.reference import evaluate_replicated
+
+NOT_SAID = frozenset(
+    "add-dependency all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start async-update "
+    "collective-permute-done collective-permute-start copy-done copy-start domain fusion ragged-all-to-all rng-get-and-update-state "
+    "scaled-dot scan stochastic-convert".split()
+)
+"""Opcodes that StableHLO does not have."""
+EXPANDED = frozenset("acos acosh asin asinh atan atanh cosh sinh".split())
+"""What jaxlib writes as other operations when it makes HLO of CHLO."""
+EXPANDED_COMPLEX = frozenset("exponential log log-plus-one sqrt".split()) | EXPANDED
+ULP, COMPLEX_ULP = 8, 4096
+"""Units in the last place that its expansions may be off: those of complex functions lose digits."""
+
+
+def again(text: str) -> Module:
+    """The HLO that jaxlib makes of StableHLO text."""
+    computation = _jax.mlir.mlir_module_to_xla_computation(text, use_tuple_args=False, return_tuple=False)
+    return HloModule.from_proto(computation.as_serialized_hlo_module_proto())
+
+
+def ops_of(text: str) -> set[str]:
+    """The names of all operations, as our reader reads them."""
+    found, pending = set(), [*read(text)]
+    while pending:
+        op = pending.pop()
+        found.add(op.name)
+        pending += [inner for region in op.regions for block in region for inner in block.ops]
+    return found
+
+
+def tolerance(sample: Sample) -> float:
+    """Units in the last place by which what jaxlib writes otherwise may be off; 0: the same bits."""
+    is_complex = any(np.iscomplexobj(x) for x in sample.args)
+    if is_complex:
+        return COMPLEX_ULP if sample.opcode in EXPANDED_COMPLEX else 0
+    return ULP if sample.opcode in EXPANDED else 0
+
+
+def check_sample(sample: Sample) -> bool:
+    """Whether StableHLO can say the sample; if so, what comes back gives the same."""
+    module = sample.module()
+    opcodes = {x.opcode for x in module.instructions()}
+    try:
+        text = module.to_stablehlo()
+    except UnsupportedError as error:
+        assert any(x.where.split(" (")[0] in str(error) for x in module.instructions())
+        return False
+    assert not opcodes & NOT_SAID
+    assert "builtin.module" in ops_of(text)
+    if "6E2M3FN" in text or "6E3M2FN" in text:  # constants of which jaxlib does not survive
+        return True
+    given, given_again = sample.host.arguments(), sample.host.arguments()
+    expected = evaluate(module, *sample.args, **given)
+    results = evaluate(again(text), *sample.args, **given_again)
+    assert len(results) == len(expected)
+    for actual, wanted in zip(results, expected):
+        assert actual.dtype == wanted.dtype
+        compare.assert_same(actual, wanted, tolerance(sample))
+    assert_equal(given_again, given)
+    return True
+
+
+def assert_equal(a: Any, b: Any) -> None:
+    """Of what came out to the host."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            assert_equal(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b):
+            assert_equal(x, y)
+    else:
+        compare.assert_same(np.asarray(a), np.asarray(b), 0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_samples_come_back(family: str) -> None:
+    said: Counter[bool] = Counter()
+    for sample in SAMPLES:
+        if sample.opcode in _opcodes(family):
+            said[check_sample(sample)] += 1
+    assert said[True] > said[False] // 2
+
+
+def _opcodes(family: str) -> set[str]:
+    from importlib import import_module
+
+    return {op.opcode for op in import_module(f"xla_wasm.ops.{family}.record").OPS}
+
+
+def test_samples_of_several_devices_come_back() -> None:
+    said = 0
+    for sample in REPLICATED:
+        module = sample.module(fixed=True)
+        try:
+            text = module.to_stablehlo()
+        except UnsupportedError:
+            continue
+        expected = evaluate_replicated(module, sample.args, sample.replicas, sample.partitions)
+        results = evaluate_replicated(again(text), sample.args, sample.replicas, sample.partitions)
+        for a, b in zip(results, expected, strict=True):
+            for actual, wanted in zip(a, b, strict=True):
+                compare.assert_same(actual, wanted, 0)
+        said += 1
+    assert said > len(REPLICATED) // 2
+
+
+@pytest.mark.parametrize("name", sorted(name for name in PROGRAMS if len(name) % 3 == 1))
+def test_programs_come_back(name: str) -> None:
+    program = PROGRAMS[name]()
+    with jax.enable_x64(program.x64):
+        lowered = jax.jit(program.fn).lower(*program.args)
+    proto = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
+    module = HloModule.from_proto(proto)
+    returned = again(module.to_stablehlo())
+    assert [p.shape.without_layout() for p in returned.entry.parameters] == [p.shape.without_layout() for p in module.entry.parameters]
+    if len(proto) > 60_000:
+        return
+    kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
+    args = [np.asarray(x) for i, x in enumerate(jax.tree.leaves(program.args)) if i in kept]
+    for actual, wanted in zip(evaluate(returned, *args), evaluate(module, *args), strict=True):
+        compare.assert_same(actual, wanted, 0)
+
+
+# --- details -------------------------------------------------------------------------------------------------------------
+
+
+def written(text: str) -> str:
+    return Module.from_text(text).to_stablehlo()
+
+
+def test_tuples_are_taken_apart() -> None:
+    text = written(
+        "HloModule m, input_output_alias={ {0}: (0, {1,0}, may-alias) }, buffer_donor={ (0, {0}) }\n"
+        "body { p = (s32[], (f32[2], f32[])) parameter(0) i = s32[] get-tuple-element(p), index=0 "
+        "t = (f32[2], f32[]) get-tuple-element(p), index=1 one = s32[] constant(1) "
+        "j = s32[] add(i, one) ROOT r = (s32[], (f32[2], f32[])) tuple(j, t) }\n"
+        "cond { p = (s32[], (f32[2], f32[])) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(3) "
+        "ROOT c = pred[] compare(i, n), direction=LT }\n"
+        "ENTRY e { p = (s32[], (f32[2], f32[])) parameter(0), sharding={{replicated}, {replicated}, {replicated}} "
+        "w = (s32[], (f32[2], f32[])) while(p), condition=cond, body=body ROOT q = (f32[2], f32[]) get-tuple-element(w), index=1 }"
+    )
+    assert '%arg1: tensor<i32> {mhlo.sharding = "{replicated}", jax.buffer_donor = true} loc("p.0")' in text
+    assert 'tensor<2xf32> {mhlo.sharding = "{replicated}", tf.aliasing_output = 0 : i32} loc("p.1.0")' in text
+    assert ") -> (tensor<2xf32>, tensor<f32>) {" in text and "tuple" not in text
+    assert [p.shape.element_type for p in again(text).entry.parameters] == ["s32", "f32", "f32"]
+
+
+def test_what_a_module_says_is_kept() -> None:
+    text = written(
+        'HloModule m, replica_count=2, num_partitions=4, frontend_attributes={a="b"}, '
+        "input_output_alias={ {}: (0, {}, may-alias) }, buffer_donor={ (1, {}) }\n"
+        "ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]} y = f32[8] parameter(1) ROOT s = f32[8] add(x, y), "
+        'frontend_attributes={k="v\\"w"}, metadata={op_name="jit(f)/add" source_file="f.py" source_line=3} }'
+    )
+    module = again(text)
+    assert module.entry.root.frontend_attributes == {"k": 'v"w'} and module.entry.root.metadata is not None
+    assert module.entry.root.metadata.op_name == "jit(f)/add" and 'loc("jit(f)/add"("f.py":3:0))' in text
+    assert "mhlo.num_replicas = 2" in text and "mhlo.num_partitions = 4" in text and 'a" = "b"' in text
+    assert 'mhlo.sharding = "{devices=[4]<=[4]}"' in text
+    assert module.input_output_alias == [((), 0, (), "may-alias")] and module.buffer_donor == [(1, ())]
+
+
+def test_computations_that_are_called_often_are_functions() -> None:
+    lines = ["c0 { p = f32[] parameter(0) ROOT s = f32[] sine(p) }"]
+    for i in range(40):
+        branches = f"true_computation=c{i}, false_computation=c{i}"
+        lines.append(
+            f"c{i + 1} {{ p = f32[] parameter(0) z = f32[] constant(0) q = pred[] compare(p, z), direction=LT "
+            f"ROOT s = f32[] conditional(q, p, p), {branches} }}"
+        )
+    text = written("HloModule m\n" + "\n".join(lines) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c40 }")
+    assert len(text) < 40_000
+    (result,) = evaluate(again(text), np.float32(0.5))
+    assert (
+        result.item() == evaluate(Module.from_text("ENTRY e { p = f32[] parameter(0) ROOT s = f32[] sine(p) }"), np.float32(0.5))[0].item()
+    )
+
+
+def test_deep_computations_are_functions() -> None:
+    lines = ["c0 { p = f32[] parameter(0) ROOT s = f32[] negate(p) }"]
+    for i in range(60):
+        lines.append(f"c{i + 1} {{ p = f32[] parameter(0) q = pred[] constant(true) ROOT s = f32[] conditional(q, p, p), "
+                     f"true_computation=c{i}, false_computation=d{i} }}\nd{i} {{ ROOT p = f32[] parameter(0) }}")  # fmt: skip
+    order = [line for pair in lines for line in reversed(pair.split("\n"))]
+    text = written("HloModule m\n" + "\n".join(order) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c60 }")
+    assert evaluate(again(text), np.float32(2.0))[0].item() == -2.0
+
+
+UNSAID = {
+    "ROOT r = f32[4] add-dependency(x, t)": "add-dependency 'r'",
+    "ROOT r = s1[4] convert(x)": "convert 'r': StableHLO has no type for s1",
+    "ROOT r = (f32[2], s32[2]) topk(x), k=2, largest=false": "topk 'r': StableHLO cannot say a top-k of the smallest",
+    'ROOT r = f32[4] custom-call(x), custom_call_target="f", window={size=3}': "custom-call 'r': StableHLO cannot say a window",
+}
+
+
+@pytest.mark.parametrize("line", UNSAID)
+def test_what_stablehlo_cannot_say_is_named(line: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        written(f"HloModule m\nENTRY e {{ x = f32[4] parameter(0) t = token[] after-all() {line} }}")
+    assert UNSAID[line] in str(caught.value)

@@ -1,0 +1,270 @@
+"""The instructions of HLO that are no single operation of StableHLO, or one of another form."""
+
+from __future__ import annotations
+
+from ..hlo.ir import Instruction
+from ..hlo.shape import Shape
+from ..hlo.types import TYPES
+from .write_attributes import ATTRIBUTES, channel, name_of, unsupported, word
+from .write_body import Body, Emit, Value, leaves, noted, symbol_of
+from .write_text import int32, int64, numbers, string, truth, type_text
+
+_APIS = ("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "STATUS_RETURNING_UNIFIED", "TYPED_FFI")
+_DEVICE_TO_DEVICE, _DEVICE_TO_HOST, _HOST_TO_DEVICE = 1, 2, 3
+
+
+def _same_value(body: Body, x: Instruction) -> Value:
+    """What lies elsewhere, or otherwise, has the same elements."""
+    return body.values[x.operands[0]]
+
+
+def _tuple(body: Body, x: Instruction) -> Value:
+    return tuple([body.values[o] for o in x.operands])
+
+
+def _element(body: Body, x: Instruction) -> Value:
+    return body.values[x.operands[0]][x.attrs["index"]]
+
+
+def _bitcast(body: Body, x: Instruction) -> Value:
+    """Where nothing but the dimensions or the type changes."""
+    (operand,) = x.operands
+    if not (operand.shape.is_row_major and x.shape.is_row_major):
+        raise unsupported(x, "a bitcast of arrays in another order of their dimensions")
+    if operand.shape.element_type == x.shape.element_type:
+        return body.op("stablehlo.reshape", x, body.operands(x), {})
+    if operand.shape.dimensions != x.shape.dimensions:
+        raise unsupported(x, "a bitcast to another type and other dimensions")
+    return body.op("stablehlo.bitcast_convert", x, body.operands(x), {})
+
+
+def _optimization_barrier(body: Body, x: Instruction) -> Value:
+    return body.op("stablehlo.optimization_barrier", x, body.operands(x), {})
+
+
+def _after_all(body: Body, x: Instruction) -> Value:
+    return body.op("stablehlo.after_all" if x.operands else "stablehlo.create_token", x, body.operands(x), {})
+
+
+def _rng(body: Body, x: Instruction) -> Value:
+    """Its third operand says the dimensions of the result."""
+    sizes = body.functions.name(f"tensor<{x.shape.rank}xi64>")
+    listed = numbers(x.shape.dimensions) if x.shape.rank else ""
+    body.line("stablehlo.constant", [], [sizes], {"value": f"dense<{listed}> : {sizes.type}"})
+    kind = x.attrs["distribution"].removeprefix("rng_").upper()
+    return body.op("stablehlo.rng", x, [*body.operands(x), sizes], {"rng_distribution": f"#stablehlo<rng_distribution {kind}>"})
+
+
+def _dynamic_reshape(body: Body, x: Instruction) -> Value:
+    """Its sizes are one array."""
+    array, *sizes = body.operands(x)
+    element = x.operands[1].shape.element_type if sizes else "s32"
+    row = Shape(element, (1,))
+    parts = [body.op("stablehlo.reshape", x, [size], {}, (), row) for size in sizes]
+    whole = body.op("stablehlo.concatenate", x, parts, {"dimension": int64(0)}, (), Shape(element, (len(sizes),)))
+    return body.op("stablehlo.dynamic_reshape", x, [array, whole], {})
+
+
+def _filled(body: Body, like: Shape, element: str) -> Value:
+    """A constant of the type of `like`, all elements the same."""
+    name = body.functions.name(type_text(like))
+    body.line("stablehlo.constant", [], [name], {"value": f"dense<{element}> : {name.type}"})
+    return name
+
+
+def _sign(body: Body, x: Instruction) -> Value:
+    """StableHLO has it for signed numbers; of others it is the smaller one of the number and 1."""
+    if TYPES[x.shape.element_type].kind != "unsigned":
+        return body.op("stablehlo.sign", x, body.operands(x), {})
+    return body.op("stablehlo.minimum", x, [*body.operands(x), _filled(body, x.shape, "1")], {})
+
+
+def _convert(body: Body, x: Instruction) -> Value:
+    """StableHLO's readers forget the imaginary part where a complex number becomes a truth value."""
+    operand = x.operands[0].shape
+    if x.shape.element_type != "pred" or TYPES[operand.element_type].kind != "complex":
+        return body.op("stablehlo.convert", x, body.operands(x), {})
+    attributes = {"comparison_direction": word("comparison_direction", "NE"), "compare_type": word("comparison_type", "FLOAT")}
+    return body.op("stablehlo.compare", x, [*body.operands(x), _filled(body, operand, "(0.0, 0.0)")], attributes)
+
+
+def _convolution(body: Body, x: Instruction) -> Value:
+    """StableHLO wants operands of one type."""
+    result = x.shape.element_type
+    operands = body.operands(x)
+    elements = {o.shape.element_type for o in x.operands}
+    if len(elements) > 1:
+        kinds, width = {TYPES[e].kind for e in elements} & {"float", "complex"}, min(TYPES[result].bits - TYPES[e].bits for e in elements)
+        if width < 0 or (kinds and kinds != {TYPES[result].kind}):
+            raise unsupported(x, "a convolution of operands of two types that the result's does not hold")
+        wide = [o.shape.without_layout().with_element_type(result) for o in x.operands]
+        operands = [body.op("stablehlo.convert", x, [name], {}, (), shape) for name, shape in zip(operands, wide)]
+    return body.op("stablehlo.convolution", x, operands, ATTRIBUTES[x.opcode](x))
+
+
+def _rng_bit_generator(body: Body, x: Instruction) -> Value:
+    """Its readers make the bits unsigned integers, of whatever type they should be."""
+    state, bits = x.shape.tuple_shapes
+    unsigned = bits.with_element_type(f"u{TYPES[bits.element_type].bits}")
+    got = body.op("stablehlo.rng_bit_generator", x, body.operands(x), ATTRIBUTES[x.opcode](x), (), Shape.tuple([state, unsigned]))
+    if unsigned.element_type == bits.element_type:
+        return got
+    return got[0], body.op("stablehlo.bitcast_convert", x, [got[1]], {}, (), bits)
+
+
+def _scan(body: Body, x: Instruction) -> Value:
+    raise unsupported(x, "a scan as XLA has it: write it as a loop")
+
+
+# --- computations --------------------------------------------------------------------------------------------------------
+
+
+def _call(body: Body, x: Instruction) -> Value:
+    (called,) = x.called
+    arguments = [body.values[o] for o in x.operands]
+    if not x.attrs.get("is_composite"):
+        return body.call(called, arguments, noted(x))
+    fields = dict(x.frontend_attributes)
+    attributes = {"name": string(fields.pop("composite.name", "")), "decomposition": symbol_of(body.functions.of(called))}
+    version, given = fields.pop("composite.version", "0"), fields.pop("composite.attributes", "{}")
+    attributes |= {"version": int32(int(version)), "composite_attributes": given or "{}"}
+    return body.op("stablehlo.composite", x, body.operands(x), attributes)
+
+
+def _while(body: Body, x: Instruction) -> Value:
+    loop, condition = x.called
+    return body.op("stablehlo.while", x, body.operands(x), {}, [body.region(condition), body.region(loop)])
+
+
+def _conditional(body: Body, x: Instruction) -> Value:
+    """The branches read their operands from outside."""
+    index, *operands = x.operands
+    regions = [body.region(branch, [body.values[o]]) for branch, o in zip(x.called, operands)]
+    name = "stablehlo.if" if index.shape.element_type == "pred" else "stablehlo.case"
+    return body.op(name, x, leaves(body.values[index]), {}, regions)
+
+
+def _custom_call(body: Body, x: Instruction) -> Value:
+    attrs = x.attrs
+    if any(attrs[name] for name in ("window", "dim_labels", "literal")) or attrs["padding_type"] not in ("", "PADDING_INVALID"):
+        raise unsupported(x, "a window, dimension numbers, padding or a literal of a custom call")
+    attributes = {"call_target_name": string(attrs["custom_call_target"]), "has_side_effect": truth(attrs["custom_call_has_side_effect"])}
+    api = attrs["api_version"].removeprefix("API_VERSION_") or "ORIGINAL"
+    number = _APIS.index(api) if api in _APIS else 1
+    config = bytes(attrs.get("backend_config") or b"")
+    attributes["api_version"] = int32(number)
+    if number == _APIS.index("TYPED_FFI") and config:
+        attributes["backend_config"] = config.decode()  # the text of a dictionary
+    elif config:
+        attributes["backend_config"] = string(config)
+    if x.called:
+        attributes["called_computations"] = "[" + ", ".join(symbol_of(body.functions.of(c)) for c in x.called) + "]"
+    if attrs["output_to_operand_aliasing"]:
+        attributes["output_operand_aliases"] = _aliases(x)
+    if attrs["constrain_layout"]:
+        attributes |= _layouts(x)
+    return body.op("stablehlo.custom_call", x, body.operands(x), attributes)
+
+
+def _aliases(x: Instruction) -> str:
+    if any(o.shape.is_tuple for o in x.operands):
+        raise unsupported(x, "aliases of operands that are tuples")
+    entries = (
+        f"#stablehlo.output_operand_alias<output_tuple_indices = {numbers(out)}, operand_index = {operand}, "
+        f"operand_tuple_indices = {numbers(index)}>"
+        for out, operand, index in x.attrs["output_to_operand_aliasing"]
+    )
+    return f"[{', '.join(entries)}]"
+
+
+def _layouts(x: Instruction) -> dict[str, str]:
+    operands = [leaf for shape in x.attrs["operand_layout_constraints"] for _, leaf in shape.leaves()]
+    results = [leaf for _, leaf in x.shape.leaves()]
+    texts = ("[" + ", ".join(_layout(shape) for shape in shapes) + "]" for shapes in (operands, results))
+    return dict(zip(("operand_layouts", "result_layouts"), texts))
+
+
+def _layout(shape: Shape) -> str:
+    order = shape.minor_to_major
+    return f"dense<{numbers(order) if order else ''}> : tensor<{len(order)}xindex>"
+
+
+# --- the host and other devices --------------------------------------------------------------------------------------------
+
+
+def _one_by_one(body: Body, x: Instruction) -> Value:
+    """StableHLO has these for one operand: several are sent one after the other."""
+    if not x.shape.is_tuple or x.attrs.get("slice_sizes"):
+        return body.regular(x)
+    attributes, name = ATTRIBUTES[x.opcode](x), name_of(x.opcode)
+    pairs = zip(body.operands(x), x.shape.tuple_shapes, strict=True)
+    return tuple([body.op(name, x, [operand], attributes, (), shape) for operand, shape in pairs])
+
+
+def _infeed(body: Body, x: Instruction) -> Value:
+    arrays = [leaf for _, leaf in x.shape.tuple_shapes[0].leaves()]
+    layout = "[" + ", ".join(numbers(leaf.minor_to_major) for leaf in arrays) + "]"
+    attributes = {"infeed_config": string(bytes(x.attrs["infeed_config"])), "layout": layout}
+    return body.op("stablehlo.infeed", x, body.operands(x), attributes)
+
+
+def _outfeed(body: Body, x: Instruction) -> Value:
+    return body.op("stablehlo.outfeed", x, body.operands(x), {"outfeed_config": string(bytes(x.attrs["outfeed_config"]))})
+
+
+def _transfer(x: Instruction, to_host: int) -> dict[str, str]:
+    host = x.attrs["is_host_transfer"]
+    found = channel(x, to_host if host else _DEVICE_TO_DEVICE) or {"channel_handle": "#stablehlo.channel_handle<handle = 0, type = 0>"}
+    found["is_host_transfer"] = truth(host)
+    return found
+
+
+def _send(body: Body, x: Instruction) -> Value:
+    token = body.op("stablehlo.send", x, body.operands(x), _transfer(x, _DEVICE_TO_HOST), (), Shape("token"))
+    return body.values[x.operands[0]], None, token
+
+
+def _send_done(body: Body, x: Instruction) -> Value:
+    return body.values[x.operands[0]][2]
+
+
+def _recv(body: Body, x: Instruction) -> Value:
+    data, _, token = x.shape.tuple_shapes
+    shape = Shape.tuple([data, token])
+    got: tuple[Value, Value] = body.op("stablehlo.recv", x, body.operands(x), _transfer(x, _HOST_TO_DEVICE), (), shape)
+    return got[0], None, got[1]
+
+
+def _recv_done(body: Body, x: Instruction) -> Value:
+    data, _, token = body.values[x.operands[0]]
+    return data, token
+
+
+EMIT: dict[str, Emit] = {
+    "after-all": _after_all,
+    "bitcast": _bitcast,
+    "call": _call,
+    "collective-broadcast": _one_by_one,
+    "collective-permute": _one_by_one,
+    "conditional": _conditional,
+    "convert": _convert,
+    "convolution": _convolution,
+    "copy": _same_value,
+    "custom-call": _custom_call,
+    "dynamic-reshape": _dynamic_reshape,
+    "get-tuple-element": _element,
+    "infeed": _infeed,
+    "opt-barrier": _optimization_barrier,
+    "outfeed": _outfeed,
+    "recv": _recv,
+    "recv-done": _recv_done,
+    "rng": _rng,
+    "rng-bit-generator": _rng_bit_generator,
+    "scan": _scan,
+    "send": _send,
+    "send-done": _send_done,
+    "sign": _sign,
+    "tuple": _tuple,
+    "while": _while,
+}
+"""Opcode -> what writes it and gives its value."""
