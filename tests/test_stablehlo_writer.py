@@ -186,14 +186,14 @@ def test_what_a_module_says_is_kept() -> None:
 
 def test_computations_that_are_called_often_are_functions() -> None:
     lines = ["c0 { p = f32[] parameter(0) ROOT s = f32[] sine(p) }"]
-    for i in range(40):
+    for i in range(12):
         branches = f"true_computation=c{i}, false_computation=c{i}"
         lines.append(
             f"c{i + 1} {{ p = f32[] parameter(0) z = f32[] constant(0) q = pred[] compare(p, z), direction=LT "
             f"ROOT s = f32[] conditional(q, p, p), {branches} }}"
         )
-    text = written("HloModule m\n" + "\n".join(lines) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c40 }")
-    assert len(text) < 40_000
+    text = written("HloModule m\n" + "\n".join(lines) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c12 }")
+    assert len(text) < 12_000
     (result,) = evaluate(again(text), np.float32(0.5))
     assert (
         result.item() == evaluate(Module.from_text("ENTRY e { p = f32[] parameter(0) ROOT s = f32[] sine(p) }"), np.float32(0.5))[0].item()
@@ -208,6 +208,25 @@ def test_deep_computations_are_functions() -> None:
     order = [line for pair in lines for line in reversed(pair.split("\n"))]
     text = written("HloModule m\n" + "\n".join(order) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c60 }")
     assert evaluate(again(text), np.float32(2.0))[0].item() == -2.0
+
+
+def test_attributes_as_text_are_checked() -> None:
+    call = 'custom-call(x), custom_call_target="f", api_version=API_VERSION_TYPED_FFI, backend_config="{}"'
+    text = written(f"HloModule m\nENTRY e {{ x = f32[4] parameter(0) ROOT r = f32[4] {call.format('{n = 1 : i64}')} }}")
+    assert "backend_config = {n = 1 : i64}" in text
+    for config in ("{n = }", "{} : x", "no", "{n = 1}} : () -> ()"):
+        with pytest.raises(UnsupportedError, match="custom-call 'r': StableHLO cannot say attributes that are"):
+            written(f"HloModule m\nENTRY e {{ x = f32[4] parameter(0) ROOT r = f32[4] {call.format(config)} }}")
+
+
+def test_constants_of_many_elements() -> None:
+    shapes = {"f32": "<f4", "s64": "<i8", "u8": "u1", "pred": "?"}
+    for name, dtype in shapes.items():
+        values = np.arange(600).reshape(20, 30).astype(dtype)
+        literal = str(values.tolist()).replace("[", "{").replace("]", "}").lower()
+        text = written(f"HloModule m\nENTRY e {{ ROOT c = {name}[20,30]{{0,1}} constant({literal}) }}")
+        assert 'dense<"0x' in text
+        np.testing.assert_array_equal(evaluate(again(text))[0], values)
 
 
 UNSAID = {

@@ -1,4 +1,7 @@
-"""Readers and writers of formats that are not HLO's, as `Module.from_stablehlo` and its like call them. `xla_wasm/__init__.py` hands them in."""
+"""Readers and writers of formats that are not HLO's, as `Module.from_stablehlo` and its like call them.
+
+`xla_wasm/__init__.py` hands them in.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ..hlo.shape import Shape
 from ..hlo.sharding_text import sharding_text
 from ..hlo.wire import decode
 from .write_attributes import ATTRIBUTES, SAME, UnsupportedInstruction, name_of, quoted_attributes, unsupported
-from .write_text import dictionary, location, signature, string, truth, type_text
+from .write_text import dictionary, location, signature, string, symbol, truth, type_text
 
 
 class Name(NamedTuple):
@@ -32,6 +32,11 @@ def leaves(value: Value) -> list[Name]:
     if isinstance(value, Name):
         return [value]
     return [] if value is None else [name for part in value for name in leaves(part)]
+
+
+def _is_whole(value: Value) -> bool:
+    """Whether StableHLO has all parts of a value."""
+    return isinstance(value, Name) or (value is not None and all(map(_is_whole, value)))
 
 
 def shaped(shape: Shape, names: Iterator[Name]) -> Value:
@@ -117,7 +122,7 @@ class Body:
 
     def names(self, value: Value, x: Instruction) -> list[Name]:
         """The names in a value that `x` takes or is."""
-        if value is None or (isinstance(value, tuple) and not isinstance(value, Name) and None in value):
+        if not _is_whole(value):
             raise unsupported(x, "the context of a send or of a receipt")
         return leaves(value)
 
@@ -130,10 +135,11 @@ class Body:
         regions: Sequence[str] = (),
         shape: Shape | None = None,
     ) -> Value:
-        """Writes an operation in MLIR's generic form; its value in the form of the shape, which is that of the instruction if not given."""
+        """Writes an operation; its value. It has the shape and the notes of the instruction, or if it is a part of it, this shape."""
+        notes = noted(x) if shape is None else {}
         shape = x.shape if shape is None else shape
         results = [self.functions.name(type_) for type_ in types_of(shape)]
-        self.line(name, operands, results, attributes | noted(x), regions, location(x.metadata))
+        self.line(name, operands, results, attributes | notes, regions, location(x.metadata))
         return shaped(shape, iter(results))
 
     def line(
@@ -145,7 +151,7 @@ class Body:
         regions: Sequence[str] = (),
         where: str = "",
     ) -> None:
-        """One operation, whose regions are given as texts."""
+        """One operation in MLIR's generic form, whose regions are given as texts."""
         head = ", ".join(r.name for r in results) + " = " if results else ""
         inner = f" ({', '.join(regions)})" if regions else ""
         listed = f" {dictionary(attributes)}" if attributes else ""
@@ -179,17 +185,12 @@ class Body:
 
     def call(self, computation: Computation, arguments: Iterable[Value], extra: dict[str, str] | None = None, where: str = "") -> Value:
         """The call of a computation that is a function."""
-        callee = {"callee": symbol_of(self.functions.of(computation))}
+        callee = {"callee": symbol(self.functions.of(computation))}
         names = [name for argument in arguments for name in self.names(argument, computation.root)]
         shape = computation.root.shape
         results = [self.functions.name(type_) for type_ in types_of(shape)]
         self.line("func.call", names, results, callee | (extra or {}), (), where)
         return shaped(shape, iter(results))
-
-
-def symbol_of(name: str) -> str:
-    """The name of a function as a reference to it."""
-    return "@" + string(name)
 
 
 def noted(x: Instruction) -> dict[str, str]:

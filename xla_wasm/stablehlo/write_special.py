@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+from ..errors import ParseError, UnsupportedError
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
+from ..mlir.text_attributes import Attributes
 from .write_attributes import ATTRIBUTES, channel, name_of, unsupported, word
-from .write_body import Body, Emit, Value, leaves, noted, symbol_of
-from .write_text import int32, int64, numbers, string, truth, type_text
+from .write_body import Body, Emit, Value, leaves, noted
+from .write_text import int32, int64, numbers, string, symbol, truth, type_text
 
 _APIS = ("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "STATUS_RETURNING_UNIFIED", "TYPED_FFI")
 _DEVICE_TO_DEVICE, _DEVICE_TO_HOST, _HOST_TO_DEVICE = 1, 2, 3
@@ -106,9 +110,10 @@ def _rng_bit_generator(body: Body, x: Instruction) -> Value:
     """Its readers make the bits unsigned integers, of whatever type they should be."""
     state, bits = x.shape.tuple_shapes
     unsigned = bits.with_element_type(f"u{TYPES[bits.element_type].bits}")
-    got = body.op("stablehlo.rng_bit_generator", x, body.operands(x), ATTRIBUTES[x.opcode](x), (), Shape.tuple([state, unsigned]))
     if unsigned.element_type == bits.element_type:
-        return got
+        return body.regular(x)
+    attributes = ATTRIBUTES[x.opcode](x) | noted(x)
+    got = body.op("stablehlo.rng_bit_generator", x, body.operands(x), attributes, (), Shape.tuple([state, unsigned]))
     return got[0], body.op("stablehlo.bitcast_convert", x, [got[1]], {}, (), bits)
 
 
@@ -124,11 +129,25 @@ def _call(body: Body, x: Instruction) -> Value:
     arguments = [body.values[o] for o in x.operands]
     if not x.attrs.get("is_composite"):
         return body.call(called, arguments, noted(x))
-    fields = dict(x.frontend_attributes)
-    attributes = {"name": string(fields.pop("composite.name", "")), "decomposition": symbol_of(body.functions.of(called))}
-    version, given = fields.pop("composite.version", "0"), fields.pop("composite.attributes", "{}")
-    attributes |= {"version": int32(int(version)), "composite_attributes": given or "{}"}
+    name, version, given = (x.frontend_attributes.get(f"composite.{key}", "") for key in ("name", "version", "attributes"))
+    if not re.fullmatch(r"\d{0,9}", version):
+        raise unsupported(x, f"the version {version!r} of a composite")
+    attributes = {"name": string(name), "decomposition": symbol(body.functions.of(called)), "version": int32(int(version or "0"))}
+    attributes["composite_attributes"] = _dictionary_text(x, given or "{}")
     return body.op("stablehlo.composite", x, body.operands(x), attributes)
+
+
+def _dictionary_text(x: Instruction, text: str | bytes) -> str:
+    """The text of a dictionary, which stands as it is among the attributes."""
+    try:
+        reader = Attributes(text if isinstance(text, str) else text.decode())
+        reader.dictionary()
+        reader.skip()
+    except (ParseError, UnsupportedError, UnicodeDecodeError):
+        raise unsupported(x, f"attributes that are no dictionary of MLIR: {text[:60]!r}") from None
+    if reader.pos < len(reader.text):
+        raise unsupported(x, f"attributes that are more than a dictionary of MLIR: {text[:60]!r}")
+    return reader.text
 
 
 def _while(body: Body, x: Instruction) -> Value:
@@ -154,11 +173,11 @@ def _custom_call(body: Body, x: Instruction) -> Value:
     config = bytes(attrs.get("backend_config") or b"")
     attributes["api_version"] = int32(number)
     if number == _APIS.index("TYPED_FFI") and config:
-        attributes["backend_config"] = config.decode()  # the text of a dictionary
+        attributes["backend_config"] = _dictionary_text(x, config)
     elif config:
         attributes["backend_config"] = string(config)
     if x.called:
-        attributes["called_computations"] = "[" + ", ".join(symbol_of(body.functions.of(c)) for c in x.called) + "]"
+        attributes["called_computations"] = "[" + ", ".join(symbol(body.functions.of(c)) for c in x.called) + "]"
     if attrs["output_to_operand_aliasing"]:
         attributes["output_operand_aliases"] = _aliases(x)
     if attrs["constrain_layout"]:
@@ -196,7 +215,7 @@ def _one_by_one(body: Body, x: Instruction) -> Value:
     """StableHLO has these for one operand: several are sent one after the other."""
     if not x.shape.is_tuple or x.attrs.get("slice_sizes"):
         return body.regular(x)
-    attributes, name = ATTRIBUTES[x.opcode](x), name_of(x.opcode)
+    attributes, name = ATTRIBUTES[x.opcode](x) | _frontend(x), name_of(x.opcode)
     pairs = zip(body.operands(x), x.shape.tuple_shapes, strict=True)
     return tuple([body.op(name, x, [operand], attributes, (), shape) for operand, shape in pairs])
 
@@ -215,8 +234,12 @@ def _outfeed(body: Body, x: Instruction) -> Value:
 def _transfer(x: Instruction, to_host: int) -> dict[str, str]:
     host = x.attrs["is_host_transfer"]
     found = channel(x, to_host if host else _DEVICE_TO_DEVICE) or {"channel_handle": "#stablehlo.channel_handle<handle = 0, type = 0>"}
-    found["is_host_transfer"] = truth(host)
-    return found
+    return found | {"is_host_transfer": truth(host)} | _frontend(x)
+
+
+def _frontend(x: Instruction) -> dict[str, str]:
+    """What the front end says of an instruction, without its sharding, which is that of all that the instruction gives."""
+    return {key: text for key, text in noted(x).items() if key != "mhlo.sharding"}
 
 
 def _send(body: Body, x: Instruction) -> Value:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from math import isfinite
-from typing import Any
 
 from ..errors import UnsupportedError
 from ..hlo.attrs import Metadata
@@ -135,7 +134,7 @@ def constant(literal: Literal) -> str:
         raw = bytes(data[:width] if splat else data)
         texts = [_element(shape.element_type, raw[i : i + width]) for i in range(0, len(raw), width)]
         return f"dense<{texts[0] if splat else _nested(texts, shape.dimensions)}> : {type_}"
-    return f'dense<"0x{bytes(data).hex().upper()}"> : {type_}'
+    return f'dense<"0x{data.hex()}"> : {type_}'
 
 
 def _element(name: str, raw: bytes) -> str:
@@ -166,6 +165,3 @@ def location(metadata: Metadata | None) -> str:
     place = f"{string(metadata.source_file)}:{max(metadata.source_line, 0)}:0" if metadata.source_file else ""
     name = string(metadata.op_name) if metadata.op_name else ""
     return f" loc({f'{name}({place})' if name and place else name or place})"
-
-
-Fields = dict[str, Any]

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from ..hlo.ir import Computation, Module
 from ..hlo.shape import Index
+from ..hlo.verify import verify
 from .write_attributes import quoted_attributes
-from .write_body import Body, Functions, leaves, noted_parts, symbol_of, types_of
+from .write_body import Body, Functions, leaves, noted_parts, types_of
 from .write_special import EMIT
-from .write_text import dictionary, int32, string, truth
+from .write_text import dictionary, int32, string, symbol, truth
 
 _DEEPEST = 16
 """Computations in one another that are regions; the next one is a function."""
@@ -25,7 +26,8 @@ _LONGEST = 32
 
 
 def to_stablehlo(module: Module) -> str:
-    """The module as StableHLO text. Raises UnsupportedError, which names the instruction, for what StableHLO cannot say."""
+    """The module as StableHLO text. Raises VerifyError, and for what StableHLO cannot say UnsupportedError, which names the instruction."""
+    verify(module)
     functions = Functions(_apart(module))
     texts = [_function(functions, module.entry, "main", module)]
     while functions.pending:
@@ -34,7 +36,7 @@ def to_stablehlo(module: Module) -> str:
     attributes = {"mhlo.num_partitions": int32(module.num_partitions), "mhlo.num_replicas": int32(module.replica_count)}
     if module.frontend_attributes:
         attributes["mhlo.frontend_attributes"] = quoted_attributes(module.frontend_attributes)
-    return f"module {symbol_of(module.name or 'module')} attributes {dictionary(attributes)} {{\n" + "\n".join(texts) + "\n}\n"
+    return f"module {symbol(module.name or 'module')} attributes {dictionary(attributes)} {{\n" + "\n".join(texts) + "\n}\n"
 
 
 def _apart(module: Module) -> frozenset[Computation]:
@@ -71,7 +73,7 @@ def _function(functions: Functions, computation: Computation, called: str, modul
     root = computation.root
     outputs = [_with(type_, fields) for type_, fields in zip(types_of(root.shape), noted_parts(root))]
     visibility = "public" if module is not None else "private"
-    head = f"  func.func {visibility} {symbol_of(called)}({', '.join(inputs)}) -> ({', '.join(outputs)}) {{"
+    head = f"  func.func {visibility} {symbol(called)}({', '.join(inputs)}) -> ({', '.join(outputs)}) {{"
     return "\n".join([head, *body.lines, "  }"])
 
 
