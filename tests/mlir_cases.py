@@ -24,7 +24,7 @@ CHLO_2 = "next_after polygamma zeta".split()
 BROADCASTING = "add atan2 complex divide maximum minimum multiply next_after polygamma power remainder subtract zeta".split()
 ARGUMENTS = (
     "%a: t<4xf32>, %b: t<2x3xf32>, %i: t<4xi32>, %u: t<4xui32>, %p: t<4xi1>, %q: t<i1>, "
-    "%c: t<4xcomplex<f32>>, %s: t<f32>, %n: t<i32>, %m: t<2x2xf32>, %w: t<1x8x8x3xf32>, "
+    "%c: t<4xcomplex<f32>>, %s: t<f32>, %d: t<3xf32>, %n: t<i32>, %m: t<2x2xf32>, %w: t<1x8x8x3xf32>, "
     "%k: t<3x3x3x4xf32>, %t: !stablehlo.token, %z: t<2xi64>, %h: t<?x4xf32, #stablehlo.bounds<5, ?>>"
 )
 _ADD = '({ ^bb0(%x: t<f32>, %y: t<f32>): %r = "stablehlo.add"(%x, %y) : (t<f32>, t<f32>) -> t<f32> \
@@ -160,6 +160,9 @@ OPS = [
     " : (t<2x3xf32>, t<2xi64>) -> t<2x3xf32>",
     '"stablehlo.einsum"(%m, %b) {einsum_config = "ab,bc->ac"} : (t<2x2xf32>, t<2x3xf32>) -> t<2x3xf32>',
     '"stablehlo.unary_einsum"(%m) {einsum_config = "ab->a"} : (t<2x2xf32>) -> t<2xf32>',
+    '"chlo.scan"(%b, %d) ({ ^bb0(%x: t<3xf32>, %y: t<3xf32>): "stablehlo.return"(%y, %x) : (t<3xf32>, t<3xf32>) -> () })'
+    " {dimension = 0 : i64, is_reverse = true, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>}"
+    " : (t<2x3xf32>, t<3xf32>) -> (t<2x3xf32>, t<3xf32>)",
     '"sdy.sharding_constraint"(%a) {sharding = #sdy.sharding<@mesh, [{"x"}]>} : (t<4xf32>) -> t<4xf32>',
     '"sdy.reshard"(%a) {sharding = #sdy.sharding<@mesh, [{"x"}]>} : (t<4xf32>) -> t<4xf32>',
     f'"sdy.manual_computation"(%a) ({{ ^bb0(%x: t<2xf32>): "sdy.return"(%x) : (t<2xf32>) -> () }}) {_MANUAL} : {_A1}',

@@ -24,7 +24,7 @@ from xla_wasm.reference import evaluate_replicated
 NOT_SAID = frozenset(
     "add-dependency all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start async-update "
     "collective-permute-done collective-permute-start copy-done copy-start domain fusion ragged-all-to-all rng-get-and-update-state "
-    "scaled-dot scan stochastic-convert".split()
+    "scaled-dot stochastic-convert".split()
 )
 """Opcodes that StableHLO does not have."""
 EXPANDED = frozenset("acos acosh asin asinh atan atanh cosh sinh".split())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .lexer import KEY, VALUE, WORD
+from .lexer import VALUE, WORD
 from .text_ops import Argument, Form, Operations
 from .text_plain import plain_attributes, plain_name
-from .text_pretty import with_types
+from .text_pretty import integer, with_types
 from .tree import Attribute, Block, Elements, Function, Op, Tensor, Type, TypeOf, Value
 
 
@@ -157,23 +157,21 @@ def _applying(text: Operations, name: str, operands: list[Value], begin: int) ->
 
 
 def _scan(text: Operations, name: str) -> Op:
-    """`chlo.scan(%a, %b) inits(%c) dimension=0 {..} : ...`."""
+    """`chlo.scan(%a, %b) inits (%c) dimension=0 attributes {..} {..} : ...`."""
     inputs = text.operands_in_parentheses()
     if not text.word("inits"):
         text.fail("'inits'")
     starts = text.operands_in_parentheses()
-    attributes: dict[str, Attribute] = {}
-    while found := text.match(KEY):
-        text.expect("=")
-        value = text.attribute()
-        if found[1] in attributes:
-            text.error(f"the attribute {found[1]!r} stands twice", found.start(1))
-        attributes[found[1]] = value
-        text.take(",")
+    if not text.word("dimension"):
+        text.fail("'dimension'")
+    text.expect("=")
+    attributes: dict[str, Attribute] = {"dimension": integer(text)}
+    if text.word("attributes"):
+        attributes |= text.dictionary_once()
     body = text.region(name)
-    op = with_types(text, name, inputs + starts, attributes | text.attributes_or_none())
-    op.attributes["operandSegmentSizes"] = Elements("i32", (len(inputs), len(starts)))
-    op.attributes["resultSegmentSizes"] = Elements("i32", (len(op.results) - len(starts), len(starts)))
+    op = with_types(text, name, inputs + starts, attributes)
+    for key, count in (("operandSegmentSizes", len(inputs)), ("resultSegmentSizes", len(op.results) - len(starts))):
+        op.attributes[key] = Elements("i32", (count, len(starts)))
     op.regions = [body]
     return op
 

@@ -117,10 +117,6 @@ def _rng_bit_generator(body: Body, x: Instruction) -> Value:
     return got[0], body.op("stablehlo.bitcast_convert", x, [got[1]], {}, (), bits)
 
 
-def _scan(body: Body, x: Instruction) -> Value:
-    raise unsupported(x, "a scan as XLA has it: write it as a loop")
-
-
 # --- computations --------------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +157,20 @@ def _conditional(body: Body, x: Instruction) -> Value:
     regions = [body.region(branch, [body.values[o]]) for branch, o in zip(x.called, operands)]
     name = "stablehlo.if" if index.shape.element_type == "pred" else "stablehlo.case"
     return body.op(name, x, leaves(body.values[index]), {}, regions)
+
+
+def _scan(body: Body, x: Instruction) -> Value:
+    carries = x.attrs["num_carries"]
+    results = sum(1 for _ in x.shape.leaves())
+    attributes = {
+        "dimension": int64(x.attrs["dimensions"][0]),
+        "is_reverse": truth(x.attrs["is_reverse"]),
+        "operandSegmentSizes": f"array<i32: {len(x.operands) - carries}, {carries}>",
+        "resultSegmentSizes": f"array<i32: {results - carries}, {carries}>",
+    }
+    if x.attrs["is_associative"] is not None:
+        attributes["is_associative"] = truth(x.attrs["is_associative"])
+    return body.op("chlo.scan", x, body.operands(x), attributes, [body.region(x.called[0])])
 
 
 def _custom_call(body: Body, x: Instruction) -> Value:
