@@ -172,7 +172,7 @@ def test_vhlo_types_and_attributes() -> None:
         "b = #vhlo.type_v1<!vhlo.tf31_v1>, c = #vhlo.type_v1<!vhlo.none_v1>, d = #vhlo.array_v1<[#vhlo.bool_v1<true>]>, "
         'e = #vhlo.dict_v1<{#vhlo.string_v1<"k"> = #vhlo.integer_v1<2 : i64>}>, '
         'called_computations = #vhlo.array_v1<[#vhlo.string_v1<"f">]>, '
-        "f = #vhlo.output_operand_alias_v1<output_tuple_indices = [0], operand_index = 1, operand_tuple_indices = []>, "
+        "f = #vhlo.output_operand_alias_v1<outputTupleIndices = [0], operandIndex = 1, operandTupleIndices = []>, "
         'backend_config = #vhlo.string_v1<"">, has_side_effect = #vhlo.bool_v1<false>}> : (!vhlo.tensor_v1<4x!vhlo.f32_v1>)'
         " -> !vhlo.tuple_v1<!vhlo.tensor_v1<?x!vhlo.complex_v1<!vhlo.f64_v1>, #vhlo.type_extensions_v1<bounds = [7]>>, !vhlo.token_v1>"
     )

@@ -54,6 +54,7 @@ _WRAPPERS = frozenset("array bool dict float integer string tensor type".split()
 _OWN = ("stablehlo", "chlo", "mhlo", "vhlo")
 _VERSION = re.compile(r"_v\d+$")
 _LABELS = terminal(r"\[([^\[\]]*+)\]")
+_CAPITAL = re.compile("[A-Z]")
 _REAL = re.compile(r"\d+\.")
 
 
@@ -110,7 +111,7 @@ class DialectAttributes(Constants):
         names = STRUCTURES[kind]
         found: dict[str, Any] = {}
         while not self.sees(">"):
-            name = self.need(KEY, "a field")
+            name = _CAPITAL.sub(r"_\g<0>", self.need(KEY, "a field")).lower()  # VHLO has some names without underscores
             if name not in names or name in found:
                 self.error(
                     f"{kind} has no field {name!r}" if name not in names else f"the field {name!r} stands twice", self.pos - len(name)

@@ -75,6 +75,8 @@ def plain_attributes(name: str, attributes: dict[str, Attribute], of_vhlo: bool)
             found |= value
         elif of_vhlo:
             found[key] = _of_stablehlo(key, value)
+        elif key.endswith("SegmentSizes") and isinstance(value, Elements):
+            found[key] = value.values
         else:
             found[key] = _as_list(value) if key in _LISTS and isinstance(value, Dense) else value
     if name.startswith(_OWN):
@@ -88,7 +90,7 @@ def _is_absent(name: str, key: str, value: Attribute) -> bool:
     """Whether an attribute only says what holds without it."""
     if key in _EMPTY and name != "stablehlo.collective_permute":
         return value in ("", (), {}) or (isinstance(value, Elements) and not value.values) or _all_empty(key, value)
-    if key in _FLAGS and name != "stablehlo.triangular_solve":
+    if key in _FLAGS:
         return value is False
     if key in _FIELDS and value == ():
         return True

@@ -171,7 +171,7 @@ def _scan(text: Operations, name: str) -> Op:
     body = text.region(name)
     op = with_types(text, name, inputs + starts, attributes)
     for key, count in (("operandSegmentSizes", len(inputs)), ("resultSegmentSizes", len(op.results) - len(starts))):
-        op.attributes[key] = Elements("i32", (count, len(starts)))
+        op.attributes[key] = (count, len(starts))
     op.regions = [body]
     return op
 
