@@ -303,6 +303,7 @@ WRONG = {
     "%0 = stablehlo.add %a, %a : tensor<99999999999999999999xf32>": "64 bits",
     f"%0 = stablehlo.add %a, %a {{b = {'[' * 1000}}} : tensor<4xf32>": "levels of nesting",
     f"%0 = stablehlo.add %a, %a : {'tuple<' * 1000}": "levels of nesting",
+    f"%0 = stablehlo.constant dense<1.0> : tensor<{'1x' * 65}f32>": "65 dimensions: at most 64 are read",
 }
 
 

@@ -24,6 +24,7 @@ _QUANTIZED = re.compile(r"(u?)(i)(\d{1,2})")
 _VERSION = re.compile(r"_v\d+$")
 _RENAMED = {"bool": "i1", "tf31": "tf32"}
 """Element types that VHLO calls otherwise."""
+MOST_DIMENSIONS = 64
 MOST_ALIASED = 100_000
 """Of how many aliases a value may be made: each level may double what the one below it holds."""
 
@@ -139,8 +140,10 @@ class Types(Lexer):
         return types
 
     def _sizes(self) -> tuple[int, ...]:
-        sizes = self.need(_SIZES, "sizes")
-        return tuple([DYNAMIC if size == "?" else self.number_in(size) for size in _SIZE.findall(sizes)])
+        found = _SIZE.findall(self.need(_SIZES, "sizes"))
+        if len(found) > MOST_DIMENSIONS:
+            self.error(f"{len(found)} dimensions: at most {MOST_DIMENSIONS} are read")
+        return tuple([DYNAMIC if size == "?" else self.number_in(size) for size in found])
 
     def _tensor(self) -> Tensor:
         """What follows `tensor`."""
