@@ -7,6 +7,8 @@ from ...hlo.ir import Instruction
 from ...hlo.types import is_integral
 from ..dynamic.expand import CUSTOM_CALLS
 from ..linalg.lapack import LAPACK
+from ..linalg.lapack_older import LAPACK_OLDER
+from ..linalg.tpu import TPU
 from ..sort.first import compared
 from ..writer import Rule, Writer
 from .callback import TARGETS
@@ -63,6 +65,8 @@ BUILT_IN: dict[str, Rule] = {
     "xla.sdy.ShardingGroup": _nothing,
     "TopK": _top_k,
     **LAPACK,
+    **LAPACK_OLDER,
+    **TPU,
     **CUSTOM_CALLS,
     **dict.fromkeys(TARGETS, _dropped),
 }

@@ -65,7 +65,10 @@ def _nested(shape: Shape, flat: Any) -> Value:
 def _expanded(instr: Instruction, rule: Callable[[Writer, Instruction], Instruction]) -> Computation:
     """A computation of the operands that is the call's expansion."""
     parameters = [Instruction(f"{instr.name}.{i}", "parameter", o.shape, [], {"parameter_number": i}) for i, o in enumerate(instr.operands)]
-    copy = Instruction(instr.name, instr.opcode, instr.shape, list(parameters), dict(instr.attrs), instr.called, instr.metadata)
+    # What decides the expansion may be a constant among the operands.
+    constants = [o for o in instr.operands if o.opcode == "constant"]
+    operands = [o if o.opcode == "constant" else p for o, p in zip(instr.operands, parameters)]
+    copy = Instruction(instr.name, instr.opcode, instr.shape, operands, dict(instr.attrs), instr.called, instr.metadata)
     copy.frontend_attributes = instr.frontend_attributes
     copy.attrs.pop(REQUEST, None)
     made: list[Instruction] = []
@@ -76,7 +79,7 @@ def _expanded(instr: Instruction, rule: Callable[[Writer, Instruction], Instruct
         for attr in OPS[x.opcode].attrs:
             if attr.default is not REQUIRED:
                 x.attrs.setdefault(attr.name, attr.default)
-    return Computation(instr.name, [*parameters, *made], root)
+    return Computation(instr.name, [*parameters, *dict.fromkeys(constants), *made], root)
 
 
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"custom-call": _custom_call}

@@ -56,7 +56,7 @@ def _number(x: Instruction, name: str) -> int:
     return int(text[:18])
 
 
-_TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
+TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 """The letter in a function's name -> the element type that it computes with."""
 
 
@@ -75,6 +75,15 @@ def _operands(x: Instruction, element_type: str, *ranks: int) -> list[Shape]:
 def _call(e: Writer, x: Instruction, name: str, *shapes: Shape) -> Instruction:
     """A call of a routine of the runtime, with the results that it gives, whatever `x` declares."""
     return e.op("custom-call", *x.operands, shape=joined(list(shapes)), custom_call_target=f"xla_wasm.{name}")
+
+
+def _results(e: Writer, x: Instruction, *values: Instruction) -> Instruction:
+    """The call's results: `values`, and zeros for what older calls declare behind them: info, where it is always 0, and workspace."""
+    if not x.shape.is_tuple:
+        return values[0]
+    declared = [shape.without_layout() for shape in x.shape.tuple_shapes]
+    more = [e.full(shape.element_type, shape.dimensions, 0) for shape in declared[len(values) :]]
+    return e.tuple([*values, *more])
 
 
 def _potrf(e: Writer, x: Instruction, element_type: str) -> Instruction:
@@ -105,7 +114,7 @@ def _getrf(e: Writer, x: Instruction, element_type: str) -> Instruction:
 def _geqrf(e: Writer, x: Instruction, element_type: str) -> Instruction:
     (a,) = _operands(x, element_type, 2)
     *batch, m, n = a.dimensions
-    return _call(e, x, "geqrf", a, Shape(element_type, (*batch, min(m, n))))
+    return _results(e, x, *e.elements(_call(e, x, "geqrf", a, Shape(element_type, (*batch, min(m, n))))))
 
 
 def _orgqr(e: Writer, x: Instruction, element_type: str) -> Instruction:
@@ -113,14 +122,7 @@ def _orgqr(e: Writer, x: Instruction, element_type: str) -> Instruction:
     m, n = a.dimensions[-2:]
     if not taus.dimensions[-1] <= n <= m:
         raise UnsupportedError(f"{x.where}: {taus} are not the factors of reflections in the columns of {a}")
-    return _call(e, x, "orgqr", a)
-
-
-def _results(e: Writer, x: Instruction, *values: Instruction) -> Instruction:
-    """The call's results: `values`, and zeros for the workspace that older calls declare behind them."""
-    declared = [shape.without_layout() for shape in x.shape.tuple_shapes]
-    work = [e.full(shape.element_type, shape.dimensions, 0) for shape in declared[len(values) :]]
-    return e.tuple([*values, *work])
+    return _results(e, x, _call(e, x, "orgqr", a))
 
 
 def _square(x: Instruction, element_type: str) -> tuple[Shape, tuple[int, ...], int]:
@@ -156,11 +158,8 @@ def _gesdd(e: Writer, x: Instruction, element_type: str) -> Instruction:
     (a,) = _operands(x, element_type, 2)
     *batch, m, n = a.dimensions
     k, mode = min(m, n), _option(x, "mode", "ASN")
-    declared = x.shape.tuple_shapes
-    # Without vectors their arrays may be of either size, and nothing is written to them.
-    full = (
-        mode == "A" or mode == "N" and len(declared) > 3 and declared[2].dimensions[-1:] == (m,) and declared[3].dimensions[-2:-1] == (n,)
-    )
+    # Without vectors their arrays may be of either size.
+    full = mode == "A" or mode == "N" and [s.dimensions[-2:] for s in x.shape.tuple_shapes[2:4]] == [(m, m), (n, n)]
     u, vt = ((*batch, m, m), (*batch, n, n)) if full else ((*batch, m, k), (*batch, k, n))
     name = "gesdd" + ("_full" if full else "_reduced") + ("_values" if mode == "N" else "_vectors")
     real = REAL_OF.get(element_type, element_type)
@@ -210,7 +209,7 @@ def _gtsv(e: Writer, x: Instruction, element_type: str) -> Instruction:
 
 def _gtsv_perturbed(e: Writer, x: Instruction) -> Instruction:
     element_type = x.operands[0].shape.element_type if x.operands else ""
-    if element_type not in _TYPES.values():
+    if element_type not in TYPES.values():
         raise UnsupportedError(f"{x.where}: {x.attrs['custom_call_target']} of {element_type} is not supported")
     shapes, _ = _diagonals(x, element_type)
     return _call(e, x, "gtsv_perturbed", shapes[3])
@@ -238,20 +237,36 @@ def _gees(e: Writer, x: Instruction, element_type: str) -> Instruction:
     return _results(e, x, *e.elements(call))
 
 
-_Lapack = Callable[[Writer, Instruction, str], Instruction]
-"""A rule for the functions of one name, of which there is one for each element type."""
+FUNCTIONS: dict[str, Callable[[Writer, Instruction, str], Instruction]] = {
+    "potrf": _potrf,
+    "trsm": _trsm,
+    "getrf": _getrf,
+    "geqrf": _geqrf,
+    **dict.fromkeys(("orgqr", "ungqr"), _orgqr),
+    **dict.fromkeys(("sytrd", "hetrd"), _sytrd),
+    **dict.fromkeys(("syevd", "heevd"), _syevd),
+    **dict.fromkeys(("gesdd", "gesvd"), _gesdd),
+    "geqp3": _geqp3,
+    **dict.fromkeys(("ormqr", "unmqr"), _ormqr),
+    "gehrd": _gehrd,
+    "gtsv": _gtsv,
+    "geev": _geev,
+    "gees": _gees,
+}
+"""Name in LAPACK -> rule for the functions of that name, of which there is one for each element type."""
 
 
-def _table() -> dict[str, Rule]:
-    rules: dict[str, _Lapack] = {"potrf": _potrf, "trsm": _trsm, "getrf": _getrf, "geqrf": _geqrf, "orgqr": _orgqr, "ungqr": _orgqr}
-    rules |= {"sytrd": _sytrd, "hetrd": _sytrd, "syevd": _syevd, "heevd": _syevd, "gesdd": _gesdd, "gesvd": _gesdd}
-    rules |= {"geqp3": _geqp3, "ormqr": _ormqr, "unmqr": _ormqr, "gehrd": _gehrd, "gtsv": _gtsv, "geev": _geev, "gees": _gees}
-    return {
-        f"lapack_{letter}{name}_ffi": lambda e, x, rule=rule, type=type: rule(e, x, type)  # type: ignore[misc]
-        for name, rule in rules.items()
-        for letter, type in _TYPES.items()
-    }
+def of_each_type(target: str, rule: Callable[[Writer, Instruction, str], Instruction]) -> dict[str, Rule]:
+    """A rule for the element type of each target, `target` with the type's letter in it."""
+
+    def of(element_type: str) -> Rule:
+        return lambda e, x: rule(e, x, element_type)
+
+    return {target.format(letter): of(element_type) for letter, element_type in TYPES.items()}
 
 
-LAPACK: dict[str, Rule] = {**_table(), "tridiagonal_solve_perturbed_ffi": _gtsv_perturbed}
+LAPACK: dict[str, Rule] = {"tridiagonal_solve_perturbed_ffi": _gtsv_perturbed}
 """Target of a custom call -> rule."""
+
+for _name, _rule in FUNCTIONS.items():
+    LAPACK |= of_each_type(f"lapack_{{}}{_name}_ffi", _rule)
