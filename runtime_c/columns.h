@@ -191,6 +191,19 @@ static void multiply_by_reflections(columns a, int below, int count, const T *ta
   }
 }
 
+/* The first `width` columns of Q, the same product. */
+static void product_of_reflections(columns a, int below, int count, const T *taus, columns z, int rows, int width) {
+  identity(z, rows, width);
+  for (int k = count - 1; k >= 0; k--) { /* columns before the first row of a vector are still those of the identity */
+    int first = k + below;
+    T *v = column_at(a, first, k);
+    scalar kept = scalar_at(v, a.im);
+    put(v, a.im, (scalar){1, 0});
+    reflect_columns(v, column_at(z, first, first), z.ld, width - first, rows - first, a.im, scalar_at(taus + k * PLANES, 1));
+    put(v, a.im, kept);
+  }
+}
+
 /* `count` + 1 columns, `ld` apart: for one i after the other (z_i, z_i+1) becomes (c_i z_i + s_i z_i+1, c_i z_i+1 - s_i z_i). */
 static void rotate_columns(T *z, int ld, int rows, int count, const T *c, const T *s) {
   for (int i = 0; i < rows; i += 4 * LANES, z += 4 * LANES) {

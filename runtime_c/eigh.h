@@ -189,12 +189,14 @@ void NAME(eigh)(T *x, T *w, int *info, const T *a, T *work, int *order, int batc
     }
     multiply(m.data, n * m.ld, scale);
     tridiagonal_form(m, n, d, e, taus, more);
-    if (vectors) identity(z, n, n);
+    /* Complex vectors are multiplied at the end, since rotations are real. */
+    if (vectors && PLANES == 1) product_of_reflections(m, 1, n - 1, taus, z, n, n);
+    if (vectors && PLANES == 2) identity(z, n, n);
     info[-1] = tridiagonal_ql(d, e, n, vectors ? z.data : 0, z.ld, n, more);
     sort_order(order, d, n, 1);
     for (int i = 0; i < n; i++) w[i] = d[order[i]] / scale;
     if (vectors) {
-      multiply_by_reflections(m, 1, n - 1, taus, z, n, n, 0);
+      if (PLANES == 2) multiply_by_reflections(m, 1, n - 1, taus, z, n, n, 0);
       write_columns(x, z, n, n, n, 1, 1, order);
     } else {
       for (int i = 0; i < n * n * PLANES; i++) x[i] = a[i];

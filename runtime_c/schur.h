@@ -294,10 +294,7 @@ static int schur_form(hessenberg_pair p, T *re, T *im) {
 static int schur_of(columns a, columns z, int n, int low, int high, int whole, T *re, T *im, T *work) {
   T *taus = work + a.ld;
   hessenberg_form(a, n, low, high, taus, work);
-  if (z.data) {
-    identity(z, n, n);
-    multiply_by_reflections(a, 1, n - 1, taus, z, n, n, 0);
-  }
+  if (z.data) product_of_reflections(a, 1, n - 1, taus, z, n, n);
   for (int j = 0; j < n; j++)
     for (int i = j + 2; i < n; i++) put(column_at(a, i, j), a.im, (scalar){0, 0});
   return schur_form((hessenberg_pair){a, z, n, whole}, re, im);

@@ -116,7 +116,7 @@ static rotations triangle_rotations(T f, T g, T h) {
 }
 
 /* A block of two: d becomes its singular values, of any sign, and e 0. */
-static void solve_pair(T *d, T *e, T *u, T *v, int ld, int rows) {
+static void solve_pair(T *d, T *e, T *u, T *v, int ld, int height, int width) {
   T f = d[0], g = e[0], h = d[1];
   rotations q;
   if (magnitude(f) >= magnitude(h)) {
@@ -134,8 +134,8 @@ static void solve_pair(T *d, T *e, T *u, T *v, int ld, int rows) {
   d[1] = with_sign(d[1], small);
   e[0] = 0;
   if (!u) return;
-  rotate_columns(u, ld, rows, 1, &q.left.c, &q.left.s);
-  rotate_columns(v, ld, rows, 1, &q.right.c, &q.right.s);
+  rotate_columns(u, ld, height, 1, &q.left.c, &q.left.s);
+  rotate_columns(v, ld, width, 1, &q.right.c, &q.right.s);
 }
 
 /* The least singular value of (f g; 0 h). */
@@ -153,8 +153,17 @@ static T least_of_triangle(T f, T g, T h) {
   return 2 * (low * (1 / (root(1 + as * au * (as * au)) + root(1 + at * au * (at * au))))) * au;
 }
 
+/* What a block of a bidiagonal matrix is chased in: along `step`, with the roles of u and v changed where it is turned round. */
+typedef struct {
+  T *d, *e, *u, *v;
+  int step, ld, last;
+  int height, width; /* rows of u and of v */
+} block;
+
 /* A sweep with shift 0, after which small singular values have all their digits, or with another. */
-static void qr_sweep(T *d, T *e, int step, int last, T shift, T *u, T *v, int ld, int rows, T *work) {
+static void qr_sweep(block b, T shift, T *work) {
+  T *d = b.d, *e = b.e;
+  int step = b.step, last = b.last;
   T *cr = work, *sr = cr + last, *cl = sr + last, *sl = cl + last;
   rotation right = {1, 0, 0}, left = {1, 0, 0};
   T f = (magnitude(d[0]) - shift) * (with_sign(1, d[0]) + shift / d[0]), g = e[0];
@@ -184,16 +193,10 @@ static void qr_sweep(T *d, T *e, int step, int last, T shift, T *u, T *v, int ld
     d[last * step] = h * left.c, f = h * left.s;
   }
   e[(last - 1) * step] = f;
-  if (!u) return;
-  rotate_columns(v, ld, rows, last, cr, sr);
-  rotate_columns(u, ld, rows, last, cl, sl);
+  if (!b.u) return;
+  rotate_columns(b.v, b.ld, b.width, last, cr, sr);
+  rotate_columns(b.u, b.ld, b.height, last, cl, sl);
 }
-
-/* What a block of a bidiagonal matrix is chased in: along `step`, with the roles of u and v changed where it is turned round. */
-typedef struct {
-  T *d, *e, *u, *v;
-  int step, ld, last;
-} block;
 
 /* Sets to 0 what does not change singular values by more than rounding; whether there was any. A lower bound of them all is `least`. */
 static int split_block(block b, T tolerance, T *least) {
@@ -215,9 +218,9 @@ static int split_block(block b, T tolerance, T *least) {
   return 0;
 }
 
-/* The singular values of an upper bidiagonal matrix in d, of any sign and order; u and v (rows x n), unless null, are multiplied by the
+/* The singular values of an upper bidiagonal matrix in d, of any sign and order; u and v (height and width rows), unless null, are multiplied by the
    vectors. The number of elements of e that did not become 0 is returned. */
-static int bidiagonal_qr(T *d, T *e, int n, T *u, T *v, int ld, int rows, T *work) {
+static int bidiagonal_qr(T *d, T *e, int n, T *u, T *v, int ld, int height, int width, T *work) {
   T tolerance = 50 * EPS, most = largest(greatest(d, n), greatest(e, n - 1)), threshold = 36 * TINY;
   long long sweeps = 6ll * n * n + 30;
   int end = n - 1, before = -1, end_before = -1, down = 1;
@@ -230,21 +233,21 @@ static int bidiagonal_qr(T *d, T *e, int n, T *u, T *v, int ld, int rows, T *wor
     for (; first > 0 && magnitude(e[first - 1]) > threshold; first--) {}
     if (first > 0) e[first - 1] = 0;
     if (end - first == 1) {
-      solve_pair(d + first, e + first, u ? u + first * ld : u, v ? v + first * ld : v, ld, rows);
+      solve_pair(d + first, e + first, u ? u + first * ld : u, v ? v + first * ld : v, ld, height, width);
       end--;
       continue;
     }
     if (first > end_before || end < before || before < 0) down = magnitude(d[first]) >= magnitude(d[end]);
     before = first, end_before = end;
-    block b = {d + first, e + first, u ? u + first * ld : u, v ? v + first * ld : v, 1, ld, end - first};
-    if (!down) b = (block){d + end, e + end - 1, v ? v + end * ld : v, u ? u + end * ld : u, -1, -ld, end - first};
+    block b = {d + first, e + first, u ? u + first * ld : u, v ? v + first * ld : v, 1, ld, end - first, height, width};
+    if (!down) b = (block){d + end, e + end - 1, v ? v + end * ld : v, u ? u + end * ld : u, -1, -ld, end - first, width, height};
     T least;
     if (split_block(b, tolerance, &least)) continue;
     if (sweeps-- == 0) break;
     T *ends = b.d + (b.last - 1) * b.step, shift = least_of_triangle(ends[0], b.e[(b.last - 1) * b.step], ends[b.step]);
     T ratio = shift / magnitude(b.d[0]);
     if (n * tolerance * (least / most) <= largest(EPS, tolerance / 100) || ratio * ratio < EPS) shift = 0;
-    qr_sweep(b.d, b.e, b.step, b.last, shift, b.u, b.v, b.ld, rows, work);
+    qr_sweep(b, shift, work);
     if (magnitude(b.e[(b.last - 1) * b.step]) <= threshold) b.e[(b.last - 1) * b.step] = 0;
   }
   int left = 0;
@@ -270,15 +273,20 @@ static int svd_of(columns a, columns turned, columns u, columns v, int m, int n,
   T *e = work, *left = e + n, *right = left + n * PLANES, *more = right + n * PLANES;
   bidiagonal_form(a, turned, m, n, (bidiagonal){s, e, left, right}, more);
   if (!vectors) {
-    int failed = bidiagonal_qr(s, e, n, 0, 0, 0, 0, more);
+    int failed = bidiagonal_qr(s, e, n, 0, 0, 0, 0, 0, more);
     make_positive(s, n, 0, 0, 0);
     return failed;
   }
-  identity(u, m, width), identity(v, n, n);
-  int failed = bidiagonal_qr(s, e, n, u.data, v.data, v.ld, n, more);
+  /* Complex vectors are multiplied at the end, since rotations are real. */
+  int real = PLANES == 1;
+  if (real) {
+    product_of_reflections(a, 0, n, left, u, m, width), product_of_reflections(turned, 1, n - 1, right, v, n, n);
+  } else {
+    identity(u, m, width), identity(v, n, n);
+  }
+  int failed = bidiagonal_qr(s, e, n, u.data, v.data, v.ld, real ? m : n, n, more);
   make_positive(s, n, v.data, v.ld, n);
-  multiply_by_reflections(a, 0, n, left, u, m, width, 0);
-  multiply_by_reflections(turned, 1, n - 1, right, v, n, n, 0);
+  if (!real) multiply_by_reflections(a, 0, n, left, u, m, width, 0), multiply_by_reflections(turned, 1, n - 1, right, v, n, n, 0);
   return failed;
 }
 
