@@ -180,7 +180,8 @@ def _custom_call(body: Body, x: Instruction) -> Value:
     attributes = {"call_target_name": string(attrs["custom_call_target"]), "has_side_effect": truth(attrs["custom_call_has_side_effect"])}
     api = attrs["api_version"].removeprefix("API_VERSION_") or "ORIGINAL"
     number = _APIS.index(api) if api in _APIS else 1
-    config = bytes(attrs.get("backend_config") or b"")
+    stated = attrs.get("backend_config") or b""
+    config = stated.encode() if isinstance(stated, str) else bytes(stated)
     attributes["api_version"] = int32(number)
     if number == _APIS.index("TYPED_FFI") and config:
         attributes["backend_config"] = _dictionary_text(x, config)
