@@ -100,6 +100,7 @@ def check_toy(folder: Path, numpy: bool) -> None:
     refused(xla_wasm.LimitError, "the limit is 1000", host.load, folder / "toy.wasm", memory_limit=1000)
     refused(xla_wasm.ArgumentError, "fuel cannot be limited", host.load, folder / "toy.wasm", fuel=1)
     refused(xla_wasm.ArgumentError, "timeout cannot be limited", host.load, folder / "toy.wasm", timeout=1.0)
+    refused(xla_wasm.ArgumentError, "untrusted=True cannot be kept", host.load, folder / "toy.wasm", untrusted=True)
     refused(xla_wasm.ArtifactError, "and none was given", host.load, (folder / "toy.wasm").read_bytes())
     for name, says in (
         ("imports", "must import nothing"),

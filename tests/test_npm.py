@@ -64,6 +64,7 @@ const later0 = new Float32Array(64);
 const handed: Float32Array = (await load(await WebAssembly.compile(new Uint8Array(8)), { memoryLimit: 9 })).run({ image: later0 }).result;
 const remote = await load({ worker: true, signal: new AbortController().signal });
 const later: Float32Array = (await remote.run({ image: transfer(new Float32Array(64)) }, { signal: AbortSignal.timeout(9) })).result;
+const strange: Float32Array = (await (await load({ untrusted: true })).run({ image: later })).result;
 const onExchange = ({ device, to }: ExchangeEvent) => console.log(device + to[0]);
 const group = await load({ devices: { replicas: 2 }, transport: 'messages', onExchange });
 const both = { signal: AbortSignal.timeout(9), infeed: [[], []] };

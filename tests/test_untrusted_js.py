@@ -68,6 +68,7 @@ BYTES: dict[str, tuple[bytes, str]] = {
     "types that are not there": (HEAD + section(1, uleb(2**32 - 1)), "is cut short"),
     "parameters that are not there": (HEAD + section(1, b"\1\x60" + uleb(2**32 - 1) + b"\x7f"), "is cut short"),
     "a memory that is not there": (HEAD + section(5, uleb(1)), "is cut short"),
+    "a large manifest": (with_manifest(module(), manifest()) + section(0, b"\1x" + bytes(1 << 24)), "may have custom sections of 16777216"),
     "memories in two sections": (module() + section(5, b"\1\1\1\1"), "cannot compile"),
     "another version": (b"\0asm\2\0\0\0" + module()[8:], "cannot compile"),
     "an empty file": (b"", "is not a WebAssembly module: it is empty"),
@@ -109,6 +110,10 @@ def cases() -> dict[str, Any]:
         case(name, wasm, "ArtifactError", message)
     for name, (stated, message) in OF_ALL_HANDED.items():
         case(f"too many {name}", with_manifest(module(), stated), "LimitError", message, memoryLimit=1 << 20)
+    stated = handing(operands=33)
+    for operand in stated["requests"][0]["operands"]:
+        operand["physical_bytes"] = 0
+    case("operands of no bytes", with_manifest(module(), stated), "LimitError", OF_ALL_HANDED["operands"][1], memoryLimit=1 << 20)
     relaxed = "is compiled for relaxed SIMD, whose results depend on the processor: load the simd128 build"
     case("relaxed", with_manifest(module(), manifest(target="relaxed-simd")), "UnsupportedError", relaxed)
     case("a large memory", with_manifest(module(memory="3 3"), manifest(pages=3)), "LimitError", "the limit is 131072", memoryLimit=1 << 17)

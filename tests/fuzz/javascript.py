@@ -11,8 +11,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,11 @@ class Engine:
         self._inputs.put((mode, data))
         try:
             outcome = self._outcome(HANGS if mode == "here" else _START)
+        except TimeoutError:
+            self.stop()
+            if mode == "here":
+                raise Refused("the module goes on for ever where nobody can end it", "for ever") from None
+            raise
         except BaseException:
             self.stop()
             raise
@@ -84,7 +89,7 @@ class Engine:
                 return self._outcomes.get(timeout=0.1)
             if self._process.poll() is not None:
                 raise Fault(f"the engine ended with {self._process.returncode}", "ended")
-        raise Refused("the module goes on for ever where nobody can end it", "for ever")
+        raise TimeoutError("the engine does not answer")
 
     def _start(self) -> None:
         # That an engine starts is no part of the time that an input takes.
@@ -94,16 +99,16 @@ class Engine:
         site.post = _hand_out(self._inputs, self._outcomes)
         self._lifetime.enter_context(site.serving())
         folder = Path(self._lifetime.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
-        self._process = subprocess.Popen(
-            self._command(site.url, folder),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            preexec_fn=_without_limit,
-        )
+        command = self._command(site.url, folder)
+        quiet: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        with _unlimited():
+            self._process = subprocess.Popen(command, start_new_session=True, **quiet)
         self._inputs.put(("here", b""))
-        self._outcome(_START)
+        try:
+            self._outcome(_START)
+        except BaseException:
+            self.stop()
+            raise
         signal.setitimer(signal.ITIMER_REAL, left)
 
     def stop(self) -> None:
@@ -132,9 +137,15 @@ def _hand_out(inputs: queue.Queue[tuple[str, bytes]], outcomes: queue.Queue[dict
     return post
 
 
-def _without_limit() -> None:
-    """Engines reserve more than the fuzzer allows itself."""
-    resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+@contextmanager
+def _unlimited() -> Iterator[None]:
+    """Engines reserve more memory than the fuzzer allows itself."""
+    least, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (least, most))
 
 
 def _node(url: str, folder: Path) -> Sequence[str | os.PathLike[str]]:

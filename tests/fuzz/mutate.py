@@ -55,8 +55,8 @@ def changed_module(draw: random.Random, data: bytes, others: Sequence[bytes], wo
         at = draw.randrange(len(parts))
         number, content = parts[at]
         way = draw.randrange(8)
-        if way == 0:
-            del parts[at:][:1]
+        if way == 0 and len(parts) > 1:
+            del parts[at]
         elif way == 1:
             parts.insert(at, draw.choice(_sections(draw.choice(others))))
         elif way == 2:

@@ -27,6 +27,19 @@ export function checks() {
   };
 }
 
+/**
+ * A `load` for tests of what comes after it: on a busy machine it takes longer than a short timeout itself, and says so, and is tried again.
+ */
+export const patient = (load) => async (...all) => {
+  for (let left = 50; ; left--) {
+    try {
+      return await load(...all);
+    } catch (error) {
+      if (error.name !== 'LimitError' || !/^load took longer/.test(error.message) || !left) throw error;
+    }
+  }
+};
+
 const COMMANDS = { a: 0, g: 1, s: 2, r: 3, t: 4, u: 5, w: 6, '.': -1, '!': -2, '~': -3 };
 
 /** Arguments of a device of tests/scripted.py, where `to` and `from` are all devices unless something else is said. */

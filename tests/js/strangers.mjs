@@ -1,7 +1,7 @@
 // Modules, weights and servers that mean harm, in Node and in pages: tests/test_strangers_js.py makes and serves them. Each function gives what was
 // not as it should be.
 
-import { checks, halt, spied } from './devices.mjs';
+import { checks, halt, patient, spied } from './devices.mjs';
 
 const SLACK = 2000; // milliseconds beyond the timeout in which a call must end: 200 where nothing else runs
 const OWN = ['ArgumentError', 'ArtifactError', 'ExchangeError', 'LimitError', 'RunError', 'UnsupportedError'];
@@ -43,7 +43,7 @@ export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
   const at = (name) => `${base}/${name}.wasm`;
   const x = Float32Array.of(1, 2, 3);
   const ready = async (name, options, own, start) => {
-    own.exe = await load(at(name), { timeout, ...options });
+    own.exe = await patient(load)(at(name), { timeout, ...options });
     start();
     return own.exe;
   };
@@ -83,7 +83,7 @@ export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
     return exe.profile(x);
   });
   await test('calls that wait for their turn have their own time', async () => {
-    const exe = await load(at('good'), { timeout: 5, worker });
+    const exe = await patient(load)(at('good'), { timeout: 5, worker });
     await Promise.all(Array.from({ length: 50 }, () => exe.run(x)));
     exe.dispose();
   });
@@ -99,7 +99,7 @@ export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
     for (const name of ['waits', 'loops', 'both']) {
       await ends(`devices of ${name}, ${transport}`, async (start, own) => (await ready(name, group, own, start)).runReplicated(lists));
       if (name === 'waits') await test(`again: ${name}, ${transport}`, async () => {
-        const exe = await load(at(name), { timeout, ...group });
+        const exe = await patient(load)(at(name), { timeout, ...group });
         await restarted(exe);
         await restarted(exe);
         exe.dispose();
@@ -116,10 +116,10 @@ export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
     await rejects(slow, 'RangeError', /left the page/);
   });
   await test('after a run on this thread that took too long', async () => {
-    const exe = await load(at('waits'), { timeout: 0.1 });
+    const exe = await patient(load)(at('waits'), { timeout: 0.1 });
     await rejects((async () => exe.run(x))(), 'LimitError', /took longer/);
     await rejects((async () => exe.run(x))(), 'RunError', /load it again/);
-    const other = await load(at('both'), { timeout: 0.1 });
+    const other = await patient(load)(at('both'), { timeout: 0.1 });
     await rejects(other.runAsync(x), 'LimitError', /took longer/);
     await rejects(other.runAsync(x), /LimitError/, /took longer/);
   });

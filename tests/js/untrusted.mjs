@@ -1,7 +1,7 @@
 // Modules loaded with `untrusted: true`, in Node and in pages: tests/test_untrusted_js.py makes and serves them.
 
 import { limited } from '../../web/lazy/untrusted.js';
-import { checks, halt, spied } from './devices.mjs';
+import { checks, halt, patient, spied } from './devices.mjs';
 
 const X = Float32Array.of(1, 2, 3);
 
@@ -79,11 +79,11 @@ export async function limits({ load }, base) {
   const { wrong, test, equal, rejects } = checks();
   const untrusted = true;
   await test('time', async () => {
-    const exe = await load(`${base}/loops.wasm`, { untrusted, timeout: 0.5 });
+    const exe = await patient(load)(`${base}/loops.wasm`, { untrusted, timeout: 0.5 });
     await rejects(exe.run(X), 'LimitError', /took longer than the 0.5 s/);
   });
   await test('time on devices', async () => {
-    const exe = await load(`${base}/loops.wasm`, { untrusted, timeout: 0.5, devices: 2 });
+    const exe = await patient(load)(`${base}/loops.wasm`, { untrusted, timeout: 0.5, devices: 2 });
     await rejects(exe.runReplicated([[X], [X]]), 'LimitError', /took longer than the 0.5 s/);
     exe.dispose();
   });

@@ -13,6 +13,7 @@ import { builtin, readBytes } from '../source.js';
 const DEFAULTS = { memoryLimit: 2 ** 30, timeout: 10 };
 const LEAST_FILE = 2 ** 26; // bytes that the file of a module may always have: code is larger than memory in small programs
 const MAX_TABLE = 2 ** 20; // as Python's host allows
+const MAX_CUSTOM = 2 ** 24; // bytes of a custom section: as lists and objects a manifest takes many times its length
 const HEAD = '0,97,115,109,1,0,0,0';
 const SECTIONS = ['custom', 'type', 'import', 'function', 'table', 'memory', 'global', 'export', 'start', 'element', 'code', 'data', 'data count'];
 const VALUE_TYPES = [0x7f, 0x7e, 0x7d, 0x7c, 0x7b, 0x70, 0x6f]; // i32, i64, f32, f64, v128, funcref, externref
@@ -110,6 +111,7 @@ function checkSections(bytes) {
     const section = reader.part(reader.unsigned());
     const name = SECTIONS[id];
     if (!name) refuse(`may not have section ${id}${id === 13 ? ', of exceptions' : ''}`);
+    if (name === 'custom' && section.end - section.at > MAX_CUSTOM) refuse(`may have custom sections of ${MAX_CUSTOM} bytes at most, such as its manifest`);
     if (name === 'start') refuse('may not have a start function');
     if (name === 'type') checkTypes(section);
     if (name === 'table') checkTables(section);
@@ -174,14 +176,17 @@ export function checkManifest(manifest, { memoryLimit = Infinity, physical }, de
     if (devices * bytes > memoryLimit) throw new LimitError(`'${manifest.name}': ${what} takes ${devices * bytes} bytes together, the limit is ${memoryLimit}`);
   };
   // Many arrays may lie in the same memory, but each is copied.
-  bound('all that a run gives', sum(manifest.results.filter((leaf) => leaf.kind === 'output').map((leaf) => (physical && leaf.raw.physical_bytes) || leaf.bytes)));
+  bound('all that a run gives', sum(manifest.results.filter((leaf) => leaf.kind === 'output').map((leaf) => larger(leaf.bytes, physical && leaf.raw.physical_bytes))));
   manifest.requests.forEach((request, i) => bound(`what request ${i} hands over`, sent(request)));
 }
 
 const sum = (/** @type {number[]} */ numbers) => numbers.reduce((all, one) => all + one, 0);
 
+/** The larger of two sizes that a manifest states, whether or not they make sense. @param {any[]} sizes */
+const larger = (...sizes) => Math.max(...sizes.map((size) => Number(size) || 0));
+
 /** The bytes that a request copies; of one that is damaged, whatever: what serves requests checks them. @param {any} request */
 function sent(request) {
-  const list = (/** @type {string} */ key) => (Array.isArray(request?.[key]) ? request[key].map((/** @type {any} */ item) => Number(item?.physical_bytes ?? item?.bytes) || 0) : []);
+  const list = (/** @type {string} */ key) => (Array.isArray(request?.[key]) ? request[key].map((/** @type {any} */ item) => larger(item?.bytes, item?.physical_bytes)) : []);
   return sum(list('operands')) + sum(list('sends')) * (request?.to?.count || 1);
 }

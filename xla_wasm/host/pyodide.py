@@ -37,6 +37,7 @@ def load(
     timeout: float | None = None,
     physical: bool = False,
     custom_calls: Mapping[str, HostFunction] | None = None,
+    untrusted: bool = False,
 ) -> Executable:
     """Makes an artifact, the path of one, or the bytes of a `.wasm` ready to run; see `xla_wasm.host.executor.load`.
 
@@ -45,6 +46,10 @@ def load(
     for name, value in (("fuel", fuel), ("timeout", timeout)):
         if value is not None:
             raise ArgumentError(f"{name} cannot be limited in a browser's engine: run the module in a worker and terminate that")
+    if untrusted:
+        raise ArgumentError(
+            "untrusted=True cannot be kept in Pyodide, where nothing ends a module: load it in JavaScript, {untrusted: true}"
+        )
     if memory_limit is not None and not memory_limit > 0:
         raise ArgumentError(f"memory_limit must be above zero, got {memory_limit}")
     if not isinstance(artifact, Artifact):
