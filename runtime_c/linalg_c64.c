@@ -4,6 +4,8 @@
 #include "linalg.h"
 #include "qr.h"
 #include "columns.h"
+#include "symmetric.h"
+#include "divide.h"
 #include "eigh.h"
 #include "svd.h"
 #include "pivoted_qr.h"

@@ -133,6 +133,23 @@ def test_eigh_of_hard_spectra(dtype: str) -> None:
 
 
 @each_type
+def test_eigh_in_parts(dtype: str) -> None:
+    """Of more rows than are solved at once: parts that hardly touch, a grid, nothing to do, one large eigenvalue."""
+    n = 90
+    wilkinson = np.diag(np.abs(np.arange(n) % 15 - 7.0)) / 2 + np.diag(np.where(np.arange(1, n) % 15, 1, 1e-8), 1)
+    second = np.diag(np.ones(n - 1), 1)
+    made = [
+        wilkinson + wilkinson.T,
+        second + second.T,
+        np.diag(numbers("f64", n)),
+        np.diag(np.arange(n) == 0) + 1e-6 * numbers("f64", n, n),
+    ]
+    h = np.concatenate((spectra(dtype, n), np.array(made, DTYPES[dtype])))
+    h = (h + adjoint(h)) / 2
+    check_eigh(h, *run(jnp.linalg.eigh, h))
+
+
+@each_type
 def test_eigh_reads_one_triangle(dtype: str) -> None:
     a = numbers(dtype, 7, 7)
     h = a + adjoint(a)

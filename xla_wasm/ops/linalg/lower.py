@@ -145,7 +145,8 @@ def eigh_kernel(k: Kernel, x: Instruction) -> None:
     a = k.whole(x.operands[0])
     n = a.dims[-1]
     memory = _Memory(k, a.dtype)
-    work, order = memory.numbers(memory.columns(n, 2 * n + 4) + 6 * n), k.scratch("s32", (n,))
+    real = memory.columns(n, 2 * n + 8) // memory.planes + 16 * n
+    work, order = memory.numbers(memory.columns(n, 2 * n + 4) + 6 * n + real), k.scratch("s32", (4 * n,))
     _, triangle, results = x.attrs["custom_call_target"].split("_")[-3:]
     flags = (_LOWER if triangle == "lower" else 0) | (_VECTORS if results == "vectors" else 0)
     k.b.invoke(f"xw_eigh_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work, order)), prod(a.dims[:-2]), n, flags)
