@@ -64,11 +64,22 @@ static T length(const T *x, int from, int n, int im) {
   return most * root(sum);
 }
 
+static void scale_part(T *x, int n, int im, T by) {
+  for (int i = 0; i < n; i++)
+    for (int p = 0; p < PLANES; p++) x[i + p * im] *= by;
+}
+
 /* Makes x the first unit vector times its length, and keeps the rest of v in x. */
 static scalar reflection(T *x, int n, int im) {
   T re = x[0], other = PLANES == 2 ? x[im] : 0;
   if (length(x, 1, n, im) == 0 && other == 0) return (scalar){0, 0};
-  T beta = length(x, 0, n, im);
+  T beta = length(x, 0, n, im), up = sizeof(T) == 4 ? (T)0x1p90 : (T)0x1p900;
+  if (beta < 1 / up) { /* where numbers have fewer digits, or soon will */
+    scale_part(x, n, im, up);
+    scalar tau = reflection(x, n, im);
+    x[0] /= up;
+    return tau;
+  }
   if (re > 0 || (re == 0 && !__builtin_signbit(re))) beta = -beta;
   scalar tau = {(beta - re) / beta, -other / beta};
   leaf l;

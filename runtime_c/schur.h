@@ -10,8 +10,9 @@ typedef struct {
 
 INLINE scalar at(columns a, int i, int j) { return scalar_at(column_at(a, i, j), a.im); }
 
-/* Whether the element below the diagonal in column k - 1 may be 0 (Ahues and Tisseur's test, as LAPACK has it). */
-static int splits(columns h, int k, int n) {
+/* Whether the element below the diagonal in column k - 1 may be 0 (Ahues and Tisseur's test, as LAPACK has it). With `patient` 0 rounding
+   of the whole matrix is enough: it may be what keeps the element from becoming smaller. */
+static int splits(columns h, int k, int n, int patient) {
   T below = size_of(at(h, k, k - 1)), low = TINY * (n / (2 * EPS));
   if (below <= low) return 1;
   scalar here = at(h, k, k), before = at(h, k - 1, k - 1);
@@ -20,16 +21,16 @@ static int splits(columns h, int k, int n) {
     if (k >= 2) around += magnitude(at(h, k - 1, k - 2).re);
     if (k + 1 < n) around += magnitude(at(h, k + 1, k).re);
   }
-  if (below > 2 * EPS * around) return 0;
+  if (below > 2 * EPS * around || !patient) return below <= 2 * EPS * around;
   T above = size_of(at(h, k - 1, k)), apart = size_of(difference(before, here)), own = size_of(here);
   T ab = largest(below, above), ba = smallest(below, above), aa = largest(own, apart), bb = smallest(own, apart), s = aa + ab;
   return ba * (ab / s) <= largest(low, 2 * EPS * (bb * (aa / s)));
 }
 
 /* The first row of the block that ends in row `end`; what stands before it becomes 0. */
-static int block_start(columns h, int end, int n) {
+static int block_start(columns h, int end, int n, int patient) {
   int k = end;
-  for (; k > 0 && !splits(h, k, n); k--) {}
+  for (; k > 0 && !splits(h, k, n, patient || k < end - 1); k--) {}
   if (k > 0) put(column_at(h, k, k - 1), h.im, (scalar){0, 0});
   return k;
 }
@@ -175,7 +176,7 @@ static int schur_form(hessenberg_pair p, T *re, T *im) {
   columns h = p.h;
   int since = 0, left = 30 * (p.n > 10 ? p.n : 10), end = p.n - 1;
   while (end >= 0) {
-    int first = block_start(h, end, p.n);
+    int first = block_start(h, end, p.n, since < 15);
     if (first >= end - 1) {
       if (first == end)
         re[end] = *column_at(h, end, end), im[end] = 0;
@@ -234,6 +235,15 @@ static void rotate_across(T *x, T *y, int im, int rows, T c, scalar s) {
   }
 }
 
+/* a / |a|, with all its digits even where `a` has few; 1 for 0. */
+static scalar phase_of(scalar a) {
+  T most = largest(magnitude(a.re), magnitude(a.im)), up = sizeof(T) == 4 ? (T)0x1p80 : (T)0x1p800;
+  if (most == 0) return (scalar){1, 0};
+  if (most < 1 / up) a.re *= up, a.im *= up;
+  T size = hypotenuse(a.re, a.im);
+  return (scalar){a.re / size, a.im / size};
+}
+
 /* One sweep with a shift over rows `first` to `end`. */
 static void single_sweep(hessenberg_pair p, int first, int end, scalar shift) {
   columns h = p.h;
@@ -241,14 +251,16 @@ static void single_sweep(hessenberg_pair p, int first, int end, scalar shift) {
   scalar f = difference(at(h, first, first), shift), g = at(h, first + 1, first);
   for (int k = first; k < end; k++) {
     if (k > first) f = at(h, k, k - 1), g = at(h, k + 1, k - 1);
+    T up = sizeof(T) == 4 ? (T)0x1p80 : (T)0x1p800, by = largest(size_of(f), size_of(g)) < 1 / up ? up : 1; /* so that tiny ones have digits */
+    f.re *= by, f.im *= by, g.re *= by, g.im *= by;
     T fa = hypotenuse(f.re, f.im), ga = hypotenuse(g.re, g.im), r = hypotenuse(fa, ga);
     if (r == 0) continue;
     /* (c s; -conj(s) c) (f; g) = (f / |f| r; 0) */
-    scalar phase = fa == 0 ? (scalar){1, 0} : (scalar){f.re / fa, f.im / fa}, other = {g.re / r, -g.im / r};
+    scalar phase = phase_of(f), other = {g.re / r, -g.im / r};
     T c = fa / r;
     scalar s = times(phase, other);
     if (k > first) {
-      put(column_at(h, k, k - 1), h.im, (scalar){phase.re * r, phase.im * r});
+      put(column_at(h, k, k - 1), h.im, (scalar){phase.re * (r / by), phase.im * (r / by)});
       put(column_at(h, k + 1, k - 1), h.im, (scalar){0, 0});
     }
     for (int j = k; j < right; j++) {
@@ -268,7 +280,7 @@ static int schur_form(hessenberg_pair p, T *re, T *im) {
   columns h = p.h;
   int since = 0, left = 30 * (p.n > 10 ? p.n : 10), end = p.n - 1;
   while (end >= 0) {
-    int first = block_start(h, end, p.n);
+    int first = block_start(h, end, p.n, since < 15);
     if (first == end) {
       re[end] = at(h, end, end).re, im[end] = at(h, end, end).im;
       end--, since = 0;

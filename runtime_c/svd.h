@@ -221,7 +221,7 @@ static int split_block(block b, T tolerance, T *least) {
 /* The singular values of an upper bidiagonal matrix in d, of any sign and order; u and v (height and width rows), unless null, are multiplied by the
    vectors. The number of elements of e that did not become 0 is returned. */
 static int bidiagonal_qr(T *d, T *e, int n, T *u, T *v, int ld, int height, int width, T *work) {
-  T tolerance = 50 * EPS, most = largest(greatest(d, n), greatest(e, n - 1)), threshold = 36 * TINY;
+  T tolerance = 50 * EPS, threshold = 36 * TINY;
   long long sweeps = 6ll * n * n + 30;
   int end = n - 1, before = -1, end_before = -1, down = 1;
   while (end > 0) {
@@ -241,7 +241,7 @@ static int bidiagonal_qr(T *d, T *e, int n, T *u, T *v, int ld, int height, int 
     before = first, end_before = end;
     block b = {d + first, e + first, u ? u + first * ld : u, v ? v + first * ld : v, 1, ld, end - first, height, width};
     if (!down) b = (block){d + end, e + end - 1, v ? v + end * ld : v, u ? u + end * ld : u, -1, -ld, end - first, width, height};
-    T least;
+    T least, most = largest(greatest(d + first, end - first + 1), greatest(e + first, end - first)); /* of this block */
     if (split_block(b, tolerance, &least)) continue;
     if (sweeps-- == 0) break;
     T *ends = b.d + (b.last - 1) * b.step, shift = least_of_triangle(ends[0], b.e[(b.last - 1) * b.step], ends[b.step]);

@@ -140,31 +140,35 @@ static void ql_sweep(T *d, T *e, int step, int last, T *z, int ld, int rows, T *
   if (z) rotate_columns(z + last * ld, -ld, rows, last, cs, sn);
 }
 
-INLINE int negligible(T e, T d, T next) {
-  return magnitude(e) <= EPS * root(magnitude(d)) * root(magnitude(next)) || magnitude(e) <= TINY;
+INLINE int negligible(T e, T d, T next, T least) {
+  return magnitude(e) <= EPS * root(magnitude(d)) * root(magnitude(next)) || magnitude(e) <= least;
 }
 
 /* The eigenvalues of a symmetric tridiagonal matrix in d; z (rows x n), unless null, is multiplied by the eigenvectors. The number of
    elements of e that did not become 0 is returned, and these are left. */
 static int tridiagonal_ql(T *d, T *e, int n, T *z, int ld, int rows, T *rotations) {
-  int sweeps = 30 * n;
+  /* What does not become negligible beside its neighbours, which may be 0, is in the end held against the whole matrix. */
+  T low = root(TINY), rounding = EPS * largest(greatest(d, n), greatest(e, n - 1));
+  int sweeps = 30 * n, since = 0;
   for (int end = n - 1; end > 0;) {
-    if (negligible(e[end - 1], d[end - 1], d[end])) {
-      e[--end] = 0;
+    T least = since < 12 ? low : largest(low, rounding);
+    if (negligible(e[end - 1], d[end - 1], d[end], least)) {
+      e[--end] = 0, since = 0;
       continue;
     }
     if (sweeps-- == 0) break;
     int first = end - 1;
-    for (; first > 0 && !negligible(e[first - 1], d[first - 1], d[first]); first--) {}
+    for (; first > 0 && !negligible(e[first - 1], d[first - 1], d[first], least); first--) {}
     if (first > 0) e[first - 1] = 0;
     int last = end - first;
+    since++;
     /* Towards the end where the diagonal is smaller, so that small eigenvalues keep their digits. */
     if (magnitude(d[end]) < magnitude(d[first]))
       ql_sweep(d + end, e + end - 1, -1, last, z ? z + end * ld : z, -ld, rows, rotations);
     else
       ql_sweep(d + first, e + first, 1, last, z ? z + first * ld : z, ld, rows, rotations);
     /* What converged at the front ends a block by itself, and is found by the search from behind. */
-    if (negligible(e[first], d[first], d[first + 1])) e[first] = 0;
+    if (negligible(e[first], d[first], d[first + 1], least)) e[first] = 0, since = 0;
   }
   int left = 0;
   for (int i = 0; i < n - 1; i++) left += e[i] != 0;

@@ -392,6 +392,52 @@ def test_singular_tridiagonal_systems(dtype: str) -> None:
             assert np.isfinite(mine).all() and units(mine, theirs, theirs) < 200
 
 
+# --- elements of any size ----------------------------------------------------------------------------------------
+
+
+def check_batch(actual: Array, expected: Array, scale: Array, allowed: float = 16) -> None:
+    """The same as `units`, of each of many matrices."""
+    size = np.max(np.abs(scale), (-2, -1), initial=np.finfo(scale.dtype).tiny)[:, None, None]
+    worst = np.max(np.abs(actual - expected) / size, initial=0) / np.finfo(actual.dtype).eps / scale.shape[-1]
+    assert worst < allowed
+
+
+def check_all(a: Array) -> None:
+    """Hermitian eigenvalues, singular values and Schur form of many matrices."""
+    h, identity = (a + adjoint(a)) / 2, np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    w, v = run(jnp.linalg.eigh, h)
+    u, s, vt = run(jnp.linalg.svd, a)
+    t, z = run(jax.lax.linalg.schur, a)
+    check_batch(h @ v, v * w[:, None, :], h)
+    check_batch(u * s[:, None, :] @ vt, a, a)
+    check_batch(z @ t @ adjoint(z), a, a)
+    for q in (v, u, adjoint(vt), z):
+        check_batch(adjoint(q) @ q, identity, identity)
+
+
+@each_type
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 8])
+def test_elements_of_any_size(dtype: str, n: int) -> None:
+    """Sparse, from 1e-12 to 1e12: numbers that vanish beside others, also in a sweep."""
+    rng = np.random.default_rng(n)
+    a = rng.integers(-1, 2, (400, n, n)) * 10.0 ** rng.integers(-12, 13, (400, n, n))
+    a = a + 1j * rng.integers(-1, 2, a.shape) * np.abs(a) if dtype[0] == "c" else a
+    check_all(np.asarray(a, DTYPES[dtype]))
+
+
+@each_type
+def test_what_did_not_converge_once(dtype: str) -> None:
+    """Equal singular values beside a large one; rounding that a matrix without eigenvectors cannot get below; zeros on the diagonal."""
+    large = [[1e-10, 1e-11, -1e2, 1e4], [1e-12, 1e2, -1e-5, -1e-7], [-1e2, 0, 1e-4, -1e-10], [-1e2, 0, 0, 1e11]]
+    jordan = [[1e9, 1e-7, 0, 0], [1e9, 1e9, 0, 0], [1e-12, 0, 0, 0], [0, 0, 0, 0]]
+    zeros = [[0, -1e-11, -1e-2, 0], [0, 0, -1e1, 0], [0, 0, -1e12, 0], [0, 0, 0, 0]]
+    a = np.array([large, jordan, zeros], DTYPES[dtype])
+    if dtype[0] == "c":
+        a[1, :2] *= 1 + 1j
+        a[2, 0, 1] *= 1 - 1j
+    check_all(a)
+
+
 # --- what is not finite, and the reference ------------------------------------------------------------------------
 
 
