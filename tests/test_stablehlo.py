@@ -10,6 +10,7 @@ import numpy as np
 import programs_linear
 import programs_more
 import pytest
+from hunt_stablehlo import check
 from jax import export
 from programs import PROGRAMS
 from stablehlo_files import artifact_of, bytecode_of, parsed, to_hlo
@@ -231,3 +232,11 @@ def test_a_reader_names_the_other() -> None:
         HloModule.from_proto(data)
     with pytest.raises(UnsupportedError, match="from_stablehlo"):
         HloModule.from_proto(stablehlo("return %x : tensor<3xf32>"))
+
+
+@pytest.mark.parametrize("kind", ["jax", "family"])
+def test_random_programs(kind: str) -> None:
+    """A few of those that `hunt_stablehlo.py` goes through by thousands."""
+    with np.errstate(all="ignore"):
+        outcomes = [check(kind, seed) for seed in range(20)]
+    assert outcomes.count("equal") > 12, outcomes

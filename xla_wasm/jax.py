@@ -11,11 +11,11 @@ from string import Formatter
 from typing import Any
 
 from .errors import ArgumentError, XlaWasmError
+from .hlo.devices import with_devices
 from .hlo.ir import Module
 from .hlo.shape import Shape
 from .hlo.signature import PARAMETER_NAMES, RESULT_NAMES
 from .ops.custom import callback
-from .passes.manual import with_devices
 
 
 def lower(

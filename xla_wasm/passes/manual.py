@@ -17,12 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..dataclass import dataclass, replace
 from ..errors import UnsupportedError
+from ..hlo.devices import with_devices
 from ..hlo.ir import Instruction, Module, callees, needed
 from ..hlo.schema import MESSAGES
 from ..hlo.shape import Index, Shape
 from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding
 from ..hlo.shardy import MESHES, SHARDING, read_meshes, read_shardings
-from ..hlo.wire import Fields, decode, encode
+from ..hlo.wire import Fields, decode
 from ..ops.collective.groups import check_count
 from .clean import has_effect
 from .clone import clone
@@ -82,18 +83,6 @@ def is_partitioned(module: Module, fields: Fields | None = None) -> bool:
     fields = decode(_MODULE, module.unknown) if fields is None else fields
     marks = "spmd_parameters_shardings" in fields or "spmd_output_sharding" in fields
     return marks or (module.num_partitions > 1 and re.search(_PARTITIONED, module.entry.name) is not None)
-
-
-def with_devices(module: Module, replicas: int, partitions: int) -> Module:
-    """Sets for how many devices a module is, so that its proto says it too."""
-    fields = decode(_MODULE, module.unknown)
-    devices = [[r * partitions + p for r in range(replicas)] for p in range(partitions)]
-    ids = [encode(MESSAGES["ComputationDevice"], {"replica_device_ids": numbers}) for numbers in devices]
-    assignment = {"replica_count": replicas, "computation_count": partitions, "computation_devices": ids}
-    fields["device_assignment"] = encode(MESSAGES["DeviceAssignmentProto"], assignment)
-    module.unknown = encode(_MODULE, fields)
-    module.replica_count, module.num_partitions = replicas, partitions
-    return module
 
 
 # --- what the partitioner has made --------------------------------------------------------------------------------------

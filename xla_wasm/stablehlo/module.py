@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import ParseError, UnsupportedError, VerifyError, XlaWasmError
+from ..hlo.attrs import MOST_DEVICES
+from ..hlo.devices import with_devices
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.shardy import MESHES
@@ -54,14 +56,21 @@ class Builder(Program):
         computation = self._main(entry, shapes, values)
         _name(self.computations)
         module = Module(text(attributes.get("sym_name", "")) or "main", self.computations, computation)
-        module.replica_count = integer(attributes.get("mhlo.num_replicas", 1))
-        module.num_partitions = integer(attributes.get("mhlo.num_partitions", 1))
+        replicas, partitions = (self._count(attributes, f"mhlo.num_{what}") for what in ("replicas", "partitions"))
+        if replicas * partitions > 1:
+            with_devices(module, replicas, partitions)
         module.frontend_attributes = frontend_attributes(attributes)
         if self.meshes:
             module.frontend_attributes[MESHES] = self.meshes
         alias, donors = aliases(entry, values)
         module.input_output_alias, module.buffer_donor = alias, donors
         return module
+
+    def _count(self, attributes: dict[str, Any], name: str) -> int:
+        count = integer(attributes.get(name, 1))
+        if not 0 < count <= MOST_DEVICES:
+            raise UnsupportedError(f"StableHLO: {name} is {count}: from 1 to {MOST_DEVICES} devices are supported")
+        return count
 
     # --- functions ----------------------------------------------------------------------------------------------
 

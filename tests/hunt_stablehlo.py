@@ -1,0 +1,92 @@
+"""A hunt for differences between StableHLO and HLO: random programs in both, as jaxlib makes the one of the other, must have equal values.
+
+    python tests/hunt_stablehlo.py jax --seed 1 --count 5000
+    python tests/hunt_stablehlo.py family --seed 1 --count 5000
+
+Each seed is one program. It is read as bytecode, as a portable artifact, and through `to_text`, and judged by the HLO that jaxlib makes of
+the same bytecode, in the reference evaluator, bit by bit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import compare
+import jax
+import numpy as np
+from jaxlib.mlir import ir
+from random_family import draw_family
+from random_jax import draw_jax
+from random_values import Draw, Skip
+from stablehlo_files import artifact_of, bytecode_of, from_hlo, operations, to_hlo
+
+from xla_wasm import HloModule, evaluate
+from xla_wasm.errors import UnsupportedError
+from xla_wasm.hlo.verify import verify
+
+DRAW: dict[str, Callable[[Draw], tuple[HloModule, list[Any]]]] = {"jax": draw_jax, "family": draw_family}
+_NEVER = ("copy", "scan", "topk", "fusion")
+"""What jaxlib has no StableHLO for, or stops at."""
+
+
+def check(kind: str, seed: int) -> str:
+    """What became of one program: "equal", or why it was passed over. Raises AssertionError where values differ."""
+    rng = random.Random(f"{kind} {seed}")
+    try:
+        module, arguments = DRAW[kind](Draw(rng.randint))
+    except (Skip, ValueError, TypeError):
+        return "not drawn"  # JAX refuses some functions of narrow integers
+    if any(x.opcode in _NEVER or x.shape.is_dynamic for x in module.instructions()):
+        return "no StableHLO"
+    try:
+        tree = from_hlo(module)
+    except (jax.errors.JaxRuntimeError, ir.MLIRError):
+        return "no StableHLO"  # MLIR lacks a type, or has it without arithmetic
+    if any(op.name.startswith("mhlo.") for op in operations(tree.body)):
+        return "no StableHLO"
+    data = bytecode_of(tree)
+    judge = HloModule.from_proto(to_hlo(data))
+    expected = evaluate(judge, *arguments)
+    files = [data]
+    try:
+        files.append(artifact_of(tree))
+    except Exception:
+        pass  # VHLO of that version lacks a type
+    for file in files:
+        try:
+            read = HloModule.from_stablehlo(file)
+        except UnsupportedError as error:
+            return f"unsupported: {str(error)[:80]}"
+        verify(read)
+        for i, (actual, wanted) in enumerate(zip(evaluate(read, *arguments), expected, strict=True)):
+            compare.assert_same(actual, wanted, 0, f"{kind} {seed} result {i}")
+    assert HloModule.from_text(read.to_text()).to_text() == read.to_text(), (kind, seed)
+    return "equal"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=DRAW)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000)
+    given = parser.parse_args()
+    outcomes: Counter[str] = Counter()
+    with np.errstate(all="ignore"):
+        for seed in range(given.seed, given.seed + given.count):
+            try:
+                outcomes[check(given.kind, seed)] += 1
+            except Exception as error:
+                outcomes["failed"] += 1
+                print(f"{given.kind} {seed}: {type(error).__name__}: {str(error)[:500]}", flush=True)
+    for outcome, count in outcomes.most_common():
+        print(f"{count:7} {outcome}")
+    return int(bool(outcomes["failed"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
