@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from jax import export, lax, nn
 
+import xla_wasm
 import xla_wasm.jax
 from xla_wasm import HloModule, evaluate
-from xla_wasm.errors import ArgumentError, ParseError
+from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError
 from xla_wasm.hlo.verify import verify
 from xla_wasm.stablehlo.symbols import evaluate as size_of
 
@@ -158,3 +159,55 @@ def test_sizes_are_expressions() -> None:
             size_of(text, dims)
     with pytest.raises(ArgumentError, match="divides by zero"):
         size_of("mod(a, b - 3)", dims)
+
+
+REFUSED = {
+    "slice": "the sizes of its slices",
+    "argsort": "the sizes of its slices",
+    "solve": "the sizes of its slices",
+    "cumsum": "the sizes of its window",
+    "cumlog": "the sizes of its window",
+    "convs": "the widths of its padding",
+    "bern": "how many random bits",
+}
+"""Programs whose sizes have to be known: they are refused by the operation that needs them."""
+EVALUATED = ("chol", "qr")
+"""Programs that the compiler refuses: LAPACK's functions take no dynamic dimensions."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_ranges_of_sizes(name: str) -> None:
+    """One module for all sizes."""
+    fn, specs = PROGRAMS[name]
+    types, _, dims = arguments(specs)
+    data = export.export(jax.jit(fn), platforms=["cpu"])(*types).serialize()
+    ranges = dict.fromkeys(dims, range(2, 8))
+    if name in REFUSED:
+        with pytest.raises(UnsupportedError, match=REFUSED[name]):
+            HloModule.from_exported(data, ranges)
+        return
+    module = HloModule.from_exported(data, ranges)
+    verify(module)
+    executable = None if name in EVALUATED else xla_wasm.load(xla_wasm.compile(module))
+    for b, n in ((2, 4), (7, 7)):
+        arrays = [_array(spec, {"b": b, "n": n, "h": 9 - b}) for spec in specs]
+        expected = evaluate(xla_wasm.jax.lower(fn, *arrays), *arrays)
+        for actual, wanted in zip(evaluate(module, *arrays), expected, strict=True):
+            compare.assert_same(actual, wanted, 2)
+        for actual, wanted in zip(executable.run(*arrays) if executable else expected, expected, strict=True):
+            np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
+
+
+def _array(spec: str, dims: dict[str, int]) -> Any:
+    sizes, _, integer = spec.partition(":")
+    shape, rng = tuple(size_of(text, dims) for text in sizes.split(",")), np.random.default_rng(1)
+    return rng.integers(0, 2, shape).astype(np.int32) if integer else rng.standard_normal(shape).astype(np.float32)
+
+
+def test_ranges_that_cannot_be() -> None:
+    data = symbolic(lambda x: x + 1, "b,mod(b, 3)")
+    for wrong in (range(3, 3), range(0, 8, 2), range(-1, 3), "8", True, 2.0):
+        with pytest.raises(ArgumentError, match=r"dims\['b'\] must be a size, or a range of sizes"):
+            HloModule.from_exported(data, {"b": wrong})
+    with pytest.raises(UnsupportedError, match=r"'mod\(b, 3\)' cannot be bounded"):
+        HloModule.from_exported(data, {"b": range(1, 9)})

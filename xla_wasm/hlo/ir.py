@@ -201,7 +201,8 @@ class Module:
     def from_exported(data: bytes | bytearray | memoryview, dims: Any = None) -> Module:
         """Read a file that `jax.export.Exported.serialize` wrote, with the names of its inputs and outputs.
 
-        `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. Raises ParseError, UnsupportedError, and ArgumentError for `dims`.
+        `dims` gives the sizes of symbolic dimensions, as in {"b": 8}, or ranges of them, as in {"b": range(1, 129)}.
+        Raises ParseError and UnsupportedError, and ArgumentError for `dims`.
         """
         from .foreign import convert
 

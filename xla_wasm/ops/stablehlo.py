@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from ..errors import ParseError, UnsupportedError
+from ..hlo.attrs import SliceDimension
+from ..hlo.infer import flags
 from ..hlo.ir import Computation, Instruction
 from ..hlo.shape import Shape
 from ..mlir.elements import hlo_type
@@ -50,6 +52,10 @@ class Mapper(Writer, ABC):
         """The elements of an array of integers, if they follow from constants and sizes."""
 
     @abstractmethod
+    def ranges(self, x: Instruction) -> tuple[tuple[int, int], ...] | None:
+        """The least and the greatest value of each element, as far as they follow from constants and from the bounds of sizes."""
+
+    @abstractmethod
     def region(self, op: Op, index: int = 0) -> Computation:
         """The computation on scalars in a region."""
 
@@ -66,16 +72,29 @@ class Mapper(Writer, ABC):
         """An operation by its name, with other attributes and operands than it has."""
 
     def sized(self, op: Op, sizes: Instruction, result: int = 0) -> Shape:
-        """The shape of a result: as it is declared, or with sizes that are an operand."""
+        """The shape of a result: as it is declared, or with sizes that are an operand. Those that only a run knows have a bound."""
         kind = op.results[result].type
         shape = self.declared(kind)
         if shape is not None:
             return shape
         name = hlo_type(kind.element) if isinstance(kind, Tensor) else None
-        found = self.need_integers(op, sizes, "the sizes of its result")
-        if name is None or min(found, default=0) < 0:
-            raise ParseError(f"{where(op)}: its result cannot have the sizes {found}")
-        return Shape(name, found)
+        found = self.ranges(sizes)
+        if found is None:
+            self.need_integers(op, sizes, "the sizes of its result")
+        bounds = tuple([high for _, high in found or ()])
+        if name is None or min(bounds, default=0) < 0:
+            raise ParseError(f"{where(op)}: its result cannot have the sizes {bounds}")
+        dynamic = tuple([low != high for low, high in found or ()])
+        return Shape(name, bounds, None, dynamic if any(dynamic) else ())
+
+    def with_sizes(self, x: Instruction, shape: Shape, sizes: Instruction) -> Instruction:
+        """The array with the sizes that `sizes` holds in the dimensions in which `shape` is dynamic and it is not yet."""
+        for d, flag in enumerate(shape.dynamic):
+            if flag and not flags(x.shape)[d]:
+                size = self.reshape(self.op("slice", sizes, slice=(SliceDimension(d, d + 1),)), ())
+                target = Shape(x.shape.element_type, x.shape.dimensions, None, tuple([f or i == d for i, f in enumerate(flags(x.shape))]))
+                x = self.op("set-dimension-size", x, self.convert(size, "s32"), shape=target, dimensions=(d,))
+        return x
 
     def need_integers(self, op: Op, x: Instruction, what: str) -> tuple[int, ...]:
         """As `integers`. Raises UnsupportedError where they are known at run time only."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import ParseError, UnsupportedError
+from ..errors import ParseError, UnsupportedError, VerifyError
+from ..hlo.infer import flags
 from ..hlo.ir import Computation, Instruction
 from ..hlo.shape import Shape
 from ..hlo.shardy import SHARDING
@@ -14,8 +15,9 @@ from ..mlir.text_of import attribute_text
 from ..mlir.tree import Block, MeshGroups, Op, Tensor, Type, Value
 from ..mlir.values import Attributes, where
 from ..ops.stablehlo import Mapper
+from ..ops.table import OPS
 from .arguments import frontend_attributes, sharding
-from .fold import Folder
+from .fold import Folder, Ranges, exact
 from .program import Program
 from .rules import RULES, attributes_of, plan_of
 
@@ -25,6 +27,17 @@ _ACROSS = 16
 """Elements of an array of integers that is written anew in a region instead of being handed in."""
 
 
+_SIZES = frozenset(
+    "tuple get-tuple-element while call conditional opt-barrier after-all custom-call get-dimension-size set-dimension-size "
+    "dynamic-reshape infeed outfeed send send-done recv recv-done".split()
+)
+"""Opcodes that say themselves which dimensions are dynamic."""
+
+
+_SMALLER: tuple[Callable[[int], int], ...] = (lambda size: max(size - 1, 0), lambda size: size // 2, lambda size: min(size, 1), lambda _: 0)
+"""Sizes below a bound. The first has to be possible; a window with a stride may see no difference yet."""
+
+
 class Body(Mapper):
     """The values of one block, and the instructions written for them."""
 
@@ -32,7 +45,7 @@ class Body(Mapper):
         super().__init__(Instruction("", "", Shape("token")), [], program.computations)
         self.program, self.outer = program, outer
         self.values: dict[Value, Instruction] = {}
-        self.folder = Folder()
+        self.folder = Folder(program.least_sizes, program.ranges)
 
     # --- values -------------------------------------------------------------------------------------------------
 
@@ -45,6 +58,14 @@ class Body(Mapper):
             made.attrs["parameter_replication"] = tuple([bool(v) for v in given["mhlo.parameter_replication"]])
         self.values[value] = made
         return made
+
+    def know(self, value: Value, ranges: Ranges) -> None:
+        """Takes note of the integers that an argument has: a constant stands for it, if they are known, else its parameter."""
+        parameter, values = self.values[value], exact(ranges)
+        if values is None:
+            self.program.ranges[parameter] = ranges
+        else:
+            self.values[value] = self.constant(parameter.shape.element_type, values, parameter.shape.dimensions)
 
     def value(self, value: Value) -> Instruction:
         """The instruction of a value, one from around the region if it is a constant."""
@@ -154,6 +175,48 @@ class Body(Mapper):
         if mark is not None:
             made.attrs["sharding"] = mark
 
+    def op(
+        self,
+        opcode: str,
+        *operands: Instruction,
+        called: Sequence[Computation] = (),
+        shape: Shape | None = None,
+        dtype: str = "",
+        **attrs: Any,
+    ) -> Instruction:
+        made = super().op(opcode, *operands, called=called, shape=shape, dtype=dtype, **attrs)
+        if shape is None and self.program.open_sizes and opcode not in _SIZES and any(o.shape.is_dynamic for o in operands):
+            made.shape = self._with_dynamic(made)
+        return made
+
+    def _with_dynamic(self, made: Instruction) -> Shape:
+        """The shape that is inferred, dynamic where it follows dynamic dimensions of the operands: where smaller ones make it smaller."""
+        at_most = self._inferred(made, lambda size: size)
+        dynamic = [[False] * shape.rank for shape in at_most]
+        for number, smaller in enumerate(_SMALLER):
+            try:
+                leaves = self._inferred(made, smaller)
+            except VerifyError as error:
+                if number:
+                    continue  # what is that small the program excludes
+                raise UnsupportedError(f"{self.program.here}: with sizes that only a run knows it is not supported ({error})") from None
+            for marks, high, low in zip(dynamic, at_most, leaves, strict=True):
+                marks[:] = [mark or a != b for mark, a, b in zip(marks, high.dimensions, low.dimensions)]
+        found = [Shape(s.element_type, s.dimensions, None, tuple(m) if any(m) else ()) for s, m in zip(at_most, dynamic)]
+        return made.shape.with_leaves(iter(found))
+
+    def _inferred(self, made: Instruction, sized: Callable[[int], int]) -> list[Shape]:
+        """The shapes of the results where each dynamic dimension of the operands has a size that its bound gives."""
+        infer = OPS[made.opcode].infer
+        assert infer is not None
+        operands = []
+        for o in made.operands:
+            sizes = tuple([sized(size) if flag else size for size, flag in zip(o.shape.dimensions, flags(o.shape))])
+            operands.append(Instruction(o.name, "parameter", Shape(o.shape.element_type, sizes) if o.shape.is_array else o.shape))
+        element = Shape("opaque") if made.shape.is_tuple else Shape(made.shape.element_type)
+        shape = infer(Instruction(made.name, made.opcode, element, operands, made.attrs, made.called, made.metadata))
+        return [leaf for _, leaf in shape.leaves()]
+
     # --- results ------------------------------------------------------------------------------------------------
 
     def finished(self, name: str, roots: Sequence[Instruction]) -> Computation:
@@ -185,7 +248,10 @@ class Body(Mapper):
         return self.program.declared(kind)
 
     def integers(self, x: Instruction) -> tuple[int, ...] | None:
-        return self.folder.integers(x)
+        return exact(self.folder.ranges(x))
+
+    def ranges(self, x: Instruction) -> Ranges | None:
+        return self.folder.ranges(x)
 
     def region(self, op: Op, index: int = 0) -> Computation:
         block, inner = self.program.block_of(op, index), Body(self.program, self)
@@ -203,7 +269,7 @@ class Body(Mapper):
 
     def call(self, name: str, operands: Sequence[Instruction]) -> Instruction:
         op = self.program.at
-        computation = self.program.called(name, operands, self.integers)
+        computation = self.program.called(name, operands, self.ranges)
         self.program.at = op
         return self.op("call", *operands, called=[computation], shape=computation.root.shape)
 

@@ -50,6 +50,8 @@ def _inside(body: Body, op: Op, region: int, names: Sequence[Value], shapes: Seq
     parameter = inner.op("parameter", shape=shapes[0] if single else Shape.tuple(tuple(shapes)), parameter_number=0)
     parts = [parameter] if single else inner.elements(parameter)
     inner.values.update(zip((*names, *values), parts, strict=True))
+    if program.open_sizes:  # what is captured stays what it is
+        inner.folder.known.update({inner.values[value]: body.ranges(body.value(value)) for value in values})
     roots = inner.block(block)
     if op.name == "stablehlo.while" and region == _BODY:
         roots += [inner.values[value] for value in values]

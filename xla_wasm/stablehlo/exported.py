@@ -16,7 +16,7 @@ from ..mlir.export import Aval, Exported
 from ..mlir.tree import Block, Complex, Op, Tensor, Type
 from ..mlir.values import text
 from .module import Builder, from_tree
-from .symbols import Dims, evaluate, symbols_of
+from .symbols import Dims, bounds, symbols_of
 
 _PLATFORM_INDEX = "_platform_index"
 _PLATFORM = "cpu"
@@ -28,7 +28,9 @@ def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None
     """The module in a file that `jax.export.Exported.serialize` wrote.
 
     Every leaf of the arguments is a parameter, used or not, in the order and with the names that `xla_wasm.jax.lower` gives; so are
-    results. `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. Of a program for several platforms it is the one for the CPU.
+    results. `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. A range of them, as in {"b": range(1, 129)}, makes these
+    dimensions dynamic: the program is compiled once, and arrays may have any of the sizes. Those of one symbol have to agree, which
+    nothing checks. Of a program for several platforms it is the one for the CPU.
     """
     exported = export.read(data)
     sizes = _checked(exported, dims or {})
@@ -46,7 +48,8 @@ def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None
         )
     shapes = [Shape("token")] * len(tokens)
     shapes += [_shape(block.arguments[i].type, exported.input_types[k], sizes) for i, k in zip(leaves, exported.kept)]
-    module = from_tree(ops, shapes if sizes else None, values)
+    least = [()] * len(tokens) + [tuple([low for low, _ in _sizes(exported.input_types[k], sizes)]) for k in exported.kept]
+    module = from_tree(ops, shapes if sizes else None, values, least if sizes else None)
     names = _argument_names(builder, entry, block, leaves, exported)
     _add_unused(module, exported, len(tokens), sizes)
     _attach(module, PARAMETER_NAMES, names, sum(not p.shape.is_token for p in module.entry.parameters))
@@ -55,8 +58,8 @@ def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None
     return module
 
 
-def _checked(exported: Exported, dims: Dims) -> dict[str, int]:
-    """The sizes by symbol. Raises ArgumentError where one is missing."""
+def _checked(exported: Exported, dims: Dims) -> dict[str, range]:
+    """The sizes by symbol, one as a range of one. Raises ArgumentError where one is missing."""
     needed = sorted({name for kind in exported.input_types for size in kind.sizes for name in symbols_of(size)})
     missing = [name for name in needed if name not in dims]
     if missing:
@@ -65,10 +68,13 @@ def _checked(exported: Exported, dims: Dims) -> dict[str, int]:
     unknown = [name for name in dims if name not in needed]
     if unknown:
         raise ArgumentError(f"the program has no symbolic size {unknown[0]!r}; it has {', '.join(needed) or 'none'}")
+    found = {}
     for name, size in dims.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-            raise ArgumentError(f"dims[{name!r}] must be a size, not {size!r}")
-    return dict(dims)
+        allowed = range(size, size + 1) if isinstance(size, int) and not isinstance(size, bool) else size
+        if not isinstance(allowed, range) or not allowed or allowed.step != 1 or allowed.start < 0:
+            raise ArgumentError(f"dims[{name!r}] must be a size, or a range of sizes such as range(1, 129), not {size!r}")
+        found[name] = allowed
+    return found
 
 
 def _platform(exported: Exported) -> int:
@@ -81,13 +87,23 @@ def _marks(entry: Op, block: Block) -> Sequence[Mapping[str, object]]:
     return found
 
 
-def _shape(kind: Type, aval: Aval, sizes: dict[str, int]) -> Shape:
+def _sizes(aval: Aval, sizes: dict[str, range]) -> list[tuple[int, int]]:
+    """The least and the greatest size of each dimension."""
+    return [bounds(text, sizes) for text in aval.sizes + _KEY_SIZES.get(aval.dtype, ())]
+
+
+def _of_sizes(name: str, found: list[tuple[int, int]]) -> Shape:
+    dynamic = tuple([low != high for low, high in found])
+    return Shape(name, tuple([high for _, high in found]), None, dynamic if any(dynamic) else ())
+
+
+def _shape(kind: Type, aval: Aval, sizes: dict[str, range]) -> Shape:
     """The shape of an argument: sizes as the file states them, the element type as the program does."""
     name = hlo_type(kind.element) if isinstance(kind, Tensor) else None
-    texts = aval.sizes + _KEY_SIZES.get(aval.dtype, ())
-    if name is None or not isinstance(kind, Tensor) or kind.sizes is None or len(kind.sizes) != len(texts):
+    found = _sizes(aval, sizes)
+    if name is None or not isinstance(kind, Tensor) or kind.sizes is None or len(kind.sizes) != len(found):
         raise ParseError(f"jax.export: an argument is {kind} in the program, but {aval.dtype}[{', '.join(aval.sizes)}] in the file's list")
-    return Shape(name, tuple([evaluate(text, sizes) for text in texts]))
+    return _of_sizes(name, found)
 
 
 # --- names ----------------------------------------------------------------------------------------------------------
@@ -155,7 +171,7 @@ def _attach(module: Module, key: str, names: list[str], leaves: int) -> None:
 # --- inputs that the program does not use ---------------------------------------------------------------------------
 
 
-def _add_unused(module: Module, exported: Exported, first: int, sizes: dict[str, int]) -> None:
+def _add_unused(module: Module, exported: Exported, first: int, sizes: dict[str, range]) -> None:
     """Parameters for the leaves that the program leaves out, so that callers give all of them. `first` are tokens."""
     if len(exported.kept) == len(exported.input_types):
         return
@@ -171,10 +187,10 @@ def _add_unused(module: Module, exported: Exported, first: int, sizes: dict[str,
             module.entry.instructions.insert(0, Instruction(f"unused.{k}", "parameter", _unused_shape(aval, sizes), [], attrs))
 
 
-def _unused_shape(aval: Aval, sizes: dict[str, int]) -> Shape:
+def _unused_shape(aval: Aval, sizes: dict[str, range]) -> Shape:
     complexes = {"c64": Complex("f32"), "c128": Complex("f64")}
     dtype = "i1" if aval.dtype in ("bool", "float0") else "ui32" if aval.dtype in _KEY_SIZES else aval.dtype
     name = hlo_type(complexes.get(dtype, dtype))
     if name is None:
         raise ParseError(f"jax.export: an input of the type {aval.dtype}")
-    return Shape(name, tuple([evaluate(text, sizes) for text in aval.sizes + _KEY_SIZES.get(aval.dtype, ())]))
+    return _of_sizes(name, _sizes(aval, sizes))

@@ -18,20 +18,26 @@ from ..mlir.values import integer, symbol, text, where
 from .arguments import aliases, frontend_attributes, sharding, sharding_of_tuple
 from .body import Body
 from .control import CONTROL
+from .fold import Ranges
 from .program import Program
 
 _BROKEN = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, AssertionError, struct.error, RecursionError)
 """What an ill-formed program raises where nothing looks for what is wrong with it."""
 
 
-def from_tree(ops: list[Op], shapes: Sequence[Shape] | None = None, values: dict[int, int] | None = None) -> Module:
-    """The module of a program. `shapes` are those of the arguments where the types leave sizes open, `values` integers for arguments
-    that are none of the module's parameters. Raises XlaWasmError."""
+def from_tree(
+    ops: list[Op],
+    shapes: Sequence[Shape] | None = None,
+    values: dict[int, int] | None = None,
+    least: Sequence[tuple[int, ...]] | None = None,
+) -> Module:
+    """The module of a program. `shapes` are those of the arguments where the types leave sizes open, `least` the least sizes where they are
+    dynamic, `values` integers for arguments that are none of the module's parameters. Raises XlaWasmError."""
     collecting = gc.isenabled()
     gc.disable()  # all that is made lives until the end
     builder = Builder(ops)
     try:
-        return builder.module(shapes, values or {})
+        return builder.module(shapes, values or {}, least)
     except XlaWasmError:
         raise
     except _BROKEN as error:
@@ -49,11 +55,11 @@ class Builder(Program):
         super().__init__(ops, CONTROL)
         self._called: dict[Any, Computation] = {}
 
-    def module(self, shapes: Sequence[Shape] | None, values: dict[int, int]) -> Module:
+    def module(self, shapes: Sequence[Shape] | None, values: dict[int, int], least: Sequence[tuple[int, ...]] | None) -> Module:
         entry = self.entry()
         attributes = self.top.attributes if self.top else {}
         self.open_sizes = bool(shapes or values) or attributes.get("jax.uses_shape_polymorphism") is True
-        computation = self._main(entry, shapes, values)
+        computation = self._main(entry, shapes, values, least)
         _name(self.computations)
         module = Module(text(attributes.get("sym_name", "")) or "main", self.computations, computation)
         replicas, partitions = (self._count(attributes, f"mhlo.num_{what}") for what in ("replicas", "partitions"))
@@ -74,7 +80,7 @@ class Builder(Program):
 
     # --- functions ----------------------------------------------------------------------------------------------
 
-    def _main(self, op: Op, shapes: Sequence[Shape] | None, values: dict[int, int]) -> Computation:
+    def _main(self, op: Op, shapes: Sequence[Shape] | None, values: dict[int, int], least: Sequence[tuple[int, ...]] | None) -> Computation:
         block = self.block_of(op)
         body = Body(self)
         attributes: Sequence[dict[str, Any]] = op.attributes.get("arg_attrs") or ({},) * len(block.arguments)
@@ -90,7 +96,9 @@ class Builder(Program):
                     f"StableHLO: argument {value.name or i} of '{symbol(op.attributes['sym_name'])}' has sizes that are left open: "
                     "give them, as from_exported(data, dims={'b': 8}) or from_stablehlo(data, shapes=...) does"
                 )
-            body.parameter(value, shape, number, given)
+            parameter = body.parameter(value, shape, number, given)
+            if least is not None:
+                self.least_sizes.update({(parameter, d): size for d, size in enumerate(least[number])})
             number += 1
         roots = body.block(block)
         results: Sequence[dict[str, Any]] = op.attributes.get("res_attrs") or ({},) * len(roots)
@@ -101,13 +109,13 @@ class Builder(Program):
             computation.root = body.marked_root(computation.root, sharding_of_tuple(marks))
         return computation
 
-    def called(self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], tuple[int, ...] | None]) -> Computation:
+    def called(self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], Ranges | None]) -> Computation:
         """The computation of a function on such operands: where sizes are computed, one for each of their shapes and integers."""
-        constants = tuple([known(o) for o in operands]) if self.open_sizes else ()
-        key = (name, *[o.shape.without_layout() for o in operands], constants) if self.open_sizes else name
+        ranges = tuple([known(o) for o in operands]) if self.open_sizes else ()
+        key = (name, *[o.shape.without_layout() for o in operands], ranges) if self.open_sizes else name
         found = self._called.get(key)
         if found is None:
-            found = self._called[key] = self._function(name, [o.shape for o in operands], constants)
+            found = self._called[key] = self._function(name, [o.shape for o in operands], ranges)
         return found
 
     def function(self, name: str) -> Computation:
@@ -117,7 +125,7 @@ class Builder(Program):
             found = self._called[name] = self._function(name, None, ())
         return found
 
-    def _function(self, name: str, shapes: list[Shape] | None, constants: tuple[Any, ...]) -> Computation:
+    def _function(self, name: str, shapes: list[Shape] | None, ranges: tuple[Any, ...]) -> Computation:
         op = self.functions.get(name)
         if op is None:
             raise VerifyError(f"StableHLO: {where(self.at) if self.at else 'the module'} calls '{name}', which does not exist")
@@ -132,8 +140,8 @@ class Builder(Program):
             if shape is None:
                 raise UnsupportedError(f"StableHLO: an argument of '{name}' has sizes that are left open")
             body.parameter(value, shape, i, {})
-            if constants and constants[i] is not None:
-                body.values[value] = body.constant(shape.element_type, constants[i], shape.dimensions)
+            if ranges and ranges[i] is not None:
+                body.know(value, ranges[i])
         computation = body.finished(name, body.block(block))
         self.leave()
         return computation

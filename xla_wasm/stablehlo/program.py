@@ -15,11 +15,10 @@ from ..mlir.shardy import symbol_text
 from ..mlir.tree import Block, Location, MeshGroups, Op, Type
 from ..mlir.values import text, where
 from ..ops.stablehlo import shape_of
+from .fold import Ranges
 
 _DEEPEST = 48
 """How deep functions may call each other, and operations nest."""
-
-Integers = tuple[int, ...]
 
 
 class Program(ABC):
@@ -41,12 +40,16 @@ class Program(ABC):
         """Whether sizes are computed by the program, as in exports with symbolic ones."""
         self.active: list[str] = []
         """The functions and regions that are being mapped, from the outermost on."""
+        self.least_sizes: dict[tuple[Instruction, int], int] = {}
+        """The least sizes of the parameters' dynamic dimensions."""
+        self.ranges: dict[Instruction, Ranges] = {}
+        """The ranges of parameters that are integers."""
         self._shapes: dict[Type, Shape | None] = {}
         self._metadata: dict[Location, Metadata | None] = {}
 
     @abstractmethod
-    def called(self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], Integers | None]) -> Computation:
-        """The computation of a function on such operands, of which `known` says which integers they are, if that is known."""
+    def called(self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], Ranges | None]) -> Computation:
+        """The computation of a function on such operands, of which `known` says in which ranges they are, if that is known."""
 
     @abstractmethod
     def function(self, name: str) -> Computation:

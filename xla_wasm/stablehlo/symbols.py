@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from itertools import product
 
-from ..errors import ArgumentError, ParseError
+from ..errors import ArgumentError, ParseError, UnsupportedError
 
-Dims = Mapping[str, int]
+Dims = Mapping[str, int | range]
+Sizes = Mapping[str, int]
 _LARGEST = 2**62
 _DEEPEST = 64
+_MOST_OPEN = 6
 _FUNCTIONS: dict[str, Callable[..., int]] = {
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
@@ -25,7 +28,7 @@ def symbols_of(text: str) -> set[str]:
     return {name for name in re.findall(r"[A-Za-z_]\w*", text) if name not in _FUNCTIONS}
 
 
-def evaluate(text: str, dims: Dims) -> int:
+def evaluate(text: str, dims: Sizes) -> int:
     """The size that an expression stands for. Raises ParseError where it is none, ArgumentError where the size cannot be."""
     if text.isdecimal() and len(text) < 20:
         return int(text)
@@ -41,7 +44,18 @@ def evaluate(text: str, dims: Dims) -> int:
     return size
 
 
-def _value(node: ast.expr, dims: Dims, depth: int) -> int:
+def bounds(text: str, dims: Mapping[str, range]) -> tuple[int, int]:
+    """The least and the greatest size that an expression stands for, where each symbol has a range of sizes."""
+    names = sorted(name for name in symbols_of(text) if name in dims and len(dims[name]) > 1)
+    if names and ("mod" in text or len(names) > _MOST_OPEN):
+        raise UnsupportedError(f"the size {text!r} cannot be bounded where {', '.join(names)} have ranges of sizes: give sizes for them")
+    fixed = {name: allowed.start for name, allowed in dims.items()}
+    ends = product(*[(dims[name].start, dims[name].stop - 1) for name in names])
+    found = [evaluate(text, {**fixed, **dict(zip(names, corner))}) for corner in ends]
+    return min(found), max(found)
+
+
+def _value(node: ast.expr, dims: Sizes, depth: int) -> int:
     if depth > _DEEPEST:
         raise ValueError("too deep")
     if isinstance(node, ast.Constant) and isinstance(node.value, int):

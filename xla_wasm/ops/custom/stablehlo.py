@@ -135,6 +135,8 @@ def _dynamic_bits(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instru
     """Random bits whose shape is an operand."""
     state, sizes = operands
     bits = e.sized(op, sizes, 1)
+    if bits.is_dynamic:
+        e.need_integers(op, sizes, "how many random bits there are")
     algorithm = op.attributes["rng_algorithm"]
     number = word(algorithm).lower() if isinstance(algorithm, str) else ("default", "three_fry", "philox")[integer(algorithm)]
     shape = Shape.tuple([state.shape, bits])

@@ -43,7 +43,8 @@ def _constant_like(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instr
 
 def _dynamic_iota(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     shape = e.sized(op, operands[0])
-    return [e.op("iota", shape=shape, iota_dimension=integer(op.attributes["iota_dimension"]))]
+    made = e.op("iota", shape=shape.with_dimensions(shape.dimensions), iota_dimension=integer(op.attributes["iota_dimension"]))
+    return [e.with_sizes(made, shape, operands[0])]
 
 
 def _square(e: Mapper, _: Op, operands: list[Instruction]) -> list[Instruction]:

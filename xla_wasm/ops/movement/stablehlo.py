@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...errors import ParseError
 from ...hlo.attrs import PaddingDimension, SliceDimension
+from ...hlo.infer import flags
 from ...hlo.ir import Instruction
 from ...hlo.shape import Index, Shape
 from ...mlir.tree import Op
@@ -18,7 +19,9 @@ def broadcast_in_dim(e: Writer, x: Instruction, places: Index, dims: Index) -> I
         raise ParseError(f"broadcast_dimensions {places} do not lead {x.shape} to {len(dims)} dimensions")
     kept = [d for d, p in enumerate(places) if not (x.shape.dimensions[d] == 1 and dims[p] != 1)]
     if len(kept) < x.shape.rank:
-        x = e.op("reshape", x, shape=Shape(x.shape.element_type, tuple([x.shape.dimensions[d] for d in kept])))
+        dynamic = tuple([flags(x.shape)[d] for d in kept])
+        sizes = tuple([x.shape.dimensions[d] for d in kept])
+        x = e.op("reshape", x, shape=Shape(x.shape.element_type, sizes, None, dynamic if any(dynamic) else ()))
         places = tuple([places[d] for d in kept])
     order = sorted(range(len(places)), key=lambda d: places[d])
     if order != list(range(len(places))):
@@ -26,10 +29,8 @@ def broadcast_in_dim(e: Writer, x: Instruction, places: Index, dims: Index) -> I
         places = tuple([places[d] for d in order])
     if x.shape.dimensions == dims and not x.shape.is_dynamic:
         return x
-    dynamic = [False] * len(dims)
-    for flagged, place in zip(x.shape.dynamic, places):
-        dynamic[place] = flagged
-    return e.op("broadcast", x, shape=Shape(x.shape.element_type, dims, None, tuple(dynamic) if any(dynamic) else ()), dimensions=places)
+    spread = [d in places and flags(x.shape)[places.index(d)] for d in range(len(dims))]
+    return e.op("broadcast", x, shape=Shape(x.shape.element_type, dims, None, tuple(spread) if any(spread) else ()), dimensions=places)
 
 
 def _broadcast_in_dim(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
@@ -38,7 +39,9 @@ def _broadcast_in_dim(e: Mapper, op: Op, operands: list[Instruction]) -> list[In
 
 def _dynamic_broadcast_in_dim(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     x, sizes = operands
-    return [broadcast_in_dim(e, x, integers(op.attributes["broadcast_dimensions"]), e.sized(op, sizes).dimensions)]
+    shape = e.sized(op, sizes)
+    spread = broadcast_in_dim(e, x, integers(op.attributes["broadcast_dimensions"]), shape.dimensions)
+    return [e.with_sizes(spread, shape, sizes)]
 
 
 def _broadcast(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
@@ -66,9 +69,26 @@ def _dynamic_pad(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruc
 
 
 def _real_dynamic_slice(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
-    x, *bounds = operands
-    start, limit, stride = (e.need_integers(op, bound, "its bounds") for bound in bounds)
+    x, first, last, step = operands
+    start, stride = (e.need_integers(op, bound, "where it starts and its strides") for bound in (first, step))
+    limit = e.integers(last)
+    if limit is None:
+        return [_open_slice(e, op, operands, start, stride)]
     return [e.op("slice", x, slice=tuple([SliceDimension(*b) for b in zip(start, limit, stride, strict=True)]))]
+
+
+def _open_slice(e: Mapper, op: Op, operands: list[Instruction], start: Index, stride: Index) -> Instruction:
+    """A slice whose end only a run knows: up to the greatest one, with the size that is left."""
+    x, first, last, _ = operands
+    ranges = e.ranges(last)
+    if ranges is None or any(s != 1 for s, (low, high) in zip(stride, ranges) if low != high):
+        e.need_integers(op, last, "its bounds")
+    limit = [high for _, high in ranges or ()]
+    bounds = tuple([SliceDimension(*b) for b in zip(start, limit, stride, strict=True)])
+    sizes = tuple([len(range(b.start, b.limit, b.stride)) for b in bounds])
+    dynamic = tuple([low != high for low, high in ranges or ()])
+    made = e.op("slice", x, shape=Shape(x.shape.element_type, sizes), slice=bounds)
+    return e.with_sizes(made, Shape(x.shape.element_type, sizes, None, dynamic), e.sub(last, first))
 
 
 def _reshape(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:

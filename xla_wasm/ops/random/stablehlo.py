@@ -11,7 +11,9 @@ from ..stablehlo import Mapper, Rule
 def _rng(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     a, b, sizes = operands
     distribution = "rng_" + word(op.attributes["rng_distribution"]).lower()
-    return [e.op("rng", a, b, shape=e.sized(op, sizes), distribution=distribution)]
+    shape = e.sized(op, sizes)
+    made = e.op("rng", a, b, shape=shape.with_dimensions(shape.dimensions), distribution=distribution)
+    return [e.with_sizes(made, shape, sizes)]
 
 
 STABLEHLO: dict[str, Rule] = {"stablehlo.rng": _rng}
