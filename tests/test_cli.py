@@ -370,3 +370,24 @@ def test_serve(server: str) -> None:
     for path in ("/nothing", "/../pyproject.toml", "/demo/../../pyproject.toml"):
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(server + path)
+
+
+def test_symbolic_sizes(xla_wasm: Cli, tmp_path: Path) -> None:
+    import jax
+    from jax import export
+
+    scope = export.symbolic_shape("b,3")
+    data = export.export(jax.jit(lambda x: x * 2), platforms=["cpu"])(jax.ShapeDtypeStruct(scope, np.float32)).serialize()
+    (tmp_path / "f.bin").write_bytes(data)
+    code, _, err = xla_wasm("compile", "f.bin")
+    assert code == 2 and "symbolic sizes: give b" in err
+    assert xla_wasm("convert", "f.bin", "--dim", "b=4", "-o", "f.txt")[0] == 0
+    assert "f32[4,3]" in (tmp_path / "f.txt").read_text()
+    assert xla_wasm("convert", "f.bin", "--dim", "b=1..4", "-o", "f.txt")[0] == 0
+    assert "f32[<=4,3]" in (tmp_path / "f.txt").read_text()
+    assert xla_wasm("check", "f.bin", "--dim", "b=4")[0] == 0
+    for wrong in ("b", "b=", "b=4..", "b=-1"):
+        code, _, err = xla_wasm("compile", "f.bin", "--dim", wrong)
+        assert code == 2 and "expected a name, '=', and a size" in err
+    code, _, err = xla_wasm("compile", "f.txt", "--dim", "b=4")
+    assert code == 2 and "--dim is for files of jax.export" in err

@@ -63,6 +63,12 @@ TuneOption = Annotated[Tune, typer.Option("--tune", help="Engine to shape the ma
 WeightOption = Annotated[
     list[str], typer.Option("--weight", metavar="NAME", help="A parameter (name or index) set once, not at each run. Repeatable.")
 ]
+DimOption = Annotated[
+    list[str],
+    typer.Option(
+        "--dim", metavar="NAME=SIZE", help="The size of a symbolic dimension of jax.export, or a range such as 1..128. Repeatable."
+    ),
+]
 StateOption = Annotated[
     list[str],
     typer.Option("--state", metavar="NAME=RESULT", help="A parameter that stays inside, and the result it becomes. Repeatable."),
@@ -94,6 +100,7 @@ def compile_command(
     tune: TuneOption = PORTABLE,
     weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
     state: StateOption = [],  # noqa: B006
+    dim: DimOption = [],  # noqa: B006
     kind: Annotated[
         Kind,
         typer.Option(
@@ -137,7 +144,7 @@ def compile_command(
     if js:
         from . import javascript
     files.check_outputs(javascript.outputs(where, sidecar, kind) if js else artifact_outputs(where, sidecar), [module])
-    source = module_of(module, "compile")
+    source = module_of(module, "compile", dim)
     began = time.perf_counter()
     artifact = compile_as(source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared, callbacks)
     seconds = time.perf_counter() - began
@@ -213,6 +220,7 @@ def run(
 def check(
     module: ModulePath,
     inputs: InputOption = [],  # noqa: B006
+    dim: DimOption = [],  # noqa: B006
     seed: SeedOption = 0,
     target: TargetOption = SIMD128,
     tune: TuneOption = PORTABLE,
@@ -251,7 +259,7 @@ def check(
         files.check_outputs(
             [("the instruction", reproducer), *(("its inputs", reproducer.with_name(p.name)) for p in beside)], [module, *own]
         )
-    source = module_of(module, "check")
+    source = module_of(module, "check", dim)
     options = Options(target=target, tune=tune)
     if not check(report.console(), source, options, inputs, seed, tolerance, isolate, reproducer, devices, partitions):
         raise typer.Exit(1)
@@ -342,10 +350,11 @@ def convert(
     path: ModulePath,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write: HLO text if it ends in .txt or .hlo, else a proto.")],
     large_constants: Annotated[bool, typer.Option("--large-constants/--elide", help="Long constants in text: all, or as {...}.")] = True,
+    dim: DimOption = [],  # noqa: B006
 ) -> None:
-    """Converts MODULE between HLO text and a serialized HloModuleProto."""
+    """Converts MODULE to HLO text or a serialized HloModuleProto."""
     files.check_outputs([("the result", output)], [path])
-    module = module_of(path, "convert")
+    module = module_of(path, "convert", dim)
     if output.suffix in (".txt", ".hlo"):
         files.write(output, module.to_text(large_constants=large_constants))
     else:

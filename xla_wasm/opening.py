@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from .artifact import Artifact
 from .errors import ArgumentError, ParseError, XlaWasmError
-from .hlo.container import read_module
+from .hlo.container import EXPORTED, mlir_kind, read_module
 from .hlo.ir import Module
 from .options import HOST, Options
 from .target import MODULE
 
 
-def read(path: Path) -> Module | Artifact:
-    """What the file holds, told by its content: HLO text, a proto with an HLO module, or a compiled artifact with the weights beside it."""
+def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
+    """What the file holds, told by its content: a module in any format, or a compiled artifact with the weights beside it.
+
+    `dims` are the sizes of symbolic dimensions, as on the command line: "b=8", "b=1..128"."""
+    sizes = dict(map(_size, dims))
     try:
         data = path.read_bytes()
         if data.startswith(b"\0asm"):
             return Artifact.open(path)
+        if sizes:
+            if mlir_kind(data) != EXPORTED:
+                raise ArgumentError("--dim is for files of jax.export, which alone have symbolic sizes")
+            return Module.from_exported(data, sizes)
         return read_module(data)
     except ParseError as error:
         raise ParseError(f"{path}: {error}") from error
@@ -26,9 +34,18 @@ def read(path: Path) -> Module | Artifact:
         raise type(error)(f"{path}: {error}") from error
 
 
-def module_of(path: Path, command: str) -> Module:
+def _size(text: str) -> tuple[str, int | range]:
+    """The name and the size in NAME=SIZE, or the sizes in NAME=LEAST..GREATEST."""
+    found = re.fullmatch(r"(\w+)=(\d{1,18})(?:\.\.(\d{1,18}))?", text, re.ASCII)
+    if found is None:
+        raise ArgumentError(f"--dim {text}: expected a name, '=', and a size or a range of sizes, as in b=8 and b=1..128")
+    least = int(found[2])
+    return found[1], least if found[3] is None else range(least, int(found[3]) + 1)
+
+
+def module_of(path: Path, command: str, dims: Iterable[str] = ()) -> Module:
     """The HLO module in a file. ArgumentError if it is compiled already, which `command` has no use for."""
-    source = read(path)
+    source = read(path, dims)
     if isinstance(source, Artifact):
         raise ArgumentError(f"{path} is compiled already; '{command}' needs the HLO module it was made from")
     return source
