@@ -16,6 +16,7 @@ from test_samples import REPLICATED, SAMPLES
 from xla_wasm.errors import ParseError, UnsupportedError, XlaWasmError
 from xla_wasm.mlir import bytecode
 from xla_wasm.mlir.elements import hlo_type
+from xla_wasm.mlir.text_of import attribute_text
 from xla_wasm.mlir.tree import DYNAMIC, Block, Complex, Dense, Elements, Function, Number, Op, Symbol, Tensor, Tuple, Type, TypeOf
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.ops.sample import DeviceSample, Sample
@@ -271,3 +272,16 @@ def test_damage_is_told() -> None:
         except XlaWasmError:
             refused += 1
     assert refused > 500
+
+
+def test_attributes_as_text() -> None:
+    """Dictionaries of custom calls are kept as text: it is jaxlib's."""
+    values = (
+        "{a = 1 : i64, b = 2.500000e+00 : f32, c = 1.000000e-30 : f64, d = 0.100000001 : f32, e = 0x7FC00000 : f32, f = true, "
+        'g = "s\\22\\0A", "odd key" = array<i64: 1, -2>, h = [1 : i32, [2 : i8]], i, j = @f, '
+        "k = dense<[[1, 2], [3, 4]]> : tensor<2x2xi64>, l = dense<true> : tensor<3xi1>, n = i32, o = tensor<2x?xf32>, "
+        "m = dense<[1.500000e+00, 0xFF800000]> : tensor<2xf32>, p = dense<> : tensor<0xi8>}"
+    )
+    module = parsed(f"module attributes {{x.y = {values}}} {{}}")
+    (top,) = bytecode.read(bytecode_of(module))
+    assert attribute_text(top.attributes["x.y"]) == str(module.operation.attributes["x.y"])

@@ -55,7 +55,7 @@ def _check(sample: Sample, results: list[compare.Array], ulp: float) -> None:
         compare.assert_same(actual, expected, ulp, f"result {i}")
 
 
-def _check_host(sample: Sample, given: dict[str, Any]) -> None:
+def check_host(sample: Sample, given: dict[str, Any]) -> None:
     """What came out to the host."""
     for what, expected in {"outfeed": sample.host.outfeed, **sample.host.send}.items():
         got = given.get("outfeed", []) if what == "outfeed" else given["send"][what]
@@ -70,7 +70,7 @@ def _check_host(sample: Sample, given: dict[str, Any]) -> None:
 def test_reference(sample: Sample) -> None:
     given = sample.host.arguments()
     _check(sample, evaluate(sample.module(), *sample.args, **given), min(sample.ulp, 1))
-    _check_host(sample, given)
+    check_host(sample, given)
 
 
 @each_sample_of_xla
@@ -84,7 +84,7 @@ def test_compiled(sample: Sample, target: str) -> None:
     artifact = xla_wasm.compile(sample.module(), xla_wasm.Options(target=target))
     given = sample.host.arguments()
     _check(sample, xla_wasm.load(artifact).run(*sample.args, **given), sample.ulp)
-    _check_host(sample, given)
+    check_host(sample, given)
 
 
 def _check_devices(sample: DeviceSample, results: Sequence[Sequence[compare.Array]]) -> None:

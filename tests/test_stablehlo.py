@@ -15,6 +15,7 @@ from jax import export
 from programs import PROGRAMS
 from stablehlo_files import artifact_of, bytecode_of, parsed, to_hlo
 from test_mlir_bytecode import sample_modules
+from test_samples import check_host
 
 import xla_wasm.jax
 from xla_wasm import HloModule, evaluate
@@ -23,20 +24,24 @@ from xla_wasm.hlo.signature import parameter_leaves, result_leaves
 from xla_wasm.hlo.verify import verify
 from xla_wasm.mlir.bytecode_tables import _properties
 from xla_wasm.ops.sample import Sample
+from xla_wasm.reference import evaluate_replicated
 from xla_wasm.stablehlo.rules import RULES, plan_of
 
 
 def test_samples_of_all_operations() -> None:
-    evaluated = 0
     for sample, module in sample_modules():
         read = HloModule.from_stablehlo(bytecode_of(module))
         verify(read)
-        if isinstance(sample, Sample) and not sample.host.arguments():
-            results = evaluate(read, *sample.args)
-            for i, (actual, expected) in enumerate(zip(results, sample.expected, strict=True)):
-                compare.assert_same(actual, expected, min(sample.ulp, 1), f"{sample.name} {i}")
-            evaluated += 1
-    assert evaluated > 1000
+        if isinstance(sample, Sample):
+            given = sample.host.arguments()
+            results, expected, ulp = [evaluate(read, *sample.args, **given)], [sample.expected], min(sample.ulp, 1)
+            check_host(sample, given)
+        else:
+            results = evaluate_replicated(read, sample.args, sample.replicas, sample.partitions)
+            expected, ulp = list(sample.expected), 0
+        for actual, wanted in zip(results, expected, strict=True):
+            for i, (a, b) in enumerate(zip(actual, wanted, strict=True)):
+                compare.assert_same(a, b, ulp, f"{sample.name} {i}")
 
 
 def test_every_operation_with_properties_is_mapped_or_refused_by_name() -> None:

@@ -5,9 +5,28 @@ from __future__ import annotations
 import re
 import struct
 
+from ..errors import UnsupportedError
+from ..hlo.literal import Literal
+from ..hlo.shape import Shape
+from .elements import hlo_type
 from .shardy import symbol_text
-from .tree import UNIT, Attribute, Elements, MeshGroups, Number, Opaque, Symbol, TypeOf
+from .tree import (
+    DYNAMIC,
+    UNIT,
+    Attribute,
+    Complex,
+    Dense,
+    Elements,
+    MeshGroups,
+    Number,
+    Opaque,
+    Symbol,
+    Tensor,
+    Type,
+    TypeOf,
+)
 
+_LONGEST = 1 << 16
 _FORMATS = {"f32": "<f", "f16": "<e", "f64": "<d"}
 
 
@@ -30,11 +49,37 @@ def attribute_text(value: Attribute) -> str:
     if isinstance(value, Elements):
         listed = ", ".join(str(v).lower() if isinstance(v, bool) else str(v) for v in value.values)
         return f"array<{value.element}: {listed}>" if listed else f"array<{value.element}>"
-    if isinstance(value, TypeOf) and isinstance(value.type, str):
-        return value.type
+    if isinstance(value, TypeOf):
+        return type_text(value.type)
+    if isinstance(value, Dense):
+        return _dense_text(value)
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return "[" + ", ".join(map(attribute_text, value)) + "]"
-    return repr(value)
+    raise UnsupportedError(f"an attribute of the kind {type(value).__name__} has no text here")
+
+
+def type_text(kind: Type) -> str:
+    """The text of a type."""
+    if isinstance(kind, str):
+        return "!stablehlo.token" if kind == "token" else kind
+    if isinstance(kind, Complex):
+        return f"complex<{kind.element}>"
+    if isinstance(kind, Tensor) and kind.sizes is not None and not kind.bounds:
+        return f"tensor<{''.join('?x' if size == DYNAMIC else f'{size}x' for size in kind.sizes)}{type_text(kind.element)}>"
+    raise UnsupportedError(f"the type {kind} has no text here")
+
+
+def _dense_text(value: Dense) -> str:
+    """A tensor: its elements in brackets, one for each dimension."""
+    name = hlo_type(value.type.element)
+    sizes = () if value.is_splat else value.type.sizes or ()
+    if name is None or len(value.data) > _LONGEST:
+        raise UnsupportedError(f"a tensor {type_text(value.type)} has no text here")
+    literal = Literal(Shape(name, tuple(sizes)), value.data)
+    elements = [attribute_text(v) if isinstance(v, bool) else _number_text(Number(v, value.type.element)) for v in literal.values()]
+    for size in sizes[::-1]:
+        elements = ["[" + ", ".join(elements[i : i + size]) + "]" for i in range(0, len(elements), size)] if size else []
+    return f"dense<{''.join(elements)}> : {type_text(value.type)}"
 
 
 def string_text(text: str) -> str:

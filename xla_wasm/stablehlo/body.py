@@ -236,9 +236,9 @@ class Body(Mapper):
         return made
 
     def marked_root(self, root: Instruction, mark: bytes) -> Instruction:
-        """The root with a sharding."""
-        if root.opcode == "parameter":
-            root = self.op("opt-barrier", root)
+        """The root with a sharding, which is not that of an operation."""
+        if not root.shape.is_tuple:
+            root = super().op("get-tuple-element", self.op("tuple", root), index=0)
         root.attrs["sharding"] = mark
         return root
 
