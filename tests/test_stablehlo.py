@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import compare
 import jax
+import jax.numpy as jnp
 import numpy as np
 import programs_linear
 import programs_more
@@ -245,3 +247,59 @@ def test_random_programs(kind: str) -> None:
     with np.errstate(all="ignore"):
         outcomes = [check(kind, seed) for seed in range(20)]
     assert outcomes.count("equal") > 12, outcomes
+
+
+def test_inputs_of_every_kind() -> None:
+    def f(key: Any, flag: Any, *rest: Any, **named: Any) -> Any:
+        return jax.random.uniform(key, (3,)), ~flag, [r + 1 for r in rest], None, named["last"]["b"]
+
+    key = jax.random.key(3)
+    rest = (jnp.ones(2, jnp.bfloat16), jnp.ones(2, jnp.int4), jnp.ones((0, 2), jnp.complex64), jnp.ones((), jnp.float8_e4m3fn))
+    named = {"last": {"a": ONES, "b": jnp.ones(1, jnp.uint8)}}
+    flag = np.array([True, False])
+    data = export.export(jax.jit(f), platforms=["cpu"])(key, flag, *rest, **named).serialize()
+    module = HloModule.from_exported(data)
+    lowered = xla_wasm.jax.lower(f, key, flag, *rest, **named)
+    assert [str(shape.without_layout()) for _, shape in leaves(module)[0]] == [str(s.without_layout()) for _, s in leaves(lowered)[0]]
+    assert [name for name, _ in leaves(module)[0]] == ["key", "flag", "rest.0", "rest.1", "rest.2", "rest.3", "last.a", "last.b"]
+    assert leaves(module)[1] == leaves(lowered)[1]
+    arrays = [np.asarray(jax.random.key_data(key)), flag, *map(np.asarray, (*rest, named["last"]["a"], named["last"]["b"]))]
+    for actual, expected in zip(evaluate(module, *arrays), evaluate(lowered, *arrays), strict=True):
+        compare.assert_same(actual, expected, 0)
+
+
+def test_nothing_in_and_nothing_out() -> None:
+    assert evaluate(HloModule.from_exported(exported(lambda: None))) == []
+    (array,) = evaluate(HloModule.from_exported(exported(lambda: jnp.arange(3))))
+    assert array.tolist() == [0, 1, 2]
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Point:
+    x: Any
+    y: Any
+
+
+export.register_pytree_node_serialization(
+    Point, serialized_name="tests.Point", serialize_auxdata=lambda _: b"", deserialize_auxdata=lambda _: ()
+)
+
+
+def test_names_of_fields() -> None:
+    def f(p: Point) -> Point:
+        return Point(p.y, p.x * 2)
+
+    module = HloModule.from_exported(exported(f, Point(ONES, ONES)))
+    assert [[name for name, _ in side] for side in leaves(module)] == [["p.x", "p.y"], ["x", "y"]]
+
+
+def test_ordered_effects_make_tokens() -> None:
+    def f(x: Any) -> Any:
+        jax.debug.print("x is {x}", x=x, ordered=True)
+        return x + 1
+
+    lowered = jax.jit(f).lower(ONES).compiler_ir("stablehlo")
+    with_tokens = HloModule.from_stablehlo(bytecode_of(lowered))
+    verify(with_tokens)
+    assert [shape.is_token for _, shape in with_tokens.entry.root.shape.leaves()].count(False) == 1
