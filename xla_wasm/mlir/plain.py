@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from .bytecode_tables import field_names
-from .elements import element_bits
 from .tree import UNIT, Accuracy, Attribute, Dense, Elements, Number, Symbol, TypeOf
+from .values import MOST, integers
 
 
 class Fields(dict[str, Any]):
@@ -78,27 +78,17 @@ def _of_stablehlo(key: str, value: Attribute) -> Attribute:
         return tuple([Symbol(v) if isinstance(v, str) else v for v in value])
     if key in field_names():
         return value.value if isinstance(value, Number) else value.type if isinstance(value, TypeOf) else _listed(value)
-    if isinstance(value, Dense) and key != "value" and value.type.element in ("i64", "i1") and len(value.type.sizes or ()) == 1:
-        if not key.startswith(("mhlo.", "jax.", "sdy.")):
-            return Elements(str(value.type.element), tuple(integers(value)))
+    if isinstance(value, Dense) and key != "value" and not key.startswith(("mhlo.", "jax.", "sdy.")) and _is_list(value):
+        kind, values = str(value.type.element), integers(value)
+        return Elements(kind, tuple(map(bool, values)) if kind == "i1" else values)
     return value
 
 
 def _listed(value: Attribute) -> Attribute:
-    return tuple(integers(value)) if isinstance(value, Dense) else value
+    return integers(value) if isinstance(value, Dense) else value
 
 
-def integers(value: Dense | Elements) -> list[Any]:
-    """The elements of a tensor or an array of integers."""
-    if isinstance(value, Elements):
-        return list(value.values)
-    width = max(element_bits(value.type.element) // 8, 1)
-    data = value.data
-    count = 1
-    for size in value.type.sizes or ():
-        count *= size
-    if width == 1 and value.type.element == "i1":
-        found: list[Any] = [bool(b) for b in data]
-    else:
-        found = [int.from_bytes(data[i : i + width], "little", signed=True) for i in range(0, len(data), width)]
-    return found * count if value.is_splat and count <= 1 << 16 else found
+def _is_list(value: Dense) -> bool:
+    """Whether this is a list that StableHLO has as an array."""
+    sizes = value.type.sizes or ()
+    return value.type.element in ("i64", "i1") and len(sizes) == 1 and sizes[0] <= MOST
