@@ -273,6 +273,7 @@ def test_constants_and_resources() -> None:
     assert constant('dense<"0xFF"> : tensor<70xi1>') == Dense(Tensor((70,), "i1"), b"\1", True)
     assert constant('dense<"0x0F07"> : tensor<2xi4>').data == b"\xff\7"
     assert constant("dense<[[], []]> : tensor<2x0xf32>").data == b""
+    assert constant("dense<1.0> : tensor<2x0xf32>") == constant("dense<> : tensor<2x0xf32>") == Dense(Tensor((2, 0), "f32"), b"")
     assert constant('dense<["a", "b\\22"]> : tensor<2xi8>') == tree.Strings(Tensor((2,), "i8"), ("a", 'b"'))
     text = (
         "func.func @f() { %0 = stablehlo.constant dense_resource<key> : tensor<2xi16> return }\n"

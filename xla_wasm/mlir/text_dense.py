@@ -143,7 +143,7 @@ class Constants(Types):
         else:
             literals, parts = _LITERAL.findall(body), 1
         self._check_brackets(type_, body, len(literals) // parts, begin)
-        data = self._packed(name, literals, begin)
+        data = self._packed(name, literals, begin) if prod(type_.sizes or ()) else b""
         size = TYPES[name].bytes * parts
         splat = prod(type_.sizes or ()) > 1 and data == data[:size] * (len(data) // size)
         return Dense(type_, data[:size] if splat else data, splat)

@@ -72,7 +72,7 @@ def _dynamic_reshape(body: Body, x: Instruction) -> Value:
 def _filled(body: Body, like: Shape, element: str) -> Value:
     """A constant of the type of `like`, all elements the same."""
     name = body.functions.name(type_text(like))
-    body.line("stablehlo.constant", [], [name], {"value": f"dense<{element}> : {name.type}"})
+    body.line("stablehlo.constant", [], [name], {"value": f"dense<{element if like.size else ''}> : {name.type}"})
     return name
 
 
