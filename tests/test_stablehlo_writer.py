@@ -22,7 +22,7 @@ from xla_wasm.ops.sample import Sample
 from xla_wasm.reference import evaluate_replicated
 
 NOT_SAID = frozenset(
-    "add-dependency all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start async-update "
+    "all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start async-update "
     "collective-permute-done collective-permute-start copy-done copy-start domain fusion ragged-all-to-all rng-get-and-update-state "
     "scaled-dot stochastic-convert".split()
 )
@@ -230,7 +230,7 @@ def test_constants_of_many_elements() -> None:
 
 
 UNSAID = {
-    "ROOT r = f32[4] add-dependency(x, t)": "add-dependency 'r'",
+    "ROOT r = f32[4] stochastic-convert(x, u)": "stochastic-convert 'r'",
     "ROOT r = s1[4] convert(x)": "convert 'r': StableHLO has no type for s1",
     "ROOT r = (f32[2], s32[2]) topk(x), k=2, largest=false": "topk 'r': StableHLO cannot say a top-k of the smallest",
     'ROOT r = f32[4] custom-call(x), custom_call_target="f", window={size=3}': "custom-call 'r': StableHLO cannot say a window",
@@ -240,5 +240,5 @@ UNSAID = {
 @pytest.mark.parametrize("line", UNSAID)
 def test_what_stablehlo_cannot_say_is_named(line: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
-        written(f"HloModule m\nENTRY e {{ x = f32[4] parameter(0) t = token[] after-all() {line} }}")
+        written(f"HloModule m\nENTRY e {{ x = f32[4] parameter(0) u = u32[4] parameter(1) {line} }}")
     assert UNSAID[line] in str(caught.value)

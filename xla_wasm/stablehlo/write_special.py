@@ -46,6 +46,14 @@ def _optimization_barrier(body: Body, x: Instruction) -> Value:
     return body.op("stablehlo.optimization_barrier", x, body.operands(x), {})
 
 
+def _add_dependency(body: Body, x: Instruction) -> Value:
+    """A barrier, behind which the array is there no sooner than the token."""
+    both: tuple[Value, Value] = body.op(
+        "stablehlo.optimization_barrier", x, body.operands(x), {}, (), Shape.tuple([x.shape, Shape("token")])
+    )
+    return both[0]
+
+
 def _after_all(body: Body, x: Instruction) -> Value:
     return body.op("stablehlo.after_all" if x.operands else "stablehlo.create_token", x, body.operands(x), {})
 
@@ -275,6 +283,7 @@ def _recv_done(body: Body, x: Instruction) -> Value:
 
 
 EMIT: dict[str, Emit] = {
+    "add-dependency": _add_dependency,
     "after-all": _after_all,
     "bitcast": _bitcast,
     "call": _call,
