@@ -8,6 +8,7 @@ in their generic form.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from ..errors import ParseError
 from . import text_pretty, text_regions, text_shardy
@@ -17,7 +18,6 @@ from .tree import Block, Op
 
 _ALIAS = re.compile(r"([#!][\w$]+)\s*=\s*(?!=)", re.ASCII)
 _ALIAS_HERE = terminal(r"([#!][\w$]++)\s*+=")
-_RESOURCES = re.compile(r"\{-#")
 _RESOURCE = re.compile(rf"([\w$.-]+|{STRING_BODY})\s*:\s*(?=\"0x)")
 
 
@@ -59,18 +59,21 @@ class Parser(Operations):
 
     def find_aliases(self) -> None:
         """Where each alias that begins a line is defined: those of locations stand at the end of a text."""
-        at = 0
-        for mark in "#!":
-            at = 0 if self.text.startswith(mark) else self.text.find("\n" + mark) + 1
-            while at or self.text.startswith(mark):
-                found = _ALIAS.match(self.text, at)
-                if found:
-                    if found[1] in self.aliases:
-                        self.error(f"{found[1]} is defined twice", at)
-                    self.aliases[found[1]] = found.end()
-                at = self.text.find("\n" + mark, at + 1) + 1
-                if not at:
-                    break
+        for at in (*self._lines_with("#"), *self._lines_with("!")):
+            found = _ALIAS.match(self.text, at)
+            if found:
+                if found[1] in self.aliases:
+                    self.error(f"{found[1]} is defined twice", at)
+                self.aliases[found[1]] = found.end()
+
+    def _lines_with(self, mark: str) -> Iterator[int]:
+        """Where the lines begin that have a mark in front."""
+        if self.text.startswith(mark):
+            yield 0
+        at = self.text.find("\n" + mark)
+        while at >= 0:
+            yield at + 1
+            at = self.text.find("\n" + mark, at + 1)
 
     def find_resources(self) -> None:
         """Where the bytes of each resource stand, in `{-# dialect_resources: { builtin: { key: "0x.." } } #-}`."""

@@ -16,7 +16,6 @@ ISOLATED = frozenset({"builtin.module", "func.func", "sdy.manual_computation", "
 """The operations whose regions do not see the values around them."""
 _SHORT = {"call": "func.call", "func": "func.func", "module": "builtin.module", "return": "func.return"}
 """Names that may stand without their dialect."""
-_MOST_RESULTS = 1 << 20
 Form = Callable[[Any, str], Op]
 
 
@@ -98,9 +97,6 @@ class Operations(Locations):
         op = Op(plain, operands, plain_attributes(plain, attributes, name.startswith("vhlo.")) if attributes else attributes)
         op.results = [Value(t) for t in type_.results]
         op.regions = regions
-        for block in (block for region in regions for block in region):
-            for value in block.arguments:
-                value.owner = block
         return op
 
     def dictionary_once(self) -> dict[str, Attribute]:
