@@ -8,6 +8,7 @@ from typing import Any
 
 from jax._src.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 
 from xla_wasm.mlir.tree import Dense, Op, Value
 
@@ -202,14 +203,28 @@ CONSTANTS = [
 @cache
 def all_forms() -> ir.Module:
     """One module that has every operation above."""
-    lines = [f"  {op}" if op.endswith("-> ()") else f"  {_results(op, i)} = {op}" for i, op in enumerate(OPS)]
+    return _module(OPS, '  sdy.mesh @mesh = <["x"=2]>\n')
+
+
+@cache
+def portable_forms() -> tuple[str, str]:
+    """Those that VHLO has, as text of VHLO and of StableHLO."""
+    absent = ('"chlo', '"sdy', '"stablehlo.einsum', '"stablehlo.unary_einsum', '"stablehlo.dot"', '"stablehlo.broadcast"')
+    module = _module([op.replace("some.flag", 'some.flag = "x"') for op in OPS if not op.startswith(absent)])
+    with module.context:
+        data = stablehlo.serialize_portable_artifact(module, stablehlo.get_current_version())
+        return str(ir.Module.parse(data)), str(module)
+
+
+def _module(ops: list[str], head: str = "") -> ir.Module:
+    lines = [f"  {op}" if op.endswith("-> ()") else f"  {_results(op, i)} = {op}" for i, op in enumerate(ops)]
     lines += [
         f'  %k{i} = "stablehlo.constant"() {{value = {value}}} : () -> {value.rpartition(" : ")[2]}' for i, value in enumerate(CONSTANTS)
     ]
     with make_ir_context() as context:
         context.allow_unregistered_dialects = True
         text = (
-            'module @all attributes {mhlo.num_partitions = 2 : i32} {\n  sdy.mesh @mesh = <["x"=2]>\n'
+            f"module @all attributes {{mhlo.num_partitions = 2 : i32}} {{\n{head}"
             "func.func private @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  func.return %a : tensor<4xf32>\n}\n"
             f'func.func public @main({ARGUMENTS}) -> (tensor<f32> {{jax.result_info = "r"}}) {{\n'
             + "\n".join(lines)

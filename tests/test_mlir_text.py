@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jax import export
 from jax._src.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir
-from mlir_cases import OPS, all_forms, as_data
+from mlir_cases import OPS, all_forms, as_data, portable_forms
 from programs import PROGRAMS
 
 from xla_wasm.errors import ParseError, UnsupportedError, XlaWasmError
@@ -165,6 +165,12 @@ def test_vhlo_gives_the_tree_of_stablehlo() -> None:
     assert as_data(read(vhlo)) == as_data(read(stablehlo))
 
 
+def test_every_operation_of_vhlo_gives_the_tree_of_stablehlo() -> None:
+    vhlo, stablehlo = portable_forms()
+    assert vhlo.count('"vhlo.') > 150 and '"stablehlo.' not in vhlo
+    assert as_data(read(vhlo)) == as_data(read(stablehlo))
+
+
 def test_vhlo_types_and_attributes() -> None:
     (op,) = body(
         '%0 = "vhlo.custom_call_v1"(%a) <{a = #vhlo.float_v1<1.5 : !vhlo.f32_v1>, '
@@ -208,6 +214,11 @@ def test_older_texts_have_tensors_for_lists() -> None:
                "tensor<1x2xi64>, base_dilations = dense<1> : tensor<1xi64>} : (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>",
                "%a: tensor<4xf32>, %s: tensor<f32>")  # fmt: skip
     assert new[0].attributes == old[0].attributes == {"window_dimensions": Elements("i64", (2,)), "window_strides": Elements("i64", (2,))}
+
+
+def test_a_number_that_stands_for_a_long_list_is_kept() -> None:
+    (op,) = body('%0 = "stablehlo.transpose"(%a) {permutation = dense<1> : tensor<100000xi64>} : (tensor<4xf32>) -> tensor<4xf32>')
+    assert op.attributes["permutation"] == Dense(Tensor((100000,), "i64"), (1).to_bytes(8, "little"), True)
 
 
 # --- details -------------------------------------------------------------------------------------------------------------
@@ -341,7 +352,7 @@ PIECES = (
 @cache
 def tokens() -> list[list[str]]:
     """Texts cut into tokens, blanks included."""
-    texts = [str(all_forms()), printed(all_forms())[1], exported()[0], printed(lowered("newton_roots"))[0]]
+    texts = [str(all_forms()), printed(all_forms())[1], portable_forms()[0], printed(lowered("newton_roots"))[0]]
     return [
         re.findall(r"\w+|\s+|[^\w\s]", text) for text in (t[at : at + 4000] for t in texts for at in range(0, min(len(t), 12000), 4000))
     ]

@@ -53,7 +53,8 @@ _OF_CHANNELS = ("stablehlo.send", "stablehlo.recv")
 _ONES = frozenset("base_dilations lhs_dilation rhs_dilation window_dilations window_strides".split())
 _NUMBERS = {"api_version": 1, "channel_id": 0, "version": 0}
 _APIS = tuple(f"API_VERSION_{name}" for name in ("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "STATUS_RETURNING_UNIFIED", "TYPED_FFI"))
-_MOST_LISTED = 1 << 16
+_MOST_LISTED = 64
+"""Elements of a list that one number stands for: lists have one for each dimension."""
 
 
 def plain_name(name: str) -> str:
@@ -139,16 +140,16 @@ def _of_stablehlo(key: str, value: Attribute) -> Attribute:
 def _as_list(value: Dense) -> Attribute:
     """A row of integers as the list that StableHLO has today; anything else as it is."""
     sizes, element = value.type.sizes or (), value.type.element
-    if len(sizes) != 1 or element not in ("i64", "i1") or sizes[0] > _MOST_LISTED:
+    if len(sizes) != 1 or element not in ("i64", "i1") or (value.is_splat and sizes[0] > _MOST_LISTED):
         return value
     return Elements(str(element), tuple(_integers(value)))
 
 
 def _integers(value: Dense) -> list[Any]:
-    """The elements of a constant of i64 or i1; those of a splat once for each element up to a bound."""
+    """The elements of a constant of i64 or i1."""
     if value.type.element == "i1":
         found: list[Any] = [byte != 0 for byte in bytes(value.data)]
     else:
         data = bytes(value.data)
         found = [int.from_bytes(data[i : i + 8], "little", signed=True) for i in range(0, len(data), 8)]
-    return found * min(prod(value.type.sizes or ()), _MOST_LISTED) if value.is_splat else found
+    return found * prod(value.type.sizes or ()) if value.is_splat else found
