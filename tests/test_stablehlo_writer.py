@@ -210,6 +210,17 @@ def test_deep_computations_are_functions() -> None:
     assert evaluate(again(text), np.float32(2.0))[0].item() == -2.0
 
 
+def test_numbers_that_are_not_finite() -> None:
+    module = Module.from_text(
+        "HloModule m\nENTRY e { x = f32[2,3] parameter(0) s = f32[3] parameter(1) "
+        "ROOT r = f32[2,3] batch-norm-inference(x, s, s, s, s), epsilon=0.5, feature_index=1 }"
+    )
+    module.entry.root.attrs["epsilon"] = float("inf")  # as a proto may have it
+    text = module.to_stablehlo()
+    assert "epsilon = 0x7F800000 : f32" in text
+    assert again(text).entry.root.attrs["epsilon"] == float("inf")
+
+
 def test_attributes_as_text_are_checked() -> None:
     call = 'custom-call(x), custom_call_target="f", api_version=API_VERSION_TYPED_FFI, backend_config="{}"'
     text = written(f"HloModule m\nENTRY e {{ x = f32[4] parameter(0) ROOT r = f32[4] {call.format('{n = 1 : i64}')} }}")
@@ -230,6 +241,7 @@ def test_constants_of_many_elements() -> None:
 
 
 UNSAID = {
+    "ROOT r = f32[4] tanh(x), result_accuracy={tolerance={atol=inf,rtol=0,ulps=1}}": "tanh 'r': StableHLO cannot say an accuracy that is",
     "ROOT r = f32[4] stochastic-convert(x, u)": "stochastic-convert 'r'",
     "ROOT r = s1[4] convert(x)": "convert 'r': StableHLO has no type for s1",
     "ROOT r = (f32[2], s32[2]) topk(x), k=2, largest=false": "topk 'r': StableHLO cannot say a top-k of the smallest",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import isfinite
 
 from ..errors import UnsupportedError
 from ..hlo.attrs import PrecisionConfig, ReplicaGroups, Window, WindowDimension
 from ..hlo.ir import Instruction
-from .write_text import constant, int32, int64, int64s, numbers, real, string, table, truth, truths
+from .write_text import constant, float32, int32, int64, int64s, numbers, real, string, table, truth, truths
 
 Attributes = dict[str, str]
 
@@ -52,6 +53,8 @@ def _accuracy(x: Instruction) -> Attributes:
     accuracy = x.attrs.get("result_accuracy")
     if accuracy is None or accuracy.mode == "default":
         return {}
+    if not (isfinite(accuracy.atol) and isfinite(accuracy.rtol)):
+        raise unsupported(x, "an accuracy that is not finite")
     mode = f"#stablehlo.result_accuracy_mode<{accuracy.mode.upper() or 'TOLERANCE'}>"
     parts = [f"atol = {real(accuracy.atol)}", f"rtol = {real(accuracy.rtol)}", f"ulps = {accuracy.ulps}", f"mode = {mode}"]
     return {"result_accuracy": f"#stablehlo.result_accuracy<{', '.join(parts)}>"}
@@ -224,7 +227,7 @@ def _triangular(x: Instruction) -> Attributes:
 
 
 def _norm(x: Instruction) -> Attributes:
-    return {"epsilon": f"{real(x.attrs['epsilon'])} : f32", "feature_index": int64(x.attrs["feature_index"])}
+    return {"epsilon": float32(x.attrs["epsilon"]), "feature_index": int64(x.attrs["feature_index"])}
 
 
 def _top_k(x: Instruction) -> Attributes:

@@ -120,6 +120,11 @@ def real(value: float) -> str:
     return text
 
 
+def float32(value: float) -> str:
+    """A number of type f32, by its bits where it is not finite."""
+    return _element("f32", bytes(Literal.from_values(Shape("f32"), [value]).data)) + " : f32"
+
+
 def constant(literal: Literal) -> str:
     """`dense<...> : T`."""
     shape = literal.shape
