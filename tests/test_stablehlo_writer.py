@@ -14,8 +14,9 @@ import pytest
 from jaxlib import _jax
 from programs import PROGRAMS
 from test_samples import FAMILIES, REPLICATED, SAMPLES
+from text_cases import CASES
 
-from xla_wasm import HloModule, UnsupportedError, evaluate
+from xla_wasm import HloModule, UnsupportedError, XlaWasmError, evaluate
 from xla_wasm.hlo.ir import Module
 from xla_wasm.mlir.text import read
 from xla_wasm.ops.sample import Sample
@@ -145,6 +146,19 @@ def test_programs_come_back(name: str) -> None:
         compare.assert_same(actual, wanted, 0)
 
 
+def test_hlo_texts_are_written_or_refused() -> None:
+    count = 0
+    for text in CASES.values():
+        try:
+            written_text = Module.from_text(text).to_stablehlo()
+        except XlaWasmError as error:
+            assert str(error)
+        else:
+            assert "func.func" in ops_of(written_text)
+            count += 1
+    assert count > len(CASES) // 2
+
+
 # --- details -------------------------------------------------------------------------------------------------------------
 
 
@@ -208,6 +222,20 @@ def test_deep_computations_are_functions() -> None:
     order = [line for pair in lines for line in reversed(pair.split("\n"))]
     text = written("HloModule m\n" + "\n".join(order) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c60 }")
     assert evaluate(again(text), np.float32(2.0))[0].item() == -2.0
+
+
+def test_composites() -> None:
+    text = written(
+        "HloModule m\nf { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }\n"
+        "ENTRY e { x = f32[4] parameter(0) ROOT r = f32[4] call(x), to_apply=f, is_composite=true, frontend_attributes="
+        '{composite.attributes="{k = 1 : i64}",composite.name="a.b",composite.version="2",other="o"} }'
+    )
+    assert '"stablehlo.composite"' in text
+    root = again(text).entry.root
+    assert root.opcode == "call" and root.attrs["is_composite"]
+    said = {"composite.attributes": "{k = 1 : i64}", "composite.name": "a.b", "composite.version": "2"}
+    assert root.frontend_attributes == said  # jaxlib forgets others
+    assert 'mhlo.frontend_attributes = {"other" = "o"}' in text
 
 
 def test_numbers_that_are_not_finite() -> None:

@@ -120,6 +120,8 @@ class Lexer(TextCursor):
     def balanced(self) -> str:
         """The bracketed text that stands here, from the bracket to the one that closes it; strings in it may hold anything."""
         begin = self.skip()
+        if self.text[begin : begin + 1] not in _CLOSING:
+            self.fail("a bracket")
         closing: list[str] = []
         pos = begin
         while found := _NESTED.match(self.text, pos):
@@ -132,7 +134,7 @@ class Lexer(TextCursor):
                     self.error(f"'{mark}' closes nothing", pos - 1)
             if not closing:
                 break
-        if closing or pos == begin:
+        if closing:
             self.error("a bracket that nothing closes", begin)
         self.pos = pos
         return self.text[begin:pos]

@@ -20,7 +20,7 @@ _OF_MHLO = {"mhlo.topk": "chlo.top_k"}
 _OF_CHLO = frozenset("acos acosh asin asinh atan atanh bessel_i1e cosh erf erf_inv lgamma mulhi ragged_dot scan sinh square".split())
 """Operations of MHLO that StableHLO does not have, and CHLO has."""
 _ONLY_MHLO = frozenset(
-    "add_dependency async_done async_start async_update bitcast copy domain fusion minimum_broadcast_shapes partition_id_all "
+    "add_dependency async_done async_start async_update bitcast copy domain fusion minimum_broadcast_shapes "
     "sparse_dot stochastic_convert trace xla.rng_get_and_update_state".split()
 )
 _LISTS = frozenset(

@@ -9,7 +9,7 @@ from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..mlir.text_attributes import Attributes
-from .write_attributes import ATTRIBUTES, channel, name_of, unsupported, word
+from .write_attributes import ATTRIBUTES, channel, name_of, quoted_attributes, unsupported, word
 from .write_body import Body, Emit, Value, leaves, noted
 from .write_text import int32, int64, numbers, string, symbol, truth, type_text
 
@@ -138,7 +138,10 @@ def _call(body: Body, x: Instruction) -> Value:
         raise unsupported(x, f"the version {version!r} of a composite")
     attributes = {"name": string(name), "decomposition": symbol(body.functions.of(called)), "version": int32(int(version or "0"))}
     attributes["composite_attributes"] = _dictionary_text(x, given or "{}")
-    return body.op("stablehlo.composite", x, body.operands(x), attributes)
+    notes = noted(x)
+    others = {key: text for key, text in x.frontend_attributes.items() if not key.startswith("composite.")}
+    notes["mhlo.frontend_attributes"] = quoted_attributes(others)
+    return body.op("stablehlo.composite", x, body.operands(x), attributes | notes, (), x.shape)
 
 
 def _dictionary_text(x: Instruction, text: str | bytes) -> str:
