@@ -221,6 +221,14 @@ def test_a_number_that_stands_for_a_long_list_is_kept() -> None:
     assert op.attributes["permutation"] == Dense(Tensor((100000,), "i64"), (1).to_bytes(8, "little"), True)
 
 
+def test_fields_of_structures_may_have_types() -> None:
+    (op,) = body(
+        '%0 = "stablehlo.all_reduce"(%a) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>): stablehlo.return %x : tensor<f32> }) {replica_groups = '
+        "dense<0> : tensor<1x1xi64>, channel_handle = #mhlo.channel_handle<handle = 3 : i64, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>"
+    )
+    assert op.attributes["channel_id"] == 3
+
+
 # --- details -------------------------------------------------------------------------------------------------------------
 
 
@@ -310,6 +318,8 @@ WRONG = {
     "%0 = stablehlo.constant dense_resource<__elided__> : tensor<3xi8>": "without its constants",
     "%0 = stablehlo.reduce_precision %a, format = e5 : tensor<4xf32>": "no format such as e5m7",
     "%0 = stablehlo.add %a, %a {b = 1, b = 2} : tensor<4xf32>": "stands twice",
+    "%0 = stablehlo.tanh %a {r = #stablehlo.result_accuracy<atol = f32>} : tensor<4xf32>": "the field 'atol' holds something else",
+    "%0 = stablehlo.tanh %a {r = #stablehlo.dot<lhs_batching_dimensions = 1>} : tensor<4xf32>": "holds something else",
     "%0 = stablehlo.add %a, %a {b = #x} : tensor<4xf32>": "no alias #x",
     '%0 = stablehlo.add %a, %a {b = "\\zz"} : tensor<4xf32>': "no escape",
     "%0 = stablehlo.add %a, %a : tensor<99999999999999999999xf32>": "64 bits",

@@ -55,7 +55,23 @@ _OWN = ("stablehlo", "chlo", "mhlo", "vhlo")
 _VERSION = re.compile(r"_v\d+$")
 _LABELS = terminal(r"\[([^\[\]]*+)\]")
 _CAPITAL = re.compile("[A-Z]")
+_SCALARS = ("_dim", "_dimension", "_count")
+"""How the names of fields end that are one number."""
 _REAL = re.compile(r"\d+\.")
+
+
+def _kinds(name: str) -> tuple[type, ...]:
+    """What a field of a structure may hold."""
+    if name in ("atol", "rtol"):
+        return (float, int)
+    if name == "mode":
+        return (str,)
+    if name == "allow_imprecise_accumulation":
+        return (bool,)
+    if name.endswith("_type"):
+        return (TypeOf,)
+    scalar = name in ("handle", "type", "operand_index", "ulps", "num_primitive_operations") or name.endswith(_SCALARS)
+    return (int,) if scalar else (tuple,)
 
 
 class DialectAttributes(Constants):
@@ -117,7 +133,10 @@ class DialectAttributes(Constants):
                     f"{kind} has no field {name!r}" if name not in names else f"the field {name!r} stands twice", self.pos - len(name)
                 )
             self.expect("=")
+            begin = self.skip()
             found[name] = self._field()
+            if type(found[name]) not in _kinds(name):
+                self.error(f"the field {name!r} holds something else", begin)
             if not self.take(","):
                 break
         if kind == "output_operand_alias":
@@ -129,7 +148,7 @@ class DialectAttributes(Constants):
             return Fields(found)
         if kind == "channel_handle":
             return Fields(channel_id=found.get("handle", 0), channel_type=found.get("type", 0))
-        return Fields({name: found.get(name, 0 if name.endswith(("_dim", "_dimension")) else ()) for name in names})
+        return Fields({name: found.get(name, 0 if name.endswith(_SCALARS) else ()) for name in names})
 
     def _field(self) -> Any:
         """The value of a field: integers, a number, a truth value, a type or an attribute."""
@@ -139,16 +158,17 @@ class DialectAttributes(Constants):
             return self.attribute()
         found = WORD.match(self.text, self.pos)
         if found:
-            value = self.attribute()
-            return value if isinstance(value, (bool, TypeOf)) else self.fail("a number, a truth value or a type", found.start(1))
+            word = self.attribute()
+            return word if isinstance(word, (bool, TypeOf)) else self.fail("a number, a truth value or a type", found.start(1))
         begin = self.skip()
-        literal = self.need(NUMBER, "a value")
+        value = self.need(NUMBER, "a value")
+        number: Any = float(value) if _REAL.match(value.lstrip("-")) else None
+        if number is None:
+            self.pos = begin
+            number = self.integer()
         if self.take(":"):
             self.type()
-        if _REAL.match(literal.lstrip("-")):
-            return float(literal)
-        self.pos = begin
-        return self.integer()
+        return number
 
     def integers(self) -> tuple[int, ...]:
         """`[1, 2]`."""

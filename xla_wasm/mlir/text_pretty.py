@@ -29,8 +29,13 @@ def integer(text: Operations) -> Attribute:
     return Number(text.integer(), "i64")
 
 
-def word(text: Operations) -> Attribute:
-    return text.need(WORD, "a word") if not text.sees("#") else text.attribute()
+def word(text: Operations) -> str:
+    """`LT`, or an attribute that is a word."""
+    if not text.sees("#"):
+        return text.need(WORD, "a word")
+    begin = text.pos
+    value = text.attribute()
+    return value if isinstance(value, str) else text.error("an attribute that is no word", begin)
 
 
 def _words(text: Operations) -> Attribute:
@@ -198,7 +203,7 @@ def _constant(text: Operations, name: str) -> Op:
 
 def _compare(text: Operations, name: str) -> Op:
     """`compare LT, %a, %b, FLOAT : ...`."""
-    attributes = {"comparison_direction": word(text)}
+    attributes: dict[str, Attribute] = {"comparison_direction": word(text)}
     text.expect(",")
     operands = text.operands()
     if text.take(","):
