@@ -1,5 +1,6 @@
 // Modules loaded with `untrusted: true`, in Node and in pages: tests/test_untrusted_js.py makes and serves them.
 
+import { makeBoard } from '../../web/lazy/shared.js';
 import { limited } from '../../web/lazy/untrusted.js';
 import { checks, halt, patient, spied } from './devices.mjs';
 
@@ -95,6 +96,15 @@ export async function limits({ load }, base) {
     await (await load(`${base}/good.wasm`, { devices: 2, memoryLimit: 131072 })).dispose();
     await rejects(load(`${base}/good.wasm`, { devices: 2, memoryLimit: 131071 }), 'LimitError', /needs 131072 bytes of memory, the limit is 131071/);
     await rejects(load(`${base}/good.wasm`, { untrusted, devices: 2, memoryLimit: 131071 }), 'LimitError', /needs 131072 bytes of memory/);
+  });
+  await test('memory that devices share', async () => {
+    const group = { untrusted, devices: 2, memoryLimit: 131072 };
+    await rejects(load(`${base}/good.wasm`, { ...group, transport: 'shared' }), 'LimitError', /no room for the memory that 2 devices share: .*the limit is 131072/);
+    const exe = await load(`${base}/good.wasm`, group);
+    equal(exe.transport, 'messages');
+    exe.dispose();
+    const huge = new Promise(() => makeBoard(65536, [], 2 ** 40));
+    await rejects(huge, 'RangeError', /it would take \d{13} bytes, the limit is 1099511627776/);
   });
   return wrong;
 }
