@@ -193,6 +193,7 @@ module @m attributes {mhlo.num_partitions = 1 : i32} {
     %3 = stablehlo.constant dense<[true, true, true]> : tensor<3xi1>
     %4 = stablehlo.constant dense<true> : tensor<i1>
     %5 = stablehlo.constant dense<> : tensor<2x0xf64>
+    %empty = stablehlo.constant dense<1.5> : tensor<2x0xf64>
     %6 = stablehlo.constant dense_resource<blob> : tensor<3xf32>
     %7 = stablehlo.custom_call @f(%x) {has_side_effect = true, a = "text", b = [1 : i8, 2.5 : f32], c, d = {e = -3 : i64}} : (tensor<?x3xf32, #stablehlo.bounds<5, ?>>) -> tensor<2xf32>
     return %0 : tensor<2xi4>
@@ -209,12 +210,21 @@ def test_values_of_every_kind() -> None:
     block = function.regions[0][0]
     assert [v.name for v in block.arguments] == ["first", ""]
     assert block.arguments[0].type == Tensor((DYNAMIC, 3), "f32", (5, DYNAMIC))
-    constants = [op.attributes["value"] for op in block.ops[:7]]
+    constants = [op.attributes["value"] for op in block.ops[:8]]
     elements = [bytes(c.data) for c in constants]
-    assert elements == [b"\xf8\x07", b"\1", bytes([1, 0, 1, 1, 0, 0, 0, 0, 1]), b"\1", b"\1", b"", np.array([1, 2, 3], "<f4").tobytes()]
-    assert [c.is_splat for c in constants] == [False, True, False, True, False, False, False]
+    assert elements == [
+        b"\xf8\x07",
+        b"\1",
+        bytes([1, 0, 1, 1, 0, 0, 0, 0, 1]),
+        b"\1",
+        b"\1",
+        b"",
+        b"",
+        np.array([1, 2, 3], "<f4").tobytes(),
+    ]
+    assert [c.is_splat for c in constants] == [False, True, False, True, False, False, False, False]
     assert block.ops[0].location == ("jit(f)/c", "a.py", 7)
-    call = block.ops[7].attributes
+    call = block.ops[8].attributes
     assert call["b"] == (Number(1, "i8"), Number(2.5, "f32"))
     assert (call["call_target_name"], call["has_side_effect"], call["a"], repr(call["c"])) == ("f", True, "text", "UNIT")
     assert call["d"] == {"e": Number(-3, "i64")}

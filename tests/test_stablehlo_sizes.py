@@ -16,6 +16,7 @@ import xla_wasm.jax
 from xla_wasm import HloModule, evaluate
 from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError
 from xla_wasm.hlo.verify import verify
+from xla_wasm.stablehlo.symbols import bounds
 from xla_wasm.stablehlo.symbols import evaluate as size_of
 
 
@@ -211,3 +212,13 @@ def test_ranges_that_cannot_be() -> None:
             HloModule.from_exported(data, {"b": wrong})
     with pytest.raises(UnsupportedError, match=r"'mod\(b, 3\)' cannot be bounded"):
         HloModule.from_exported(data, {"b": range(1, 9)})
+
+
+def test_bounds_of_expressions() -> None:
+    ranges = {"a": range(2, 6), "b": range(1, 4), "c": range(7, 8)}
+    for text in ("3", "c", "a", "2*a + b", "a*b - b", "-1*a + 10", "a^2 + 1", "floordiv(a*b, 2)", "max(a, b)", "a*c - 2*b", "mod(c, 4)"):
+        values = [size_of(text, {"a": a, "b": b, "c": 7}) for a in ranges["a"] for b in ranges["b"]]
+        assert bounds(text, ranges) == (min(values), max(values)), text
+    for text in ("mod(a, 2)", "6*a - a^2", "-2*floordiv(a, 2) + a", "max(a, -1*a + 9)"):
+        with pytest.raises(UnsupportedError, match="cannot be bounded"):
+            bounds(text, ranges)

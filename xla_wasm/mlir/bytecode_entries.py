@@ -253,7 +253,8 @@ def _word(names: str, cursor: Cursor) -> str:
 def _type(kind: str, read: dict[str, Any]) -> Type:
     if kind == "tensor":
         encoding = read.get("encoding")
-        if encoding is not None and not (isinstance(encoding, tuple) and len(encoding) == len(read["sizes"])):
+        fits = isinstance(encoding, tuple) and len(encoding) == len(read["sizes"]) and all(isinstance(bound, int) for bound in encoding)
+        if encoding is not None and not fits:
             raise UnsupportedError(f"MLIR bytecode: a tensor with the encoding {encoding!r} is not supported")
         return Tensor(read["sizes"], read["element"], encoding or ())
     if kind == "integer":
@@ -301,6 +302,8 @@ def _dense(read: dict[str, Any]) -> Dense:
     if bits <= 0:
         raise UnsupportedError(f"MLIR bytecode: constants of the element type {type_.element} are not supported")
     width = (bits + 7) // 8
+    if count == 0 and len(data) == width:  # a splat of nothing
+        return Dense(type_, b"")
     if count > 1 and _is_splat(data, count, bits):
         return Dense(type_, unpacked(data, type_.element), True)
     if bits == 1 and len(data) == (count + 7) // 8 and count > 1:

@@ -45,9 +45,14 @@ def evaluate(text: str, dims: Sizes) -> int:
 
 
 def bounds(text: str, dims: Mapping[str, range]) -> tuple[int, int]:
-    """The least and the greatest size that an expression stands for, where each symbol has a range of sizes."""
+    """The least and the greatest size that an expression stands for, where each symbol has a range of sizes.
+
+    Raises UnsupportedError where the ends of the ranges do not tell.
+    """
     names = sorted(name for name in symbols_of(text) if name in dims and len(dims[name]) > 1)
-    if names and ("mod" in text or len(names) > _MOST_OPEN):
+    # What is linear in each symbol, or grows with all of them, has its extremes where symbols have theirs.
+    bends = "mod" in text or ("-" in text and re.search(r"\^|floordiv|max|min|non_negative", text))
+    if names and (bends or len(names) > _MOST_OPEN):
         raise UnsupportedError(f"the size {text!r} cannot be bounded where {', '.join(names)} have ranges of sizes: give sizes for them")
     fixed = {name: allowed.start for name, allowed in dims.items()}
     ends = product(*[(dims[name].start, dims[name].stop - 1) for name in names])
