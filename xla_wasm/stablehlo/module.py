@@ -151,9 +151,10 @@ def _name(computations: list[Computation]) -> None:
     """Gives instructions and computations names that differ."""
     count = 0
     taken: set[str] = set()
-    for computation in computations:
+    for number, computation in enumerate(computations):
         name = computation.name
-        computation.name = name if name not in taken else f"{name}.{len(taken)}"
+        while computation.name in taken:
+            computation.name, number = f"{name}.{number}", number + 1
         taken.add(computation.name)
         for x in computation.instructions:
             x.name = f"{x.opcode}.{count}"

@@ -51,7 +51,7 @@ def bounds(text: str, dims: Mapping[str, range]) -> tuple[int, int]:
     """
     names = sorted(name for name in symbols_of(text) if name in dims and len(dims[name]) > 1)
     # What is linear in each symbol, or grows with all of them, has its extremes where symbols have theirs.
-    bends = "mod" in text or ("-" in text and re.search(r"\^|floordiv|max|min|non_negative", text))
+    bends = re.search(r"\bmod\(", text) or ("-" in text and re.search(r"\^|\b(floordiv|max|min|non_negative)\(", text))
     if names and (bends or len(names) > _MOST_OPEN):
         raise UnsupportedError(f"the size {text!r} cannot be bounded where {', '.join(names)} have ranges of sizes: give sizes for them")
     fixed = {name: allowed.start for name, allowed in dims.items()}
