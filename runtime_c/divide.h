@@ -8,9 +8,10 @@
 
 /* What merging n eigenvalues works in. */
 typedef struct {
-  T *next, *s;                          /* n columns each: new vectors, and their coordinates in the old ones */
+  T *next, *s; /* n columns each: new vectors, and their coordinates in the old ones */
   int ld;
-  T *z, *poles, *weights, *found, *d, *strip; /* n numbers each, `strip` of them a strip of rows */
+  T *z, *poles, *weights, *d; /* n numbers each */
+  T *strip;                   /* rows of n columns, as many as two vectors hold */
   int *order, *list, *sides;
   T *rotations;
 } workspace;
@@ -19,8 +20,8 @@ enum { TOP = 1, BOTTOM = 2 };
 
 static workspace workspace_in(T *p, int *q, int n) {
   workspace w = {.next = p, .ld = pitch(n), .order = q, .list = q + n, .sides = q + 2 * n};
-  w.s = w.next + n * w.ld, w.z = w.s + n * w.ld, w.poles = w.z + w.ld, w.weights = w.poles + w.ld, w.found = w.weights + w.ld;
-  w.d = w.found + w.ld, w.rotations = w.d + w.ld, w.strip = w.rotations + 2 * n;
+  w.s = w.next + n * w.ld, w.z = w.s + n * w.ld, w.poles = w.z + w.ld, w.weights = w.poles + w.ld;
+  w.d = w.weights + w.ld, w.rotations = w.d + w.ld, w.strip = w.rotations + 2 * n;
   return w;
 }
 

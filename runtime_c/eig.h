@@ -109,7 +109,7 @@ static void shrink(parts x, int n, T by) {
 static void guard(parts x, int n, int k, int count, T pivot, T most) {
   T room = sizeof(T) == 4 ? (T)0x1p60 : (T)0x1p500, here = 0, low = (T)0x1p-30;
   for (int i = k; i < k + count; i++) here = largest(here, magnitude(x.re[i]) + magnitude(x.im[i]));
-  for (; here > room / largest(most, 1) * pivot; here *= low) shrink(x, n, low);
+  for (; here > room / largest(most, 1) * pivot && is_finite(here); here *= low) shrink(x, n, low);
 }
 
 INLINE T size_of_number(number a) { return magnitude(a.re) + magnitude(a.im); }
@@ -124,7 +124,8 @@ static void solve_row(columns a, int n, int k, number w, int adjoint, T least, T
 
 /* Rows k and k + 1 of x, solved by a 2x2 block less an eigenvalue, with pivots. */
 static void solve_block(columns a, int n, int k, number w, int adjoint, T least, T most, parts x) {
-  number p = pivot_of(a, k, w, adjoint, 0), q = entry(a, k, k + 1, adjoint), r = entry(a, k + 1, k, adjoint), s = pivot_of(a, k + 1, w, adjoint, 0);
+  number p = pivot_of(a, k, w, adjoint, 0), q = entry(a, k, k + 1, adjoint);
+  number r = entry(a, k + 1, k, adjoint), s = pivot_of(a, k + 1, w, adjoint, 0);
   int swap = size_of_number(r) > size_of_number(p);
   if (swap) {
     number t = p;

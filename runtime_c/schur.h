@@ -82,7 +82,7 @@ static standard standard_form(T a, T b, T c, T d) {
   return (standard){middle + p, m.b - m.c, 0, middle - p, cs * c1 - sn * s1, cs * s1 + sn * c1};
 }
 
-/* Two shifts, the eigenvalues of (a b; c d): a pair, or the one nearer to d twice. Their sum, their product less what is used of it. */
+/* Two shifts, the eigenvalues of (a b; c d): a pair, or the one nearer to d twice. */
 typedef struct {
   T re1, im1, re2, im2;
 } shifts;
@@ -187,7 +187,8 @@ static int schur_form(hessenberg_pair p, T *re, T *im) {
     }
     if (left-- == 0) return end + 1;
     since++;
-    T v[3], a = *column_at(h, end - 1, end - 1), b = *column_at(h, end - 1, end), c = *column_at(h, end, end - 1), d = *column_at(h, end, end);
+    T v[3], a = *column_at(h, end - 1, end - 1), b = *column_at(h, end - 1, end);
+    T c = *column_at(h, end, end - 1), d = *column_at(h, end, end);
     if (since % 20 == 10) { /* shifts that have nothing to do with what repeats itself */
       T s = magnitude(*column_at(h, first + 1, first)) + magnitude(*column_at(h, first + 2, first + 1));
       a = d = (T)0.75 * s + *column_at(h, first, first), b = (T)-0.4375 * s, c = s;
@@ -251,7 +252,8 @@ static void single_sweep(hessenberg_pair p, int first, int end, scalar shift) {
   scalar f = difference(at(h, first, first), shift), g = at(h, first + 1, first);
   for (int k = first; k < end; k++) {
     if (k > first) f = at(h, k, k - 1), g = at(h, k + 1, k - 1);
-    T up = sizeof(T) == 4 ? (T)0x1p80 : (T)0x1p800, by = largest(size_of(f), size_of(g)) < 1 / up ? up : 1; /* so that tiny ones have digits */
+    /* So that tiny ones have digits */
+    T up = sizeof(T) == 4 ? (T)0x1p80 : (T)0x1p800, by = largest(size_of(f), size_of(g)) < 1 / up ? up : 1;
     f.re *= by, f.im *= by, g.re *= by, g.im *= by;
     T fa = hypotenuse(f.re, f.im), ga = hypotenuse(g.re, g.im), r = hypotenuse(fa, ga);
     if (r == 0) continue;

@@ -218,8 +218,8 @@ static int split_block(block b, T tolerance, T *least) {
   return 0;
 }
 
-/* The singular values of an upper bidiagonal matrix in d, of any sign and order; u and v (height and width rows), unless null, are multiplied by the
-   vectors. The number of elements of e that did not become 0 is returned. */
+/* The singular values of an upper bidiagonal matrix in d, of any sign and order; u and v (of height and width rows), unless null, are
+   multiplied by the vectors. The number of elements of e that did not become 0 is returned. */
 static int bidiagonal_qr(T *d, T *e, int n, T *u, T *v, int ld, int height, int width, T *work) {
   T tolerance = 50 * EPS, threshold = 36 * TINY;
   long long sweeps = 6ll * n * n + 30;

@@ -47,7 +47,8 @@ static int tridiagonal_lu(T *below, T *d, T *du, T *x, int n, int width) {
 }
 
 /* As LAPACK's gtsv, with what it leaves of the diagonals. */
-void NAME(tridiagonal_solve)(T *dl, T *d, T *du, T *x, int *info, const T *a, const T *b, const T *c, const T *right, int batch, int n, int width) {
+void NAME(tridiagonal_solve)(T *dl, T *d, T *du, T *x, int *info, const T *a, const T *b, const T *c, const T *right, int batch, int n,
+                             int width) {
   int size = n * PLANES, row = width * PLANES;
   for (; batch-- > 0; dl += size, d += size, du += size, a += size, b += size, c += size, x += n * row, right += n * row) {
     for (int i = 0; i < size; i++) dl[i] = a[i], d[i] = b[i], du[i] = c[i];
