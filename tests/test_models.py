@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SECTIONS = {
     title: code
-    for title, text in re.findall(r"^## (.*)\n(.*?)(?=^## |\Z)", (ROOT / "docs" / "models.md").read_text(), re.DOTALL | re.MULTILINE)
+    for title, text in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", (ROOT / "docs" / "models.md").read_text(), re.DOTALL | re.MULTILINE)
     for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 }
 TENSORFLOW = ROOT / ".tools" / "tensorflow" / "site"
@@ -27,7 +27,8 @@ def test_sections_run(title: str, tmp_path: Path) -> None:
     paths = [str(TENSORFLOW)] if title == "TensorFlow" else []
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(ROOT)]), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run([sys.executable, "-c", SECTIONS[title]], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-c", SECTIONS[title]]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
