@@ -18,7 +18,7 @@ from js_calls import NEWEST_NODE, SCRIPTS
 
 from xla_wasm import ArgumentError
 
-SECONDS = float(os.environ.get("XLA_WASM_FUZZ_SECONDS", "45"))
+SECONDS = float(os.environ.get("XLA_WASM_FUZZ_SECONDS", "60"))
 STORED = sorted(path for folder in (CORPUS, FINDINGS) for path in folder.glob("*/*"))
 
 
