@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from js_calls import NODES, Call, calling, isolated_site, nothing
 from test_callbacks import X, guarded
+from test_stablehlo_sizes import symbolic
 from web_site import Answer
 
 import xla_wasm
-from xla_wasm import Options
+from xla_wasm import HloModule, Options
 from xla_wasm.jax import lower
 
 ARGS = {"Float32Array": X, "Int32Array": np.int32(7), "Float64Array": np.array([[1.5, -2], [3, 100]], np.float32)}
@@ -28,12 +29,18 @@ def printing(x: Any, n: Any, m: Any) -> Any:
     return x
 
 
+def two_sizes() -> bytes:
+    """A file of jax.export whose two arguments share a size."""
+    return symbolic(lambda x, y: x * y[:, None], "b,3", "b,")
+
+
 @pytest.fixture(params=[*NODES, "chromium"])
 def call(request: pytest.FixtureRequest) -> Iterator[Call]:
     x, n, m = ARGS.values()
     programs = {
         "/printing.wasm": xla_wasm.compile(lower(printing, x, n, m)),
         "/guarded.wasm": xla_wasm.compile(lower(guarded, X)),
+        "/sizes.wasm": xla_wasm.compile(HloModule.from_exported(two_sizes(), {"b": range(1, 9)})),
         "/trap.wasm": xla_wasm.compile(lower(guarded, X), Options(callbacks="trap")),
     }
     answers: dict[str, Any] = {path: Answer(artifact.wasm, "application/wasm") for path, artifact in programs.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import compare
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from commands import command, run
 from jax import export, lax, nn
 
 import xla_wasm
@@ -222,3 +224,22 @@ def test_bounds_of_expressions() -> None:
     for text in ("mod(a, 2)", "6*a - a^2", "-2*floordiv(a, 2) + a", "max(a, -1*a + 9)"):
         with pytest.raises(UnsupportedError, match="cannot be bounded"):
             bounds(text, ranges)
+
+
+def test_sizes_that_do_not_fit_together(tmp_path: Path) -> None:
+    """Of one symbol in two arguments. Every host says so, with JAX's message, and can run again."""
+    data = symbolic(lambda x, y: x * y[:, None], "b,3", "b,")
+    module = HloModule.from_exported(data, {"b": range(1, 9)})
+    good, bad = np.ones(4, np.float32), np.ones(5, np.float32)
+    x, message = np.ones((4, 3), np.float32), r"dimension size args\[1\].shape\[0\] \(= 5\) and the specification 'b' \(= 4\)"
+    exe = xla_wasm.load(xla_wasm.compile(module))
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=message):
+            exe.run(x, bad)
+        np.testing.assert_array_equal(exe.run(x, good)[0], x)
+    with pytest.raises(ArgumentError, match=message):
+        evaluate(module, x, bad)
+    done = run(command(module), tmp_path, "x.npy", "y.npy", files={"x.npy": x, "y.npy": bad})
+    assert done.code == 1 and "the inputs do not fit together" in done.err
+    done = run(command(module), tmp_path, "x.npy", "y.npy", "-o", "z.npy", files={"x.npy": x, "y.npy": good})
+    np.testing.assert_array_equal(done.array("z.npy"), x)

@@ -69,8 +69,8 @@ FRONTS = {
     SERVER: Front({wasi_http.HANDLE: "xw_server"}, "xw_server", {"serve": ("xw_server_serve", "xw_server_no_serve")}),
 }
 
-_REQUESTS = ("infeed", "outfeed", "recv", "send", "callback")
-"""What fronts know of: a callback as the end of a run."""
+_REQUESTS = ("infeed", "outfeed", "recv", "send", "callback", "assertion")
+"""What fronts know of. The last two end a run: a callback, and one that says that the inputs do not fit together."""
 _LEAVES = ("input", "weight", "state", "output", "operand", "result")
 _KINDS = ("pred", "unsigned", "signed", "float", "complex")
 _CODES = {"pred": "b", "unsigned": "u", "signed": "i", "float": "f", "complex": "c"}
@@ -185,7 +185,9 @@ def _described(manifest: Mapping[str, Any], memory: _Memory) -> tuple[int, bytes
     for request in manifest["requests"]:
         kind, target, leaves = request["kind"], request["target"], request["results"] or request["operands"]
         if kind == "callback":
-            target, leaves = request["place"] or request["name"], []
+            if not request["target"] and request["format"]:
+                kind = "assertion"
+            target, leaves = request["format" if kind == "assertion" else "place"] or request["name"], []
         transfers += [_REQUESTS.index(kind), memory.text(target), len(leaves), _arrays(leaves, (), types, memory)]
     end = given + len(parameters) * ARRAY_BYTES
     words = [memory.text(manifest["name"]), len(parameters), given, end, len(results), made, len(inits), memory.words(inits)]

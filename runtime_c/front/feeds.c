@@ -72,6 +72,7 @@ static void write_item(const transfer *t, const char *folder, uint32_t number) {
 }
 
 void xw_serve(const transfer *t, uint32_t run) {
+  if (t->kind == ASSERTION) stop(WRONG_INPUT, "the inputs do not fit together", t->name);
   if (t->kind == CALLBACK) stop(FAILED, "the run has reached a Python function, which a command does not have", t->name);
   int reads = t->kind == INFEED || t->kind == RECV;
   static uint32_t last_run;

@@ -50,7 +50,8 @@ typedef struct {
   uint8_t digest[32];
 } part; // of the sidecar
 
-enum { INFEED, OUTFEED, RECV, SEND, CALLBACK }; // CALLBACK: no front has the function; its name is where the user wrote it
+enum { INFEED, OUTFEED, RECV, SEND, CALLBACK, ASSERTION }; // CALLBACK: no front has the function; its name is where the user wrote it.
+// ASSERTION: the inputs do not fit together; its name says why
 
 typedef struct {
   uint32_t kind; // of a request

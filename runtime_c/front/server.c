@@ -438,6 +438,7 @@ void xw_server_serve(const model *m) {
   uint32_t *request = (uint32_t *)m->request;
   problem.name = m->transfer[request[0]].name;
   request[1] = 0; // the next run begins anew
+  if (m->transfer[request[0]].kind == ASSERTION) fail_status(422, "the inputs do not fit together");
   fail_status(500, "the run has reached a Python function, which a server does not have");
 }
 

@@ -49,6 +49,13 @@ export async function reached({ load, RunError }, base) {
     equal([...exe.run(X)[0]], [0, 2, 4]);
     await rejects((async () => exe.run(AGAINST))(), 'RunError', /compiled to end/);
   });
+  await test('sizes that do not fit together', async () => {
+    const exe = await load(`${base}/sizes.wasm`);
+    const [x, short, long] = [new Float32Array(12), new Float32Array(4), new Float32Array(5)];
+    equal([...exe.run(x, short)[0].shape], [4, 3]);
+    await rejects((async () => exe.run(x, long))(), 'ArgumentError', /args\[1\]\.shape\[0\] \(= 5\) and the specification 'b' \(= 4\)/);
+    equal([...exe.run(x, short)[0].shape], [4, 3]);
+  });
   await test('a promise', async () => {
     const exe = await load(`${base}/guarded.wasm`, { customCalls: { 'callback 0': async (x) => x.map((v) => v + 10) } });
     equal([...(await exe.runAsync(AGAINST))[0]], [9, 9, 8]);

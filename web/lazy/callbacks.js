@@ -2,7 +2,7 @@
 // `jax.debug.print` has left is printed, and any other ends the run. Mirrors xla_wasm/host/calls.py.
 
 import { TYPES } from '../arrays.js';
-import { RunError } from '../errors.js';
+import { ArgumentError, RunError } from '../errors.js';
 
 /** @typedef {import('../manifest.js').Leaf} Leaf */
 /** @typedef {import('./requests.js').Transfer} Transfer */
@@ -19,11 +19,12 @@ export const callbackName = ({ name, place }) => `callback '${name}'${place ? ` 
 export function callback(transfer, functions) {
   const { target, format = '', operands, results } = transfer;
   if (target && Object.hasOwn(functions, target)) return functions[target];
-  if (format && !results.length) return (...arrays) => void console.log(line(format, operands, arrays));
+  if (format && target && !results.length) return (...arrays) => void console.log(line(format, operands, arrays));
   const why = target
     ? `a Python function, which is not here: pass one, load(source, {customCalls: {'${target}': ...}})`
     : "where the program was compiled to end (callbacks='trap')";
-  return () => {
+  return (...arrays) => {
+    if (format && !target) throw new ArgumentError(line(format, operands, arrays));
     throw new RunError(`the run has reached ${callbackName(transfer)}, ${why}`);
   };
 }

@@ -40,6 +40,8 @@ class HostCall:
         arguments = [slot.give(array) for slot, array in zip(self._operands, operands)]
         try:
             given = self._function(*arguments, **self._extra)
+        except ArgumentError:
+            raise
         except _Unserved as error:
             raise RunError(str(error)) from None
         except Exception as error:
@@ -72,7 +74,7 @@ def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> Hos
     if function is not None:
         return function
     line = request.format
-    if line and not request.results:
+    if line and request.target and not request.results:
         return lambda *operands: print(line.format(*operands))
 
     def refuse(*operands: Any) -> None:
@@ -80,6 +82,8 @@ def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> Hos
         if request.target:
             how = f"an artifact in a file has none: pass one, load(..., custom_calls={{{request.target!r}: function}})"
             raise _Unserved(f"{what}a Python function, which is not here; {how}")
+        if line:
+            raise ArgumentError(line.format(*operands))
         raise _Unserved(f"{what}where the program was compiled to end (callbacks='trap')")
 
     return refuse

@@ -119,7 +119,7 @@ class Request:
     place: str = ""
     """Of a callback: where the user wrote it."""
     format: str = ""
-    """Of a callback that prints: a line with numbers of operands as fields, as `str.format` takes it."""
+    """Of a callback that prints: a line with numbers of operands as fields, as `str.format` takes it. Without a target: why a run ends."""
 
 
 @dataclass(frozen=True, slots=True)

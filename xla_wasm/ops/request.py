@@ -30,7 +30,8 @@ class Request:
     place: str = ""
     """Of a callback: where the user wrote it."""
     format: str = ""
-    """Of a callback that prints: a line as `str.format` takes it, whose fields are numbers of operands, such as "loss {0:.3f}"."""
+    """Of a callback that prints: a line as `str.format` takes it, whose fields are numbers of operands, such as "loss {0:.3f}". Of one that
+    is never to be served: why the run ends, in the same way; empty: because the caller wants it so."""
     opcode: str = ""
     """Of an exchange: the operation that it belongs to."""
     channel: tuple[str | int, ...] = ()

@@ -32,7 +32,9 @@ def ask_for_calls(module: Module, given: Given) -> None:
     for x in module.instructions():
         target = x.attrs.get("custom_call_target")
         if target in given.host_calls:
-            x.attrs[REQUEST] = replace(_call("custom_call", x), target=target, opaque=_opaque(x))
+            x.attrs[REQUEST] = replace(_call("custom_call", x), target=target, opaque=callback.config_of(x))
+        elif target == callback.ASSERTION:
+            x.attrs[REQUEST] = replace(_call("callback", x), format=callback.config_of(x))
         elif callback.is_callback(x) and (callback.has_results(x) or not given.drops_callbacks):
             request = replace(_call("callback", x), place=callback.place_of(x))
             if given.serves_callbacks:
@@ -62,9 +64,3 @@ def lay_out_results(module: Module, given: Given) -> None:
 def _plain_leaves(shape: Shape) -> list[Shape]:
     """The arrays of a value in row-major order, as functions of the host have them."""
     return [leaf.without_layout() for _, leaf in shape.leaves() if not leaf.is_token]
-
-
-def _opaque(x: Instruction) -> str:
-    """What a custom call carries for the function that it calls."""
-    opaque = x.attrs.get("backend_config") or b""
-    return opaque.decode("utf-8", "replace") if isinstance(opaque, bytes) else str(opaque)

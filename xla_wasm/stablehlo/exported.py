@@ -29,8 +29,8 @@ def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None
 
     Every leaf of the arguments is a parameter, used or not, in the order and with the names that `xla_wasm.jax.lower` gives; so are
     results. `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. A range of them, as in {"b": range(1, 129)}, makes these
-    dimensions dynamic: the program is compiled once, and arrays may have any of the sizes. Those of one symbol have to agree, which
-    nothing checks. Of a program for several platforms it is the one for the CPU.
+    dimensions dynamic: the program is compiled once, and arrays may have any of the sizes; a run whose sizes do not fit together ends
+    with an error that says which. Of a program for several platforms it is the one for the CPU.
     """
     exported = export.read(data)
     sizes = _checked(exported, dims or {})

@@ -11,7 +11,7 @@ from ..linalg.lapack_older import LAPACK_OLDER
 from ..linalg.tpu import TPU
 from ..sort.first import compared
 from ..writer import Rule, Writer
-from .callback import TARGETS
+from .callback import ASSERTION, TARGETS
 
 
 def _identity(e: Writer, x: Instruction) -> Instruction:
@@ -68,6 +68,6 @@ BUILT_IN: dict[str, Rule] = {
     **LAPACK_OLDER,
     **TPU,
     **CUSTOM_CALLS,
-    **dict.fromkeys(TARGETS, _dropped),
+    **dict.fromkeys((*TARGETS, ASSERTION), _dropped),
 }
 """target -> rule."""

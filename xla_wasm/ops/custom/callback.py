@@ -16,6 +16,9 @@ FORMATS = "xla_wasm.callback_formats"
 """The frontend attribute of a module that has, as JSON, the format of each callback that prints; see `Request.format`."""
 
 TARGETS = tuple(f"xla{ffi}_python_{device}_callback" for ffi in ("", "_ffi", "_ffi_partitioned") for device in ("cpu", "gpu"))
+ASSERTION = "shape_assertion"
+"""The target of a call that ends the run: it stands where the inputs do not fit together, and its `backend_config` says why, with numbers
+of its operands as fields."""
 _NUMBER = r"\bindex\s*=\s*(\d+)"
 
 
@@ -26,15 +29,19 @@ def is_callback(x: Instruction) -> bool:
 
 def number_of(x: Instruction) -> str:
     """By which its function is known: the number that JAX gave it, or the instruction's name where it gave an address instead."""
-    config = x.attrs.get("backend_config") or b""
-    text = config.decode("utf-8", "replace") if isinstance(config, bytes) else str(config)
-    found = re.search(_NUMBER, text)
+    found = re.search(_NUMBER, config_of(x))
     return found[1] if found else x.name
 
 
 def function_name(x: Instruction) -> str:
     """What hosts call the function."""
     return f"callback {number_of(x)}"
+
+
+def config_of(x: Instruction) -> str:
+    """What a custom call carries for the function that it calls."""
+    config = x.attrs.get("backend_config") or b""
+    return config.decode("utf-8", "replace") if isinstance(config, bytes) else str(config)
 
 
 def place_of(x: Instruction) -> str:

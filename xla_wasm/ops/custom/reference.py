@@ -22,6 +22,8 @@ def _custom_call(instr: Instruction, operands: list[Value], call: Any) -> Value:
     function = call.custom_calls.get(callback.function_name(instr) if callback.is_callback(instr) else target)
     if function is not None:
         return _of_function(instr, function(*(leaf for value in operands for leaf in _leaves(value))))
+    if target == callback.ASSERTION:
+        raise ArgumentError(callback.config_of(instr).format(*(leaf for value in operands for leaf in _leaves(value))))
     if callback.is_callback(instr) and callback.has_results(instr):
         name = callback.function_name(instr)
         how = f"pass one, evaluate(..., custom_calls={{{name!r}: function}})"
