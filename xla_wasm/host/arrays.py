@@ -125,6 +125,16 @@ class Slot:
         """What the caller gets of an array in the module's memory: a copy."""
         return array.copy()
 
+    def check_target(self, target: Any) -> None:
+        """Raises ArgumentError unless the array can take what is in the leaf."""
+        if self.leaf.sizes:
+            raise ArgumentError(f"{self.what} is {self}: out takes no arrays with dynamic dimensions")
+        if not isinstance(target, np.ndarray) or target.dtype != self.dtype or target.shape != self.shape:
+            given = f"{target.dtype.name}{list(target.shape)}" if isinstance(target, np.ndarray) else type(target).__name__
+            raise ArgumentError(f"out: {self.what} needs an array of {self}, got {given}")
+        if not target.flags.writeable:
+            raise ArgumentError(f"out: the array for {self.what} cannot be written to")
+
     def _convert(self, array: Array) -> Array:
         """Python numbers as the leaf's dtype. A float may be rounded, but an integer must stay what it is and nothing may overflow."""
         if array.size == 0:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -82,6 +82,8 @@ class Job:
     """Its replica and partition, and the numbers of both."""
     arrays: list[Array]
     feeds: Feeds
+    out: Sequence[Array] | None = None
+    """Where the outputs go, if not into new arrays."""
 
 
 class Executable(BaseExecutable):
@@ -142,6 +144,7 @@ class Executable(BaseExecutable):
     def run(
         self,
         *arrays: Any,
+        out: Sequence[Array] | None = None,
         infeed: Source | None = None,
         outfeed: Sink | None = None,
         send: Mapping[str, Sink] | None = None,
@@ -149,14 +152,16 @@ class Executable(BaseExecutable):
     ) -> list[Array]:
         """Runs the module on one array for each input and returns copies of its outputs.
 
-        Arrays must have the exact dtype and shape; Python numbers and lists are converted when nothing is lost.
+        Arrays must have the exact dtype and shape; Python numbers and lists are converted when nothing is lost. With `out`, an array for
+        each output, of its dtype and shape, they are written there and no array is made; a run that fails leaves them as they were.
 
         While it runs, the module takes items from `infeed` and, by name, from those in `recv`: iterables, or queues with a method
         `get`. It hands arrays to `outfeed` and those in `send`: functions, or objects with a method `append` or `put`.
         """
         check_alone(self.manifest)
         budget = self._budget()
-        job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(infeed, outfeed, send, recv))
+        out = None if out is None else self._targets(out)
+        job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(infeed, outfeed, send, recv), out)
         return self._first.use(lambda instance: self._run(instance, job, Alone()), self._held.keys(), budget)
 
     def run_replicated(
@@ -288,7 +293,21 @@ class Executable(BaseExecutable):
         """One run on one device."""
         instance.begin(job.ids, job.arrays)
         instance.run(self._server(job, endpoint))
-        return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]
+        if job.out is None:
+            return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]
+        for target, place in zip(job.out, instance.outputs):
+            np.copyto(target, cast("Array", place))
+        return [*job.out]
+
+    def _targets(self, out: Sequence[Array]) -> Sequence[Array]:
+        """The arrays that the outputs are to be written to, checked."""
+        slots = self._outputs
+        if not isinstance(out, (list, tuple)) or len(out) != len(slots):
+            given = f"{len(out)}" if isinstance(out, (list, tuple)) else f"one {type(out).__name__}"
+            raise ArgumentError(f"out is a list of {len(slots)} arrays, one for each result ({', '.join(map(str, slots))}), not {given}")
+        for slot, target in zip(slots, out):
+            slot.check_target(target)
+        return out
 
     def _profile(self, instance: Instance, job: Job, endpoint: Transport) -> list[tuple[str, float]]:
         instance.begin(job.ids, job.arrays)

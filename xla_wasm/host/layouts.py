@@ -119,5 +119,8 @@ class PhysicalSlot(Slot):
             raise ArgumentError(f"{self.what} must be {self}, got {len(raw)}")
         return unpack(self.leaf.shape, raw)
 
+    def check_target(self, target: Any) -> None:
+        raise ArgumentError(f"{self.what} comes as bytes: out goes with logical arrays only; load it without `physical`")
+
     def give(self, array: Place) -> Array:
         return pack(self.leaf.shape, array if isinstance(array, np.ndarray) else array.copy())
