@@ -293,13 +293,37 @@ def test_a_comparator_with_a_loop_is_refused() -> None:
         xla_wasm.compile(sorting(comparator, 0, x))
 
 
-@pytest.mark.parametrize("length, k", [(1, 1), (5, 3), (5, 5), (20, 1), (64, 2), (1000, 10), (1024, 64), (1000, 64), (1000, 100)])
+@pytest.mark.parametrize(
+    "length, k",
+    [(1, 1), (5, 3), (5, 5), (20, 1), (64, 2), (1000, 10), (1024, 64), (1000, 64), (1000, 100), (1025, 7), (2060, 16), (12801, 100)],
+)
 @pytest.mark.parametrize("element_type", ["f32", "s32", "u8", "s64", "f64", "pred", "u64"])
 @pytest.mark.parametrize("largest", [True, False])
 def test_the_best(length: int, k: int, element_type: str, largest: bool) -> None:
     x = array(element_type, RNG.integers(0, 40, (3, length)) % (2 if element_type == "pred" else 100))
     if element_type[0] == "f" and length > 10:
         x[0, :10] = SPECIAL
+    module = case("topk", (x,), (), k=k, largest=largest).module()
+    for actual, expected in zip(run(module, x), evaluate(module, x), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "equal", "few", "sample last", "sample first", "NaN and zeros"])
+@pytest.mark.parametrize("length, k", [(1024, 8), (5000, 3), (40_000, 256), (8192, 64), (70_001, 100)])
+@pytest.mark.parametrize("largest", [True, False])
+def test_the_best_in_any_order(order: str, length: int, k: int, largest: bool) -> None:
+    """Of equals the first, whatever a sample of every 64th element says of the rest."""
+    place = np.arange(length)
+    x = {
+        "rising": place,
+        "falling": -place,
+        "equal": np.zeros(length),
+        "few": RNG.integers(0, 3, length),
+        "sample last": np.where(place % 64 == 0, -1, RNG.integers(0, 100, length)),
+        "sample first": np.where(place % 64 == 0, 99, RNG.integers(0, 100, length)),
+        "NaN and zeros": RNG.choice([np.nan, -np.nan, 0.0, -0.0, np.inf, 1], length),
+    }[order]
+    x = f32(x)
     module = case("topk", (x,), (), k=k, largest=largest).module()
     for actual, expected in zip(run(module, x), evaluate(module, x), strict=True):
         np.testing.assert_array_equal(actual, expected)

@@ -6,18 +6,26 @@ from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 from ..writer import Rule, Writer
+from .first import is_sampled
 
 _FEW = 64
 _SHARE = 16
 """Up to so many of the best, out of so many times more elements, are found in one walk."""
+_SAMPLED = 256
+"""Up to so many are if a sample of the row says which are in question."""
 
 
 def _topk(e: Writer, x: Instruction) -> Instruction:
     (operand,), count = x.operands, x.attrs["k"]
     small = TYPES[operand.shape.element_type].kind == "float" and TYPES[operand.shape.element_type].bits < 32
-    if not small and (count == 0 or (count <= _FEW and count * _SHARE <= operand.shape.dimensions[-1])):
+    if not small and (count == 0 or _is_walked(count, operand.shape.dimensions[-1])):
         return x
     return top_k(e, operand, count, x.attrs["largest"])
+
+
+def _is_walked(count: int, length: int) -> bool:
+    """Whether one walk over a row finds its best, and no sort."""
+    return (count <= _FEW and count * _SHARE <= length) or (count <= _SAMPLED and is_sampled(count, length))
 
 
 def top_k(e: Writer, operand: Instruction, count: int, largest: bool = True) -> Instruction:
@@ -26,7 +34,7 @@ def top_k(e: Writer, operand: Instruction, count: int, largest: bool = True) -> 
     if TYPES[dtype].kind == "float" and TYPES[dtype].bits < 32:
         values, places = e.elements(top_k(e, e.convert(operand, "f32"), count, largest))
         return e.tuple([e.convert(values, dtype), places])
-    if count <= _FEW and count * _SHARE <= dims[-1]:
+    if _is_walked(count, dims[-1]):
         return e.op("topk", operand, k=count, largest=largest, is_stable=True)
 
     def before(c: Writer, p: Instruction, q: Instruction, *_: Instruction) -> Instruction:
