@@ -17,6 +17,7 @@ from ..ops.elemental import Elemental
 from ..ops.kernel import Kernel
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
+from ..ops.reduce.lower import columns, columns_together
 from ..ops.source import PARTS, Scratch, Source, pin
 from ..target import Target
 from .fit import row_place
@@ -258,8 +259,60 @@ def _lower_nest(
         written = {(first.position(index), TYPES[first.dtype].bytes)}
         elsewhere.update(number for number, places in reads.items() if places != written)
 
-    nest(kernel.b, first.dims, element, padded=padded, ranged=True)
+    together = _together(expression, sums, first.dims, kernel.b.lanes)
+    if together is None:
+        nest(kernel.b, first.dims, element, padded=padded, ranged=True)
+    else:
+        x, count = together
+
+        def block(indices: list[Index]) -> None:
+            reads.clear()
+            for index, value in zip(indices, columns(kernel.e, x, indices)):
+                kernel.e.memo[x, index] = kernel.b.pin(value)
+            elsewhere.update(reads)
+            for index in indices:
+                element(index)
+
+        _nest_in_blocks(kernel.b, first.dims, count, block, element)
     return tuple(s.number for s in sources.values() if s.number not in elsewhere)
+
+
+def _together(expression: Expression, sums: set[Instruction], dims: tuple[int, ...], lanes: int) -> tuple[Instruction, int] | None:
+    """The reduction down columns that a kernel computes, and how many vectors of its results go side by side; None: there is none."""
+    reductions = [x for x in expression.inner if record(x).accumulates]
+    if len(reductions) != 1 or lanes == 1:
+        return None
+    (x,) = reductions
+    count = columns_together(x, len(expression.inner) - len(sums))
+    # What is made of the sums is made element by element.
+    same = all(y is x or (record(y).elementwise and y.shape.dimensions == dims) for y in sums)
+    return (x, count) if count > 1 and same and x.shape.dimensions == dims and dims[-1] >= count * lanes else None
+
+
+def _nest_in_blocks(
+    b: Builder, dims: tuple[int, ...], count: int, block: Callable[[list[Index]], None], element: Callable[[Index], None]
+) -> None:
+    """As `nest`, with `block` for each `count` vectors in a row of the last dimension, and `element` for those that are left over."""
+    *outer, last = dims
+    step = count * b.lanes
+
+    def line(index: Index) -> None:
+        with b.loop(last // step, step, vector=True, ranged=not any(i.loops for i in index)) as i:
+            block([(*index, i + u * b.lanes) for u in range(count)])
+        rest = last % step
+        if rest:
+            b.vectorized(rest, lambda i: element((*index, i + (last - rest))))
+
+    def level(d: int, index: Index) -> None:
+        if d == len(outer):
+            line(index)
+        elif outer[d] == 1:
+            level(d + 1, (*index, ZERO))
+        else:
+            with b.loop(outer[d], ranged=not any(i.loops for i in index)) as i:
+                level(d + 1, (*index, i))
+
+    level(0, ())
 
 
 def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], rows: int) -> None:

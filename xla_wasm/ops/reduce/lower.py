@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ...dataclass import dataclass
 from ...hlo.ir import Instruction
@@ -16,6 +17,8 @@ from .monoids import monoid
 
 _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""
+_LEAST_COLUMN = 16
+"""Elements in a column from which on neighbouring ones are summed side by side."""
 _CHAIN = 64
 """Additions of floats one after another: in longer sums rounding errors would add up."""
 
@@ -38,18 +41,53 @@ def identity(b: Builder, opcode: str, dtype: str) -> Val:
     return b.const(dtype, low if opcode == "maximum" else high)
 
 
+def columns_together(x: Instruction, work: int) -> int:
+    """How many vectors of neighbouring results of a reduction are best computed side by side, where each needs so much work an element:
+    more than one where it goes down columns, of which a vector takes a part of a cache line only."""
+    if x.opcode != "reduce" or x.shape.is_tuple or not x.shape.rank:
+        return 1
+    shape, dims = x.operands[0].shape.dimensions, x.attrs["dimensions"]
+    if not dims or len(shape) - 1 in dims or prod([shape[d] for d in dims]) < _LEAST_COLUMN:
+        return 1
+    return 8 if work <= 2 else 4
+
+
+def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
+    """The results of a reduction of one array at several indices, in one walk."""
+    operand, start = x.operands
+    reducer, sizes = x.called[0], tuple(operand.shape.dimensions[d] for d in x.attrs["dimensions"])
+    b, dtype = e.b, x.shape.element_type
+    init = e.value(start, ())
+
+    def combine(p: Val, q: Val) -> Val:
+        return e.apply(reducer, [p, q])[0]
+
+    def row(inner: Index, acc: list[Val]) -> list[Val]:
+        return [b.splat(combine(a, e.value(operand, _at(x, i, inner))), b.lanes_at(i)) for a, i in zip(acc, indices)]
+
+    inits = [b.splat(init, b.lanes_at(i)) for i in indices]
+    if monoid(reducer) == "add" and is_float(dtype):
+        neutral = identity(b, "add", dtype)
+        return _Parts(b, [b.splat(neutral, b.lanes_at(i)) for i in indices], combine).fold(sizes, 1, inits, row)
+    return fold(b, sizes, inits, b.lanes_at(indices[0]), row)
+
+
+def _at(x: Instruction, index: Index, inner: Index) -> Index:
+    """The index of an operand's element: of the result's element, and of the one among those that are reduced to it."""
+    kept = iter(index)
+    reduced = dict(zip(x.attrs["dimensions"], inner))
+    return tuple(reduced[d] if d in reduced else next(kept) for d in range(x.operands[0].shape.rank))
+
+
 def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
     count = len(x.operands) // 2
     operands, reducer = x.operands[:count], x.called[0]
-    dims = x.attrs["dimensions"]
     shape = operands[0].shape.dimensions
     inits = [e.value(i, ()) for i in x.operands[count:]]
-    sizes = tuple(shape[d] for d in dims)
+    sizes = tuple(shape[d] for d in x.attrs["dimensions"])
 
     def at(inner: Index) -> Index:
-        kept = iter(index)
-        reduced = dict(zip(dims, inner))
-        return tuple(reduced[d] if d in reduced else next(kept) for d in range(len(shape)))
+        return _at(x, index, inner)
 
     b = e.b
     opcode = monoid(reducer) if count == 1 else None

@@ -1,0 +1,104 @@
+"""Reductions down columns, several vectors of which are computed side by side: the same bits as one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xla_wasm
+from xla_wasm import Options
+from xla_wasm.builder import Builder
+from xla_wasm.hlo.ir import Module
+from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.sample import reducer, shape
+from xla_wasm.plan import kernels
+from xla_wasm.reference import evaluate
+
+REDUCERS = {"f": ("add", "maximum", "minimum", "multiply"), "i": ("add", "maximum", "and", "xor", "multiply"), "p": ("and", "or")}
+
+
+def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]], dict[str, Any]]:
+    """A reduction of an expression, and what is made of its results, perhaps in the place of an argument."""
+    element_type = str(rng.choice(["f32", "f32", "f32", "f64", "f16", "bf16", "s32", "u8", "s64", "pred", "c64"]))
+    rank = int(rng.integers(2, 5))
+    dims = [int(rng.integers(1, 6)) for _ in range(rank)]
+    dims[-1] = int(rng.choice([8, 15, 16, 17, 32, 33, 40, 64, 70, 127]))
+    reduced = sorted(rng.choice(rank - 1, int(rng.integers(1, rank)), replace=False).tolist())
+    dims[reduced[-1]] = int(rng.choice([1, 4, 15, 16, 17, 40, 130]))
+    kept = [d for d in range(rank) if d not in reduced]
+    family = "p" if element_type == "pred" else "f" if element_type[0] in "bfc" else "i"
+    opcode = str(rng.choice([name for name in REDUCERS[family] if element_type != "c64" or name in ("add", "multiply")]))
+    text = ",".join(map(str, dims))
+    results = ",".join(str(dims[d]) for d in kept)
+    b = Builder("columns")
+    x = b.parameter(0, shape(f"{element_type}[{text}]"))
+    y = b.parameter(1, shape(f"{element_type}[{results}]"))
+    value = x
+    both = "and" if family == "p" else "add"
+    for _ in range(int(rng.integers(0, 3))):
+        way = int(rng.integers(0, 3))
+        spread = b.op("broadcast", y, dimensions=tuple(kept), shape=shape(f"{element_type}[{text}]"))
+        value = b.op(both, value, spread) if way == 0 else b.op("abs", value) if way == 1 and family == "i" else b.op(both, value, x)
+    init = b.constant(shape(element_type), [1])
+    total = b.op("reduce", value, init, called=[reducer(opcode, element_type)()], dimensions=tuple(reduced))
+    out = total
+    for _ in range(int(rng.integers(0, 3))):
+        out = b.op(both, out, y) if rng.integers(0, 2) else b.op(both, out, out)
+    leaves = [out] + ([total] if rng.integers(0, 4) == 0 else [])
+    module = b.module(b.op("tuple", *leaves))
+    make: dict[str, Any] = {
+        "f": lambda size: rng.normal(size=size),
+        "i": lambda size: rng.integers(0, 9, size),
+        "p": lambda size: rng.integers(0, 2, size),
+    }
+    sizes = (dims, [dims[d] for d in kept])
+    arrays = [make[family](size).astype(DTYPES[element_type]) for size in sizes]
+    if family == "f" and element_type != "c64" and rng.integers(0, 3) == 0:
+        arrays[0].flat[0], arrays[0].flat[-1] = np.nan, -0.0
+    options: dict[str, Any] = {"target": str(rng.choice(["simd128", "relaxed-simd"]))}
+    if rng.integers(0, 3) == 0:
+        options["state"] = ((1, 0),)
+    return module, arrays, options
+
+
+def run(module: Module, arrays: list[np.ndarray[Any, Any]], options: dict[str, Any]) -> list[bytes]:
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(**options)))
+    if "state" not in options:
+        return [a.tobytes() for a in exe.run(*arrays)]
+    name = next(p.name for p in exe.parameters if p.kind == "state")
+    exe.set(name, arrays[1])
+    made = [a.tobytes() for _ in range(2) for a in exe.run(arrays[0])]
+    return [*made, exe.get(name).tobytes()]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_same_bits_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    monkeypatch.setenv("XLA_WASM_VERIFY", "1")
+    together = 0
+    for _ in range(40):
+        module, arrays, options = program(rng)
+        counts: list[Any] = []
+        found = kernels._together
+
+        def spied(*args: Any, found: Any = found, counts: list[Any] = counts) -> Any:
+            counts.append(found(*args))
+            return counts[-1]
+
+        with monkeypatch.context() as patch, np.errstate(all="ignore"):
+            patch.setattr(kernels, "_together", spied)
+            made = run(module, arrays, options)
+            patch.setattr(kernels, "_together", lambda *args: None)
+            assert made == run(module, arrays, options), module.to_text()
+        together += any(counts)
+        if "state" not in options and "multiply(" not in module.to_text():  # products overflow in between, sums do not
+            expected = [np.asarray(a) for a in evaluate(module, *arrays)]
+            for data, want in zip(made, expected, strict=True):
+                got = np.frombuffer(data, want.dtype).reshape(want.shape).astype(np.complex128)
+                scale = 1e-2 if want.dtype.itemsize <= 2 else 1e-3
+                true = want.astype(np.complex128)
+                near = scale * max(100.0, float(np.max(np.abs(true), initial=0, where=np.isfinite(true))))
+                np.testing.assert_allclose(got, true, rtol=scale, atol=near, err_msg=module.to_text())
+    assert together > 3, "the programs have to show what they are for"
