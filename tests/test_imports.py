@@ -114,9 +114,8 @@ CIRCLES = [
 ]
 """The circles that there are."""
 
-LATE = ("", "ops.docs", "stablehlo.read")
-"""Modules that import by name when something is needed: the front of the package, what lists the operations for people, and the reader
-of StableHLO, whose text has a parser of its own."""
+LATE = ("", "ops.docs")
+"""Modules that import by name when something is needed: the front of the package, and what lists the operations for people."""
 
 
 def room(module: str) -> str:

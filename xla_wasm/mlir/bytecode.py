@@ -16,7 +16,7 @@ from ..hlo.wire import Buffer
 from .bytecode_entries import Entries
 from .bytecode_tables import properties
 from .cursor import DEEPEST, Cursor
-from .plain import plain
+from .plain import plain_attributes, plain_name
 from .tree import Attribute, Block, Op, Value
 
 MAGIC = b"ML\xefR"
@@ -264,7 +264,8 @@ class _Reader:
             found |= self.entries.dictionary(dictionary)
         if index >= 0:
             found |= self._properties(name, *self.properties[index]) if has_form else self.entries.dictionary(index)
-        return plain(name, found)
+        plain = plain_name(name)
+        return plain, plain_attributes(plain, found, name.startswith("vhlo."))
 
     def _properties(self, name: str, start: int, end: int) -> dict[str, Attribute]:
         fields = properties(name)

@@ -350,7 +350,7 @@ _MAKE: dict[str, Callable[[dict[str, Any]], Attribute]] = {
     "dense_array": _dense_array,
     "resource": lambda read: _dense({"type": read["type"], "data": read["v"]}),
     "strings": lambda read: tree.Strings(read["type"], read["v"]),
-    "fields": Fields,
+    "fields": lambda read: Fields({name: TypeOf(v) if isinstance(v, str) else v for name, v in read.items()}),
     "alias": lambda read: tree.Alias(read["output_tuple_indices"], read["operand_index"], read["operand_tuple_indices"]),
     "accuracy": _accuracy,
     "mesh_groups": mesh_groups,

@@ -231,12 +231,6 @@ def entries(what: str, dialect: str) -> dict[int, Entry]:
     return found
 
 
-@cache
-def field_names() -> frozenset[str]:
-    """The fields of StableHLO's attributes of several fields, which are attributes by themselves in VHLO."""
-    return frozenset(name for kind, fields in entries("attribute", "stablehlo").values() if kind == "fields" for name, _ in fields)
-
-
 _CONVOLUTION = (
     "input_batch_dimension input_feature_dimension input_spatial_dimensions kernel_input_feature_dimension "
     "kernel_output_feature_dimension kernel_spatial_dimensions lhs_dilation output_batch_dimension output_feature_dimension "

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..errors import UnsupportedError
 from ..hlo.types import TYPES
 from ..hlo.wire import Buffer
-from .tree import Complex, Type
+from .tree import Complex, Quantized, Type
 
 _SMALL_FLOATS = (
     "f8E5M2 f8E4M3 f8E4M3FN f8E5M2FNUZ f8E4M3FNUZ f8E4M3B11FNUZ f8E3M4 f4E2M1FN f6E2M3FN f6E3M2FN f8E8M0FNU".split()  # no two alike
@@ -12,6 +13,7 @@ _SMALL_FLOATS = (
 HLO_TYPES: dict[str, str] = {
     "i1": "pred",
     **{f"i{bits}": f"s{bits}" for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"si{bits}": f"s{bits}" for bits in (2, 4, 8, 16, 32, 64)},
     **{f"ui{bits}": f"u{bits}" for bits in (1, 2, 4, 8, 16, 32, 64)},
     **{name: name for name in ("bf16", "f16", "f32", "f64")},
     **{name: name.lower() for name in _SMALL_FLOATS},
@@ -20,12 +22,19 @@ HLO_TYPES: dict[str, str] = {
 """MLIR's name -> HLO's, of types that are not complex."""
 
 _COMPLEX = {"f32": "c64", "f64": "c128"}
+_TEXTS = {
+    **{name: text for text, name in HLO_TYPES.items() if text not in ("ui1", "index") and text[:2] != "si"},
+    **{name: f"complex<{text}>" for text, name in _COMPLEX.items()},
+}
+"""HLO's name -> MLIR's."""
 
 
 def hlo_type(element: Type) -> str | None:
-    """HLO's name of an element type; None if it has none."""
+    """HLO's name of an element type; None if it has none. Of a quantised type it is that of the integers which are stored."""
     if isinstance(element, Complex):
         return _COMPLEX.get(element.element)
+    if isinstance(element, Quantized):
+        element = element.storage
     return HLO_TYPES.get(element) if isinstance(element, str) else None
 
 
@@ -37,10 +46,20 @@ def element_bits(element: Type) -> int:
 
 def unpacked(data: Buffer, element: Type) -> Buffer:
     """Elements of a byte each of which only some bits count, extended by their sign or by zeros; others as they are."""
-    bits = element_bits(element)
-    if bits >= 8:
-        return data
+    return data if element_bits(element) >= 8 else bytes(data).translate(low_bits(element))
+
+
+def low_bits(element: Type) -> bytes:
+    """Translates a byte to the element in its low bits: extended by its sign if it has one. Any bit of a truth value makes it true."""
+    name, bits = hlo_type(element) or "", element_bits(element)
+    if name == "pred":
+        return bytes([0] + [1] * 255)
     mask, sign = (1 << bits) - 1, 1 << bits - 1
-    signed = isinstance(element, str) and element[0] == "i" and element != "i1"
-    table = bytes((((code & mask) ^ sign) - sign) & 255 if signed else code & mask for code in range(256))
-    return bytes(data).translate(table)
+    return bytes((((code & mask) ^ sign) - sign) & 255 if name[:1] == "s" else code & mask for code in range(256))
+
+
+def element_text(name: str) -> str:
+    """MLIR's name of an element type of HLO."""
+    if name not in _TEXTS:
+        raise UnsupportedError(f"StableHLO has no type for {name}")
+    return _TEXTS[name]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from .strings import string_text, symbol_text
 from .tree import Attribute, MeshGroups, Number, Opaque, Symbol
 
 
@@ -15,25 +15,16 @@ class Axis(NamedTuple):
     text: str
 
 
-def _quoted(name: str) -> str:
-    return '"' + "".join(c if " " <= c <= "~" and c not in '"\\' else "".join(f"\\{b:02X}" for b in c.encode()) for c in name) + '"'
-
-
-def symbol_text(name: str) -> str:
-    """A symbol as MLIR writes it: in quotes if it is no identifier."""
-    return "@" + (name if re.fullmatch(r"[A-Za-z_][\w$.]*", name) else _quoted(name))
-
-
 def _sub_axis(read: dict[str, Any]) -> Attribute:
     return Axis(f":({read['pre']}){read['size']}")
 
 
 def _axis(read: dict[str, Any]) -> Attribute:
-    return Axis(_quoted(read["name"]) + (read["sub"].text if read["sub"] else ""))
+    return Axis(string_text(read["name"]) + (read["sub"].text if read["sub"] else ""))
 
 
 def _mesh_axis(read: dict[str, Any]) -> Attribute:
-    return Axis(f"{_quoted(read['name'])}={read['size']}")
+    return Axis(f"{string_text(read['name'])}={read['size']}")
 
 
 def _list(parts: Iterable[Any]) -> str:
@@ -70,7 +61,7 @@ def _shardings(read: dict[str, Any]) -> Attribute:
 
 
 def _manual_axes(read: dict[str, Any]) -> Attribute:
-    return Opaque("#sdy<manual_axes{" + ", ".join(map(_quoted, read["v"])) + "}>")
+    return Opaque("#sdy<manual_axes{" + ", ".join(map(string_text, read["v"])) + "}>")
 
 
 def _factor(number: int) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
+from .elements import hlo_type
 from .lexer import INTEGER, KEY, NUMBER, WORD
-from .text_dense import hlo_type
 from .text_dialects import DialectAttributes
 from .text_types import ELEMENT
 from .tree import UNIT, Attribute, Elements, Number, Opaque, Symbol, Type, TypeOf

@@ -14,9 +14,10 @@ from ..errors import ArgumentError
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
+from .elements import hlo_type, low_bits
 from .lexer import STRING_BODY
 from .text_types import Types
-from .tree import DYNAMIC, Complex, Dense, Quantized, Strings, Tensor
+from .tree import DYNAMIC, Complex, Dense, Strings, Tensor
 
 _BODY = re.compile(rf'[^">]*+(?:{STRING_BODY}[^">]*+)*+')
 _PAIR = re.compile(r"\(\s*([^(),]*?)\s*,\s*([^(),]*?)\s*\)")
@@ -30,22 +31,6 @@ _TRUTH = {"true": 1, "false": 0}
 _KEY = re.compile(r"\s*+([\w$.-]++)")
 _CHUNK = 1 << 20
 _MOST_DIGITS = 40
-
-
-def hlo_type(element: object) -> str | None:
-    """The type of HLO that an element type of MLIR is; None if HLO has none. Integers without a sign are HLO's signed ones."""
-    if isinstance(element, Complex):
-        return {"f32": "c64", "f64": "c128"}.get(element.element)
-    if isinstance(element, Quantized):
-        element = element.storage
-    if not isinstance(element, str):
-        return None
-    if element[0] == "i":
-        name = "pred" if element == "i1" else "s64" if element == "index" else "s" + element[1:]
-    else:
-        name = element[1:] if element[:2] in ("ui", "si") else element.lower()
-        name = "u" + name[1:] if element[:2] == "ui" else "s" + name[1:] if element[:2] == "si" else name
-    return name if name in TYPES and TYPES[name].kind != "none" else None
 
 
 class Constants(Types):
@@ -116,7 +101,7 @@ class Constants(Types):
         if bits:
             return _unpacked_bits(type_, data, count)
         if self._bits(type_) < 8:
-            data = data.translate(_low_bits(self._bits(type_), type_.element))
+            data = data.translate(low_bits(type_.element))
         return Dense(type_, memoryview(data).toreadonly(), splat)
 
     def _bits(self, type_: Tensor) -> int:
@@ -226,12 +211,3 @@ def _unpacked_bits(type_: Tensor, data: bytearray, count: int) -> Dense:
     unpacked = b"".join([table[code] for code in data])[:count]
     splat = unpacked in (bytes(count), b"\1" * count)
     return Dense(type_, unpacked[:1] if splat else unpacked, splat)
-
-
-def _low_bits(bits: int, element: object) -> bytes:
-    """Translates a byte to the element in its low bits: extended by its sign if it has one. Any bit of a truth value makes it true."""
-    mask, sign = (1 << bits) - 1, 1 << bits - 1
-    if element == "i1":
-        return bytes([0] + [1] * 255)
-    signed = isinstance(element, str) and element[0] in "is"
-    return bytes((((code & mask) ^ sign) - sign) & 255 if signed else code & mask for code in range(256))

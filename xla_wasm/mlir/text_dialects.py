@@ -1,6 +1,6 @@
 """The attributes of StableHLO, CHLO and MHLO in MLIR text, and VHLO's, which become the builtin ones that they wrap.
 
-A structure (`#stablehlo.dot<...>`) is read as its fields under VHLO's names; `text_plain.py` puts them among the attributes of its
+A structure (`#stablehlo.dot<...>`) is read as its fields under VHLO's names; `plain.py` puts them among the attributes of its
 operation. What other dialects have is kept as text.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .lexer import ALIAS, DIALECT, KEY, NUMBER, WORD, terminal
+from .lexer import ALIAS, DIALECT, KEY, NUMBER, STRING_BODY, WORD, terminal
+from .plain import Fields
 from .text_dense import Constants
-from .text_plain import Fields
 from .tree import Accuracy, Alias, Attribute, MeshGroups, Opaque, TypeOf
 
 ENUMS = frozenset(
@@ -57,6 +57,7 @@ _LABELS = terminal(r"\[([^\[\]]*+)\]")
 _CAPITAL = re.compile("[A-Z]")
 _SCALARS = ("_dim", "_dimension", "_count")
 """How the names of fields end that are one number."""
+_AXIS = re.compile(rf"#stablehlo\.axis_ref<name = ({STRING_BODY})(?:, sub_axis_info = (\(\d+\)\d+))?>")
 _REAL = re.compile(r"\d+\.")
 
 
@@ -119,7 +120,7 @@ class DialectAttributes(Constants):
             self.pos = self.text.index("<", begin)
             inner = self.balanced()[1:-1].strip().removeprefix(kind).strip().removeprefix("<").removesuffix(">")
             self.pos -= 1
-            return MeshGroups(f"#stablehlo.replica_group_mesh_axes<{inner}>")
+            return MeshGroups(f"#stablehlo.replica_group_mesh_axes<{_AXIS.sub(_axis_text, inner)}>")
         return None
 
     def structure(self, kind: str) -> Any:
@@ -196,3 +197,8 @@ class DialectAttributes(Constants):
             found[f"{first_name}_dimension"], found[f"{second_name}_dimension"] = places[first], places[second]
             found[f"{name}_spatial_dimensions"] = tuple(spatial)
         return found
+
+
+def _axis_text(found: re.Match[str]) -> str:
+    """An axis of a mesh, or a part of it, as Shardy writes it."""
+    return found[1] + (f":{found[2]}" if found[2] else "")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import struct
 
 from ..errors import UnsupportedError
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from .elements import hlo_type
-from .shardy import symbol_text
+from .strings import key_text, string_text, symbol_text
 from .tree import (
     DYNAMIC,
     UNIT,
@@ -41,7 +40,7 @@ def attribute_text(value: Attribute) -> str:
     if value is UNIT:
         return "unit"
     if isinstance(value, dict):
-        return "{" + ", ".join(_key_text(key) + ("" if v is UNIT else f" = {attribute_text(v)}") for key, v in sorted(value.items())) + "}"
+        return "{" + ", ".join(key_text(key) + ("" if v is UNIT else f" = {attribute_text(v)}") for key, v in sorted(value.items())) + "}"
     if isinstance(value, Symbol):
         return symbol_text(value.name)
     if isinstance(value, (Opaque, MeshGroups)):
@@ -80,16 +79,6 @@ def _dense_text(value: Dense) -> str:
     for size in sizes[::-1]:
         elements = ["[" + ", ".join(elements[i : i + size]) + "]" for i in range(0, len(elements), size)] if size else []
     return f"dense<{''.join(elements)}> : {type_text(value.type)}"
-
-
-def string_text(text: str) -> str:
-    """A string in quotes."""
-    data = text.encode("utf-8", "surrogateescape")
-    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else "\\\\" if b == 92 else f"\\{b:02X}" for b in data) + '"'
-
-
-def _key_text(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z_][\w$.]*", key) else string_text(key)
 
 
 def _number_text(value: Number) -> str:

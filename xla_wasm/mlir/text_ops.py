@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from .lexer import HEAD, LABEL, OPERANDS, VALUE, VALUES, WORD
+from .plain import plain_attributes, plain_name
 from .text_locations import Locations
-from .text_plain import plain_attributes, plain_name
 from .tree import Attribute, Block, Location, Op, Type, Value
 
 Argument = tuple[str, Type, Location | None]

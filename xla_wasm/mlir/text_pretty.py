@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .lexer import KEY, WORD, terminal
+from .plain import Fields
 from .text_dense import int64s
 from .text_ops import Form, Operations
-from .text_plain import Fields
 from .tree import Attribute, Complex, Elements, Number, Op, Tensor, Tuple, Type, Value
 
 _SLICE = terminal(r"(\d++)\s*+:\s*+(\d++)(?:\s*+:\s*+(\d++))?+")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .lexer import VALUE, WORD
+from .plain import plain_attributes, plain_name
 from .text_ops import Argument, Form, Operations
-from .text_plain import plain_attributes, plain_name
 from .text_pretty import integer, with_types
 from .tree import Attribute, Block, Elements, Function, Op, Tensor, Type, TypeOf, Value
 

@@ -11,7 +11,7 @@ from ..hlo.attrs import Metadata, ReplicaGroups
 from ..hlo.ir import Computation, Instruction
 from ..hlo.shape import Shape
 from ..hlo.shardy import read_mesh_groups, read_meshes
-from ..mlir.shardy import symbol_text
+from ..mlir.strings import symbol_text
 from ..mlir.tree import Block, Location, MeshGroups, Op, Type
 from ..mlir.values import text, where
 from ..ops.stablehlo import shape_of

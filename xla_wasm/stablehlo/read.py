@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 
-from ..errors import ArgumentError, ParseError, UnsupportedError
+from ..errors import ArgumentError, ParseError
 from ..hlo.container import EXPORTED, mlir_kind
 from ..hlo.ir import Module
 from ..hlo.shape import Shape
@@ -31,12 +30,9 @@ def tree_of(data: str | bytes | bytearray | memoryview) -> list[Op]:
             data = str(view, "utf-8-sig")
         except UnicodeDecodeError as error:
             raise ParseError(f"StableHLO: neither MLIR bytecode nor text (the byte at {error.start} is not UTF-8)") from None
-    try:
-        text = import_module("..mlir.text", __package__)
-    except ModuleNotFoundError:
-        raise UnsupportedError("StableHLO as text is not read yet: write the module as bytecode") from None
-    ops: list[Op] = text.read(data)
-    return ops
+    from ..mlir import text
+
+    return text.read(data)
 
 
 def from_stablehlo(data: str | bytes | bytearray | memoryview, shapes: Sequence[Sizes] | Mapping[str, Sizes] | None = None) -> Module:

@@ -8,7 +8,8 @@ from math import isfinite
 from ..errors import UnsupportedError
 from ..hlo.attrs import PrecisionConfig, ReplicaGroups, Window, WindowDimension
 from ..hlo.ir import Instruction
-from .write_text import constant, float32, int32, int64, int64s, numbers, real, string, table, truth, truths
+from ..mlir.strings import string_text
+from .write_text import constant, float32, int32, int64, int64s, numbers, real, table, truth, truths
 
 Attributes = dict[str, str]
 
@@ -354,4 +355,4 @@ def name_of(opcode: str) -> str:
 
 def quoted_attributes(texts: dict[str, str]) -> str:
     """`{a = "1"}`, of strings."""
-    return "{" + ", ".join(f"{string(key)} = {string(value)}" for key, value in texts.items()) + "}"
+    return "{" + ", ".join(f"{string_text(key)} = {string_text(value)}" for key, value in texts.items()) + "}"

@@ -11,8 +11,9 @@ from ..hlo.schema import MESSAGES
 from ..hlo.shape import Shape
 from ..hlo.sharding_text import sharding_text
 from ..hlo.wire import decode
+from ..mlir.strings import string_text, symbol_text
 from .write_attributes import ATTRIBUTES, SAME, UnsupportedInstruction, name_of, quoted_attributes, unsupported
-from .write_text import dictionary, location, signature, string, symbol, truth, type_text
+from .write_text import dictionary, location, signature, truth, type_text
 
 
 class Name(NamedTuple):
@@ -185,7 +186,7 @@ class Body:
 
     def call(self, computation: Computation, arguments: Iterable[Value], extra: dict[str, str] | None = None, where: str = "") -> Value:
         """The call of a computation that is a function."""
-        callee = {"callee": symbol(self.functions.of(computation))}
+        callee = {"callee": symbol_text(self.functions.of(computation))}
         names = [name for argument in arguments for name in self.names(argument, computation.root)]
         shape = computation.root.shape
         results = [self.functions.name(type_) for type_ in types_of(shape)]
@@ -199,7 +200,7 @@ def noted(x: Instruction) -> dict[str, str]:
     if x.frontend_attributes:
         found["mhlo.frontend_attributes"] = quoted_attributes(x.frontend_attributes)
     if x.attrs.get("sharding") is not None:
-        found["mhlo.sharding"] = string(sharding_text(x.attrs["sharding"]))
+        found["mhlo.sharding"] = string_text(sharding_text(x.attrs["sharding"]))
     return found
 
 
@@ -209,7 +210,7 @@ def noted_parts(x: Instruction) -> list[dict[str, str]]:
     data = x.attrs.get("sharding")
     parts = decode(MESSAGES["OpSharding"], data).get("tuple_shardings", ()) if data is not None else ()
     shardings = parts if len(parts) == count else [data] * count
-    found: list[dict[str, str]] = [{"mhlo.sharding": string(sharding_text(s))} if s is not None else {} for s in shardings]
+    found: list[dict[str, str]] = [{"mhlo.sharding": string_text(sharding_text(s))} if s is not None else {} for s in shardings]
     replicated = x.attrs.get("parameter_replication") or ()
     for fields, flag in zip(found, replicated):
         fields["mhlo.parameter_replication"] = f"[{truth(flag)}]"

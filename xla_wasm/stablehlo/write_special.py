@@ -8,10 +8,11 @@ from ..errors import ParseError, UnsupportedError
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
+from ..mlir.strings import string_text, symbol_text
 from ..mlir.text_attributes import Attributes
 from .write_attributes import ATTRIBUTES, channel, name_of, quoted_attributes, unsupported, word
 from .write_body import Body, Emit, Value, leaves, noted
-from .write_text import int32, int64, numbers, string, symbol, truth, type_text
+from .write_text import int32, int64, numbers, truth, type_text
 
 _APIS = ("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "STATUS_RETURNING_UNIFIED", "TYPED_FFI")
 _DEVICE_TO_DEVICE, _DEVICE_TO_HOST, _HOST_TO_DEVICE = 1, 2, 3
@@ -136,7 +137,7 @@ def _call(body: Body, x: Instruction) -> Value:
     name, version, given = (x.frontend_attributes.get(f"composite.{key}", "") for key in ("name", "version", "attributes"))
     if not re.fullmatch(r"\d{0,9}", version):
         raise unsupported(x, f"the version {version!r} of a composite")
-    attributes = {"name": string(name), "decomposition": symbol(body.functions.of(called)), "version": int32(int(version or "0"))}
+    attributes = {"name": string_text(name), "decomposition": symbol_text(body.functions.of(called)), "version": int32(int(version or "0"))}
     attributes["composite_attributes"] = _dictionary_text(x, given or "{}")
     notes = noted(x)
     others = {key: text for key, text in x.frontend_attributes.items() if not key.startswith("composite.")}
@@ -188,7 +189,10 @@ def _custom_call(body: Body, x: Instruction) -> Value:
     attrs = x.attrs
     if any(attrs[name] for name in ("window", "dim_labels", "literal")) or attrs["padding_type"] not in ("", "PADDING_INVALID"):
         raise unsupported(x, "a window, dimension numbers, padding or a literal of a custom call")
-    attributes = {"call_target_name": string(attrs["custom_call_target"]), "has_side_effect": truth(attrs["custom_call_has_side_effect"])}
+    attributes = {
+        "call_target_name": string_text(attrs["custom_call_target"]),
+        "has_side_effect": truth(attrs["custom_call_has_side_effect"]),
+    }
     api = attrs["api_version"].removeprefix("API_VERSION_") or "ORIGINAL"
     number = _APIS.index(api) if api in _APIS else 1
     stated = attrs.get("backend_config") or b""
@@ -197,9 +201,9 @@ def _custom_call(body: Body, x: Instruction) -> Value:
     if number == _APIS.index("TYPED_FFI") and config:
         attributes["backend_config"] = _dictionary_text(x, config)
     elif config:
-        attributes["backend_config"] = string(config)
+        attributes["backend_config"] = string_text(config)
     if x.called:
-        attributes["called_computations"] = "[" + ", ".join(symbol(body.functions.of(c)) for c in x.called) + "]"
+        attributes["called_computations"] = "[" + ", ".join(symbol_text(body.functions.of(c)) for c in x.called) + "]"
     if attrs["output_to_operand_aliasing"]:
         attributes["output_operand_aliases"] = _aliases(x)
     if attrs["constrain_layout"]:
@@ -245,12 +249,12 @@ def _one_by_one(body: Body, x: Instruction) -> Value:
 def _infeed(body: Body, x: Instruction) -> Value:
     arrays = [leaf for _, leaf in x.shape.tuple_shapes[0].leaves()]
     layout = "[" + ", ".join(numbers(leaf.minor_to_major) for leaf in arrays) + "]"
-    attributes = {"infeed_config": string(bytes(x.attrs["infeed_config"])), "layout": layout}
+    attributes = {"infeed_config": string_text(bytes(x.attrs["infeed_config"])), "layout": layout}
     return body.op("stablehlo.infeed", x, body.operands(x), attributes)
 
 
 def _outfeed(body: Body, x: Instruction) -> Value:
-    return body.op("stablehlo.outfeed", x, body.operands(x), {"outfeed_config": string(bytes(x.attrs["outfeed_config"]))})
+    return body.op("stablehlo.outfeed", x, body.operands(x), {"outfeed_config": string_text(bytes(x.attrs["outfeed_config"]))})
 
 
 def _transfer(x: Instruction, to_host: int) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from math import isfinite
 
@@ -11,27 +10,11 @@ from ..hlo.attrs import Metadata
 from ..hlo.literal import Literal
 from ..hlo.shape import UNBOUNDED, Shape
 from ..hlo.types import TYPES
+from ..mlir.elements import element_text
+from ..mlir.strings import key_text, string_text
 
-_FLOATS = {
-    name.lower(): name
-    for name in "f8E5M2 f8E4M3 f8E4M3FN f8E5M2FNUZ f8E4M3FNUZ f8E4M3B11FNUZ f8E3M4 f4E2M1FN f6E2M3FN f6E3M2FN f8E8M0FNU".split()
-}
-_COMPLEX = {"c64": "complex<f32>", "c128": "complex<f64>"}
 _MOST_NUMBERS = 20
 """Elements of a constant that are written as numbers; more are written as bytes."""
-_PLAIN = re.compile(r"[A-Za-z_][\w$.]*")
-
-
-def element_text(name: str) -> str:
-    """MLIR's name of an element type of HLO."""
-    if name == "pred":
-        return "i1"
-    if name in ("s1", "u1") or TYPES[name].bits == 0:
-        raise UnsupportedError(f"StableHLO has no type for {name}")
-    kind = TYPES[name].kind
-    if kind in ("signed", "unsigned"):
-        return ("ui" if kind == "unsigned" else "i") + name[1:]
-    return _COMPLEX.get(name) or _FLOATS.get(name, name)
 
 
 def type_text(shape: Shape) -> str:
@@ -49,17 +32,6 @@ def signature(inputs: Iterable[str], results: Iterable[str]) -> str:
     """`(T, T) -> (T, T)`, of the texts of types."""
     results = [*results]
     return f"({', '.join(inputs)}) -> " + (results[0] if len(results) == 1 else f"({', '.join(results)})")
-
-
-def string(text: str | bytes) -> str:
-    """A quoted string."""
-    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data) + '"'
-
-
-def symbol(name: str) -> str:
-    """`@name`, in quotes where it is no word."""
-    return "@" + (name if _PLAIN.fullmatch(name) else string(name))
 
 
 def truth(flag: bool) -> str:
@@ -107,10 +79,6 @@ def dictionary(fields: dict[str, str]) -> str:
     return "{" + ", ".join(key_text(key) + (f" = {value}" if value else "") for key, value in fields.items()) + "}"
 
 
-def key_text(key: str) -> str:
-    return key if _PLAIN.fullmatch(key) else string(key)
-
-
 def real(value: float) -> str:
     """A finite number with its point."""
     text = repr(float(value))
@@ -144,7 +112,7 @@ def constant(literal: Literal) -> str:
 
 def _element(name: str, raw: bytes) -> str:
     """One element, which `raw` are the bytes of."""
-    if name in _COMPLEX:
+    if TYPES[name].kind == "complex":
         half, part = len(raw) // 2, "f32" if name == "c64" else "f64"
         return f"({_element(part, raw[:half])}, {_element(part, raw[half:])})"
     value = Literal(Shape(name), raw).values()[0]
@@ -167,6 +135,6 @@ def location(metadata: Metadata | None) -> str:
     """` loc(...)` behind an operation, or nothing."""
     if metadata is None or not (metadata.op_name or metadata.source_file):
         return ""
-    place = f"{string(metadata.source_file)}:{max(metadata.source_line, 0)}:0" if metadata.source_file else ""
-    name = string(metadata.op_name) if metadata.op_name else ""
+    place = f"{string_text(metadata.source_file)}:{max(metadata.source_line, 0)}:0" if metadata.source_file else ""
+    name = string_text(metadata.op_name) if metadata.op_name else ""
     return f" loc({f'{name}({place})' if name and place else name or place})"

@@ -14,10 +14,11 @@ from __future__ import annotations
 from ..hlo.ir import Computation, Module
 from ..hlo.shape import Index
 from ..hlo.verify import verify
+from ..mlir.strings import string_text, symbol_text
 from .write_attributes import quoted_attributes
 from .write_body import Body, Functions, leaves, noted_parts, types_of
 from .write_special import EMIT
-from .write_text import dictionary, int32, string, symbol, truth
+from .write_text import dictionary, int32, truth
 
 _DEEPEST = 16
 """Computations in one another that are regions; the next one is a function."""
@@ -36,7 +37,7 @@ def to_stablehlo(module: Module) -> str:
     attributes = {"mhlo.num_partitions": int32(module.num_partitions), "mhlo.num_replicas": int32(module.replica_count)}
     if module.frontend_attributes:
         attributes["mhlo.frontend_attributes"] = quoted_attributes(module.frontend_attributes)
-    return f"module {symbol(module.name or 'module')} attributes {dictionary(attributes)} {{\n" + "\n".join(texts) + "\n}\n"
+    return f"module {symbol_text(module.name or 'module')} attributes {dictionary(attributes)} {{\n" + "\n".join(texts) + "\n}\n"
 
 
 def _apart(module: Module) -> frozenset[Computation]:
@@ -68,12 +69,12 @@ def _function(functions: Functions, computation: Computation, called: str, modul
     for parameter, argument in zip(computation.parameters, arguments):
         number = parameter.attrs["parameter_number"]
         for (index, _), (value, type_), fields in zip(parameter.shape.leaves(), leaves(argument), noted_parts(parameter)):
-            name = string(".".join([parameter.name, *map(str, index)]))
+            name = string_text(".".join([parameter.name, *map(str, index)]))
             inputs.append(f"{value}: {_with(type_, fields | notes.get((number, index), {}))} loc({name})")
     root = computation.root
     outputs = [_with(type_, fields) for type_, fields in zip(types_of(root.shape), noted_parts(root))]
     visibility = "public" if module is not None else "private"
-    head = f"  func.func {visibility} {symbol(called)}({', '.join(inputs)}) -> ({', '.join(outputs)}) {{"
+    head = f"  func.func {visibility} {symbol_text(called)}({', '.join(inputs)}) -> ({', '.join(outputs)}) {{"
     return "\n".join([head, *body.lines, "  }"])
 
 
