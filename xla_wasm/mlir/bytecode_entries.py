@@ -362,4 +362,8 @@ def _from_text(what: str, text: str) -> Any:
     """What a file holds as MLIR text: element types of older writers, and attributes of other dialects."""
     if what == "type":
         return text if text in HLO_TYPES else tree.Opaque(text)
+    if text.startswith(("#chlo.", "#chlo<")):  # CHLO has no binary form of most of its attributes
+        from .text_attributes import Attributes
+
+        return Attributes(text).attribute()
     return tree.Opaque(text)

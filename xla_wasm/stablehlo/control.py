@@ -158,6 +158,21 @@ def _crossing(body: Body, values: list[Instruction], shapes: list[Shape], target
     return [made] if len(shapes) == 1 else body.elements(made)
 
 
+def _async_start(body: Body, op: Op, operands: list[Instruction]) -> list[Instruction]:
+    """What starts asynchronously is done here and now: nothing tells the difference. Its results are one value until they are asked for."""
+    block = body.program.block_of(op)
+    body.values.update(zip(block.arguments, operands, strict=True))
+    body.program.enter(op.name)
+    roots = body.block(block)
+    body.program.leave()
+    body.program.at = op
+    return [body.tuple(roots)]
+
+
+def _async_done(body: Body, _: Op, operands: list[Instruction]) -> list[Instruction]:
+    return body.elements(operands[0])
+
+
 Control = Callable[[Any, Op, list[Instruction]], list[Instruction]]
 
 CONTROL: dict[str, Control] = {
@@ -165,6 +180,8 @@ CONTROL: dict[str, Control] = {
     "stablehlo.if": _branches,
     "stablehlo.case": _branches,
     "stablehlo.composite": _composite,
+    "stablehlo.async_start": _async_start,
+    "stablehlo.async_done": _async_done,
     "sdy.manual_computation": _manual,
 }
 """Operations whose regions or functions are more than computations on scalars."""

@@ -17,6 +17,7 @@ from ..ops.hostio import stablehlo as hostio
 from ..ops.indexing import stablehlo as indexing
 from ..ops.movement import stablehlo as movement
 from ..ops.random import stablehlo as random
+from ..ops.reduce import stablehlo as reduce
 from ..ops.sort import stablehlo as sort
 from ..ops.stablehlo import Rule
 from ..ops.table import OPS
@@ -24,7 +25,7 @@ from .kinds import ABSENT, KINDS, Reader
 
 RULES: dict[str, Rule] = {
     name: rule
-    for family in (elementwise, movement, indexing, sort, dot, conv, random, control, dynamic, collective, hostio, custom)
+    for family in (elementwise, movement, indexing, sort, dot, conv, reduce, random, control, dynamic, collective, hostio, custom)
     for name, rule in family.STABLEHLO.items()
 }
 """Name of an operation -> what it becomes. Listed, never self-registered."""

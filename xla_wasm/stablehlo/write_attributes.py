@@ -231,12 +231,6 @@ def _norm(x: Instruction) -> Attributes:
     return {"epsilon": float32(x.attrs["epsilon"]), "feature_index": int64(x.attrs["feature_index"])}
 
 
-def _top_k(x: Instruction) -> Attributes:
-    if not x.attrs["largest"]:
-        raise unsupported(x, "a top-k of the smallest")
-    return {"k": int64(x.attrs["k"])}
-
-
 # --- collectives ---------------------------------------------------------------------------------------------------------
 
 
@@ -264,20 +258,19 @@ def _one_type(x: Instruction) -> Attributes:
     return _collective(x)
 
 
-def _one_operand(x: Instruction, name: str) -> Attributes:
-    if len(x.operands) != 1:
-        raise unsupported(x, "this of several operands")
-    return {name: int64(x.attrs["dimensions"][0])} | _collective(x)
-
-
 def _all_to_all(x: Instruction) -> Attributes:
     rows = x.attrs["replica_groups"].expanded()
-    if len(x.operands) != 1 or not x.attrs["dimensions"]:
-        raise unsupported(x, "that each operand goes to another device")
     if not rows:
         raise unsupported(x, "that all devices are one group, without their number")
-    (dim,) = x.attrs["dimensions"]
-    return {name: int64(dim) for name in ("split_dimension", "concat_dimension")} | {"split_count": int64(len(rows[0]))} | _collective(x)
+    return all_to_all(x, x.attrs["dimensions"][0], len(rows[0]))
+
+
+def all_to_all(x: Instruction, dimension: int, count: int) -> Attributes:
+    """Of an exchange of `count` blocks along a dimension; without groups that many devices are one."""
+    found = {name: int64(dimension) for name in ("split_dimension", "concat_dimension")} | {"split_count": int64(count)} | _collective(x)
+    if not x.attrs["replica_groups"].expanded():
+        found["replica_groups"] = table([tuple(range(count))], count)
+    return found
 
 
 def _permute(x: Instruction) -> Attributes:
@@ -293,7 +286,7 @@ _EXACT = (
 CHLO = {
     **dict.fromkeys("acos acosh asin asinh atan atanh cosh erf sinh".split(), no_accuracy),
     "mulhi": lambda x: {},
-    "topk": _top_k,
+    "topk": lambda x: {"k": int64(x.attrs["k"])},
     "ragged-dot": _ragged_dot,
 }
 """Opcodes that CHLO has, and StableHLO has not."""
@@ -324,7 +317,7 @@ ATTRIBUTES: dict[str, Callable[[Instruction], Attributes]] = {
     "pad": _pad,
     "reduce": lambda x: {"dimensions": int64s(x.attrs["dimensions"])},
     "reduce-precision": lambda x: {name: int32(x.attrs[name]) for name in ("exponent_bits", "mantissa_bits")},
-    "reduce-scatter": lambda x: _one_operand(x, "scatter_dimension"),
+    "reduce-scatter": lambda x: {"scatter_dimension": int64(x.attrs["dimensions"][0])} | _one_type(x),
     "reduce-window": _reduce_window,
     "reverse": lambda x: {"dimensions": int64s(x.attrs["dimensions"])},
     "rng": lambda x: {"rng_distribution": word("rng_distribution", x.attrs["distribution"].removeprefix("rng_").upper())},

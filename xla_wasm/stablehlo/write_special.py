@@ -10,9 +10,10 @@ from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..mlir.strings import string_text, symbol_text
 from ..mlir.text_attributes import Attributes
-from .write_attributes import ATTRIBUTES, channel, name_of, quoted_attributes, unsupported, word
+from ..ops.writer import Writer
+from .write_attributes import ATTRIBUTES, all_to_all, channel, name_of, quoted_attributes, unsupported, word
 from .write_body import Body, Emit, Value, leaves, noted
-from .write_text import int32, int64, numbers, truth, type_text
+from .write_text import int32, int64, int64s, numbers, truth, type_text
 
 _APIS = ("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "STATUS_RETURNING_UNIFIED", "TYPED_FFI")
 _DEVICE_TO_DEVICE, _DEVICE_TO_HOST, _HOST_TO_DEVICE = 1, 2, 3
@@ -241,9 +242,51 @@ def _one_by_one(body: Body, x: Instruction) -> Value:
     """StableHLO has these for one operand: several are sent one after the other."""
     if not x.shape.is_tuple or x.attrs.get("slice_sizes"):
         return body.regular(x)
+    regions = [body.region(called) for called in x.called]
     attributes, name = ATTRIBUTES[x.opcode](x) | _frontend(x), name_of(x.opcode)
     pairs = zip(body.operands(x), x.shape.tuple_shapes, strict=True)
-    return tuple([body.op(name, x, [operand], attributes, (), shape) for operand, shape in pairs])
+    return tuple([body.op(name, x, [operand], attributes, regions, shape) for operand, shape in pairs])
+
+
+def _all_to_all(body: Body, x: Instruction) -> Value:
+    """Arrays each of which goes to another device: blocks of one array, in StableHLO."""
+    if x.attrs["dimensions"]:
+        return body.regular(x)
+    count, part = len(x.operands), x.operands[0].shape.without_layout()
+    row, whole = part.with_dimensions((1, *part.dimensions)), part.with_dimensions((count, *part.dimensions))
+    rows = [body.op("stablehlo.reshape", x, [name], {}, (), row) for name in body.operands(x)]
+    joined = body.op("stablehlo.concatenate", x, rows, {"dimension": int64(0)}, (), whole)
+    moved = body.op("stablehlo.all_to_all", x, [joined], all_to_all(x, 0, count) | _frontend(x), (), whole)
+    found = []
+    for i in range(count):
+        block = _sliced(body, x, moved, whole, 0, i, i + 1)
+        found.append(body.op("stablehlo.reshape", x, [block], {}, (), part))
+    return tuple(found)
+
+
+def _sliced(body: Body, x: Instruction, value: Value, shape: Shape, dimension: int, start: int, limit: int) -> Value:
+    """A part along one dimension of a value of that shape."""
+    ranges = [(start, limit) if d == dimension else (0, size) for d, size in enumerate(shape.dimensions)]
+    result = shape.with_dimensions(tuple([end - begin for begin, end in ranges]))
+    attributes = {"start_indices": int64s(r[0] for r in ranges), "limit_indices": int64s(r[1] for r in ranges)}
+    return body.op("stablehlo.slice", x, [value], attributes | {"strides": int64s(1 for _ in ranges)}, (), result)
+
+
+def _top_k(body: Body, x: Instruction) -> Value:
+    """CHLO has it for the largest elements; the smallest are the first ones behind a sort."""
+    if x.attrs["largest"]:
+        return body.regular(x)
+    whole, last = x.operands[0].shape.without_layout(), x.operands[0].shape.rank - 1
+    places = whole.with_element_type("s32")
+    kind = "TOTALORDER" if TYPES[whole.element_type].kind == "float" else ""
+    scalars = [Shape(whole.element_type)] * 2 + [Shape("s32")] * 2
+    smaller = Writer(x).computation("smaller", scalars, lambda e, p, q, _, __: e.compare("LT", p, q, kind))
+    numbered = body.op("stablehlo.iota", x, [], {"iota_dimension": int64(last)}, (), places)
+    attributes = {"dimension": int64(last), "is_stable": truth(True)}
+    operands, both = [*body.operands(x), numbered], Shape.tuple([whole, places])
+    ordered = body.op("stablehlo.sort", x, operands, attributes, [body.region(smaller)], both)
+    parts = zip(ordered, both.tuple_shapes)
+    return tuple([_sliced(body, x, value, shape, last, 0, x.attrs["k"]) for value, shape in parts])
 
 
 def _infeed(body: Body, x: Instruction) -> Value:
@@ -292,6 +335,7 @@ def _recv_done(body: Body, x: Instruction) -> Value:
 EMIT: dict[str, Emit] = {
     "add-dependency": _add_dependency,
     "after-all": _after_all,
+    "all-to-all": _all_to_all,
     "bitcast": _bitcast,
     "call": _call,
     "collective-broadcast": _one_by_one,
@@ -308,12 +352,14 @@ EMIT: dict[str, Emit] = {
     "outfeed": _outfeed,
     "recv": _recv,
     "recv-done": _recv_done,
+    "reduce-scatter": _one_by_one,
     "rng": _rng,
     "rng-bit-generator": _rng_bit_generator,
     "scan": _scan,
     "send": _send,
     "send-done": _send_done,
     "sign": _sign,
+    "topk": _top_k,
     "tuple": _tuple,
     "while": _while,
 }
