@@ -361,6 +361,10 @@ _MAKE: dict[str, Callable[[dict[str, Any]], Attribute]] = {
 def _from_text(what: str, text: str) -> Any:
     """What a file holds as MLIR text: element types of older writers, and attributes of other dialects."""
     if what == "type":
+        if text.startswith("!quant."):
+            from .text_types import Types
+
+            return Types(text).type()
         return text if text in HLO_TYPES else tree.Opaque(text)
     if text.startswith(("#chlo.", "#chlo<")):  # CHLO has no binary form of most of its attributes
         from .text_attributes import Attributes

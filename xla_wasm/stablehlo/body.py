@@ -19,6 +19,7 @@ from ..ops.table import OPS
 from .arguments import frontend_attributes, sharding
 from .fold import Folder, Ranges, exact
 from .program import Program
+from .quantized import has_quantized, quantized_operation
 from .rules import RULES, attributes_of, plan_of
 
 _RETURNS = ("func.return", "stablehlo.return", "sdy.return", "mhlo.return")
@@ -127,7 +128,7 @@ class Body(Mapper):
             operands.append(self.value(o) if found is None else found)
         x.name, x.metadata = op.name, self.program.metadata(op.location)
         mark = len(self.made)
-        made = self.simple(op.name, op, op.attributes, operands)
+        made = quantized_operation(self, op, operands) if has_quantized(op) else self.simple(op.name, op, op.attributes, operands)
         if len(made) != len(op.results):
             raise ParseError(f"StableHLO: {where(op)}: it has {len(op.results)} results where {len(made)} are expected")
         values.update(zip(op.results, made))
