@@ -117,7 +117,7 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
             (2, "f32[2] f32[2]", {}),
             (3, "f32[2,3] f32[3]", {"dot_dimension_numbers": DotDimensionNumbers((1,))}),
             (4, "f32[2,3] f32[4]", {}),
-            (5, "f32[2,3] f32[3,4]", {"shape": "s32[2,4]"}),
+            (5, "c64[2,3] c64[3,4]", {"shape": "f32[2,4]"}),
         ],
         "ragged-dot": [
             (1, "f32[6,3] f32[2,3,4] token[]", {}),
@@ -128,7 +128,7 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
                 {"ragged_dot_dimension_numbers": RaggedDotDimensionNumbers(DotDimensionNumbers((1,)), (0,), (0,))},
             ),
             (4, "f32[6,4] f32[2,3,4] s32[2]", {}),
-            (5, "f32[6,3] f32[2,3,4] s32[2]", {"shape": "s32[6,4]"}),
+            (5, "c64[6,3] c64[2,3,4] s32[2]", {"shape": "f32[6,4]"}),
             (6, "f32[6,3] f32[2,3,4] s32[2]", {"ragged_dot_dimension_numbers": RaggedDotDimensionNumbers(RAGGED, (), (0,))}),
             (7, "f32[6,3] f32[2,3,4] f32[2]", {}),
             (8, "f32[6,3] f32[2,3,4] s32[3]", {}),
@@ -151,7 +151,7 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
             (6, "f32[3,8,9,3] f32[3,3,3,4]", {"batch_group_count": 2}),
             (7, "f32[2,8,9,3] f32[3,2,3,4]", {}),
             (8, "f32[2,8,9,3] f32[3,3,3,4]", {"window": window(3, 3, base_dilation=0)}),
-            (9, "f32[2,8,9,3] f32[3,3,3,4]", {"shape": "s32[2,6,7,4]"}),
+            (9, "c64[2,8,9,3] c64[3,3,3,4]", {"shape": "f32[2,6,7,4]"}),
         ],
         "cholesky": [(1, "s32[3,3]", {}), (2, "f32[3,4]", {})],
         "triangular-solve": [

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pytest
 from jax import export
 from stablehlo_files import artifact_of, bytecode_of, parsed
 from test_mlir_bytecode import SHARDY, modules
@@ -17,7 +18,7 @@ from test_stablehlo_sizes import PROGRAMS as SYMBOLIC
 from test_stablehlo_sizes import arguments
 
 from xla_wasm import HloModule
-from xla_wasm.errors import XlaWasmError
+from xla_wasm.errors import ParseError, XlaWasmError
 from xla_wasm.hlo.verify import verify
 
 MUTATIONS = 3000
@@ -88,3 +89,26 @@ def test_constants_are_not_copied() -> None:
     assert peak < values.nbytes / 4
     (constant,) = (x for x in module.instructions() if x.opcode == "constant")
     assert bytes(constant.attrs["literal"].data) == values.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ("%0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], precision = [HIGHER, DEFAULT] : (T, T) -> T", "HIGHER"),
+        ('%0 = "stablehlo.fft"(%c) {fft_type = "FTF", fft_length = array<i64: 2>} : (C) -> C', "FTF"),
+        ('%0:2 = "stablehlo.rng_bit_generator"(%s) {rng_algorithm = "DICE"} : (S) -> (S, T)', "DICE"),
+        (
+            '%0 = "stablehlo.triangular_solve"(%x, %x) '
+            '{left_side = true, lower = true, unit_diagonal = false, transpose_a = "TURN"} : (T, T) -> T',
+            "TURN",
+        ),
+    ],
+)
+def test_words_that_there_are_not(operation: str, words: str) -> None:
+    types = {"T": "tensor<2x2xf32>", "C": "tensor<2x2xcomplex<f32>>", "S": "tensor<2xui64>"}
+    head, _, kinds = operation.rpartition(" : ")
+    for short, kind in types.items():
+        kinds = kinds.replace(short, kind)
+    text = f"func.func @main(%x: {types['T']}, %c: {types['C']}, %s: {types['S']}) {{\n  {head} : {kinds}\n  return\n}}\n"
+    with pytest.raises(ParseError, match=f"(?i)is expected, not '.*{words}"):
+        HloModule.from_stablehlo(text)

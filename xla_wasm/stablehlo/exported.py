@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 
-from ..errors import ArgumentError, ParseError
+from ..errors import ArgumentError, ParseError, XlaWasmError
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES
@@ -15,7 +15,7 @@ from ..mlir.elements import hlo_type
 from ..mlir.export import Aval, Exported
 from ..mlir.tree import Block, Complex, Op, Tensor, Type
 from ..mlir.values import text
-from .module import Builder, from_tree
+from .module import ILL_FORMED, Builder, from_tree
 from .symbols import Dims, bounds, symbols_of
 
 _PLATFORM_INDEX = "_platform_index"
@@ -34,6 +34,16 @@ def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None
     """
     exported = export.read(data)
     sizes = _checked(exported, dims or {})
+    try:
+        return _module(exported, sizes)
+    except XlaWasmError:
+        raise
+    except ILL_FORMED as error:
+        raise ParseError(f"jax.export: the file is ill-formed ({type(error).__name__}: {error})") from None
+
+
+def _module(exported: Exported, sizes: dict[str, range]) -> Module:
+    """The module of an exported program, with the sizes of its symbols."""
     ops = bytecode.read(exported.module)
     builder = Builder(ops)
     entry = builder.entry()
@@ -117,7 +127,7 @@ def _argument_names(builder: Builder, entry: Op, block: Block, leaves: list[int]
     for k, name in known.items():
         path = exported.inputs[k].path if k < len(exported.inputs) else ()
         parts = name.split(".")
-        if name and path[:1] == ("0",) and len(parts) >= len(path) - 1:
+        if name and path[:1] == ("0",) and len(path) > 1 and len(parts) >= len(path) - 1:
             prefixes.setdefault(path[1], ".".join(parts[: len(parts) - (len(path) - 2)]))
     names = []
     for k, leaf in enumerate(exported.inputs):

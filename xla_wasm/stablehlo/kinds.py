@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import ParseError, UnsupportedError
-from ..hlo.attr_kinds import default_comparison
+from ..hlo.attr_kinds import PRECISIONS, TRANSPOSES, WORDS, default_comparison
 from ..hlo.attrs import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
@@ -133,6 +133,8 @@ _ALGORITHMS: dict[tuple[Any, ...], str] = {
 def _precision(attributes: Attributes, _: Keys, __: Sequence[Instruction]) -> PrecisionConfig:
     given = attributes.get("precision_config", ())
     precisions = tuple([word(v).lower() for v in given]) if isinstance(given, tuple) else ()
+    for name in precisions:
+        _among(PRECISIONS, name)
     if "accumulation_type" not in attributes:
         return PrecisionConfig(precisions)
     sides = [str(type_of(attributes[f"{side}_precision_type"])) for side in ("lhs", "rhs")]
@@ -145,12 +147,24 @@ def _precision(attributes: Attributes, _: Keys, __: Sequence[Instruction]) -> Pr
     return PrecisionConfig(precisions, algorithm)
 
 
+def _among(names: Sequence[str], name: str) -> str:
+    """A word that is one of some."""
+    if name not in names:
+        raise ParseError(f"one of the words {', '.join(names)} is expected, not {name[:80]!r}")
+    return name
+
+
+def _word(kind: str, prefix: str = "") -> Reader:
+    """A kind of words, which StableHLO has in capital letters; HLO has them in small ones behind a prefix."""
+    return _single(lambda value: _among(WORDS[kind], prefix + word(value).lower() if prefix else word(value)))
+
+
 def _accuracy(value: Attribute) -> ResultAccuracy:
     if not isinstance(value, Accuracy):
         raise ParseError(f"result_accuracy is {value!r}")
     if value.mode == "TOLERANCE":
         return ResultAccuracy("", value.atol, value.rtol, value.ulps)
-    return ResultAccuracy(value.mode.lower())
+    return ResultAccuracy(_among(("default", "highest"), value.mode.lower()))
 
 
 def _groups(value: Attribute) -> ReplicaGroups:
@@ -166,7 +180,7 @@ def _comparison(attributes: Attributes, keys: Keys, operands: Sequence[Instructi
 
 def _triangular(attributes: Attributes, _: Keys, __: Sequence[Instruction]) -> TriangularSolveOptions:
     left, lower, unit = (flag(attributes, name) for name in ("left_side", "lower", "unit_diagonal"))
-    return TriangularSolveOptions(left, lower, unit, word(attributes.get("transpose_a", "NO_TRANSPOSE")))
+    return TriangularSolveOptions(left, lower, unit, _among(TRANSPOSES, word(attributes.get("transpose_a", "NO_TRANSPOSE"))))
 
 
 def _listed(value: Attribute) -> tuple[int, ...]:
@@ -177,10 +191,6 @@ def _listed(value: Attribute) -> tuple[int, ...]:
 def _channel(value: Attribute) -> int | None:
     handle = integer(value)
     return handle if handle > 0 else None
-
-
-def _lower(prefix: str) -> Callable[[Attribute], str]:
-    return lambda value: prefix + word(value).lower()
 
 
 KINDS: dict[str, Reader] = {
@@ -208,8 +218,8 @@ KINDS: dict[str, Reader] = {
     "comparison_type": _comparison,
     "triangular_solve_options": _triangular,
     "cholesky_options": _single(lambda value: bool(integer(value))),
-    "fft_type": _single(word),
-    "distribution": _single(_lower("rng_")),
-    "rng_algorithm": _single(_lower("rng_")),
+    "fft_type": _word("fft_type"),
+    "distribution": _word("distribution", "rng_"),
+    "rng_algorithm": _word("rng_algorithm", "rng_"),
 }
 """Kind -> reader. Kinds that are missing here are of attributes that StableHLO does not have."""

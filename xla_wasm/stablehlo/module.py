@@ -21,7 +21,7 @@ from .control import CONTROL
 from .fold import Ranges
 from .program import Program
 
-_BROKEN = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, AssertionError, struct.error, RecursionError)
+ILL_FORMED = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, AssertionError, struct.error, RecursionError)
 """What an ill-formed program raises where nothing looks for what is wrong with it."""
 
 
@@ -40,7 +40,7 @@ def from_tree(
         return builder.module(shapes, values or {}, least)
     except XlaWasmError:
         raise
-    except _BROKEN as error:
+    except ILL_FORMED as error:
         what = f"the attribute {error} is missing" if isinstance(error, KeyError) else f"it is ill-formed ({type(error).__name__}: {error})"
         raise ParseError(f"StableHLO: {where(builder.at) if builder.at else 'the module'}: {what}") from None
     finally:
