@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from browsing import SCREENSHOTS, served
+from jax import export
 from playwright.sync_api import Browser, Page, expect
 from pyodide_folder import ROOT, pyodide_folder
 
@@ -189,6 +192,36 @@ def test_a_file_is_dropped(shared: Page) -> None:
     shoot(shared, "digits")
     shared.set_input_files("#file", {"name": "bad.pb", "mimeType": "application/octet-stream", "buffer": b"\x00\x01\x02 not HLO"})
     expect(shared.locator("#wrong")).to_contain_text("these bytes hold no HLO module", timeout=30_000)
+
+
+def test_stablehlo_and_files_of_jax_export_are_opened(shared: Page) -> None:
+    """Text of StableHLO is pasted, a file of jax.export of the same program opened; both compute what JAX does."""
+    traced = jax.jit(lambda x, step: jnp.cumsum(x) * step)
+    example = (np.zeros(4, np.float32), np.float32(0))
+    text = str(traced.lower(*example).compiler_ir("stablehlo")).replace("@jit__lambda", "@pasted")
+    exported = bytes(export.export(traced, platforms=["cpu"])(*example).serialize())
+    shared.select_option("#example", "gelu")  # a file may not be edited
+    expect(shared.locator("#download")).to_have_attribute("download", "dense_gelu.wasm", timeout=30_000)
+    paste(shared, text.replace("stablehlo.multiply", "stablehlo.multiplied"))
+    expect(shared.locator("#wrong")).to_contain_text("there is no operation 'stablehlo.multiplied'", timeout=30_000)
+    paste(shared, text)
+    runs_on_own_values(shared, "pasted")
+    shared.set_input_files("#file", {"name": "model.jax", "mimeType": "application/octet-stream", "buffer": exported})
+    runs_on_own_values(shared, "jit__lambda")
+    assert shared.locator("#source").input_value().startswith("HloModule jit__lambda")
+
+
+def runs_on_own_values(page: Page, name: str) -> None:
+    """The module of that name, which scales the sums of an array's beginnings."""
+    expect(page.locator("#download")).to_have_attribute("download", f"{name}.wasm", timeout=30_000)
+    done(page)
+    expect(page.locator("#inputs .input")).to_have_count(2)
+    for place, own in enumerate(("[1, 2, 3, -4]", "0.5")):
+        page.locator("#inputs .input").nth(place).locator("select").select_option("own")
+        page.locator("#inputs .input").nth(place).locator("textarea").fill(own)
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.locator("#outputs pre")).to_have_text("[0.5, 1.5, 3, 1]")
+    assert page.locator(".node").count() > 0
 
 
 def test_an_instruction_is_followed_through_the_stages(shared: Page) -> None:
