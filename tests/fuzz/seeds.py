@@ -80,6 +80,75 @@ def text() -> list[bytes]:
     return [case.encode() for case in CASES.values() if len(case) < 4000]
 
 
+@cache
+def mlir_modules() -> tuple[Any, ...]:
+    """Some of the modules that jaxlib makes of samples and forms."""
+    from mlir_cases import all_forms
+    from stablehlo_files import from_hlo, operations, parsed
+    from test_mlir_bytecode import SHARDY
+    from test_stablehlo import CAPTURES
+
+    found = [all_forms(), parsed(SHARDY), parsed(CAPTURES)]
+    for data in text_modules().values():
+        if len(data) < 3000:
+            try:
+                module = from_hlo(Module.from_proto(data))
+            except Exception:
+                continue  # of which jaxlib makes no StableHLO
+            if not any(op.name.startswith("mhlo.") for op in operations(module.body)):
+                found.append(module)
+    return tuple(found)
+
+
+def mlir_bytecode() -> list[bytes]:
+    """StableHLO as bytecode and as portable artifacts."""
+    from stablehlo_files import artifact_of, bytecode_of
+
+    found = [bytecode_of(module) for module in mlir_modules()]
+    for module in mlir_modules()[1:]:
+        try:
+            found.append(artifact_of(module))
+        except Exception:
+            continue  # what only newer versions have
+    return found
+
+
+def mlir_text() -> list[bytes]:
+    """StableHLO in both forms of MLIR's text, and types that jaxlib does not know."""
+    quantized = "tensor<4x!quant.uniform<i8<-127:127>:f32:0, {0.5:1, 0.25:0, 1.0, 2.0}>>"
+    text = f"func.func @main(%a: {quantized}) -> {quantized} {{ %0 = stablehlo.add %a, %a : {quantized} return %0 : {quantized} }}"
+    found = [text.encode()]
+    for module in mlir_modules():
+        for generic in (False, True):
+            found.append(module.operation.get_asm(enable_debug_info=not generic, print_generic_op_form=generic).encode())
+    return found
+
+
+@cache
+def exported() -> list[bytes]:
+    """Files of jax.export, some with symbolic sizes."""
+    import jax
+    import jax.numpy as jnp
+    from jax import export
+
+    def tree(x: Any, given: Any) -> Any:
+        return {"sum": x + given["w"][0], "sorted": jnp.sort(x * given["w"][1])}
+
+    def loop(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 3, lambda i, y: jnp.where(y > i, jnp.sin(y), y), x)
+
+    one = np.ones(4, np.float32)
+    a, b = export.symbolic_shape("a, b")
+    sized = jax.ShapeDtypeStruct((a, b), np.float32)
+    made = [
+        export.export(jax.jit(tree), platforms=["cpu"])(one, {"w": (one, one)}),
+        export.export(jax.jit(loop), platforms=["cpu"])(one),
+        export.export(jax.jit(lambda x: jnp.concatenate([x.reshape(-1), x[0]]) * x.shape[0]), platforms=["cpu"])(sized),
+        export.export(jax.jit(lambda x: x @ x.T), platforms=["cpu"])(sized),
+    ]
+    return [bytes(each.serialize()) for each in made]
+
+
 def layout() -> list[bytes]:
     """Layouts of arrays of two dimensions."""
     return [each.encode() for each in LAYOUTS]

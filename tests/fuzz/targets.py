@@ -54,6 +54,13 @@ _NPY = (
 _ZIP = (b"PK\3\4", b"PK\1\2", b"PK\5\6", b"PK\6\6", b"PK\7\10", b".npy", b"\0\0\0\0", b"\xff\xff\xff\xff")
 _LAYOUT = _words("{ } ( ) , : * # 0 1 2 -1 128 T( D( E( S( M( L( #( u32 s64 * D C S H T(2,128)(2,1)")
 _SAFETENSORS = _words("F32 F16 BF16 I64 BOOL F8_E4M3 shape dtype data_offsets 1e999 -1 __metadata__")
+_MLIR = _words(
+    '{ } ( ) [ ] < > , = : -> @ # ! % ^bb0: %0 %0#1 %0:2 " // loc( module func.func return stablehlo. chlo. vhlo. sdy. mhlo. tensor< x ? * '
+    '#stablehlo.bounds< !quant.uniform<i8:f32, complex< tuple< !stablehlo.token dense< dense<"0x dense_resource< array<i64: unit true '
+    "#stablehlo.dot< #stablehlo.conv<[b,0,f]x[0,i,o]->[b,0,f]> attributes private i1 i64 ui4 f8E4M3FN index 0x7FC00000 1e400 "
+    "9223372036854775808 -1 99999999999x loc(#loc1) #loc1 {-# #-} \\22 \u00e9"
+)
+_BYTECODE = (b"ML\xefR", b"\r", b"\x01\0", b"\0" * 9, b"\xff" * 8, b"stablehlo", b"vhlo", b"\x03", b"\x81")
 _NUMBERS = _words('[ ] , nan Infinity 1e999 " -')
 _HTTP = tuple(
     b"POST / HTTP/1.1\r\n|HEAD / HTTP/1.1\r\n|\r\n|\r\n\r\n|Content-Length: 5\r\n|Connection: close\r\n|Transfer-Encoding: chunked\r\n"
@@ -84,6 +91,17 @@ def _decoded(data: bytes) -> str:
 
 def _text(data: bytes) -> None:
     _module(Module.from_text(_decoded(data)))
+
+
+def _mlir(data: bytes) -> None:
+    _module(Module.from_stablehlo(data))
+
+
+def _exported(data: bytes) -> None:
+    """As it is, and with sizes for symbols."""
+    with contextlib.suppress(XlaWasmError):
+        _module(Module.from_exported(data, {"a": 3, "b": range(1, 6)}))
+    _module(Module.from_exported(data))
 
 
 def _layout(data: bytes) -> None:
@@ -212,6 +230,9 @@ def _server(data: bytes) -> None:
 TARGETS: dict[str, Target] = {
     "proto": Target(_proto, seeds.proto),
     "text": Target(_text, seeds.text, _HLO),
+    "mlir-bytecode": Target(_mlir, seeds.mlir_bytecode, _BYTECODE),
+    "mlir-text": Target(_mlir, seeds.mlir_text, _MLIR),
+    "exported": Target(_exported, seeds.exported, _BYTECODE),
     "layout": Target(_layout, seeds.layout, _LAYOUT),
     "manifest": Target(_manifest, seeds.manifest, change=changed_json),
     "artifact": Target(_artifact, seeds.artifact, _WASM, changed_module),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..errors import ArgumentError, ParseError, XlaWasmError
 from ..hlo.ir import Instruction, Module
@@ -14,7 +15,7 @@ from ..mlir import bytecode, export
 from ..mlir.elements import hlo_type
 from ..mlir.export import Aval, Exported
 from ..mlir.tree import Block, Complex, Op, Tensor, Type
-from ..mlir.values import text
+from ..mlir.values import symbol, text
 from .module import ILL_FORMED, Builder, from_tree
 from .symbols import Dims, bounds, symbols_of
 
@@ -93,7 +94,14 @@ def _platform(exported: Exported) -> int:
 
 
 def _marks(entry: Op, block: Block) -> Sequence[Mapping[str, object]]:
-    found: Sequence[Mapping[str, object]] = entry.attributes.get("arg_attrs") or ({},) * len(block.arguments)
+    return _dictionaries(entry, "arg_attrs") or ({},) * len(block.arguments)
+
+
+def _dictionaries(entry: Op, key: str) -> tuple[Mapping[str, Any], ...]:
+    """What the program says of each argument or result; nothing if it says so of none."""
+    found = entry.attributes.get(key) or ()
+    if not isinstance(found, tuple) or not all(isinstance(given, dict) for given in found):
+        raise ParseError(f"jax.export: {key} of the program must be a list of dictionaries")
     return found
 
 
@@ -147,7 +155,7 @@ def _told_names(builder: Builder, entry: Op, block: Block, leaves: list[int]) ->
     calls = [op for op in block.ops if op.name == "func.call"]
     if any(told) or not calls:
         return told
-    wrapped = builder.functions.get(calls[-1].attributes["callee"].name)
+    wrapped = builder.functions.get(symbol(calls[-1].attributes["callee"]))
     if wrapped is None:
         return told
     names = {value: inner.name for value, inner in zip(calls[-1].operands, builder.block_of(wrapped).arguments)}
@@ -162,9 +170,8 @@ def _result_names(entry: Op, exported: Exported) -> list[str]:
     return [path or "result" for path in paths]
 
 
-def _results(entry: Op) -> Sequence[Mapping[str, str]]:
-    found: Sequence[Mapping[str, str]] = entry.attributes.get("res_attrs") or ()
-    return [given for given in found if not given.get("jax.token")]
+def _results(entry: Op) -> Sequence[Mapping[str, Any]]:
+    return [given for given in _dictionaries(entry, "res_attrs") if not given.get("jax.token")]
 
 
 def _dotted(path: str) -> str:
