@@ -228,15 +228,18 @@ def test_callbacks_of_other_tools_are_known_by_their_instruction() -> None:
         xla_wasm.evaluate(Module.from_text(ADDRESSED), X)
 
 
-@pytest.mark.parametrize("formats", ["{", "[]", '{"0": 3}', '"x"', '{"0": "{5}"}'])
+LINES = ["{5}", "{", "}", "{}", "{0:zz}", "{0.__class__}", "{0.base}", "{0[0]}", "{0:{0}}", "{0:>3000000000}", "{0:.1000f}", "{0!x}"]
+
+
+@pytest.mark.parametrize("formats", ["{", "[]", '{"0": 3}', '"x"', *(f'{{"0": "{line}"}}' for line in LINES)])
 def test_formats_of_strangers_are_harmless(formats: str) -> None:
-    text = 'ENTRY e {\n x = f32[3] parameter(0)\n c = () custom-call(x), custom_call_target="xla_ffi_python_cpu_callback",'
-    text += " custom_call_has_side_effect=true, backend_config={index = 0 : ui64}\n ROOT y = f32[3] negate(x)\n}\n"
+    text = 'ENTRY e {\n x = f32[] parameter(0)\n c = () custom-call(x), custom_call_target="xla_ffi_python_cpu_callback",'
+    text += " custom_call_has_side_effect=true, backend_config={index = 0 : ui64}\n ROOT y = f32[] negate(x)\n}\n"
     module = Module.from_text("HloModule m\n" + text)
     module.frontend_attributes[callback.FORMATS] = formats
     exe = xla_wasm.load(xla_wasm.compile(module))
     with pytest.raises(RunError):
-        exe.run(X)
+        exe.run(X[1])
 
 
 def test_manifests_state_what_a_callback_is() -> None:

@@ -188,7 +188,7 @@ function aligned(texts) {
  * @param {string} spec
  */
 function formatted(x, spec) {
-  const found = /^([<>^])?([+ ])?(0)?(\d+)?(,)?(?:\.(\d+))?([defg%])?$/.exec(spec);
+  const found = /^([<>^])?([+ ])?(0)?(\d{1,3})?(,)?(?:\.(\d{1,2}))?([defg%])?$/.exec(spec);
   if (!found) return alone(x);
   const [, align, sign, zeros, width, commas, precision, kind] = found;
   const digits = precision === undefined ? 6 : Number(precision);

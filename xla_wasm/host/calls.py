@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, RunError
@@ -75,7 +77,7 @@ def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> Hos
         return function
     line = request.format
     if line and request.target and not request.results:
-        return lambda *operands: print(line.format(*operands))
+        return lambda *operands: print(_line(line, operands))
 
     def refuse(*operands: Any) -> None:
         what = f"the run has reached {_what(request)}, "
@@ -83,10 +85,19 @@ def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> Hos
             how = f"an artifact in a file has none: pass one, load(..., custom_calls={{{request.target!r}: function}})"
             raise _Unserved(f"{what}a Python function, which is not here; {how}")
         if line:
-            raise ArgumentError(line.format(*operands))
+            raise ArgumentError(_line(line, operands))
         raise _Unserved(f"{what}where the program was compiled to end (callbacks='trap')")
 
     return refuse
+
+
+def _line(line: str, operands: Sequence[Array]) -> str:
+    """A line with operands in the place of its fields. A file's format may come from a stranger, whose fields could name attributes of Python's
+    objects, or a width that fills the memory: those raise ValueError."""
+    for _, field, spec, _ in Formatter().parse(line):
+        if field is not None and not (field.isdecimal() and re.fullmatch(r"(?!.*\d{4})[^{}]{0,20}", spec or "")):
+            raise ValueError(f"the field {{{field}{':' + spec if spec else ''}}} is no number of an operand with a width of at most 999")
+    return line.format(*operands)
 
 
 def _takes_opaque(function: HostFunction) -> bool:
