@@ -92,8 +92,8 @@ def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> Hos
 
 
 def _line(line: str, operands: Sequence[Array]) -> str:
-    """A line with operands in the place of its fields. A file's format may come from a stranger, whose fields could name attributes of Python's
-    objects, or a width that fills the memory: those raise ValueError."""
+    """A line with operands in the place of its fields. ValueError for a field that names attributes of Python's objects, or a width that
+    fills the memory: the format may come with a stranger's file."""
     for _, field, spec, _ in Formatter().parse(line):
         if field is not None and not (field.isdecimal() and re.fullmatch(r"(?!.*\d{4})[^{}]{0,20}", spec or "")):
             raise ValueError(f"the field {{{field}{':' + spec if spec else ''}}} is no number of an operand with a width of at most 999")
