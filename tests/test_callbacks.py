@@ -251,3 +251,27 @@ def test_manifests_state_what_a_callback_is() -> None:
         del manifest["requests"][0][key]
         with pytest.raises(ArtifactError, match=key):
             xla_wasm.load(Artifact(artifact.wasm, manifest))
+
+
+def test_lines_of_strangers_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nor Python's objects, in a print or in what says that inputs do not fit."""
+
+    def f(x: Any) -> Any:
+        jax.debug.print("x {x}", x=x)
+        return x
+
+    module = lower(f, X)
+    for line, printed in (
+        ("\x1b[2J{0}", "\u241b[2J[0. 1. 2.]\n"),
+        ("{0.__class__}", None),
+        ("{0:99999}", None),
+        ("{0!r}", "array([0., 1., 2.], dtype=float32)\n"),
+    ):
+        module.frontend_attributes[callback.FORMATS] = json.dumps({"0": line})
+        exe = xla_wasm.load(Artifact.open(xla_wasm.compile(module).wasm))
+        if printed is None:
+            with pytest.raises(RunError, match="is no number of an operand"):
+                exe.run(X)
+        else:
+            exe.run(X)
+            assert capsys.readouterr().out == printed

@@ -19,7 +19,7 @@ export const callbackName = ({ name, place }) => `callback '${name}'${place ? ` 
 export function callback(transfer, functions) {
   const { target, format = '', operands, results } = transfer;
   if (target && Object.hasOwn(functions, target)) return functions[target];
-  if (format && target && !results.length) return (...arrays) => void console.log(line(format, operands, arrays));
+  if (format && target && !results.length) return (...arrays) => void console.log(visible(line(format, operands, arrays)));
   const why = target
     ? `a Python function, which is not here: pass one, load(source, {customCalls: {'${target}': ...}})`
     : "where the program was compiled to end (callbacks='trap')";
@@ -28,6 +28,9 @@ export function callback(transfer, functions) {
     throw new RunError(`the run has reached ${callbackName(transfer)}, ${why}`);
   };
 }
+
+/** What moves no cursor of a terminal: the line may come with a stranger's file. @param {string} text */
+const visible = (text) => text.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, '\ufffd');
 
 /**
  * A line with operands in the place of its fields, such as {0} or {1:.3f}; {{ and }} stand for braces.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
-from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError, RunError
+from ..errors import ArgumentError, RunError, visible
+from ..hlo.strings import filled
 from .manifest import Leaf, Request
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ class HostCall:
         arguments = [slot.give(array) for slot, array in zip(self._operands, operands)]
         try:
             given = self._function(*arguments, **self._extra)
-        except ArgumentError:
-            raise
+        except _Misfit as error:
+            raise ArgumentError(str(error)) from None
         except _Unserved as error:
             raise RunError(str(error)) from None
         except Exception as error:
@@ -70,6 +69,10 @@ class _Unserved(Exception):
     """A callback was reached that nobody serves."""
 
 
+class _Misfit(Exception):
+    """The inputs do not fit together."""
+
+
 def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> HostFunction:
     """What serves a callback: its function, or what prints its line, or else what says that it is not there."""
     function = functions.get(request.target) if request.target else None
@@ -77,7 +80,7 @@ def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> Hos
         return function
     line = request.format
     if line and request.target and not request.results:
-        return lambda *operands: print(_line(line, operands))
+        return lambda *operands: print(visible(filled(line, operands)))
 
     def refuse(*operands: Any) -> None:
         what = f"the run has reached {_what(request)}, "
@@ -85,19 +88,10 @@ def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> Hos
             how = f"an artifact in a file has none: pass one, load(..., custom_calls={{{request.target!r}: function}})"
             raise _Unserved(f"{what}a Python function, which is not here; {how}")
         if line:
-            raise ArgumentError(_line(line, operands))
+            raise _Misfit(filled(line, operands))
         raise _Unserved(f"{what}where the program was compiled to end (callbacks='trap')")
 
     return refuse
-
-
-def _line(line: str, operands: Sequence[Array]) -> str:
-    """A line with operands in the place of its fields. ValueError for a field that names attributes of Python's objects, or a width that
-    fills the memory: the format may come with a stranger's file."""
-    for _, field, spec, _ in Formatter().parse(line):
-        if field is not None and not (field.isdecimal() and re.fullmatch(r"(?!.*\d{4})[^{}]{0,20}", spec or "")):
-            raise ValueError(f"the field {{{field}{':' + spec if spec else ''}}} is no number of an operand with a width of at most 999")
-    return line.format(*operands)
 
 
 def _takes_opaque(function: HostFunction) -> bool:

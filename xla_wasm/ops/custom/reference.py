@@ -9,6 +9,7 @@ from ...errors import ArgumentError, UnsupportedError
 from ...hlo.ir import Computation, Instruction
 from ...hlo.op import REQUIRED
 from ...hlo.shape import Shape
+from ...hlo.strings import filled
 from ..arrays import DTYPES, Value, fits
 from ..linalg.reference import ROUTINES
 from ..request import REQUEST
@@ -23,7 +24,7 @@ def _custom_call(instr: Instruction, operands: list[Value], call: Any) -> Value:
     if function is not None:
         return _of_function(instr, function(*(leaf for value in operands for leaf in _leaves(value))))
     if target == callback.ASSERTION:
-        raise ArgumentError(callback.config_of(instr).format(*(leaf for value in operands for leaf in _leaves(value))))
+        raise ArgumentError(filled(callback.config_of(instr), [leaf for value in operands for leaf in _leaves(value)]))
     if callback.is_callback(instr) and callback.has_results(instr):
         name = callback.function_name(instr)
         how = f"pass one, evaluate(..., custom_calls={{{name!r}: function}})"
