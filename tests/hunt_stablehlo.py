@@ -2,9 +2,11 @@
 
     python tests/hunt_stablehlo.py jax --seed 1 --count 5000
     python tests/hunt_stablehlo.py family --seed 1 --count 5000
+    python tests/hunt_stablehlo.py programs
 
 Each seed is one program in HLO, which jaxlib writes as StableHLO. That is read as bytecode and as a portable artifact, and judged by the
-program itself in the reference evaluator, bit by bit.
+program itself in the reference evaluator, bit by bit. `programs` are those of the tests in JAX: what jax.export writes of one is read, and
+judged by the HLO that JAX makes of it.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ import argparse
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import compare
 import jax
 import numpy as np
+import programs_linear  # noqa: F401  lists its programs
+import programs_more  # noqa: F401  the same
+from jax import export
 from jaxlib.mlir import ir
+from programs import PROGRAMS
 from random_family import draw_family
 from random_jax import draw_jax
 from random_values import Draw, Skip
@@ -70,20 +76,49 @@ def check(kind: str, seed: int) -> str:
     return "equal"
 
 
+def check_export(fn: Callable[..., Any], args: tuple[Any, ...], x64: bool = False, name: str = "") -> str:
+    """The same of a function of JAX and the file that jax.export writes of it."""
+    with jax.enable_x64(x64):
+        data = export.export(jax.jit(fn), platforms=["cpu"])(*args).serialize()
+        lowered = jax.jit(fn, keep_unused=True).lower(*args).compiler_ir("hlo")
+        arguments = [_bits(leaf) for leaf in jax.tree.leaves(args)]
+    judge = HloModule.from_proto(lowered.as_serialized_hlo_module_proto())
+    try:
+        module = HloModule.from_exported(data)
+    except UnsupportedError as error:
+        return f"unsupported: {str(error)[:80]}"
+    verify(module)
+    for i, (actual, wanted) in enumerate(zip(evaluate(module, *arguments), evaluate(judge, *arguments), strict=True)):
+        compare.assert_same(actual, wanted, 0, f"{name} result {i}")
+    return "equal"
+
+
+def _bits(leaf: Any) -> Any:
+    """An array, of a key the numbers that it is."""
+    is_key = jax.dtypes.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else jax.numpy.asarray(leaf))
+
+
+def check_program(name: str) -> str:
+    program = PROGRAMS[name]()
+    return check_export(program.fn, program.args, program.x64, name)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=DRAW)
+    parser.add_argument("kind", choices=[*DRAW, "programs"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000)
     given = parser.parse_args()
     outcomes: Counter[str] = Counter()
+    cases: Iterable[Any] = range(given.seed, given.seed + given.count) if given.kind in DRAW else sorted(PROGRAMS)
     with np.errstate(all="ignore"):
-        for seed in range(given.seed, given.seed + given.count):
+        for case in cases:
             try:
-                outcomes[check(given.kind, seed)] += 1
+                outcomes[check(given.kind, case) if given.kind in DRAW else check_program(case)] += 1
             except Exception as error:
                 outcomes["failed"] += 1
-                print(f"{given.kind} {seed}: {type(error).__name__}: {str(error)[:500]}", flush=True)
+                print(f"{given.kind} {case}: {type(error).__name__}: {str(error)[:500]}", flush=True)
     for outcome, count in outcomes.most_common():
         print(f"{count:7} {outcome}")
     return int(bool(outcomes["failed"]))

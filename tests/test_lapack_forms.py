@@ -153,6 +153,15 @@ def test_older_calls_of_squares(letter: str) -> None:
     )
 
 
+def test_eigenvectors_of_no_rows() -> None:
+    module = call(
+        "lapack_sgeev_ffi", "(f32[0], f32[0], c64[0,0], c64[0,0], s32[])", "", "f32[0,0]", "compute_left = 86, compute_right = 86"
+    )
+    x = np.zeros((0, 0), np.float32)
+    for made in (evaluate(module, x), xla_wasm.load(xla_wasm.compile(module)).run(x)):
+        assert [array.shape for array in made] == [(0,), (0,), (0, 0), (0, 0), ()] and made[-1] == 0
+
+
 @each_type
 def test_older_triangular_systems(letter: str) -> None:
     t = TYPES[letter]

@@ -336,6 +336,12 @@ def test_errors_say_what_and_where(text: str) -> None:
     assert re.match(r"line 2, column \d+: .*\n.*\n *\^$", str(caught.value))
 
 
+@pytest.mark.parametrize("text", ["func.func @f(%a: tensor<4xf32,", "func.func @f(%a: tensor<4xf32, \n"])
+def test_texts_that_end_in_a_type(text: str) -> None:
+    with pytest.raises(ParseError, match="the encoding of a tensor expected, but the text ends"):
+        read(text)
+
+
 def test_successors_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="line 2: cf.br has successors"):
         body('"cf.br"()[^bb1] : () -> ()')

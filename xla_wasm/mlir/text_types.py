@@ -167,6 +167,8 @@ class Types(Lexer):
             return self.aliased("#" + found[1], self._bounds)
         begin = self.skip()
         if not self.match(_BOUNDS):
+            if begin == len(self.text):
+                self.fail("the encoding of a tensor")
             self.unsupported(f"a tensor with the encoding {self.text[begin : begin + 40].splitlines()[0]}: only bounds are known")
         inner = "<" in self.text[begin : self.pos]
         if not inner:

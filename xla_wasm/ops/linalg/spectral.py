@@ -101,7 +101,7 @@ def _geev(instr: Instruction, operands: list[Value], call: Any) -> Value:
         w[at], vectors = np.linalg.eig(a[at])
         if "right" in words:
             right[at] = vectors
-        if "left" in words:
+        if "left" in words and len(a[at]):
             left[at] = _left_vectors(a[at], w[at])
     return *_eigenvalues(w, a.dtype), left, right, info
 
