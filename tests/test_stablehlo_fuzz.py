@@ -21,7 +21,7 @@ from xla_wasm import HloModule
 from xla_wasm.errors import ParseError, XlaWasmError
 from xla_wasm.hlo.verify import verify
 
-MUTATIONS = 3000
+MUTATIONS = 5000
 
 
 @cache
@@ -29,7 +29,7 @@ def seeds() -> list[tuple[bytes, Any]]:
     """Files, and the sizes that they need."""
     found: list[tuple[bytes, Any]] = [(bytecode_of(parsed(text)), None) for text in (SHARDY, CAPTURES)]
     for _, module in modules()[::40]:
-        found.append((bytecode_of(module), None))
+        found += [(bytecode_of(module), None), (str(module).encode(), None)]
         try:
             found.append((artifact_of(module), None))
         except Exception:
