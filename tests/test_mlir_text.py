@@ -336,6 +336,12 @@ def test_errors_say_what_and_where(text: str) -> None:
     assert re.match(r"line 2, column \d+: .*\n.*\n *\^$", str(caught.value))
 
 
+@pytest.mark.parametrize("rest", ["", ", b = dense<1> : tensor<i32>} {}"])
+def test_groups_of_devices_without_a_mesh(rest: str) -> None:
+    with pytest.raises(ParseError, match="a bracket expected"):
+        read("module attributes {a = #stablehlo.replica_group_mesh_axes" + rest)
+
+
 @pytest.mark.parametrize("text", ["func.func @f(%a: tensor<4xf32,", "func.func @f(%a: tensor<4xf32, \n"])
 def test_texts_that_end_in_a_type(text: str) -> None:
     with pytest.raises(ParseError, match="the encoding of a tensor expected, but the text ends"):

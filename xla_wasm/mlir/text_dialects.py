@@ -117,7 +117,8 @@ class DialectAttributes(Constants):
         if kind in STRUCTURES:
             return self.structure(kind)
         if kind == "replica_group_mesh_axes":
-            self.pos = self.text.index("<", begin)
+            self.pos = begin
+            self.need(DIALECT, "an attribute")
             inner = self.balanced()[1:-1].strip().removeprefix(kind).strip().removeprefix("<").removesuffix(">")
             self.pos -= 1
             return MeshGroups(f"#stablehlo.replica_group_mesh_axes<{_AXIS.sub(_axis_text, inner)}>")
