@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...hlo.index_map import along
-from ...hlo.infer import PRED, array, arrays, brief, broken, called_signature, joined, need_kind, one_dimension, result
+from ...hlo.infer import PRED, array, arrays, brief, broken, called_signature, flags, joined, need_kind, one_dimension, result
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Kind, Op, Read
 from ...hlo.shape import Shape
@@ -25,7 +25,8 @@ def _topk(instr: Instruction) -> Shape:
     if not shape.dimensions or not 0 <= k <= shape.dimensions[-1]:
         raise broken(instr, 2, f"k is {k}, the operand {brief(shape)}")
     sizes = (*shape.dimensions[:-1], k)
-    return Shape.tuple([result(instr, shape.element_type, sizes, ()), result(instr, "s32", sizes, ())])
+    dynamic = (*flags(shape)[:-1], False)
+    return Shape.tuple([result(instr, shape.element_type, sizes, dynamic), result(instr, "s32", sizes, dynamic)])
 
 
 def _read_along(x: Instruction, sorted_: int) -> list[Read]:
