@@ -389,5 +389,7 @@ def test_symbolic_sizes(xla_wasm: Cli, tmp_path: Path) -> None:
     for wrong in ("b", "b=", "b=4..", "b=-1"):
         code, _, err = xla_wasm("compile", "f.bin", "--dim", wrong)
         assert code == 2 and "expected a name, '=', and a size" in err
+    code, _, err = xla_wasm("compile", "f.bin", "--dim", "b=4", "--dim", "b=5")
+    assert code == 2 and "--dim gives the size of b twice" in err
     code, _, err = xla_wasm("compile", "f.txt", "--dim", "b=4")
     assert code == 2 and "--dim is for files of jax.export" in err

@@ -70,6 +70,7 @@ PROGRAMS: dict[str, tuple[Any, list[str]]] = {
     "split": (lambda x: jnp.split(x.reshape(2, -1), 2), ["2*b,3"]),
     "two": (lambda x, y: (x @ y, x.sum(), y.T), ["b,n", "n,b+1"]),
     "dus": (lambda x: lax.dynamic_update_slice(x, jnp.ones((1, 3)), (1, 0)), ["b,3"]),
+    "topk": (lambda x: lax.top_k(x, 2), ["b,3"]),
     "mod": (lambda x: x.reshape(x.shape[0] // 2, 2, 3), ["2*b,3"]),
     "nested": (lambda x: jax.jit(lambda y: jax.jit(lambda z: z * z.shape[0])(y) + 1)(x), ["b,3"]),
     "vmap": (lambda x: jax.vmap(lambda r: r / jnp.linalg.norm(r))(x), ["b,3"]),
@@ -131,7 +132,16 @@ def test_what_is_missing_is_named() -> None:
         HloModule.from_exported(data, {"b": 1, "n": 2, "m": 3, "k": 4})
     with pytest.raises(ArgumentError, match=r"dims\['b'\] must be a size"):
         HloModule.from_exported(data, {"b": -1, "n": 2, "m": 3})
-    assert HloModule.from_exported(data, {"b": 1, "n": 2, "m": 3}).entry.root.shape.dimensions == (1, 6)
+    with pytest.raises(ArgumentError, match=r"dims\['m'\] is 1099511627776: sizes are below 2\^31"):
+        HloModule.from_exported(data, {"b": 1, "n": 2, "m": 2**40})
+    for wrong_size in (np.True_, np.float32(2), None, "2"):
+        with pytest.raises(ArgumentError, match=r"dims\['b'\] must be a size"):
+            HloModule.from_exported(data, {"b": wrong_size, "n": 2, "m": 3})
+    for wrong in (5, [("b", 1)]):
+        with pytest.raises(ArgumentError, match="dims must be sizes by name"):
+            HloModule.from_exported(data, wrong)
+    for sizes in ({"b": 1, "n": 2, "m": 3}, {"b": np.int64(1), "n": np.uint8(2), "m": 3}):
+        assert HloModule.from_exported(data, sizes).entry.root.shape.dimensions == (1, 6)
 
 
 def test_a_condition_that_does_not_hold() -> None:

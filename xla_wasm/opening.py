@@ -18,7 +18,11 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
     """What the file holds, told by its content: a module in any format, or a compiled artifact with the weights beside it.
 
     `dims` are the sizes of symbolic dimensions, as on the command line: "b=8", "b=1..128"."""
-    sizes = dict(map(_size, dims))
+    sizes: dict[str, int | range] = {}
+    for name, size in map(_size, dims):
+        if name in sizes:
+            raise ArgumentError(f"--dim gives the size of {name} twice")
+        sizes[name] = size
     try:
         data = path.read_bytes()
         if data.startswith(b"\0asm"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any
 
 from ..errors import ArgumentError, ParseError, XlaWasmError
@@ -21,6 +22,8 @@ from .symbols import Dims, bounds, symbols_of
 
 _PLATFORM_INDEX = "_platform_index"
 _PLATFORM = "cpu"
+_MOST = 1 << 31
+"""Sizes are below: programs hold them as s32."""
 _KEY_SIZES = {"key<fry>": ("2",), "key<rbg>": ("4",), "key<unsafe_rbg>": ("4",)}
 """What random keys have behind their own sizes, as arrays of ui32."""
 
@@ -34,7 +37,7 @@ def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None
     with an error that says which. Of a program for several platforms it is the one for the CPU.
     """
     exported = export.read(data)
-    sizes = _checked(exported, dims or {})
+    sizes = _checked(exported, {} if dims is None else dims)
     try:
         return _module(exported, sizes)
     except XlaWasmError:
@@ -71,6 +74,8 @@ def _module(exported: Exported, sizes: dict[str, range]) -> Module:
 
 def _checked(exported: Exported, dims: Dims) -> dict[str, range]:
     """The sizes by symbol, one as a range of one. Raises ArgumentError where one is missing."""
+    if not isinstance(dims, Mapping):
+        raise ArgumentError(f"dims must be sizes by name, such as {{'b': 8}}, not {dims!r}")
     needed = sorted({name for kind in exported.input_types for size in kind.sizes for name in symbols_of(size)})
     missing = [name for name in needed if name not in dims]
     if missing:
@@ -81,11 +86,23 @@ def _checked(exported: Exported, dims: Dims) -> dict[str, range]:
         raise ArgumentError(f"the program has no symbolic size {unknown[0]!r}; it has {', '.join(needed) or 'none'}")
     found = {}
     for name, size in dims.items():
-        allowed = range(size, size + 1) if isinstance(size, int) and not isinstance(size, bool) else size
-        if not isinstance(allowed, range) or not allowed or allowed.step != 1 or allowed.start < 0:
+        allowed = _range(size)
+        if allowed is None or not allowed or allowed.step != 1 or allowed.start < 0:
             raise ArgumentError(f"dims[{name!r}] must be a size, or a range of sizes such as range(1, 129), not {size!r}")
+        if allowed.stop > _MOST:
+            raise ArgumentError(f"dims[{name!r}] is {size!r}: sizes are below 2^31")
         found[name] = allowed
     return found
+
+
+def _range(size: Any) -> range | None:
+    """A range of sizes, or of one size, which may be an integer of NumPy's; None for anything else."""
+    if isinstance(size, (range, bool)):
+        return size if isinstance(size, range) else None
+    try:
+        return range(index(size), index(size) + 1)
+    except TypeError:
+        return None
 
 
 def _platform(exported: Exported) -> int:
