@@ -303,7 +303,7 @@ def test_constants_and_resources() -> None:
 
 WRONG = {
     "%0 = stablehlo.add %a, %b : tensor<4xf32>": "line 2, column 24: %b is not defined before",
-    "%0 = stablehlo.add %a, %a : tensor<5xf32>": "of another type",
+    "%0 = stablehlo.add %a, %a : tensor<5xf32>": "an operand of another type: it is tensor<4xf32>, not tensor<5xf32>",
     "%0:2 = stablehlo.add %a, %a : tensor<4xf32>": "names",
     "%a = stablehlo.add %a, %a : tensor<4xf32>": "%a is defined twice",
     "%0 = stablehlo.unheard %a : tensor<4xf32>": "there is no operation 'stablehlo.unheard'",

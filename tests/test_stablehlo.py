@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from test_samples import check_host
 
 import xla_wasm.jax
 from xla_wasm import HloModule, evaluate
-from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError, VerifyError
+from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError, VerifyError, XlaWasmError
 from xla_wasm.hlo.signature import parameter_leaves, result_leaves
 from xla_wasm.hlo.verify import verify
 from xla_wasm.mlir.bytecode_tables import _properties
@@ -209,6 +210,23 @@ def test_what_is_no_stablehlo() -> None:
         HloModule.from_stablehlo(b"\xff\xfe")
     with pytest.raises(ParseError, match="jax.export"):
         HloModule.from_exported(b"\x04\x00\x00\x00" * 8)
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        ("return %a, %a : tensor<3xf32>, tensor<3xf32>", "'main' declares 1 results, and has 2"),
+        ("return", "'main' declares 1 results, and has 0"),
+        ("return %i : tensor<i32>", "result 0 of 'main' is of another type than declared: it is tensor<i32>, not tensor<3xf32>"),
+        ("", "a block must end in a return; this one is empty"),
+        ("%0 = call @f(%a) : (tensor<3xf32>) -> tensor<3xf32> return %0 : tensor<3xf32>", "result 0 of 'f' is of another type"),
+    ],
+)
+def test_functions_return_what_they_declare(lines: str, error: str) -> None:
+    main = f"func.func @main(%a: tensor<3xf32>, %i: tensor<i32>) -> tensor<3xf32> {{ {lines} }}"
+    other = "func.func private @f(%a: tensor<3xf32>) -> tensor<4xf32> { return %a : tensor<3xf32> }"
+    with pytest.raises(XlaWasmError, match=re.escape(error)):
+        HloModule.from_stablehlo(f"module {{ {main} {other} }}")
 
 
 def test_formats_are_told_apart() -> None:

@@ -68,6 +68,14 @@ def type_text(kind: Type) -> str:
     raise UnsupportedError(f"the type {kind} has no text here")
 
 
+def shown_type(kind: Type) -> str:
+    """A type in a message: its text, or what is known of it where it has none here."""
+    try:
+        return type_text(kind)
+    except UnsupportedError:
+        return str(kind)
+
+
 def _dense_text(value: Dense) -> str:
     """A tensor: its elements in brackets, one for each dimension."""
     name = hlo_type(value.type.element)

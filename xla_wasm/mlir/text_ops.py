@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from .lexer import HEAD, LABEL, OPERANDS, VALUE, VALUES, WORD
 from .plain import plain_attributes, plain_name
 from .text_locations import Locations
+from .text_of import shown_type
 from .tree import Attribute, Block, Location, Op, Type, Value
 
 Argument = tuple[str, Type, Location | None]
@@ -162,7 +163,7 @@ class Operations(Locations):
             self.error(f"{len(types)} types of {len(operands)} operands", begin)
         for value, type_ in zip(operands, types):
             if value.type is not type_ and value.type != type_:
-                self.error(f"an operand of another type: it is {value.type}, not {type_}"[:400], begin)
+                self.error(f"an operand of another type: it is {shown_type(value.type)}, not {shown_type(type_)}"[:400], begin)
 
     def define(self, name: str, value: Value, begin: int) -> None:
         """Gives a value its name, without the `%`."""

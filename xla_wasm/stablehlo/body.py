@@ -110,6 +110,8 @@ class Body(Mapper):
 
     def block(self, block: Block) -> list[Instruction]:
         """Writes the operations of a block; what it returns."""
+        if not block.ops:
+            raise ParseError(f"{self.program.here}: a block must end in a return; this one is empty")
         *ops, last = block.ops
         if last.name not in _RETURNS:
             raise ParseError(f"StableHLO: a block must end in a return, not in {where(last)}")

@@ -13,7 +13,8 @@ from ..hlo.devices import with_devices
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.shardy import MESHES
-from ..mlir.tree import Op
+from ..mlir.text_of import shown_type
+from ..mlir.tree import Block, Function, Op, TypeOf
 from ..mlir.values import integer, symbol, text, where
 from .arguments import aliases, frontend_attributes, sharding, sharding_of_tuple
 from .body import Body
@@ -81,8 +82,7 @@ class Builder(Program):
     # --- functions ----------------------------------------------------------------------------------------------
 
     def _main(self, op: Op, shapes: Sequence[Shape] | None, values: dict[int, int], least: Sequence[tuple[int, ...]] | None) -> Computation:
-        block = self.block_of(op)
-        body = Body(self)
+        block, body = _block(self, op), Body(self)
         attributes: Sequence[dict[str, Any]] = op.attributes.get("arg_attrs") or ({},) * len(block.arguments)
         number = 0
         for i, (value, given) in enumerate(zip(block.arguments, attributes, strict=True)):
@@ -132,7 +132,7 @@ class Builder(Program):
         if name in self.active:
             raise VerifyError(f"StableHLO: the function '{name}' calls itself")
         self.enter(name)
-        block, body = self.block_of(op), Body(self)
+        block, body = _block(self, op), Body(self)
         if shapes is not None and len(shapes) != len(block.arguments):
             raise VerifyError(f"StableHLO: '{name}' takes {len(block.arguments)} arguments, not {len(shapes)}")
         for i, value in enumerate(block.arguments):
@@ -145,6 +145,24 @@ class Builder(Program):
         computation = body.finished(name, body.block(block))
         self.leave()
         return computation
+
+
+def _block(program: Program, op: Op) -> Block:
+    """The block of a function, whose arguments and results must have the types that it declares."""
+    program.at = op
+    block = program.block_of(op)
+    declared = op.attributes.get("function_type")
+    if not isinstance(declared, TypeOf) or not isinstance(declared.type, Function) or not block.ops:
+        return block
+    name, returned = symbol(op.attributes["sym_name"]), block.ops[-1].operands
+    for what, values, types in (("argument", block.arguments, declared.type.inputs), ("result", returned, declared.type.results)):
+        if len(values) != len(types):
+            raise VerifyError(f"StableHLO: '{name}' declares {len(types)} {what}s, and has {len(values)}")
+        for i, (value, kind) in enumerate(zip(values, types)):
+            if value.type != kind:
+                found = f"{shown_type(value.type)}, not {shown_type(kind)}"
+                raise VerifyError(f"StableHLO: {what} {i} of '{name}' is of another type than declared: it is {found}")
+    return block
 
 
 def _name(computations: list[Computation]) -> None:
