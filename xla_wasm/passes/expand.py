@@ -43,6 +43,11 @@ def inline(module: Module) -> None:
     rewrite(module, INLINE)
 
 
+def type_products(module: Module) -> None:
+    """Gives products of floats a type of floats, in which they are rounded, before what is narrower than f32 is widened."""
+    rewrite(module, dict.fromkeys(("dot", "convolution", "ragged-dot"), dot.in_floats), suffixed=True)
+
+
 def expand(module: Module) -> None:
     """Replaces every operation that has a rule."""
     rewrite(module, EXPAND, again=True, suffixed=True)

@@ -8,7 +8,7 @@ from ..hlo.infer import REAL_OF
 from ..hlo.ir import Module
 from ..ops.dynamic.record import SIZES
 from .clean import remove_dead
-from .expand import ask_host, canonicalize, expand, inline
+from .expand import ask_host, canonicalize, expand, inline, type_products
 from .given import Given, ask_for_calls, lay_out_results, mark_devices
 from .layout import forget_layouts
 from .loops import settle_loops
@@ -45,6 +45,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     pad_dynamic,
     remove_dead,
     find_topk,
+    type_products,
     widen,
     expand,
     split_complex,
