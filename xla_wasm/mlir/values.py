@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ParseError
+from ..hlo.attr_kinds import PRECISIONS
 from .elements import element_bits, hlo_type
 from .strings import readable
 from .tree import UNIT, Attribute, Dense, Elements, Number, Op, Symbol, TypeOf
@@ -67,6 +68,19 @@ def word(value: Attribute) -> str:
     if isinstance(value, str):
         return value
     raise ParseError(f"a word is expected, not {_brief(value)}")
+
+
+def one_of(names: Sequence[str], name: str) -> str:
+    """A word that is one of some."""
+    if name not in names:
+        raise ParseError(f"one of the words {', '.join(names)} is expected, not {name[:80]!r}")
+    return name
+
+
+def precisions(given: Attributes) -> tuple[str, ...]:
+    """The precision of each operand of a product, as HLO spells it."""
+    words = given.get("precision_config", ())
+    return tuple([one_of(PRECISIONS, word(value).lower()) for value in words]) if isinstance(words, tuple) else ()
 
 
 def text(value: Attribute) -> str:

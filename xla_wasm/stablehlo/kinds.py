@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import ParseError, UnsupportedError
-from ..hlo.attr_kinds import PRECISIONS, TRANSPOSES, WORDS, default_comparison
+from ..hlo.attr_kinds import TRANSPOSES, WORDS, default_comparison
 from ..hlo.attrs import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
@@ -27,7 +27,7 @@ from ..hlo.attrs import (
 )
 from ..hlo.ir import Instruction
 from ..mlir.tree import Accuracy, Attribute, Number
-from ..mlir.values import Attributes, flag, integer, integers, number, pairs, rows, type_of, word
+from ..mlir.values import Attributes, flag, integer, integers, number, one_of, pairs, precisions, rows, type_of, word
 
 ABSENT: Any = object()
 """What a reader gives where the attribute is absent."""
@@ -131,12 +131,8 @@ _ALGORITHMS: dict[tuple[Any, ...], str] = {
 
 
 def _precision(attributes: Attributes, _: Keys, __: Sequence[Instruction]) -> PrecisionConfig:
-    given = attributes.get("precision_config", ())
-    precisions = tuple([word(v).lower() for v in given]) if isinstance(given, tuple) else ()
-    for name in precisions:
-        _among(PRECISIONS, name)
     if "accumulation_type" not in attributes:
-        return PrecisionConfig(precisions)
+        return PrecisionConfig(precisions(attributes))
     sides = [str(type_of(attributes[f"{side}_precision_type"])) for side in ("lhs", "rhs")]
     sides = ["any_f8" if side.startswith("f8") else side for side in sides]
     products, inexact = integer(attributes.get("num_primitive_operations", 1)), flag(attributes, "allow_imprecise_accumulation")
@@ -144,19 +140,12 @@ def _precision(attributes: Attributes, _: Keys, __: Sequence[Instruction]) -> Pr
     algorithm = _ALGORITHMS.get(key)
     if algorithm is None:
         raise UnsupportedError(f"the algorithm {key} of a dot is none that HLO has")
-    return PrecisionConfig(precisions, algorithm)
-
-
-def _among(names: Sequence[str], name: str) -> str:
-    """A word that is one of some."""
-    if name not in names:
-        raise ParseError(f"one of the words {', '.join(names)} is expected, not {name[:80]!r}")
-    return name
+    return PrecisionConfig(precisions(attributes), algorithm)
 
 
 def _word(kind: str, prefix: str = "") -> Reader:
     """A kind of words, which StableHLO has in capital letters; HLO has them in small ones behind a prefix."""
-    return _single(lambda value: _among(WORDS[kind], prefix + word(value).lower() if prefix else word(value)))
+    return _single(lambda value: one_of(WORDS[kind], prefix + word(value).lower() if prefix else word(value)))
 
 
 def _accuracy(value: Attribute) -> ResultAccuracy:
@@ -164,7 +153,7 @@ def _accuracy(value: Attribute) -> ResultAccuracy:
         raise ParseError(f"result_accuracy is {value!r}")
     if value.mode == "TOLERANCE":
         return ResultAccuracy("", value.atol, value.rtol, value.ulps)
-    return ResultAccuracy(_among(("default", "highest"), value.mode.lower()))
+    return ResultAccuracy(one_of(("default", "highest"), value.mode.lower()))
 
 
 def _groups(value: Attribute) -> ReplicaGroups:
@@ -180,7 +169,7 @@ def _comparison(attributes: Attributes, keys: Keys, operands: Sequence[Instructi
 
 def _triangular(attributes: Attributes, _: Keys, __: Sequence[Instruction]) -> TriangularSolveOptions:
     left, lower, unit = (flag(attributes, name) for name in ("left_side", "lower", "unit_diagonal"))
-    return TriangularSolveOptions(left, lower, unit, _among(TRANSPOSES, word(attributes.get("transpose_a", "NO_TRANSPOSE"))))
+    return TriangularSolveOptions(left, lower, unit, one_of(TRANSPOSES, word(attributes.get("transpose_a", "NO_TRANSPOSE"))))
 
 
 def _listed(value: Attribute) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from ...errors import ParseError, UnsupportedError
 from ...hlo.attrs import DotDimensionNumbers, PrecisionConfig, RaggedDotDimensionNumbers
 from ...hlo.ir import Instruction
 from ...mlir.tree import Op
-from ...mlir.values import Attributes, integers, where, word
+from ...mlir.values import integers, precisions, where, word
 from ..stablehlo import Mapper, Rule
 
 
@@ -19,17 +19,13 @@ def _dot(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
 
 def _product(e: Mapper, op: Op, left: Instruction, right: Instruction, numbers: DotDimensionNumbers) -> Instruction:
     dtype = _element_type(e, op, left)
-    return e.op("dot", left, right, dtype=dtype, dot_dimension_numbers=numbers, precision_config=_precision(op.attributes))
+    return e.op("dot", left, right, dtype=dtype, dot_dimension_numbers=numbers, precision_config=PrecisionConfig(precisions(op.attributes)))
 
 
 def _element_type(e: Mapper, op: Op, left: Instruction) -> str:
     """That of the result, which may be wider than the operands'."""
     shape = e.result_shape(op)
     return shape.element_type if shape is not None else left.shape.element_type
-
-
-def _precision(given: Attributes) -> PrecisionConfig:
-    return PrecisionConfig(tuple([word(v).lower() for v in given.get("precision_config", ())]))
 
 
 def _ragged_dot(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
@@ -39,7 +35,11 @@ def _ragged_dot(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruct
     rows, groups = (integers(given.get(name, ())) for name in ("lhs_ragged_dimensions", "rhs_group_dimensions"))
     numbers = RaggedDotDimensionNumbers(DotDimensionNumbers(*sides), rows, groups)
     dtype = _element_type(e, op, operands[0])
-    return [e.op("ragged-dot", *operands, dtype=dtype, ragged_dot_dimension_numbers=numbers, precision_config=_precision(given))]
+    return [
+        e.op(
+            "ragged-dot", *operands, dtype=dtype, ragged_dot_dimension_numbers=numbers, precision_config=PrecisionConfig(precisions(given))
+        )
+    ]
 
 
 def _einsum(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
