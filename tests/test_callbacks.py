@@ -138,6 +138,8 @@ def test_prints_of_more_than_arrays_are_no_lines(capsys: pytest.CaptureFixture[s
         ("{x.shape}", {"x": X}, "(3,)"),
         ("{x[1]}", {"x": X}, "1.0"),
         ("{n:{width}d}", {"n": np.int32(7), "width": 5}, "    7"),
+        ("{n:x}", {"n": np.int32(255)}, "ff"),
+        ("{n:*>5}", {"n": np.int32(7)}, "****7"),
     ]
     for line, values, printed in fields:
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -129,6 +130,10 @@ def _call_back(function: Callable[..., Any], ordered: bool, x64: bool, *operands
         return [*function(None, *operands)][1:] if ordered else [*function(*operands)]
 
 
+_SPEC = r"[<>^]?[+ ]?0?\d{0,3},?(\.\d{1,2})?[defg%]?"
+"""How a number may be formatted where there is no Python."""
+
+
 class _Operand(int):
     """The number of an operand, in the place of its value."""
 
@@ -185,8 +190,10 @@ def _numbered(line: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         if field == "":
             field, count = str(count), count + 1
         value = args[int(field)] if field.isdigit() else kwargs[field]
-        if "{" in (spec or "") or isinstance(value, (tuple, list, dict)) or (conversion in ("r", "a") and isinstance(value, _Operand)):
+        if "{" in (spec or "") or isinstance(value, (tuple, list, dict)):
             raise KeyError(field)  # what it prints depends on Python's objects
+        if isinstance(value, _Operand) and (conversion in ("r", "a") or not re.fullmatch(_SPEC, spec or "")):
+            raise KeyError(field)  # or is not known to all hosts
         shown = f"{'!' + conversion if conversion else ''}{':' + spec if spec else ''}"
         parts.append(f"{{{int(value)}{shown}}}" if isinstance(value, _Operand) else _escaped(f"{{0{shown}}}".format(value)))
     return "".join(parts)
