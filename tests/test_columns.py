@@ -24,7 +24,7 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     element_type = str(rng.choice(["f32", "f32", "f32", "f64", "f16", "bf16", "s32", "u8", "s64", "pred", "c64"]))
     rank = int(rng.integers(2, 5))
     dims = [int(rng.integers(1, 6)) for _ in range(rank)]
-    dims[-1] = int(rng.choice([8, 15, 16, 17, 32, 33, 40, 64, 70, 127]))
+    dims[-1] = int(rng.choice([*range(1, 34), 40, 64, 70, 127]))
     reduced = sorted(rng.choice(rank - 1, int(rng.integers(1, rank)), replace=False).tolist())
     dims[reduced[-1]] = int(rng.choice([1, 4, 15, 16, 17, 40, 130]))
     kept = [d for d in range(rank) if d not in reduced]
@@ -37,15 +37,27 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     y = b.parameter(1, shape(f"{element_type}[{results}]"))
     value = x
     both = "and" if family == "p" else "add"
+
+    def seen(value: Any, rank: int) -> Any:
+        """The same array as it is, or through another index map."""
+        turned = tuple(sorted(rng.choice(rank, int(rng.integers(1, rank + 1)), replace=False).tolist())) if rank else ()
+        return b.op("reverse", value, dimensions=turned) if turned and rng.integers(0, 3) == 0 else value
+
     for _ in range(int(rng.integers(0, 3))):
-        way = int(rng.integers(0, 3))
+        way = int(rng.integers(0, 4))
         spread = b.op("broadcast", y, dimensions=tuple(kept), shape=shape(f"{element_type}[{text}]"))
-        value = b.op(both, value, spread) if way == 0 else b.op("abs", value) if way == 1 and family == "i" else b.op(both, value, x)
+        value = (
+            b.op(both, value, spread)
+            if way == 0
+            else b.op("abs", value)
+            if way == 1 and family == "i"
+            else b.op(both, value, seen(x, rank))
+        )
     init = b.constant(shape(element_type), [1])
     total = b.op("reduce", value, init, called=[reducer(opcode, element_type)()], dimensions=tuple(reduced))
     out = total
     for _ in range(int(rng.integers(0, 3))):
-        out = b.op(both, out, y) if rng.integers(0, 2) else b.op(both, out, out)
+        out = b.op(both, out, seen(y, len(kept))) if rng.integers(0, 2) else b.op(both, out, seen(out, len(kept)))
     leaves = [out] + ([total] if rng.integers(0, 4) == 0 else [])
     module = b.module(b.op("tuple", *leaves))
     make: dict[str, Any] = {
