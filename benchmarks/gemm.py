@@ -25,8 +25,9 @@ import wasmtime
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.suite.machine import peak_kernel
 from xla_wasm.kernels import Gemm, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
-from xla_wasm.loop.affine import ZERO, Affine
+from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
 from xla_wasm.loop.ir import Func, Val
@@ -74,23 +75,6 @@ CASES |= {f"matmul {m}x{k}x{n}": matmul(m, n, k) for m, n, k in ((128, 384, 384)
 CASES |= {"attention 12 x 128x32x128": matmul(128, 128, 32, 12), "attention 12 x 128x128x32": matmul(128, 32, 128, 12)}
 CASES |= {f"narrow {m}x{k}x{n}": matmul(m, n, k) for m, n, k in ((512, 24, 512), (1024, 4, 512))}
 CASES |= {"vector 1x4096x1024": matmul(1, 1024, 4096), "vector 4096x1024x1": matmul(4096, 1, 1024)}
-
-
-def peak_kernel(target: Target) -> tuple[Func, float]:
-    """Twelve independent chains of multiply-adds."""
-    b = Builder("peak", 4, 4, target, frozenset({0}))
-    trips, chains = 200_000, 12
-    with b.loop(1, ranged=True):
-        x = b.load_lanes(b.pointer(3), ZERO, "f32")
-        loop = b.open_loop(trips)
-        carries = [b.carry(loop, b.const("f32", chain), 4) for chain in range(chains)]
-        for carry in carries:
-            carry.next = b.pin(b.fma(carry.value, x, x))
-        b.close_loop(loop)
-        for chain, carry in enumerate(carries):
-            assert carry.result is not None
-            b.store_lanes(b.pointer(0), Affine(4 * chain), carry.result, "f32")
-    return b.func(), 8.0 * trips * chains
 
 
 def product_kernel(name: str, g: Gemm, shape: Tile, target: Target) -> Func:

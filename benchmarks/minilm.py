@@ -26,8 +26,8 @@ import numpy as np
 from xla_wasm import minilm, pages, report, safetensors, serve
 
 from . import markdown
-from .__main__ import machine
 from .node_host import find_runtime, runtime_version
+from .suite.machine import describe as machine
 
 HERE = Path(__file__).parent
 OURS, THEIRS, THEIRS_HALF = "xla_wasm", "onnxruntime-web", "onnxruntime-web, 16-bit weights"
@@ -52,10 +52,11 @@ def onnx_model(half: bool) -> bytes:
     """The encoder as an ONNX model for one text of any length, without padding and so without a mask; if `half`, matrices with 16 bits."""
     from onnx import TensorProto
 
-    from .onnx_graph import Graph
+    from .onnx_graph import EncoderBlocks, Graph
 
     tensors = safetensors.read(minilm.published() / "model.safetensors")
-    graph = Graph({}, WIDTH, HEADS)
+    graph = Graph({})
+    blocks = EncoderBlocks(graph, WIDTH, HEADS)
     node = graph.node
 
     def weight(name: str, transposed: bool = False) -> str:
@@ -66,7 +67,7 @@ def onnx_model(half: bool) -> bytes:
         return node("Cast", graph.constant(name, array.astype(np.float16)), to=TensorProto.FLOAT)
 
     def norm(name: str, x: str) -> str:
-        return graph.norm(x, weight(f"{name}.weight"), weight(f"{name}.bias"))
+        return blocks.norm(x, weight(f"{name}.weight"), weight(f"{name}.bias"))
 
     for name, index in {"begin": 0, "axis": 0, "first": 1}.items():
         graph.constant(name, np.array([index], np.int64))
@@ -80,15 +81,15 @@ def onnx_model(half: bool) -> bytes:
 
         def block_dense(layer: str, x: str, prefix: str = prefix) -> str:
             name = prefix + _PUBLISHED[layer]
-            return graph.dense(x, weight(f"{name}.weight", transposed=True), weight(f"{name}.bias"))
+            return blocks.dense(x, weight(f"{name}.weight", transposed=True), weight(f"{name}.bias"))
 
         def block_norm(layer: str, x: str, prefix: str = prefix) -> str:
             return norm(prefix + _PUBLISHED[layer], x)
 
-        x = graph.block(x, block_dense, block_norm)
-    mean = node("ReduceMean", x, axes=[1], keepdims=0)
-    embedding = node("Div", mean, node("ReduceL2", mean, axes=[1], keepdims=1))
-    return graph.model("minilm", ("ids", np.int64, [1, "length"]), ("embedding", [1, WIDTH]), embedding)
+        x = blocks.block(x, block_dense, block_norm)
+    mean = node("ReduceMean", x, "first", keepdims=0)
+    embedding = node("Div", mean, node("ReduceL2", mean, "first", keepdims=1))
+    return graph.model("minilm", {"ids": (np.int64, [1, "length"])}, {"embedding": (embedding, np.float32, [1, WIDTH])})
 
 
 class _Handler(serve._Handler):

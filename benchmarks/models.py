@@ -1,4 +1,4 @@
-"""The modules that are timed: a product and a convolution built by hand, encoders lowered by JAX and written as ONNX."""
+"""The encoders that are timed: lowered by JAX, and written as ONNX."""
 
 from __future__ import annotations
 
@@ -6,36 +6,19 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xla_wasm import HloModule
-from xla_wasm.builder import Builder
-from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, Window, WindowDimension
-from xla_wasm.hlo.shape import Shape
+
+if TYPE_CHECKING:
+    from .onnx_graph import Graph
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 Tree = Any
 EPSILON = 1e-12
 """What BERT's layer normalisation adds to the variance."""
-
-
-def matmul(size: int) -> HloModule:
-    """A product of two square matrices: x, an input, and w, to be declared as a weight."""
-    b = Builder(f"matmul_{size}")
-    x, w = (b.parameter(i, Shape("f32", (size, size)), name) for i, name in enumerate("xw"))
-    return b.module(b.op("dot", x, w, dot_dimension_numbers=DotDimensionNumbers((1,), (0,))))
-
-
-def convolution(size: int, channels: int) -> HloModule:
-    """A 3x3 convolution with padding over a square image [1, size, size, channels], with as many channels out."""
-    b = Builder(f"convolution_{size}_{channels}")
-    x = b.parameter(0, Shape("f32", (1, size, size, channels)), "x")
-    w = b.parameter(1, Shape("f32", (3, 3, channels, channels)), "w")
-    window = Window((WindowDimension(3, padding_low=1, padding_high=1),) * 2)
-    labels = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
-    return b.module(b.op("convolution", x, w, window=window, dim_labels=labels))
 
 
 @dataclass(frozen=True)
@@ -72,10 +55,10 @@ class Encoder:
                 made[f"p.{block}.{name}.bias"] = (rng.standard_normal(self.width) * 0.1).astype(np.float32)
         return made
 
-    def tree(self) -> list[Tree]:
+    def tree(self, weights: dict[str, Any] | None = None) -> list[Tree]:
         """The weights as the list of blocks that `apply` takes."""
         blocks: list[Tree] = [{} for _ in range(self.blocks)]
-        for path, array in self.weights().items():
+        for path, array in (weights or self.weights()).items():
             _, block, layer, name = path.split(".")
             blocks[int(block)].setdefault(layer, {})[name] = array
         return blocks
@@ -127,24 +110,22 @@ class Encoder:
 
         return lower(jax.value_and_grad(loss), self.tree(), self.input())
 
-    def onnx(self) -> bytes:
-        """The same encoder as an ONNX model with its weights inside, in the operators that exporters of BERT write."""
-        from .onnx_graph import Graph
+    def nodes(self, graph: Graph, x: str) -> str:
+        """The encoder of a value as nodes of a graph that has the weights, in the operators that exporters of BERT write."""
+        from .onnx_graph import EncoderBlocks
 
-        graph = Graph(dict(self.weights()), self.width, self.heads)
-        x = "x"
+        blocks = EncoderBlocks(graph, self.width, self.heads)
         for number in range(self.blocks):
             block = f"p.{number}"
 
             def dense(layer: str, x: str, block: str = block) -> str:
-                return graph.dense(x, f"{block}.{layer}.w", f"{block}.{layer}.b")
+                return blocks.dense(x, f"{block}.{layer}.w", f"{block}.{layer}.b")
 
             def norm(layer: str, x: str, block: str = block) -> str:
-                return graph.norm(x, f"{block}.{layer}.scale", f"{block}.{layer}.bias")
+                return blocks.norm(x, f"{block}.{layer}.scale", f"{block}.{layer}.bias")
 
-            x = graph.block(x, dense, norm)
-        shape = [1, self.tokens, self.width]
-        return graph.model("encoder", ("x", np.float32, shape), ("y", shape), x)
+            x = blocks.block(x, dense, norm)
+        return x
 
 
 def lowered(folder: Path, name: str, encoder: Encoder, make: Callable[[], HloModule]) -> Path:

@@ -1,28 +1,28 @@
-"""Encoders as ONNX models, in the operators that exporters of BERT write."""
+"""Models written as ONNX graphs: any nodes (`Graph`), and encoders in the operators that exporters of BERT write (`EncoderBlocks`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, checker, helper, numpy_helper
+from onnx import checker, helper, numpy_helper
 
 from .models import EPSILON
 
+Inputs = Mapping[str, tuple[Any, Sequence[int]]]
+"""Type (what np.dtype takes) and dimensions of each input."""
+Results = Mapping[str, tuple[str, Any, Sequence[int | None]]]
+"""Node that gives it, type and dimensions of each result; None for a size that nobody states."""
+OPSET, IR = 18, 8
+
 
 class Graph:
-    """A graph while it is made. Layers are functions of the caller, who knows the names and types of the weights."""
+    """A graph while it is made. What it is made of is functions of the caller, who knows the names and types of inputs and weights."""
 
-    def __init__(self, weights: dict[str, Any], width: int, heads: int) -> None:
-        self.weights = weights
+    def __init__(self, weights: Mapping[str, Any]) -> None:
+        self.weights = dict(weights)
         self._nodes: list[Any] = []
-        size = width // heads
-        # A -1 stands for what is left: the tokens.
-        for name, sizes in {"split": [1, -1, heads, size], "merge": [1, -1, width]}.items():
-            self.constant(name, np.array(sizes, np.int64))
-        for name, value in {"root": np.sqrt(size), "root2": np.sqrt(2), "one": 1, "half": 0.5}.items():
-            self.constant(name, np.array(value, np.float32))
 
     def constant(self, name: str, value: Any) -> str:
         """An array that is part of the model."""
@@ -30,25 +30,79 @@ class Graph:
         return name
 
     def node(self, op: str, *inputs: str, **attributes: Any) -> str:
-        """The result of an operator."""
-        name = f"{op}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
-        return name
+        """The only result of an operator, or its first."""
+        return self.nodes(op, 1, *inputs, **attributes)[0]
+
+    def nodes(self, op: str, results: int, *inputs: str, **attributes: Any) -> tuple[str, ...]:
+        """The results of an operator."""
+        number = len(self._nodes)
+        names = tuple(f"{op}_{number}" + (f"_{i}" if i else "") for i in range(results))
+        self._nodes.append(helper.make_node(op, inputs, names, names[0], **attributes))
+        return names
+
+    def model(self, name: str, inputs: Inputs, results: Results) -> bytes:
+        """The model."""
+        identities = [helper.make_node("Identity", [node], [result]) for result, (node, _, _) in results.items()]
+        outputs = [_value(result, dtype, dims) for result, (_, dtype, dims) in results.items()]
+        return self._written(name, [*self._nodes, *identities], inputs, outputs)
+
+    def repeated(self, name: str, inputs: Inputs, results: Results) -> bytes:
+        """A model that computes all of it again and again, as often as its input `trips` says, and gives the last results.
+
+        A run's time grows with the trips by what the graph alone costs, without what a call of the runtime costs.
+        """
+        body = [helper.make_node("Identity", ["going"], ["goes_on"]), *self._nodes]
+        body += [helper.make_node("Identity", [node], [f"after.{result}"]) for result, (node, _, _) in results.items()]
+        before, after = (
+            [_value(f"{when}.{result}", dtype, [None] * len(dims)) for result, (_, dtype, dims) in results.items()]
+            for when in ("before", "after")
+        )
+        state = [_value("trip", np.int64, []), _value("going", np.bool_, []), *before]
+        loop = helper.make_graph(body, "body", state, [_value("goes_on", np.bool_, []), *after])
+        starts = [self.constant(f"start.{result}", np.zeros([1] * len(dims), dtype)) for result, (_, dtype, dims) in results.items()]
+        node = helper.make_node("Loop", ["trips", self.constant("go", np.array(True)), *starts], list(results), body=loop)
+        outputs = [_value(result, dtype, [None] * len(dims)) for result, (_, dtype, dims) in results.items()]
+        return self._written(name, [node], {**inputs, "trips": (np.int64, [])}, outputs)
+
+    def _written(self, name: str, nodes: list[Any], inputs: Inputs, outputs: list[Any]) -> bytes:
+        graph = helper.make_graph(
+            nodes,
+            name,
+            [_value(name, dtype, dims) for name, (dtype, dims) in inputs.items()],
+            outputs,
+            [numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in self.weights.items()],
+        )
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
+        checker.check_model(made)
+        return made.SerializeToString()
+
+
+class EncoderBlocks:
+    """The layers of encoders, as nodes of a graph."""
+
+    def __init__(self, graph: Graph, width: int, heads: int) -> None:
+        self.graph = graph
+        size = width // heads
+        # A -1 stands for what is left: the tokens.
+        for name, sizes in {"split": [1, -1, heads, size], "merge": [1, -1, width]}.items():
+            self.graph.constant(name, np.array(sizes, np.int64))
+        for name, value in {"root": np.sqrt(size), "root2": np.sqrt(2), "one": 1, "half": 0.5}.items():
+            self.graph.constant(name, np.array(value, np.float32))
 
     def dense(self, x: str, weight: str, bias: str) -> str:
         """A matrix product and what is added to it."""
-        return self.node("Add", self.node("MatMul", x, weight), bias)
+        return self.graph.node("Add", self.graph.node("MatMul", x, weight), bias)
 
     def norm(self, x: str, scale: str, bias: str) -> str:
         """A layer normalisation."""
-        return self.node("LayerNormalization", x, scale, bias, axis=-1, epsilon=EPSILON)
+        return self.graph.node("LayerNormalization", x, scale, bias, axis=-1, epsilon=EPSILON)
 
     def block(self, x: str, dense: Callable[[str, str], str], norm: Callable[[str, str], str]) -> str:
         """Attention and two dense layers, each normalised after its residual, with the exact GELU.
 
         `dense` and `norm` make a layer of x: query, key, value, output, up and down, or norm1 and norm2.
         """
-        node = self.node
+        node = self.graph.node
 
         def heads(name: str, order: tuple[int, ...]) -> str:
             return node("Transpose", node("Reshape", dense(name, x), "split"), perm=order)
@@ -62,16 +116,7 @@ class Graph:
         h = node("Mul", node("Mul", h, node("Add", node("Erf", node("Div", h, "root2")), "one")), "half")
         return norm("norm2", node("Add", x, dense("down", h)))
 
-    def model(self, name: str, x: tuple[str, type[Any], list[Any]], y: tuple[str, list[Any]], result: str) -> bytes:
-        """The model with one input, of a name, type and shape, and `result` as its output, of a name and shape and of f32."""
-        self._nodes.append(helper.make_node("Identity", [result], [y[0]]))
-        graph = helper.make_graph(
-            self._nodes,
-            name,
-            [helper.make_tensor_value_info(x[0], helper.np_dtype_to_tensor_dtype(np.dtype(x[1])), x[2])],
-            [helper.make_tensor_value_info(y[0], TensorProto.FLOAT, y[1])],
-            [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in self.weights.items()],
-        )
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        checker.check_model(made)
-        return made.SerializeToString()
+
+def _value(name: str, dtype: Any, dims: Sequence[Any]) -> Any:
+    """The declaration of a value; None for a size that nobody states."""
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), dims)

@@ -31,11 +31,11 @@ from xla_wasm.collectives import OPCODES, Collective
 from xla_wasm.host.executor import Executable
 
 from . import markdown
-from .__main__ import machine
+from .suite.machine import describe as machine
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parent / "docs" / "replicas.md"
-BEGIN, END = "<!-- written by benchmarks.replicas -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- written by benchmarks.replicas -->", "<!-- end -->"
 """Between these the tables stand in the document."""
 DEVICES = 2
 SIZES = (4 << 10, 64 << 10, 1 << 20, 4 << 20)
@@ -227,8 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         text += markdown.table(columns, rows) + "\n"
     cpu = machine("")["cpu"]
     text += f"{DEVICES} devices on {os.cpu_count()} cores of {cpu}; the least of many rounds in which all take turns.\n"
-    before, _, rest = options.output.read_text().partition(BEGIN)
-    options.output.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+    markdown.replace_between(options.output, BEGIN, END, f"\n{text}\n")
 
 
 if __name__ == "__main__":

@@ -27,8 +27,8 @@ from urllib.parse import urlsplit
 from xla_wasm import Artifact, HloModule, compile, javascript, report
 
 from . import markdown
-from .__main__ import machine
 from .node_host import find_node
+from .suite.machine import describe as machine
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

@@ -56,6 +56,10 @@ class FirefoxError(Exception):
     """Firefox could not be started, or refused a command, or a script of the page failed."""
 
 
+class Refused(FirefoxError):
+    """Firefox refused a command, or a page that was left could not answer it."""
+
+
 class Firefox:
     """A headless Firefox with a profile of its own. `with Firefox() as firefox: page = firefox.open(url)`."""
 
@@ -97,7 +101,7 @@ class Firefox:
             if answer.get("id") == self._count:
                 break
         if answer["type"] == "error":
-            raise FirefoxError(f"{method}: {answer['error']}: {answer['message']}")
+            raise Refused(f"{method}: {answer['error']}: {answer['message']}")
         return dict(answer["result"])
 
     def open(self, url: str, width: int = 1280, height: int = 900) -> Page:
@@ -155,11 +159,17 @@ class Page:
     def wait(self, expression: str, timeout: float = 30) -> Any:
         """The value of the expression once it is true."""
         until = time.monotonic() + timeout
-        while not (value := self.evaluate(expression)):
+        reason = ""
+        while True:
+            # A page that loads itself again has no body for a moment, and leaves without an answer.
+            try:
+                if value := self.evaluate(f"document.body && ({expression})"):
+                    return value
+            except Refused as error:
+                reason = f" ({error})"
             if time.monotonic() > until:
-                raise FirefoxError(f"not true after {timeout} s: {expression}")
+                raise FirefoxError(f"not true after {timeout} s: {expression}{reason}")
             time.sleep(0.05)
-        return value
 
     def text(self, selector: str) -> str:
         """What the element shows."""

@@ -71,6 +71,10 @@ SCALARS += [
 ]
 SCALARS += [("f32", v, s) for v in (np.nan, np.inf, -np.inf) for s in ("", ".2f", "6.1f")]
 SCALARS += [("f64", v, s) for v in (np.pi, 1e300, 1e-300) for s in ("", ".3f" if v < 10 else ".3e", ".10g", "%" if v < 10 else "g")]
+HALVES = (0.5, 1.5, 2.5, -0.125, 0.375, 10.5, 125.0)
+"""As near to one number of fewer digits as to another."""
+SCALARS += [("f64", v, s) for v in HALVES for s in (".0f", ".2f", ".0e", ".1e", ".0%", ".2g")]
+SCALARS += [("f64", v, s) for v in (1e21, 2.0**80) for s in (".0f", ".2f", "e")]
 SCALARS += [("s64", v, s) for v in (2**53 + 1, -5) for s in ("", "d")]
 ARRAYS = {"s32": ("Int32Array", np.int32), "f32": ("Float32Array", np.float32), "f64": ("Float64Array", np.float64)}
 ARRAYS["s64"] = ("BigInt64Array", np.int64)  # type: ignore[assignment]

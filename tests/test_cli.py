@@ -380,12 +380,15 @@ def test_symbolic_sizes(xla_wasm: Cli, tmp_path: Path) -> None:
     data = export.export(jax.jit(lambda x: x * 2), platforms=["cpu"])(jax.ShapeDtypeStruct(scope, np.float32)).serialize()
     (tmp_path / "f.bin").write_bytes(data)
     code, _, err = xla_wasm("compile", "f.bin")
-    assert code == 2 and "symbolic sizes: give b" in err
+    assert code == 2 and "symbolic sizes: give b" in err and "--dim b=8" in err
     assert xla_wasm("convert", "f.bin", "--dim", "b=4", "-o", "f.txt")[0] == 0
     assert "f32[4,3]" in (tmp_path / "f.txt").read_text()
     assert xla_wasm("convert", "f.bin", "--dim", "b=1..4", "-o", "f.txt")[0] == 0
     assert "f32[<=4,3]" in (tmp_path / "f.txt").read_text()
     assert xla_wasm("check", "f.bin", "--dim", "b=4")[0] == 0
+    assert "f32[4,3]" in xla_wasm("inspect", "f.bin", "--dim", "b=4")[1]
+    assert "[4,3]" in xla_wasm("dump", "f.bin", "--dim", "b=4", "--stage", "hlo")[1]
+    assert xla_wasm("run", "f.bin", "--dim", "b=4", "--random-inputs")[0] == 0
     for wrong in ("b", "b=", "b=4..", "b=-1"):
         code, _, err = xla_wasm("compile", "f.bin", "--dim", wrong)
         assert code == 2 and "expected a name, '=', and a size" in err

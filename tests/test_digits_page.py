@@ -143,8 +143,9 @@ def test_facts_and_colours(open_page: Any, scheme: str) -> None:
 
 def test_a_missing_model_is_explained(open_page: Any) -> None:
     page = open_page(ready=False, routes={"**/digits*.wasm": lambda route: route.fulfill(status=404, body="<h1>Not found</h1>")})
-    text = page.locator("#error").inner_text(timeout=5000)
-    assert "could not be loaded" in text and "HTTP 404" in text and "digits" in text
+    error = page.locator("#error")
+    for part in ("could not be loaded", "HTTP 404", "digits"):
+        expect(error).to_contain_text(part, timeout=5000)
 
 
 @pytest.mark.parametrize("name", ["digits.wasm", "digits.relaxed.wasm"])

@@ -14,6 +14,7 @@ import xla_wasm
 from xla_wasm.builder import Builder as HloBuilder
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.kernels import Gemm, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
+from xla_wasm.kernels.tiles import parts_of_k, reads_in_place, scratch_size
 from xla_wasm.loop.affine import ZERO, Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
@@ -40,7 +41,7 @@ def strides(dims: tuple[int, ...]) -> list[int]:
 
 
 def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, parked: bool) -> list[Builder]:
-    """A pack kernel (packed, rhs) and a GEMM (out, lhs, packed, bias) that writes a dense result."""
+    """A pack kernel (packed, rhs) and a GEMM (out, lhs, packed or rhs, bias, its scratch memory) that writes a dense result."""
     pack = Builder("pack", 2, g.lanes, target, frozenset({0}))
     copies = max([1, *(size for size, _, rhs in g.outer if rhs)])
 
@@ -57,7 +58,7 @@ def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, par
         with pack.loop(copies, ranged=True) as batch:
             fill(batch)
 
-    gemm = Builder("gemm", 4, g.lanes, target, frozenset({0}))
+    gemm = Builder("gemm", 5, g.lanes, target, frozenset({0, 4}))
     places = strides((*(size for size, _, _ in g.outer), g.m, g.n))
 
     def position(outer: tuple[Affine, ...], m: Affine, n: Affine) -> Affine:
@@ -72,7 +73,7 @@ def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, par
         gemm.store(0, position(outer, m, n), value, g.types.result)
 
     park = (lambda outer, m, n: (0, position(outer, m, n))) if parked else None
-    gemm_kernel(gemm, g, shape, (1, 3), 2, store, park)
+    gemm_kernel(gemm, g, shape, (1, 3), 2, store, park, 4 if scratch_size(g, shape) else None)
     return [pack, gemm]
 
 
@@ -93,11 +94,11 @@ def run(
     outs = (*(size for size, _, _ in g.outer), g.m, g.n)
     dtype = np.dtype(DTYPES[g.types.result])
     extra = np.zeros(g.n, dtype) if bias is None else bias
-    sizes = [int(np.prod(outs)), lhs.size + 3, packed_size(g, shape) * copies, extra.size, rhs.size]
-    wide = [dtype.itemsize, lhs.itemsize, rhs.itemsize, dtype.itemsize, rhs.itemsize]
+    sizes = [int(np.prod(outs)), lhs.size + 3, packed_size(g, shape) * copies, extra.size, rhs.size, scratch_size(g, shape)]
+    wide = [dtype.itemsize, lhs.itemsize, rhs.itemsize, dtype.itemsize, rhs.itemsize, DTYPES[g.types.accumulator].itemsize]
     # Not one byte beyond a buffer, vectors included.
-    room = [Argument(size * width, size * width, k in (0, 2)) for k, (size, width) in enumerate(zip(sizes, wide))]
-    for func, used in zip(funcs, ((2, 4), (0, 1, 2, 3))):
+    room = [Argument(size * width, size * width, k in (0, 2, 5)) for k, (size, width) in enumerate(zip(sizes, wide))]
+    for func, used in zip(funcs, ((2, 4), (0, 1, 4 if g.k_stride else 2, 3, 5))):
         assert verify(func, [room[k] for k in used]).unproven == []
     addresses, top = [], 64
     for size, width in zip(sizes, wide):
@@ -108,9 +109,9 @@ def run(
     store = wasmtime.Store(ENGINE)
     exports = wasmtime.Instance(store, wasmtime.Module(ENGINE, module.encode()), []).exports(store)
     memory = exports["memory"]
-    out, left, packed, third, right = addresses
+    out, left, packed, third, right, scratch = addresses
     memory.write(store, b"\xaa" * (top - 64), 64)
-    memory.write(store, struct.pack("<6I", packed, right, out, left, packed, third), 8)
+    memory.write(store, struct.pack("<7I", packed, right, out, left, right if g.k_stride else packed, third, scratch), 8)
     memory.write(store, lhs.tobytes(), left + 3 * lhs.itemsize)
     memory.write(store, extra.tobytes(), third)
     memory.write(store, np.ascontiguousarray(rhs.swapaxes(-1, -2) if along_k else rhs).tobytes(), right)
@@ -118,7 +119,7 @@ def run(
         half = func.trips // 2
         exports[func.name](store, args, half, func.trips)
         exports[func.name](store, args, 0, half)
-    for address, size, width in zip(addresses[:3:2], sizes[:3:2], wide[:3:2]):
+    for address, size, width in [(addresses[i], sizes[i], wide[i]) for i in (0, 2, 5)]:
         end = address + size * width
         assert memory.read(store, address - GUARD, address) == b"\xaa" * GUARD
         assert memory.read(store, end, end + GUARD) == b"\xaa" * GUARD
@@ -135,15 +136,20 @@ def matmul(m: int, n: int, k: int, dtype: str | Types = "f32", batch: int = 0, p
     return Gemm(dtype if isinstance(dtype, Types) else Types.all(dtype), outer, m, k + pad, n, (), k)
 
 
-def check(g: Gemm, target: Target, seed: int, shape: Tile | None = None, **options: bool) -> None:
+def check(g: Gemm, target: Target, seed: int, shape: Tile | None = None, gap: int = 0, **options: bool) -> None:
+    """`gap`: columns behind those of the right side, where it is read in place."""
     rng = np.random.default_rng(seed)
     shape = shape or tile(g, target)
     batches = tuple(size for size, _, _ in g.outer)
-    g = replace(g, outer=tuple((size, left, packed_size(g, shape) if right else 0) for size, left, right in g.outer))
+    in_place = options.pop("in_place", False)
+    size = g.k * (g.n + gap) if in_place else packed_size(g, shape)
+    outer = tuple((count, left, size if right else 0) for count, left, right in g.outer)
+    g = replace(g, outer=outer, k_stride=g.n + gap if in_place else 0)
+    assert reads_in_place(g, shape) or not in_place
     lhs = values(rng, g.types.operand, *batches, g.m, g.m_stride)
-    rhs = values(rng, g.types.operand, *(size for size, _, right in g.outer if right), g.k, g.n)
+    rhs = values(rng, g.types.operand, *(size for size, _, right in g.outer if right), g.k, g.n + gap)
     bias = values(rng, g.types.result, g.n) if options.pop("bias", False) else None
-    sums = lhs[..., : g.k].astype(DTYPES[g.types.accumulator]) @ rhs.astype(DTYPES[g.types.accumulator])
+    sums = lhs[..., : g.k].astype(DTYPES[g.types.accumulator]) @ rhs[..., : g.n].astype(DTYPES[g.types.accumulator])
     expected = sums.astype(DTYPES[g.types.result]) + (0 if bias is None else bias)
     np.testing.assert_array_equal(run(g, shape, target, lhs, rhs, bias, **options), expected, f"{g} {shape}")
 
@@ -180,6 +186,41 @@ def test_tiles(shape: Tile) -> None:
 def test_batches(target: Target) -> None:
     for i, (batch, m, n, k) in enumerate([(3, 5, 7, 9), (2, 70, 12, 8), (12, 16, 16, 32), (4, 1, 40, 6), (5, 9, 1, 33)]):
         check(matmul(m, n, k, batch=batch), target, i, along_k=i % 2 == 0, bias=True)
+
+
+@each_target
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "u32"])
+def test_right_sides_that_are_read_where_they_lie(dtype: str, target: Target) -> None:
+    """The first rows pack each panel for those below."""
+    rng = np.random.default_rng(3)
+    for i in range(30):
+        m, k = int(rng.integers(1, 40)), int(rng.integers(1, 70))
+        g = matmul(m, 1, k, dtype, batch=int(rng.integers(0, 4)), pad=int(rng.integers(0, 3)))
+        n = int(rng.integers(1, 5)) * tile(replace(g, n=24), target).nr
+        g = replace(g, n=n)
+        if reads_in_place(g, tile(g, target)):
+            check(g, target, i, bias=i % 2 == 0, parked=i % 4 == 1, gap=int(rng.integers(0, 9)), in_place=True)
+
+
+@each_target
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 96, 3000), (5, 40, 2050), (11, 96, 1100), (2, 1024, 100)])
+def test_streams(m: int, n: int, k: int, target: Target) -> None:
+    """Parts of k are walked side by side; what is left over comes behind them."""
+    g = matmul(m, n, k)
+    assert any(tile(g, each).streams > 1 for each in EVERY)
+    check(g, target, k, bias=True)
+    check(replace(g, n=n + 5, m_stride=k), target, k)
+
+
+@each_target
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 20, 1100), (257, 9, 2046), (520, 33, 1028)])
+def test_parts_of_k(m: int, n: int, k: int, target: Target) -> None:
+    """All panels pass a part of many long rows before the next part, while sums wait."""
+    g = matmul(m, n, k)
+    assert 256 < parts_of_k(g, tile(g, target)) <= 512
+    check(g, target, k, bias=True, parked=n == 9)
+    if target.name == "simd128":
+        check(matmul(m, n, k, Types("bf16", "f32", "f32")), target, k)
 
 
 @pytest.mark.parametrize("m", [64, 127, 130, 200, 509])

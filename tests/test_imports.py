@@ -18,15 +18,16 @@ from xla_wasm.ops.lowering import KERNELS, ROUTINES
 
 ROOMS = {
     "records": "ops.table ops.reading ops.exactness ops.*.record",
-    "shared": "ops.request ops.*.callback ops.*.monoids ops.*.neutral ops.*.transfers ops.*.first ops.*.unstable ops.*.tree ops.*.plan",
+    "shared": "ops.request ops.*.callback ops.*.monoids ops.*.neutral ops.*.transfers ops.*.first ops.*.unstable ops.*.tree ops.*.plan "
+    "ops.*.contraction",
     "writing": "ops.writer ops.real ops.*.expand ops.*.accurate ops.*.complex ops.*.parts ops.*.exchange ops.*.groups "
     "ops.*.lapack ops.*.lapack_older ops.*.tpu "
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical ops.*.padded "
     "ops.*.packed ops.*.pad_structure ops.*.pad_indexing ops.*.pad_movement ops.*.pad_products ops.*.pad_reduce "
-    "ops.*.pad_reshape",
+    "ops.*.pad_reshape ops.*.inside",
     "mapping": "ops.stablehlo ops.*.stablehlo ops.*.special ops.*.special_tables",
     "lowering": "ops.lowering ops.elemental ops.kernel ops.source ops.apply ops.*.lower ops.*.sliding ops.*.cumulative "
-    "ops.*.topk ops.*.radix ops.*.introsort ops.*.order",
+    "ops.*.running ops.*.best ops.*.topk ops.*.radix ops.*.introsort ops.*.order ops.*.depthwise",
     "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership "
     "ops.*.reflections ops.*.spectral",
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",

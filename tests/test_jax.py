@@ -12,8 +12,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import xla_wasm
+from xla_wasm.errors import ArgumentError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import PARAMETER_NAMES, RESULT_NAMES, lower
 from xla_wasm.reference import evaluate
@@ -95,6 +97,35 @@ def test_donated_arguments_alias_results() -> None:
     assert module.input_output_alias == [((), 0, (), "may-alias")]
 
 
+def scaled(x: Any, n: int, flag: bool = False) -> Any:
+    return x * n if flag else x + n
+
+
+@pytest.mark.parametrize(
+    "fn, args, named, static",
+    [
+        (scaled, (3, True), {}, {"static_argnums": (1, 2)}),
+        (scaled, (3, True), {}, {"static_argnums": [1, -1]}),
+        (scaled, (3,), {"flag": True}, {"static_argnames": ("n", "flag")}),
+        (scaled, (), {"n": 3, "flag": True}, {"static_argnums": (1, 2)}),
+        (jax.jit(scaled, static_argnums=(1, 2)), (3, True), {}, {"static_argnums": (1, 2)}),
+        (lambda *all: all[0] * all[1], (3,), {}, {"static_argnums": 1}),
+    ],
+)
+def test_static_arguments(fn: Any, args: Any, named: Any, static: Any) -> None:
+    """They are no parameters."""
+    module = lower(fn, X, *args, **named, **static)
+    assert [parameter.shape.dimensions for parameter in module.entry.parameters] == [X.shape]
+    np.testing.assert_array_equal(evaluate(module, X)[0], X * 3)
+
+
+def test_static_arguments_that_are_not_named() -> None:
+    with pytest.raises(ArgumentError, match="fn has static arguments: name them here too"):
+        lower(jax.jit(scaled, static_argnums=1), X, 3)
+    with pytest.raises(ArgumentError, match="jax.shard_map has no static arguments"):
+        lower(scaled, X, 3, static_argnums=1, mesh={"x": 2}, in_specs=jax.P("x"), out_specs=jax.P("x"))
+
+
 def test_64_bit_types() -> None:
     with jax.enable_x64(True):
         module = lower(lambda x: x + 1, X.astype(np.float64))
@@ -120,3 +151,13 @@ def test_without_jax_the_error_says_what_to_install() -> None:
 
 def test_is_reached_from_the_package() -> None:
     assert xla_wasm.jax.lower is lower
+
+
+def test_results_are_row_major() -> None:
+    """As `jax.jit` gives them, whatever layout JAX's HLO has at the root."""
+    module = lower(lambda x: {"turned": x.T, "both": (x, x.sum(0))}, X)
+    artifact = xla_wasm.compile(Module.from_proto(module.to_proto()))
+    assert [r["minor_to_major"] for r in artifact.manifest["results"]] == [[1, 0], [0], [1, 0]]
+    given = xla_wasm.load(artifact).run(X)
+    for got, want in zip(given, (X, X.sum(0), X.T), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -265,6 +265,25 @@ def test_build_is_reproducible(tmp_path: Path) -> None:
     assert read_table(built[0]) == _runtime(), "runtime.bin is stale: run `python hatch_build.py`"
 
 
+def test_only_what_is_linked_is_read() -> None:
+    """A process that links one function parses what that needs, of hundreds; what it links is the same as of a table read whole."""
+    packed = (ROOT / "xla_wasm" / "link" / "runtime.bin").read_bytes()
+    linked = []
+    for whole in (False, True):
+        table = read_table(packed)
+        if whole:
+            table = Table(table.types, table.outside, tuple(table.functions), tuple(table.data), table.names)
+        module = Module()
+        Linker(module, lambda size, align, content: 4096, table=table).need("xw_cbrt_f64")
+        linked.append([function.name for function in module.functions])
+        if not whole:
+            read = [part for part in table.functions._parts if part is not None]  # type: ignore[attr-defined]
+            assert len(read) == len(module.functions) < 20 < len(table.functions)
+    assert linked[0] == linked[1]
+    with pytest.raises(ValueError, match="built for another version of xla_wasm"):
+        read_table(b"\x02" + packed[1:])
+
+
 def test_build_without_sources_fails(tmp_path: Path) -> None:
     sys.path.insert(0, str(ROOT))
     from hatch_build import build_runtime

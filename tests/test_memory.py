@@ -7,8 +7,9 @@ and in the buffer's own account; a read must find in memory the marks of the acc
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from test_programs import lowered
 
 import xla_wasm
 from xla_wasm.hlo.ir import Module
+from xla_wasm.hlo.literal import Literal
 from xla_wasm.ops.arrays import Array
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
@@ -38,11 +40,12 @@ Choice = Callable[[int, int], int]
 """From a step's number and a count of ways to go on, the way taken."""
 
 
-def planned(module: Module, weights: tuple[int, ...] = (), state: dict[int, int] | None = None) -> Plan:
+def planned(module: Module, weights: tuple[int, ...] = (), state: dict[int, int] | None = None, poured: int | None = None) -> Plan:
     """The plan of a module, every buffer in its place, copies that come to nothing still in it."""
     module = clone(module)
     pipeline.run(module)
-    return plan_module(module, Target.named("simd128", "wasmtime"), lambda plan: place(plan, BASE), weights, state)
+    target = Target.named("simd128", "wasmtime")
+    return plan_module(module, target, lambda plan: place(plan, BASE), weights, state, poured=poured, one_by_one=True)
 
 
 class Walk:
@@ -109,9 +112,12 @@ class Walk:
 
     def start(self) -> None:
         """What happens before the first run."""
-        for buffer in self.plan.buffers:
+        poured = self.plan.poured
+        for buffer in [b for b in self.plan.buffers if b not in poured] + poured:
             if buffer.data is not None and buffer.bytes:
                 self.write(View(buffer, "u8", (buffer.bytes,), (1,)), "start")
+            if buffer in poured:
+                self.group(self.plan.group_of(buffer) or 0)
         self.group(0)
 
     def set_weights(self) -> None:
@@ -236,6 +242,131 @@ def test_random_programs(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
     weights = tuple(i for i in range(len(arguments)) if data.draw(st.booleans()))
     check(planned(module, weights=weights))
+
+
+def hardened(module: Module, arguments: Sequence[Array], which: Collection[int]) -> Module:
+    """The module with constants in the place of some parameters."""
+    module = clone(module)
+    others = 0
+    for p in module.entry.parameters:
+        number = p.attrs["parameter_number"]
+        if number in which and p.shape.is_array:
+            p.opcode, p.shape = "constant", p.shape.without_layout()
+            p.attrs = {"literal": Literal(p.shape, np.ascontiguousarray(arguments[number]).tobytes())}
+        else:
+            p.attrs["parameter_number"] = others
+            others += 1
+    return module
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("poured", [1, 256])
+def test_constants_that_come_one_by_one(name: str, poured: int) -> None:
+    """Every second argument is a constant: of a file, each packed before the next comes, or too small for that."""
+    module, args = lowered(name)
+    leaves = jax.tree.leaves(args)
+    plain = [i for i, p in enumerate(module.entry.parameters) if p.shape.is_array]
+    if len(leaves) == len(module.entry.parameters) == len(plain):
+        check(planned(hardened(module, leaves, plain[::2]), poured=poured))
+        check(planned(hardened(module, leaves, plain[1:]), poured=poured))
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_random_constants_and_weights(data: st.DataObject) -> None:
+    module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
+    kinds = [data.draw(st.sampled_from("icw")) for _ in arguments]
+    module = hardened(module, arguments, [i for i, kind in enumerate(kinds) if kind == "c"])
+    rest = [kind for kind in kinds if kind != "c"]
+    check(planned(module, tuple(i for i, kind in enumerate(rest) if kind == "w"), poured=data.draw(st.sampled_from([1, 17, 65]))))
+
+
+PRODUCTS = """HloModule products
+ENTRY e {{
+  x = f32[{m},{k}] parameter(0)
+{lines}
+}}
+"""
+
+
+def random_products(rng: random.Random) -> tuple[str, list[tuple[int, int]], list[str]]:
+    """A program of matrices that products, lookups, sums and each other read: its text, their shapes, and what each of them is."""
+    m, k, n = rng.choice([1, 5, 8]), rng.randint(1, 33), rng.randint(1, 33)
+    shapes = [rng.choice([(k, n), (n, k)]) for _ in range(rng.randint(1, 6))]
+    lines = [f"w{i} = f32[{a},{b}] parameter({i + 1})" for i, (a, b) in enumerate(shapes)]
+    made = []
+    for i in range(len(shapes)):
+        for _ in range(rng.choice([1, 1, 2])):
+            w, dims = f"w{i}", shapes[i]
+            if rng.random() < 0.4:
+                j = rng.randrange(len(shapes))
+                other, name = f"w{j}", f"c{len(lines)}"
+                if shapes[j] != dims:
+                    lines.append(f"t{len(lines)} = f32[{dims[0]},{dims[1]}] transpose({other}), dimensions={{1,0}}")
+                    other = f"t{len(lines) - 1}"
+                lines.append(f"{name} = f32[{dims[0]},{dims[1]}] {rng.choice(['add', 'multiply'])}({w}, {other})")
+                w = name
+            side = dims.index(k)
+            name = f"d{len(lines)}"
+            if rng.random() < 0.2:
+                lines.append(f"{name} = f32[{m},{n}] slice({w}), slice={{[0:{m}], [0:{n}]}}" if dims[0] >= m and dims == (k, n) else "")
+                if not lines[-1]:
+                    lines.pop()
+                    continue
+            else:
+                lines.append(f"{name} = f32[{m},{n}] dot(x, {w}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{side}}}")
+            made.append(name)
+    if not made:
+        return random_products(rng)
+    while len(made) > 1:
+        name = f"s{len(lines)}"
+        lines.append(f"{name} = f32[{m},{n}] add({made.pop()}, {made.pop()})")
+        made.append(name)
+    lines.append(f"ROOT r = f32[{m},{n}] negate({made[0]})")
+    kinds = [rng.choice("ccw") for _ in shapes]
+    return PRODUCTS.format(m=m, k=k, lines="\n".join("  " + line for line in lines)), [(m, k), *shapes], kinds
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_comes_one_by_one_gives_what_lies_there(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs with constants and weights, set in any order and again, against the same with all as arguments; and their plans."""
+    rng = random.Random(seed)
+    text, shapes, kinds = random_products(rng)
+    module = Module.from_text(text)
+    numbers = np.random.default_rng(seed)
+    values = [numbers.integers(-4, 5, shape).astype(np.float32) for shape in shapes]
+    (want,) = xla_wasm.load(xla_wasm.compile(module)).run(*values)
+    inside = hardened(module, values, [i + 1 for i, kind in enumerate(kinds) if kind == "c"])
+    names = [f"w{i}" for i, kind in enumerate(kinds) if kind == "w"]
+    check(planned(inside, tuple(range(1, 1 + len(names))), poured=64))
+    least, sidecar = rng.choice([1, 64, 512]), rng.random() < 0.5
+    for where in ("compiler.SIDECAR_BYTES", "assemble.SIDECAR_BYTES", "compiler.BROUGHT_BYTES"):
+        monkeypatch.setattr(f"xla_wasm.{where}", least)
+    exe = xla_wasm.load(xla_wasm.compile(inside, xla_wasm.Options(sidecar=sidecar, weights=tuple(names))))
+    for _ in range(2):
+        rng.shuffle(names)
+        for name in names:
+            exe.set(name, values[int(name[1:]) + 1])
+        np.testing.assert_array_equal(exe.run(values[0])[0], want)
+
+
+def test_memory_of_weights() -> None:
+    """Weights that are packed take no more memory than their packed form, the largest of them, and what lives in a run."""
+    lines = [
+        f"w{i} = f32[256,256] parameter({i + 1})\n  p{i} = f32[4,256] dot({'x' if i == 0 else f't{i - 1}'}, w{i}), "
+        f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n  t{i} = f32[4,256] tanh(p{i})"
+        for i in range(8)
+    ]
+    lines.append("ROOT r = f32[4,256] copy(t7)")
+    module = Module.from_text(PRODUCTS.format(m=4, k=256, lines="\n".join("  " + line for line in lines)))
+    weights = 8 * 256 * 256 * 4
+    largest, live = weights // 8, 3 * 4 * 256 * 4
+    values = [np.zeros(shape, np.float32) for shape in [(4, 256), *[(256, 256)] * 8]]
+    named = xla_wasm.Options(weights=tuple(f"w{i}" for i in range(8)))
+    constant = hardened(module, values, range(1, 9))
+    for made, options in ((module, named), (constant, xla_wasm.Options(sidecar=True)), (constant, xla_wasm.Options())):
+        manifest = xla_wasm.compile(made, options).manifest
+        assert manifest["peak_bytes"] < weights + largest + live + 20_000, options
 
 
 def test_a_fault_is_found() -> None:

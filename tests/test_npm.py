@@ -60,6 +60,8 @@ const rank: 4 = inputs.image.shape.length;
 const model = await load({ onProgress: ({ phase, loaded, total }: Progress) => console.log(phase, loaded / total, rank) });
 const { result } = model.run({ image: new Float32Array(64) });
 const first: number = result[0];
+const seen: Float32Array = model.input('image');
+model.run({ image: seen }, { out: [model.output('result')] });
 const later0 = new Float32Array(64);
 const handed: Float32Array = (await load(await WebAssembly.compile(new Uint8Array(8)), { memoryLimit: 9 })).run({ image: later0 }).result;
 const remote = await load({ worker: true, signal: new AbortController().signal });
@@ -125,6 +127,9 @@ WORKER_MISTYPED = ["handler(load({}));", "load({ assets: 3 });", "loadPlain({ wo
 MISTYPED = {
     "an input of another type": "model.run({ image: new Float64Array(64) });",
     "an input of another name": "model.run({ picture: new Float32Array(64) });",
+    "a view of an input that is not there": "model.input('picture');",
+    "a target of another type": "model.run({ image: new Float32Array(64) }, { out: [[1]] });",
+    "views in a worker": "(await load({ worker: true })).input('image');",
     "a result that is not there": "model.run({ image: new Float32Array(64) }).logits;",
     "an unknown option": "load({ progress: 1 });",
     "runs of one device on many": "(await load({ devices: 2 })).run({ image: new Float32Array(64) });",

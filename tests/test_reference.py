@@ -11,8 +11,9 @@ import oracle
 import pytest
 
 import xla_wasm.jax
+from xla_wasm import HloModule
 from xla_wasm.builder import Builder
-from xla_wasm.errors import ArgumentError, UnsupportedError
+from xla_wasm.errors import ArgumentError, UnsupportedError, XlaWasmError
 from xla_wasm.hlo.attrs import ScatterDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
@@ -49,6 +50,14 @@ def test_unknown_operations_are_named() -> None:
     module = b.module(b.op("custom-call", b.parameter(0, shape("f32[2]")), shape=shape("f32[2]"), custom_call_target="nothing"))
     with pytest.raises(UnsupportedError, match="custom-call"):
         evaluate(module, f32([1, 2]))
+
+
+def test_modules_are_verified() -> None:
+    module = HloModule.from_text(
+        "ENTRY e { x = c64[3] parameter(0) ROOT r = s32[] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"
+    )
+    with pytest.raises(XlaWasmError, match="dot"):
+        evaluate(module, np.ones(3, np.complex64))
 
 
 def test_results_do_not_share_memory_with_arguments() -> None:

@@ -71,6 +71,7 @@ PROGRAMS: dict[str, tuple[Any, list[str]]] = {
     "two": (lambda x, y: (x @ y, x.sum(), y.T), ["b,n", "n,b+1"]),
     "dus": (lambda x: lax.dynamic_update_slice(x, jnp.ones((1, 3)), (1, 0)), ["b,3"]),
     "topk": (lambda x: lax.top_k(x, 2), ["b,3"]),
+    "approx": (lambda x: lax.approx_max_k(x, 2), ["b,3"]),
     "mod": (lambda x: x.reshape(x.shape[0] // 2, 2, 3), ["2*b,3"]),
     "nested": (lambda x: jax.jit(lambda y: jax.jit(lambda z: z * z.shape[0])(y) + 1)(x), ["b,3"]),
     "vmap": (lambda x: jax.vmap(lambda r: r / jnp.linalg.norm(r))(x), ["b,3"]),

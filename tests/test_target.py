@@ -16,7 +16,7 @@ from xla_wasm.wasm.module import Module
 def compiled_for(target: Target) -> wasmtime.Module:
     """A module with an empty program."""
     wasm, room = Module(), layout([])
-    for func in (copy_kernel(), step_function(room), run_function(room, waits=True), init_function([])):
+    for func in (copy_kernel(), step_function(room), run_function(room, waits=True), init_function([], {})):
         wasm.add(func)
     wasm.slot("copy")
     boundary(wasm, target, 2)

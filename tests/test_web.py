@@ -97,6 +97,25 @@ def test_the_front_page(open_page: Any, scheme: str) -> None:
     phone.screenshot(path=SCREENSHOTS / f"front-phone-{scheme}.png", full_page=True)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_figures(open_page: Any, scheme: str) -> None:
+    """The chart is there, and a table for each family of it; wide tables scroll by themselves."""
+    page = open_page("/demo/performance/", color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    assert page.evaluate("document.querySelector('figure img').decode().then(() => true)")
+    size = page.evaluate(
+        "(({naturalWidth: w, naturalHeight: h, width, height}) => [w / h, width / height])(document.querySelector('figure img'))"
+    )
+    assert abs(size[0] - size[1]) < 0.01
+    tables = page.locator("main table")
+    assert tables.count() == page.locator("main h2").count() > 3
+    assert page.locator("th[scope=row]").count() > 10
+    page.screenshot(path=SCREENSHOTS / f"performance-{scheme}.png", full_page=True)
+    phone = open_page(
+        "/demo/performance/", color_scheme=scheme, viewport={"width": 360, "height": 780}, device_scale_factor=2, is_mobile=True
+    )
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_the_front_page_leads_to_the_pages(open_page: Any) -> None:
     page = open_page("/demo/")
     cards = page.get_by_role("navigation", name="What to try").get_by_role("link")

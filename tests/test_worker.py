@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(EXAMPLES / "digits", root / "worker" / "digits", ignore=shutil.ignore_patterns("model.*", "xla-wasm", ".wrangler"))
     shutil.copytree(DIGITS, root / "digits")
     said = bundle(root / "worker" / "digits", root / "worker" / "bundle")
-    assert "memory 0.1 MB of the 128 MB that a worker may have" in said
+    assert "memory 0.2 MB of the 128 MB that a worker may have" in said
     return root / "worker" / "digits"
 
 

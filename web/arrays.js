@@ -64,19 +64,27 @@ export class Place {
   write(array) {
     const { view, order } = this;
     if (order) for (let i = 0; i < order.length; i++) view[order[i]] = array[i];
-    else view.set(array);
+    else if (!this.holds(array)) view.set(array);
   }
 
   /**
-   * A copy of the elements in row-major order.
+   * The elements in row-major order, in an array of the caller or a new one.
+   * @param {any} [array]
    * @returns {any}
    */
-  read() {
+  read(array) {
     const { view, order } = this;
-    if (!order) return view.slice();
-    const array = new view.constructor(view.length);
-    for (let i = 0; i < order.length; i++) array[i] = view[order[i]];
+    if (!order && !array) return view.slice();
+    array ??= new view.constructor(view.length);
+    if (order) for (let i = 0; i < order.length; i++) array[i] = view[order[i]];
+    else if (!this.holds(array)) array.set(view);
     return array;
+  }
+
+  /** Whether an array of its type and length is this very memory. @param {any} array */
+  holds({ buffer, byteOffset }) {
+    const { view, order } = this;
+    return !order && view.buffer === buffer && view.byteOffset === byteOffset;
   }
 }
 

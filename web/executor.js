@@ -3,7 +3,7 @@
 import { Place, accept, describe } from './arrays.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
 import { readManifest } from './manifest.js';
-import { compile, pick } from './source.js';
+import { compile, isPlain, pick } from './source.js';
 
 /** @typedef {import('./manifest.js').Leaf} Leaf */
 /** @typedef {import('./arrays.js').TypedArray} TypedArray */
@@ -14,6 +14,7 @@ import { compile, pick } from './source.js';
  * @typedef {object} Passage
  * @property {(leaf: Leaf, value: any, what: string) => any} accept
  * @property {(leaf: Leaf, array: any) => any} give
+ * @property {boolean} [physical] whether they are bytes of layouts
  */
 
 /**
@@ -41,14 +42,11 @@ import { compile, pick } from './source.js';
  * @property {boolean} [untrusted] for modules of strangers: into a worker, with 1 GiB and 10 s where nothing else is said, see lazy/untrusted.js
  */
 
-/** What may follow the arguments of a run. @typedef {{signal?: AbortSignal} & import('./lazy/feeds.js').FeedOptions} RunOptions */
+/** What may follow the arguments of a run. @typedef {{out?: TypedArray[], signal?: AbortSignal} & import('./lazy/feeds.js').FeedOptions} RunOptions */
 
 const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange untrusted'.split(' ');
-const RUN_OPTIONS = 'signal infeed outfeed send recv'.split(' ');
+const RUN_OPTIONS = 'out signal infeed outfeed send recv'.split(' ');
 const DISPOSED = new Error('disposed');
-
-/** @param {any} value */
-const isPlain = (value) => value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype;
 
 /**
  * Takes the options from behind the arguments of a run.
@@ -87,10 +85,7 @@ export function takeOptions(values, first) {
  * @returns {Promise<Executable | import('./remote.js').RemoteExecutable | import('./lazy/replicated.js').ReplicatedExecutable>}
  */
 export async function load(source, options = {}) {
-  if (!isPlain(options)) throw new ArgumentError(`the options of load are an object, such as {weights: ...}; got ${typeof options}`);
-  for (const name of Object.keys(options)) {
-    if (!OPTIONS.includes(name)) throw (await import('./lazy/hints.js')).noOption(name, OPTIONS);
-  }
+  if (!isPlain(options) || Object.keys(options).some((name) => !OPTIONS.includes(name))) throw (await import('./lazy/hints.js')).noOption(options, OPTIONS);
   if (options.untrusted) [source, options] = (await import('./lazy/untrusted.js')).limited(source, options);
   const { signal, timeout } = options;
   if (timeout === undefined) return attempt(source, options);
@@ -130,6 +125,31 @@ async function attempt(source, options, budget) {
  */
 export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }, budget) {
   onProgress({ phase: 'module', loaded: 0, total: 0 });
+  const begun = instantiate(source, options, signal);
+  const { physical, named, device } = options;
+  const files = () => import('./weights.js').then(({ ask }) => ask(begun, weights, device?.source ?? source, { ...options, signal, onProgress, budget }));
+  // They are asked for while the module comes, if it is known where they are.
+  const early = weights === undefined ? undefined : files();
+  early?.catch(() => {});
+  const { manifest, instance } = await begun;
+  const { given, loaded, total } = manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
+  let passage;
+  if (physical) passage = (await import('./lazy/layouts.js')).physical(manifest);
+  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) {
+    passage = (await import('./lazy/dynamic.js')).dynamic(manifest, /** @type {any} */ (instance.exports).memory.buffer);
+  }
+  const serve = manifest.requests.length || manifest.devices ? await (await import('./lazy/requests.js')).requests(manifest, options) : undefined;
+  const exe = new Executable(manifest, instance, { given, passage, serve, named, budget });
+  onProgress({ phase: 'ready', loaded, total });
+  return exe;
+}
+
+/**
+ * @param {import('./source.js').Source} source
+ * @param {LoadOptions} options
+ * @param {AbortSignal} [signal]
+ */
+async function instantiate(source, options, signal) {
   const { module, manifest } = await open(source, options, signal);
   let instance;
   try {
@@ -137,29 +157,11 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
   } catch (error) {
     throw (await import('./lazy/hints.js')).notStarted(error, manifest);
   }
-  const { memory, init } = /** @type {any} */ (instance.exports);
+  const { memory } = /** @type {any} */ (instance.exports);
   const { buffer } = memory;
-  if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer)) {
-    throw new ArtifactError(`the manifest states ${manifest.memoryBytes} bytes of memory, the module has ${buffer.byteLength}`);
-  }
-  // No view of the memory would hold after that, nor the limit.
-  if (grows(memory)) throw new ArtifactError(`the memory of '${manifest.name}' may grow beyond the ${manifest.memoryBytes} bytes that the manifest states`);
-  const { physical, named, cache, device } = options;
-  let last = { loaded: 0, total: 0 };
-  let given;
-  if (manifest.sidecarBytes || weights !== undefined) {
-    const report = (/** @type {number} */ loaded, /** @type {number} */ total) => onProgress({ phase: 'weights', ...(last = { loaded, total }) });
-    given = await (await import('./weights.js')).pour({ manifest, buffer, init, report, signal, cache, budget }, weights, device?.source ?? source);
-  }
-  let passage;
-  if (physical) passage = (await import('./lazy/layouts.js')).physical(manifest);
-  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) {
-    passage = (await import('./lazy/dynamic.js')).dynamic(manifest, buffer);
-  }
-  const serve = manifest.requests.length || manifest.devices ? await (await import('./lazy/requests.js')).requests(manifest, options) : undefined;
-  const exe = new Executable(manifest, instance, { given, passage, serve, named, budget });
-  onProgress({ phase: 'ready', ...last });
-  return exe;
+  // No view of a memory that grows would hold after that, nor the limit.
+  if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer) || grows(memory)) throw (await import('./lazy/hints.js')).otherMemory(manifest, memory, buffer);
+  return { manifest, instance };
 }
 
 /**
@@ -171,10 +173,11 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
 export async function open(source, options, signal) {
   const strict = options.untrusted && (await import('./lazy/untrusted.js'));
   const module = await compile(strict ? await strict.readModule(source, options, signal) : source, signal);
-  const manifest = readManifest(module);
-  checkModule(module);
+  const manifest = await readManifest(module);
+  const lacks = lacking(module);
+  if (lacks || WebAssembly.Module.imports(module).length) throw (await import('./lazy/hints.js')).otherModule(module, lacks);
   if (strict) strict.checkManifest(manifest, options);
-  checkMemory(manifest, options);
+  await checkMemory(manifest, options);
   return { module, manifest };
 }
 
@@ -183,9 +186,9 @@ export async function open(source, options, signal) {
  * @param {LoadOptions} options
  * @param {number} [devices]
  */
-export function checkMemory({ memoryBytes }, { memoryLimit = Infinity }, devices = 1) {
+export async function checkMemory({ memoryBytes }, { memoryLimit = Infinity }, devices = 1) {
   const needed = memoryBytes * devices;
-  if (!(needed <= memoryLimit)) throw new LimitError(`the module needs ${needed} bytes of memory, the limit is ${memoryLimit}`);
+  if (!(needed <= memoryLimit)) throw (await import('./lazy/hints.js')).tooLarge(needed, memoryLimit);
 }
 
 /** Only trying tells, of a compiled module too; a memory with 64-bit addresses has another error. @param {WebAssembly.Memory} memory */
@@ -197,18 +200,17 @@ function grows(memory) {
   }
 }
 
-/** @param {WebAssembly.Module} module */
-function checkModule(module) {
-  const imports = WebAssembly.Module.imports(module).map((item) => `${item.module}.${item.name}`);
-  if (imports.length) throw new ArtifactError(`the module must import nothing, but imports ${imports.slice(0, 5).join(', ')}`);
-  const exports = WebAssembly.Module.exports(module);
-  for (const [name, kind] of [['memory', 'memory'], ['run', 'function'], ['init', 'function'], ['step', 'function']]) {
-    if (!exports.some((item) => item.name === name && item.kind === kind)) throw new ArtifactError(`the module exports no ${kind} '${name}'`);
-  }
-}
+/**
+ * What a module has to export that this one does not.
+ * @param {WebAssembly.Module} module
+ */
+const lacking = (module) =>
+  ['memory', 'run', 'init', 'step'].find((name) => !WebAssembly.Module.exports(module).some((item) => item.name === name && item.kind === (name === 'memory' ? name : 'function')));
 
 /** A module ready to run. It runs one thing at a time. */
 export class Executable {
+  /** @type {WebAssembly.Memory | undefined} */
+  #memory;
   #buffer;
   #run;
   #init;
@@ -217,8 +219,8 @@ export class Executable {
   #inputs = [];
   /** @type {Place[]} */
   #outputs = [];
-  /** @type {Map<string, Leaf>} */
-  #held = new Map();
+  /** @type {{leaf: Leaf}[]} */
+  #held = [];
   /** @type {Map<string, TypedArray>} */
   #weights = new Map();
   /** @type {Set<string>} */
@@ -244,6 +246,7 @@ export class Executable {
     /** @readonly */
     this.manifest = manifest;
     const { memory, run, init, step } = /** @type {any} */ (instance.exports);
+    this.#memory = memory;
     this.#buffer = /** @type {ArrayBuffer} */ (memory.buffer);
     this.#requests = serve?.(this.#buffer);
     this.#run = /** @type {() => number} */ (run);
@@ -251,7 +254,7 @@ export class Executable {
     this.#step = /** @type {(pc: number) => number} */ (step);
     for (const leaf of manifest.parameters) {
       if (leaf.kind === 'input') this.#inputs.push(new Place(leaf, this.#buffer));
-      else this.#held.set(leaf.name, leaf);
+      else this.#held.push({ leaf });
       if (leaf.kind === 'weight' && !given?.has(leaf.name)) this.#unset.add(leaf.name);
     }
     this.#outputs = manifest.results.filter((leaf) => leaf.kind === 'output').map((leaf) => new Place(leaf, this.#buffer));
@@ -272,14 +275,15 @@ export class Executable {
   /**
    * Runs the module on one array for each input, or on one object that maps their names to arrays; returns copies of the outputs.
    * Arrays are row-major; typed arrays must be of the parameter's type, plain numbers and arrays are converted when nothing is lost.
-   * After them may come `{infeed, outfeed, send, recv}`: what goes between the run and its host, see lazy/feeds.js.
+   * After them may come `{out}`, a list of a typed array for each output, into which it is written: no copy is returned then, and a run that
+   * fails leaves them as they were. And `{infeed, outfeed, send, recv}`: what goes between the run and its host, see lazy/feeds.js.
    * @param {...any} values
    * @returns {any} a typed array for each output, in a list or, with the option `named`, by name
    */
   run(...values) {
-    this.#begin(values);
+    const { out } = this.#begin(values);
     while (this.#waits()) this.#requests?.serve();
-    return this.#results();
+    return this.#results(out);
   }
 
   /**
@@ -290,20 +294,18 @@ export class Executable {
    */
   async runAsync(...values) {
     const { inSlices } = this.#budget || (isPlain(values.at(-1)) && values.at(-1).signal) ? await import('./lazy/slices.js') : {};
-    const given = this.#begin(values);
+    const { out, signal: given } = this.#begin(values);
     const go = async (/** @type {AbortSignal | undefined} */ signal) => {
       if (signal && inSlices && this.manifest.steps.length) {
         this.#busy = true;
-        try {
-          await inSlices((pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held.values());
-        } finally {
+        await inSlices((pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held, () => {
           this.#busy = false;
           this.#requests?.forget();
-        }
+        });
       } else while (this.#waits()) await this.#requests?.serveAsync(signal);
     };
     await (this.#budget ? this.#budget.telling(given, go) : go(given));
-    return this.#results();
+    return this.#results(out);
   }
 
   /**
@@ -319,9 +321,67 @@ export class Executable {
     return next < -1 && this.#requests ? (wait ? this.#requests.serveAsync(wait) : this.#requests.serve()) : next;
   }
 
-  #results() {
-    const arrays = this.#outputs.map((place) => this.#passage.give(place.leaf, place.read()));
+  /** @param {any[]} [out] */
+  #results(out) {
+    const targets = this.#targets(out);
+    // One of them may lie where another result does.
+    const apart = targets?.some((target, i) => this.#isAside(this.#outputs[i], target));
+    const made = this.#outputs.map((place, i) => this.#passage.give(place.leaf, place.read(apart ? undefined : targets?.[i])));
+    if (apart) targets?.forEach((target, i) => target.set(made[i]));
+    const arrays = out ?? made;
     return this.#named ? Object.fromEntries(this.#outputs.map(({ leaf }, i) => [leaf.name, arrays[i]])) : arrays;
+  }
+
+  /** Whether an array is memory of the module, but not this place. @param {Place} place @param {any} array */
+  #isAside(place, array) {
+    return array.buffer === this.#buffer && !place.holds(array);
+  }
+
+  /**
+   * What the outputs are to be written to, checked.
+   * @param {any[]} [out]
+   */
+  #targets(out) {
+    const places = this.#outputs;
+    if (out && out.length !== places.length) throw new ArgumentError(`out is a list of ${places.length} arrays, one for each result, not ${out.length}`);
+    return out?.map((target, i) => {
+      const { leaf } = places[i];
+      this.#refuseUnplain(leaf, 'out');
+      return accept(leaf, ArrayBuffer.isView(target) ? target : null, `out: result '${leaf.name}'`);
+    });
+  }
+
+  /** @param {Leaf} leaf @param {string} what */
+  #refuseUnplain({ name, raw }, what) {
+    if (this.#passage.physical || raw.sizes) throw new ArgumentError(`'${name}': ${what} goes with logical arrays of fixed sizes only`);
+  }
+
+  /**
+   * The memory of an input, as a typed array that is to be written before a run; an argument that is this array itself is not copied. What is
+   * written stays until it is written anew. All such arrays end, with a length of 0, with `dispose`.
+   * @param {string} name
+   * @returns {any} a typed array
+   */
+  input(name) {
+    return this.#view(this.#inputs, name, 'argument');
+  }
+
+  /**
+   * The memory of an output, as a typed array to be read until the next call of any method. As an element of `out` it is not copied either.
+   * @param {string} name
+   * @returns {any} a typed array
+   */
+  output(name) {
+    return this.#view(this.#outputs, name, 'result');
+  }
+
+  /** @param {Place[]} places @param {string} name @param {string} what */
+  #view(places, name, what) {
+    this.#refuseFailed();
+    const { leaf, view, order } = this.#find(places, what, name);
+    this.#refuseUnplain(leaf, 'a view');
+    if (order) throw new ArgumentError(`'${name}': a view needs a row-major layout`);
+    return view.subarray();
   }
 
   /** Runs on to the end, or to a request. */
@@ -367,9 +427,9 @@ export class Executable {
       // The staging area need not be aligned for the type, so the weight is laid out beside it first.
       const laid = new Place(leaf, new ArrayBuffer(bytes), 0);
       laid.write(array);
+      this.#weights.set(name, array.slice());
       new Uint8Array(this.#buffer, staging, bytes).set(new Uint8Array(laid.view.buffer));
       this.#guard(() => this.#init(index), `preparing the weights of '${name}'`);
-      this.#weights.set(name, array.slice());
     }
     this.#unset.delete(name);
   }
@@ -390,18 +450,33 @@ export class Executable {
 
   /** Lets go of the module and its memory; whatever is called after that throws. */
   dispose() {
+    // Views that are held have no elements from now on, rather than those of a memory that nobody runs on.
+    this.#memory?.grow(0);
     this.#failure = DISPOSED;
+    this.#memory = undefined;
     this.#buffer = this.#run = this.#init = this.#step = /** @type {any} */ (undefined);
     this.#requests = undefined;
     this.#inputs = this.#outputs = [];
     this.#weights.clear();
   }
 
+  /**
+   * @template {{leaf: Leaf}} T
+   * @param {T[]} places
+   * @param {string} what
+   * @param {string} name
+   * @returns {T}
+   */
+  #find(places, what, name) {
+    const place = places.find(({ leaf }) => leaf.name === name);
+    if (place) return place;
+    const known = places.slice(0, 8).map(({ leaf }) => leaf.name);
+    throw new ArgumentError(`'${this.manifest.name}' has no ${what} called '${name}' (known: ${known.join(', ') || 'it has none'})`);
+  }
+
   /** @param {string} name */
   #leaf(name) {
-    const leaf = this.#held.get(name);
-    if (leaf) return leaf;
-    throw new ArgumentError(`'${this.manifest.name}' has no weight or state called '${name}' (known: ${[...this.#held.keys()].slice(0, 8).join(', ') || 'it has none'})`);
+    return this.#find(this.#held, 'weight or state', name).leaf;
   }
 
   /**
@@ -410,12 +485,13 @@ export class Executable {
    */
   #begin(values) {
     this.#refuseFailed();
-    const { signal, ...feeds } = takeOptions(values, !this.#inputs.length);
+    const { out, signal, ...feeds } = takeOptions(values, !this.#inputs.length);
     signal?.throwIfAborted();
+    this.#targets(out);
     if (this.#requests) this.#requests.begin(feeds);
     else for (const kind of Object.keys(feeds)) throw new ArgumentError(`'${this.manifest.name}' was given ${kind}, but there is no ${kind} in it`);
     this.#write(values);
-    return signal;
+    return { out, signal };
   }
 
   /** @param {any[]} values */
@@ -428,18 +504,28 @@ export class Executable {
       const names = places.slice(0, 8).map(({ leaf }) => `${leaf.name}: ${describe(leaf)}`).join(', ') + (places.length > 8 ? ', ...' : '');
       throw new ArgumentError(`'${this.manifest.name}' takes ${places.length} arguments (${names}), got ${values.length}`);
     }
-    const arrays = places.map(({ leaf }, i) => this.#passage.accept(leaf, values[i], `argument ${i} ('${leaf.name}')`));
+    const arrays = places.map((place, i) => this.#accept(place, values[i], `argument ${i} ('${place.leaf.name}')`));
     places.forEach((place, i) => place.write(arrays[i]));
+  }
+
+  /**
+   * A value as an array that nothing is written over before it is read.
+   * @param {Place} place
+   * @param {any} value
+   * @param {string} what
+   */
+  #accept(place, value, what) {
+    const array = this.#passage.accept(place.leaf, value, what);
+    return this.#isAside(place, array) ? array.slice() : array;
   }
 
   /** @param {Record<string, any>} named */
   #byName(named) {
-    const names = this.#inputs.map(({ leaf }) => leaf.name);
-    for (const name of Object.keys(named)) {
-      if (!names.includes(name)) throw new ArgumentError(`'${this.manifest.name}' has no argument called '${name}' (known: ${names.slice(0, 8).join(', ')})`);
-    }
-    for (const name of names) if (!Object.hasOwn(named, name)) throw new ArgumentError(`argument '${name}' is missing`);
-    return names.map((name) => named[name]);
+    for (const name of Object.keys(named)) this.#find(this.#inputs, 'argument', name);
+    return this.#inputs.map(({ leaf: { name } }) => {
+      if (!Object.hasOwn(named, name)) throw new ArgumentError(`argument '${name}' is missing`);
+      return named[name];
+    });
   }
 
   #refuseFailed() {

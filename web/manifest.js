@@ -1,10 +1,9 @@
 // The manifest, checked before anything relies on it: a manifest can lie. Mirrors xla_wasm/host/manifest.py.
 
-import { ArtifactError, UnsupportedError } from './errors.js';
+import { ArtifactError } from './errors.js';
 import { TYPES } from './arrays.js';
 import { supports } from './features.js';
 
-const SECTION = 'xla_wasm';
 const FORMAT = 1;
 const PAGE = 65536;
 const MAX_RANK = 32;
@@ -236,8 +235,6 @@ export function parseManifest(raw) {
   if (format !== FORMAT) fail('format', `this xla_wasm reads format ${FORMAT}, the artifact has ${format}`);
   /** @type {string[]} */
   const features = top.list('features', isText);
-  const lacking = features.filter((feature) => !supports(feature));
-  if (lacking.length) throw new UnsupportedError(`this engine lacks the WebAssembly feature ${lacking.join(' and ')} that the module needs`);
   const memory = top.int('pages', 1, 65536) * PAGE;
   const steps = new Fields(top.get('steps'), 'steps');
   /** @type {string[]} */
@@ -259,7 +256,6 @@ export function parseManifest(raw) {
     }
     return leaf;
   });
-  if (top.raw.kind) throw new ArtifactError(`'${top.raw.name}' is compiled as a ${top.raw.kind}, which runs by itself; compile it without --kind for a host`);
   return {
     name: top.text('name'),
     hash: top.text('hash'),
@@ -287,14 +283,17 @@ export function parseManifest(raw) {
  * The manifest inside a compiled module.
  * @param {WebAssembly.Module} module
  */
-export function readManifest(module) {
-  const [section] = WebAssembly.Module.customSections(module, SECTION);
-  if (!section) throw new ArtifactError(`this WebAssembly module has no custom section '${SECTION}': it was not made by xla_wasm, or was stripped`);
+export async function readManifest(module) {
+  const [section] = WebAssembly.Module.customSections(module, 'xla_wasm');
   let raw;
   try {
     raw = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(section));
   } catch (error) {
-    throw new ArtifactError(`the manifest in section '${SECTION}' is not valid JSON`, { cause: error });
+    throw (await import('./lazy/hints.js')).noManifest(section, error);
   }
-  return parseManifest(raw);
+  if (raw?.kind) throw (await import('./lazy/hints.js')).byItself(raw);
+  const manifest = parseManifest(raw);
+  const lacking = manifest.features.filter((feature) => !supports(feature));
+  if (lacking.length) throw (await import('./lazy/hints.js')).featureless(lacking);
+  return manifest;
 }

@@ -11,7 +11,7 @@ import { builtin, inMemory, isLocal, locationOf, readBytes } from './source.js';
 /** @typedef {import('./source.js').Bytes} Bytes */
 /** @typedef {{resolve: (value: any) => void, reject: (error: unknown) => void, method: string}} Waiting */
 
-const { ArgumentError, ArtifactError, RunError } = errors;
+const { ArgumentError, ArtifactError, RunError, UnsupportedError } = errors;
 
 /** Methods whose arguments are not arrays of a caller. */
 const AS_THEY_ARE = ['load', 'join', 'connect'];
@@ -270,8 +270,27 @@ export class RemoteExecutable {
    * @returns {Promise<any>}
    */
   async run(...values) {
-    const { signal, ...feeds } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'));
+    const { out, signal, ...feeds } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'));
+    if (out) throw new UnsupportedError(`'${this.manifest.name}' runs in a worker, from which results come in arrays of their own: there is no {out}`);
     return this.#link.ask('run', values, [], signal, Object.keys(feeds).length ? new Ends(feeds) : undefined);
+  }
+
+  /**
+   * Not here: what a worker has, a page cannot see.
+   * @param {string} name
+   * @returns {never}
+   */
+  input(name) {
+    throw new UnsupportedError(`'${this.manifest.name}' runs in a worker: there is no view of '${name}', whose memory is there`);
+  }
+
+  /**
+   * Not here either.
+   * @param {string} name
+   * @returns {never}
+   */
+  output(name) {
+    return this.input(name);
   }
 
   /**

@@ -1,6 +1,6 @@
 // Gets bytes and compiled modules from wherever they are: URLs, files under Node, responses, buffers.
 
-import { ArgumentError, ArtifactError } from './errors.js';
+import { ArtifactError } from './errors.js';
 import { supports } from './features.js';
 
 /** @typedef {string | URL | Response | Promise<Response> | ArrayBuffer | ArrayBufferView<ArrayBuffer>} Bytes */
@@ -15,13 +15,16 @@ const files = builtin('node:fs')?.promises;
 /** By tag and not by class: the value may come from a frame or another realm. @param {any} value @param {string} name */
 const is = (value, name) => value?.[Symbol.toStringTag] === name;
 
+/** @param {any} value */
+export const isPlain = (value) => value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype;
+
 /**
  * The best of several builds that this engine can run; a single source is returned as it is.
  * @param {Source | Builds} source
  * @returns {Promise<Source>}
  */
 export async function pick(source) {
-  if (source === null || typeof source !== 'object' || Object.getPrototypeOf(source) !== Object.prototype) return /** @type {Source} */ (source);
+  if (!isPlain(source)) return /** @type {Source} */ (source);
   const builds = /** @type {Builds} */ (source);
   if (builds['relaxed-simd'] && supports('relaxed-simd')) return builds['relaxed-simd'];
   if (builds.simd128) return builds.simd128;
@@ -63,10 +66,7 @@ export async function respond(source, manner) {
     const hint = /** @type {any} */ (globalThis).location ? ' (no network, no such server, no CORS headers from another origin, or connect-src of a Content-Security-Policy forbids it)' : '';
     throw new ArtifactError(`cannot fetch ${location || 'the response'}: ${why}${hint}`, { cause: error });
   }
-  if (!is(response, 'Response')) throw (await import('./lazy/hints.js')).noSource(response);
-  const url = response.url || location;
-  if (!response.ok) throw new ArtifactError(`cannot fetch ${url}: HTTP ${response.status} ${response.statusText}`.trim(), { cause: response.status });
-  if (response.bodyUsed) throw new ArgumentError(`the response of ${url} has been read before: pass a new one, or its clone()`);
+  if (!is(response, 'Response') || !response.ok || response.bodyUsed) throw (await import('./lazy/hints.js')).noSource(response, location);
   return response;
 }
 
@@ -86,7 +86,7 @@ export async function* chunks(source, signal) {
       const file = await files.open(location.startsWith('file:') ? new URL(location) : location);
       yield* file.createReadStream({ highWaterMark: 1 << 20 });
     } catch (error) {
-      throw new ArtifactError(`cannot read ${location}: ${/** @type {Error} */ (error).message}`, { cause: error });
+      throw (await import('./lazy/hints.js')).notRead(location, error);
     }
   } else {
     const response = await respond(source, { signal });

@@ -18,10 +18,11 @@ import { chunks, inMemory, isLocal, locationOf } from './source.js';
  * @property {Manifest} manifest
  * @property {ArrayBuffer} buffer
  * @property {(index: number) => void} init
- * @property {(loaded: number, total: number) => void} report
+ * @property {(progress: import('./executor.js').Progress) => void} onProgress
  * @property {AbortSignal} [signal]
  * @property {boolean} [cache]
  * @property {import('./lazy/budget.js').Budget} [budget]
+ * @property {Download} [download] of the first file, if it has begun
  */
 
 /** What safetensors files call the element types. */
@@ -92,14 +93,35 @@ class Reader {
 }
 
 /**
- * Sets the weights that files hold; gives the names of the parameters among them.
- * @param {Vessel} vessel
+ * Asks for the first file before anybody knows the module. What is kept goes by the hash that the manifest has, so that has to wait; so have
+ * further files, whose servers would wait for a reader.
+ * @param {Promise<{manifest: Manifest, instance: WebAssembly.Instance}>} module nothing is wanted if this fails
  * @param {Bytes | Bytes[] | undefined} given
  * @param {import('./source.js').Source} source of the module; the sidecar lies beside it if nothing else is said
- * @returns {Promise<Set<string>>}
+ * @param {Omit<Vessel, 'manifest' | 'buffer' | 'init' | 'download'> & {untrusted?: boolean}} options
+ * @returns what pours them
  */
-export async function pour(vessel, given, source) {
-  const { manifest } = vessel;
+export async function ask(module, given, source, options) {
+  const location = locationOf(Array.isArray(given) ? given[0] : given);
+  const download = location && !isLocal(location) && !options.cache && !options.untrusted ? new Download(location, options.signal) : undefined;
+  download?.begin();
+  module.catch(() => download?.drop());
+  return async () => {
+    const { manifest, instance } = await module;
+    const { memory, init } = /** @type {any} */ (instance.exports);
+    return pour({ ...options, manifest, buffer: memory.buffer, init, download }, given, source);
+  };
+}
+
+/**
+ * Sets the weights that files hold; gives the names of the parameters among them, and the bytes that have come and that there are.
+ * @param {Vessel} vessel
+ * @param {Bytes | Bytes[] | undefined} given
+ * @param {import('./source.js').Source} source
+ * @returns {Promise<{given: Set<string>, loaded: number, total: number}>}
+ */
+async function pour(vessel, given, source) {
+  const { manifest, onProgress } = vessel;
   const wanted = manifest.parameters.filter((leaf) => leaf.kind === 'weight');
   const sources = given === undefined ? [] : Array.isArray(given) ? given : [given];
   const isNamed = (/** @type {Bytes} */ source) => !manifest.sidecarBytes || /\.safetensors(?=$|[?#])/.test(locationOf(source) || /** @type {any} */ (source)?.url) || (wanted.length && isSafetensors(inMemory(source)));
@@ -113,7 +135,7 @@ export async function pour(vessel, given, source) {
   const total = size(sidecar) + (named.length ? size(wanted) : 0);
   // What has to be read once more is not taken back.
   let most = 0;
-  const report = (/** @type {number} */ loaded) => vessel.report((most = Math.max(most, loaded)), total);
+  const report = (/** @type {number} */ loaded) => onProgress({ phase: 'weights', loaded: (most = Math.max(most, loaded)), total });
   report(0);
   if (sidecar.length) await pourSidecar(vessel, sidecar, raw[0] ?? besides(source), report);
   prepareConstants(vessel);
@@ -123,7 +145,7 @@ export async function pour(vessel, given, source) {
   if (named.length && missing.length) {
     throw new ArtifactError(`${missing.length} of ${wanted.length} weights of '${manifest.name}' are in none of the files: ${list(missing.map((leaf) => `'${leaf.name}'`))}`);
   }
-  return set;
+  return { given: set, loaded: most, total };
 }
 
 /**
@@ -166,8 +188,18 @@ async function pourSidecar(vessel, entries, source, report) {
   const key = vessel.cache && subtle ? await hash(new TextEncoder().encode(entries.map((entry) => entry.sha256).join())) : undefined;
   const short = (/** @type {number} */ position) => `${needs}${position ? ` but has only ${position}: it is cut short or of another module` : ` and is not at ${locationOf(source) || 'the source given'}`}`;
   let next = 0;
-  let loaded = 0;
+  /** Of each entry whether it is what it should be: found out while the next one comes. @type {Promise<void>[]} */
+  const checks = [];
+  const confirm = async (/** @type {number} */ entry) => {
+    try {
+      await checks[entry];
+    } catch (error) {
+      next = entry;
+      throw error;
+    }
+  };
   await attempts(vessel, source, key, !!subtle, short, async (reader) => {
+    let loaded = entries.slice(0, next).reduce((sum, { bytes }) => sum + bytes, 0);
     for (; next < entries.length; next++) {
       const { name, index, staging, bytes, sidecar_offset, sha256 } = entries[next];
       if (sidecar_offset < reader.position) throw new ArtifactError(`the artifact's manifest is wrong: the weights of '${name}' overlap others in the file`);
@@ -177,12 +209,18 @@ async function pourSidecar(vessel, entries, source, report) {
         place.set(piece, done);
         report(loaded + done + piece.length);
       });
-      if (subtle && (await hash(place)) !== sha256) {
-        throw new Mismatch(`the weights of '${name}' are not those the module was compiled with: wrong or damaged weights file`);
+      if (subtle) {
+        // This takes a copy of the bytes at once, so their place is free.
+        checks[next] = hash(place).then((found) => {
+          if (found !== sha256) throw new Mismatch(`the weights of '${name}' are not those the module was compiled with: wrong or damaged weights file`);
+        });
+        checks[next].catch(() => {});
       }
       prepare(vessel, index, name);
       loaded += bytes;
+      await confirm(next - 1);
     }
+    await confirm(next - 1);
   });
 }
 
@@ -288,13 +326,13 @@ function prepare({ manifest, init, budget }, index, name) {
  * @param {(position: number) => string} short
  * @param {(reader: Reader) => Promise<void>} use
  */
-async function attempts({ signal }, source, key, isHashed, short, use) {
+async function attempts({ signal, download: begun }, source, key, isHashed, short, use) {
   const location = locationOf(source);
-  const download = location && !isLocal(location) ? new Download(location, isHashed, signal) : undefined;
+  const download = location && !isLocal(location) ? (begun?.location === location ? begun : new Download(location, signal)) : undefined;
   const kept = download && key ? await Kept.open(key) : undefined;
   const fresh = (/** @type {RequestCache} */ cache) => async () => {
     if (!download) return chunks(source, signal);
-    const { stream, headers } = await download.open(cache);
+    const { stream, headers } = await download.open(cache, isHashed);
     return kept ? kept.keep(stream, headers) : stream;
   };
   const ways = download ? [fresh('default'), fresh('reload')] : [fresh('default')];

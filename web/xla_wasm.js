@@ -26,6 +26,8 @@ export { transfer } from './transfer.js';
  * @property {(inputs: Inputs, options?: RunOptions) => Promise<Results>} runAsync may be ended by a signal
  * @property {<K extends keyof Held>(name: K, value: Held[K]) => void} set
  * @property {<K extends keyof Held>(name: K) => Held[K]} get
+ * @property {<K extends keyof Inputs>(name: K) => Extract<Inputs[K], ArrayBufferView>} input
+ * @property {<K extends keyof Results>(name: K) => Results[K]} output
  * @property {(inputs: Inputs) => [string, number][]} profile
  * @property {() => void} dispose
  * @property {import('./manifest.js').Manifest} manifest
@@ -35,8 +37,8 @@ export { transfer } from './transfer.js';
  * The same in a worker.
  * @template Inputs, Results, Held
  * @typedef {object} RemoteModel
- * @property {(inputs: Inputs, options?: RunOptions) => Promise<Results>} run
- * @property {(inputs: Inputs, options?: RunOptions) => Promise<Results>} runAsync
+ * @property {(inputs: Inputs, options?: Omit<RunOptions, 'out'>) => Promise<Results>} run
+ * @property {(inputs: Inputs, options?: Omit<RunOptions, 'out'>) => Promise<Results>} runAsync
  * @property {<K extends keyof Held>(name: K, value: Held[K]) => Promise<void>} set
  * @property {<K extends keyof Held>(name: K) => Promise<Held[K]>} get
  * @property {(inputs: Inputs) => Promise<[string, number][]>} profile

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import files
-from .dataclass import dataclass, field
 from .errors import ArtifactError
 from .wasm.encoding import custom_section
 
@@ -19,27 +18,65 @@ SECTION = "xla_wasm"
 FORMAT = 1
 
 
-@dataclass(frozen=True)
+Parts = Sequence[bytes | memoryview]
+"""Bytes one after another: constants are views of the file that they came from, and no copy is made of them before somebody needs one."""
+
+
 class Artifact:
     """A compiled module: the `.wasm` bytes, the manifest they carry, and the bytes of the sidecar (empty when there is none).
 
     `callbacks` are the Python functions that the program calls, by the names of its requests; no file holds them.
     """
 
-    wasm: bytes
-    manifest: dict[str, Any]
-    weights: bytes = b""
-    callbacks: Mapping[str, Callable[..., Any]] = field(default_factory=dict, compare=False, repr=False)
+    def __init__(
+        self,
+        wasm: bytes | Parts,
+        manifest: dict[str, Any],
+        weights: bytes | Parts = b"",
+        callbacks: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        self.manifest = manifest
+        self.callbacks = callbacks or {}
+        self._wasm: Parts = (wasm,) if isinstance(wasm, bytes) else tuple(wasm)
+        self._weights: Parts = (weights,) if isinstance(weights, bytes) else tuple(weights)
+
+    @property
+    def wasm(self) -> bytes:
+        """The bytes of the module, made in one piece when they are first asked for; `save` does without."""
+        self._wasm = (whole := _whole(self._wasm),)
+        return whole
+
+    @property
+    def weights(self) -> bytes:
+        """The bytes of the sidecar, likewise."""
+        self._weights = (whole := _whole(self._weights),)
+        return whole
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The bytes of the module, and of the sidecar."""
+        return sum(map(len, self._wasm)), sum(map(len, self._weights))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Artifact):
+            return NotImplemented
+        return (self.wasm, self.manifest, self.weights) == (other.wasm, other.manifest, other.weights)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Artifact {self.manifest.get('name')!r} of {self.sizes[0]} bytes, weights {self.sizes[1]}>"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the `.wasm` to `path`, and the weights (if any) beside it under the suffix `.weights`; returns `path`."""
         from pathlib import Path
 
         target = Path(path)
-        files.check_outputs(outputs(target, bool(self.weights)))
-        if self.weights:
-            files.write(target.with_suffix(".weights"), self.weights)
-        files.write(target, self.wasm)
+        has_weights = self.sizes[1] > 0
+        files.check_outputs(outputs(target, has_weights))
+        if has_weights:
+            files.write_parts(target.with_suffix(".weights"), self._weights)
+        files.write_parts(target, self._wasm)
         return target
 
     @classmethod
@@ -56,6 +93,10 @@ class Artifact:
             if weights is None and sidecar != path and sidecar.is_file():
                 weights = sidecar.read_bytes()
         return cls(wasm, read_manifest(wasm), weights or b"")
+
+
+def _whole(parts: Parts) -> bytes:
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], bytes) else b"".join(parts)
 
 
 def outputs(path: Path, weights: bool) -> Iterator[tuple[str, Path]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import __version__, driver, front, wasi_http
-from .artifact import FORMAT, SECTION, Artifact, encode_manifest
+from .artifact import FORMAT, SECTION, Artifact, Parts, encode_manifest
 from .dataclass import dataclass, field, replace
 from .errors import UnsupportedError
 from .hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
@@ -19,7 +19,7 @@ from .loop.emit import emit
 from .ops.collective.groups import Devices
 from .ops.request import Request
 from .options import Options
-from .plan.plan import ALIGNMENT, COPY, Buffer, Plan, Step, View, all_steps
+from .plan.plan import ALIGNMENT, COPY, Buffer, Data, Plan, Step, View, all_steps
 from .target import EXPORTS, MEMORY, MODULE, PAGE, SERVER, Target
 from .wasm.func import Func
 from .wasm.module import Module, custom
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 PRODUCER = f"xla_wasm {__version__}"
 SIDECAR_BYTES = 1024
 """Constants of at least this size go to the sidecar, if there is to be one."""
+BROUGHT_BYTES = 1 << 16
+"""Constants of at least this size inside a module come into memory one by one, where each is packed before the next."""
 _SHORT = 300
 """Bytes of what starts as zeros and may lie below the buffers."""
 _SLACK = 64
@@ -56,14 +58,16 @@ class Interface:
 class _Sidecar:
     """Constants outside the module, each at a multiple of `ALIGNMENT`."""
 
-    content: bytearray = field(default_factory=bytearray)
+    parts: list[Data] = field(default_factory=list)
     entries: list[dict[str, Any]] = field(default_factory=list)
+    end: int = 0
 
-    def add(self, buffer: Buffer, data: bytes, index: int) -> None:
-        self.content += bytes(-len(self.content) % ALIGNMENT)
+    def add(self, buffer: Buffer, data: Data, index: int) -> None:
+        offset = -(-self.end // ALIGNMENT) * ALIGNMENT
         entry = {"index": index, "kind": "sidecar", "name": buffer.name, "staging": buffer.root().address, "bytes": len(data)}
-        self.entries.append(entry | {"sidecar_offset": len(self.content), "sha256": hashlib.sha256(data).hexdigest()})
-        self.content += data
+        self.entries.append(entry | {"sidecar_offset": offset, "sha256": hashlib.sha256(data).hexdigest()})
+        self.parts += [bytes(offset - self.end), data]
+        self.end = offset + len(data)
 
 
 def assemble(plan: Plan, interface: Interface, options: Options, target: Target, names: bool, devices: Devices | None = None) -> Artifact:
@@ -76,17 +80,22 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     slots = {name: wasm.slot(name) if options.kind == MODULE else i for i, name in enumerate(kernels)}
     wasm.data(room.table, driver.table(steps, room, slots))
     sidecar = _Sidecar()
+    brought: dict[int, driver.Segment] = {}
     for buffer in plan.buffers:
         if buffer.data is None or not buffer.bytes:
             continue
+        group = plan.group_of(buffer)
+        index = len(plan.inits) if group is None else [*plan.inits].index(group)
         if options.sidecar and buffer.bytes >= SIDECAR_BYTES:
-            sidecar.add(buffer, bytes(buffer.data), len(plan.inits))
+            sidecar.add(buffer, buffer.data, index)
+        elif group is not None:
+            brought[index] = wasm.passive(buffer.data), buffer.address, buffer.bytes
         else:
-            wasm.data(buffer.address, bytes(buffer.data))
+            wasm.data(buffer.address, buffer.data)
     manifest = _manifest(plan, interface, target, room, options.kind, sidecar.entries, devices)
     waits = any(s.request for s in plan.steps)
     step = driver.step_function(room, direct=options.kind != MODULE)
-    running = (step, driver.run_function(room, waits), driver.init_function(driver.init_starts(plan)))
+    running = (step, driver.run_function(room, waits), driver.init_function(driver.init_starts(plan), brought))
     room_left = _Room(driver.start_of_buffers(plan), front.low_bytes(options.kind), plan.end)
     arena = room_left.alloc(16 + front.ARENA, 8, False) if options.kind == SERVER else 0
     linker = _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena) if options.kind != MODULE else None
@@ -107,8 +116,11 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     top = check_room(plan, room_left.top, target)
     manifest["pages"], manifest["peak_bytes"] = -(-top // PAGE), top
     code = _server(wasm, target, manifest["pages"], arena, names) if arena else _alone(wasm, target, manifest["pages"], names)
-    manifest["hash"] = hashlib.sha256(code + encode_manifest(manifest)).hexdigest()
-    return Artifact(code + custom(SECTION, encode_manifest(manifest)), manifest, bytes(sidecar.content))
+    digest = hashlib.sha256()
+    for part in (*code, encode_manifest(manifest)):
+        digest.update(part)
+    manifest["hash"] = digest.hexdigest()
+    return Artifact([*code, custom(SECTION, encode_manifest(manifest))], manifest, sidecar.parts)
 
 
 def check_room(plan: Plan, end: int, target: Target) -> int:
@@ -123,13 +135,13 @@ def check_room(plan: Plan, end: int, target: Target) -> int:
     return top
 
 
-def _alone(wasm: Module, target: Target, pages: int, names: bool) -> bytes:
+def _alone(wasm: Module, target: Target, pages: int, names: bool) -> Parts:
     """One module."""
     boundary(wasm, target, pages)
-    return wasm.encode(names=names)
+    return wasm.encode_parts(names=names)
 
 
-def _server(wasm: Module, target: Target, pages: int, arena: int, names: bool) -> bytes:
+def _server(wasm: Module, target: Target, pages: int, arena: int, names: bool) -> Parts:
     """A component of two: the memory with all data, and the code."""
     memory = Module()
     boundary(memory, target, pages, functions=())
@@ -138,7 +150,7 @@ def _server(wasm: Module, target: Target, pages: int, arena: int, names: bool) -
     wasm.move_data(memory)
     boundary(wasm, replace(target, memory=wasi_http.MEMORY), pages, functions=())
     imports = wasm.number_imports(wasi_http.CODE)
-    return wasi_http.server(wasm.encode(names=names), memory.encode(names=names), imports)
+    return [wasi_http.server(wasm.encode(names=names), memory.encode(names=names), imports)]
 
 
 class _Room:
@@ -217,9 +229,17 @@ def _manifest(
         entry = _array(name, shape, view, role) | given_sizes[i] | given_shards[i]
         parameters.append(entry | {"alias": state.get(i), "init": None})
     inits = list(inits)
-    for index, group in enumerate(plan.inits):
-        if group == 0:
-            inits.append({"index": index, "kind": "segment", "name": "constants", "staging": 0, "bytes": 0})
+    named = {entry["index"] for entry in inits}  # by the entries of the sidecar
+
+    def prepares(index: int, name: str) -> dict[str, Any]:
+        return {"index": index, "kind": "segment", "name": name, "staging": 0, "bytes": 0}
+
+    groups = list(enumerate(plan.inits))
+    first = 1 + len(plan.weights)
+    inits += [prepares(index, plan.poured[group - first].name) for index, group in groups if group >= first and index not in named]
+    inits += [prepares(index, "constants") for index, group in groups if group == 0]
+    for index, group in groups:
+        if not 0 < group < first:
             continue
         weight = parameters[interface.weights[group - 1]]
         weight["init"] = len(inits)

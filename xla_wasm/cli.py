@@ -23,7 +23,7 @@ from .artifact import outputs as artifact_outputs
 from .errors import ArgumentError, ArtifactError, UnsupportedError, XlaWasmError
 from .hlo.ir import Module
 from .opening import artifact_of, compile_as, module_of, read
-from .options import CALLBACKS, HOST, Options
+from .options import CALLBACKS, HOST, WINOGRAD, Options
 from .target import KINDS, MODULE, PORTABLE, SERVER, SIMD128, TARGETS, TUNES, WORKER
 from .wasi_http import INTERFACES
 
@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     Tune: TypeAlias = str
     Kind: TypeAlias = str
     Callbacks: TypeAlias = str
+    Algorithm: TypeAlias = str
 else:
     TargetName, Tune, Kind, Callbacks = Literal[tuple(TARGETS)], Literal[TUNES], Literal[(*KINDS, WORKER)], Literal[CALLBACKS]
+    Algorithm = Literal[tuple(WINOGRAD)]
 Stage = Literal["hlo", "plan", "kernels", "loops", "wat", "manifest"]
 
 ModulePath = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
@@ -124,6 +126,14 @@ def compile_command(
             "and prints what jax.debug.print prints; trap: it ends there; drop: those without results are left out.",
         ),
     ] = HOST,
+    winograd: Annotated[
+        Algorithm,
+        typer.Option(
+            "--winograd",
+            help="Which of Winograd's algorithms convolutions with windows of 3x3 may take. off: none; f2: as exact as direct sums; "
+            "f4: about ten times the error, and faster.",
+        ),
+    ] = "f2",
     js: Annotated[
         bool, typer.Option("--js", help="Write a .js and a .d.ts too, which load the .wasm and name what goes in and out.")
     ] = False,
@@ -146,7 +156,7 @@ def compile_command(
     files.check_outputs(javascript.outputs(where, sidecar, kind) if js else artifact_outputs(where, sidecar), [module])
     source = module_of(module, "compile", dim)
     began = time.perf_counter()
-    artifact = compile_as(source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared, callbacks)
+    artifact = compile_as(source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared, callbacks, winograd)
     seconds = time.perf_counter() - began
     if js:
         if copy_loader:
@@ -156,10 +166,11 @@ def compile_command(
         javascript.save(artifact, where, loader or usual, kind)
     else:
         artifact.save(where)
-    what = f"  {report.size(len(artifact.wasm))}"
-    if artifact.weights:
+    size, weights_size = artifact.sizes
+    what = f"  {report.size(size)}"
+    if weights_size:
         place = f"{javascript.ASSETS}/" if kind == WORKER else where.with_suffix(".weights").name
-        what += f" + {report.size(len(artifact.weights))} of weights in {place}"
+        what += f" + {report.size(weights_size)} of weights in {place}"
     what += f", compiled in {report.duration(seconds)}"
     if kind == WORKER:
         what += f"; {javascript.memory(artifact)}"
@@ -171,6 +182,7 @@ def run(
     path: AnyPath,
     inputs: InputOption = [],  # noqa: B006
     settings: Annotated[list[str], typer.Option("--set", metavar="NAME=X.NPY", help="The value of a weight or state. Repeatable.")] = [],  # noqa: B006
+    dim: DimOption = [],  # noqa: B006
     random_inputs: Annotated[bool, typer.Option("--random-inputs", help="Make up what --input and --set do not give.")] = False,
     seed: SeedOption = 0,
     iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Run so many times and print the times.")] = 1,
@@ -213,7 +225,7 @@ def run(
 
     several = Several(devices, partitions, mpi, timeout) if replicated else None
     files = Files(inputs, settings, output, infeed, outfeed, recv, send, random_inputs, seed)
-    run(_load(artifact_of(read(path), target, tune)), files, iterations, profile, several)
+    run(_load(artifact_of(read(path, dim), target, tune)), files, iterations, profile, several)
 
 
 @app.command()
@@ -268,6 +280,7 @@ def check(
 @app.command()
 def inspect(
     path: AnyPath,
+    dim: DimOption = [],  # noqa: B006
     target: TargetOption = SIMD128,
     tune: TuneOption = PORTABLE,
     c_header: Annotated[bool, typer.Option("--c-header", help="Print a C header with the interface of an artifact instead.")] = False,
@@ -280,7 +293,7 @@ def inspect(
 
     if c_prefix is not None and not c_header:
         raise ArgumentError("--c-prefix is about the header that --c-header prints")
-    source = read(path)
+    source = read(path, dim)
     if c_header:
         from . import c_header as writer
 
@@ -323,11 +336,12 @@ def inspect(
 def dump(
     path: AnyPath,
     stage: Annotated[Stage, typer.Option("--stage", help="What to print; an artifact has only wat and manifest.")],
+    dim: DimOption = [],  # noqa: B006
     target: TargetOption = SIMD128,
     tune: TuneOption = PORTABLE,
 ) -> None:
     """Prints the module as it stands at a boundary of the compiler."""
-    source = read(path)
+    source = read(path, dim)
     if isinstance(source, Module):
         from .compiler import stages
 

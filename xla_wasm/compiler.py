@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 
 from .artifact import Artifact
-from .assemble import Interface, assemble, check_room
+from .assemble import BROUGHT_BYTES, SIDECAR_BYTES, Interface, assemble, check_room
 from .dataclass import dataclass, replace
 from .driver import start_of_buffers
 from .errors import ArgumentError, UnsupportedError
@@ -24,7 +24,7 @@ from .ops.collective.groups import devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
 from .ops.request import REQUEST
-from .options import DROP, TRAP, Options
+from .options import DROP, TRAP, WINOGRAD, Options
 from .passes import pipeline
 from .passes.clone import clone
 from .passes.given import Given
@@ -126,7 +126,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     devices = devices_of(module, options.num_replicas, options.num_partitions)
     canonical = clone(module)
     serves, drops = options.callbacks != TRAP, options.callbacks == DROP
-    pipeline.run(canonical, Given(options.host_calls, serves, drops, devices, tuple(shape for _, shape in interface.results)))
+    results = tuple(shape for _, shape in interface.results)
+    pipeline.run(canonical, Given(options.host_calls, serves, drops, devices, WINOGRAD[options.winograd], results))
     for x in canonical.instructions():
         if x.shape.is_array and x.shape.size > _MOST_ELEMENTS:
             raise UnsupportedError(f"{x.where}: {x.shape} has {x.shape.size} elements; arrays of up to 2^31 are supported")
@@ -140,8 +141,11 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         place(plan, start_of_buffers(plan) + low_bytes(options.kind), written_pages(options.kind))
         check_room(plan, plan.end, target)  # no address beyond the memory reaches a later stage
 
-    plan = plan_module(canonical, target, lay, interface.weights, _state_with_sizes(interface), devices is not None)
-    if 0 in plan.inits and _prepares(options):
+    prepares = _prepares(options)
+    poured = None if prepares or options.kind != MODULE else SIDECAR_BYTES if options.sidecar else BROUGHT_BYTES
+    state, is_hosted = _state_with_sizes(interface), options.kind == MODULE  # a program by itself reads all weights, then packs them
+    plan = plan_module(canonical, target, lay, interface.weights, state, devices is not None, poured, is_hosted)
+    if 0 in plan.inits and prepares:
         from .host.prepared import memory_after_init
 
         plain = assemble(plan, interface, replace(options, kind=MODULE), target, names, devices)
@@ -152,7 +156,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
 
         verify_plan(plan)
     if callbacks:
-        artifact = replace(artifact, callbacks=callbacks)
+        artifact.callbacks = callbacks
     return Trace(artifact, canonical, plan)
 
 

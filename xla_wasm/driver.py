@@ -9,7 +9,7 @@ for now; the next one goes on from there. A host that gives up sets the second w
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from .dataclass import dataclass
 from .plan.plan import ALIGNMENT, COPY, Label, Plan, Step, all_steps
@@ -255,8 +255,15 @@ def run_function(place: Layout, waits: bool) -> Func:
     return f
 
 
-def init_function(starts: list[int]) -> Func:
-    """`init(i)`: runs group `i` of the steps that prepare constants and weights; the number after the last does nothing."""
+Segment = tuple[int, int, int]
+"""Of bytes in the module that are not yet in memory: their number, the address for them, and how many they are."""
+
+
+def init_function(starts: list[int], brought: Mapping[int, Segment]) -> Func:
+    """`init(i)`: runs group `i` of the steps that prepare constants and weights; the number after the last does nothing.
+
+    Before some groups, the constant that they read is `brought` from the module to its place.
+    """
     f = _exported("init")
     pc = f.local("i32")
     for i, start in enumerate(starts):
@@ -264,6 +271,11 @@ def init_function(starts: list[int]) -> Func:
         f.op("i32.const", i)
         f.op("i32.eq")
         f.op("if", None)
+        if i in brought:
+            segment, address, size = brought[i]
+            for value in (address, 0, size):
+                f.op("i32.const", value)
+            f.op("memory.init", segment)
         _run_from(f, pc, start)
         f.op("return")
         f.op("end")

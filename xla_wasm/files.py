@@ -58,6 +58,13 @@ def write(path: Path, content: bytes | bytearray | memoryview | str) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
+def write_parts(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Writes a file of parts, one after another."""
+    with writing(path) as file:
+        for part in parts:
+            file.write(part)
+
+
 def copy(source: Path, target: Path) -> None:
     """Copies a file's content."""
     with open(source, "rb") as file, writing(target) as out:

@@ -57,7 +57,7 @@ def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = 
         raise ArgumentError(f"there is no JavaScript of kind {kind!r}: choose one of {', '.join(KINDS)}")
     Manifest.parse(artifact.manifest)
     target = Path(path)
-    files.check_outputs(outputs(target, bool(artifact.weights), kind))
+    files.check_outputs(outputs(target, artifact.sizes[1] > 0, kind))
     target.parent.mkdir(parents=True, exist_ok=True)
     if loader is None:
         copy_loader(target.parent)
@@ -139,7 +139,7 @@ export const results = {_table(_outputs(manifest))};
 def _fetching(artifact: Artifact, manifest: Manifest, wasm: str, loader: str) -> tuple[str, str]:
     """The imports and `load` of a script that fetches the files beside it. Bundlers look for addresses that are written in this way."""
     weights = ""
-    if artifact.weights:
+    if artifact.sizes[1]:
         own = f"beside(() => {_address(str(Path(wasm).with_suffix('.weights')))})"
         weights = f", weights: options?.weights ?? (module ? undefined : {own})"
         if _of_kind(manifest, "weight"):
@@ -172,7 +172,7 @@ def _importing(artifact: Artifact, manifest: Manifest, wasm: str, loader: str) -
     module = (
         f"// Vercel's edge runtime wants it so: import wasm from {_text(f'./{wasm}?module')};\nimport wasm from {_text(f'./{wasm}')};\n"
     )
-    if not artifact.weights:
+    if not artifact.sizes[1]:
         return imports + module, "/** Loads the model; `options` are those of the loader. */\n" + (
             "export const load = async (options) => loadModule(wasm, { named: true, ...options });\n"
         )
@@ -200,7 +200,7 @@ export const load = async ({{ assets, base, ...options }} = {{}}) =>
 
 def _parts(artifact: Artifact, wasm: str) -> list[str]:
     """The names of the files that the weights of a worker are in."""
-    return [f"{Path(wasm).stem}.weights.{i}" for i in range(-(-len(artifact.weights) // PART))]
+    return [f"{Path(wasm).stem}.weights.{i}" for i in range(-(-artifact.sizes[1] // PART))]
 
 
 def declarations(artifact: Artifact, loader: str = PACKAGE, kind: str = MODULE) -> str:
@@ -210,7 +210,7 @@ def declarations(artifact: Artifact, loader: str = PACKAGE, kind: str = MODULE) 
     taken, load = (
         ("LoadOptions, Model", _WORKER_LOAD) if kind == WORKER else ("Count, LoadOptions, Model, RemoteModel, ReplicatedModel", _LOAD)
     )
-    if kind == WORKER and artifact.weights:
+    if kind == WORKER and artifact.sizes[1]:
         load = _WEIGHTED_LOAD
     return f"""// {_line(manifest.name)}: what goes in and out of a model compiled by {_line(manifest.producer)}.
 

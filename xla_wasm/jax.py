@@ -26,7 +26,9 @@ def lower(
     in_specs: Any = None,
     out_specs: Any = None,
     check_vma: bool = True,
-    donate_argnums: Sequence[int] = (),
+    donate_argnums: int | Sequence[int] = (),
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
     platform: str = "cpu",
     **kwargs: Any,
 ) -> Module:
@@ -34,9 +36,10 @@ def lower(
 
     Arguments are arrays, or pytrees of them; `jax.ShapeDtypeStruct` stands for an array of which only shape and dtype
     are known. Every leaf becomes a parameter, used or not, in the order of `jax.tree.leaves((args, kwargs))`. Names of
-    leaves, such as "params.dense.kernel", are kept and name the parameters and results of the compiled module.
-    `donate_argnums` lets results take the place of arguments. `platform` picks JAX's lowering rules: "tpu" avoids
-    LAPACK's custom calls. For 64-bit types call `lower` with `jax_enable_x64` set.
+    leaves, such as "params.dense.kernel", are kept and name the parameters and results of the compiled module. Results are row-major.
+    `donate_argnums` lets results take the place of arguments. `static_argnums` and `static_argnames` are of arguments that are no
+    parameters but settled now, as in `jax.jit`; name those of a function that is jitted already here too. `platform` picks JAX's
+    lowering rules: "tpu" avoids LAPACK's custom calls. For 64-bit types call `lower` with `jax_enable_x64` set.
 
     Python functions that the program calls (`jax.debug.print`, `jax.pure_callback` and their like) go along with the module, and with
     the artifact that is made of it, as long as these are not written to a file.
@@ -54,22 +57,34 @@ def lower(
     if abstract is None and not (in_specs is None and out_specs is None):
         raise ArgumentError("in_specs and out_specs need a mesh to refer to: lower(..., mesh={'x': 4})")
     if out_specs is not None:
+        if static_argnums or static_argnames or static_argnums == 0:
+            raise ArgumentError("jax.shard_map has no static arguments: bind them first, as in functools.partial(fn, n=3)")
         if kwargs:
             raise ArgumentError(f"jax.shard_map takes positional arguments only, got {', '.join(kwargs)} by name")
         mapped = jax.shard_map(fn, mesh=abstract, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma)
     elif in_specs is not None:
         raise ArgumentError("with in_specs give out_specs too: a jax.sharding.PartitionSpec for each result, or a pytree prefix of them")
-    jitted = jax.jit(mapped, keep_unused=True, donate_argnums=tuple(donate_argnums))
+    static: dict[str, Any] = {"static_argnums": _tuple(static_argnums) or None, "static_argnames": _tuple(static_argnames) or None}
+    jitted = jax.jit(mapped, keep_unused=True, donate_argnums=_tuple(donate_argnums), **static)
     with nullcontext() if abstract is None else jax.sharding.use_abstract_mesh(abstract):
-        lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(platform,))
+        try:
+            lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(platform,))
+        except ValueError as error:
+            if "Non-hashable static" in str(error) and not any(static.values()):
+                raise ArgumentError("fn has static arguments: name them here too, as in lower(fn, x, 3, static_argnums=1)") from error
+            raise
     module = Module.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+    # As `jax.jit` gives them: the layout of the root is the one that suits its last operation, a transpose above all.
+    module.result_shape = module.entry.root.shape.with_default_layout()
     attributes = lowered.compiler_ir("stablehlo").operation.attributes
     partitions = attributes["mhlo.num_partitions"].value if abstract is None else abstract.size
     if partitions > 1:
         with_devices(module, 1, partitions)
 
-    arguments = jax.tree_util.tree_flatten_with_path((args, kwargs))[0]
-    positional = _positional_names(fn, len(args))
+    positional, settled = _positional_names(fn, len(args)), _static_names(fn, len(args), **static)
+    dynamic = tuple(None if name in settled else value for name, value in zip(positional, args))
+    by_name = {name: value for name, value in kwargs.items() if name not in settled}
+    arguments = jax.tree_util.tree_flatten_with_path((dynamic, by_name))[0]
     parameter_names = [_dotted(positional[p[1].idx] if p[0].idx == 0 else p[1].key, p[2:]) for p, _ in arguments]
     results = jax.tree_util.tree_flatten_with_path(lowered.out_info)[0]
     result_names = [_dotted("", path) or "result" for path, _ in results]
@@ -216,6 +231,28 @@ def _positional_names(fn: Callable[..., Any], count: int) -> list[str]:
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             names.append(parameter.name)
     return [names[i] if i < len(names) else f"arg{i}" for i in range(count)]
+
+
+def _static_names(
+    fn: Callable[..., Any], given: int, static_argnums: Sequence[int] | None, static_argnames: Sequence[str] | None
+) -> set[str]:
+    """What `fn` calls its static arguments, of which so many are given by position."""
+    names = _positional_names(fn, max(given, _count(fn)))
+    return {*(static_argnames or ()), *(names[i] for i in static_argnums or () if -len(names) <= i < len(names))}
+
+
+def _count(fn: Callable[..., Any]) -> int:
+    """How many arguments `fn` takes by position, by its signature; 0 if it has none."""
+    try:
+        kinds = [p.kind for p in inspect.signature(fn).parameters.values()]
+    except (TypeError, ValueError):
+        return 0
+    return sum(kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for kind in kinds)
+
+
+def _tuple(given: Any) -> tuple[Any, ...]:
+    """One number or name, or several."""
+    return (given,) if isinstance(given, (int, str)) else tuple(given)
 
 
 def _dotted(first: str, path: Iterable[Any]) -> str:

@@ -65,6 +65,7 @@ def compile_as(
     kind: str = MODULE,
     prepared: bool | None = None,
     callbacks: str = HOST,
+    winograd: str = "f2",
 ) -> Artifact:
     """The compiled module; parameters and results are named, or numbered in decimal, as on the command line."""
     from .compiler import compile
@@ -79,7 +80,7 @@ def compile_as(
             raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
         pairs.append((selector(parameter), selector(result)))
     names = tuple(map(selector, weights))
-    options = Options(target, tune, names, tuple(pairs), sidecar, kind=kind, prepared=prepared, callbacks=callbacks)
+    options = Options(target, tune, names, tuple(pairs), sidecar, kind=kind, prepared=prepared, callbacks=callbacks, winograd=winograd)
     return compile(module, options)
 
 

@@ -10,6 +10,9 @@ HOST, TRAP, DROP = "host", "trap", "drop"
 CALLBACKS = (HOST, TRAP, DROP)
 """What becomes of callbacks: the host runs them, reaching one ends the run, or those without results are left out."""
 
+WINOGRAD = {"off": 0, "f2": 2, "f4": 4}
+"""The results on a side of the largest tiles that Winograd's algorithms may have."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -28,6 +31,8 @@ class Options:
     `callbacks`: what becomes of Python functions that a JAX program calls (`jax.debug.print`, `jax.pure_callback` ...): "host", the host
     runs them, and where it has no function the run ends with an error when one is reached; "trap", the run ends there in any case;
     "drop", those without results are left out, and the others are as with "host".
+    `winograd`: which of Winograd's algorithms convolutions of f32 with windows of 3x3 may take: "off"; "f2", in tiles of 2x2 results, as
+    exact as direct sums; or "f4", in tiles of up to 4x4, with about ten times the error.
     `num_replicas`, `num_partitions`: how many the program runs on; by default what the module says, or any number if it says 1 and 1.
     """
 
@@ -42,6 +47,7 @@ class Options:
     kind: str = MODULE
     prepared: bool | None = None
     callbacks: str = HOST
+    winograd: str = "f2"
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
@@ -52,6 +58,8 @@ class Options:
             raise ArgumentError(f"unknown kind {self.kind!r}: choose one of {', '.join(KINDS)}")
         if self.callbacks not in CALLBACKS:
             raise ArgumentError(f"unknown callbacks {self.callbacks!r}: choose one of {', '.join(CALLBACKS)}")
+        if self.winograd not in WINOGRAD:
+            raise ArgumentError(f"unknown winograd {self.winograd!r}: choose one of {', '.join(WINOGRAD)}")
         object.__setattr__(self, "weights", tuple(self.weights))
         for name in ("num_replicas", "num_partitions"):
             count = getattr(self, name)

@@ -15,6 +15,7 @@ from .errors import ArgumentError, UnsupportedError
 from .hlo.ir import Computation, Instruction, Module
 from .hlo.shape import Shape
 from .hlo.types import THROUGH_F16, TYPES
+from .hlo.verify import verify
 from .ops.arrays import Array, Value, accepted, dtype_of, flattened, narrow, nested
 from .ops.collective import reference as collective
 from .ops.collective.meeting import Device, Meeting, alone
@@ -154,6 +155,7 @@ def evaluate_with(
 ) -> list[list[Array]]:
     """As `evaluate_replicated`, with anything that stands for the host of each device."""
     precise = precision == "f64"
+    verify(module)
     module = per_device(module).module
     grid = grid_for(module, len(arguments), num_replicas, num_partitions)
     leaves = [(p.name + "".join(f".{i}" for i in index), shape) for p in module.entry.parameters for index, shape in p.shape.leaves()]

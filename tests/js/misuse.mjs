@@ -71,7 +71,7 @@ const running = (exe) => ({
   'a number that does not fit': [() => exe.run(X, 1.5), 'ArgumentError', /argument 1 \('k'\) must be s64\[\].*; 1\.5 does not fit/],
   'an argument of a wrong name': [() => exe.run({ x: X, k: K, z: 1 }), 'ArgumentError', /'toy' has no argument called 'z' \(known: x, k\)/],
   'an argument missing by name': [() => exe.run({ x: X }), 'ArgumentError', /argument 'k' is missing/],
-  'a wrong option of a run': [() => exe.run({ x: X, k: K }, { timeout: 3 }), 'ArgumentError', /after its arguments, run takes \{signal,.*\}, not 'timeout'/],
+  'a wrong option of a run': [() => exe.run({ x: X, k: K }, { timeout: 3 }), 'ArgumentError', /after its arguments, run takes \{out,signal,.*\}, not 'timeout'/],
   'a run aborted before it began': [() => exe.run(X, K, { signal: AbortSignal.abort() }), 'AbortError', /abort/],
   'setting what is not there': [() => exe.set('v', X), 'ArgumentError', /'toy' has no weight or state called 'v' \(known: w, count\)/],
   'setting an input': [() => exe.set('x', X), 'ArgumentError', /no weight or state called 'x'/],

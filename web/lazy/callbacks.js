@@ -202,8 +202,8 @@ function formatted(x, spec) {
   if (!special) {
     if (kind === 'd' || typeof x === 'bigint') text = String(typeof x === 'bigint' && x < 0n ? -x : typeof x === 'bigint' ? x : size);
     else if (kind === 'e') text = exponent(size, digits);
-    else if (kind === 'f') text = size.toFixed(digits);
-    else if (kind === '%') text = `${(100 * size).toFixed(digits)}%`;
+    else if (kind === 'f') text = fixed(size, digits);
+    else if (kind === '%') text = `${fixed(100 * size, digits)}%`;
     else if (kind === 'g' || precision !== undefined) text = general(size, digits || 1);
     else text = typeof x === 'number' ? alone(size) : String(size);
   }
@@ -220,7 +220,20 @@ function formatted(x, spec) {
  * @param {number} size
  * @param {number} digits
  */
-const exponent = (size, digits) => size.toExponential(digits).replace(/e([+-])(\d)$/, 'e$10$2');
+const exponent = (size, digits) => wideExponent((size && rounded(size, digits + 1)).toExponential(digits));
+
+/**
+ * So many digits behind the point; of two numbers that are as near the one whose last digit is even.
+ * @param {number} size
+ * @param {number} digits
+ */
+function fixed(size, digits) {
+  if (size >= 1e21) return BigInt(size) + (digits ? `.${'0'.repeat(digits)}` : '');
+  const all = size.toFixed(100);
+  const end = all.length - 100 + digits;
+  const below = all.slice(0, digits ? end : end - 1);
+  return /^50*$/.test(all.slice(end)) && /[02468]$/.test(below) ? below : size.toFixed(digits);
+}
 
 /**
  * So many significant digits, without zeros at the end.
@@ -229,6 +242,6 @@ const exponent = (size, digits) => size.toExponential(digits).replace(/e([+-])(\
  */
 function general(size, digits) {
   const power = size ? Number(exponent(size, digits - 1).split('e')[1]) : 0;
-  const text = power < -4 || power >= digits ? exponent(size, digits - 1) : size.toFixed(digits - 1 - power);
+  const text = power < -4 || power >= digits ? exponent(size, digits - 1) : fixed(size, digits - 1 - power);
   return text.replace(/(\.\d*?)0+(?=e|$)/, '$1').replace(/\.(?=e|$)/, '');
 }

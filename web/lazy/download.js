@@ -36,20 +36,30 @@ const UNKNOWN = 'null null';
 
 /** The requests for one file. */
 export class Download {
-  #location;
   #signal;
-  #isHashed;
   #tries = 0;
+  /** @type {Promise<Response> | undefined} */
+  #begun;
 
   /**
    * @param {string} location
-   * @param {boolean} isHashed whether the reader notices when parts of two versions are put together
    * @param {AbortSignal} [signal]
    */
-  constructor(location, isHashed, signal) {
-    this.#location = location;
-    this.#isHashed = isHashed;
+  constructor(location, signal) {
+    /** @readonly */
+    this.location = location;
     this.#signal = signal;
+  }
+
+  /** Makes the first request, before anybody opens it. */
+  begin() {
+    this.#begun = this.#ask('default');
+    this.#begun.catch(() => {});
+  }
+
+  /** Nobody will open it. */
+  drop() {
+    this.#begun?.then((response) => response.body?.cancel()).catch(() => {});
   }
 
   /**
@@ -70,7 +80,7 @@ export class Download {
     for (;;) {
       this.#tries++;
       try {
-        return await respond(this.#location, { signal: this.#signal, cache, headers });
+        return await respond(this.location, { signal: this.#signal, cache, headers });
       } catch (error) {
         await this.again(error);
       }
@@ -80,20 +90,24 @@ export class Download {
   /**
    * A response, and its bytes.
    * @param {RequestCache} cache
+   * @param {boolean} isHashed whether the reader notices when parts of two versions are put together
    */
-  async open(cache) {
-    const response = await this.#ask(cache);
-    return { headers: response.headers, stream: this.#stream(response) };
+  async open(cache, isHashed) {
+    const begun = cache === 'default' && this.#begun;
+    this.#begun = undefined;
+    const response = await (begun || this.#ask(cache));
+    return { headers: response.headers, stream: this.#stream(response, isHashed) };
   }
 
   /**
    * @param {Response} response
+   * @param {boolean} isHashed
    * @returns {AsyncGenerator<Uint8Array<ArrayBuffer>>}
    */
-  async *#stream(response) {
+  async *#stream(response, isHashed) {
     const first = response;
     // A browser takes compression away, and with it the meaning of positions.
-    const isPlain = !first.headers.get('Content-Encoding') && (this.#isHashed || version(first) !== UNKNOWN);
+    const isPlain = !first.headers.get('Content-Encoding') && (isHashed || version(first) !== UNKNOWN);
     let position = 0;
     for (;;) {
       try {

@@ -3,6 +3,9 @@
 import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
 import { supports } from '../features.js';
 
+/** The error of a file that cannot be read. @param {string} path @param {unknown} cause */
+export const notRead = (path, cause) => new ArtifactError(`cannot read ${path}: ${/** @type {Error} */ (cause).message}`, { cause });
+
 /** The features this engine lacks. */
 const missing = () => ['simd128', 'relaxed-simd'].filter((feature) => !supports(feature));
 
@@ -16,24 +19,77 @@ export function noBuild(builds) {
 }
 
 /**
- * The error of what is no source at all.
- * @param {unknown} given
+ * The error of what is no source at all, or a response without what was asked for.
+ * @param {any} given
+ * @param {string} location
  */
-export const noSource = (given) =>
-  new ArgumentError(`cannot load from ${given === null ? 'null' : typeof given}: pass a URL, a path, a Response, bytes or a WebAssembly.Module`);
+export function noSource(given, location) {
+  if (given?.ok === undefined) return new ArgumentError(`cannot load from ${given === null ? 'null' : typeof given}: pass a URL, a path, a Response, bytes or a WebAssembly.Module`);
+  const url = given.url || location;
+  if (given.ok) return new ArgumentError(`the response of ${url} has been read before: pass a new one, or its clone()`);
+  return new ArtifactError(`cannot fetch ${url}: HTTP ${given.status} ${given.statusText}`.trim(), { cause: given.status });
+}
 
 /**
- * The error of an option that `load` does not have.
- * @param {string} name
+ * The error of options that `load` does not have.
+ * @param {unknown} options
  * @param {string[]} known
  */
-export const noOption = (name, known) => new ArgumentError(`load has no option '${name}' (known: ${known.join(', ')})`);
+export function noOption(options, known) {
+  const name = options && Object.keys(options).find((name) => !known.includes(name));
+  if (typeof options !== 'object' || !name) return new ArgumentError(`the options of load are an object, such as {weights: ...}; got ${typeof options}`);
+  return new ArgumentError(`load has no option '${name}' (known: ${known.join(', ')})`);
+}
 
 /** The error of an engine that runs no module at all. */
 export function noEngine() {
   if (typeof WebAssembly !== 'object') return new UnsupportedError('this engine has no WebAssembly, or it is switched off (as in Lockdown Mode)');
   return new UnsupportedError('this engine has no WebAssembly SIMD; browsers have it since 2021 (Safari 16.4)');
 }
+
+/**
+ * The error of a module without a manifest that could be read.
+ * @param {ArrayBuffer | undefined} section
+ * @param {unknown} cause
+ */
+export function noManifest(section, cause) {
+  if (!section) return new ArtifactError("this WebAssembly module has no custom section 'xla_wasm': it was not made by xla_wasm, or was stripped");
+  return new ArtifactError("the manifest in section 'xla_wasm' is not valid JSON", { cause });
+}
+
+/** The error of a program. @param {{name: unknown, kind: unknown}} raw its manifest */
+export const byItself = ({ name, kind }) => new ArtifactError(`'${name}' is compiled as a ${kind}, which runs by itself; compile it without --kind for a host`);
+
+/**
+ * The error of a module that has other imports and exports than a compiled one.
+ * @param {WebAssembly.Module} module
+ * @param {string} [lacks] what it does not export
+ */
+export function otherModule(module, lacks) {
+  const imports = WebAssembly.Module.imports(module).map((item) => `${item.module}.${item.name}`);
+  return new ArtifactError(imports.length ? `the module must import nothing, but imports ${imports.slice(0, 5).join(', ')}` : `the module exports no ${lacks === 'memory' ? lacks : 'function'} '${lacks}'`);
+}
+
+/**
+ * The error of a memory that is not what the manifest states.
+ * @param {import('../manifest.js').Manifest} manifest
+ * @param {WebAssembly.Memory} memory
+ * @param {ArrayBuffer} buffer that the memory had, if it is another by now
+ */
+export function otherMemory({ name, memoryBytes }, memory, buffer) {
+  const other = memory.buffer === buffer && buffer.byteLength !== memoryBytes;
+  return new ArtifactError(other ? `the manifest states ${memoryBytes} bytes of memory, the module has ${buffer.byteLength}` : `the memory of '${name}' may grow beyond the ${memoryBytes} bytes that the manifest states`);
+}
+
+/**
+ * The error of more memory than the option `memoryLimit` allows.
+ * @param {number} needed
+ * @param {number} limit
+ */
+export const tooLarge = (needed, limit) => new LimitError(`the module needs ${needed} bytes of memory, the limit is ${limit}`);
+
+/** The error of a module that this engine could not run. @param {string[]} features that it lacks */
+export const featureless = (features) => new UnsupportedError(`this engine lacks the WebAssembly feature ${features.join(' and ')} that the module needs`);
 
 /** @param {number} bytes */
 const size = (bytes) => `${bytes} bytes${bytes < 1e6 ? '' : ` (${(bytes / 2 ** 20).toFixed(1)} MiB)`}`;

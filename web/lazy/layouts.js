@@ -48,6 +48,7 @@ export function physical(manifest) {
   return {
     accept: (leaf, value, what) => acceptBytes(laid(leaf), value, what),
     give: (leaf, array) => pack(laid(leaf), array),
+    physical: true,
   };
 }
 

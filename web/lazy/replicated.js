@@ -45,7 +45,7 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
   const origin = strict ? await strict.readModule(source, options, signal) : isRead ? await portable(source, [], signal) : source;
   const { module, manifest } = await open(origin, { ...options, untrusted }, signal);
   const grid = makeGrid(manifest, /** @type {import('./grid.js').Count} */ (devices));
-  checkMemory(manifest, options, grid.count);
+  await checkMemory(manifest, options, grid.count);
   if (strict) strict.checkManifest(manifest, options, grid.count);
   signal?.throwIfAborted();
   const progress = Array.from({ length: grid.count }, () => ({ loaded: 0, total: 0 }));
@@ -176,6 +176,24 @@ export class ReplicatedExecutable {
   /** All results in order; those of kind `output` are what a device gives. */
   get results() {
     return this.manifest.results;
+  }
+
+  /**
+   * Not here: devices are workers, and what they have, a page cannot see.
+   * @param {string} name
+   * @returns {never}
+   */
+  input(name) {
+    throw new UnsupportedError(`'${this.manifest.name}' runs on several devices: there is no view of '${name}', whose memory is in their workers`);
+  }
+
+  /**
+   * Not here either.
+   * @param {string} name
+   * @returns {never}
+   */
+  output(name) {
+    return this.input(name);
   }
 
   /**

@@ -9,12 +9,14 @@ const { setImmediate } = /** @type {any} */ (globalThis);
  * @param {(pc: number) => number | Promise<number>} step runs one step and gives the next, -1 at the end
  * @param {AbortSignal} signal
  * @param {ArrayBuffer} buffer
- * @param {Iterable<import('../manifest.js').Leaf>} held what stays inside between runs
+ * @param {{leaf: import('../manifest.js').Leaf}[]} held what stays inside between runs
+ * @param {() => void} ended is called when it has ended, in whatever way
  */
-export async function inSlices(step, signal, buffer, held) {
+export async function inSlices(step, signal, buffer, held, ended) {
   // A run that ends early leaves states as they were, sizes of dynamic dimensions included.
-  const places = [...held].filter((leaf) => leaf.kind === 'state').flatMap(({ offset, bytes, raw }) => [{ offset, bytes }, ...sizes(raw.sizes)]);
-  const before = places.map(({ offset, bytes }) => buffer.slice(offset, offset + bytes));
+  const places = held.filter(({ leaf }) => leaf.kind === 'state').flatMap(({ leaf: { offset, bytes, raw } }) => [{ offset, bytes }, ...sizes(raw.sizes)]);
+  /** @type {ArrayBuffer[]} */
+  let before = [];
   const channel = setImmediate ? undefined : new MessageChannel();
   const pause = (/** @type {() => void} */ resume) => {
     if (!channel) return setImmediate(resume);
@@ -22,6 +24,7 @@ export async function inSlices(step, signal, buffer, held) {
     channel.port2.postMessage(0);
   };
   try {
+    before = places.map(({ offset, bytes }) => buffer.slice(offset, offset + bytes));
     for (let pc = 0; pc >= 0; ) {
       signal.throwIfAborted();
       const until = performance.now() + SLICE;
@@ -33,10 +36,11 @@ export async function inSlices(step, signal, buffer, held) {
     }
   } catch (error) {
     const memory = new Uint8Array(buffer);
-    places.forEach(({ offset }, i) => memory.set(new Uint8Array(before[i]), offset));
+    before.forEach((bytes, i) => memory.set(new Uint8Array(bytes), places[i].offset));
     throw error;
   } finally {
     channel?.port1.close();
+    ended();
   }
 }
 

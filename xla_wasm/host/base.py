@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from ..errors import ArgumentError, ArtifactError, RunError
+from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
 from .manifest import Exchange, Init, Leaf, Manifest, Parameter, Result
@@ -63,6 +63,27 @@ class BaseExecutable:
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
             raise ArgumentError(f"'{self.manifest.name}' takes {len(slots)} arguments ({names}), got {len(arrays)}")
         return [slot.accept(array) for slot, array in zip(slots, arrays)]
+
+    def input(self, name: str) -> Any:
+        """A view of an input's memory, where the host can give one."""
+        return self._no_view()
+
+    def output(self, name: str) -> Any:
+        """A view of an output's memory, where the host can give one."""
+        return self._no_view()
+
+    def _no_view(self) -> NoReturn:
+        raise UnsupportedError(f"'{self.manifest.name}': there are no views of its memory here, arrays are copied")
+
+    def _viewed(self, slots: Sequence[Slot], name: str, kind: str) -> Leaf:
+        """The leaf of which a view is wanted; ArgumentError if there is none."""
+        leaf = next((slot.leaf for slot in slots if slot.leaf.name == name), None)
+        if leaf is None:
+            known = ", ".join(slot.leaf.name for slot in slots[:8]) or "it has none"
+            raise ArgumentError(f"'{self.manifest.name}' has no {kind} called '{name}' (known: {known})")
+        if leaf.sizes:
+            raise ArgumentError(f"{kind} '{name}' is {leaf}: there are no views of arrays with dynamic dimensions")
+        return leaf
 
     def _slot(self, name: str) -> Slot:
         """Of a weight or a state."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Set
 from threading import get_ident
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from ..errors import RunError
 from .arrays import Slot
 from .base import Keeping
 from .budget import Budget
 from .instance import Instance, Program
 from .pool import Pool
+from .views import Lease, is_same
 
 T = TypeVar("T")
 
@@ -20,7 +24,10 @@ class Device(Keeping):
 
     def __init__(self, program: Program, held: Mapping[str, Slot], instances: int, budget: Budget) -> None:
         super().__init__(held)
+        self._program = program
         self.pool = Pool(lambda budget: Instance(program, budget), instances, program.manifest.name, budget)
+        self._lease: Callable[[], Lease | None] = lambda: None
+        self._leasing = threading.Lock()
 
     def take(self, needed: Set[str], budget: Budget) -> Instance:
         """An instance with the weights of now, once the weights and states it needs are known to be there. Pair it with `put_back`."""
@@ -38,18 +45,50 @@ class Device(Keeping):
             raise
         return instance
 
+    def lease(self, budget: Budget) -> Lease:
+        """The memory of its one instance, for callers to see: from now on it has no more than one."""
+        while True:
+            instance = self.take(frozenset(), budget)
+            try:
+                with self._leasing:  # nobody waits in there
+                    lease = self._lease()
+                    if lease is None:
+                        self.pool = Pool(self._make_alone, 1, self._program.manifest.name, budget, instance)
+                        instance.is_seen = True
+                        lease = Lease(instance)
+                        self._lease = weakref.ref(lease)
+                    if lease.instance is instance:
+                        return lease
+            finally:
+                self.put_back(instance)
+
+    def _make_alone(self, budget: Budget) -> Instance:
+        """An instance in the place of one that failed."""
+        if self._lease() is not None:
+            raise RunError(
+                f"a run of '{self._program.manifest.name}' failed, and views of the memory that it had are held: "
+                "drop them, and take new ones with exe.input and exe.output"
+            )
+        return Instance(self._program, budget)
+
+    def is_output(self, number: int, array: Any) -> bool:
+        """Whether an array is the place of an output, as `lease` gives it."""
+        lease = self._lease()
+        place: Any = lease.instance.outputs[number] if lease else None
+        return is_same(array, place) and array.dtype == place.dtype and array.shape == place.shape
+
     def put_back(self, instance: Instance) -> None:
         """Gives an instance back. One that is not sound is not used again, and what the states were is lost."""
         if instance.sound:
             instance.place.holder = 0
-            self.pool.put(instance)
+            instance.pool.put(instance)
         else:
             self.drop(instance)
-        self.pool.ring()
+        instance.pool.ring()
 
     def drop(self, instance: Instance) -> None:
         """Does not use an instance again: what the states were is lost."""
-        self.pool.leave(id(instance.place), None)
+        instance.pool.leave(id(instance.place), None)
         self.lose()
 
     def use(self, work: Callable[[Instance], T], needed: Set[str], budget: Budget) -> T:
@@ -61,8 +100,8 @@ class Device(Keeping):
             # As `put_back`, but an interrupt finds no call of Python between the work and the end.
             if instance.sound:
                 instance.place.holder = 0
-                self.pool.put(instance)
+                instance.pool.put(instance)
             else:
-                self.pool.leave(id(instance.place), None)
+                instance.pool.leave(id(instance.place), None)
                 self._lost |= self._states
-            self.pool.ring()
+            instance.pool.ring()

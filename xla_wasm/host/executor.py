@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -154,6 +154,7 @@ class Executable(BaseExecutable):
 
         Arrays must have the exact dtype and shape; Python numbers and lists are converted when nothing is lost. With `out`, an array for
         each output, of its dtype and shape, they are written there and no array is made; a run that fails leaves them as they were.
+        What `input` and `output` give is neither copied in nor out.
 
         While it runs, the module takes items from `infeed` and, by name, from those in `recv`: iterables, or queues with a method
         `get`. It hands arrays to `outfeed` and those in `send`: functions, or objects with a method `append` or `put`.
@@ -163,6 +164,32 @@ class Executable(BaseExecutable):
         out = None if out is None else self._targets(out)
         job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(infeed, outfeed, send, recv), out)
         return self._first.use(lambda instance: self._run(instance, job, Alone()), self._held.keys(), budget)
+
+    def input(self, name: str) -> Array:
+        """The memory of an input as an array of its dtype and shape, to be written before a run: `exe.run(exe.input("x"))` copies nothing.
+
+        What is written stays until it is written anew. From this call on the executable has one instance, so its runs happen one after
+        another. If a run fails and another instance is needed, runs are refused for as long as anybody holds an array of the old one.
+        ArgumentError where arrays have no such place: dynamic dimensions, `physical`, `untrusted`, programs that need several devices.
+        """
+        return self._view(self._inputs, name, "argument", True)
+
+    def output(self, name: str) -> Array:
+        """The memory of an output as an array that cannot be written to, which shows what the last run gave; until there is one, anything.
+
+        With `out=[exe.output(...), ...]`, `run` makes no copies. An output that is an input as it stands may lie where that lies.
+        For the rest it is as with `input`.
+        """
+        return self._view(self._outputs, name, "result", False)
+
+    def _view(self, slots: Sequence[Slot], name: str, kind: str, writable: bool) -> Array:
+        leaf = self._viewed(slots, name, kind)
+        check_alone(self.manifest)
+        if self._limits.untrusted:
+            raise ArgumentError(f"'{self.manifest.name}' is untrusted: there are no views of its memory")
+        if self._origin[1]:
+            raise ArgumentError("there are views of logical arrays only: load without physical=True")
+        return self._first.lease(self._budget()).array(leaf, writable)
 
     def run_replicated(
         self,
@@ -295,8 +322,7 @@ class Executable(BaseExecutable):
         instance.run(self._server(job, endpoint))
         if job.out is None:
             return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]
-        for target, place in zip(job.out, instance.outputs):
-            np.copyto(target, cast("Array", place))
+        instance.put_outputs(job.out)
         return [*job.out]
 
     def _targets(self, out: Sequence[Array]) -> Sequence[Array]:
@@ -305,8 +331,9 @@ class Executable(BaseExecutable):
         if not isinstance(out, (list, tuple)) or len(out) != len(slots):
             given = f"{len(out)}" if isinstance(out, (list, tuple)) else f"one {type(out).__name__}"
             raise ArgumentError(f"out is a list of {len(slots)} arrays, one for each result ({', '.join(map(str, slots))}), not {given}")
-        for slot, target in zip(slots, out):
-            slot.check_target(target)
+        for i, (slot, target) in enumerate(zip(slots, out)):
+            if not self._first.is_output(i, target):
+                slot.check_target(target)
         return out
 
     def _profile(self, instance: Instance, job: Job, endpoint: Transport) -> list[tuple[str, float]]:

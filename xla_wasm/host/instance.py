@@ -8,10 +8,11 @@ from __future__ import annotations
 import ctypes
 import weakref
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
+import numpy as np
 import wasmtime
 from wasmtime import _ffi as ffi
 
@@ -20,10 +21,12 @@ from ..target import EXPORTS, MEMORY, PAGE
 from .arrays import Array, place
 from .base import BaseInstance
 from .budget import UNLIMITED, Budget, Limits
+from .dynamic import Place
 from .engine import engine_for, first_lines, modules
 from .exchange import Port
 from .manifest import Exchange, Manifest
 from .sidecar import sidecar_parts
+from .views import is_same, lies_in
 
 Serve = Callable[["Instance", int], None]
 """Serves the request of that number: reads its operands and writes its results."""
@@ -75,7 +78,10 @@ class Instance(BaseInstance):
         super().__init__(manifest)
         self.budget = budget
         self.place: Any = None
-        """What it occupies in a pool."""
+        """What it occupies in its pool."""
+        self.pool: Any = None
+        self.is_seen = False
+        """Whether callers have arrays that are its memory."""
         self._limits = program.limits
         self._clock = program.clock
         self._store = wasmtime.Store(program.engine)
@@ -108,8 +114,22 @@ class Instance(BaseInstance):
         if ids != self._placed and self._ids is not None:
             self._ids[:] = array("I", ids)
             self._placed = ids
-        for where, value in zip(self.inputs, arrays):
+        pairs: Iterable[tuple[Place, Array]] = zip(self.inputs, arrays)
+        if self.is_seen:
+            # What lies in this memory goes aside first, since another argument may come to lie there.
+            pairs = [(w, a.copy() if lies_in(a, self.memory) else a) for w, a in pairs if not is_same(w, a)]
+        for where, value in pairs:
             where[...] = value
+
+    def put_outputs(self, targets: Sequence[Array]) -> None:
+        """Writes the outputs into arrays of their shapes, those of their own memory apart, which have them."""
+        pairs = list(zip(targets, cast("tuple[Array, ...]", self.outputs)))
+        if self.is_seen:
+            pairs = [(target, output) for target, output in pairs if not is_same(target, output)]
+            if any(lies_in(target, self.memory) for target, _ in pairs):
+                pairs = [(target, output.copy()) for target, output in pairs]
+        for target, output in pairs:
+            np.copyto(target, output)
 
     def apply(self, weights: Mapping[str, bytes]) -> None:
         """Brings the weights up to date: those whose bytes are other objects than last time are written."""

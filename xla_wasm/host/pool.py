@@ -49,7 +49,10 @@ _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 class Pool:
     """At most `limit` instances; a caller who finds them all busy waits. `what` they are instances of, for messages."""
 
-    def __init__(self, make: Callable[[Budget], Instance], limit: int, what: str, budget: Budget = UNLIMITED) -> None:
+    def __init__(
+        self, make: Callable[[Budget], Instance], limit: int, what: str, budget: Budget = UNLIMITED, taken: Instance | None = None
+    ) -> None:
+        """It begins with one instance: an idle one that it makes, or `taken`, which its holder puts back."""
         self._make = make
         self._limit = limit
         self._what = what
@@ -61,7 +64,11 @@ class Pool:
         """Gives an instance back, whose place says that nobody holds it; then `ring`."""
         self.leave = self._places.pop
         """Forgets a place, by its `id`, and None; then `ring`."""
-        self._idle.append(self._create(self._occupy(), budget))
+        if taken is None:
+            self._idle.append(self._create(self._occupy(), budget))
+        else:
+            taken.place, taken.place.holder = self._occupy(), taken.place.holder
+            taken.pool = self
         _pools.add(self)
 
     def acquire(self, budget: Budget = UNLIMITED) -> Instance:
@@ -114,7 +121,7 @@ class Pool:
 
     def _create(self, place: Place, budget: Budget) -> Instance:
         instance = self._make(budget)
-        instance.place = place
+        instance.place, instance.pool = place, self
         return instance
 
     def _acquire_slowly(self, budget: Budget) -> Instance:

@@ -3,5 +3,6 @@
 from .gemm import gemm_kernel
 from .packing import pack_kernel
 from .tiles import Gemm, Tile, Types, packed_size, tile
+from .winograd import Winograd, WinogradKernel, winograd_pack
 
-__all__ = ["Gemm", "Tile", "Types", "gemm_kernel", "pack_kernel", "packed_size", "tile"]
+__all__ = ["Gemm", "Tile", "Types", "Winograd", "WinogradKernel", "gemm_kernel", "pack_kernel", "packed_size", "tile", "winograd_pack"]

@@ -1,21 +1,22 @@
 """Matrix products and direct convolutions: one generator of register-tiled kernels.
 
 The left side is read where it lies: each row of a tile by vector loads along k, whose lanes are splatted one by one. The
-right side is packed beforehand. Accumulators stay in registers over all of k, so that what follows a product (bias,
-activation, residual) works on them before they are ever stored.
+right side is packed beforehand, or read where it lies by the first tile of rows, which packs each panel for those below.
+Accumulators stay in registers over all of k, so that what follows a product (bias, activation, residual) works on them
+before they are ever stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..hlo.types import TYPES
+from ..dataclass import dataclass, replace
 from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
 from ..loop.nest import fold
 from .packing import is_trip, pack_kernel, without_last
-from .tiles import Gemm, Tile, packed_size
+from .tiles import ROWS, Gemm, Tile, chain_of, group_of_rows, packed_size, parts_of_k
 
 __all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
 
@@ -25,35 +26,80 @@ Store = Callable[[Index, Affine, Affine, Val], None]
 Park = Callable[[Index, Affine, Affine], tuple[int, Affine]]
 """A buffer and the position in it for the product at (outer index, m, n); n must have stride 1."""
 
-_CACHE = 256 << 10
-"""Bytes of left rows that stay in the second-level cache while the panels pass."""
-_CHAIN = 1024
-"""Products of floats in one sum: longer sums are made of such parts, so that their error grows no further."""
-_ROWS = 64
-"""Rows after which reading a panel of the right side is as good as free."""
-_SHARES = 8
-"""Groups of rows that leave threads enough to share."""
+Step = Callable[[Loop | None, Affine, list[Val]], list[Val]]
+"""Takes the loop along k if there is one, an index along k and sums; gives the sums with what is there."""
 
 
-def gemm_kernel(b: Builder, g: Gemm, tile: Tile, lhs: tuple[int, int], rhs: int, store: Store, park: Park | None = None) -> None:
+def gemm_kernel(
+    b: Builder,
+    g: Gemm,
+    tile: Tile,
+    lhs: tuple[int, int],
+    rhs: int,
+    store: Store,
+    park: Park | None = None,
+    scratch: int | None = None,
+    ranged: bool = True,
+) -> None:
     """Writes a GEMM: `lhs` is a buffer and the first element in it, `rhs` a buffer with packed right sides.
+
+    If `g` tells where rows of the right sides lie, these are read there. `scratch` is a buffer of `scratch_size` elements of the sums'
+    type, if that is not 0. The outermost loop is the range that callers may split, if it is `ranged`.
 
     The code of `store` appears once for every vector of a tile. Where it is long, `park` names a place for raw products,
     which is not what `store` reads, and `store` becomes a loop over them.
     """
     assert b.lanes == g.lanes, "accumulators need all lanes of their type"
-    _Writer(b, g, tile, lhs, rhs, store, park).outer_loops()
+    _Writer(b, g, tile, lhs, rhs, store, park, scratch).outer_loops(ranged)
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A panel of the right side."""
+
+    pointer: Val
+    start: Affine
+    k_stride: int
+    packs: bool = False
+    """What is read goes to the scratch memory as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Rows of the left side, from the first of a tile on."""
+
+    pointer: Val
+    start: Affine
+    m_stride: int
+    dtype: str
+    pure: bool = True
+    """Whether nothing writes there."""
+
+    def moved(self, k: Affine) -> Left:
+        """The same from index `k` of the rows on."""
+        return replace(self, start=self.start + k)
 
 
 class _Writer:
     """Writes one GEMM, from the outermost loop inwards."""
 
-    def __init__(self, b: Builder, g: Gemm, tile: Tile, lhs: tuple[int, int], rhs: int, store: Store, park: Park | None):
+    def __init__(
+        self,
+        b: Builder,
+        g: Gemm,
+        tile: Tile,
+        lhs: tuple[int, int],
+        rhs: int,
+        store: Store,
+        park: Park | None,
+        scratch: int | None,
+    ):
         self.b = b
         self.g = g
         self.tile = tile
-        self.lhs, self.lhs_offset = b.pointer(lhs[0]), lhs[1]
+        self.lhs, self.lhs_offset, self.lhs_pure = b.pointer(lhs[0]), lhs[1], lhs[0] not in b.written
         self.rhs = b.pointer(rhs)
+        self.scratch = None if scratch is None else b.pointer(scratch)
         self.store = store
         self.park = park
         self.panels: Loop
@@ -64,15 +110,15 @@ class _Writer:
     def _split(self) -> int:
         """How many outer dimensions enclose the panel loop. The others, short rows of a convolution, share each panel."""
         split, rows = len(self.g.outer), self.g.m
-        while split and not self.g.outer[split - 1][2] and rows * self.g.outer[split - 1][0] <= 4 * _ROWS and rows < _ROWS // 2:
+        while split and not self.g.outer[split - 1][2] and rows * self.g.outer[split - 1][0] <= 4 * ROWS and rows < ROWS // 2:
             split -= 1
             rows *= self.g.outer[split][0]
         return split
 
-    def outer_loops(self) -> None:
-        """Loops over the outer dimensions. The outermost loop of more than one trip is the range that callers may split."""
+    def outer_loops(self, split: bool) -> None:
+        """Loops over the outer dimensions. The outermost loop of more than one trip is the range that callers may `split`."""
         sizes = [size for size, _, _ in self.g.outer[: self.split]]
-        ranged = next((d for d, size in enumerate(sizes) if size > 1), -1)
+        ranged = next((d for d, size in enumerate(sizes) if size > 1), -1) if split else len(sizes)
 
         def level(index: Index) -> None:
             d = len(index)
@@ -88,8 +134,7 @@ class _Writer:
         """Splits the rows into groups that stay cached while all panels pass."""
         b, mr = self.b, self.tile.mr
         blocks, rest = divmod(self.g.m, mr)
-        rows = min(max(self.g.m // _SHARES, _ROWS // 4), _ROWS, _CACHE // (self.g.k * TYPES[self.g.types.operand].bytes))
-        size = _group(blocks, max(rows // mr, 4))
+        size = group_of_rows(self.g, self.tile) // mr
         if self.split < len(self.g.outer) or size == blocks:
             self.columns(outer, ZERO, blocks, rest, ranged)
             return
@@ -104,12 +149,19 @@ class _Writer:
 
     def columns(self, outer: Index, m: Affine, blocks: int, rest: int, ranged: bool) -> None:
         """All panels for `blocks` tiles of rows from `m` on and `rest` rows more."""
+        if parts_of_k(self.g, self.tile):
+            assert not ranged, "the groups of rows are the range"
+            self.by_parts(outer, m, blocks, rest)
+        else:
+            self.each_panel(ranged, lambda n, last: self.rows(outer, m, blocks, rest, n, last))
+
+    def each_panel(self, ranged: bool, body: Callable[[Affine, Val | None], None]) -> None:
+        """Calls `body(first column, whether the panel is the last)` for all panels; the latter is None if that is as wide as others."""
         b, nr, n = self.b, self.tile.nr, self.g.n
-        loop = b.open_loop(-(-n // nr), nr, vector=nr > 1, ranged=ranged)
-        last = is_trip(b, loop, loop.trips - 1) if n % nr and loop.trips > 1 else None
-        self.panels = loop
-        self.rows(outer, m, blocks, rest, Affine(0, ((loop, 1),)), last)
-        b.close_loop(loop)
+        self.panels = b.open_loop(-(-n // nr), nr, vector=nr > 1, ranged=ranged)
+        last = is_trip(b, self.panels, self.panels.trips - 1) if n % nr and self.panels.trips > 1 else None
+        body(Affine(0, ((self.panels, 1),)), last)
+        b.close_loop(self.panels)
 
     def rows(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, last: Val | None) -> None:
         """All rows of the panel from column `n` on. `last` tells whether it is the last, if that has fewer columns."""
@@ -117,45 +169,112 @@ class _Writer:
             with self.b.loop(self.g.outer[len(outer)][0]) as i:
                 self.rows((*outer, i), m, blocks, rest, n, last)
             return
+        mr, right = self.tile.mr, self.right(outer, n)
+        if self.g.k_stride:
+            first = mr if blocks else rest
+            more = self.g.m > first
+            self.block(outer, m, first, n, last, replace(right, packs=more))
+            if not more:
+                return
+            assert self.scratch is not None
+            m, blocks, right = m + mr, blocks - 1, Right(self.scratch, ZERO, self.tile.nr)
+        self.each_tile(m, blocks, rest, lambda m, rows: self.block(outer, m, rows, n, last, right))
+
+    def each_tile(self, m: Affine, blocks: int, rest: int, body: Callable[[Affine, int], None]) -> None:
+        """Calls `body(first row, rows)` for `blocks` tiles from row `m` on and for what rows are left."""
         mr = self.tile.mr
         if blocks:
             with self.b.loop(blocks, mr) as i:
-                self.block(outer, m + i, mr, n, last)
+                body(m + i, mr)
         if rest:
-            self.block(outer, m + blocks * mr, rest, n, last)
+            body(m + blocks * mr, rest)
 
-    def block(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None) -> None:
+    def by_parts(self, outer: Index, m: Affine, blocks: int, rest: int) -> None:
+        """All panels and rows for one part of k, then for the next, so that the rows' part stays cached: a copy of it, since rows that
+        lie a power of two apart share few places of a cache. The sums wait behind it."""
+        b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
+        assert memory is not None
+        dtype, width, length = g.types.accumulator, nr // lanes, parts_of_k(g, self.tile)
+        padded, rows_in_all, row_stride = -(-g.n // nr) * nr, blocks * self.tile.mr + rest, length + lanes
+        waiting = group_of_rows(g, self.tile) * row_stride
+
+        def places(row: Affine, rows: int, n: Affine) -> list[Affine]:
+            return [(row - m + r) * padded + n + (waiting + j * lanes) for r in range(rows) for j in range(width)]
+
+        def loaded(row: Affine, rows: int, n: Affine) -> list[Val]:
+            return [b.load_lanes(memory, at, dtype, pure=False) for at in places(row, rows, n)]
+
+        def copy(k: Affine) -> None:
+            with b.loop(rows_in_all) as row:
+                x, (whole, tail) = self.left(outer, m + row).moved(k), divmod(length, lanes)
+                with b.loop(whole, lanes) as i:
+                    b.store_lanes(memory, row * row_stride + i, self.elements(x, 0, i), dtype)
+                for at in range(whole * lanes, whole * lanes + tail):
+                    b.store_at(memory, row * row_stride + at, b.convert(b.load_at(x.pointer, x.start + at, x.dtype), dtype), dtype)
+
+        def add(k: Affine, row: Affine, rows: int, n: Affine) -> None:
+            x = Left(memory, (row - m) * row_stride, row_stride, dtype, pure=False)
+            sums = self.products(x, self.right(outer, n), k, length, rows, [self.zero] * (rows * width))
+            for at, more in zip(places(row, rows, n), sums):  # one by one: V8 would spill sums in the loop that makes them
+                b.store_lanes(memory, at, b.add(b.load_lanes(memory, at, dtype, pure=False), more), dtype)
+
+        def finished(n: Affine, last: Val | None) -> None:
+            self.each_tile(m, blocks, rest, lambda row, rows: self.finish_tile(outer, row, rows, n, last, loaded(row, rows, n)))
+
+        with b.loop(rows_in_all * padded // lanes, lanes) as i:
+            b.store_lanes(memory, i + waiting, self.zero, dtype)
+        with b.loop(g.run // length, length) as k:
+            copy(k)
+            self.each_panel(False, lambda n, _: self.each_tile(m, blocks, rest, lambda row, rows: add(k, row, rows, n)))
+        self.each_panel(False, finished)
+
+    def right(self, outer: Index, n: Affine) -> Right:
+        """The panel from column `n` on."""
+        g = self.g
+        start = n if g.k_stride else n * g.k
+        for i, (_, _, stride) in zip(outer, g.outer):
+            start = start + i * stride
+        return Right(self.rhs, start, g.k_stride or self.tile.nr)
+
+    def left(self, outer: Index, m: Affine) -> Left:
+        """The rows from row `m` on."""
+        x = m * self.g.m_stride + self.lhs_offset
+        for i, (_, stride, _) in zip(outer, self.g.outer):
+            x = x + i * stride
+        return Left(self.lhs, x, self.g.m_stride, self.g.types.operand, self.lhs_pure)
+
+    def block(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, right: Right) -> None:
         """One tile: `rows` rows from `m` on by the columns from `n` on."""
-        b, g, nr = self.b, self.g, self.tile.nr
-        x = m * g.m_stride + self.lhs_offset
-        y = n * g.k
-        for i, (_, lhs_stride, rhs_stride) in zip(outer, g.outer):
-            x = x + i * lhs_stride
-            y = y + i * rhs_stride
-
+        b, g, nr, x = self.b, self.g, self.tile.nr, self.left(outer, m)
         zeros = [self.zero] * (rows * -(-min(g.n, nr) // g.lanes))
-        chain = _chain(g)
+        chain = chain_of(g)
 
         def segment(index: Index, sums: list[Val]) -> list[Val]:
             at, k = x, ZERO
             for i, (count, stride) in zip(index, g.segments):
-                at = at + i * stride
+                at = at.moved(i * stride)
                 k = k * count + i
             k = k * g.run
             if not chain:
                 return run(at, k, g.run, sums)
-            sums = fold(b, (g.run // chain,), sums, g.lanes, lambda i, sums: partial(at + i[0] * chain, k + i[0] * chain, chain, sums))
+            sums = fold(b, (g.run // chain,), sums, g.lanes, lambda i, sums: partial(at.moved(i[0] * chain), k + i[0] * chain, chain, sums))
             done = g.run - g.run % chain
-            return partial(at + done, k + done, g.run - done, sums) if done < g.run else sums
+            return partial(at.moved(Affine(done)), k + done, g.run - done, sums) if done < g.run else sums
 
-        def run(at: Affine, k: Affine, length: int, sums: list[Val]) -> list[Val]:
-            return (self.dots if nr == 1 else self.products)(at, y + k * nr, length, rows, sums)
+        def run(at: Left, k: Affine, length: int, sums: list[Val]) -> list[Val]:
+            if nr == 1:
+                return self.dots(at, right.start + k, length, rows, sums)
+            return self.products(at, right, k, length, rows, sums)
 
-        def partial(at: Affine, k: Affine, length: int, sums: list[Val]) -> list[Val]:
+        def partial(at: Left, k: Affine, length: int, sums: list[Val]) -> list[Val]:
             return [b.pin(b.add(total, part)) for total, part in zip(sums, run(at, k, length, zeros))]
 
         counts = tuple(count for count, _ in g.segments)
-        sums = fold(b, counts, zeros, g.lanes, segment)
+        self.finish_tile(outer, m, rows, n, last, fold(b, counts, zeros, g.lanes, segment))
+
+    def finish_tile(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, sums: list[Val]) -> None:
+        """Hands on the sums of a tile. `last` tells whether its panel is the last, if that has fewer columns."""
+        b, g, nr = self.b, self.g, self.tile.nr
         if nr == 1:
             self.finish(outer, m, [[self.total(value)] for value in sums], n, 1)
         elif last is None:
@@ -193,67 +312,92 @@ class _Writer:
                 number, position = park(outer, m + i, n + j)
                 self.store(outer, m + i, n + j, b.load(number, position, dtype))
 
-    def products(self, x: Affine, y: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
-        """Adds the outer products of one contiguous run of k."""
-        b, g, lanes, nr = self.b, self.g, self.g.lanes, self.tile.nr
+    def products(self, x: Left, right: Right, start: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
+        """Adds the outer products of one contiguous run of k, whose first is `start`."""
+        b, lanes = self.b, self.g.lanes
         width = len(sums) // rows
 
-        def step(left: Iterable[Val], y: Affine, sums: list[Val]) -> list[Val]:
-            right = [self.vector(self.rhs, y + j * lanes) for j in range(width)]
+        def step(left: Iterable[Val], k: Affine, sums: list[Val]) -> list[Val]:
+            columns = [self.column(right, start + k, j) for j in range(width)]
             after: list[Val] = []
             for splat in left:
-                for column in right:
+                for column in columns:
                     # Cranelift overwrites the first operand: here comes the one that costs it fewer spills.
                     factors = (splat, column) if self.tile.scalar else (column, splat)
                     after.append(b.pin(b.fma(*factors, sums[len(after)])))
             return after
 
         def one(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
-            k = k + done
-            left = (self.element(x + k + r * g.m_stride) for r in range(rows))
-            return step(left, y + k * nr, sums)
+            left = (self.element(x, r, k) for r in range(rows))
+            return step(left, k, sums)
 
         def several(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
-            vectors = [self.vector(self.lhs, x + k + r * g.m_stride) for r in range(rows)]
+            vectors = [self.elements(x, r, k) for r in range(rows)]
             for u in range(lanes):
                 if u and loop:
                     # Without it, Cranelift moves all loads before all arithmetic and runs out of registers.
                     b.barrier(loop, sums)
-                sums = step((b.splat_lane(vector, u) for vector in vectors), y + (k + u) * nr, sums)
+                sums = step((b.splat_lane(vector, u) for vector in vectors), k + u, sums)
             return sums
 
-        whole = 0 if self.tile.scalar else run // lanes
-        done = whole * lanes
-        sums = self.along(whole, lanes, sums, several)
-        return self.along(run - done, 1, sums, one)
+        done = 0
+        for step_size, body in ((lanes, several), (1, one)):
+            if step_size > 1 and self.tile.scalar:
+                continue
+            for streams in dict.fromkeys((self.tile.streams, 1)):
+                trips = (run - done) // (step_size * streams)
+                sums = self.along(trips, step_size, sums, self.side_by_side(body, done, streams, trips * step_size))
+                done += trips * step_size * streams
+        return sums
 
-    def dots(self, x: Affine, y: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
+    def side_by_side(self, body: Step, start: int, streams: int, length: int) -> Step:
+        """The same step in several parts of k, each of a length, from `start` on."""
+
+        def steps(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            for stream in range(streams):
+                sums = body(loop, k + (start + stream * length), sums)
+            return sums
+
+        return steps
+
+    def column(self, right: Right, k: Affine, j: int) -> Val:
+        """Vector `j` of a panel's row `k`, in the type of the sums. The first rows put it where those below find it."""
+        b, dtype = self.b, self.g.types.operand
+        at = right.start + k * right.k_stride + j * self.g.lanes
+        loaded = b.load_lanes(right.pointer, at, dtype, pure=right.pointer is not self.scratch)
+        if right.packs:
+            assert self.scratch is not None
+            b.store_lanes(self.scratch, k * self.tile.nr + j * self.g.lanes, loaded, dtype)
+        return b.convert(loaded, self.g.types.accumulator)
+
+    def dots(self, x: Left, y: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the products of one contiguous run of k, every lane a sum of its own."""
         b, g, lanes = self.b, self.g, self.g.lanes
 
         def body(_: Loop | None, k: Affine, sums: list[Val], lost: int = 0) -> list[Val]:
-            def load(base: Val, at: Affine) -> Val:
-                value = self.vector(base, at + k)
+            def counted(value: Val) -> Val:
                 return b.shuffle(value, self.zero, (*[lanes] * lost, *range(lost, lanes))) if lost else value
 
-            right = load(self.rhs, y)
-            return [b.fma(load(self.lhs, x + r * g.m_stride), right, sums[r]) for r in range(rows)]
+            right = counted(b.convert(b.load_lanes(self.rhs, y + k, g.types.operand), g.types.accumulator))
+            return [b.fma(counted(self.elements(x, r, k)), right, sums[r]) for r in range(rows)]
 
         sums = self.along(run // lanes, lanes, sums, body)
         tail = run % lanes
         # The last vector overlaps the one before it, whose elements count only once.
         return body(None, Affine(run - lanes), sums, lanes - tail) if tail else sums
 
-    def vector(self, base: Val, at: Affine) -> Val:
-        """Consecutive elements of a side, in the type of the sums."""
-        return self.b.convert(self.b.load_lanes(base, at, self.g.types.operand), self.g.types.accumulator)
+    def elements(self, x: Left, row: int, k: Affine) -> Val:
+        """Consecutive elements of a row, in the type of the sums."""
+        at = x.start + k + row * x.m_stride
+        return self.b.convert(self.b.load_lanes(x.pointer, at, x.dtype, pure=x.pure), self.g.types.accumulator)
 
-    def element(self, at: Affine) -> Val:
-        """An element of the left side in all lanes, in the type of the sums."""
-        b, types = self.b, self.g.types
-        return b.splat(b.convert(b.load_at(self.lhs, at, types.operand), types.accumulator), self.g.lanes)
+    def element(self, x: Left, row: int, k: Affine) -> Val:
+        """An element of a row in all lanes, in the type of the sums."""
+        at = x.start + k + row * x.m_stride
+        value = self.b.convert(self.b.load_at(x.pointer, at, x.dtype, pure=x.pure), self.g.types.accumulator)
+        return self.b.splat(value, self.g.lanes)
 
-    def along(self, trips: int, step: int, sums: list[Val], body: Callable[[Loop | None, Affine, list[Val]], list[Val]]) -> list[Val]:
+    def along(self, trips: int, step: int, sums: list[Val], body: Step) -> list[Val]:
         """Carries sums through a loop along k."""
         if trips <= 1:
             return body(None, ZERO, sums) if trips else sums
@@ -272,19 +416,3 @@ class _Writer:
         while len(lanes) > 1:
             lanes = [b.add(x, y) for x, y in zip(lanes[::2], lanes[1::2])]
         return lanes[0]
-
-
-def _chain(g: Gemm) -> int:
-    """How many products of a contiguous run go into one part of a sum; 0 if the whole sum is one."""
-    if not g.is_float or g.k <= _CHAIN:
-        return 0
-    parts = -(-g.run // _CHAIN)
-    return -(-g.run // (parts * g.lanes)) * g.lanes
-
-
-def _group(blocks: int, most: int) -> int:
-    """How many blocks of rows make a group: about `most`, such that best none and else few blocks are left over."""
-    if blocks <= most:
-        return blocks
-    sizes = [*range(most, most // 2, -1), *range(most + 1, 2 * most)]
-    return min(sizes, key=lambda size: blocks % size)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
+from ..loop.tiling import transpose
 from .tiles import Gemm, Tile
 
 Element = Callable[[Affine, Affine], Val]
@@ -98,14 +99,3 @@ def without_last(loop: Loop) -> Iterator[None]:
     loop.trips -= 1
     yield
     loop.trips += 1
-
-
-def transpose(b: Builder, rows: list[Val]) -> list[Val]:
-    """As many vectors as they have lanes, transposed."""
-    if len(rows) == 2:
-        x, y = rows
-        return [b.shuffle(x, y, (0, 2)), b.shuffle(x, y, (1, 3))]
-    x, y, z, w = rows
-    low, high = (0, 4, 1, 5), (2, 6, 3, 7)
-    halves = [(b.shuffle(x, y, pick), b.shuffle(z, w, pick)) for pick in (low, high)]
-    return [b.shuffle(p, q, pick) for p, q in halves for pick in ((0, 1, 4, 5), (2, 3, 6, 7))]

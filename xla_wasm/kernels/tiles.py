@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
 from ..target import V8, WASMTIME, Target
 
@@ -39,6 +39,8 @@ class Gemm:
     segments: tuple[tuple[int, int], ...]
     """What k runs over before its contiguous run: (count, lhs stride), a convolution's kernel rows and taps."""
     run: int
+    k_stride: int = 0
+    """Of the right side, if it is read where it lies: n is contiguous there. 0: it is packed."""
 
     @property
     def k(self) -> int:
@@ -68,8 +70,20 @@ class Tile:
     nr: int
     scalar: bool = False
     """Reads the left side element by element and takes one step along k a trip; else a vector, hence several steps."""
+    streams: int = 1
+    """So many parts of k are walked side by side: where memory is the limit it gives more to several streams than to one."""
 
 
+CACHE = 256 << 10
+"""Bytes that stay in the second-level cache while others pass."""
+ROWS = 64
+"""Rows after which reading a panel of the right side is as good as free."""
+_SHARES = 8
+"""Groups of rows that leave threads enough to share."""
+_CHAIN = 1024
+"""Products of floats in one sum: longer sums are made of such parts, so that their error grows no further."""
+_STREAM = 32
+"""Steps along k that a stream is worth."""
 _PANEL = 256 << 10
 """Bytes of a panel of four vectors beyond which narrower panels, read half as often, are better for the caches."""
 
@@ -83,13 +97,20 @@ def _narrow_panels(g: Gemm) -> bool:
     return 0 < g.vectors % 4 <= 2 and g.vectors < 32 or g.k * 64 > _PANEL
 
 
+def _even_width(g: Gemm) -> int:
+    """Vectors of a panel, at most eight; fewer if all panels are full then."""
+    most = min(g.vectors, 8)
+    even = [width for width in range(most, 3, -1) if g.n % (width * g.lanes) == 0]
+    return even[0] if even else most
+
+
 _TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Tile]], ...] = (
     # memory is the limit: 4096x1024x1 27 and 27, fused 19 and 18
     (lambda g, _: g.n <= 2 and g.run >= 4 * g.lanes, lambda g, _: Tile(4, 1)),
     # 1024x512x4: 58 and 59, fused 43 and 47
     (lambda g, _: g.vectors == 1, lambda g, _: Tile(min(g.m, 8), g.lanes, scalar=True)),
     # memory again: 1x4096x1024 26 and 22, fused 18 and 17
-    (lambda g, _: g.m == 1, lambda g, _: Tile(1, min(g.vectors, 8) * g.lanes)),
+    (lambda g, _: g.m == 1, lambda g, _: Tile(1, _even_width(g) * g.lanes, scalar=True)),
     # 512x512x512: fused 59 and 91; 128x384x384: 59 and 94
     (
         lambda g, t: _fused(g, t) and t.tune == V8 and (g.m > 36 or g.m % 6 not in (1, 2)),
@@ -118,7 +139,70 @@ instructions of such a loop matter more. V8 has room for twelve.
 
 def tile(g: Gemm, target: Target) -> Tile:
     """The tile for a product."""
-    return next(chosen(g, target) for suits, chosen in _TABLE if suits(g, target))
+    found = next(chosen(g, target) for suits, chosen in _TABLE if suits(g, target))
+    streams = _streams(g, found)
+    return replace(found, streams=streams) if streams > 1 else found
+
+
+def _streams(g: Gemm, tile: Tile) -> int:
+    """How many parts of k to walk side by side: more than one where the right side comes from beyond the caches for few rows."""
+    most = 4 if g.m <= tile.mr else 2 if g.m <= 3 * tile.mr else 1
+    if tile.nr == 1 or not tile.scalar or g.segments or g.k * g.n * TYPES[g.types.operand].bytes <= CACHE:
+        return 1
+    return min(most, g.run // _STREAM or 1)
+
+
+def reads_in_place(g: Gemm, tile: Tile) -> bool:
+    """Whether a right side whose columns are contiguous is best read where it lies: then all rows pass a panel in one group.
+
+    The first rows read it there and pack it for the others. The last panel must be as wide as the others.
+    """
+    shared = any(not right for _, _, right in g.outer)
+    left = g.m * g.k * TYPES[g.types.operand].bytes
+    fits = g.types.operand == g.types.accumulator and tile.nr > 1 and g.n % tile.nr == 0
+    return fits and not shared and not g.segments and left <= CACHE and g.m <= 2 * ROWS
+
+
+def chain_of(g: Gemm) -> int:
+    """How many products of a contiguous run go into one part of a sum; 0 if the whole sum is one."""
+    if not g.is_float or g.k <= _CHAIN:
+        return 0
+    parts = -(-g.run // _CHAIN)
+    return -(-g.run // (parts * g.lanes)) * g.lanes
+
+
+def parts_of_k(g: Gemm, tile: Tile) -> int:
+    """The length of the parts of k of which each passes all panels before the next one; 0 if all of k does at once.
+
+    Of many long rows few would stay cached, and all panels come from beyond the caches for so few.
+    """
+    if not chain_of(g) or g.k_stride or g.segments or tile.nr == 1 or g.m <= 4 * ROWS or not all(right for _, _, right in g.outer):
+        return 0
+    half = _CHAIN // 2
+    return next((length for length in range(half, half // 2, -1) if g.run % length == 0), 0)
+
+
+def group_of_rows(g: Gemm, tile: Tile) -> int:
+    """How many rows, a multiple of the tile's, pass a panel before the next one: they stay cached meanwhile."""
+    blocks = g.m // tile.mr
+    if g.k_stride:
+        return blocks * tile.mr
+    length = parts_of_k(g, tile)
+    most = CACHE // ((length or g.k) * TYPES[g.types.operand].bytes)
+    rows = min(max(g.m // _SHARES, ROWS // 4), 2 * ROWS if length else ROWS, most)
+    most = max(rows // tile.mr, 4)
+    if blocks <= most:
+        return blocks * tile.mr
+    sizes = [*range(most, most // 2, -1), *range(most + 1, 2 * most)]  # best such that none is left over, else few
+    return min(sizes, key=lambda size: blocks % size) * tile.mr
+
+
+def scratch_size(g: Gemm, tile: Tile) -> int:
+    """The elements of memory of its own that the kernel needs: for a panel that it packs, or for sums that wait."""
+    if g.k_stride:
+        return g.k * tile.nr if g.m > tile.mr else 0
+    length = parts_of_k(g, tile)
+    return group_of_rows(g, tile) * (length + g.lanes + -(-g.n // tile.nr) * tile.nr) if length else 0
 
 
 def packed_size(g: Gemm, tile: Tile) -> int:

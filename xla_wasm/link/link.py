@@ -6,26 +6,26 @@ Linking puts the final index or address there, in its shortest form; no instruct
 
 from __future__ import annotations
 
+import json
 import os
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from ..dataclass import dataclass
 from ..wasm.encoding import Reader, sleb32, uleb
 from ..wasm.module import Module, Signature
-from ..wasm.opcodes import VALUE_TYPES
 
 # What a hole is filled with: an index (CALL, TYPE, STACK, OUTSIDE), a table slot or an address, as LEB128 or as a 32-bit word.
 CALL, SLOT, SLOT_WORD, ADDRESS, ADDRESS_SIGNED, ADDRESS_WORD, TYPE, STACK, OUTSIDE = range(9)
-FORMAT = 2
+FORMAT = 3
 MODEL = "xla_wasm"
 """The module from which C sources import what the program that they are linked to defines, or chooses among them."""
 
 Alloc = Callable[[int, int, bool], int]
 """The address of so many bytes, at a multiple of the second number. The third: whether they have content, and do not start as zeros."""
-
-_TYPE_NAMES = {byte: name for name, byte in VALUE_TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +67,75 @@ class Outside:
     type: int
 
 
+T = TypeVar("T", Function, Data)
+
+
+class Lazy(Sequence[T]):
+    """Parts of the runtime, each of which is read when it is first asked for: a program needs few of them."""
+
+    def __init__(self, count: int, read: Callable[[int], T]) -> None:
+        self._parts: list[T | None] = [None] * count
+        self._read: Callable[[int], T] = read
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __getitem__(self, index: Any) -> Any:
+        part = self._parts[index]
+        if part is None:
+            part = self._parts[index] = self._read(index)
+        return part
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The whole runtime; references between its parts are indices."""
+    """The whole runtime; references between its parts are indices. `names` are those of the functions, in their order."""
 
     types: tuple[Signature, ...]
     outside: tuple[Outside, ...]
-    functions: tuple[Function, ...]
-    data: tuple[Data, ...]
+    functions: Sequence[Function]
+    data: Sequence[Data]
+    names: tuple[str, ...]
 
 
 def read_table(packed: bytes) -> Table:
-    """The table out of the contents of `runtime.bin`."""
-    reader = Reader(zlib.decompress(packed))
-    if reader.u8() != FORMAT:
-        raise reader.fail("runtime.bin was built for another version of xla_wasm; build it again")
+    """The table out of the contents of `runtime.bin`: an index, and blocks with the content of functions and data.
 
-    def kinds() -> tuple[str, ...]:
-        return tuple(_TYPE_NAMES[byte] for byte in reader.take(reader.unsigned()))
+    After a byte for the format and four for the size of the index come the index and the blocks, each compressed by itself.
+    """
+    start = 5 + int.from_bytes(packed[1:5], "little")
+    if packed[:1] != bytes([FORMAT]):
+        raise ValueError("runtime.bin was built for another version of xla_wasm; build it again")
+    index = json.loads(zlib.decompress(packed[5:start]))
+    ends = list(accumulate(index["blocks"], initial=start))
 
-    def holes() -> tuple[Hole, ...]:
-        return tuple(Hole(reader.unsigned(), reader.u8(), reader.unsigned(), reader.signed(32)) for _ in range(reader.unsigned()))
+    @cache
+    def block(number: int) -> bytes:
+        return zlib.decompress(packed[ends[number] : ends[number + 1]])
 
-    def function() -> Function:
-        return Function(reader.name(), reader.unsigned(), reader.take(reader.unsigned()), holes())
+    def content(number: int, at: int) -> tuple[bytes, tuple[Hole, ...]]:
+        reader = Reader(block(number), at)
+        body = reader.take(reader.unsigned())
+        return body, tuple(Hole(reader.unsigned(), reader.u8(), reader.unsigned(), reader.signed(32)) for _ in range(reader.unsigned()))
 
-    def data() -> Data:
-        return Data(reader.unsigned(), reader.unsigned(), reader.take(reader.unsigned()), holes())
+    functions, data = index["functions"], index["data"]
 
-    types = tuple((kinds(), kinds()) for _ in range(reader.unsigned()))
-    outside = tuple(Outside(reader.name(), reader.name(), reader.unsigned()) for _ in range(reader.unsigned()))
-    functions = tuple(function() for _ in range(reader.unsigned()))
-    return Table(types, outside, functions, tuple(data() for _ in range(reader.unsigned())))
+    def function(i: int) -> Function:
+        name, type_, *place = functions[i]
+        return Function(name, type_, *content(*place))
+
+    def datum(i: int) -> Data:
+        align, size, *place = data[i]
+        return Data(align, size, *content(*place))
+
+    types = tuple((tuple(params), tuple(results)) for params, results in index["types"])
+    outside = tuple(Outside(*item) for item in index["outside"])
+    return Table(types, outside, Lazy(len(functions), function), Lazy(len(data), datum), tuple(row[0] for row in functions))
 
 
 @cache
@@ -115,7 +152,8 @@ def _runtime() -> Table:
 def runtime_functions() -> dict[str, Signature]:
     """The functions that `Linker.need` can supply, with their parameter and result types."""
     table = _runtime()
-    return {function.name: table.types[function.type] for function in table.functions if function.name.startswith("xw_")}
+    public = [i for i, name in enumerate(table.names) if name.startswith("xw_")]
+    return {table.names[i]: table.types[table.functions[i].type] for i in public}
 
 
 class Linker:
@@ -138,7 +176,7 @@ class Linker:
         self._alloc = alloc
         self._stack_bytes = stack_bytes
         self._table = table or _runtime()
-        self._by_name = {function.name: i for i, function in enumerate(self._table.functions)}
+        self._by_name = {name: i for i, name in enumerate(self._table.names)}
         self._chosen = dict(chosen or {})
         self._placed: dict[int, int] = {}
         self._address: dict[int, int] = {}
@@ -242,7 +280,7 @@ class Linker:
         if kind == STACK:
             return uleb(self._stack_global())
         if kind in (SLOT, SLOT_WORD):
-            value = self._module.slot(self._table.functions[target].name)
+            value = self._module.slot(self._table.names[target])
         else:
             value = self._place(target) + hole.addend & 0xFFFFFFFF
         if kind in (SLOT_WORD, ADDRESS_WORD):

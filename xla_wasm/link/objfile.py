@@ -6,11 +6,12 @@ that list the fields to patch. One function and one datum per section make each 
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Sequence
 
 from ..dataclass import dataclass, field
-from ..wasm.encoding import Reader, named, sections, sized, sleb, uleb, vector
+from ..wasm.encoding import Reader, sections, sized, sleb, uleb, vector
 from ..wasm.module import Signature
 from ..wasm.opcodes import VALUE_TYPES
 from .link import (
@@ -65,6 +66,8 @@ _OTHER = {
     26: "FUNCTION_INDEX_I32",
 }
 _HAS_ADDEND = {3, 4, 5, 8, 9, 11, 14, 15, 16, 17, 21, 22, 23, 25}
+_BLOCK = 1 << 15
+"""Bytes after which a block of `runtime.bin` ends: what a program needs of the runtime lies in few of them."""
 _FUNCTION, _DATA, _GLOBAL, _SECTION = 0, 1, 2, 3
 _LOCAL, _UNDEFINED, _EXPLICIT_NAME = 0x02, 0x10, 0x40
 _TYPE_NAMES = {byte: name for name, byte in VALUE_TYPES.items()}
@@ -241,7 +244,8 @@ class _Indexer:
             self.made[unit] = self.make_function(*unit[1:]) if unit[0] else self.make_data(*unit[1:])
         functions = tuple(self.made[True, *key] for key in self.functions)
         data = tuple(self.made[False, *key] for key in self.data)
-        return Table(tuple(self.types), tuple(self.outside), functions, data)  # type: ignore[arg-type]
+        names = tuple(f.name for f in functions)  # type: ignore[union-attr]
+        return Table(tuple(self.types), tuple(self.outside), functions, data, names)  # type: ignore[arg-type]
 
     def resolve(self, number: int, symbol: _Symbol) -> tuple[int, _Symbol]:
         if symbol.defined:
@@ -338,15 +342,23 @@ def index_objects(objects: Sequence[Object]) -> Table:
 def write_table(table: Table) -> bytes:
     """The contents of `runtime.bin`; `link.read_table` is the inverse."""
 
-    def kinds(names: tuple[str, ...]) -> bytes:
-        return sized(bytes(VALUE_TYPES[name] for name in names))
-
     def holes(items: tuple[Hole, ...]) -> bytes:
         return vector([uleb(h.offset) + bytes([h.kind]) + uleb(h.target) + sleb(h.addend) for h in items])
 
-    content = bytes([FORMAT])
-    content += vector([kinds(params) + kinds(results) for params, results in table.types])
-    content += vector([named(x.module) + named(x.name) + uleb(x.type) for x in table.outside])
-    content += vector([named(f.name) + uleb(f.type) + sized(f.body) + holes(f.holes) for f in table.functions])
-    content += vector([uleb(d.align) + uleb(d.size) + sized(d.content) + holes(d.holes) for d in table.data])
-    return zlib.compress(content, 9)
+    blocks: list[bytes] = [b""]
+
+    def place(content: bytes, items: tuple[Hole, ...]) -> tuple[int, int]:
+        """The number of the block that takes it, and where it begins there."""
+        if len(blocks[-1]) >= _BLOCK:
+            blocks.append(b"")
+        start = len(blocks[-1])
+        blocks[-1] += sized(content) + holes(items)
+        return len(blocks) - 1, start
+
+    functions = [(f.name, f.type, *place(f.body, f.holes)) for f in table.functions]
+    data = [(d.align, d.size, *place(d.content, d.holes)) for d in table.data]
+    packed = [zlib.compress(block, 9) for block in blocks]
+    outside = [(x.module, x.name, x.type) for x in table.outside]
+    index = {"types": table.types, "outside": outside, "functions": functions, "data": data, "blocks": list(map(len, packed))}
+    head = zlib.compress(json.dumps(index, separators=(",", ":")).encode(), 9)
+    return bytes([FORMAT]) + len(head).to_bytes(4, "little") + head + b"".join(packed)

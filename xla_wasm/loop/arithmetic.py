@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import struct
+from math import copysign, isnan
 from typing import Any
 
 from ..hlo.types import SMALL_FLOATS, TYPES, limits, wrap
@@ -143,10 +144,20 @@ class Arithmetic:
         return self._op("nearest", x)
 
     def min(self, x: Val, y: Val) -> Val:
-        return self._op("min", x, y)
+        limit, z = _limit(x, y)
+        if limit is None or limit == 0 and copysign(1, limit) < 0:
+            return self._op("min", x, y)
+        # A number that is no NaN, nor the lesser zero, needs no more than the instruction of processors.
+        return self.pmin(z, self.const(z.dtype, limit))
 
     def max(self, x: Val, y: Val) -> Val:
-        return self._op("max", x, y)
+        limit, z = _limit(x, y)
+        if limit is None:
+            return self._op("max", x, y)
+        bound = self.const(z.dtype, limit)
+        greater = self.pmax(z, bound)
+        # It leaves -0 beside +0, whose sum is the greater of them.
+        return self.add(greater, bound) if limit == 0 and copysign(1, limit) > 0 else greater
 
     def pmin(self, x: Val, y: Val) -> Val:
         """`y < x ? y : x`: the cheap minimum of x86."""
@@ -161,6 +172,14 @@ class Arithmetic:
         if self.target.fused and x.dtype in ("f32", "f64") and max(x.lanes, y.lanes, z.lanes) > 1:
             return self._op("madd", x, y, z)
         return self.add(self.mul(x, y), z)
+
+    def contracted(self, x: Val, y: Val, z: Val) -> Val:
+        """`x * y + z` as the target rounds it in vectors, for single numbers too: an element has the same value wherever it is computed."""
+        lanes = max(x.lanes, y.lanes, z.lanes)
+        if lanes > 1 or not self.target.fused:
+            return self.fma(x, y, z)
+        wide = 2 if x.dtype == "f64" else 4
+        return self.lane(self._op("madd", *(self.splat(v, wide) for v in (x, y, z))), 0)
 
     def fnma(self, x: Val, y: Val, z: Val) -> Val:
         """`z - x * y`, fused like `fma`."""
@@ -197,10 +216,14 @@ class Arithmetic:
         source = x.dtype
         if source == dtype:
             return x
+        if x.op == "const" and source == "s32" and dtype in ("f32", "f64"):
+            return self.const(dtype, wrap(x.imm, "s32"))
         if dtype == "pred":
             return to_pred(self, x) if source in SMALL_FLOATS else self.ne(x, self.const(source, 0))
         if source == "pred":
             return self.select(x, self.const(dtype, 1), self.const(dtype, 0))
+        if x.op == "const" and source in ("s32", "u32") and dtype in ("f32", "f64"):
+            return self.const(dtype, wrap(x.imm, source))
         if source in SMALL_FLOATS:
             return self.convert(to_f32(self, x), dtype)
         if dtype in SMALL_FLOATS:
@@ -406,3 +429,14 @@ class Arithmetic:
         """Computes `x` where it was built, not where it is used: order and register pressure in a hot loop."""
         x.pinned = True
         return x
+
+
+def _limit(x: Val, y: Val) -> tuple[float | None, Val]:
+    """The number that one of two values is in vectors of floats, if it is one and no NaN, and the other value."""
+    for limit, value in ((x, y), (y, x)):
+        constant = limit.args[0] if limit.op == "splat" else limit
+        if constant.op == "const" and value.lanes > 1 and value.dtype in ("f32", "f64"):
+            single = value.dtype == "f32"
+            (number,) = struct.unpack("<f" if single else "<d", constant.imm.to_bytes(4 if single else 8, "little"))
+            return (None if isnan(number) else number), value
+    return None, x

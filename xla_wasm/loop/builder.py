@@ -131,13 +131,16 @@ class Builder(Arithmetic):
         """A value from memory as registers hold it: hosts may leave anything in the bits that a type does not use."""
         return self._op("wrap", x) if x.dtype in NARROW and TYPES[x.dtype].bits < 8 else x
 
-    def load_lanes(self, base: Val, index: Affine, dtype: str, lanes: int = 0) -> Val:
-        """A vector of consecutive elements from `index` on, whichever loop runs along lanes; only for what is not written.
+    def load_lanes(self, base: Val, index: Affine, dtype: str, lanes: int = 0, pure: bool = True) -> Val:
+        """A vector of consecutive elements from `index` on, whichever loop runs along lanes. What is not `pure` is loaded where it stands.
 
         It has as many lanes as the kernel's vectors, or `lanes`.
         """
         address, offset = self.address(base, index, TYPES[dtype].bytes)
-        return self._clean(self._val("load_vector", (address,), dtype, lanes or self.lanes, (offset, 1), address.block))
+        block = address.block if pure else self.stack[-1]
+        value = self._val("load_vector", (address,), dtype, lanes or self.lanes, (offset, 1), block, shared=pure)
+        value.pinned = not pure
+        return self._clean(value)
 
     def _innermost_guard(self, block: Block) -> Block | None:
         """The deepest guarded block that is open below `block`: a load must not rise above its guard."""

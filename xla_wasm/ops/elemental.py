@@ -15,9 +15,11 @@ from ..hlo.types import TYPES
 from ..loop.affine import Affine, Index, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
+from ..loop.tiling import Tile
 from .apply import apply, flattened
+from .elementwise.contraction import contracted
 from .elementwise.lower import ELEMENTWISE
-from .source import Scratch, Source, load, misplaced
+from .source import PARTS, Scratch, Source, load, misplaced
 
 Lower = Callable[["Elemental", Instruction, Index], Any]
 """The value of an instruction at an index."""
@@ -43,6 +45,8 @@ class Elemental:
     """In a row kernel, the index of the row and the blocks open there: reductions are computed once there and nowhere else."""
     reads: dict[int, set[tuple[Affine, int]]] = field(default_factory=dict)
     """Where in each source elements have been read: positions, and the bytes of an element."""
+    tile: Tile | None = None
+    """The tile in which elements are computed, where the kernel goes by tiles."""
 
     def value(self, x: Instruction, index: Index) -> Any:
         """The element of `x` at `index`; a list of values for an instruction with a tuple result, and of a complex number."""
@@ -87,18 +91,27 @@ class Elemental:
     def load(self, source: Source, position: Affine, dtype: str) -> Any:
         """The element at a position of a source, which it may hold as another type than its own."""
         self.reads.setdefault(source.number, set()).add((position, TYPES[dtype].bytes))
-        return load(self.b, source.number, position, dtype)
+        across = self.tile.load(self.b, source.number, position, dtype) if self.tile is not None and dtype not in PARTS else None
+        return load(self.b, source.number, position, dtype) if across is None else across
 
     def expression(self, x: Instruction, index: Index) -> Any:
         """The value of `x` from those of its operands."""
         elementwise = ELEMENTWISE.get(x.opcode)
         if elementwise is not None:
-            operands = [self.value(o, index if o.shape.rank == len(index) else ()) for o in x.operands]
-            return elementwise(self.b, x, *operands)
+            fused = self.fused(x)
+            operands = [self.value(o, index if o.shape.rank == len(index) else ()) for o in fused or x.operands]
+            return self.b.contracted(*operands) if fused else elementwise(self.b, x, *operands)
         lower = self.lowerings.get(x.opcode)
         if lower is None:
             raise misplaced(x)
         return lower(self, x, index)
+
+    def fused(self, x: Instruction) -> list[Instruction] | None:
+        """The factors of the product that an addition takes with one rounding, and what they are added to."""
+        found = contracted(x) if self.b.target.fused else None
+        if found is None or found[0] in self.sources or found[0] in self.known:
+            return None
+        return [*found[0].operands, found[1]]
 
     def apply(self, computation: Computation, arguments: list[Val]) -> list[Val]:
         """The results of a scalar computation, such as a reducer, on values: one per leaf of its root."""

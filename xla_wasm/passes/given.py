@@ -6,6 +6,7 @@ from ..dataclass import dataclass, replace
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
 from ..ops.collective.groups import DEVICES, Devices, depends
+from ..ops.conv.plan import WINOGRAD
 from ..ops.custom import callback
 from ..ops.request import REQUEST, Request
 from .tokens import without_tokens
@@ -22,6 +23,8 @@ class Given:
     drops_callbacks: bool = False
     """Whether callbacks without results are left out."""
     devices: Devices | None = None
+    winograd: int = 0
+    """Results on a side of the largest tiles that Winograd's algorithms may have."""
     results: tuple[Shape, ...] | None = None
     """The leaves of the result as hosts see them, where that is not how the root has them."""
 
@@ -53,6 +56,13 @@ def mark_devices(module: Module, given: Given) -> None:
     for x in module.instructions() if given.devices is not None else ():
         if depends(x):
             x.attrs[DEVICES] = given.devices
+
+
+def allow_winograd(module: Module, given: Given) -> None:
+    """Notes at every convolution whether it may take one of Winograd's algorithms."""
+    for x in module.instructions() if given.winograd else ():
+        if x.opcode == "convolution":
+            x.attrs[WINOGRAD] = given.winograd
 
 
 def lay_out_results(module: Module, given: Given) -> None:

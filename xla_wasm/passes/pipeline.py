@@ -8,11 +8,13 @@ from ..hlo.infer import REAL_OF
 from ..hlo.ir import Module
 from ..ops.dynamic.record import SIZES
 from .clean import remove_dead
+from .contract import contract
 from .expand import ask_host, canonicalize, expand, inline, type_products
-from .given import Given, ask_for_calls, lay_out_results, mark_devices
+from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices
 from .layout import forget_layouts
 from .loops import settle_loops
 from .simplify import simplify
+from .sink import sink_transposes
 from .tokens import forget_tokens
 from .topk import find_topk
 from .transfers import settle_transfers
@@ -35,7 +37,7 @@ def split_complex(module: Module) -> None:
         own.split_complex(module)
 
 
-NOTES: tuple[Callable[[Module, Given], None], ...] = (ask_for_calls, mark_devices, lay_out_results)
+NOTES: tuple[Callable[[Module, Given], None], ...] = (ask_for_calls, mark_devices, allow_winograd, lay_out_results)
 PASSES: tuple[Callable[[Module], None], ...] = (
     settle_transfers,
     forget_tokens,
@@ -53,8 +55,10 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     simplify,
     settle_loops,
     canonicalize,
+    sink_transposes,
     simplify,
     remove_dead,
+    contract,
 )
 
 

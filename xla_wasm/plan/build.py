@@ -22,18 +22,21 @@ def plan_module(
     weights: Sequence[int] = (),
     state: Mapping[int, int] | None = None,
     configured: bool = False,
+    poured: int | None = None,
+    one_by_one: bool = False,
 ) -> Plan:
     """The whole plan of a canonical module. `lay` gives each buffer its address.
 
     `weights` are leaves of the parameters that are set once, `state` maps such leaves to the result leaves that replace them.
-    A program that is `configured` has a place for the numbers of its device, whether it reads them or not.
+    A program that is `configured` has a place for the numbers of its device, whether it reads them or not. Constants of `poured` bytes and
+    more come from a file, one after another; weights come `one_by_one`. Each of these is packed before the next one comes.
     """
     plan = _build(module, target, weights, state or {}, configured)
-    hoist(plan)
-    live_ranges(plan)
+    hoist(plan, poured)
+    live_ranges(plan, one_by_one)
     share(plan)
     share_carries(plan)
-    live_ranges(plan)
+    live_ranges(plan, one_by_one)
     lay(plan)
     return plan
 
@@ -54,7 +57,8 @@ def _build(module: Module, target: Target, weights: Sequence[int], state: Mappin
     if state:
         _keep_state(draft, entry.root, parameters, results, state)
     draft.step(Step("halt", "end"))
-    return Plan(draft.steps, draft.buffers, parameters, results, draft.loops, draft.cache.funcs, [parameters[i].buffer for i in weights])
+    set_once, replaced = [parameters[i].buffer for i in weights], [parameters[i].buffer for i in state]
+    return Plan(draft.steps, draft.buffers, parameters, results, draft.loops, draft.cache.funcs, set_once, replaced)
 
 
 def _keep_state(draft: Draft, root: Instruction, parameters: list[View], results: list[View], state: Mapping[int, int]) -> None:

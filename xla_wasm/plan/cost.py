@@ -36,6 +36,13 @@ MAX_MEMBERS = 12
 ROW = 10
 """Operations above which a value that several loops over a row need waits in a scratch row."""
 
+MOST_IN_TILES = 30
+"""Operations of which a kernel has copies for each row of a tile, to load what lies across it whole: lanes that are loaded one by one
+are a small part of what more take."""
+
+LONG_ROW = 32
+"""Elements of a row from which on a reduction goes along the lanes of vectors, whose results have to be combined for each row."""
+
 STEP = 40
 """A step of the program: the indirect call, the kernel's pointers, and loops that begin and end."""
 

@@ -28,8 +28,10 @@ def axes(dims: tuple[int, ...]) -> Index:
 
 
 def row_place(x: Instruction, row: Index, row_dims: tuple[int, ...]) -> Index | None:
-    """Where the element of a row lies in an array of one value per row; None if that is unknown, or `x` has not one for each."""
-    return delinearize(linearize(row, row_dims), x.shape.dimensions) if x.shape.size == prod(row_dims) else None
+    """Where the element of a row lies in an array (of several, in each) of one value per row; None if that is unknown, or `x` has not
+    one for each."""
+    shape = next(leaf for _, leaf in x.shape.leaves())
+    return delinearize(linearize(row, row_dims), shape.dimensions) if shape.size == prod(row_dims) else None
 
 
 class Walk:
@@ -51,7 +53,7 @@ class Walk:
             return self.misfit
         for o, read in zip(x.operands, reads(x)):
             # A kernel of its own kind walks boxes as it likes.
-            self.value(o, axes(o.shape.dimensions) if read.kind is Kind.PLACED else _anywhere(o))
+            self.value(o, axes(o.shape.dimensions) if read.kind is Kind.PLACED else anywhere(o))
         return self.misfit
 
     def value(self, x: Instruction, index: Index, inside: Instruction | None = None) -> None:
@@ -90,7 +92,20 @@ class Walk:
         at = place(read.map, (*index, *axes(read.box)))
         if at is None and read.kind is Kind.MAP:
             return None
-        return _anywhere(o) if at is None else at
+        return anywhere(o) if at is None else at
+
+
+class Places(Walk):
+    """Notes where the values of a kernel that fits read what lies in buffers."""
+
+    def __init__(self, available: Available):
+        super().__init__(available)
+        self.found: list[tuple[Instruction, Index]] = []
+
+    def value(self, x: Instruction, index: Index, inside: Instruction | None = None) -> None:
+        if self.available(x):
+            self.found.append((x, index))
+        super().value(x, index, inside)
 
 
 class RowWalk(Walk):
@@ -162,7 +177,7 @@ def _covers(index: Index, dims: tuple[int, ...]) -> bool:
     return all(size == 1 or any(c == 1 and loop.trips == size for loop, c in i.loops) for i, size in zip(index, dims))
 
 
-def _anywhere(x: Instruction) -> Index:
+def anywhere(x: Instruction) -> Index:
     """An index known at run time only."""
     places = [Val("index", (), "s32", 1, d, Block(0)) for d in range(x.shape.rank)]
     return tuple([Affine(0, (), ((i, 1),)) for i in places])

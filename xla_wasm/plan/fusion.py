@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
+from ..loop.affine import Index
+from ..ops.conv.plan import depthwise, winograd_tile
 from ..ops.lowering import is_expression
 from ..ops.reading import reads, record
 from .cost import dear_among
-from .fit import Available, RowWalk, Walk, axes
+from .fit import Available, RowWalk, Walk, anywhere, axes
 from .fuse import buffered
 from .group import Group, effects, grouped, split
 from .kernels import computed, is_flat, lanes_of
 from .plan import Buffer, View
-from .product import Product, finished_at, matches, right_side, strided
+from .product import LONG_EPILOGUE, Product, finished_at, matches, merges, right_side, strided
 
 
 class Fusion:
@@ -87,9 +89,11 @@ class Fusion:
     def _find_product(self, x: Instruction, inner: list[Instruction]) -> bool:
         """Whether `x` is a product, or finishes one, as a kernel of its own with a packed right side."""
         found = [y for y in inner if record(y).product]
-        if len(found) != 1 or not x.shape.size or not self._is_gemm(x, found[0]):
+        if len(found) != 1 or not x.shape.size:
             return False
         (y,) = found
+        if not (self._is_convolution(x, y) if depthwise(y) or winograd_tile(y) else self._is_gemm(x, y)):
+            return False
         self.products[x] = y
         self.finishes |= dict.fromkeys((z for z in inner if z is not x), x)
         return True
@@ -113,19 +117,27 @@ class Fusion:
             if misfit is None:
                 break
             self.give_buffer(misfit)
-        return x is y or self._finishes(x, y, product, lanes)
+        *outer, m, n = axes((*(count for count, *_ in product.gemm.outer), product.gemm.m, product.gemm.n))
+        return x is y or self._finishes(x, y, product.index(y, outer, m, n), lanes)
 
-    def _finishes(self, x: Instruction, y: Instruction, product: Product, lanes: int) -> bool:
-        """Whether a product's kernel can compute `x` on its accumulators."""
+    def _is_convolution(self, x: Instruction, y: Instruction) -> bool:
+        """Whether `x`, finishing the convolution `y`, fits into a kernel that is no product of its image. Both sides get buffers."""
+        for o in y.operands:
+            self.give_buffer(o)
+        if x is not y and len(computed([x], self._inside(x), y, y.operands)) > LONG_EPILOGUE:
+            return False
+        batch, *_, feature = axes(y.shape.dimensions)
+        at = axes(y.shape.dimensions) if depthwise(y) else (batch, *anywhere(y)[1:-1], feature)
+        return x is y or self._finishes(x, y, at, lanes_of([y]))
+
+    def _finishes(self, x: Instruction, y: Instruction, at: Index, lanes: int) -> bool:
+        """Whether the kernel of the product `y` can compute `x` on its accumulators, which stand for the element at an index."""
         while True:
             inner = computed([x], self._inside(x), y, y.operands)
             if lanes_of(inner) != lanes:
                 return False
             if not any(record(z).view and z.operands[0].shape.size > 1 for z in inner):
                 return True
-            gemm = product.gemm
-            *outer, m, n = axes((*(count for count, *_ in gemm.outer), gemm.m, gemm.n))
-            at = product.index(y, outer, m, n)
             index = finished_at(y, x, inner, at)
             if index is None:
                 return False
@@ -138,7 +150,7 @@ class Fusion:
     def product(self, x: Instruction, y: Instruction) -> Product | None:
         """The GEMM of the product `y` that `x` finishes, if its left side can be read through strides."""
         left = strided(y.operands[0], lambda z: View.of(Buffer(0, "temporary"), z.shape) if self.available(z) else None)
-        return None if left is None else matches(y, left, x)
+        return None if left is None else matches(y, left, x, merges(y, x, self._inside(x)))
 
     # --- groups -----------------------------------------------------------------------------------------------------
 

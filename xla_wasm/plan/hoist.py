@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from .plan import Buffer, Label, Plan, Step
+from .plan import Buffer, Label, Plan, Step, keep_funcs, keep_steps
 
 
-def hoist(plan: Plan) -> None:
-    """Moves what a loop does not change before the loop, then what only constants or one weight decide into `init`."""
+def hoist(plan: Plan, poured: int | None = None) -> None:
+    """Moves what a loop does not change before the loop, then what only constants or one weight decide into `init`.
+
+    What is packed for a product in spite of that is read where it lies, if the product can do so.
+
+    `poured`: constants of so many bytes or more come from a file, one after another.
+    """
     for number in range(len(plan.loops)):
         _out_of_loop(plan, number)
-    _into_init(plan)
+    _into_init(plan, poured)
+    _unpack(plan)
 
 
 def _writers(steps: list[Step]) -> dict[Buffer, int]:
@@ -64,40 +70,80 @@ def _reorder(plan: Plan, order: list[int], start: int, count: int) -> None:
     plan.steps = [plan.steps[i] for i in order]
 
 
-def _into_init(plan: Plan) -> None:
-    """Splits off the steps that run once: group 0 depends on constants alone, every other on one weight too."""
+def _into_init(plan: Plan, poured: int | None) -> None:
+    """Splits off the steps that run once: group 0 depends on constants alone, every other on one weight too, or one poured constant."""
+    large = [b for b in plan.buffers if b.kind == "constant" and poured is not None and b.bytes >= poured]
+    while True:
+        groups, shared = _grouped(plan, large, poured or 0)
+        if not shared:
+            break
+        large = [b for b in large if b not in shared]
+    plan.poured = [b for number, b in enumerate(large) if len(plan.weights) + 1 + number in groups.values()]
+    numbers = {len(plan.weights) + 1 + large.index(b): len(plan.weights) + 1 + number for number, b in enumerate(plan.poured)}
+    for i, step in enumerate(plan.steps):
+        if i in groups:
+            plan.inits.setdefault(numbers.get(groups[i], groups[i]), []).append(step)
+            for view in step.arguments[: step.written]:
+                view.buffer.root().kind = "persistent"
+    keep_steps(plan, lambda i: i not in groups)
+
+
+def _unpack(plan: Plan) -> None:
+    """Has products read their right side where it lies, if that would be packed as often as it is read."""
+    packs: set[int] = set()
+    for i, step in enumerate(plan.steps):
+        if step.unpacked is not None and i and _packs(plan.steps[i - 1], step):
+            plan.steps[i] = step.unpacked()
+            packs.add(i - 1)
+    if packs:
+        keep_steps(plan, lambda i: i not in packs)
+        keep_funcs(plan)
+
+
+def _packs(step: Step, product: Step) -> bool:
+    """Whether a step packs the right side of the product behind it."""
+    return step.kind == "kernel" and step.written == 1 and step.arguments[0].buffer is product.arguments[2].buffer
+
+
+def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, int], set[Buffer]]:
+    """The group of each step that runs once, and those of the large constants that more than their own group reads.
+
+    Until these are none, the groups are not yet right: a poured constant is there while its group runs, and not before or after.
+    """
     first_jump = next((i for i, s in enumerate(plan.steps) if s.kind in ("branch", "switch", "jump")), len(plan.steps))
     inside = {i for first, last in plan.loops for i in range(first, last + 1)}
     written = _writers(plan.steps)
+    lasting = len(plan.weights)
     group: dict[Buffer, int] = {b: 0 for b in plan.buffers if b.kind == "constant"}
     group |= {b: number + 1 for number, b in enumerate(plan.weights)}
+    group |= {b: lasting + 1 + number for number, b in enumerate(large)}
+    sources = set(large)
     results = {v.buffer.root() for v in plan.results}
-    kept: list[Step] = []
-    renumbered: list[int] = []
+    small = {b for b in plan.buffers if b.kind == "constant" and b.bytes < poured}
+    found: dict[int, int] = {}
+    shared = results & sources
     for i, step in enumerate(plan.steps):
-        renumbered.append(len(kept))
         read = [v.buffer.root() for v in step.arguments[step.written :]]
         # What nobody writes is memory of the kernel's own.
         own = [b for b in read if b.kind == "temporary" and b not in written]
-        inputs = {group.get(b, -1) for b in read if b not in own}
+        inputs = [b for b in read if b not in own]
         outputs = [v.buffer.root() for v in step.arguments[: step.written]]
-        needed = inputs - {0}
+        direct = sources.intersection(inputs)
+        needed = {group.get(b, -1) for b in inputs}
+        weights = {number for number in needed if 0 < number <= lasting}
         movable = step.kind == "kernel" and step.func is not None and i not in inside and not _conditional(plan, i, first_jump)
-        movable = movable and -1 not in inputs and len(needed) <= (0 if own else 1)
+        movable = movable and -1 not in needed and len(weights) <= (0 if own else 1)
         movable = movable and all(written[o] == 1 and o.kind == "temporary" and o not in results for o in outputs)
         if not movable:
-            kept.append(step)
+            shared |= direct
             continue
-        number = needed.pop() if needed else 0
-        plan.inits.setdefault(number, []).append(step)
-        for o in outputs:
-            group[o] = number
-            o.kind = "persistent"
-    renumbered.append(len(kept))
-    for label in {label: None for step in kept for label in step.targets}:
-        label.step = renumbered[label.step]
-    plan.loops = [(renumbered[first], renumbered[last]) for first, last in plan.loops]
-    plan.steps = kept
+        alone = {group[b] for b in inputs if b not in small}
+        number = next(iter(alone)) if len(alone) == 1 else next(iter(weights), 0)
+        if number <= lasting:
+            shared |= direct
+        found[i] = number
+        group |= dict.fromkeys(outputs, number)
+    return found, shared
 
 
 def _conditional(plan: Plan, i: int, first_jump: int) -> bool:

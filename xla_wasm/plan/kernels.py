@@ -13,15 +13,18 @@ from ..loop.affine import ZERO, Index, row_major_strides
 from ..loop.builder import WIDE, Builder
 from ..loop.ir import Func
 from ..loop.nest import nest
+from ..loop.tiling import Tile, nest_in_tiles
 from ..ops.elemental import Elemental
 from ..ops.kernel import Kernel
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
-from ..ops.reduce.lower import columns, columns_together
+from ..ops.reduce.lower import columns
 from ..ops.source import PARTS, Scratch, Source, pin
 from ..target import Target
+from .cost import AGAIN
 from .fit import row_place
 from .group import Group
+from .order import nest_in_blocks, row_by_row, rows_across, together, work
 from .plan import COPY, View
 
 _WIDE = frozenset(name for name in TYPES if PARTS.get(name, name) in WIDE)
@@ -189,7 +192,9 @@ class _Flat(Elemental):
     def expression(self, x: Instruction, index: Index) -> Any:
         if not record(x).elementwise:
             return self.value(x.operands[0], index) if x.operands else super().expression(x, index)
-        return ELEMENTWISE[x.opcode](self.b, x, *(self.value(o, index) for o in x.operands))
+        fused = self.fused(x)
+        operands = [self.value(o, index) for o in fused or x.operands]
+        return self.b.contracted(*operands) if fused else ELEMENTWISE[x.opcode](self.b, x, *operands)
 
 
 def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None = None) -> Lowered:
@@ -197,7 +202,8 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
 
     `group` says which loops its members share.
     """
-    full, rows = (group.full, group.rows) if group is not None else (None, None)
+    alone = row_by_row(expression.roots[0], expression.inner, expression.lanes) if group is None else None
+    full, rows = (group.full, group.rows) if group is not None else alone or (None, None)
     kept = group.kept if group is not None else []
     flat = rows is None and expression.flat
     key = (expression.key, flat, full, rows)
@@ -259,11 +265,21 @@ def _lower_nest(
         written = {(first.position(index), TYPES[first.dtype].bytes)}
         elsewhere.update(number for number, places in reads.items() if places != written)
 
-    together = _together(expression, sums, first.dims, kernel.b.lanes)
-    if together is None:
+    beside = together(expression.inner, sums, first.dims, kernel.b.lanes)
+    rows = None if padded or sums else rows_across(expression.roots, expression.inner, sources, first.dims, kernel.b.lanes)
+    if rows is not None:
+
+        def in_tile(index: Index, tile: Tile | None) -> None:
+            kernel.e.tile = tile
+            element(index)
+
+        nest_in_tiles(kernel.b, first.dims, rows, in_tile, wide=work(expression.inner) <= AGAIN)
+        # Rows of tiles are written before others are read, some of them element by element.
+        return ()
+    if beside is None:
         nest(kernel.b, first.dims, element, padded=padded, ranged=True)
     else:
-        x, count = together
+        x, count = beside
 
         def block(indices: list[Index]) -> None:
             reads.clear()
@@ -273,46 +289,8 @@ def _lower_nest(
             for index in indices:
                 element(index)
 
-        _nest_in_blocks(kernel.b, first.dims, count, block, element)
+        nest_in_blocks(kernel.b, first.dims, count, block, element)
     return tuple(s.number for s in sources.values() if s.number not in elsewhere)
-
-
-def _together(expression: Expression, sums: set[Instruction], dims: tuple[int, ...], lanes: int) -> tuple[Instruction, int] | None:
-    """The reduction down columns that a kernel computes, and how many vectors of its results go side by side; None: there is none."""
-    reductions = [x for x in expression.inner if record(x).accumulates]
-    if len(reductions) != 1 or lanes == 1:
-        return None
-    (x,) = reductions
-    count = columns_together(x, len(expression.inner) - len(sums))
-    # What is made of the sums is made element by element.
-    same = all(y is x or (record(y).elementwise and y.shape.dimensions == dims) for y in sums)
-    return (x, count) if count > 1 and same and x.shape.dimensions == dims and dims[-1] >= count * lanes else None
-
-
-def _nest_in_blocks(
-    b: Builder, dims: tuple[int, ...], count: int, block: Callable[[list[Index]], None], element: Callable[[Index], None]
-) -> None:
-    """As `nest`, with `block` for each `count` vectors in a row of the last dimension, and `element` for those that are left over."""
-    *outer, last = dims
-    step = count * b.lanes
-
-    def line(index: Index) -> None:
-        with b.loop(last // step, step, vector=True, ranged=not any(i.loops for i in index)) as i:
-            block([(*index, i + u * b.lanes) for u in range(count)])
-        rest = last % step
-        if rest:
-            b.vectorized(rest, lambda i: element((*index, i + (last - rest))))
-
-    def level(d: int, index: Index) -> None:
-        if d == len(outer):
-            line(index)
-        elif outer[d] == 1:
-            level(d + 1, (*index, ZERO))
-        else:
-            with b.loop(outer[d], ranged=not any(i.loops for i in index)) as i:
-                level(d + 1, (*index, i))
-
-    level(0, ())
 
 
 def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], rows: int) -> None:
@@ -333,11 +311,11 @@ def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], r
             s.filled = False
         e.row, e.row_depth = index, len(b.stack)
         for x in reductions:
-            b.pin(e.value(x, at(x, index)))
+            pin(b, e.value(x, at(x, index)))
             for s in e.scratch.values():
                 s.filled = s.filled or s.touched
         for r in per_row:
-            kernel.store(r, at(r, index), e.value(r, at(r, index)))
+            _store_leaves(kernel, r, at(r, index))
         if per_element:
             nest(b, full[rows:], lambda i: _store_roots(kernel, per_element, i), done=index)
 

@@ -8,9 +8,12 @@ from collections.abc import Iterable
 from .plan import Buffer, Plan
 
 
-def live_ranges(plan: Plan) -> None:
-    """Sets when each buffer holds something. What is alive at a loop's start and used in the loop lives to its end."""
-    staged = _staged(plan)
+def live_ranges(plan: Plan, one_by_one: bool = False) -> None:
+    """Sets when each buffer holds something. What is alive at a loop's start and used in the loop lives to its end.
+
+    `one_by_one`: the host has `init` pack each weight before it brings the next, so that what is not packed needs no place of its own.
+    """
+    staged = _staged(plan, one_by_one)
     for buffer in plan.buffers:
         buffer.first = buffer.last = 0 if buffer in staged else -1
     for i, step in enumerate(plan.steps):
@@ -18,10 +21,11 @@ def live_ranges(plan: Plan) -> None:
             _extend(view.buffer.root(), i, i)
     for view in plan.results:
         _extend(view.buffer.root(), len(plan.steps), len(plan.steps))
-    for step in plan.inits.get(0, []):
-        for view in step.arguments:
-            if view.buffer.root().kind == "temporary":
-                _extend(view.buffer.root(), 0, 0)
+    for number, group in plan.inits.items():
+        for step in group if not 0 < number <= len(plan.weights) else ():
+            for view in step.arguments:
+                if view.buffer.root().kind == "temporary":
+                    _extend(view.buffer.root(), 0, 0)
     # Inner loops come first in the list, so one sweep reaches the outermost.
     for start, end in plan.loops:
         for buffer in plan.buffers:
@@ -29,14 +33,23 @@ def live_ranges(plan: Plan) -> None:
                 buffer.last = end
 
 
-def _staged(plan: Plan) -> set[Buffer]:
-    """Constants that only the first `init` reads: their place is free as soon as it is done."""
+def _staged(plan: Plan, one_by_one: bool) -> set[Buffer]:
+    """Constants that only `init` reads, and weights if they come one by one: their place is free as soon as it is done."""
     used = {v.buffer.root() for s in plan.steps for v in s.arguments} | {v.buffer.root() for v in plan.results}
-    used |= {v.buffer.root() for group, steps in plan.inits.items() if group for s in steps for v in s.arguments}
-    staged = {b for b in plan.buffers if b.kind == "constant" and b not in used}
+    first = {b for b in plan.buffers if b.kind == "constant"}
+    weights = dict(enumerate(plan.weights, 1)) if one_by_one else {}
+    for group, steps in plan.inits.items():
+        read = {v.buffer.root() for s in steps for v in s.arguments}
+        if 0 < group <= len(plan.weights):
+            used |= read - {weights.get(group)}
+        elif group:
+            plan.poured[group - len(plan.weights) - 1].staged = True
+    for group, buffer in weights.items():
+        buffer.staged = buffer not in used and group in plan.inits
+    staged = (first - used) | {b for b in plan.weights if b.staged}
     for buffer in staged:
         buffer.kind = "temporary"
-    return staged | {b for b in plan.buffers if b.kind == "temporary" and b.data is not None}
+    return staged | {b for b in plan.buffers if b.kind == "temporary" and (b.data is not None or b.staged)}
 
 
 def _extend(buffer: Buffer, first: int, last: int) -> None:
@@ -65,7 +78,11 @@ def share(plan: Plan) -> None:
 
 
 def share_carries(plan: Plan) -> None:
-    """Lets the next value of a loop's carry be made right where the carry lies, if nobody needs the old one by then."""
+    """Lets the next value of a loop's carry, or of a state, be made right where the old one lies, if nobody needs that by then.
+
+    A program that asks its host for something keeps its states to the end: the host may give up.
+    """
+    states = () if any(step.kind == "request" for step in plan.steps) else plan.states
     accesses: dict[Buffer, list[int]] = {}
     for i, step in enumerate(plan.steps):
         for buffer in {v.buffer.root(): None for v in step.arguments}:
@@ -74,9 +91,11 @@ def share_carries(plan: Plan) -> None:
         if step.kind != "kernel" or step.func is not None:
             continue
         carry, source = (v.buffer.root() for v in step.arguments)
-        if carry is source or source.kind != "temporary" or carry.kind != "temporary" or carry.bytes != source.bytes:
+        if carry is source or source.kind != "temporary" or carry.bytes != source.bytes:
             continue
-        if step.arguments[0].offset or step.arguments[1].offset or source.last != i or carry.first >= source.first:
+        if carry not in states and (carry.kind != "temporary" or carry.first >= source.first):
+            continue
+        if step.arguments[0].offset or step.arguments[1].offset or source.last != i:
             continue
         if _loop_of(plan, source.first) != _loop_of(plan, i):
             continue
@@ -117,18 +136,18 @@ def place(plan: Plan, start: int, page: int = 0) -> None:
     address = _place_side_by_side((b for b in lasting if b.data is None or not page), address)
     temporaries = [b for b in plan.buffers if b.merged is None and b.kind == "temporary" and b.first >= 0]
     temporaries.sort(key=lambda b: -b.bytes)
-    placed: list[tuple[int, int, int, int]] = []
-    """Address, end, first and last step, by address."""
+    placed: list[tuple[int, int, int, int, bool]] = []
+    """Address, end, first and last step, whether it is staged; by address."""
     end = address
     for buffer in temporaries:
         at, size, first, last = address, buffer.padded, buffer.first, buffer.last
-        for other, other_end, other_first, other_last in placed:
+        for other, other_end, other_first, other_last, other_staged in placed:
             if other >= at + size:
                 break
-            if other_first <= last and first <= other_last and at < other_end:
+            if other_first <= last and first <= other_last and at < other_end and not (buffer.staged and other_staged):
                 at = other_end
         buffer.address = at
-        insort(placed, (at, at + size, first, last))
+        insort(placed, (at, at + size, first, last, buffer.staged))
         end = max(end, at + size)
     for buffer in plan.buffers:
         if buffer.merged is None and buffer.address < 0:

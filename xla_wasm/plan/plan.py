@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..dataclass import dataclass, field
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
@@ -35,6 +37,8 @@ class Buffer:
     last: int = -1
     address: int = -1
     merged: Buffer | None = None
+    staged: bool = False
+    """Whether the host brings what is in it, has `init` make something else of it, and only then brings the next."""
 
     @property
     def padded(self) -> int:
@@ -129,6 +133,8 @@ class Step:
     """Arguments that the first one may overwrite: each element is read before it is written."""
     holds: list[Instruction] = field(default_factory=list)
     """The instructions that the kernel computes, operands first."""
+    unpacked: Callable[[], Step] | None = None
+    """Makes what does the same without the step before it, which packs a right side."""
 
     def __str__(self) -> str:
         what = self.func.name if self.func else f"copy {self.bytes}" if self.kind == "kernel" else self.kind
@@ -164,10 +170,19 @@ class Plan:
     funcs: dict[str, Func]
     weights: list[Buffer] = field(default_factory=list)
     """The parameters that are set once."""
+    states: list[Buffer] = field(default_factory=list)
+    """The parameters that a result replaces after each run."""
+    poured: list[Buffer] = field(default_factory=list)
+    """Constants that come from a file, one after another, and of which `init` makes what the run needs."""
     inits: dict[int, list[Step]] = field(default_factory=dict)
-    """Steps that run before the first run: group 0 reads constants only, group i + 1 weight i as well."""
+    """Steps that run before the first run: group 0 reads constants only, group i + 1 weight i as well. The groups after these read one of
+    the poured constants each, and what was there from the start: they run before the others, each when its constant is there."""
     end: int = 0
     """The first address behind all buffers, once they are placed."""
+
+    def group_of(self, buffer: Buffer) -> int | None:
+        """The group of `init` that makes something of a poured constant; None for other constants."""
+        return 1 + len(self.weights) + self.poured.index(buffer) if buffer in self.poured else None
 
     def __str__(self) -> str:
         return self.to_text()
@@ -201,6 +216,27 @@ class Plan:
         if places:
             total["temporary"] = max(end for _, end in places) - min(start for start, _ in places)
         return f"memory: {sum(total.values())} bytes: {', '.join(f'{kind} {size}' for kind, size in total.items())}"
+
+
+def keep_steps(plan: Plan, kept: Callable[[int], bool]) -> None:
+    """Leaves the steps whose numbers are kept; a label on another stands for the next that is left."""
+    renumbered: list[int] = []
+    steps: list[Step] = []
+    for i, step in enumerate(plan.steps):
+        renumbered.append(len(steps))
+        if kept(i):
+            steps.append(step)
+    renumbered.append(len(steps))
+    for label in {label: None for step in steps for label in step.targets}:
+        label.step = renumbered[label.step]
+    plan.loops = [(renumbered[first], renumbered[last]) for first, last in plan.loops]
+    plan.steps = steps
+
+
+def keep_funcs(plan: Plan) -> None:
+    """Leaves the functions that some step calls."""
+    used = {step.func.name for step in all_steps(plan) if step.func}
+    plan.funcs = {name: func for name, func in plan.funcs.items() if name in used}
 
 
 def all_steps(plan: Plan) -> list[Step]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .memory import live_ranges
-from .plan import Buffer, Plan, Step
+from .plan import Buffer, Plan, Step, keep_funcs
 
 GROWTH = 0.14
 """The part of the constants' bytes by which they may grow."""
@@ -30,8 +30,7 @@ def prepare(plan: Plan, memory: Callable[[int, int], bytes], lay: Callable[[Plan
     for buffer in plan.buffers:
         if buffer.kind == "temporary" and buffer not in needed:  # constants of that group alone were among them
             buffer.data = None
-    used = {step.func.name for group in (plan.steps, *plan.inits.values()) for step in group if step.func}
-    plan.funcs = {name: func for name, func in plan.funcs.items() if name in used}
+    keep_funcs(plan)
     live_ranges(plan)
     lay(plan)
 

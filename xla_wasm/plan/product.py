@@ -11,9 +11,10 @@ from ..hlo.index_map import row_major
 from ..hlo.ir import Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
+from ..hlo.types import TYPES
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel
-from ..kernels.tiles import Gemm, Tile, Types, packed_size, tile
+from ..kernels.tiles import Gemm, Tile, Types, packed_size, reads_in_place, scratch_size, tile
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
@@ -26,10 +27,16 @@ from .fit import axes
 from .kernels import Expression, KernelCache, Lowered
 from .plan import View
 
-_LONG_EPILOGUE = 12
+LONG_EPILOGUE = 12
 """Instructions above which an epilogue is not copied for every vector of a tile."""
 
 GEMM_TYPES = ("f32", "f64", "s32", "u32")
+
+_ROWS, _IMAGES, _ALL = "rows", "images", "all"
+"""What the rows of a convolution's product are: see `Product.rows`."""
+
+_FEW = 6
+"""Rows from which tiles of them are good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +47,23 @@ class Product:
     groups: tuple[int, ...]
     offset: int
     """The first element of the left side, in its buffer."""
-    spatial: bool
-    """A convolution: `gemm.outer` has the groups, the images and the rows of an image."""
+    rows: str = ""
+    """What the rows of a convolution are: the pixels of a row, `gemm.outer` having the groups, the images and their rows; `_IMAGES`,
+    `gemm.outer` having the groups and the pixels; or `_ALL` pixels of all images. Empty of a dot."""
 
     def index(self, x: Instruction, outer: Sequence[Affine], m: Affine, n: Affine) -> Index:
         """The index in the product `x` of an element that the kernel makes; `outer` has an index for each of `gemm.outer`."""
-        if self.spatial:
+        if self.rows == _ALL:
+            # An index beyond its dimension goes on where the next row lies: see `merges`.
+            sizes = x.shape.dimensions
+            last = max((d for d, size in enumerate(sizes[:-1]) if size > 1), default=0)
+            index: Index = (*(m if d == last else ZERO for d in range(len(sizes) - 1)), n)
+        elif self.rows == _IMAGES:
+            group, *pixel = outer
+            index = (m, *pixel, group * self.gemm.n + n)
+        elif self.rows:
             group, image, *rows = outer
-            index: Index = (image, *rows, m, group * self.gemm.n + n)
+            index = (image, *rows, m, group * self.gemm.n + n)
         else:
             batch = len(self.groups)
             row = outer[batch] * self.gemm.m + m if len(outer) > batch else m
@@ -94,10 +110,31 @@ def strided(x: Instruction, available: Callable[[Instruction], View | None]) -> 
     return View(view.buffer, view.dtype, dims, strides, position.const)
 
 
-def matches(y: Instruction, left: View, root: Instruction) -> Product | None:
-    """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them."""
+def merges(y: Instruction, root: Instruction, available: Callable[[Instruction], object]) -> bool:
+    """Whether what finishes `y` as `root` may count its rows, pixels of images, through: it needs no more of an index than the position of
+    an element in arrays of the shape of `y`, and the last dimension for what is broadcast along all others."""
+    dims = y.shape.dimensions
+    pending = [root]
+    while pending:
+        z = pending.pop()
+        if z is y or not z.shape.rank:
+            continue
+        if z.shape.dimensions != dims:
+            return False
+        if z is not root and available(z) or z.literal is not None:
+            continue
+        about = record(z)
+        if about.elementwise:
+            pending += z.operands
+        elif not about.view or any(c is None or any(d != len(dims) - 1 for _, d, _, _ in c.terms) for c in reads(z)[0].map.coordinates):
+            return False
+    return True
+
+
+def matches(y: Instruction, left: View, root: Instruction, merged: bool) -> Product | None:
+    """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them, unless that `merges` them."""
     if reads(y)[0].kind is Kind.WINDOW:
-        return of_convolution(y, left)
+        return (of_pixels(y, left) if merged else None) or of_convolution(y, left)
     m, n = y.shape.dimensions[-2:]
     dims = [d for d in root.shape.dimensions if d != 1]
     rows = dims[-2] if root is not y and len(dims) > 1 and dims[-1] == n and m % dims[-2] == 0 and dims[-2] >= 4 else m
@@ -121,12 +158,13 @@ def of_dot(x: Instruction, lhs: View, rows: int) -> Product | None:
         outer.append((size, stride, right))
     if rows != m:
         outer.append((m // rows, m_stride * rows, 0))
-    return Product(Gemm(Types.all(x.shape.element_type), tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset, False)
+    return Product(Gemm(Types.all(x.shape.element_type), tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset)
 
 
 def of_convolution(x: Instruction, lhs: View) -> Product | None:
     """A canonical convolution over a dense image. Few outputs per group go through the plain expression instead."""
     window = x.attrs["window"].dimensions
+    assert not any(w.padding_low or w.padding_high for w in window), f"{x.where}: what pads by itself has a kernel of its own"
     groups = x.attrs["feature_group_count"]
     *taps, inputs, outputs = x.operands[1].shape.dimensions
     if x.shape.element_type not in GEMM_TYPES or not window or not lhs.dense or not x.shape.size or not x.operands[1].shape.size:
@@ -136,8 +174,10 @@ def of_convolution(x: Instruction, lhs: View) -> Product | None:
     per_group = outputs // groups
     batch, *spatial, features = row_major_strides(lhs.dims)
     sizes = x.shape.dimensions
-    outer = [(groups, inputs, 1), (sizes[0], batch, 0)]
-    outer += [(size, stride * w.stride, 0) for size, stride, w in zip(sizes[1:-2], spatial, window)]
+    moves = [(size, stride * w.stride) for size, stride, w in zip(sizes[1:-1], spatial, window)]
+    # Where results have few pixels, as gradients of weights have, the images are more rows for a tile.
+    rows, (m, m_stride) = (_IMAGES, (sizes[0], batch)) if sizes[-2] < _FEW <= sizes[0] else (_ROWS, moves.pop())
+    outer = [(groups, inputs, 1), *([] if rows == _IMAGES else [(sizes[0], batch, 0)]), *((size, stride, 0) for size, stride in moves)]
     last = window[-1]
     segments = [(w.size, stride * w.window_dilation) for w, stride in zip(window, spatial)]
     run = inputs
@@ -145,14 +185,26 @@ def of_convolution(x: Instruction, lhs: View) -> Product | None:
         segments.pop()
         run = inputs * last.size
     segments = [(count, stride) for count, stride in segments if count > 1]
-    gemm = Gemm(Types.all(x.shape.element_type), tuple(outer), sizes[-2], spatial[-1] * last.stride, per_group, tuple(segments), run)
-    return Product(gemm, (groups,), lhs.offset, True)
+    gemm = Gemm(Types.all(x.shape.element_type), tuple(outer), m, m_stride, per_group, tuple(segments), run)
+    return Product(gemm, (groups,), lhs.offset, rows)
+
+
+def of_pixels(x: Instruction, lhs: View) -> Product | None:
+    """A canonical convolution with a window of one pixel, over a dense image, as one product over all pixels."""
+    window = x.attrs["window"].dimensions
+    inputs, outputs = x.operands[1].shape.dimensions[-2:]
+    if x.shape.element_type not in GEMM_TYPES or not window or not lhs.dense or not x.shape.size or not inputs:
+        return None
+    if x.attrs["feature_group_count"] > 1 or lhs.dims[:-1] != x.shape.dimensions[:-1] or any(w.size > 1 for w in window):
+        return None
+    gemm = Gemm(Types.all(x.shape.element_type), ((1, 0, 0),), prod(lhs.dims[:-1]), inputs, outputs, (), inputs)
+    return Product(gemm, (1,), lhs.offset, _ALL)
 
 
 def right_side(x: Instruction, product: Product) -> Instruction:
     """The right side as [groups..., k, n]: a renaming of the second operand's indices."""
     rhs = x.operands[1]
-    if not product.spatial:
+    if not product.rows:
         return Instruction(x.name, "reshape", rhs.shape, [rhs])
     g = product.gemm
     (groups,) = product.groups
@@ -162,13 +214,26 @@ def right_side(x: Instruction, product: Product) -> Instruction:
     return Instruction(x.name, "transpose", Shape(g.types.operand, (groups, g.k, g.n)), [flat], {"dimensions": (1, 0, 2)})
 
 
-def _tiled(cache: KernelCache, product: Product) -> tuple[Gemm, Tile]:
-    """The GEMM with the packed right side's strides, and its tile."""
+def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> tuple[Gemm, Tile]:
+    """The GEMM with the strides of the right side, packed or where it lies, and its tile."""
     g = product.gemm
     shape = tile(g, cache.target)
-    size = packed_size(g, shape)
-    outer = tuple((count, left, right * size) for count, left, right in g.outer)
-    return replace(g, outer=tuple(o for o in outer if o[0] > 1)), shape
+    if right is None:
+        size = packed_size(g, shape)
+        outer = [(count, left, steps * size) for count, left, steps in g.outer]
+    else:
+        *strides, k_stride, _ = right.strides
+        strides += [0] * (len(g.outer) - len(strides))
+        outer = [(count, left, stride) for (count, left, _), stride in zip(g.outer, strides)]
+        g = replace(g, k_stride=k_stride)
+    return replace(g, outer=tuple([o for o in outer if o[0] > 1])), shape
+
+
+def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> bool:
+    """Whether a product had better read its right side, seen as [groups..., k, n], where it lies than pack it in every run."""
+    if right is None or right.dtype != product.gemm.types.operand or right.strides[-1] != 1 or right.strides[-2] < right.dims[-1]:
+        return False
+    return reads_in_place(*_tiled(cache, product, right))
 
 
 def packed_elements(cache: KernelCache, product: Product) -> int:
@@ -207,15 +272,23 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
     return _keep(cache, key, b)
 
 
-def lower_product(cache: KernelCache, product: Product, x: Instruction, root: Instruction, expression: Expression) -> Lowered:
-    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, sources."""
-    g, shape = _tiled(cache, product)
+def lower_product(
+    cache: KernelCache, product: Product, x: Instruction, root: Instruction, expression: Expression, right: View | None = None
+) -> Lowered:
+    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, sources.
+
+    With `right` the right side is read there. Scratch memory comes last, if the kernel needs it.
+    """
+    g, shape = _tiled(cache, product, right)
     key = ("product", expression.key, g, shape)
     found = cache.lowered.get(key)
     if found is not None:
         return found
     sources = {y: Source(3 + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
-    b = Builder(cache.name(x.opcode), 3 + len(sources), expression.lanes, cache.target, frozenset((0,)))
+    size = scratch_size(g, shape)
+    scratch = 3 + len(sources) if size else None
+    written = frozenset((0, scratch) if scratch else (0,))
+    b = Builder(cache.name(x.opcode), 3 + len(sources) + bool(size), expression.lanes, cache.target, written)
     e = Elemental(b, sources, ELEMENTAL)
     target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))
     sizes = [count for count, _, _ in product.gemm.outer]
@@ -238,13 +311,13 @@ def lower_product(cache: KernelCache, product: Product, x: Instruction, root: In
         return 0, target.position(placed(outer, m, n)[1])
 
     # A long epilogue is written once, over products that wait where its results will go.
-    long = len(expression.inner) > _LONG_EPILOGUE and root.shape.element_type == g.types.result
-    gemm_kernel(b, g, shape, (1, 0), 2, store, park if long else None)
-    return _keep(cache, key, b)
+    long = len(expression.inner) > LONG_EPILOGUE and root.shape.element_type == g.types.result
+    gemm_kernel(b, g, shape, (1, 0), 2, store, park if long else None, scratch)
+    return _keep(cache, key, b, (size * TYPES[g.types.accumulator].bytes,) if size else ())
 
 
-def _keep(cache: KernelCache, key: Any, b: Builder) -> Lowered:
+def _keep(cache: KernelCache, key: Any, b: Builder, scratch: tuple[int, ...] = ()) -> Lowered:
     func = b.func()
     cache.funcs[func.name] = func
-    lowered = cache.lowered[key] = Lowered(func, ())
+    lowered = cache.lowered[key] = Lowered(func, (), scratch)
     return lowered

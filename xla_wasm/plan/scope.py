@@ -9,15 +9,17 @@ from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..ops.collective.groups import COUNTS
+from ..ops.conv.plan import depthwise, winograd_tile
 from ..ops.lowering import is_expression
 from ..ops.reading import reads, record
 from ..ops.request import REQUEST
+from .convolution import lower_depthwise, lower_winograd, lower_winograd_pack, winograd, winograd_weights
 from .draft import Draft
 from .fusion import Fusion
 from .group import Group
 from .kernels import Expression, Lowered, lower_kernel
 from .plan import Label, Step, View
-from .product import lower_pack, lower_product, matches, packed_elements, right_side, strided
+from .product import lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_side, strided
 
 
 class Scope:
@@ -140,9 +142,11 @@ class Scope:
 
     def product(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
         """The kernels of the product `y`, finished as `x`: one packs its right side."""
+        if depthwise(y) or winograd_tile(y):
+            return self.convolution(x, y, outputs)
         cache = self.draft.cache
         left = strided(y.operands[0], self.available)
-        product = matches(y, left, x) if left is not None else None
+        product = matches(y, left, x, merges(y, x, self.available)) if left is not None else None
         assert left is not None and product is not None, f"{x.where}: the plan has seen its left side"
         reading = right_side(y, product)
         packing = Expression(cache, [reading], self.available)
@@ -155,7 +159,36 @@ class Scope:
         # The right side's renaming has the product's name and is in no computation.
         packs = [z for z in packing.inner if z.name != y.name]
         self.draft.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))
-        arguments = [*outputs, left, packed, *finishing.sources.values()]
+        sources = [*finishing.sources.values()]
+        scratch = [self.draft.memory(size) for size in lowered.scratch]
+        step = Step("kernel", x.name, lowered.func, [*outputs, left, packed, *sources, *scratch], 1, holds=finishing.inner)
+        self.draft.step(step)
+        if seen is not None and lies_in_place(cache, product, seen):
+
+            def in_place() -> Step:
+                found = lower_product(cache, product, y, x, finishing, seen)
+                scratch = [self.draft.memory(size) for size in found.scratch]
+                return Step("kernel", x.name, found.func, [*outputs, left, seen, *sources, *scratch], 1, holds=[*packs, *finishing.inner])
+
+            step.unpacked = in_place
+        return outputs
+
+    def convolution(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
+        """The kernels of a convolution `y` that is no product of its image as it lies, finished as `x`."""
+        cache = self.draft.cache
+        image, kernel = (self.views[o][0] for o in y.operands)
+        finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))
+        arguments = [*outputs, image, kernel]
+        shape = depthwise(y)
+        if shape is not None:
+            lowered = lower_depthwise(cache, shape, y, x, (image, kernel), finishing)
+        else:
+            tiled = winograd(y, winograd_tile(y))
+            packed = self.draft.view(Shape(kernel.dtype, (winograd_weights(cache, tiled),)), name=f"{y.name}.packed")
+            self.draft.step(Step("kernel", f"{y.name}.pack", lower_winograd_pack(cache, tiled, kernel).func, [packed, kernel], 1))
+            lowered = lower_winograd(cache, tiled, y, x, (image, kernel), finishing)
+            arguments.append(packed)
+        arguments += [*finishing.sources.values(), *(self.draft.memory(size) for size in lowered.scratch)]
         self.draft.step(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner))
         return outputs
 

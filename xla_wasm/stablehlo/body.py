@@ -14,6 +14,7 @@ from ..mlir.elements import hlo_type
 from ..mlir.text_of import attribute_text
 from ..mlir.tree import Block, MeshGroups, Op, Tensor, Type, Value
 from ..mlir.values import Attributes, where
+from ..ops.indexing.inside import inside_sizes
 from ..ops.stablehlo import Mapper
 from ..ops.table import OPS
 from .arguments import frontend_attributes, sharding
@@ -159,6 +160,7 @@ class Body(Mapper):
             dtype = self._element_type(op)
             made = self.op(plan.opcode, *operands, called=called, dtype=dtype, **attributes)
         else:
+            operands = inside_sizes(self, plan.opcode, operands, attributes)
             made = Instruction("", plan.opcode, shape, operands, attributes, called, self.x.metadata)
             self.made.append(made)
         return [made] if len(op.results) == 1 else self.elements(made)
@@ -187,6 +189,8 @@ class Body(Mapper):
         dtype: str = "",
         **attrs: Any,
     ) -> Instruction:
+        if self.program.open_sizes:
+            operands = tuple(inside_sizes(self, opcode, operands, attrs))
         made = super().op(opcode, *operands, called=called, shape=shape, dtype=dtype, **attrs)
         if shape is None and self.program.open_sizes and opcode not in _SIZES and any(o.shape.is_dynamic for o in operands):
             made.shape = self._with_dynamic(made)
@@ -277,4 +281,7 @@ class Body(Mapper):
         return self.op("call", *operands, called=[computation], shape=computation.root.shape)
 
     def function(self, name: str) -> Computation:
-        return self.program.function(name)
+        op = self.program.at
+        computation = self.program.function(name)
+        self.program.at = op
+        return computation

@@ -79,8 +79,11 @@ def _checked(exported: Exported, dims: Dims) -> dict[str, range]:
     needed = sorted({name for kind in exported.input_types for size in kind.sizes for name in symbols_of(size)})
     missing = [name for name in needed if name not in dims]
     if missing:
-        example = ", ".join(f"{name!r}: 8" for name in needed)
-        raise ArgumentError(f"the program has symbolic sizes: give {', '.join(missing)}, as in from_exported(data, dims={{{example}}})")
+        example, options = ", ".join(f"{name!r}: 8" for name in needed), " ".join(f"--dim {name}=8" for name in needed)
+        raise ArgumentError(
+            f"the program has symbolic sizes: give {', '.join(missing)}, as in from_exported(data, dims={{{example}}}), "
+            f"or to the command as in {options}"
+        )
     unknown = [name for name in dims if name not in needed]
     if unknown:
         raise ArgumentError(f"the program has no symbolic size {unknown[0]!r}; it has {', '.join(needed) or 'none'}")

@@ -10,6 +10,7 @@ from .encoding import MAGIC, f32_bytes, f64_bytes, named, sized, sleb32, sleb64,
 from .func import Func
 from .opcodes import CODE, VALUE_TYPES
 
+Data = bytes | memoryview
 Signature = tuple[tuple[str, ...], tuple[str, ...]]
 
 _CONST: dict[str, Callable[[Any], bytes]] = {"i32": sleb32, "i64": sleb64, "f32": f32_bytes, "f64": f64_bytes}
@@ -72,7 +73,7 @@ class Module:
     _types: dict[Signature, int] = field(default_factory=dict)
     _memory: _Memory | None = None
     _slots: dict[str, int] = field(default_factory=dict)
-    _segments: list[tuple[int | None, bytes]] = field(default_factory=list)
+    _segments: list[tuple[int | None, list[Data]]] = field(default_factory=list)
     _exports: list[tuple[str, int, str]] = field(default_factory=list)
     _globals: list[tuple[str, bool, float | int]] = field(default_factory=list)
 
@@ -148,31 +149,25 @@ class Module:
         """Take the one memory from the host, as threads need it."""
         self._memory = _Memory(least, most, shared, (module, field_name))
 
-    def data(self, address: int, content: bytes) -> int:
+    def data(self, address: int, content: Data) -> int:
         """Add a segment which is copied to its address when the module starts; its index."""
-        self._segments.append((address, content))
+        self._segments.append((address, [content]))
         return len(self._segments) - 1
 
     def join_segments(self, gap: int = 8) -> None:
         """Make one of segments that lie at most `gap` bytes apart, since each has a header. Memory must be zero in between.
 
         The indices that `data` gave count no longer."""
-        active = sorted((address, content) for address, content in self._segments if address is not None)
-        joined: list[tuple[int | None, bytes]] = []
-        parts: list[bytes] = []
-        start = end = 0
-        for address, content in active:
-            if parts and address - end > gap:
-                joined.append((start, b"".join(parts)))
-                parts = []
-            if parts:
-                parts.append(bytes(address - end))
-            else:
-                start = address
-            parts.append(content)
-            end = address + len(content)
-        if parts:
-            joined.append((start, b"".join(parts)))
+        active = sorted(((address, parts) for address, parts in self._segments if address is not None), key=lambda segment: segment[0])
+        joined: list[tuple[int | None, list[Data]]] = []
+        end = -gap - 1
+        for address, parts in active:
+            if address - end > gap:
+                joined.append((address, []))
+                end = address
+            joined[-1][1].append(bytes(address - end))
+            joined[-1][1].extend(parts)
+            end = address + sum(map(len, parts))
         self._segments = joined + [segment for segment in self._segments if segment[0] is None]
 
     def move_data(self, other: Module) -> None:
@@ -180,9 +175,9 @@ class Module:
         other._segments += self._segments
         self._segments = []
 
-    def passive(self, content: bytes) -> int:
+    def passive(self, content: Data) -> int:
         """Add a segment for `memory.init`; its index."""
-        self._segments.append((None, content))
+        self._segments.append((None, [content]))
         return len(self._segments) - 1
 
     def global_(self, kind: str, mutable: bool, value: float | int) -> int:
@@ -202,6 +197,10 @@ class Module:
 
     def encode(self, names: bool = False) -> bytes:
         """The module's bytes; `names` adds the function names for debuggers and the disassembler."""
+        return b"".join(self.encode_parts(names))
+
+    def encode_parts(self, names: bool = False) -> list[Data]:
+        """The same in parts: what was given to `data` is among them and not copied."""
         signatures = [self.type_index(func.params, func.results) for func in self.functions]
         imported = [self.type_index(*item.signature) for item in self._imports]
         bodies = [self._body(func) for func in self.functions]
@@ -217,7 +216,7 @@ class Module:
                 imports.append(named(module) + named(field_name) + b"\2" + self._memory.limits())
         types = [b"\x60" + _result_types(params) + _result_types(results) for params, results in self._types]
         slots = len(self._slots) + 1
-        out = [MAGIC]
+        out: list[Data] = [MAGIC]
 
         def put(identity: int, items: list[bytes]) -> None:
             if items:
@@ -234,11 +233,13 @@ class Module:
         if any(address is None for address, _ in self._segments):
             out.append(_section(12, uleb(len(self._segments))))
         put(10, [sized(body) for body in bodies])
-        put(11, [self._segment(address, content) for address, content in self._segments])
+        if self._segments:
+            count, content = uleb(len(self._segments)), [part for segment in self._segments for part in self._segment(*segment)]
+            out += [b"\x0b" + uleb(len(count) + sum(map(len, content))) + count, *content]
         if names:
             entries = vector([uleb(index) + named(name) for name, index in self._index.items()])
             out.append(custom("name", _section(1, entries)))
-        return b"".join(out)
+        return out
 
     def _uses_table(self) -> bool:
         return bool(self._slots) or any(func.type_uses for func in self.functions if isinstance(func, Func))
@@ -252,7 +253,6 @@ class Module:
             raise ValueError(f"{func.name} calls {missing}, which the module does not define") from None
 
     @staticmethod
-    def _segment(address: int | None, content: bytes) -> bytes:
-        if address is None:
-            return b"\1" + sized(content)
-        return b"\0" + _constant("i32", address) + sized(content)
+    def _segment(address: int | None, parts: list[Data]) -> list[Data]:
+        head = b"\1" if address is None else b"\0" + _constant("i32", address)
+        return [head + uleb(sum(map(len, parts))), *parts]

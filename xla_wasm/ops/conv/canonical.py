@@ -1,49 +1,78 @@
-"""Convolutions without padding, dilation of the image, reversal and batch groups, with dimensions in one order."""
+"""Convolutions without dilation of the image, reversal and batch groups, with dimensions in one order; but for those that
+have kernels of their own, without padding too."""
 
 from __future__ import annotations
 
+from ...dataclass import replace
 from ...hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
 from ..window.canonical import padding
 from ..writer import Rule, Writer
+from .plan import WINOGRAD, depthwise, depthwise_of, winograd_tile, winograd_tile_of
 
 
 def _convolution(w: Writer, x: Instruction) -> Instruction:
     """Brings a convolution to [batch, spatial..., features] with a kernel [spatial..., inputs, outputs].
 
-    Padding and base dilation become an explicit pad, reversal a reverse, batch groups feature groups, and both operands
-    get the result's type. The transposes are index maps that the pad, or the packing of the kernel, reads through. Of a
-    sparse operand all elements are there: `sparsity_config` only promises that some are 0.
+    Padding and base dilation become an explicit pad, but for those whose own kernels pad (`ops.conv.plan`), reversal a reverse,
+    batch groups feature groups, and both operands get the result's type. The transposes are index maps that the pad, or the
+    packing of the kernel, reads through. Of a sparse operand all elements are there: `sparsity_config` only promises that some
+    are 0.
     """
     n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
     image, kernel = x.operands
     dtype = x.shape.element_type
     rank = image.shape.rank
+    if not x.shape.size:
+        # Padding that cuts away more than there is has no pad.
+        return w.full(dtype, x.shape.dimensions, 0)
     canonical = _conv_labels(rank)
     groups = x.attrs["feature_group_count"]
     padded = any(padding(side) != PaddingDimension() for side in window)
     reversed_ = any(side.window_reversal for side in window)
     batch_groups = x.attrs["batch_group_count"]
     same_type = image.shape.element_type == kernel.shape.element_type == dtype
-    if n == canonical and not padded and not reversed_ and batch_groups == 1 and same_type:
+    if n == canonical and not reversed_ and batch_groups == 1 and same_type and (not padded or depthwise(x) or winograd_tile(x)):
         return x
     image, kernel = w.convert(image, dtype), w.convert(kernel, dtype)
-    if batch_groups > 1:
+    if batch_groups == image.shape.dimensions[n.input_batch_dimension] == kernel.shape.dimensions[n.kernel_output_feature_dimension] > 1:
+        # A gradient of depthwise weights: what is summed beside the window, the images of a batch, becomes a dimension of it.
+        image, kernel = (w.reshape(o, (1, *o.shape.dimensions)) for o in (image, kernel))
+        window = (WindowDimension(kernel.shape.dimensions[1 + n.kernel_input_feature_dimension]), *window)
+        n, groups, canonical = _with_depth(n), batch_groups, _conv_labels(rank + 1)
+    elif batch_groups > 1:
         image, groups = _batch_groups_to_features(w, x, image, batch_groups), batch_groups
     image = w.transpose(image, (n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension))
     if reversed_:
         kernel = w.reverse(kernel, tuple(d for d, side in zip(n.kernel_spatial_dimensions, window) if side.window_reversal))
     order = (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension)
     kernel = w.transpose(kernel, order)
-    if padded:
+    order = (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension)
+    dims = (1,) * (len(order) - rank) + x.shape.dimensions
+    out = tuple([dims[d] for d in order])
+    bare = tuple([replace(side, window_reversal=False) for side in window])
+    shape = dtype, image.shape.dimensions, kernel.shape.dimensions, out, groups, bare
+    if padded and depthwise_of(*shape) is None and not winograd_tile_of(x.attrs.get(WINOGRAD, 0), *shape):
         zero = w.scalar(dtype, 0)
         zero.name = f"{x.name}.zero"
         image = w.pad(image, zero, [PaddingDimension(), *map(padding, window), PaddingDimension()])
-    bare = Window(tuple(WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window))
-    attrs = x.attrs | {"window": bare, "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
+        bare = tuple([WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window])
+    attrs = x.attrs | {"window": Window(bare), "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
     made = w.op("convolution", image, kernel, dtype=dtype, **attrs)
-    order = (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension)
-    return w.transpose_back(made, order)
+    return w.reshape(w.transpose_back(made, order), x.shape.dimensions)
+
+
+def _with_depth(n: ConvolutionDimensionNumbers) -> ConvolutionDimensionNumbers:
+    """The labels with one dimension more before all others: features of the input become a spatial dimension, the batch features."""
+
+    def behind(dims: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([1 + d for d in dims])
+
+    return ConvolutionDimensionNumbers(
+        *(0, 1 + n.input_batch_dimension, behind((n.input_feature_dimension, *n.input_spatial_dimensions))),
+        *(0, 1 + n.kernel_output_feature_dimension, behind((n.kernel_input_feature_dimension, *n.kernel_spatial_dimensions))),
+        *(1 + n.output_batch_dimension, 1 + n.output_feature_dimension, (0, *behind(n.output_spatial_dimensions))),
+    )
 
 
 def _conv_labels(rank: int) -> ConvolutionDimensionNumbers:

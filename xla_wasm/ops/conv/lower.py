@@ -1,4 +1,4 @@
-"""convolution as an expression: a sum over the window and the input features. The fast kernels are in `kernels/conv.py`."""
+"""convolution as an expression: a sum over the window and the input features. The fast kernels are in `kernels/` and `depthwise.py`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def _convolution(e: Elemental, x: Instruction, index: Index) -> Val:
     """Padding, base dilation and reversal are explicit by now (`ops.conv.canonical`); a group is an offset of the features."""
     b = e.b
     n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
+    assert not any(w.padding_low or w.padding_high for w in window), f"{x.where}: what pads by itself has a kernel of its own"
     image, kernel = x.operands
     dtype = x.shape.element_type
     groups = x.attrs["feature_group_count"]

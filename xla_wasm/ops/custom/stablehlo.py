@@ -6,7 +6,7 @@ from typing import Any
 
 from ...errors import ArgumentError, ParseError
 from ...hlo.attr_kinds import WORDS
-from ...hlo.attrs import Window, WindowDimension
+from ...hlo.attrs import SliceDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
 from ...hlo.shape import Layout, Shape
 from ...hlo.shardy import SHARDING
@@ -166,6 +166,27 @@ def _dynamic_top_k(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instr
     return e.split(op, e.op("topk", operands[0], k=k))
 
 
+def _approx_top_k(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
+    """The first elements of the sorted array, which have every recall. XLA:CPU computes the same.
+
+    The operands are n arrays and n values that stand for no element; where sizes are not known also how many elements are wanted.
+    """
+    config = op.attributes.get("mhlo.backend_config", op.attributes.get("backend_config"))
+    if not isinstance(config, dict) or "reduction_dim" not in config:
+        raise ParseError(f"{where(op)}: ApproxTopK needs a backend_config with its reduction_dim")
+    operands, shape = _shapes(e, op, operands)
+    arrays = operands[: len(operands) // 2]
+    dimension = arrays[0].shape.dimension_number(integer(config["reduction_dim"]))
+    (comparator,) = op.attributes["called_computations"]
+    ordered = e.op("sort", *arrays, called=[e.function(symbol(comparator))], dimensions=(dimension,))
+    count = (shape.tuple_shapes[0] if shape.is_tuple else shape).dimensions[dimension]
+    parts = []
+    for part, first in zip(e.results(ordered), shape.tuple_shapes if shape.is_tuple else [shape]):
+        bounds = [SliceDimension(0, count if d == dimension else size) for d, size in enumerate(part.shape.dimensions)]
+        parts.append(e.op("slice", part, shape=first, slice=tuple(bounds)))
+    return parts
+
+
 def _sharding(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     made = e.op("custom-call", operands[0], shape=operands[0].shape, custom_call_target="Sharding")
     made.frontend_attributes = {SHARDING: attribute_text(op.attributes["sharding"])}
@@ -177,6 +198,8 @@ def _same(_: Mapper, __: Op, operands: list[Instruction]) -> list[Instruction]:
 
 
 _TARGETS: dict[str, Rule] = {
+    "ApproxTopK": _approx_top_k,
+    "stablehlo.dynamic_approx_top_k": _approx_top_k,
     "shape_assertion": _assertion,
     "stablehlo.dynamic_reduce_window": _dynamic_reduce_window,
     "stablehlo.dynamic_rng_bit_generator": _dynamic_bits,

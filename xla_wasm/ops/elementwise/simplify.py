@@ -26,9 +26,21 @@ def _is_splat(x: Instruction, value: int) -> bool:
     return (x.operands[0] if x.opcode == "broadcast" else x).number == value
 
 
+_EXACT = 1 << 24
+"""Integers up to this size are numbers of f32."""
+
+
+def _convert(w: Writer, x: Instruction) -> Instruction:
+    """The number itself where a constant of one becomes a float, as JAX writes bounds: kernels then know it."""
+    (o,) = x.operands
+    if o.number is None or x.shape.element_type not in ("f32", "f64") or TYPES[o.shape.element_type].kind != "signed":
+        return operand_if_alike(w, x)
+    return w.scalar(x.shape.element_type, o.number) if abs(o.number) <= _EXACT else x
+
+
 SIMPLIFY: dict[str, Rule] = {
     "real": operand_if_alike,
-    "convert": operand_if_alike,
+    "convert": _convert,
     "add": _without_neutral(0),
     "subtract": _without_neutral(0, of_both=False),
     "or": _without_neutral(0),

@@ -7,13 +7,16 @@ from math import prod
 
 from ...dataclass import dataclass
 from ...hlo.ir import Instruction
-from ...hlo.types import limits
+from ...hlo.types import SMALL_FLOATS
 from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold
 from ..elemental import Elemental
+from .best import Running as Search
+from .best import best
 from .monoids import monoid
+from .running import Running, identity, running
 
 _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""
@@ -21,24 +24,6 @@ _LEAST_COLUMN = 16
 """Elements in a column from which on neighbouring ones are summed side by side."""
 _CHAIN = 64
 """Additions of floats one after another: in longer sums rounding errors would add up."""
-
-
-def identity(b: Builder, opcode: str, dtype: str) -> Val:
-    """The value that leaves every other as it is under a monoid."""
-    if dtype == "pred":
-        return b.const(dtype, opcode in ("multiply", "minimum", "and"))
-    if opcode == "add" and is_float(dtype):
-        return b.const(dtype, -0.0)
-    if opcode in ("add", "or", "xor"):
-        return b.const(dtype, 0)
-    if opcode == "multiply":
-        return b.const(dtype, 1)
-    if opcode == "and":
-        return b.const(dtype, -1)
-    if is_float(dtype):
-        return b.const(dtype, float("-inf") if opcode == "maximum" else float("inf"))
-    low, high = limits(dtype)
-    return b.const(dtype, low if opcode == "maximum" else high)
 
 
 def columns_together(x: Instruction, work: int) -> int:
@@ -49,7 +34,7 @@ def columns_together(x: Instruction, work: int) -> int:
     shape, dims = x.operands[0].shape.dimensions, x.attrs["dimensions"]
     if not dims or len(shape) - 1 in dims or prod([shape[d] for d in dims]) < _LEAST_COLUMN:
         return 1
-    return 8 if work <= 2 else 4
+    return 8 if work <= 2 and monoid(x.called[0]) not in ("maximum", "minimum") else 4
 
 
 def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
@@ -62,14 +47,36 @@ def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
     def combine(p: Val, q: Val) -> Val:
         return e.apply(reducer, [p, q])[0]
 
-    def row(inner: Index, acc: list[Val]) -> list[Val]:
-        return [b.splat(combine(a, e.value(operand, _at(x, i, inner))), b.lanes_at(i)) for a, i in zip(acc, indices)]
+    def element(index: Index, inner: Index) -> Val:
+        return e.value(operand, _at(x, index, inner))
 
-    inits = [b.splat(init, b.lanes_at(i)) for i in indices]
-    if monoid(reducer) == "add" and is_float(dtype):
+    opcode = monoid(reducer)
+    if opcode == "add" and is_float(dtype):
+
+        def row(inner: Index, acc: list[Val]) -> list[Val]:
+            return [b.splat(combine(a, element(i, inner)), b.lanes_at(i)) for a, i in zip(acc, indices)]
+
         neutral = identity(b, "add", dtype)
+        inits = [b.splat(init, b.lanes_at(i)) for i in indices]
         return _Parts(b, [b.splat(neutral, b.lanes_at(i)) for i in indices], combine).fold(sizes, 1, inits, row)
-    return fold(b, sizes, inits, b.lanes_at(indices[0]), row)
+    lanes = b.lanes_at(indices[0])
+    if opcode is None or 0 in sizes:
+        starts = [b.splat(init, lanes)] * len(indices)
+        return fold(b, sizes, starts, lanes, lambda inner, acc: [combine(a, element(i, inner)) for a, i in zip(acc, indices)])
+    made = _run(running(b, opcode, dtype, combine, lanes, prod(sizes)), sizes, lanes, indices, element)
+    return [combine(b.splat(init, lanes), value) for value in made]
+
+
+def _run(r: Running, sizes: tuple[int, ...], lanes: int, indices: list[Index], element: Callable[[Index, Index], Val]) -> list[Val]:
+    """The elements of several results side by side, without the initial value."""
+    start = r.start(lanes)
+    count = len(start)
+
+    def row(inner: Index, acc: list[Val]) -> list[Val]:
+        return [v for u, i in enumerate(indices) for v in r.step(acc[u * count : (u + 1) * count], element(i, inner))]
+
+    acc = fold(r.b, sizes, start * len(indices), lanes, row)
+    return [r.result(acc[u : u + count]) for u in range(0, len(acc), count)]
 
 
 def _at(x: Instruction, index: Index, inner: Index) -> Index:
@@ -91,6 +98,10 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
 
     b = e.b
     opcode = monoid(reducer) if count == 1 else None
+    if count == 2 and 0 not in sizes:
+        found = _search(e, x, index, inits)
+        if found is not None:
+            return found
 
     def combine(p: Val, q: Val) -> Val:
         return e.apply(reducer, [p, q])[0]
@@ -99,59 +110,115 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
         return e.value(operands[0], at(inner))
 
     if opcode and b.vector is None and b.lanes > 1 and sizes and 0 not in sizes and sizes[-1] >= b.lanes:
-        return combine(inits[0], _along_lanes(b, opcode, x.shape.element_type, sizes, element, combine))
+        return combine(inits[0], _along_lanes(running(b, opcode, x.shape.element_type, combine, b.lanes, prod(sizes)), sizes, element))
     lanes = b.lanes_at(index)
     if opcode == "add" and is_float(x.shape.element_type) and 0 not in sizes:
         parts = _Parts(b, [b.splat(identity(b, opcode, x.shape.element_type), lanes)], combine)
         start = [b.splat(inits[0], lanes)]
         return parts.fold(sizes, 1, start, lambda inner, acc: [b.splat(combine(acc[0], element(inner)), lanes)])[0]
+    if opcode in ("maximum", "minimum") and 0 not in sizes:
+        r = running(b, opcode, x.shape.element_type, combine, lanes, prod(sizes))
+        return combine(inits[0], _run(r, sizes, lanes, [index], lambda index, inner: element(inner))[0])
     results = fold(b, sizes, inits, lanes, lambda inner, acc: e.apply(reducer, acc + [e.value(o, at(inner)) for o in operands]))
     return results if x.shape.is_tuple else results[0]
 
 
-def _along_lanes(
-    b: Builder, opcode: str, dtype: str, sizes: tuple[int, ...], element: Callable[[Index], Val], combine: Callable[[Val, Val], Val]
-) -> Val:
+def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> list[Val] | None:
+    """The best number of a row and its place, in lanes; None where the reduction looks for something else, or there are no lanes."""
+    b, (operand, places) = e.b, x.operands[:2]
+    (size,) = (operand.shape.dimensions[d] for d in x.attrs["dimensions"]) if len(x.attrs["dimensions"]) == 1 else (0,)
+    unroll = 2
+    step, lanes = unroll * b.lanes, b.lanes_at(index)
+    along = b.vector is None and b.lanes > 1 and size >= 2 * step
+    found = best(x) if along or lanes > 1 else None
+    if found is None:
+        return None
+    dtype = operand.shape.element_type
+    held = "f32" if dtype in SMALL_FLOATS else dtype
+    r = Search(b, held, found.greatest)
+
+    def number(i: Affine, lanes: int) -> Val:
+        return b.splat(b.convert(e.value(operand, _at(x, index, (i,))), held), lanes)
+
+    done = size - size % step if along else size
+    if along:
+
+        def several(i: Affine, acc: list[Val]) -> list[Val]:
+            at, made, count = b.index_value(i), list[Val](), len(acc) // unroll
+            for u in range(unroll):
+                made += map(b.pin, r.step(acc[u * count : (u + 1) * count], number(i + u * b.lanes, b.lanes), at))
+            return made
+
+        acc = _loop(b, done // step, r.start(b.lanes) * unroll, several, step, True)
+        count = len(acc) // unroll
+        state = acc[:count]
+        for u in range(1, unroll):
+            state = r.merge(state, r.moved(acc[u * count : (u + 1) * count], u * b.lanes))
+        half = b.lanes // 2
+        while half:
+            state = r.merge(state, [b.shuffle(v, v, tuple((k + half) % b.lanes for k in range(b.lanes))) for v in state])
+            half //= 2
+        state = [b.lane(v, 0) for v in state]
+    else:
+        start = r.start(lanes)
+        state = fold(b, (size,), start, lanes, lambda inner, acc: r.step(acc, number(inner[0], lanes), b.index_value(inner[0])))
+    value, at = r.result(state)
+    acc = e.apply(x.called[0], [*inits, b.convert(value, dtype), b.convert(at, places.shape.element_type)])
+
+    def one(inner: Index, acc: list[Val]) -> list[Val]:
+        return e.apply(x.called[0], acc + [e.value(o, _at(x, index, (inner[0] + done,))) for o in (operand, places)])
+
+    return fold(b, (size - done,), acc, lanes, one) if done < size else acc
+
+
+def _along_lanes(r: Running, sizes: tuple[int, ...], element: Callable[[Index], Val]) -> Val:
     """Reduces along the lanes of vectors: `_UNROLL` vector accumulators and a scalar one for what is left over."""
-    neutral = identity(b, opcode, dtype)
+    b, combine = r.b, r.combine
+    neutral = identity(b, r.opcode, r.dtype)
     lanes, last = b.lanes, sizes[-1]
     unroll = _UNROLL if last >= 2 * _UNROLL * lanes else 1
     wide = last // (lanes * unroll)
     whole = last // lanes
     rest = last - whole * lanes
-    start = [b.splat(neutral, lanes)] * unroll + [neutral] * bool(rest)
-    restart = opcode == "add" and is_float(dtype)
+    fresh = r.start(lanes)
+    state = len(fresh)
+    start = fresh * unroll + [neutral] * bool(rest)
+    restart = r.opcode == "add" and is_float(r.dtype)
 
     def row(index: Index, acc: list[Val]) -> list[Val]:
-        vectors, scalar = acc[:unroll], acc[unroll:]
+        vectors, scalar = acc[: unroll * state], acc[unroll * state :]
         if wide:
 
             def several(i: Affine, acc: list[Val]) -> list[Val]:
-                return [b.pin(combine(v, element((*index, i + u * lanes)))) for u, v in enumerate(acc)]
+                made: list[Val] = []
+                for u in range(unroll):
+                    made += map(b.pin, r.step(acc[u * state : (u + 1) * state], element((*index, i + u * lanes))))
+                return made
 
-            vectors = _Parts(b, start[:unroll] if restart else None, combine).turns(wide, 1, vectors, several, lanes * unroll, True)
+            parts = _Parts(b, fresh * unroll if restart else None, combine)
+            vectors = parts.turns(wide, 1, vectors, several, lanes * unroll, True)
         left = whole - wide * unroll
         if left:
 
             def one(i: Affine, acc: list[Val]) -> list[Val]:
-                return [combine(acc[0], element((*index, i + wide * unroll * lanes)))]
+                return r.step(acc, element((*index, i + wide * unroll * lanes)))
 
-            vectors[:1] = _loop(b, left, vectors[:1], one, lanes, True)
+            vectors[:state] = _loop(b, left, vectors[:state], one, lanes, True)
         if rest:
             scalar = fold(b, (rest,), scalar, 1, lambda i, a: [combine(a[0], element((*index, i[0] + whole * lanes)))])
         return vectors + scalar
 
     acc = _Parts(b, start if restart else None, combine).fold(sizes[:-1], _chain(wide, 1), start, row)
-    vectors, scalar = acc[:unroll], acc[unroll:]
-    while len(vectors) > 1:
-        vectors = [combine(p, q) for p, q in zip(vectors[::2], vectors[1::2])]
-    total = vectors[0]
+    states = [acc[u * state : (u + 1) * state] for u in range(unroll)]
+    while len(states) > 1:
+        states = [r.merge(p, q) for p, q in zip(states[::2], states[1::2])]
+    total = r.result(states[0])
     half = lanes // 2
     while half:
         total = combine(total, b.shuffle(total, total, tuple((k + half) % lanes for k in range(lanes))))
         half //= 2
     result = b.lane(total, 0)
-    return combine(scalar[0], result) if rest else result
+    return combine(acc[-1], result) if rest else result
 
 
 _Turn = Callable[[Affine, list[Val]], list[Val]]

@@ -13,6 +13,9 @@ from ...loop.nest import fold, nest, scalar_nest
 from ..kernel import Kernel
 from ..reduce.monoids import MONOIDS
 
+_LONG = 16
+"""Elements from which on a running sum along the last dimension is taken in vectors of it; shorter ones go side by side."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cumulative:
@@ -102,6 +105,9 @@ def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
     def at(i: Affine) -> Affine:
         return Affine(length - 1) - i if walk.reverse else i
 
+    if compensated and {*types} == {"f32"} and prod(inner) == 1 and length >= _LONG and b.lanes > 1:
+        _prefixes(k, x, walk, inits)
+        return
     if prod(inner) < b.lanes:
 
         def along(place: Index) -> None:
@@ -128,6 +134,53 @@ def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
             nest(b, inner, one)
 
     scalar_nest(b, outer, block)
+
+
+def _prefixes(k: Kernel, x: Instruction, walk: Cumulative, inits: list[Val]) -> None:
+    """Running sums of f32 along the last dimension, in f64: the sums of four elements in vectors of two, and of all before them."""
+    b, e = k.b, k.e
+    operands = x.operands[: len(inits)]
+    dims = operands[0].shape.dimensions
+    length = dims[walk.dim]
+    lanes, b.lanes = b.lanes, 2
+    # -0 is what leaves each number as it is.
+    nothing = b.splat(b.const("f64", -0.0), 2)
+
+    def sums(before: Index) -> None:
+        def at(i: Affine) -> Index:
+            place = Affine(length - 1) - i if walk.reverse else i
+            return (*before[: walk.dim], place, *before[walk.dim :])
+
+        def put(i: Affine, total: Val, leaf: int) -> None:
+            k.store(x, at(i), b.pin(b.convert(total, "f32")), leaf)
+
+        loop = b.open_loop(length // 4, 4, vector=True)
+        i = Affine(0, ((loop, 1),))
+        carries = [b.carry(loop, b.convert(init, "f64"), 2) for init in inits]
+        values = [[b.convert(b.splat(e.value(o, at(i + u)), 2), "f64") for u in (0, 2)] for o in operands]
+        for leaf, (carry, parts) in enumerate(zip(carries, values)):
+            first, second = (b.pin(b.add(part, b.shuffle(nothing, part, (0, 2)))) for part in parts)
+            second = b.pin(b.add(second, b.splat_lane(first, 1)))
+            made = [b.pin(b.add(carry.value, part)) for part in (first, second)]
+            for u, total in zip((0, 2), made):
+                put(i + u, total, leaf)
+            carry.next = b.splat_lane(made[1], 1)
+        b.close_loop(loop)
+        done = length - length % 4
+        totals = [b.lane(carry.result, 0) for carry in carries if carry.result is not None]
+
+        def one(inner: Index, totals: list[Val]) -> list[Val]:
+            i = inner[0] + done
+            totals = [b.add(total, b.convert(e.value(o, at(i)), "f64")) for total, o in zip(totals, operands)]
+            for leaf, total in enumerate(totals):
+                put(i, total, leaf)
+            return totals
+
+        if done < length:
+            fold(b, (length - done,), totals, 1, one)
+
+    scalar_nest(b, (*dims[: walk.dim], *dims[walk.dim + 1 :]), sums)
+    b.lanes = lanes
 
 
 def _sums(computation: Computation, count: int) -> bool:

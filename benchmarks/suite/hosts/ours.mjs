@@ -1,0 +1,30 @@
+// xla_wasm in Node. A kernel is the export `run` and nothing else, with the inputs in place; a call goes through the loader's `run`, into
+// the caller's arrays where it takes them.
+
+import { readFileSync } from 'node:fs';
+import { Executable, open } from '../../../web/executor.js';
+import { read, serve, timed } from './protocol.mjs';
+
+/** Whether `run` writes into given arrays: asked of the loader itself. */
+function takesOut(exe, inputs, out) {
+  try {
+    exe.run(...inputs, { out });
+    return true;
+  } catch (error) {
+    if (/run takes/.test(error.message)) return false;
+    throw error;
+  }
+}
+
+await serve(async (job) => {
+  const { module, manifest } = await open(readFileSync(job.module), {});
+  const instance = await WebAssembly.instantiate(module, {});
+  const exe = new Executable(manifest, instance);
+  for (const weight of job.weights) exe.set(weight.name, read(weight));
+  const inputs = job.inputs.map(read);
+  const results = () => exe.run(...inputs);
+  const out = results();
+  const call = takesOut(exe, inputs, out) ? () => exe.run(...inputs, { out }) : results;
+  const { run } = instance.exports;
+  return { time: { kernel: timed(run), call: timed(call) }, results, release: () => exe.dispose() };
+});

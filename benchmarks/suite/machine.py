@@ -1,0 +1,111 @@
+"""The limits of the machine as WebAssembly reaches them: a module whose exports do nothing but multiply and add, or read memory."""
+
+from __future__ import annotations
+
+import platform
+import struct
+from importlib.metadata import version
+from pathlib import Path
+
+from xla_wasm.loop.affine import ZERO, Affine
+from xla_wasm.loop.builder import Builder
+from xla_wasm.loop.emit import emit
+from xla_wasm.loop.ir import Func
+from xla_wasm.target import RELAXED_SIMD, SIMD128, Target
+from xla_wasm.wasm import Func as WasmFunc
+from xla_wasm.wasm import Module
+
+ARGUMENTS, OPERANDS = 64, 1024
+"""Where the argument block and sixteen ones lie."""
+READ_BYTES = 128 << 20
+"""More than caches hold."""
+CHAINS, TRIPS = 12, 200_000
+"""Enough independent chains for two multiply-adds a cycle, each of four cycles and more."""
+FMA, MULADD, READ1, READ6 = "fma", "muladd", "read1", "read6"
+MODES = {FMA: 8.0 * CHAINS * TRIPS, MULADD: 8.0 * CHAINS * TRIPS, READ1: float(READ_BYTES), READ6: float(READ_BYTES)}
+"""Operations or bytes of one call of each export: fused multiply-adds, multiplications and additions (all that simd128 has), reading
+one stream, and six side by side."""
+
+
+def peak_kernel(target: Target) -> tuple[Func, float]:
+    """Independent chains of multiply-adds in registers, as the target has them, and how many operations that is."""
+    b = Builder(FMA if target.fused else MULADD, 4, 4, target, frozenset({0}))
+    with b.loop(1, ranged=True):
+        x = b.load_lanes(b.pointer(3), ZERO, "f32")
+        loop = b.open_loop(TRIPS)
+        carries = [b.carry(loop, b.const("f32", chain), 4) for chain in range(CHAINS)]
+        for carry in carries:
+            carry.next = b.pin(b.fma(carry.value, x, x))
+        b.close_loop(loop)
+        for chain, carry in enumerate(carries):
+            assert carry.result is not None
+            b.store_lanes(b.pointer(0), Affine(4 * chain), carry.result, "f32")
+    return b.func(), 8.0 * TRIPS * CHAINS
+
+
+def once(func: Func) -> WasmFunc:
+    """An export without parameters that runs a kernel's whole range."""
+    out = WasmFunc(f"once_{func.name}")
+    for value in (ARGUMENTS, 0, func.trips):
+        out.op("i32.const", value)
+    out.call(func.name)
+    return out
+
+
+def read_streams(name: str, streams: int, start: int, size: int, each: int = 8) -> WasmFunc:
+    """Reads `size` bytes from `start` on, in so many streams side by side, vectors of `each` neighbours at a time."""
+    out = WasmFunc(name, (), ("i32",))
+    pointer, end = out.local("i32"), out.local("i32")
+    sums = [out.local("v128") for _ in range(each)]
+    step = 16 * each
+    part = size // streams // step * step
+    for value, local in ((start, pointer), (start + part, end)):
+        out.op("i32.const", value)
+        out.op("local.set", local)
+    out.op("loop", None)
+    for stream in range(streams):
+        for i, total in enumerate(sums):
+            out.op("local.get", total)
+            out.op("local.get", pointer)
+            out.op("v128.load", 4, stream * part + 16 * i)
+            out.op("v128.or")
+            out.op("local.set", total)
+    for name_, *immediates in (("local.get", pointer), ("i32.const", step), ("i32.add",), ("local.tee", pointer), ("local.get", end)):
+        out.op(name_, *immediates)
+    out.op("i32.lt_u")
+    out.op("br_if", 0)
+    out.op("end")
+    out.op("v128.const", bytes(16))
+    for total in sums:
+        out.op("local.get", total)
+        out.op("v128.or")
+    out.op("v128.any_true")
+    return out
+
+
+def limits_module() -> bytes:
+    """The module with an export for each of MODES."""
+    module = Module()
+    start = 1 << 16
+    module.memory((start + READ_BYTES) >> 16)
+    module.export_memory("memory")
+    for target in (RELAXED_SIMD, SIMD128):
+        kernel, _ = peak_kernel(Target.named(target))
+        module.add(emit(kernel))
+        module.add(once(kernel))
+        module.export_func(kernel.name, f"once_{kernel.name}")
+    for name, streams in ((READ1, 1), (READ6, 6)):
+        module.add(read_streams(name, streams, start, READ_BYTES))
+        module.export_func(name, name)
+    # The kernels' arguments: where results go, two that are not read, where the ones are.
+    module.data(ARGUMENTS, struct.pack("<4I", 2 * OPERANDS, 0, 0, OPERANDS))
+    module.data(OPERANDS, struct.pack("<4f", 1, 1, 1, 1))
+    return module.encode()
+
+
+def describe(node: str) -> dict[str, str]:
+    """What figures are measured on."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return {"cpu": model, "python": platform.python_version(), "wasmtime": version("wasmtime"), "node": node.removeprefix("v")}

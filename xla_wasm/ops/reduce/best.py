@@ -1,0 +1,183 @@
+"""The greatest or least of a row and its place, as argmax asks for it: which reductions are that, and how they go in lanes."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from ...dataclass import dataclass
+from ...hlo.ir import Computation, Instruction
+from ...hlo.types import SMALL_FLOATS, TYPES, limits
+from ...loop.affine import Affine, Index
+from ...loop.builder import WIDE, Builder, is_float
+from ...loop.ir import Block, Loop, Val
+from ..reading import reads, record
+from ..source import place
+from .running import identity
+
+NOWHERE = 1 << 30
+"""A place behind all elements."""
+
+# How two numbers lie to each other: a before b, and what is not a number.
+_LESS, _EQUAL, _GREATER, _A_NONE, _B_NONE, _BOTH_NONE = range(6)
+
+_HOLDS = {"LT": (_LESS,), "LE": (_LESS, _EQUAL), "EQ": (_EQUAL,), "GE": (_GREATER, _EQUAL), "GT": (_GREATER,)}
+_MIRRORED = {_LESS: _GREATER, _GREATER: _LESS, _A_NONE: _B_NONE, _B_NONE: _A_NONE}
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """What a reduction looks for: the first of the greatest, or of the least; a NaN goes before all numbers."""
+
+    greatest: bool
+
+
+def best(x: Instruction) -> Best | None:
+    """What a reduction of an array, and of the places of its elements along one dimension, looks for; None if it is another one."""
+    if x.opcode != "reduce" or len(x.operands) != 4 or len(x.attrs["dimensions"]) != 1:
+        return None
+    operand, places = x.operands[:2]
+    dtype, number = operand.shape.element_type, places.shape.element_type
+    (d,) = x.attrs["dimensions"]
+    count = operand.shape.dimensions[d]
+    ordered = TYPES[dtype].kind in ("float", "signed", "unsigned") and dtype != "u64"
+    if not ordered or not 1 < count < NOWHERE or TYPES[number].kind not in ("signed", "unsigned") or count - 1 > limits(number)[1]:
+        return None
+    loop = Loop(count, 1, 1, False, Block(1))
+    along = Affine(0, ((loop, 1),))
+    if _coordinate(places, tuple(along if i == d else Affine() for i in range(operand.shape.rank)), count) != along:
+        return None
+    return next((Best(greatest) for greatest in (True, False) if _looks_for(x.called[0], TYPES[dtype].kind == "float", greatest)), None)
+
+
+def _coordinate(x: Instruction, index: Index, count: int) -> Affine | None:
+    """What an array of places, less than `count`, has at an index; None if that is unknown."""
+    if x.opcode == "iota":
+        return index[x.attrs["iota_dimension"]]
+    if x.opcode == "convert" and TYPES[x.operands[0].shape.element_type].kind in ("signed", "unsigned"):
+        return _coordinate(x.operands[0], index, count) if count - 1 <= limits(x.operands[0].shape.element_type)[1] else None
+    at = place(reads(x)[0].map, index) if record(x).view else None
+    return None if at is None else _coordinate(x.operands[0], at, count)
+
+
+def _looks_for(reducer: Computation, none: bool, greatest: bool) -> bool:
+    """Whether a reducer of (a, i) and (b, j) gives the better one, and of equal ones that which is first: tried in every order that two
+    numbers and two places can have. It may be made of comparisons, of logic and of choices only, so there is nothing else to try."""
+    for numbers, places in product(range(6 if none else 3), range(3)):
+        made = _outcome(reducer, numbers, places)
+        if made is None:
+            return False
+        left = numbers in (_GREATER if greatest else _LESS, _A_NONE)
+        right = numbers in (_LESS if greatest else _GREATER, _B_NONE)
+        # Of two equal numbers either is the value; and the first place comes first.
+        wanted = {("a", "i")} if left else {("b", "j")} if right else {("a", "i"), ("b", "i")} if places == _LESS else None
+        if wanted is not None and made not in wanted:
+            return False
+    return True
+
+
+def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str] | None:
+    """What a reducer chooses where its numbers and places have this order; None if it does anything else than choose."""
+    made: dict[Instruction, str | bool] = {}
+    own = reducer.parameters[0].shape.element_type
+    for x in reducer.instructions:
+        if x.opcode == "tuple" and x is reducer.root and len(x.operands) == 2:
+            value, at = (made[o] for o in x.operands)
+            return (value, at) if value in ("a", "b") and at in ("i", "j") and isinstance(value, str) and isinstance(at, str) else None
+        found = _chosen(x, [made[o] for o in x.operands], own, numbers, places)
+        if found is None:
+            return None
+        made[x] = found
+    return None
+
+
+def _chosen(x: Instruction, operands: list[str | bool], own: str, numbers: int, places: int) -> str | bool | None:
+    """Which parameter an instruction of a reducer of numbers of the type `own` gives, or whether a condition holds."""
+    if x.opcode == "parameter":
+        return "aibj"[x.attrs["parameter_number"]]
+    if x.opcode == "convert" and TYPES[x.shape.element_type].kind == "float" and operands[0] in ("a", "b"):
+        # Small floats are compared as f32, and that is exact in both directions.
+        return operands[0] if own in SMALL_FLOATS and x.shape.element_type in (own, "f32") else None
+    if x.opcode == "select" and isinstance(operands[0], bool):
+        return operands[1] if operands[0] else operands[2]
+    if x.opcode == "not" and isinstance(operands[0], bool):
+        return not operands[0]
+    if x.opcode in ("and", "or", "xor") and all(isinstance(o, bool) for o in operands):
+        p, q = operands
+        return bool(p and q if x.opcode == "and" else p or q if x.opcode == "or" else p != q)
+    if x.opcode in ("minimum", "maximum") and {*operands} <= {"i", "j"}:
+        p, q = operands
+        return p if (_order(p, q, numbers, places) == _LESS) == (x.opcode == "minimum") else q
+    if x.opcode == "compare" and x.attrs.get("type") != "TOTALORDER" and ({*operands} <= {"a", "b"} or {*operands} <= {"i", "j"}):
+        order = _order(operands[0], operands[1], numbers, places)
+        direction = x.attrs["direction"]
+        return order != _EQUAL if direction == "NE" else order in _HOLDS[direction]
+    return None
+
+
+def _order(p: str | bool, q: str | bool, numbers: int, places: int) -> int:
+    """How two parameters lie to each other."""
+    if p == q:
+        none = p == "a" and numbers in (_A_NONE, _BOTH_NONE) or p == "b" and numbers in (_B_NONE, _BOTH_NONE)
+        return _BOTH_NONE if none else _EQUAL
+    order = numbers if p in ("a", "b") else places
+    return order if p in ("a", "i") else _MIRRORED.get(order, order)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The search in lanes: its state is the best number of each, its place, and the place of the first that is none.
+
+    Numbers that are as good as none at all leave the place 0, which then is theirs.
+    """
+
+    b: Builder
+    dtype: str
+    greatest: bool
+
+    def start(self, lanes: int) -> list[Val]:
+        """The state before the first element."""
+        b = self.b
+        worst = identity(b, "maximum" if self.greatest else "minimum", self.dtype)
+        state = [worst, b.const("s32", 0), b.const("s32", NOWHERE)]
+        return [b.splat(v, lanes) for v in (state if is_float(self.dtype) else state[:2])]
+
+    def step(self, state: list[Val], value: Val, at: Val) -> list[Val]:
+        """The state with one more element in each lane, whose place is greater than those before it."""
+        b, (extreme, found) = self.b, state[:2]
+        better = b.gt(value, extreme) if self.greatest else b.lt(value, extreme)
+        wide = value.lanes == 4
+        # One operation instead of the three that a choice takes.
+        made = [self._of(better, extreme, value), b.max(found, b.and_(at, b.word(better))) if wide else b.select(better, at, found)]
+        if is_float(self.dtype):
+            number = b.eq(value, value)
+            first = b.min(b.bitcast(state[2], "u32"), b.bitcast(b.or_(at, b.word(number)), "u32")) if wide else None
+            made.append(b.bitcast(first, "s32") if first is not None else b.select(number, state[2], b.min(state[2], at)))
+        return made
+
+    def moved(self, state: list[Val], by: int) -> list[Val]:
+        """The state with all places so much later."""
+        return [state[0], *(self.b.add(v, self.b.const("s32", by)) for v in state[1:])]
+
+    def merge(self, p: list[Val], q: list[Val]) -> list[Val]:
+        """The state of the elements of both."""
+        b = self.b
+        better = b.gt(q[0], p[0]) if self.greatest else b.lt(q[0], p[0])
+        better = b.or_(better, b.and_(b.eq(q[0], p[0]), b.lt(q[1], p[1])))
+        made = [b.select(better, v, u) for u, v in zip(p[:2], q[:2])]
+        return made + [b.min(u, v) for u, v in zip(p[2:], q[2:])]
+
+    def result(self, state: list[Val]) -> list[Val]:
+        """The value and its place."""
+        if len(state) == 2:
+            return state
+        b, (extreme, found, first) = self.b, state
+        none = b.lt(first, b.const("s32", NOWHERE))
+        return [b.select(none, b.const(self.dtype, float("nan")), extreme), b.select(none, first, found)]
+
+    def _of(self, better: Val, extreme: Val, value: Val) -> Val:
+        b = self.b
+        if is_float(self.dtype):
+            return b.pmax(extreme, value) if self.greatest else b.pmin(extreme, value)
+        if self.dtype in WIDE:
+            return b.select(better, value, extreme)
+        return b.max(extreme, value) if self.greatest else b.min(extreme, value)

@@ -1,0 +1,100 @@
+"""What a reduction by one operation carries from element to element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...dataclass import dataclass
+from ...hlo.types import TYPES, limits
+from ...loop.builder import Builder, is_float
+from ...loop.ir import Val
+
+_LEAST = 4
+"""Elements from which on a greatest number is worth a state of several values."""
+
+
+def identity(b: Builder, opcode: str, dtype: str) -> Val:
+    """The value that leaves every other as it is under a monoid."""
+    if dtype == "pred":
+        return b.const(dtype, opcode in ("multiply", "minimum", "and"))
+    if opcode == "add" and is_float(dtype):
+        return b.const(dtype, -0.0)
+    if opcode in ("add", "or", "xor"):
+        return b.const(dtype, 0)
+    if opcode == "multiply":
+        return b.const(dtype, 1)
+    if opcode == "and":
+        return b.const(dtype, -1)
+    if is_float(dtype):
+        return b.const(dtype, float("-inf") if opcode == "maximum" else float("inf"))
+    low, high = limits(dtype)
+    return b.const(dtype, low if opcode == "maximum" else high)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A monoid on values with some lanes: its state is its result so far."""
+
+    b: Builder
+    opcode: str
+    dtype: str
+    combine: Callable[[Val, Val], Val]
+
+    def start(self, lanes: int) -> list[Val]:
+        """The state before the first element."""
+        return [self.b.splat(identity(self.b, self.opcode, self.dtype), lanes)]
+
+    def step(self, state: list[Val], value: Val) -> list[Val]:
+        """The state with one more element in each lane."""
+        return [self.combine(state[0], value)]
+
+    def merge(self, p: list[Val], q: list[Val]) -> list[Val]:
+        """The state of the elements of both."""
+        return [self.combine(p[0], q[0])]
+
+    def result(self, state: list[Val]) -> Val:
+        """What the state stands for."""
+        return state[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Extreme(Running):
+    """The greatest or least of floats in lanes, as `maximum` and `minimum` have it, in operations that are one instruction each.
+
+    Those of processors take no account of NaN, nor of the sign of 0. So the state is the greatest of the numbers, whether anything was
+    none, and for all bits whether every element has them (of a least one: any). If the greatest is a zero, the sign tells which.
+    """
+
+    def start(self, lanes: int) -> list[Val]:
+        b = self.b
+        bits = b.const(self._word, -1 if self._greatest else 0)
+        return [b.splat(v, lanes) for v in (identity(b, self.opcode, self.dtype), b.const("pred", False), bits)]
+
+    def step(self, state: list[Val], value: Val) -> list[Val]:
+        b = self.b
+        return self.merge(state, [value, b.ne(value, value), b.bitcast(value, self._word)])
+
+    def merge(self, p: list[Val], q: list[Val]) -> list[Val]:
+        b = self.b
+        extreme = b.pmax(p[0], q[0]) if self._greatest else b.pmin(p[0], q[0])
+        return [extreme, b.or_(p[1], q[1]), b.and_(p[2], q[2]) if self._greatest else b.or_(p[2], q[2])]
+
+    def result(self, state: list[Val]) -> Val:
+        b, (extreme, none, bits) = self.b, state
+        sign = b.bitcast(b.and_(bits, b.bits(self._word, 1 << (TYPES[self.dtype].bits - 1))), self.dtype)
+        number = b.select(b.eq(extreme, b.const(self.dtype, 0)), sign, extreme)
+        return b.select(none, b.const(self.dtype, float("nan")), number)
+
+    @property
+    def _greatest(self) -> bool:
+        return self.opcode == "maximum"
+
+    @property
+    def _word(self) -> str:
+        return f"u{TYPES[self.dtype].bits}"
+
+
+def running(b: Builder, opcode: str, dtype: str, combine: Callable[[Val, Val], Val], lanes: int, elements: int) -> Running:
+    """How a reducer that is the monoid `opcode` goes through so many elements, in so many lanes."""
+    extreme = opcode in ("maximum", "minimum") and dtype in ("f32", "f64") and lanes > 1 and elements >= _LEAST
+    return (_Extreme if extreme else Running)(b, opcode, dtype, combine)

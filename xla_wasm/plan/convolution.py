@@ -1,0 +1,116 @@
+"""Kernels of convolutions that are no products of their image as it lies, with what finishes their elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..hlo.ir import Instruction
+from ..hlo.types import TYPES
+from ..kernels import Winograd, WinogradKernel, packed_size, tile, winograd_pack
+from ..loop.affine import ZERO, Index, row_major_strides
+from ..loop.builder import Builder
+from ..loop.ir import Val
+from ..ops.conv.depthwise import depthwise_kernel, walking_kernel
+from ..ops.conv.plan import Depthwise
+from ..ops.elemental import Elemental
+from ..ops.lowering import ELEMENTAL
+from ..ops.source import Source
+from ..ops.source import store as store_element
+from .kernels import Expression, KernelCache, Lowered
+from .plan import View
+from .product import finished_at
+
+
+def lower_depthwise(
+    cache: KernelCache, d: Depthwise, x: Instruction, root: Instruction, views: tuple[View, View], expression: Expression
+) -> Lowered:
+    """The kernel of the depthwise convolution `x` finished as `root`: arguments are the result, image and kernel, seen through `views`,
+    sources, and scratch memory."""
+    key = ("depthwise", expression.key, d, tuple([(v.dims, v.strides) for v in views]))
+    found = cache.lowered.get(key)
+    if found is not None:
+        return found
+    count = 3 + len(expression.sources)
+    written = frozenset((0, count) if d.walks else (0,))
+    b = Builder(cache.name(x.opcode), count + d.walks, expression.lanes, cache.target, written)
+    image, kernel = (Source(1 + i, v.dtype, v.dims, v.strides) for i, v in enumerate(views))
+    store = _finish(b, x, root, expression, 3)
+    if not d.walks:
+        depthwise_kernel(b, d, image, kernel, store)
+        return _keep(cache, key, b)
+    size = 2 * d.results * d.features
+    walking_kernel(b, d, image, kernel, Source(count, d.dtype, (size,), (1,)), store)
+    return _keep(cache, key, b, (size * TYPES[d.dtype].bytes,))
+
+
+def winograd(x: Instruction, side: int) -> Winograd:
+    """The convolution `x` in tiles of so many results a side."""
+    (batch, *image, inputs), (_, *out, outputs) = x.operands[0].shape.dimensions, x.shape.dimensions
+    low = [w.padding_low for w in x.attrs["window"].dimensions]
+    return Winograd(side, batch, (image[0], image[1]), (low[0], low[1]), (out[0], out[1]), inputs, outputs)
+
+
+def winograd_weights(cache: KernelCache, w: Winograd) -> int:
+    """The elements of all transformed and packed weights."""
+    return packed_size(w.gemm(), tile(w.gemm(), cache.target)) * w.places
+
+
+def lower_winograd_pack(cache: KernelCache, w: Winograd, weights: View) -> Lowered:
+    """The kernel that transforms and packs weights: arguments are the result and `weights`."""
+    shape = tile(w.gemm(), cache.target)
+    key = ("winograd pack", w.tile, w.inputs, w.outputs, shape, weights.dims, weights.strides)
+    found = cache.lowered.get(key)
+    if found is not None:
+        return found
+    source = Source(1, weights.dtype, weights.dims, weights.strides)
+    b = Builder(cache.name("winograd_pack"), 2, w.gemm().lanes, cache.target, frozenset((0,)))
+    winograd_pack(b, w, shape, 0, lambda index: b.load(1, source.position(index), source.dtype))
+    return _keep(cache, key, b)
+
+
+def lower_winograd(
+    cache: KernelCache, w: Winograd, x: Instruction, root: Instruction, views: tuple[View, View], expression: Expression
+) -> Lowered:
+    """The kernel of the convolution `x` finished as `root`: arguments are the result, image and weights, seen through `views`, the packed
+    weights, sources, and scratch memory."""
+    shape = tile(w.gemm(), cache.target)
+    key = ("winograd", expression.key, w, shape, tuple([(v.dims, v.strides) for v in views]))
+    found = cache.lowered.get(key)
+    if found is not None:
+        return found
+    count = 4 + len(expression.sources)
+    scratch = count, count + 1, count + 2
+    b = Builder(cache.name("winograd"), count + 3, expression.lanes, cache.target, frozenset((0, *scratch)))
+    image, kernel = (Source(1 + i, v.dtype, v.dims, v.strides) for i, v in enumerate(views))
+    store = _finish(b, x, root, expression, 4)
+
+    def load(source: Source) -> Callable[[Index], Val]:
+        return lambda index: b.load(source.number, source.position(index), source.dtype)
+
+    WinogradKernel(b, w, shape, load(image), load(kernel), 3, scratch, store).write()
+    return _keep(cache, key, b, w.scratch)
+
+
+def _finish(b: Builder, x: Instruction, root: Instruction, expression: Expression, first: int) -> Callable[[Index, Val], None]:
+    """What stores an element of `x`, finished as `root`; the sources of what finishes it are the arguments from number `first` on."""
+    sources = {y: Source(first + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
+    e = Elemental(b, sources, ELEMENTAL)
+    target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))
+
+    def store(index: Index, value: Val) -> None:
+        index = tuple([ZERO if size == 1 else i for i, size in zip(index, x.shape.dimensions)])
+        place = finished_at(x, root, expression.inner, index)
+        assert place is not None, "the plan has followed it"
+        e.known[x] = (index, value)
+        e.memo.clear()
+        store_element(b, 0, target.position(place), e.value(root, place), target.dtype)
+
+    return store
+
+
+def _keep(cache: KernelCache, key: Any, b: Builder, scratch: tuple[int, ...] = ()) -> Lowered:
+    func = b.func()
+    cache.funcs[func.name] = func
+    lowered = cache.lowered[key] = Lowered(func, (), scratch)
+    return lowered
