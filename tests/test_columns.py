@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import run_with_state
 
-import xla_wasm
-from xla_wasm import Options
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.arrays import DTYPES
@@ -75,16 +74,6 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     return module, arrays, options
 
 
-def run(module: Module, arrays: list[np.ndarray[Any, Any]], options: dict[str, Any]) -> list[bytes]:
-    exe = xla_wasm.load(xla_wasm.compile(module, Options(**options)))
-    if "state" not in options:
-        return [a.tobytes() for a in exe.run(*arrays)]
-    name = next(p.name for p in exe.parameters if p.kind == "state")
-    exe.set(name, arrays[1])
-    made = [a.tobytes() for _ in range(2) for a in exe.run(arrays[0])]
-    return [*made, exe.get(name).tobytes()]
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_the_same_bits_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
@@ -101,9 +90,9 @@ def test_the_same_bits_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch)
 
         with monkeypatch.context() as patch, np.errstate(all="ignore"):
             patch.setattr(kernels, "together", spied)
-            made = run(module, arrays, options)
+            made = run_with_state(module, arrays, options)
             patch.setattr(kernels, "together", lambda *args: None)
-            assert made == run(module, arrays, options), module.to_text()
+            assert made == run_with_state(module, arrays, options), module.to_text()
         together += any(counts)
         if "state" not in options and "multiply(" not in module.to_text():  # products overflow in between, sums do not
             expected = [np.asarray(a) for a in evaluate(module, *arrays)]

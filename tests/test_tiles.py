@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from running import run_with_state
 
-import xla_wasm
-from xla_wasm import Options
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import SliceDimension
 from xla_wasm.hlo.ir import Module
@@ -83,16 +82,6 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     return b.module(b.op("tuple", *leaves)), arguments, options
 
 
-def run(module: Module, arrays: list[np.ndarray[Any, Any]], options: dict[str, Any]) -> list[bytes]:
-    exe = xla_wasm.load(xla_wasm.compile(module, Options(**options)))
-    if "state" not in options:
-        return [a.tobytes() for a in exe.run(*arrays)]
-    name = next(p.name for p in exe.parameters if p.kind == "state")
-    exe.set(name, arrays[0])
-    made = [a.tobytes() for _ in range(2) for a in exe.run(*arrays[1:])]
-    return [*made, exe.get(name).tobytes()]
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_the_same_bits_as_element_by_element(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
@@ -110,9 +99,9 @@ def test_the_same_bits_as_element_by_element(seed: int, monkeypatch: pytest.Monk
 
         with monkeypatch.context() as patch, np.errstate(all="ignore"):
             patch.setattr(Tile, "load", counted)
-            made = run(module, arrays, options)
+            made = run_with_state(module, arrays, options)
             patch.setattr(kernels, "rows_across", lambda *args: None)
-            assert made == run(module, arrays, options), module.to_text()
+            assert made == run_with_state(module, arrays, options), module.to_text()
         turned += any(counts)
         if "state" not in options:
             wanted = [np.asarray(a) for a in evaluate(module, *arrays)]

@@ -77,27 +77,17 @@ def workloads() -> Iterator[Workload]:
         jaxjs=f"x.ref.mul(0.5).mul(np.tanh(x.ref.mul(x.ref).mul(x.ref).mul({CUBE}).add(x.ref).mul({ROOT})).add(1))",
         quick=True,
     )
-    yield Workload(
-        "exp_1M",
-        NS,
-        MILLION,
-        jnp.exp,
-        x,
-        onnx=lambda g: g.node("Exp", "x"),
-        tfjs="tf.exp(x)",
-        jaxjs="np.exp(x)",
-        reference=lambda x: np.exp(x.astype(np.float64)),
-        quick=True,
-    )
-    yield Workload(
-        "tanh_1M",
-        NS,
-        MILLION,
-        jnp.tanh,
-        x,
-        onnx=lambda g: g.node("Tanh", "x"),
-        tfjs="tf.tanh(x)",
-        jaxjs="np.tanh(x)",
-        reference=lambda x: np.tanh(x.astype(np.float64)),
-    )
+    for name, ours, exact, node in (("exp", jnp.exp, np.exp, "Exp"), ("tanh", jnp.tanh, np.tanh, "Tanh")):
+        yield Workload(
+            f"{name}_1M",
+            NS,
+            MILLION,
+            ours,
+            x,
+            onnx=lambda g, node=node: g.node(node, "x"),
+            tfjs=f"tf.{name}(x)",
+            jaxjs=f"np.{name}(x)",
+            reference=lambda x, exact=exact: exact(x.astype(np.float64)),
+            quick=name == "exp",
+        )
     yield Workload("adam_1M", NS, MILLION, _adam, _adam_inputs, onnx=_adam_onnx, tfjs=_adam_script(""), jaxjs=_adam_script(".ref"))
