@@ -11,6 +11,7 @@ from running import run_with_state
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.reduce.columns import ColumnSums
 from xla_wasm.ops.sample import reducer, shape
 from xla_wasm.plan import kernels
 from xla_wasm.reference import evaluate
@@ -26,9 +27,16 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     dims[-1] = int(rng.choice([*range(1, 34), 40, 64, 70, 127]))
     reduced = sorted(rng.choice(rank - 1, int(rng.integers(1, rank)), replace=False).tolist())
     dims[reduced[-1]] = int(rng.choice([1, 4, 15, 16, 17, 40, 130]))
+    long = element_type in ("f32", "f64") and rng.integers(0, 4) > 0
+    if long:  # rows so long that the sums lie in memory
+        dims[-1] = int(rng.choice([512, 515, 700, 1024, 1026, 1536]))
+        reduced = [rank - 2]
+        dims[: rank - 2] = [1 + d % 2 for d in dims[: rank - 2]]
+        dims[-2] = int(rng.choice([16, 17, 63, 64, 65, 130, 301]))
     kept = [d for d in range(rank) if d not in reduced]
     family = "p" if element_type == "pred" else "f" if element_type[0] in "bfc" else "i"
     opcode = str(rng.choice([name for name in REDUCERS[family] if element_type != "c64" or name in ("add", "multiply")]))
+    opcode = "add" if long and rng.integers(0, 4) else opcode
     text = ",".join(map(str, dims))
     results = ",".join(str(dims[d]) for d in kept)
     b = Builder("columns")
@@ -78,7 +86,8 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
 def test_the_same_bits_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")
-    together = 0
+    together, in_memory = 0, list[Any]()
+    chunk = ColumnSums.chunk
     for _ in range(40):
         module, arrays, options = program(rng)
         counts: list[Any] = []
@@ -90,6 +99,7 @@ def test_the_same_bits_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch)
 
         with monkeypatch.context() as patch, np.errstate(all="ignore"):
             patch.setattr(kernels, "together", spied)
+            patch.setattr(ColumnSums, "chunk", lambda *args: (in_memory.append(None), chunk(*args))[1])
             made = run_with_state(module, arrays, options)
             patch.setattr(kernels, "together", lambda *args: None)
             assert made == run_with_state(module, arrays, options), module.to_text()
@@ -102,4 +112,17 @@ def test_the_same_bits_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch)
                 true = want.astype(np.complex128)
                 near = scale * max(100.0, float(np.max(np.abs(true), initial=0, where=np.isfinite(true))))
                 np.testing.assert_allclose(got, true, rtol=scale, atol=near, err_msg=module.to_text())
-    assert together > 3, "the programs have to show what they are for"
+    assert together > 3 and in_memory, "the programs have to show what they are for"
+
+
+@pytest.mark.parametrize("rows", [4096, 4097, 5003])
+def test_many_rows(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of parts of sums of parts."""
+    b = Builder("columns")
+    x = b.parameter(0, shape(f"f32[{rows},512]"))
+    zero = b.constant(shape("f32"), [0])
+    module = b.module(b.op("reduce", x, zero, called=[reducer("add", "f32")()], dimensions=(0,)))
+    array = np.random.default_rng(rows).normal(size=(rows, 512)).astype(np.float32)
+    made = run_with_state(module, [array], {})
+    monkeypatch.setattr(kernels, "together", lambda *args: None)
+    assert made == run_with_state(module, [array], {})

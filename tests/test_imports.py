@@ -27,7 +27,7 @@ ROOMS = {
     "ops.*.pad_reshape ops.*.inside",
     "mapping": "ops.stablehlo ops.*.stablehlo ops.*.special ops.*.special_tables",
     "lowering": "ops.lowering ops.elemental ops.kernel ops.source ops.apply ops.*.lower ops.*.sliding ops.*.cumulative "
-    "ops.*.running ops.*.best ops.*.topk ops.*.radix ops.*.introsort ops.*.order ops.*.depthwise",
+    "ops.*.running ops.*.columns ops.*.best ops.*.topk ops.*.radix ops.*.introsort ops.*.order ops.*.depthwise",
     "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting ops.*.membership "
     "ops.*.reflections ops.*.spectral",
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",

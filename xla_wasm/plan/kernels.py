@@ -9,7 +9,7 @@ from typing import Any
 from ..dataclass import dataclass
 from ..hlo.ir import Computation, Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import ZERO, Index, row_major_strides
+from ..loop.affine import ZERO, Affine, Index, row_major_strides
 from ..loop.builder import WIDE, Builder
 from ..loop.ir import Func
 from ..loop.nest import nest
@@ -18,13 +18,13 @@ from ..ops.elemental import Elemental
 from ..ops.kernel import Kernel
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
-from ..ops.reduce.lower import columns
+from ..ops.reduce.columns import ColumnSums, columns, columns_in_memory
 from ..ops.source import PARTS, Scratch, Source, pin
 from ..target import Target
 from .cost import AGAIN
 from .fit import row_place
 from .group import Group
-from .order import nest_in_blocks, row_by_row, rows_across, together, work
+from .order import nest_in_blocks, nest_in_chunks, row_by_row, rows_across, together, work
 from .plan import COPY, View
 
 _WIDE = frozenset(name for name in TYPES if PARTS.get(name, name) in WIDE)
@@ -278,8 +278,26 @@ def _lower_nest(
         return ()
     if beside is None:
         nest(kernel.b, first.dims, element, padded=padded, ranged=True)
+        return tuple(s.number for s in sources.values() if s.number not in elsewhere)
+    x, count = beside
+    width = columns_in_memory(x, len(expression.inner) - len(sums))
+    if width:
+        columns_of = ColumnSums(kernel, x)
+
+        def chunk(before: Index, start: Affine, size: int) -> None:
+            reads.clear()
+            total = columns_of.chunk(before, start, size)
+            elsewhere.update(reads)
+
+            def finish(i: Index) -> None:
+                index = (*before, start + i[0])
+                kernel.e.memo[x, index] = kernel.b.pin(kernel.e.load(total, total.position(i), total.dtype))
+                element(index)
+
+            nest(kernel.b, (size,), finish)
+
+        nest_in_chunks(kernel.b, first.dims, width, chunk, element)
     else:
-        x, count = beside
 
         def block(indices: list[Index]) -> None:
             reads.clear()

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 from ..hlo.ir import Instruction
 from ..hlo.op import Kind
-from ..loop.affine import ZERO, Index
+from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
 from ..ops.reading import record
 from ..ops.reduce.best import best
-from ..ops.reduce.lower import columns_together
+from ..ops.reduce.columns import columns_together
 from ..ops.reduce.monoids import monoid
 from ..ops.source import PARTS, Source
 from .cost import LONG_ROW, MOST_IN_TILES
@@ -87,17 +87,45 @@ def nest_in_blocks(
     def line(index: Index) -> None:
         with b.loop(last // step, step, vector=True, ranged=not any(i.loops for i in index)) as i:
             block([(*index, i + u * b.lanes) for u in range(count)])
-        rest = last % step
+        _rest(b, index, last, last % step, element)
+
+    _outer_loops(b, tuple(outer), line)
+
+
+def nest_in_chunks(
+    b: Builder, dims: tuple[int, ...], width: int, chunk: Callable[[Index, Affine, int], None], element: Callable[[Index], None]
+) -> None:
+    """As `nest`, with `chunk(outer indices, start, size)` for each so many elements of the last dimension and for what is left over of
+    whole vectors, and `element` for the last few."""
+    *outer, last = dims
+
+    def line(index: Index) -> None:
+        count, rest = divmod(last - last % b.lanes, width)
+        with b.loop(count, width, ranged=not any(i.loops for i in index)) as start:
+            chunk(index, start, width)
         if rest:
-            b.vectorized(rest, lambda i: element((*index, i + (last - rest))))
+            chunk(index, Affine(count * width), rest)
+        _rest(b, index, last, last % b.lanes, element)
+
+    _outer_loops(b, tuple(outer), line)
+
+
+def _rest(b: Builder, index: Index, last: int, rest: int, element: Callable[[Index], None]) -> None:
+    """The last elements of a row of so many."""
+    if rest:
+        b.vectorized(rest, lambda i: element((*index, i + (last - rest))))
+
+
+def _outer_loops(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None]) -> None:
+    """Loops around `body`, the outermost of which callers may split."""
 
     def level(d: int, index: Index) -> None:
-        if d == len(outer):
-            line(index)
-        elif outer[d] == 1:
+        if d == len(dims):
+            body(index)
+        elif dims[d] == 1:
             level(d + 1, (*index, ZERO))
         else:
-            with b.loop(outer[d], ranged=not any(i.loops for i in index)) as i:
+            with b.loop(dims[d], ranged=not any(i.loops for i in index)) as i:
                 level(d + 1, (*index, i))
 
     level(0, ())

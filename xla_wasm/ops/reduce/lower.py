@@ -20,54 +20,11 @@ from .running import Running, identity, running
 
 _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""
-_LEAST_COLUMN = 16
-"""Elements in a column from which on neighbouring ones are summed side by side."""
 _CHAIN = 64
 """Additions of floats one after another: in longer sums rounding errors would add up."""
 
 
-def columns_together(x: Instruction, work: int) -> int:
-    """How many vectors of neighbouring results of a reduction are best computed side by side, where each needs so much work an element:
-    more than one where it goes down columns, of which a vector takes a part of a cache line only."""
-    if x.opcode != "reduce" or x.shape.is_tuple or not x.shape.rank:
-        return 1
-    shape, dims = x.operands[0].shape.dimensions, x.attrs["dimensions"]
-    if not dims or len(shape) - 1 in dims or prod([shape[d] for d in dims]) < _LEAST_COLUMN:
-        return 1
-    return 8 if work <= 2 and monoid(x.called[0]) not in ("maximum", "minimum") else 4
-
-
-def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
-    """The results of a reduction of one array at several indices, in one walk."""
-    operand, start = x.operands
-    reducer, sizes = x.called[0], tuple(operand.shape.dimensions[d] for d in x.attrs["dimensions"])
-    b, dtype = e.b, x.shape.element_type
-    init = e.value(start, ())
-
-    def combine(p: Val, q: Val) -> Val:
-        return e.apply(reducer, [p, q])[0]
-
-    def element(index: Index, inner: Index) -> Val:
-        return e.value(operand, _at(x, index, inner))
-
-    opcode = monoid(reducer)
-    if opcode == "add" and is_float(dtype):
-
-        def row(inner: Index, acc: list[Val]) -> list[Val]:
-            return [b.splat(combine(a, element(i, inner)), b.lanes_at(i)) for a, i in zip(acc, indices)]
-
-        neutral = identity(b, "add", dtype)
-        inits = [b.splat(init, b.lanes_at(i)) for i in indices]
-        return _Parts(b, [b.splat(neutral, b.lanes_at(i)) for i in indices], combine).fold(sizes, 1, inits, row)
-    lanes = b.lanes_at(indices[0])
-    if opcode is None or 0 in sizes:
-        starts = [b.splat(init, lanes)] * len(indices)
-        return fold(b, sizes, starts, lanes, lambda inner, acc: [combine(a, element(i, inner)) for a, i in zip(acc, indices)])
-    made = _run(running(b, opcode, dtype, combine, lanes, prod(sizes)), sizes, lanes, indices, element)
-    return [combine(b.splat(init, lanes), value) for value in made]
-
-
-def _run(r: Running, sizes: tuple[int, ...], lanes: int, indices: list[Index], element: Callable[[Index, Index], Val]) -> list[Val]:
+def side_by_side(r: Running, sizes: tuple[int, ...], lanes: int, indices: list[Index], element: Callable[[Index, Index], Val]) -> list[Val]:
     """The elements of several results side by side, without the initial value."""
     start = r.start(lanes)
     count = len(start)
@@ -79,7 +36,7 @@ def _run(r: Running, sizes: tuple[int, ...], lanes: int, indices: list[Index], e
     return [r.result(acc[u : u + count]) for u in range(0, len(acc), count)]
 
 
-def _at(x: Instruction, index: Index, inner: Index) -> Index:
+def operand_index(x: Instruction, index: Index, inner: Index) -> Index:
     """The index of an operand's element: of the result's element, and of the one among those that are reduced to it."""
     kept = iter(index)
     reduced = dict(zip(x.attrs["dimensions"], inner))
@@ -94,7 +51,7 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
     sizes = tuple(shape[d] for d in x.attrs["dimensions"])
 
     def at(inner: Index) -> Index:
-        return _at(x, index, inner)
+        return operand_index(x, index, inner)
 
     b = e.b
     opcode = monoid(reducer) if count == 1 else None
@@ -113,12 +70,12 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
         return combine(inits[0], _along_lanes(running(b, opcode, x.shape.element_type, combine, b.lanes, prod(sizes)), sizes, element))
     lanes = b.lanes_at(index)
     if opcode == "add" and is_float(x.shape.element_type) and 0 not in sizes:
-        parts = _Parts(b, [b.splat(identity(b, opcode, x.shape.element_type), lanes)], combine)
+        parts = Parts(b, [b.splat(identity(b, opcode, x.shape.element_type), lanes)], combine)
         start = [b.splat(inits[0], lanes)]
         return parts.fold(sizes, 1, start, lambda inner, acc: [b.splat(combine(acc[0], element(inner)), lanes)])[0]
     if opcode in ("maximum", "minimum") and 0 not in sizes:
         r = running(b, opcode, x.shape.element_type, combine, lanes, prod(sizes))
-        return combine(inits[0], _run(r, sizes, lanes, [index], lambda index, inner: element(inner))[0])
+        return combine(inits[0], side_by_side(r, sizes, lanes, [index], lambda index, inner: element(inner))[0])
     results = fold(b, sizes, inits, lanes, lambda inner, acc: e.apply(reducer, acc + [e.value(o, at(inner)) for o in operands]))
     return results if x.shape.is_tuple else results[0]
 
@@ -138,7 +95,7 @@ def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> lis
     r = Search(b, held, found.greatest)
 
     def number(i: Affine, lanes: int) -> Val:
-        return b.splat(b.convert(e.value(operand, _at(x, index, (i,))), held), lanes)
+        return b.splat(b.convert(e.value(operand, operand_index(x, index, (i,))), held), lanes)
 
     done = size - size % step if along else size
     if along:
@@ -166,7 +123,7 @@ def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> lis
     acc = e.apply(x.called[0], [*inits, b.convert(value, dtype), b.convert(at, places.shape.element_type)])
 
     def one(inner: Index, acc: list[Val]) -> list[Val]:
-        return e.apply(x.called[0], acc + [e.value(o, _at(x, index, (inner[0] + done,))) for o in (operand, places)])
+        return e.apply(x.called[0], acc + [e.value(o, operand_index(x, index, (inner[0] + done,))) for o in (operand, places)])
 
     return fold(b, (size - done,), acc, lanes, one) if done < size else acc
 
@@ -195,7 +152,7 @@ def _along_lanes(r: Running, sizes: tuple[int, ...], element: Callable[[Index], 
                     made += map(b.pin, r.step(acc[u * state : (u + 1) * state], element((*index, i + u * lanes))))
                 return made
 
-            parts = _Parts(b, fresh * unroll if restart else None, combine)
+            parts = Parts(b, fresh * unroll if restart else None, combine)
             vectors = parts.turns(wide, 1, vectors, several, lanes * unroll, True)
         left = whole - wide * unroll
         if left:
@@ -208,7 +165,7 @@ def _along_lanes(r: Running, sizes: tuple[int, ...], element: Callable[[Index], 
             scalar = fold(b, (rest,), scalar, 1, lambda i, a: [combine(a[0], element((*index, i[0] + whole * lanes)))])
         return vectors + scalar
 
-    acc = _Parts(b, start if restart else None, combine).fold(sizes[:-1], _chain(wide, 1), start, row)
+    acc = Parts(b, start if restart else None, combine).fold(sizes[:-1], _chain(wide, 1), start, row)
     states = [acc[u * state : (u + 1) * state] for u in range(unroll)]
     while len(states) > 1:
         states = [r.merge(p, q) for p, q in zip(states[::2], states[1::2])]
@@ -236,20 +193,20 @@ def _loop(b: Builder, trips: int, inits: list[Val], body: _Turn, step: int = 1, 
     return [c.result for c in carries if c.result is not None]
 
 
-def _block(trips: int, run: int) -> int:
+def block_of(trips: int, run: int) -> int:
     """How many turns of `run` additions each make one partial sum: if possible so many that no turns are left over."""
     most = max(1, _CHAIN // max(run, 1))
     return next((k for k in range(most, most // 2, -1) if trips % k == 0), most) if trips > most else most
 
 
 def _chain(trips: int, run: int) -> int:
-    """How many additions `_Parts.turns` makes one after another."""
-    block = _block(trips, run)
+    """How many additions `Parts.turns` makes one after another."""
+    block = block_of(trips, run)
     return trips * run if trips <= block else _chain(trips // block, 1) + (trips % block > 0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class Parts:
     """Accumulators carried through loops, which start anew from `fresh` after `_CHAIN` turns and are combined. None: never."""
 
     b: Builder
@@ -258,7 +215,7 @@ class _Parts:
 
     def turns(self, trips: int, run: int, acc: list[Val], body: _Turn, step: int = 1, vector: bool = False) -> list[Val]:
         """One loop, of whose turns each makes `run` additions."""
-        block, fresh = _block(trips, run), self.fresh
+        block, fresh = block_of(trips, run), self.fresh
         if fresh is None or trips <= block:
             return _loop(self.b, trips, acc, body, step, vector)
         count, rest = divmod(trips, block)
