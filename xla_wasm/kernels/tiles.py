@@ -145,8 +145,11 @@ def tile(g: Gemm, target: Target) -> Tile:
 
 
 def _streams(g: Gemm, tile: Tile) -> int:
-    """How many parts of k to walk side by side: more than one where the right side comes from beyond the caches for few rows."""
-    most = 4 if g.m <= tile.mr else 2 if g.m <= 3 * tile.mr else 1
+    """How many parts of k to walk side by side: more than one where the right side comes from beyond the caches for few rows.
+
+    Two tiles of rows compute for as long as one stream of panels takes; rows of a right side that is read where it lies are no stream.
+    """
+    most = 4 if g.m <= tile.mr else 2 if g.m <= (3 if g.k_stride else 2) * tile.mr else 1
     if tile.nr == 1 or not tile.scalar or g.segments or g.k * g.n * TYPES[g.types.operand].bytes <= CACHE:
         return 1
     return min(most, g.run // _STREAM or 1)

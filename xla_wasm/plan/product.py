@@ -226,6 +226,7 @@ def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> t
         strides += [0] * (len(g.outer) - len(strides))
         outer = [(count, left, stride) for (count, left, _), stride in zip(g.outer, strides)]
         g = replace(g, k_stride=k_stride)
+        shape = tile(g, cache.target)
     return replace(g, outer=tuple([o for o in outer if o[0] > 1])), shape
 
 
