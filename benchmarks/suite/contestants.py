@@ -174,18 +174,11 @@ def _ordered(workload: Workload, name: str, array: Array) -> Array:
     return array if order is None else np.ascontiguousarray(array.transpose(order))
 
 
-def lowered(workload: Workload) -> xla_wasm.HloModule:
-    """The workload's module, with row-major results: JAX would leave a transpose of the result to the reader."""
+def compiled(workload: Workload, target: str, tune: str) -> Artifact:
+    """The workload's artifact, with its weights as weights."""
     from xla_wasm.jax import lower
 
     module = lower(workload.function, *workload.arguments())
-    module.result_shape = module.result_shape.without_layout()
-    return module
-
-
-def compiled(workload: Workload, target: str, tune: str) -> Artifact:
-    """The workload's artifact, with its weights as weights."""
-    module = lowered(workload)
     count = len(workload.given[0])
     names = tuple(range(count, count + len(workload.given[1])))
     return xla_wasm.compile(module, Options(target, tune, weights=names))

@@ -20,6 +20,12 @@ from .running import Running, identity, running
 
 _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""
+_SEARCHED = 2
+"""Vectors that a search looks at in a turn."""
+_BLOCK = 512
+"""Elements of which a search remembers the best number alone."""
+_LONG_SEARCH = 4 * _BLOCK
+"""Elements of a row from which on it pays to look for the best number's block first."""
 _CHAIN = 64
 """Additions of floats one after another: in longer sums rounding errors would add up."""
 
@@ -84,9 +90,8 @@ def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> lis
     """The best number of a row and its place, in lanes; None where the reduction looks for something else, or there are no lanes."""
     b, (operand, places) = e.b, x.operands[:2]
     (size,) = (operand.shape.dimensions[d] for d in x.attrs["dimensions"]) if len(x.attrs["dimensions"]) == 1 else (0,)
-    unroll = 2
-    step, lanes = unroll * b.lanes, b.lanes_at(index)
-    along = b.vector is None and b.lanes > 1 and size >= 2 * step
+    lanes = b.lanes_at(index)
+    along = b.vector is None and b.lanes > 1 and size >= _SEARCHED * b.lanes
     found = best(x) if along or lanes > 1 else None
     if found is None:
         return None
@@ -97,35 +102,82 @@ def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> lis
     def number(i: Affine, lanes: int) -> Val:
         return b.splat(b.convert(e.value(operand, operand_index(x, index, (i,))), held), lanes)
 
-    done = size - size % step if along else size
-    if along:
-
-        def several(i: Affine, acc: list[Val]) -> list[Val]:
-            at, made, count = b.index_value(i), list[Val](), len(acc) // unroll
-            for u in range(unroll):
-                made += map(b.pin, r.step(acc[u * count : (u + 1) * count], number(i + u * b.lanes, b.lanes), at))
-            return made
-
-        acc = _loop(b, done // step, r.start(b.lanes) * unroll, several, step, True)
-        count = len(acc) // unroll
-        state = acc[:count]
-        for u in range(1, unroll):
-            state = r.merge(state, r.moved(acc[u * count : (u + 1) * count], u * b.lanes))
-        half = b.lanes // 2
-        while half:
-            state = r.merge(state, [b.shuffle(v, v, tuple((k + half) % b.lanes for k in range(b.lanes))) for v in state])
-            half //= 2
-        state = [b.lane(v, 0) for v in state]
+    done = size
+    if along and size >= _LONG_SEARCH and operand in e.sources:
+        start = _best_block(r, size, number)
+        value, at = r.result(_search_along(r, _BLOCK, lambda i, lanes: number(i + Affine(0, (), ((start, 1),)), lanes)))
+        at = b.add(at, start)
+    elif along:
+        done = size - size % (_SEARCHED * b.lanes)
+        value, at = r.result(_search_along(r, done, number))
     else:
-        start = r.start(lanes)
-        state = fold(b, (size,), start, lanes, lambda inner, acc: r.step(acc, number(inner[0], lanes), b.index_value(inner[0])))
-    value, at = r.result(state)
+        state = r.start(lanes)
+        state = fold(b, (size,), state, lanes, lambda inner, acc: r.step(acc, number(inner[0], lanes), b.index_value(inner[0])))
+        value, at = r.result(state)
     acc = e.apply(x.called[0], [*inits, b.convert(value, dtype), b.convert(at, places.shape.element_type)])
 
     def one(inner: Index, acc: list[Val]) -> list[Val]:
         return e.apply(x.called[0], acc + [e.value(o, operand_index(x, index, (inner[0] + done,))) for o in (operand, places)])
 
     return fold(b, (size - done,), acc, lanes, one) if done < size else acc
+
+
+def _search_along(r: Search, size: int, number: Callable[[Affine, int], Val]) -> list[Val]:
+    """The state after so many elements, a multiple of `_SEARCHED` vectors, along the lanes of vectors."""
+    b = r.b
+
+    def several(i: Affine, acc: list[Val]) -> list[Val]:
+        at, made, count = b.index_value(i), list[Val](), len(acc) // _SEARCHED
+        for u in range(_SEARCHED):
+            made += map(b.pin, r.step(acc[u * count : (u + 1) * count], number(i + u * b.lanes, b.lanes), at))
+        return made
+
+    step = _SEARCHED * b.lanes
+    acc = _loop(b, size // step, r.start(b.lanes) * _SEARCHED, several, step, True)
+    count = len(acc) // _SEARCHED
+    state = acc[:count]
+    for u in range(1, _SEARCHED):
+        state = r.merge(state, r.moved(acc[u * count : (u + 1) * count], u * b.lanes))
+    return _across_lanes(b, state, r.merge)
+
+
+def _best_block(r: Search, size: int, number: Callable[[Affine, int], Val]) -> Val:
+    """Where the first block of `_BLOCK` elements begins that has what is searched for: a walk over the numbers, without their places.
+
+    The last block reaches back over the end of the one before it, where nothing is better than what that has.
+    """
+    b = r.b
+    step = _UNROLL * b.lanes
+
+    def block(at: Affine, best: list[Val], start: Val) -> list[Val]:
+        def several(i: Affine, acc: list[Val]) -> list[Val]:
+            made, count = list[Val](), len(acc) // _UNROLL
+            for u in range(_UNROLL):
+                made += map(b.pin, r.glanced(acc[u * count : (u + 1) * count], number(at + i + u * b.lanes, b.lanes)))
+            return made
+
+        acc = _loop(b, _BLOCK // step, r.glance(b.lanes) * _UNROLL, several, step, True)
+        parts = [acc[u : u + len(best)] for u in range(0, len(acc), len(best))]
+        while len(parts) > 1:
+            parts = [r.both(p, q) for p, q in zip(parts[::2], parts[1::2])]
+        better, best = r.later(best, _across_lanes(b, parts[0], r.both))
+        return [*best, b.select(better, b.index_value(at), start)]
+
+    acc = [*r.glance(1), b.const("s32", 0)]
+    acc = _loop(b, size // _BLOCK, acc, lambda at, acc: block(at, acc[:-1], acc[-1]), _BLOCK)
+    last = Affine(size - _BLOCK)
+    start = (block(last, acc[:-1], acc[-1]) if size % _BLOCK else acc)[-1]
+    # It is one of these in any case; the verifier of loops sees it here.
+    return b.max(b.min(start, b.index_value(last)), b.const("s32", 0))
+
+
+def _across_lanes(b: Builder, state: list[Val], merge: Callable[[list[Val], list[Val]], list[Val]]) -> list[Val]:
+    """The state of all lanes together."""
+    half = b.lanes // 2
+    while half:
+        state = merge(state, [b.shuffle(v, v, tuple((k + half) % b.lanes for k in range(b.lanes))) for v in state])
+        half //= 2
+    return [b.lane(v, 0) for v in state]
 
 
 def _along_lanes(r: Running, sizes: tuple[int, ...], element: Callable[[Index], Val]) -> Val:
