@@ -206,6 +206,19 @@ def test_lanes_and_strides(dtype: str, lanes: int) -> None:
     np.testing.assert_array_equal(backwards, whole[:, ::-1].ravel())
 
 
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_any_lane(lanes: int) -> None:
+    x = np.zeros((lanes + 1, lanes), np.bool_)
+    x[1:][np.eye(lanes, dtype=np.bool_)] = True
+
+    def kernel(b: Builder) -> None:
+        with b.loop(lanes + 1) as i:
+            b.store(0, i, b.any_true(b.load_lanes(b.pointer(1), i * lanes, "pred")), "pred")
+
+    (found,) = run(kernel, [np.zeros(lanes + 1, np.bool_)], [x.ravel()], lanes)
+    np.testing.assert_array_equal(found, x.any(1))
+
+
 def test_set_bits() -> None:
     x, _ = pairs("u8")
 

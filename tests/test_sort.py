@@ -308,19 +308,31 @@ def test_the_best(length: int, k: int, element_type: str, largest: bool) -> None
         np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("order", ["rising", "falling", "equal", "few", "sample last", "sample first", "NaN and zeros"])
+@pytest.mark.parametrize("seed", range(60))
+def test_the_best_of_random_rows(seed: int) -> None:
+    """Rows of every type in every order, read through views and expressions, with many equal and extreme elements."""
+    from random_topk import random_topk
+
+    module, arguments = random_topk(seed)
+    for target in ("simd128", "relaxed-simd"):
+        actual = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(*arguments)
+        for found, expected in zip(actual, evaluate(module, *arguments), strict=True):
+            np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "equal", "few", "periodic", "in columns", "NaN and zeros"])
 @pytest.mark.parametrize("length, k", [(1024, 8), (5000, 3), (40_000, 256), (8192, 64), (70_001, 100)])
 @pytest.mark.parametrize("largest", [True, False])
 def test_the_best_in_any_order(order: str, length: int, k: int, largest: bool) -> None:
-    """Of equals the first, whatever a sample of every 64th element says of the rest."""
+    """Of equals the first, however many reach the bound that the best of the groups give."""
     place = np.arange(length)
     x = {
         "rising": place,
         "falling": -place,
         "equal": np.zeros(length),
         "few": RNG.integers(0, 3, length),
-        "sample last": np.where(place % 64 == 0, -1, RNG.integers(0, 100, length)),
-        "sample first": np.where(place % 64 == 0, 99, RNG.integers(0, 100, length)),
+        "periodic": place % (4 * k),
+        "in columns": place % (4 * k) * length + place * (1 if largest else -1),
         "NaN and zeros": RNG.choice([np.nan, -np.nan, 0.0, -0.0, np.inf, 1], length),
     }[order]
     x = f32(x)

@@ -356,6 +356,10 @@ class Arithmetic:
         """One lane of a vector as a scalar."""
         return x if x.lanes == 1 else self._val("lane", (x,), x.dtype, 1, lane)
 
+    def any_true(self, mask: Val) -> Val:
+        """Whether any lane is set, as a scalar."""
+        return mask if mask.lanes == 1 else self._val("any_true", (mask,), "pred", 1)
+
     def splat_lane(self, x: Val, lane: int) -> Val:
         """One lane of a vector in all its lanes."""
         return self._val("splat_lane", (x,), x.dtype, x.lanes, lane)

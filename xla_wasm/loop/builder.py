@@ -63,8 +63,7 @@ class Builder(Arithmetic):
         for loop, c in index.loops:
             term = self._induction(loop, c)
             if loop is self.vector:
-                ramp = self._val("ramp", (), "s32", self.lanes, c)
-                term = self.add(term, ramp)
+                term = self.add(term, self.ramp(c))
             total = term if total is None else self.add(total, term)
         for value, c in index.values:
             term = value if c == 1 else self.mul(value, self.const("s32", c))
@@ -72,6 +71,10 @@ class Builder(Arithmetic):
         if total is None:
             return self.const("s32", index.const)
         return self.add(total, self.const("s32", index.const)) if index.const else total
+
+    def ramp(self, step: int = 1) -> Val:
+        """The numbers 0, `step`, twice that and so on in as many lanes as the kernel's vectors have, as s32."""
+        return self._val("ramp", (), "s32", self.lanes, step)
 
     def _induction(self, loop: Loop, coefficient: int) -> Val:
         found = loop.inductions.get(coefficient)

@@ -137,6 +137,7 @@ convert                       x>t    int,float    type         -      .
 # lanes
 splat                         t1>T   any          -            -      .
 lane                          T>t1   any          lane         -      .
+any_true                      T>p1   predx2,predx4,predx8,predx16  - -   v128.any_true
 splat_lane                    t>T    any          lane         -      .
 shuffle                       tt>T   any          lanes        -      .
 pack                          t1*>T  any          -            -      .

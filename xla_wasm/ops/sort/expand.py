@@ -6,13 +6,13 @@ from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 from ..writer import Rule, Writer
-from .first import is_sampled
 
-_FEW = 64
-_SHARE = 16
-"""Up to so many of the best, out of so many times more elements, are found in one walk."""
-_SAMPLED = 256
-"""Up to so many are if a sample of the row says which are in question."""
+_SHORT = 32
+"""Shorter rows are sorted."""
+_SHARE = 4
+"""The best are found without a sort where the row is at least so many times longer."""
+_PAIRS = 32
+"""Those that are found are compared with one another: so many comparisons take as long as the sort needs for an element."""
 
 
 def _topk(e: Writer, x: Instruction) -> Instruction:
@@ -24,8 +24,8 @@ def _topk(e: Writer, x: Instruction) -> Instruction:
 
 
 def _is_walked(count: int, length: int) -> bool:
-    """Whether one walk over a row finds its best, and no sort."""
-    return (count <= _FEW and count * _SHARE <= length) or (count <= _SAMPLED and is_sampled(count, length))
+    """Whether walks over a row find its best sooner than a sort."""
+    return length >= max(_SHORT, _SHARE * count, count * count // _PAIRS)
 
 
 def top_k(e: Writer, operand: Instruction, count: int, largest: bool = True) -> Instruction:

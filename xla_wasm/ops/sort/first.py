@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from ...hlo.ir import Computation, Instruction
 
-STRIDE = 64
-"""From one element of the sample that the walk for a topk begins with to the next."""
-
-
-def is_sampled(count: int, length: int) -> bool:
-    """Whether a row is so long that a look at a sample of it tells what may be among its `count` best."""
-    return length >= 2 * STRIDE * max(count, 8)
-
 
 def first_parts(computation: Computation) -> dict[Instruction, dict[Instruction, int]]:
     """Such sorts, each with the slices that are all the use there is of it, and the numbers of their leaves."""
