@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...hlo.ir import Instruction
+from ...hlo.types import TYPES
 from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Val
@@ -68,66 +69,141 @@ def _gather(e: Elemental, x: Instruction, index: Index) -> Val:
 
 def scatter_kernel(k: Kernel, x: Instruction) -> None:
     """Combines each update into the result, which already holds the operands; what does not fit is dropped whole."""
-    b, e = k.b, k.e
-    count = len(x.operands) // 2
-    operands, indices, updates = x.operands[:count], x.operands[count], x.operands[count + 1 :]
-    n = x.attrs["scatter_dimension_numbers"]
-    dims, update_dims = operands[0].shape.dimensions, updates[0].shape.dimensions
-    if 0 in update_dims:
+    scatter = _Scatter(k, x)
+    dims = scatter.batch
+    if 0 in scatter.update_dims:
         return
-    skipped = (*n.inserted_window_dims, *n.input_batching_dims)
-    window_dims = [d for d in range(len(dims)) if d not in skipped]
-    window = {d: update_dims[u] for d, u in zip(window_dims, n.update_window_dims)}
-    batch_dims = [d for d in range(len(update_dims)) if d not in n.update_window_dims]
+    if scatter.goes_in_lanes():
+        scalar_nest(k.b, dims[:-1], lambda index: scatter.along(index, dims[-1]))
+    else:
+        scalar_nest(k.b, dims, scatter.one)
 
-    def one(batch: Index) -> None:
-        starts: list[Affine] = [ZERO] * len(dims)
-        masks: list[Val] = []
+
+_FEW = 4
+"""Reducers of more operations are not written out for each lane."""
+_AHEAD = 2
+"""Vectors of places that are computed before the first of their updates is combined."""
+
+
+class _Scatter:
+    """What a scatter does with the updates of one index vector."""
+
+    def __init__(self, k: Kernel, x: Instruction):
+        self.k, self.b, self.e, self.x = k, k.b, k.e, x
+        self.count = count = len(x.operands) // 2
+        self.indices, self.updates = x.operands[count], x.operands[count + 1 :]
+        self.n = n = x.attrs["scatter_dimension_numbers"]
+        self.dims, self.update_dims = x.operands[0].shape.dimensions, self.updates[0].shape.dimensions
+        skipped = (*n.inserted_window_dims, *n.input_batching_dims)
+        self.window_dims = [d for d in range(len(self.dims)) if d not in skipped]
+        self.window = {d: self.update_dims[u] for d, u in zip(self.window_dims, n.update_window_dims)}
+        self.batch_dims = [d for d in range(len(self.update_dims)) if d not in n.update_window_dims]
+        self.batch = tuple(self.update_dims[d] for d in self.batch_dims)
+        self.last = {d: self.dims[d] - self.window.get(d, 1) for d in n.scatter_dims_to_operand_dims}
+        """The last places where a window fits, by dimension."""
+
+    def goes_in_lanes(self) -> bool:
+        """Whether the places of several updates are computed at once: of single elements, which are combined one after the other."""
+        if self.b.lanes != 4 or self.count > 1 or len(self.x.called[0].instructions) > 2 + _FEW:
+            return False
+        narrow = TYPES[self.indices.shape.element_type].bits <= 32
+        single = all(size == 1 for size in self.window.values()) and all(last >= 0 for last in self.last.values())
+        return narrow and single and bool(self.last) and bool(self.batch) and self.batch[-1] >= _AHEAD * self.b.lanes
+
+    # --- updates one by one -------------------------------------------------------------------------------------
+
+    def one(self, batch: Index) -> None:
+        """The updates at one index of the batch."""
+        b = self.b
+        starts, inside = self.place(batch)
+
+        def windows() -> None:
+            nest(b, tuple(self.window[d] for d in self.window_dims), lambda inner: self.combine(starts, inner, self.new(batch, inner)))
+
+        if not inside:
+            windows()
+            return
+        hit = inside[0]
+        for mask in inside[1:]:
+            hit = b.and_(hit, mask)
+        with b.when(hit):
+            windows()
+
+    def place(self, batch: Index) -> tuple[list[Affine], list[Val]]:
+        """Where the window of an index vector starts, brought inside, and what holds if it lies there by itself."""
+        b, n = self.b, self.n
+        starts: list[Affine] = [ZERO] * len(self.dims)
+        inside: list[Val] = []
         for operand_dim, indices_dim in zip(n.input_batching_dims, n.scatter_indices_batching_dims):
             starts[operand_dim] = batch[indices_dim - (indices_dim > n.index_vector_dim)]
         for component, d in enumerate(n.scatter_dims_to_operand_dims):
-            raw = _index_vector(e, indices, batch, n.index_vector_dim, component)
-            last = dims[d] - window.get(d, 1)
+            raw = _index_vector(self.e, self.indices, batch, n.index_vector_dim, component)
+            last = self.last[d]
             if last < 0:
-                masks.append(b.const("pred", False))
+                inside.append(b.const("pred", False))
                 continue
+            value = b.convert(raw, "s32")
+            # Brought inside even where it is not: what is computed from it before the test must not trap.
+            clamped = b.pin(b.min(b.max(value, b.const("s32", 0)), b.const("s32", last)))
             if raw.dtype in ("s64", "u64"):
-                inside = b.le(b.bitcast(raw, "u64"), b.const("u64", last))
-                value = b.convert(raw, "s32")
+                inside.append(b.le(b.bitcast(raw, "u64"), b.const("u64", last)))
+            elif value.lanes > 1:
+                inside.append(b.eq(value, clamped))
             else:
-                value = b.convert(raw, "s32")
-                inside = b.le(b.bitcast(value, "u32"), b.const("u32", last))
-            masks.append(inside)
-            # Brought inside even so: what is computed from it before the test must not trap.
-            clamped = b.min(b.max(value, b.const("s32", 0)), b.const("s32", last))
-            starts[d] = starts[d] + Affine(0, (), ((b.pin(clamped), 1),))
+                inside.append(b.le(b.bitcast(value, "u32"), b.const("u32", last)))
+            starts[d] = starts[d] + Affine(0, (), ((clamped, 1),))
+        return starts, inside
 
-        def combine(inner: Index) -> None:
-            place = list(starts)
-            for d, i in zip(window_dims, inner):
-                place[d] = place[d] + i
-            batch_iter, window_iter = iter(batch), iter(inner)
-            update_index = tuple(next(batch_iter) if d in batch_dims else next(window_iter) for d in range(len(update_dims)))
-            targets = k.outputs[x]
-            spots = [t.position(tuple(place)) for t in targets]
-            new = [e.value(u, update_index) for u in updates]
-            old = [b.load(t.number, s, t.dtype) for t, s in zip(targets, spots)]
-            for t, s, v in zip(targets, spots, [b.pin(v) if count > 1 else v for v in e.apply(x.called[0], old + new)]):
-                b.store(t.number, s, v, t.dtype)
+    def new(self, batch: Index, inner: Index) -> list[Val]:
+        """An element of each update."""
+        batch_iter, window_iter = iter(batch), iter(inner)
+        index = tuple(next(batch_iter) if d in self.batch_dims else next(window_iter) for d in range(len(self.update_dims)))
+        return [self.e.value(u, index) for u in self.updates]
 
-        def all_windows() -> None:
-            nest(b, tuple(window[d] for d in window_dims), combine)
+    def combine(self, starts: list[Affine], inner: Index, new: list[Val]) -> None:
+        """Combines one element of each update with what lies at a place of the window."""
+        b = self.b
+        place = list(starts)
+        for d, i in zip(self.window_dims, inner):
+            place[d] = place[d] + i
+        targets = self.k.outputs[self.x]
+        spots = [t.position(tuple(place)) for t in targets]
+        old = [b.load(t.number, s, t.dtype) for t, s in zip(targets, spots)]
+        for t, s, v in zip(targets, spots, [b.pin(v) if self.count > 1 else v for v in self.e.apply(self.x.called[0], old + new)]):
+            b.store(t.number, s, v, t.dtype)
 
-        if not masks:
-            all_windows()
-            return
-        hit = masks[0]
-        for mask in masks[1:]:
-            hit = b.and_(hit, mask)
-        with b.when(hit):
-            all_windows()
+    # --- updates of single elements, with their places in lanes -------------------------------------------------
 
-    scalar_nest(b, tuple(update_dims[d] for d in batch_dims), one)
+    def along(self, index: Index, size: int) -> None:
+        """The updates along the last dimension of the batch: some places at once, and one by one where any of them is outside."""
+        b = self.b
+        step = _AHEAD * b.lanes
+        loop = b.open_loop(size // step, step, vector=True)
+        first = Affine(0, ((loop, 1),))
+        inner = (ZERO,) * len(self.window_dims)
+        vectors = []
+        outside: list[Val] = []
+        for ahead in range(_AHEAD):
+            batch = (*index, first + ahead * b.lanes)
+            starts, inside = self.place(batch)
+            outside += [b.not_(mask) for mask in inside]
+            vectors.append((starts, self.new(batch, inner)))
+        missed = outside[0]
+        for mask in outside[1:]:
+            missed = b.or_(missed, mask)
+        b.vector = None
+        missed = b.any_true(missed)
+        with b.when(b.not_(missed)):
+            for starts, new in vectors:
+                for lane in range(b.lanes):
+                    at = [Affine(s.const, s.loops, tuple((b.lane(v, lane), c) for v, c in s.values)) for s in starts]
+                    self.combine(at, inner, [b.lane(v, lane) for v in new])
+        with b.when(missed), b.loop(step) as i:
+            self.one((*index, first + i))
+        b.close_loop(loop)
+        if size % step:
+            with b.loop(size % step) as i:
+                self.one((*index, i + size // step * step))
 
 
 ELEMENTAL = {"dynamic-slice": _dynamic_slice, "gather": _gather}
