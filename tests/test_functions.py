@@ -138,6 +138,26 @@ def test_functions_of_two_f32(opcode: str, target: str) -> None:
 
 
 @targets
+@pytest.mark.parametrize("element_type", FLOATS)
+@pytest.mark.parametrize("exponent", [0, 1, 2, -1, 0.5, -0.5, 3])
+def test_powers_by_constants(exponent: float, element_type: str, target: str) -> None:
+    """Some of them are computed as something else, with the special results of a power: 0 of -0 by 0.5, infinity of -infinity."""
+    x = floats(element_type, 3001)
+    b = Builder("power")
+    p = b.parameter(0, shape_of(x))
+    power = b.op("power", p, b.broadcast(b.constant(Shape(element_type), [exponent]), x.shape))
+    module = b.module(b.op("tuple", power, b.op("divide", b.broadcast(b.constant(Shape(element_type), [1]), x.shape), power)))
+    actual, inverse = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x)
+    with np.errstate(all="ignore"):
+        # A single 0.5 is a square root there, which is -0 of -0.
+        wide = np.power(x.astype(np.longdouble), np.full(x.shape, exponent, np.longdouble))
+        assert within_ulp(actual, wide.astype(x.dtype)) <= MAX_ULP
+    zeros = actual == 0
+    np.testing.assert_array_equal(np.signbit(actual[zeros]), np.signbit(wide[zeros]))
+    np.testing.assert_array_equal(np.signbit(inverse[zeros]), np.signbit(wide[zeros]))
+
+
+@targets
 @pytest.mark.parametrize("opcode", TRANSCENDENTAL + ["power", "atan2"])
 def test_functions_of_f64(opcode: str, target: str) -> None:
     """Against NumPy's f64, itself within about one ulp."""

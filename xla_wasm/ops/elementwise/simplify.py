@@ -1,4 +1,4 @@
-"""Elementwise operations that give their operand."""
+"""Elementwise operations that give their operand, or what is cheaper and as exact."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def _is_splat(x: Instruction, value: int) -> bool:
     return (x.operands[0] if x.opcode == "broadcast" else x).number == value
 
 
+INFINITY = float("inf")
 _EXACT = 1 << 24
 """Integers up to this size are numbers of f32."""
 
@@ -38,6 +39,30 @@ def _convert(w: Writer, x: Instruction) -> Instruction:
     return w.scalar(x.shape.element_type, o.number) if abs(o.number) <= _EXACT else x
 
 
+def _power(w: Writer, x: Instruction) -> Instruction:
+    """Powers of floats by a constant that are one operation, or two of f32: no less exact than `power`, whose special results they have."""
+    base, exponent = x.operands
+    dtype = x.shape.element_type
+    number = (exponent.operands[0] if exponent.opcode == "broadcast" else exponent).number
+    if number is None or dtype not in ("f32", "f64"):
+        return x
+    if number == 1:
+        return base
+    if number == 2:
+        return w.mul(base, base)
+    if number == -1:
+        return w.div(w.like(base, 1), base)
+    if number == 0.5:
+        return _root(w, base)
+    return w.div(w.like(base, 1), _root(w, base)) if number == -0.5 and dtype == "f32" else x
+
+
+def _root(w: Writer, base: Instruction) -> Instruction:
+    """The power of 0.5: as the square root, but 0 of -0 and infinity of -infinity."""
+    root = w.unary("sqrt", w.add(base, 0.0))
+    return w.select(w.compare("EQ", base, -INFINITY), w.like(base, INFINITY), root)
+
+
 SIMPLIFY: dict[str, Rule] = {
     "real": operand_if_alike,
     "convert": _convert,
@@ -45,4 +70,5 @@ SIMPLIFY: dict[str, Rule] = {
     "subtract": _without_neutral(0, of_both=False),
     "or": _without_neutral(0),
     "multiply": _without_neutral(1),
+    "power": _power,
 }
