@@ -15,6 +15,7 @@ from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
 from ..loop.nest import fold
+from ..loop.tiling import transpose
 from .packing import is_trip, pack_kernel, without_last
 from .tiles import ROWS, Gemm, Tile, chain_of, group_of_rows, packed_size, parts_of_k
 
@@ -106,6 +107,8 @@ class _Writer:
         """The loop over panels of columns, while it is open."""
         self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)
         self.split = self._split()
+        self.is_column = tile.nr == g.n == 1 and tile.mr % g.lanes == 0
+        """Whether results along rows lie side by side, and so make vectors."""
 
     def _split(self) -> int:
         """How many outer dimensions enclose the panel loop. The others, short rows of a convolution, share each panel."""
@@ -133,6 +136,9 @@ class _Writer:
     def groups(self, outer: Index, ranged: bool) -> None:
         """Splits the rows into groups that stay cached while all panels pass."""
         b, mr = self.b, self.tile.mr
+        if mr > 1 and self.tile.streams == mr and self.tile.nr == 1:
+            self.spread_rows(outer, ranged)
+            return
         blocks, rest = divmod(self.g.m, mr)
         size = group_of_rows(self.g, self.tile) // mr
         if self.split < len(self.g.outer) or size == blocks:
@@ -163,6 +169,18 @@ class _Writer:
         body(Affine(0, ((self.panels, 1),)), last)
         b.close_loop(self.panels)
 
+    def spread_rows(self, outer: Index, ranged: bool) -> None:
+        """All rows for one column, those of a tile as far apart as they can be: each is part of a stream of its own through memory."""
+        b, mr = self.b, self.tile.mr
+        blocks, rest = divmod(self.g.m, mr)
+        right = self.right(outer, ZERO)
+        loop = b.open_loop(blocks, ranged=ranged)
+        self.block(outer, Affine(0, ((loop, 1),)), mr, ZERO, None, right, blocks)
+        if rest:
+            with b.when(is_trip(b, loop, blocks - 1)):
+                self.block(outer, Affine(blocks * mr), rest, ZERO, None, right)
+        b.close_loop(loop)
+
     def rows(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, last: Val | None) -> None:
         """All rows of the panel from column `n` on. `last` tells whether it is the last, if that has fewer columns."""
         if len(outer) < len(self.g.outer):
@@ -170,7 +188,7 @@ class _Writer:
                 self.rows((*outer, i), m, blocks, rest, n, last)
             return
         mr, right = self.tile.mr, self.right(outer, n)
-        if self.g.k_stride:
+        if self.g.k_stride and self.tile.nr > 1:
             first = mr if blocks else rest
             more = self.g.m > first
             self.block(outer, m, first, n, last, replace(right, packs=more))
@@ -184,7 +202,7 @@ class _Writer:
         """Calls `body(first row, rows)` for `blocks` tiles from row `m` on and for what rows are left."""
         mr = self.tile.mr
         if blocks:
-            with self.b.loop(blocks, mr) as i:
+            with self.b.loop(blocks, mr, vector=self.is_column) as i:
                 body(m + i, mr)
         if rest:
             body(m + blocks * mr, rest)
@@ -243,9 +261,10 @@ class _Writer:
             x = x + i * stride
         return Left(self.lhs, x, self.g.m_stride, self.g.types.operand, self.lhs_pure)
 
-    def block(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, right: Right) -> None:
-        """One tile: `rows` rows from `m` on by the columns from `n` on."""
+    def block(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, right: Right, apart: int = 1) -> None:
+        """One tile: `rows` rows from `m` on, so far `apart`, by the columns from `n` on."""
         b, g, nr, x = self.b, self.g, self.tile.nr, self.left(outer, m)
+        x = replace(x, m_stride=x.m_stride * apart)
         zeros = [self.zero] * (rows * -(-min(g.n, nr) // g.lanes))
         chain = chain_of(g)
 
@@ -270,14 +289,18 @@ class _Writer:
             return [b.pin(b.add(total, part)) for total, part in zip(sums, run(at, k, length, zeros))]
 
         counts = tuple(count for count, _ in g.segments)
-        self.finish_tile(outer, m, rows, n, last, fold(b, counts, zeros, g.lanes, segment))
+        sums = fold(b, counts, zeros, g.lanes, segment)
+        if nr == 1 and b.vector is not None and m.coefficient(b.vector):
+            self.finish(outer, m, [[self.totals(sums[r : r + g.lanes])] for r in range(0, rows, g.lanes)], n, 1, g.lanes)
+        elif nr == 1:
+            self.finish(outer, m, [[self.total(value)] for value in sums], n, 1, apart)
+        else:
+            self.finish_tile(outer, m, rows, n, last, sums)
 
     def finish_tile(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, sums: list[Val]) -> None:
         """Hands on the sums of a tile. `last` tells whether its panel is the last, if that has fewer columns."""
         b, g, nr = self.b, self.g, self.tile.nr
-        if nr == 1:
-            self.finish(outer, m, [[self.total(value)] for value in sums], n, 1)
-        elif last is None:
+        if last is None:
             self.finish_columns(outer, m, rows, n, min(g.n, nr), sums)
         else:
             with b.when(b.not_(last)), without_last(self.panels):
@@ -296,19 +319,19 @@ class _Writer:
             scalars = [[self.b.lane(row[whole], lane) for lane in range(tail)] for row in grid]
             self.finish(outer, m, scalars, Affine(self.g.n - tail), 1)
 
-    def finish(self, outer: Index, m: Affine, grid: list[list[Val]], n: Affine, step: int) -> None:
-        """Hands a grid of finished sums, `step` columns apart, to `store`."""
+    def finish(self, outer: Index, m: Affine, grid: list[list[Val]], n: Affine, step: int, apart: int = 1) -> None:
+        """Hands a grid of finished sums, `apart` rows and `step` columns apart, to `store`."""
         b, park, dtype = self.b, self.park, self.g.types.result
         for r, row in enumerate(grid):
             for at, total in enumerate(row):
                 value = b.convert(total, dtype)
                 if park is None:
-                    self.store(outer, m + r, n + at * step, value)
+                    self.store(outer, m + r * apart, n + at * step, value)
                 else:
-                    number, position = park(outer, m + r, n + at * step)
+                    number, position = park(outer, m + r * apart, n + at * step)
                     b.store(number, position, value, dtype)
         if park is not None:
-            with b.loop(len(grid)) as i, b.loop(len(grid[0]), step) as j:
+            with b.loop(len(grid), apart) as i, b.loop(len(grid[0]), step) as j:
                 number, position = park(outer, m + i, n + j)
                 self.store(outer, m + i, n + j, b.load(number, position, dtype))
 
@@ -411,8 +434,14 @@ class _Writer:
 
     def total(self, value: Val) -> Val:
         """The sum of a vector's lanes."""
-        b = self.b
-        lanes = [b.lane(value, lane) for lane in range(self.g.lanes)]
-        while len(lanes) > 1:
-            lanes = [b.add(x, y) for x, y in zip(lanes[::2], lanes[1::2])]
-        return lanes[0]
+        return self.added([self.b.lane(value, lane) for lane in range(self.g.lanes)])
+
+    def totals(self, values: list[Val]) -> Val:
+        """The sums of the lanes of as many vectors as they have lanes, in one vector."""
+        return self.added(transpose(self.b, values))
+
+    def added(self, values: list[Val]) -> Val:
+        """Their sum, of pairs."""
+        while len(values) > 1:
+            values = [self.b.add(x, y) for x, y in zip(values[::2], values[1::2])]
+        return values[0]

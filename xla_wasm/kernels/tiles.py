@@ -71,7 +71,8 @@ class Tile:
     scalar: bool = False
     """Reads the left side element by element and takes one step along k a trip; else a vector, hence several steps."""
     streams: int = 1
-    """So many parts of k are walked side by side: where memory is the limit it gives more to several streams than to one."""
+    """So many parts of k are walked side by side: where memory is the limit it gives more to several streams than to one. With
+    `nr` 1 it is parts of the rows."""
 
 
 CACHE = 256 << 10
@@ -145,10 +146,13 @@ def tile(g: Gemm, target: Target) -> Tile:
 
 
 def _streams(g: Gemm, tile: Tile) -> int:
-    """How many parts of k to walk side by side: more than one where the right side comes from beyond the caches for few rows.
+    """How many parts of k to walk side by side: more than one where the right side comes from beyond the caches for few rows. Of rows,
+    where they come from there for one column.
 
     Two tiles of rows compute for as long as one stream of panels takes; rows of a right side that is read where it lies are no stream.
     """
+    if tile.nr == g.n == 1 and g.m >= tile.mr and g.m * g.k * TYPES[g.types.operand].bytes > CACHE:
+        return tile.mr
     most = 4 if g.m <= tile.mr else 2 if g.m <= (3 if g.k_stride else 2) * tile.mr else 1
     if tile.nr == 1 or not tile.scalar or g.segments or g.k * g.n * TYPES[g.types.operand].bytes <= CACHE:
         return 1
@@ -161,6 +165,8 @@ def reads_in_place(g: Gemm, tile: Tile) -> bool:
     The first rows read it there and pack it for the others. The last panel must be as wide as the others.
     """
     shared = any(not right for _, _, right in g.outer)
+    if tile.nr == 1:
+        return g.n == 1 and g.types.operand == g.types.accumulator and not shared
     left = g.m * g.k * TYPES[g.types.operand].bytes
     fits = g.types.operand == g.types.accumulator and tile.nr > 1 and g.n % tile.nr == 0
     return fits and not shared and not g.segments and left <= CACHE and g.m <= 2 * ROWS
@@ -203,7 +209,7 @@ def group_of_rows(g: Gemm, tile: Tile) -> int:
 def scratch_size(g: Gemm, tile: Tile) -> int:
     """The elements of memory of its own that the kernel needs: for a panel that it packs, or for sums that wait."""
     if g.k_stride:
-        return g.k * tile.nr if g.m > tile.mr else 0
+        return g.k * tile.nr if g.m > tile.mr and tile.nr > 1 else 0
     length = parts_of_k(g, tile)
     return group_of_rows(g, tile) * (length + g.lanes + -(-g.n // tile.nr) * tile.nr) if length else 0
 

@@ -15,6 +15,7 @@ from .layout import forget_layouts
 from .loops import settle_loops
 from .simplify import simplify
 from .sink import sink_transposes
+from .split import split_products
 from .tokens import forget_tokens
 from .topk import find_topk
 from .transfers import settle_transfers
@@ -54,6 +55,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     widen,
     simplify,
     settle_loops,
+    split_products,
     canonicalize,
     sink_transposes,
     simplify,

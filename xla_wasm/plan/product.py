@@ -232,7 +232,9 @@ def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> t
 
 def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> bool:
     """Whether a product had better read its right side, seen as [groups..., k, n], where it lies than pack it in every run."""
-    if right is None or right.dtype != product.gemm.types.operand or right.strides[-1] != 1 or right.strides[-2] < right.dims[-1]:
+    if right is None or right.dtype != product.gemm.types.operand:
+        return False
+    if right.strides[-2] != 1 if right.dims[-1] == 1 else right.strides[-1] != 1 or right.strides[-2] < right.dims[-1]:
         return False
     return reads_in_place(*_tiled(cache, product, right))
 

@@ -10,19 +10,23 @@ from ...hlo.ir import Instruction
 from ..writer import Rule, Writer
 from .record import free_dimensions
 
+_ROW = 16
+"""Elements of a row that is worth the vectors along it."""
+
 
 def _dot(w: Writer, x: Instruction) -> Instruction:
     """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back.
 
     Products read their left side along k where it lies and pack their right side anyway, so a left side that would have
-    to be transposed changes places with a right side that would not.
+    to be transposed changes places with a right side that would not. So does a single row: the other side is read once, and
+    transposing it would take longer than the product does.
     """
     n = x.attrs["dot_dimension_numbers"]
     lhs, rhs = x.operands
     dtype = x.shape.element_type
     left, right = free_dimensions(x)
     contracted, other = n.lhs_contracting_dimensions, n.rhs_contracting_dimensions
-    swapped = not _trailing(lhs, contracted) and _trailing(rhs, other)
+    swapped = _trailing(rhs, other) and (_is_row(lhs, left, contracted) or not _trailing(lhs, contracted))
     batches, other_batches = n.lhs_batch_dimensions, n.rhs_batch_dimensions
     if swapped:
         lhs, rhs, left, right, contracted, other, batches, other_batches = rhs, lhs, right, left, other, contracted, other_batches, batches
@@ -50,6 +54,12 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     if not swapped:
         return whole
     return w.transpose(whole, (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left))))
+
+
+def _is_row(x: Instruction, free: Sequence[int], contracted: Sequence[int]) -> bool:
+    """Whether an operand is one row of several vectors."""
+    dims = x.shape.dimensions
+    return all(dims[d] == 1 for d in free) and prod(dims[d] for d in contracted) >= _ROW
 
 
 def _trailing(x: Instruction, dims: tuple[int, ...]) -> bool:
