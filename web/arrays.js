@@ -74,7 +74,8 @@ export class Place {
    */
   read(array) {
     const { view, order } = this;
-    if (!order && !array) return view.slice();
+    // Unlike slice, this does not fill the new array with zeros first.
+    if (!order && !array) return new view.constructor(view);
     array ??= new view.constructor(view.length);
     if (order) for (let i = 0; i < order.length; i++) array[i] = view[order[i]];
     else if (!this.holds(array)) array.set(view);

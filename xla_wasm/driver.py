@@ -1,9 +1,10 @@
 """The step table and the small wasm program that runs it.
 
 A table entry has eight 32-bit words: kind, function slot, address of the argument block (or of a value), begin, end,
-target, address of a switch's targets, their count. The program counter lies in memory, so a run can stop and go on: a step
-that needs the host writes the request record (the number of its request, and the step to go on with) and ends the run
-for now; the next one goes on from there. A host that gives up sets the second word to 0.
+target (of a kernel: how much of its range a call takes), address of a switch's targets, their count. The program counter
+lies in memory, so a run can stop and go on: a step that needs the host writes the request record (the number of its
+request, and the step to go on with) and ends the run for now; the next one goes on from there. A host that gives up sets
+the second word to 0.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import struct
 from collections.abc import Iterable, Mapping
 
 from .dataclass import dataclass
+from .loop.pieces import piece
 from .plan.plan import ALIGNMENT, COPY, Label, Plan, Step, all_steps
 from .target import EXPORTS
 from .wasm.func import Func
@@ -85,13 +87,16 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int]) -> bytes:
     """The bytes of the step table and of what its entries point to."""
     entries, blocks = bytearray(), bytearray()
     requests = 0
+    pieces = {name: piece(func) for name, func in {step.func.name: step.func for step in steps if step.func}.items()}
     for step in steps:
         block = place.blocks + len(blocks)
         kind = _KINDS[step.kind]
         slot = begin = end = target = targets = count = 0
         if kind == KERNEL:
             slot = slots[step.func.name if step.func else COPY]
-            end = step.func.trips if step.func else step.bytes
+            end = target = step.bytes
+            if step.func:
+                end, target = step.func.trips, pieces[step.func.name]
             blocks += struct.pack(f"<{len(step.arguments)}I", *(v.address for v in step.arguments))
         elif kind == REQUEST:
             slot, requests = requests, requests + 1
@@ -173,12 +178,37 @@ def step_function(place: Layout, direct: bool = False) -> Func:
     f.op("i32.const", END)
     f.op("return")
     f.op("end")
-    for k in (1, 2, 3, 4) if direct else (2, 3, 4, 1):
-        word(k)
+    # A kernel's range in pieces: from the end of the one before to a piece further, or to the end of the range.
+    end, limit = f.local("i32"), f.local("i32")
+    word(3)
+    f.op("local.set", end)
+    word(4)
+    f.op("local.set", limit)
+    f.op("loop", None)
+    if direct:
+        word(1)
+    word(2)
+    f.op("local.get", end)
+    f.op("local.get", end)
+    word(5)
+    f.op("i32.add")
+    f.op("local.tee", end)
+    f.op("local.get", limit)
+    f.op("local.get", end)
+    f.op("local.get", limit)
+    f.op("i32.lt_u")
+    f.op("select")
+    f.op("local.tee", end)
     if direct:
         f.call(DISPATCH)
     else:
+        word(1)
         f.call_indirect(("i32", "i32", "i32"), ())
+    f.op("local.get", end)
+    f.op("local.get", limit)
+    f.op("i32.lt_u")
+    f.op("br_if", 0)
+    f.op("end")
     f.op("local.get", 0)
     f.op("i32.const", 1)
     f.op("i32.add")

@@ -206,7 +206,8 @@ class WinogradKernel:
         """All loops: blocks of tiles, and in each the three stages."""
         b, w = self.b, self.w
         height, width = w.tiles
-        with b.loop(w.batch) as n, b.loop(height // w.rows, w.rows) as first:
+        blocks = height // w.rows
+        with b.loop(w.batch, ranged=w.batch > 1) as n, b.loop(blocks, w.rows, ranged=w.batch == 1 < blocks) as first:
             with b.loop(w.rows) as i, b.loop(width) as j:
                 self.transform(n, first + i, j, i * width + j)
             gemm = w.gemm(packed_size(w.gemm(), self.tile))

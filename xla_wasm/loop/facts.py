@@ -7,17 +7,18 @@ from collections.abc import Iterator
 
 from .arithmetic import is_float
 from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
+from .pieces import piece
 
 
 def facts(func: Func) -> str:
     """The loops of a kernel, indented as they nest, each with the accesses and calls that stand directly in it."""
-    used = _used(func.body)
+    used, most = _used(func.body), piece(func)
     lines = [f"kernel {func.name}({func.pointers} pointers){_accesses(func.body, used)}"]
 
     def write(block: Block, indent: str) -> None:
         for s in block.statements:
             if isinstance(s, Loop):
-                lines.append(f"{indent}{_head(s)}{_accesses(s.body, used)}")
+                lines.append(f"{indent}{_head(s, most)}{_accesses(s.body, used)}")
                 write(s.body, indent + "  ")
             elif isinstance(s, If):
                 lines.append(f"{indent}if{_accesses(s.body, used)}")
@@ -27,8 +28,10 @@ def facts(func: Func) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _head(loop: Loop) -> str:
+def _head(loop: Loop, most: int) -> str:
     count = "repeat" if loop.again is not None else f"{'ranged ' if loop.ranged else ''}loop {loop.trips}"
+    if loop.ranged and most < loop.trips:
+        count += f" in calls of {most}"
     lanes = f" x {loop.lanes} lanes" if loop.lanes > 1 else f" by {loop.step}" if loop.step > 1 else ""
     return f"{count}{lanes}" + (f", {len(loop.carries)} carried" if loop.carries else "")
 
