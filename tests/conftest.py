@@ -7,6 +7,7 @@ tests must pass with each. Processes that tests start inherit it.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import seeds
 from chromium import FLAGS, find
 from hypothesis import settings
 
@@ -35,10 +37,25 @@ settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--exhaustive", action="store_true", help="Draw many more groups of devices in the tests of collectives (8 minutes).")
+    parser.addoption("--exhaustive", action="store_true", help="Draw all random programs, and not only the first of each kind.")
     parser.addoption(
         "--update-golden", action="store_true", help="Write expected texts (tests/golden/, docs/embedding.md) anew, for a diff."
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    seeds.exhaustive = config.getoption("--exhaustive")
+
+
+def pytest_report_header() -> str:
+    return "random programs: " + ("all" if seeds.exhaustive else "the first of each kind; all with --exhaustive")
+
+
+def pytest_collection_finish() -> None:
+    """What lives now stays: the collector need not go through thousands of tests again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import seeds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from instances import READING, Instance, bits, instances, sampled
@@ -72,7 +73,7 @@ def test_operations_on_blocks(op: Op) -> None:
     assert bool(count) == (op.opcode not in UNCUT)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(50, 100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_random_operations_on_blocks(data: st.DataObject) -> None:
     module, arguments = data.draw(st.sampled_from((draw_writer, draw_family)))(Draw(lambda low, high: data.draw(st.integers(low, high))))

@@ -9,6 +9,7 @@ import compare
 import numpy as np
 import oracle
 import pytest
+import seeds
 from collective_programs import OPCODES, Grid, Item, Program, collective, every_collective, modes_of, reducers, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,8 @@ from xla_wasm.reference import evaluate_replicated
 
 GRIDS = [Grid(*g) for g in ((2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8), (3, 2))]
 ELEMENT_TYPES = [name for name in TYPES if name in DTYPES]
+DRAWS = range(seeds.count(1, 25))
+"""Of groups."""
 
 Results = Sequence[Sequence[Array]]
 
@@ -63,28 +66,22 @@ def check(program: Program, fixed: bool = True) -> None:
     alike_where(actual, expected, labels)
 
 
-@pytest.fixture
-def seeds(request: pytest.FixtureRequest) -> range:
-    """Of draws of groups: one, or many with --exhaustive."""
-    return range(25 if request.config.getoption("--exhaustive") else 1)
-
-
 @pytest.mark.parametrize("element_type", ["f32", "s32"])
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
-def test_every_operation_and_mode(grid: Grid, element_type: str, seeds: range) -> None:
-    for seed in seeds:
+def test_every_operation_and_mode(grid: Grid, element_type: str) -> None:
+    for seed in DRAWS:
         check(every_collective(seed, grid, element_type), fixed=seed % 2 == 0)
 
 
 @pytest.mark.parametrize("element_type", ELEMENT_TYPES)
-def test_every_element_type(element_type: str, seeds: range) -> None:
-    for seed in seeds:
+def test_every_element_type(element_type: str) -> None:
+    for seed in DRAWS:
         check(every_collective(seed, Grid(2, 2), element_type))
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
-def test_numbers_of_devices_that_are_known_when_it_runs(grid: Grid, seeds: range) -> None:
-    for seed in seeds:
+def test_numbers_of_devices_that_are_known_when_it_runs(grid: Grid) -> None:
+    for seed in DRAWS:
         check(every_collective(seed, grid, "bf16"), fixed=False)
 
 
@@ -152,7 +149,7 @@ def _branched(b: Builder, item: Item, x: Instruction) -> Instruction:
     return b.op("conditional", zero, x, x, called=[first.build(), second.build()])
 
 
-@settings(max_examples=100)
+@settings(max_examples=seeds.count(40, 100))
 @given(programs())
 def test_random_programs(drawn: tuple[Grid, Module, list[list[Array]]]) -> None:
     grid, module, arguments = drawn

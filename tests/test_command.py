@@ -144,9 +144,10 @@ def test_batches(tmp_path: Path) -> None:
     assert np.array_equal(one.array("out/10.npy"), A + 10)
     none = run(two, tmp_path / "x", "--batch", "imgs/*.png", "--b", "b.npy", files=files)
     assert (none.code, none.err) == (1, "two: imgs/*.png: no file fits\n")
-    many = {f"many/{i:04}.txt": str(i).encode() for i in range(500)}
+    # More than the program reads of a folder at once, with names that end anywhere in what it reads.
+    many = {f"many/{i:03}{'-' * (150 + i % 90)}.txt": str(i).encode() for i in range(200)}
     done = run(command(identity("s32[]")), tmp_path / "x", "--batch", "many/*", files=many)
-    assert [json.loads(line)["result"] for line in done.out.splitlines()] == list(range(500))
+    assert [json.loads(line)["result"] for line in done.out.splitlines()] == list(range(200))
 
 
 def test_infeed_and_outfeed(tmp_path: Path) -> None:

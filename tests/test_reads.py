@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 import pytest
+import seeds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from instances import READING, Instance, bits, instances, leaf_dims, random_array, sampled
@@ -182,7 +183,7 @@ def _takes_all(x: Instruction) -> bool:
     return not forgets and (x.opcode != "imag" or x.operands[0].shape.element_type != x.shape.element_type)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(80, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_random_programs_read_what_the_records_say(data: st.DataObject) -> None:
     module, arguments = data.draw(st.sampled_from((draw_writer, draw_family)))(Draw(lambda low, high: data.draw(st.integers(low, high))))

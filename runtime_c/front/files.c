@@ -148,7 +148,7 @@ static int is_before(const char *a, const char *b) {
 }
 
 int next_match(const char *pattern, char path[512]) {
-  static uint8_t entries[4096];
+  static uint8_t entries[32768]; // a host may go through the whole folder for each call
   static char found[256], name[256];
   static uint32_t used;
   uint32_t start = length(pattern);
