@@ -32,6 +32,8 @@ MIXED = [
     *(Types(operand, "f32", "f32") for operand in ("f16", "bf16", "s8")),
     *(Types("s16", "s32", "f32"), Types("f32", "f64", "f64"), Types("f32", "f32", "s32")),
 ]
+_seen: dict[bytes, bytes] = {}
+"""What kernels have given that were verified and ran, by their bytes and those of what they read: for many targets they are the same."""
 GUARD = 64
 """Bytes around each buffer which must stay as they are."""
 
@@ -96,22 +98,27 @@ def run(
     extra = np.zeros(g.n, dtype) if bias is None else bias
     sizes = [int(np.prod(outs)), lhs.size + 3, packed_size(g, shape) * copies, extra.size, rhs.size, scratch_size(g, shape)]
     wide = [dtype.itemsize, lhs.itemsize, rhs.itemsize, dtype.itemsize, rhs.itemsize, DTYPES[g.types.accumulator].itemsize]
-    # Not one byte beyond a buffer, vectors included.
-    room = [Argument(size * width, size * width, k in (0, 2, 5)) for k, (size, width) in enumerate(zip(sizes, wide))]
-    for func, used in zip(funcs, ((2, 4), (0, 1, 4 if g.k_stride else 2, 3, 5))):
-        assert verify(func, [room[k] for k in used]).unproven == []
     addresses, top = [], 64
     for size, width in zip(sizes, wide):
         addresses.append(top + GUARD)
         top += (size * width + 2 * GUARD + 63) // 64 * 64
     module.memory(top // 65536 + 1)
     module.export_memory("memory")
-    store = wasmtime.Store(ENGINE)
-    exports = wasmtime.Instance(store, wasmtime.Module(ENGINE, module.encode()), []).exports(store)
-    memory = exports["memory"]
+    wasm = module.encode()
     out, left, packed, third, right, scratch = addresses
+    given = struct.pack("<7I", packed, right, out, left, right if g.k_stride else packed, third, scratch)
+    key = b"".join((wasm, given, lhs.tobytes(), rhs.tobytes(), extra.tobytes()))
+    if key in _seen:
+        return np.frombuffer(_seen[key], dtype).reshape(outs)
+    # Not one byte beyond a buffer, vectors included.
+    room = [Argument(size * width, size * width, k in (0, 2, 5)) for k, (size, width) in enumerate(zip(sizes, wide))]
+    for func, used in zip(funcs, ((2, 4), (0, 1, 4 if g.k_stride else 2, 3, 5))):
+        assert verify(func, [room[k] for k in used]).unproven == []
+    store = wasmtime.Store(ENGINE)
+    exports = wasmtime.Instance(store, wasmtime.Module(ENGINE, wasm), []).exports(store)
+    memory = exports["memory"]
     memory.write(store, b"\xaa" * (top - 64), 64)
-    memory.write(store, struct.pack("<7I", packed, right, out, left, right if g.k_stride else packed, third, scratch), 8)
+    memory.write(store, given, 8)
     memory.write(store, lhs.tobytes(), left + 3 * lhs.itemsize)
     memory.write(store, extra.tobytes(), third)
     memory.write(store, np.ascontiguousarray(rhs.swapaxes(-1, -2) if along_k else rhs).tobytes(), right)
@@ -123,7 +130,8 @@ def run(
         end = address + size * width
         assert memory.read(store, address - GUARD, address) == b"\xaa" * GUARD
         assert memory.read(store, end, end + GUARD) == b"\xaa" * GUARD
-    return np.frombuffer(memory.read(store, out, out + sizes[0] * dtype.itemsize), dtype).reshape(outs)
+    _seen[key] = bytes(memory.read(store, out, out + sizes[0] * dtype.itemsize))
+    return np.frombuffer(_seen[key], dtype).reshape(outs)
 
 
 def values(rng: np.random.Generator, dtype: str, *dims: int) -> np.ndarray:

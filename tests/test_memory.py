@@ -261,15 +261,14 @@ def hardened(module: Module, arguments: Sequence[Array], which: Collection[int])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("poured", [1, 256])
-def test_constants_that_come_one_by_one(name: str, poured: int) -> None:
+def test_constants_that_come_one_by_one(name: str) -> None:
     """Every second argument is a constant: of a file, each packed before the next comes, or too small for that."""
     module, args = lowered(name)
     leaves = jax.tree.leaves(args)
     plain = [i for i, p in enumerate(module.entry.parameters) if p.shape.is_array]
     if len(leaves) == len(module.entry.parameters) == len(plain):
-        check(planned(hardened(module, leaves, plain[::2]), poured=poured))
-        check(planned(hardened(module, leaves, plain[1:]), poured=poured))
+        for poured, which in (1, plain[::2]), (256, plain[1:]), *seeds.exhaustive * [(256, plain[::2]), (1, plain[1:])]:
+            check(planned(hardened(module, leaves, which), poured=poured))
 
 
 @settings(max_examples=seeds.count(40, 100))
