@@ -344,7 +344,7 @@ def test_pictures(open_page: Any, scheme: str) -> None:
         until(page, "document.querySelector('#progress').value > 0.15")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.screenshot(path=SCREENSHOTS / f"digits-{name}-{scheme}.png", full_page=True)
-        page.context.close()  # else it goes on training beside the next one
+        page.context.close()  # it goes on training beside the next one else
 
 
 def test_in_firefox(site: str) -> None:

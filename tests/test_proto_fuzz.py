@@ -8,6 +8,7 @@ from functools import cache
 from hlo_modules import lowered_modules, text_modules
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from seeds import count
 
 from xla_wasm.errors import XlaWasmError
 from xla_wasm.hlo.ir import Module
@@ -15,7 +16,7 @@ from xla_wasm.hlo.schema import MESSAGES
 from xla_wasm.hlo.verify import verify
 from xla_wasm.hlo.wire import encode
 
-FAST = settings(max_examples=1200, deadline=5000, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+FAST = settings(max_examples=count(400, 1200), deadline=5000, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
 
 
 @cache

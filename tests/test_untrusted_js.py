@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import seeds
 from fixtures import leaf, with_manifest
 from js_calls import NODES, Call, calling, isolated_site, nothing
 from stranger_modules import CUSTOM, ENDLESS, EXCHANGE, OUTFEED, manifest, module
@@ -102,7 +103,12 @@ def cases() -> dict[str, Any]:
     def case(name: str, body: bytes, kind: str, message: str, **options: Any) -> None:
         path = f"/{name.replace(' ', '-')}.wasm"
         files[path] = body
-        refused.append({"path": path, "kind": kind, "message": message, "options": options})
+        # A load starts one worker or several: each source has its turn, and so have devices.
+        sources = ["address", "bytes", "response"]
+        turn = len(refused)
+        chosen = sources if seeds.exhaustive else [sources[turn % 3]]
+        is_divided = seeds.exhaustive or turn % 4 == 0
+        refused.append({"path": path, "kind": kind, "message": message, "options": options, "sources": chosen, "isDivided": is_divided})
 
     for name, (wasm, message) in MODULES.items():
         case(name, with_manifest(wasm, manifest()), "ArtifactError", message)

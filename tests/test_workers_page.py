@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+import seeds
 from browsing import PHONE, SCREENSHOTS, WAIT, training, until
 from firefox import Firefox
 from playwright.sync_api import Browser, Page, expect
@@ -176,8 +177,13 @@ def number(page: Page, selector: str) -> float:
     return float(found[0].replace(",", ""))
 
 
-@pytest.mark.parametrize("transport", ["shared", "messages", "not isolated"])
-@pytest.mark.parametrize("workers", [2, 4, 8])
+@pytest.mark.parametrize(
+    ("workers", "transport"),
+    [
+        *((2, "shared"), (4, "messages"), (8, "not isolated"), (8, "shared")),
+        *seeds.more((4, "shared"), (2, "messages"), (8, "messages"), (2, "not isolated"), (4, "not isolated")),
+    ],
+)
 def test_every_collective(open_workers: Any, open_elsewhere: Any, transport: str, workers: int) -> None:
     """Values after it are those that they should be, and what the exchanges sent is what they should send."""
     still = {"reduced_motion": "reduce"}
@@ -240,7 +246,7 @@ def test_exchanges_are_shown_one_after_another(open_workers: Any) -> None:
     shown(page)
 
 
-@pytest.mark.parametrize(("workers", "transport"), [(1, "shared"), (3, "shared"), (4, "shared"), (8, "messages")])
+@pytest.mark.parametrize(("workers", "transport"), [(1, "shared"), (3, "shared"), (8, "messages"), *seeds.more((4, "shared"))])
 def test_train_together(open_workers: Any, workers: int, transport: str) -> None:
     """To the end: the loss is low, that of one worker is the same, and all workers have the same weights."""
     page = open_workers(f"?workers={workers}&transport={transport}", viewport={"width": 1280, "height": 900})
@@ -425,6 +431,7 @@ def test_pictures(open_workers: Any, scheme: str) -> None:
         page.wait_for_selector("body[data-shown='0']")
         page.wait_for_timeout(400)
         page.locator(".show").screenshot(path=SCREENSHOTS / f"workers-packets-{name}-{scheme}.png")
+        page.context.close()  # it goes on beside the next one else
 
 
 def test_in_firefox(site: str) -> None:
