@@ -14,7 +14,7 @@ usage() {
 usage: ./build.sh COMMAND
 
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
-  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox
+  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs (three times as long)
   fuzz     damaged files for everything that reads any: --seconds N (60), --target NAME; what fails goes to tests/fuzz/findings/
   bench    time it beside onnxruntime-web, TensorFlow.js and jax-js (half an hour); --quick: 5 minutes, --filter NAME, --list
   serve    open the pages: draw and train digits, compile HLO, search by meaning, train on workers
@@ -197,7 +197,7 @@ test_all() {
   mypy
   say "pytest, with Node, Chromium and Firefox"
   # Three on two cores, since browsers, servers and ranks are waited for. Each has a part of the files and then takes from the others.
-  pytest -n "${JOBS:-3}" --dist worksteal
+  pytest -n "${JOBS:-3}" --dist worksteal "$@"
   say "all tests passed"
 }
 
@@ -278,7 +278,7 @@ command=${1:-help}
 [ $# = 0 ] || shift
 case $command in
   demo) demo ;;
-  test) test_all ;;
+  test) test_all "$@" ;;
   fuzz) fuzz "$@" ;;
   bench) bench "$@" ;;
   serve) serve "$@" ;;

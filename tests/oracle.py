@@ -1,4 +1,4 @@
-"""XLA:CPU as an oracle: runs a module through JAX's client with the options that JAX compiles with.
+"""XLA:CPU as an oracle: runs a module through JAX's client with the options that JAX compiles with, but for those of LLVM.
 
 Which instructions it may use conftest.py says. Held at SSE4.2 it has no arithmetic in f16: of modules that need it the reference
 evaluator, which rounds every operation exactly, is the judge there.
@@ -44,6 +44,9 @@ def run_replicated(
         options = compiler.get_compile_options(
             num_replicas=replicas, num_partitions=partitions, device_assignment=np.arange(count).reshape(replicas, partitions)
         )
+        # It shall compile fast: each module runs once.
+        options.executable_build_options.debug_options.xla_backend_optimization_level = 0
+        options.executable_build_options.debug_options.xla_llvm_disable_expensive_passes = True
         # Its partitioner leaves what has no sharding as it is, and without it XLA:CPU does not run partitions.
         options.executable_build_options.use_spmd_partitioning = partitions > 1
         try:
