@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import seeds
 from fixtures import leaf, safetensors, toy, with_manifest
-from js_calls import NODES, Call, calling, isolated_site, nothing
+from js_calls import NODES, OLDEST_NODE, Call, calling, isolated_site, nothing
 from node_host import ROOT
 from replica_programs import reduced
 from stranger_modules import CUSTOM, ENDLESS, EXCHANGE, OUTFEED, manifest, module
@@ -21,6 +21,8 @@ import xla_wasm
 from xla_wasm import HloModule, Options
 from xla_wasm.artifact import Artifact
 
+ENGINES = [OLDEST_NODE, "chromium", *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
+"""Chromium and the newest Node have much the same engine."""
 NUMBERS = np.arange(1 << 18, dtype=np.float32)
 """Weights of a megabyte."""
 HALF = NUMBERS.nbytes // 2
@@ -77,7 +79,7 @@ def site() -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(params=[*NODES, "chromium"])
+@pytest.fixture(params=ENGINES)
 def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
     """Calls a function of tests/js/strangers.mjs."""
     with calling("strangers.mjs", request.param, request, site) as call:

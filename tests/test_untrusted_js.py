@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import seeds
 from fixtures import leaf, with_manifest
-from js_calls import NODES, Call, calling, isolated_site, nothing
+from js_calls import NODES, OLDEST_NODE, Call, calling, isolated_site, nothing
 from stranger_modules import CUSTOM, ENDLESS, EXCHANGE, OUTFEED, manifest, module
 from web_site import Answer, Site
 
@@ -17,6 +17,8 @@ import xla_wasm
 from xla_wasm import ArtifactError, LimitError
 from xla_wasm.wasm.encoding import sized, uleb
 
+ENGINES = [OLDEST_NODE, "chromium", *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
+"""Chromium and the newest Node have much the same engine."""
 X = np.arange(1, 4, dtype=np.float32)
 HEAD = b"\0asm\1\0\0\0"
 MODULES: dict[str, tuple[bytes, str]] = {
@@ -143,7 +145,7 @@ def site(cases: dict[str, Any]) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(params=[*NODES, "chromium"])
+@pytest.fixture(params=ENGINES)
 def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
     """Calls a function of tests/js/untrusted.mjs."""
     with calling("untrusted.mjs", request.param, request, site) as call:
