@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import seeds
 from browsing import PHONE, SCREENSHOTS, training, until
 from firefox import Firefox
 from playwright.sync_api import Page, expect
@@ -333,18 +334,19 @@ def test_training_fails_with_a_sentence(open_page: Any) -> None:
     expect_answer(gone, 4)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pictures(open_page: Any, scheme: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "scheme"), [("desktop", "light"), ("phone", "dark"), *seeds.more(("desktop", "dark"), ("phone", "light"))]
+)
+def test_pictures(open_page: Any, name: str, scheme: str) -> None:
     """Screenshots in the middle of a training, and on a phone, where nothing sticks out."""
-    for name, options in (("desktop", {"viewport": {"width": 1280, "height": 900}}), ("phone", PHONE)):
-        page = open_page(color_scheme=scheme, **options)
-        training(page, "fresh")
-        page.keyboard.press("5")
-        page.get_by_role("button", name="Start").click()
-        until(page, "document.querySelector('#progress').value > 0.15")
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.screenshot(path=SCREENSHOTS / f"digits-{name}-{scheme}.png", full_page=True)
-        page.context.close()  # it goes on training beside the next one else
+    options: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}} if name == "desktop" else PHONE
+    page = open_page(color_scheme=scheme, **options)
+    training(page, "fresh")
+    page.keyboard.press("5")
+    page.get_by_role("button", name="Start").click()
+    until(page, "document.querySelector('#progress').value > 0.15")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.screenshot(path=SCREENSHOTS / f"digits-{name}-{scheme}.png", full_page=True)
 
 
 def test_in_firefox(site: str) -> None:

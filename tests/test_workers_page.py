@@ -409,29 +409,30 @@ def test_with_the_keyboard(open_workers: Any) -> None:
     assert values(page, "after") == [[0, 10], [0, 10]]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pictures(open_workers: Any, scheme: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "scheme"), [("desktop", "light"), ("phone", "dark"), *seeds.more(("desktop", "dark"), ("phone", "light"))]
+)
+def test_pictures(open_workers: Any, name: str, scheme: str) -> None:
     """Screenshots of a training, of packets on their way and of times; on a phone nothing sticks out."""
-    for name, options in (("desktop", {"viewport": {"width": 1280, "height": 900}}), ("phone", PHONE)):
-        page = open_workers("?workers=8" if name == "phone" else "?workers=4", color_scheme=scheme, **options)
-        red = page.evaluate("Number(getComputedStyle(document.documentElement).backgroundColor.match(/[0-9]+/)[0])")
-        assert (red < 64) == (scheme == "dark")
-        training(page, "fresh")
-        page.get_by_role("button", name="Start").click()
-        until(page, "document.getElementById('progress').value > 0.4")
-        page.get_by_role("button", name="Pause").click()
-        training(page, "paused")
-        page.get_by_label("all-to-all", exact=True).check()
-        shown(page)
-        page.get_by_role("button", name="Measure all six").click()
-        page.wait_for_selector("body[data-measuring=done]", timeout=WAIT)
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.screenshot(path=SCREENSHOTS / f"workers-{name}-{scheme}.png", full_page=True)
-        page.get_by_role("button", name="Show again").click()
-        page.wait_for_selector("body[data-shown='0']")
-        page.wait_for_timeout(400)
-        page.locator(".show").screenshot(path=SCREENSHOTS / f"workers-packets-{name}-{scheme}.png")
-        page.context.close()  # it goes on beside the next one else
+    options: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}} if name == "desktop" else PHONE
+    page = open_workers("?workers=8" if name == "phone" else "?workers=4", color_scheme=scheme, **options)
+    red = page.evaluate("Number(getComputedStyle(document.documentElement).backgroundColor.match(/[0-9]+/)[0])")
+    assert (red < 64) == (scheme == "dark")
+    training(page, "fresh")
+    page.get_by_role("button", name="Start").click()
+    until(page, "document.getElementById('progress').value > 0.4")
+    page.get_by_role("button", name="Pause").click()
+    training(page, "paused")
+    page.get_by_label("all-to-all", exact=True).check()
+    shown(page)
+    page.get_by_role("button", name="Measure all six").click()
+    page.wait_for_selector("body[data-measuring=done]", timeout=WAIT)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.screenshot(path=SCREENSHOTS / f"workers-{name}-{scheme}.png", full_page=True)
+    page.get_by_role("button", name="Show again").click()
+    page.wait_for_selector("body[data-shown='0']")
+    page.wait_for_timeout(400)
+    page.locator(".show").screenshot(path=SCREENSHOTS / f"workers-packets-{name}-{scheme}.png")
 
 
 def test_in_firefox(site: str) -> None:
