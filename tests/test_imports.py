@@ -19,7 +19,7 @@ from xla_wasm.ops.lowering import KERNELS, ROUTINES
 ROOMS = {
     "records": "ops.table ops.reading ops.exactness ops.*.record",
     "shared": "ops.request ops.*.callback ops.*.monoids ops.*.neutral ops.*.transfers ops.*.first ops.*.unstable ops.*.tree ops.*.plan "
-    "ops.*.contraction",
+    "ops.*.contraction ops.*.fraction",
     "writing": "ops.writer ops.real ops.*.expand ops.*.accurate ops.*.complex ops.*.parts ops.*.exchange ops.*.groups "
     "ops.*.lapack ops.*.lapack_older ops.*.tpu "
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical ops.*.padded "

@@ -10,6 +10,7 @@ from ..ops.dynamic.record import SIZES
 from .clean import remove_dead
 from .contract import contract
 from .expand import ask_host, canonicalize, expand, inline, type_products
+from .fractions import mark_fractions
 from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices
 from .layout import forget_layouts
 from .loops import settle_loops
@@ -61,6 +62,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     simplify,
     remove_dead,
     contract,
+    mark_fractions,
 )
 
 

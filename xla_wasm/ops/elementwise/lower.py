@@ -11,6 +11,7 @@ from ...hlo.types import TYPES
 from ...loop import math_f32, math_f64
 from ...loop.builder import NARROW, Builder, is_float
 from ...loop.ir import Val
+from .fraction import FRACTION
 
 Lower = Callable[..., Any]
 """Gives a Val; of a complex result its two parts in a list."""
@@ -28,6 +29,8 @@ def _function(b: Builder, x: Instruction, *operands: Val) -> Val:
     table = {"f32": math_f32.FUNCTIONS, "f64": math_f64.FUNCTIONS}.get(operands[0].dtype, {})
     if x.opcode not in table:
         raise UnsupportedError(f"{x.where}: {x.opcode} of {operands[0].dtype} is not supported yet")
+    if FRACTION in x.attrs:
+        return math_f32.log1p_of_fraction(b, *operands)
     return table[x.opcode](b, *operands)
 
 

@@ -1,0 +1,16 @@
+"""Logarithms of 1 + x for x in 0..1, which need no exponent of their own (`passes/fractions.py` finds them)."""
+
+from __future__ import annotations
+
+from ...hlo.ir import Instruction
+
+FRACTION = "fraction"
+"""The attribute of a log-plus-one whose operand is nowhere below 0 or above 1; NaN it may be."""
+
+
+def is_fraction(x: Instruction) -> bool:
+    """Whether a value is known to be 0 to 1, or NaN: e to the power of what is not positive, as softplus and logaddexp have it."""
+    if x.opcode != "exponential":
+        return False
+    (power,) = x.operands
+    return power.opcode == "negate" and power.operands[0].opcode == "abs"
