@@ -12,8 +12,8 @@ A file `NAME.hlo` begins with comment lines that say what it pins, and which `se
 Behind the module come the sections, as the stages' own printers write them: `hlo`, the module after the passes; `plan`, the steps
 with the instructions that each kernel holds and the memory they need; `kernels`, the loops of each kernel with their accesses.
 A line `// weights: w` names parameters that are set once, `// state: c=0` one that result 0 replaces, and `// addresses: shown`
-asks for the addresses in the plan. `// sidecar: yes` puts constants into a file. `// values: none` keeps a program from being run that
-does not end, or takes several devices.
+asks for the addresses in the plan. `// target: relaxed-simd` and `// tune: v8` compile it for others than usual. `// sidecar: yes`
+puts constants into a file. `// values: none` keeps a program from being run that does not end, or takes several devices.
 
 `pytest tests/test_golden.py --update-golden` writes the sections anew, for a person to review as a diff.
 """
@@ -33,7 +33,7 @@ from xla_wasm.options import Options
 FOLDER = Path(__file__).parent
 SECTIONS = ("hlo", "plan", "kernels")
 _HEADING = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
-_SETTING = re.compile(r"^// (sections|weights|state|addresses|values|sidecar): (.*)$", re.MULTILINE)
+_SETTING = re.compile(r"^// (sections|weights|state|addresses|values|sidecar|target|tune): (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,17 @@ class Golden:
         assert found and set(found) <= set(SECTIONS), f"{self.path.name} asks for no sections: `// sections: {', '.join(SECTIONS)}`"
         return found
 
-    def options(self, target: str = "simd128") -> Options:
-        """How the module is compiled."""
+    def options(self, target: str = "") -> Options:
+        """How the module is compiled: for `target`, or else for what the file says."""
+        settings = self.settings
         state = tuple((p, int(r)) for p, r in (word.split("=") for word in self.settings.get("state", ())))
-        return Options(target=target, weights=tuple(self.settings.get("weights", ())), state=state, sidecar="sidecar" in self.settings)
+        return Options(
+            target=target or settings.get("target", ["simd128"])[0],
+            tune=settings.get("tune", ["portable"])[0],
+            weights=tuple(settings.get("weights", ())),
+            state=state,
+            sidecar="sidecar" in settings,
+        )
 
     def actual(self) -> dict[str, str]:
         """The sections as they come out today."""

@@ -9,8 +9,10 @@ before they are ever stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import product
 
 from ..dataclass import dataclass, replace
+from ..hlo.types import TYPES
 from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
@@ -26,6 +28,9 @@ Store = Callable[[Index, Affine, Affine, Val], None]
 """Takes the outer index, m, n and the product there: a vector where n runs along lanes, else a scalar."""
 Park = Callable[[Index, Affine, Affine], tuple[int, Affine]]
 """A buffer and the position in it for the product at (outer index, m, n); n must have stride 1."""
+
+SQUARE_STEPS = 4
+"""Steps along k in a trip of a loop in squares: what Cranelift copies at a trip's end is a small part of them."""
 
 Step = Callable[[Loop | None, Affine, list[Val]], list[Val]]
 """Takes the loop along k if there is one, an index along k and sums; gives the sums with what is there."""
@@ -209,7 +214,7 @@ class _Writer:
 
     def by_parts(self, outer: Index, m: Affine, blocks: int, rest: int) -> None:
         """All panels and rows for one part of k, then for the next, so that the rows' part stays cached: a copy of it, since rows that
-        lie a power of two apart share few places of a cache. The sums wait behind it."""
+        lie a power of two apart share few places of a cache. The sums wait behind it, panel by panel, for the same reason."""
         b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
         assert memory is not None
         dtype, width, length = g.types.accumulator, nr // lanes, parts_of_k(g, self.tile)
@@ -217,7 +222,8 @@ class _Writer:
         waiting = group_of_rows(g, self.tile) * row_stride
 
         def places(row: Affine, rows: int, n: Affine) -> list[Affine]:
-            return [(row - m + r) * padded + n + (waiting + j * lanes) for r in range(rows) for j in range(width)]
+            first = n * rows_in_all + (row - m) * nr + waiting
+            return [first + i * lanes for i in range(rows * width)]
 
         def loaded(row: Affine, rows: int, n: Affine) -> list[Val]:
             return [b.load_lanes(memory, at, dtype, pure=False) for at in places(row, rows, n)]
@@ -232,7 +238,7 @@ class _Writer:
 
         def add(k: Affine, row: Affine, rows: int, n: Affine) -> None:
             x = Left(memory, (row - m) * row_stride, row_stride, dtype, pure=False)
-            sums = self.products(x, self.right(outer, n), k, length, rows, [self.zero] * (rows * width))
+            sums = self.products(x, self.right(outer, n), k, length, rows, self.zeros(x, rows * width))
             for at, more in zip(places(row, rows, n), sums):  # one by one: V8 would spill sums in the loop that makes them
                 b.store_lanes(memory, at, b.add(b.load_lanes(memory, at, dtype, pure=False), more), dtype)
 
@@ -265,7 +271,7 @@ class _Writer:
         """One tile: `rows` rows from `m` on, so far `apart`, by the columns from `n` on."""
         b, g, nr, x = self.b, self.g, self.tile.nr, self.left(outer, m)
         x = replace(x, m_stride=x.m_stride * apart)
-        zeros = [self.zero] * (rows * -(-min(g.n, nr) // g.lanes))
+        zeros = self.zeros(x, rows * -(-min(g.n, nr) // g.lanes))
         chain = chain_of(g)
 
         def segment(index: Index, sums: list[Val]) -> list[Val]:
@@ -363,14 +369,41 @@ class _Writer:
                 sums = step((b.splat_lane(vector, u) for vector in vectors), k + u, sums)
             return sums
 
+        def in_squares(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            for u in range(SQUARE_STEPS):
+                sums = self.squares(x, right, k + u, start + k + u, loop, rows, sums)
+            return sums
+
         done = 0
-        for step_size, body in ((lanes, several), (1, one)):
-            if step_size > 1 and self.tile.scalar:
-                continue
+        by_squares = self.tile.squares and rows > 1 and not right.packs  # few rows and the first ones are not worth the code
+        longer = (SQUARE_STEPS, in_squares) if by_squares else (1, one) if self.tile.scalar else (lanes, several)
+        for step_size, body in dict.fromkeys((longer, (1, one))):
             for streams in dict.fromkeys((self.tile.streams, 1)):
                 trips = (run - done) // (step_size * streams)
                 sums = self.along(trips, step_size, sums, self.side_by_side(body, done, streams, trips * step_size))
                 done += trips * step_size * streams
+        return sums
+
+    def squares(self, x: Left, right: Right, k: Affine, row: Affine, loop: Loop | None, rows: int, sums: list[Val]) -> list[Val]:
+        """One step along k, of the left side from `k` and row `row` of the right one, by squares of 2 x 2 vectors of sums.
+
+        A barrier keeps each from the next: what is loaded for one square fills few registers, and all sums stay in theirs.
+        """
+        b, width = self.b, len(sums) // rows
+        left: dict[int, Val] = {}
+        columns: dict[int, Val] = {}
+        sums = list(sums)
+        for r, j in product(range(0, rows, 2), range(0, width, 2)):
+            if loop and sums != [carry.value for carry in loop.carries]:
+                b.barrier(loop, sums)
+            high, wide = range(r, min(r + 2, rows)), range(j, min(j + 2, width))
+            left |= {i: self.element(x, i, k) for i in high if i not in left}
+            columns |= {i: self.column(right, row, i) for i in wide if i not in columns}
+            for column, splat in product(wide, high):
+                # Cranelift overwrites the first operand: copies of the one that more squares use cost it fewer spills.
+                factors = (left[splat], columns[column]) if width >= rows else (columns[column], left[splat])
+                at = splat * width + column
+                sums[at] = b.pin(b.fma(*factors, sums[at]))
         return sums
 
     def side_by_side(self, body: Step, start: int, streams: int, length: int) -> Step:
@@ -417,6 +450,8 @@ class _Writer:
     def element(self, x: Left, row: int, k: Affine) -> Val:
         """An element of a row in all lanes, in the type of the sums."""
         at = x.start + k + row * x.m_stride
+        if x.dtype == self.g.types.accumulator:
+            return self.b.load_splat(x.pointer, at, x.dtype, pure=x.pure)
         value = self.b.convert(self.b.load_at(x.pointer, at, x.dtype, pure=x.pure), self.g.types.accumulator)
         return self.b.splat(value, self.g.lanes)
 
@@ -431,6 +466,19 @@ class _Writer:
             carry.next = value
         b.close_loop(loop)
         return [carry.result for carry in carries if carry.result is not None]
+
+    def zeros(self, x: Left, count: int) -> list[Val]:
+        """What the sums of rows begin with.
+
+        In squares it is a zero that no engine knows before it has the rows' address. Cranelift gives a sum the place of what it begins
+        with, and a constant's place through all loops around may be in memory.
+        """
+        b, dtype = self.b, self.g.types.accumulator
+        if not self.tile.squares:
+            return [self.zero] * count
+        address, _ = b.address(x.pointer, x.start, TYPES[x.dtype].bytes)
+        never = b.eq(b.or_(address, b.const("u32", 1)), b.const("u32", 0))
+        return [b.splat(b.convert(never, dtype), self.g.lanes)] * count
 
     def total(self, value: Val) -> Val:
         """The sum of a vector's lanes."""

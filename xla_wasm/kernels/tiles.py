@@ -7,7 +7,7 @@ from math import prod
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
-from ..target import V8, WASMTIME, Target
+from ..target import V8, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ class Tile:
     nr: int
     scalar: bool = False
     """Reads the left side element by element and takes one step along k a trip; else a vector, hence several steps."""
+    squares: bool = False
+    """Finishes sums of 2 x 2 vectors before it loads what the next ones need, some steps along k a trip."""
     streams: int = 1
     """So many parts of k are walked side by side: where memory is the limit it gives more to several streams than to one. With
     `nr` 1 it is parts of the rows."""
@@ -93,6 +95,11 @@ def _fused(g: Gemm, target: Target) -> bool:
     return target.fused and g.is_float
 
 
+def _in_squares(g: Gemm, target: Target) -> bool:
+    """Whether sums are finished by squares: Cranelift needs them to keep eight in registers, V8 does not."""
+    return _fused(g, target) and target.tune != V8
+
+
 def _narrow_panels(g: Gemm) -> bool:
     """Whether panels of four vectors would be half empty, or too large for the caches."""
     return 0 < g.vectors % 4 <= 2 and g.vectors < 32 or g.k * 64 > _PANEL
@@ -112,20 +119,15 @@ _TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Til
     (lambda g, _: g.vectors == 1, lambda g, _: Tile(min(g.m, 8), g.lanes, scalar=True)),
     # memory again: 1x4096x1024 26 and 22, fused 18 and 17
     (lambda g, _: g.m == 1, lambda g, _: Tile(1, _even_width(g) * g.lanes, scalar=True)),
-    # 512x512x512: fused 59 and 91; 128x384x384: 59 and 94
+    # 512x512x512: fused 45 and 97; 128x384x384: V8 96
     (
         lambda g, t: _fused(g, t) and t.tune == V8 and (g.m > 36 or g.m % 6 not in (1, 2)),
         lambda g, _: Tile(6, 2 * g.lanes, scalar=True),
     ),
-    # 512x512x512: fused 69 and 67; 12 x 128x32x128: 82 and 78
-    (
-        lambda g, t: _fused(g, t) and t.tune == WASMTIME and g.vectors > 3 and (g.m >= 8 or g.m % 3 == 0),
-        lambda g, _: Tile(3, 2 * g.lanes),
-    ),
-    # 512x512x24: 86 and 85, fused 63 and 75; a row of 7 pixels, 3x3x512 to 512: 76 and 73, fused 59 and 63
-    (lambda g, _: _narrow_panels(g), lambda g, t: Tile(min(g.m, 4), 2 * g.lanes, scalar=_fused(g, t))),
-    # 512x512x512: 91 and 90, fused 60 and 75; 12 x 128x32x128: 97 and 95, fused 63 and 84
-    (lambda g, _: True, lambda g, t: Tile(2, 4 * g.lanes, scalar=_fused(g, t))),
+    # 512x512x24: 86 and 85, fused 76 and 83; a row of 7 pixels, 3x3x512 to 512: 76 and 73, fused 73 and 75
+    (lambda g, _: _narrow_panels(g), lambda g, t: Tile(min(g.m, 4), 2 * g.lanes, scalar=_fused(g, t), squares=_in_squares(g, t))),
+    # 512x512x512: 91 and 90, fused 86 and 95; 12 x 128x32x128: 97 and 95, fused 82 and 90
+    (lambda g, _: True, lambda g, t: Tile(2, 4 * g.lanes, scalar=_fused(g, t), squares=_in_squares(g, t))),
 )
 """(for which products, tile): the first that suits is taken.
 
@@ -133,8 +135,8 @@ The numbers are the best shares, in percent, of the peak of the same operations 
 measured them for a product m x k x n.
 
 At least eight accumulators hide an addition's latency, and 16 registers hold all. With fused operations, for each of which it copies a
-factor, Cranelift spills eight accumulators of an unrolled loop, so tiles for all engines read scalars then. Six it keeps, and the fewer
-instructions of such a loop matter more. V8 has room for twelve.
+factor, Cranelift spills eight accumulators of an unrolled loop, unless they are finished in squares: then what is loaded and copied for one
+square is gone before the next, and eight stay where they are. V8 has room for twelve.
 """
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..hlo.types import TYPES
-from ..target import Target
+from ..target import V8, Target
 from .affine import Affine, Index
 from .arithmetic import Arithmetic, is_float
 from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
@@ -129,6 +129,17 @@ class Builder(Arithmetic):
         if not pure:
             val.pinned = True
         return self._clean(val)
+
+    def load_splat(self, base: Val, index: Affine, dtype: str, pure: bool = True) -> Val:
+        """The element at `index`, which no loop along lanes changes, in all lanes of a vector."""
+        if self.target.tune != V8 or TYPES[dtype].bytes * self.lanes != 16 or self.lanes > 4:
+            return self.splat(self.load_at(base, index, dtype, pure), self.lanes)  # Cranelift has a detour through integer registers
+        address, offset = self.address(base, index, TYPES[dtype].bytes)
+        guard = self._innermost_guard(address.block)
+        block = guard or address.block if pure else self.stack[-1]
+        value = self._val("load_splat", (address,), dtype, self.lanes, (offset, 0), block, shared=pure and guard is None)
+        value.pinned = not pure
+        return value
 
     def _clean(self, x: Val) -> Val:
         """A value from memory as registers hold it: hosts may leave anything in the bits that a type does not use."""

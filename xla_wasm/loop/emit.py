@@ -1,14 +1,15 @@
 """loop.Func -> wasm.Func.
 
-Values used once where they stand are left on the stack; all others get a local. Constants are rebuilt at each use:
-there are only 16 vector registers, and engines keep constants in memory operands.
+Values used once where they stand are left on the stack; all others get a local. Scalar constants are written anew at each use.
+Vectors of one constant get a local before all loops: V8 would make them anew in each trip, which takes it longer than to fetch
+one that it had to spill, and Cranelift takes them from memory either way.
 """
 
 from __future__ import annotations
 
 from ..hlo.types import TYPES
 from ..wasm.func import Func as WasmFunc
-from .ir import Barrier, Block, Func, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Carry, Func, Invoke, Loop, Store, Val
 from .ops import lane_bytes, register
 from .uses import Uses, count_uses
 from .values import Values
@@ -56,7 +57,9 @@ class _Emitter(Values):
                 self.op("end")
 
     def set_local(self, val: Val) -> None:
-        local = self.locals[val] = self.out.local(register(val.dtype, val.lanes))
+        carry = self.uses.in_place.get(val)
+        local = self.out.local(register(val.dtype, val.lanes)) if carry is None else self.locals[carry.value]
+        self.locals[val] = local
         self.op("local.set", local)
 
     def loop(self, loop: Loop) -> None:
@@ -121,23 +124,25 @@ class _Emitter(Values):
 
     def advance(self, loop: Loop) -> None:
         """The carries take their next values, all of which are there before the first of them changes."""
-        for carry in loop.carries:
-            assert carry.next is not None
-            self.value(carry.next)
-        for carry in reversed(loop.carries):
-            self.op("local.set", self.locals[carry.value])
+        self.hand_over([(carry, carry.next) for carry in loop.carries if carry.next is not None])
 
     def barrier(self, barrier: Barrier) -> None:
-        for _, val in barrier.values:
-            self.value(val)
-        for carry, val in reversed(barrier.values):
-            local = self.locals[val] = self.locals[carry.value]
-            self.op("local.set", local)
+        self.hand_over(barrier.values)
+        for carry, val in barrier.values:
+            self.locals[val] = self.locals[carry.value]
         counter, limit = self.counters[barrier.loop]
         self.op("local.get", counter)
         self.op("i32.const", limit)
         self.op("i32.eq")
         self.op("br_if", 1)
+
+    def hand_over(self, values: list[tuple[Carry, Val]]) -> None:
+        """The carries take values, unless they hold them already."""
+        other = [(carry, val) for carry, val in values if self.locals.get(val) != self.locals[carry.value]]
+        for _, val in other:
+            self.value(val)
+        for carry, _ in reversed(other):
+            self.op("local.set", self.locals[carry.value])
 
     def scaled(self, factor: int, local: int | None) -> None:
         """Pushes a bound of the range times `factor`, or 0."""

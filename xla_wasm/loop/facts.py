@@ -53,9 +53,10 @@ def _accesses(block: Block, used: set[Val]) -> str:
 
 
 def _count(x: Val, apart: set[Val], found: dict[str, Counter[str]]) -> None:
-    if x.op in ("load", "load_vector", "load_strided"):
+    if x.op in ("load", "load_splat", "load_vector", "load_strided"):
         if x not in apart:
-            found["loads"][f"{_type(x.dtype, x.lanes)}{_strided(x.imm[1]) if x.lanes > 1 else ''}"] += 1
+            kind = " splat" if x.op == "load_splat" else _strided(x.imm[1]) if x.lanes > 1 else ""
+            found["loads"][f"{_type(x.dtype, x.lanes)}{kind}"] += 1
     elif x.op == "pack" and any(_loaded(a) for a in x.args):
         found["loads"][f"{_type(x.dtype, x.lanes)} lane by lane"] += 1
     elif x.op in ("call", "slow_path"):

@@ -99,7 +99,7 @@ class Barrier:
     """Keeps an engine's scheduler from moving work across this place in a loop's body: a branch out, never taken.
 
     `values` are what the loop's carries hold here: each stays in its carry's local from here on, so that the value before
-    it can be forgotten. Stands directly in the body of `loop`.
+    it can be forgotten. A carry may keep what it holds. Stands directly in the body of `loop`.
     """
 
     loop: Loop

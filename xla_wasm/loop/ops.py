@@ -107,6 +107,7 @@ ramp                          >T     s32          coefficient  -      .
 # memory
 load                          a1>t1  any          place        reads  .
 load_vector load_strided      a1>T   any          place        reads  .
+load_splat                    a1>T   f32x4,s32x4,u32x4,f64x2,s64x2,u64x2  place  reads  .
 # arithmetic
 add sub mul                   tw>t   int,float    -            -      =
 div                           tt>t   int,float    -            traps  +

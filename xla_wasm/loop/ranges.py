@@ -287,7 +287,7 @@ def _number(const: Val) -> int:
     return pattern - (1 << bits) if const.dtype[0] == "s" and pattern >> (bits - 1) else pattern
 
 
-_OPAQUE = ("load", "load_vector", "load_strided", "call", "slow_path")
+_OPAQUE = ("load", "load_splat", "load_vector", "load_strided", "call", "slow_path")
 """Operations whose result may be anything that its type has."""
 _OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}

@@ -1,9 +1,14 @@
-"""Which values of a kernel get a local: those used more than once, or in another block, or pinned. The rest stay on the stack."""
+"""Which values of a kernel get a local: those used more than once, or in another block, or pinned. The rest stay on the stack.
+
+What a loop carries keeps one local through a trip, where each new value is the only one that needs the value before it.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..dataclass import dataclass, field
-from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
 
 _MAX_DEPTH = 40
 """How deep a stack expression may nest before its parts get locals."""
@@ -18,6 +23,8 @@ class Uses:
 
     counts: dict[Val, int] = field(default_factory=dict)
     kept: set[Val] = field(default_factory=set)
+    in_place: dict[Val, Carry] = field(default_factory=dict)
+    """Values that go straight to the local of what a loop carries, where they stand."""
 
 
 def count_uses(func: Func) -> Uses:
@@ -38,6 +45,7 @@ def count_uses(func: Func) -> Uses:
             pending.append(val)
 
     blocks = [func.body]
+    loops: list[Loop] = []
     while blocks:
         block = blocks.pop()
         for statement in block.statements:
@@ -53,6 +61,7 @@ def count_uses(func: Func) -> Uses:
                 use(statement.value, block)
             elif isinstance(statement, Loop):
                 blocks.append(statement.body)
+                loops.append(statement)
                 for carry in statement.carries:
                     use(carry.init, block)
                     assert carry.next is not None, "a carried value has no next value"
@@ -72,4 +81,23 @@ def count_uses(func: Func) -> Uses:
         val = pending.pop()
         for arg in val.args:
             use(arg, val.block)
+    for loop in loops:
+        _find_in_place(loop, found)
     return found
+
+
+def _find_in_place(loop: Loop, found: Uses) -> None:
+    """Follows what each carry of a loop holds from barrier to barrier."""
+    barriers = [dict(statement.values) for statement in loop.body.statements if isinstance(statement, Barrier)]
+    mentions = Counter(val for values in barriers for val in values.values())
+    nexts = {carry: carry.next for carry in loop.carries if carry.next is not None}
+    held = {carry: carry.value for carry in loop.carries}
+    for values in (*barriers, nexts):
+        for carry, val in values.items():
+            before = held[carry]
+            if val is before:
+                continue
+            held[carry] = val
+            only_use = before in val.args and found.counts[before] - mentions[before] == 1
+            if only_use and val in found.kept and val.block is loop.body and val not in found.in_place:
+                found.in_place[val] = carry

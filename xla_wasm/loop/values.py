@@ -231,11 +231,11 @@ class Values:
         if val.dtype == "pred":
             if lanes == 2:
                 self.op("i64x2.extend_low_i32x4_u")
-            local = self.out.local("v128")
-            self.op("local.set", local)
-            self.op("v128.const", b"\0" * 16)
-            self.op("local.get", local)
-            self.op(f"{lane_shape('pred', lanes)}.sub")
+            self.op(f"{lane_shape('pred', lanes)}.neg")
+
+    def load_splat(self, val: Val) -> None:
+        self.value(val.args[0])
+        self.op(f"v128.load{8 * TYPES[val.dtype].bytes}_splat", 0, val.imm[0])
 
     def load_strided(self, val: Val) -> None:
         address = self.temporary(val.args[0])

@@ -305,12 +305,16 @@ class _Verifier:
         for carry, val in barrier.values:
             self.use(val, name)
             self.alike(carry.value, val, name, "value there")
+            if val is carry.value or self.held.get(val) is carry:
+                continue  # not replaced
             if val.block is not block or val.op in ("const", "carry", "induction", "result"):
                 self.fail(name, f"{self.names.of(val)} is not computed in its loop's body")
         if len({val for _, val in barrier.values}) != len(barrier.values):
             self.fail(name, "gives one value to two carries")
         for carry, val in barrier.values:
             held = [v for v, holder in self.held.items() if holder is carry] or [carry.value]
+            if val in held:
+                continue
             for old in held:
                 self.stale[old] = self.count, name
                 self.held.pop(old, None)
@@ -399,7 +403,7 @@ class _Verifier:
         elif kind == "coefficient":
             good = isinstance(imm, int)
         elif kind == "place":
-            strides = {"load": (0,), "load_vector": (1,)}
+            strides = {"load": (0,), "load_splat": (0,), "load_vector": (1,)}
             good = isinstance(imm, tuple) and len(imm) == 2 and imm[0] >= 0 and imm[1] in strides.get(val.op, (imm[1] or 1,))
         elif kind == "lane":
             good = isinstance(imm, int) and 0 <= imm < lanes
@@ -440,7 +444,7 @@ class _Verifier:
         if access.written and not argument.written:
             self.fail(what, f"writes argument {number}, which is only read")
         bounds = facts.form_bounds(form)
-        most = argument.room if lanes > 1 else argument.bytes
+        most = argument.room if lanes > 1 and stride else argument.bytes
         if bounds is None:
             self.unproven.append(f"kernel {self.func.name}: {what}: a loop without a count")
             return form
