@@ -158,6 +158,20 @@ def test_powers_by_constants(exponent: float, element_type: str, target: str) ->
 
 
 @targets
+@pytest.mark.parametrize("exponent", [1, 2, -1])
+def test_powers_of_small_floats_by_constants(exponent: int, target: str) -> None:
+    """The same: where a power in f32 gives 0 for what is below its normal numbers, these are exact."""
+    b = Builder("power")
+    x = np.array([0x0001, 0x8001, 0x7F62, 0xFF62, 0x1E40, 0x3FC0, 0x8000, 0xFF80], np.uint16).view(DTYPES["bf16"])
+    power = b.op("power", b.parameter(0, Shape("bf16", x.shape)), b.broadcast(b.constant(Shape("bf16"), [exponent]), x.shape))
+    module = b.module(power)
+    (result,) = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x)
+    with np.errstate(all="ignore"):
+        true = np.power(x.astype(np.float64), float(exponent)).astype(DTYPES["bf16"])
+    np.testing.assert_array_equal(result.view(np.uint16), true.view(np.uint16))
+
+
+@targets
 @pytest.mark.parametrize("opcode", TRANSCENDENTAL + ["power", "atan2"])
 def test_functions_of_f64(opcode: str, target: str) -> None:
     """Against NumPy's f64, itself within about one ulp."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...hlo.ir import Instruction
-from ...hlo.types import TYPES
+from ...hlo.types import SMALL_FLOATS, TYPES
 from ..writer import Rule, Writer, operand_if_alike
 
 
@@ -43,7 +45,7 @@ def _power(w: Writer, x: Instruction) -> Instruction:
     """Powers of floats by a constant that are one operation, or two of f32: no less exact than `power`, whose special results they have."""
     base, exponent = x.operands
     dtype = x.shape.element_type
-    number = (exponent.operands[0] if exponent.opcode == "broadcast" else exponent).number
+    number = _number(exponent)
     if number is None or dtype not in ("f32", "f64"):
         return x
     if number == 1:
@@ -55,6 +57,13 @@ def _power(w: Writer, x: Instruction) -> Instruction:
     if number == 0.5:
         return _root(w, base)
     return w.div(w.like(base, 1), _root(w, base)) if number == -0.5 and dtype == "f32" else x
+
+
+def _number(x: Instruction) -> Any:
+    """The one number of all elements, as a constant says, perhaps one of a narrower float; None if there is none."""
+    while x.opcode == "broadcast" or x.opcode == "convert" and x.operands[0].shape.element_type in SMALL_FLOATS:
+        (x,) = x.operands
+    return x.number
 
 
 def _root(w: Writer, base: Instruction) -> Instruction:
