@@ -36,17 +36,22 @@ def nest(
     level(0, done)
 
 
-def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None]) -> None:
-    """Runs `body` at every index of `dims` one element at a time, in row-major order."""
+def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, ranged: bool = False) -> None:
+    """Runs `body` at every index of `dims` one element at a time, in row-major order.
+
+    `ranged` lets the outermost loop be split by callers.
+    """
     if 0 in dims:
         return
 
     def level(d: int, index: Index) -> None:
         if d == len(dims):
             body(index)
-            return
-        with b.loop(dims[d]) as i:
-            level(d + 1, (*index, i))
+        elif dims[d] == 1:
+            level(d + 1, (*index, ZERO))
+        else:
+            with b.loop(dims[d], ranged=ranged and not any(i.loops for i in index)) as i:
+                level(d + 1, (*index, i))
 
     level(0, ())
 

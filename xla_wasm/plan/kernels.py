@@ -12,7 +12,7 @@ from ..hlo.types import TYPES
 from ..loop.affine import ZERO, Affine, Index, row_major_strides
 from ..loop.builder import WIDE, Builder
 from ..loop.ir import Func
-from ..loop.nest import nest
+from ..loop.nest import nest, scalar_nest
 from ..loop.tiling import Tile, nest_in_tiles
 from ..ops.elemental import Elemental
 from ..ops.kernel import Kernel
@@ -337,16 +337,7 @@ def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], r
         if per_element:
             nest(b, full[rows:], lambda i: _store_roots(kernel, per_element, i), done=index)
 
-    def level(d: int, index: Index) -> None:
-        if d == rows:
-            row(index)
-        elif row_dims[d] == 1:
-            level(d + 1, (*index, ZERO))
-        else:
-            with b.loop(row_dims[d], ranged=not any(i.loops for i in index)) as i:
-                level(d + 1, (*index, i))
-
-    level(0, ())
+    scalar_nest(b, row_dims, row, ranged=True)
 
 
 def _store_roots(kernel: Kernel, roots: list[Instruction], index: Index) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 from ..hlo.ir import Instruction
 from ..hlo.op import Kind
-from ..loop.affine import ZERO, Affine, Index
+from ..loop.affine import Affine, Index
 from ..loop.builder import Builder
+from ..loop.nest import scalar_nest
 from ..ops.reading import record
 from ..ops.reduce.best import best
 from ..ops.reduce.columns import columns_together
@@ -89,7 +90,7 @@ def nest_in_blocks(
             block([(*index, i + u * b.lanes) for u in range(count)])
         _rest(b, index, last, last % step, element)
 
-    _outer_loops(b, tuple(outer), line)
+    scalar_nest(b, tuple(outer), line, ranged=True)
 
 
 def nest_in_chunks(
@@ -107,25 +108,10 @@ def nest_in_chunks(
             chunk(index, Affine(count * width), rest)
         _rest(b, index, last, last % b.lanes, element)
 
-    _outer_loops(b, tuple(outer), line)
+    scalar_nest(b, tuple(outer), line, ranged=True)
 
 
 def _rest(b: Builder, index: Index, last: int, rest: int, element: Callable[[Index], None]) -> None:
     """The last elements of a row of so many."""
     if rest:
         b.vectorized(rest, lambda i: element((*index, i + (last - rest))))
-
-
-def _outer_loops(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None]) -> None:
-    """Loops around `body`, the outermost of which callers may split."""
-
-    def level(d: int, index: Index) -> None:
-        if d == len(dims):
-            body(index)
-        elif dims[d] == 1:
-            level(d + 1, (*index, ZERO))
-        else:
-            with b.loop(dims[d], ranged=not any(i.loops for i in index)) as i:
-                level(d + 1, (*index, i))
-
-    level(0, ())

@@ -16,16 +16,18 @@ def _without_neutral(neutral: int, of_both: bool = True) -> Rule:
         left, right = x.operands
         if TYPES[x.shape.element_type].kind not in ("signed", "unsigned"):
             return x
-        if _is_splat(right, neutral):
+        if _number(right) == neutral:
             return left
-        return right if of_both and _is_splat(left, neutral) else x
+        return right if of_both and _number(left) == neutral else x
 
     return rule
 
 
-def _is_splat(x: Instruction, value: int) -> bool:
-    """Whether every element is this number, as one constant says."""
-    return (x.operands[0] if x.opcode == "broadcast" else x).number == value
+def _number(x: Instruction) -> Any:
+    """The one number of all elements, as a constant says, perhaps one of a narrower float; None if there is none."""
+    while x.opcode == "broadcast" or x.opcode == "convert" and x.operands[0].shape.element_type in SMALL_FLOATS:
+        (x,) = x.operands
+    return x.number
 
 
 INFINITY = float("inf")
@@ -57,13 +59,6 @@ def _power(w: Writer, x: Instruction) -> Instruction:
     if number == 0.5:
         return _root(w, base)
     return w.div(w.like(base, 1), _root(w, base)) if number == -0.5 and dtype == "f32" else x
-
-
-def _number(x: Instruction) -> Any:
-    """The one number of all elements, as a constant says, perhaps one of a narrower float; None if there is none."""
-    while x.opcode == "broadcast" or x.opcode == "convert" and x.operands[0].shape.element_type in SMALL_FLOATS:
-        (x,) = x.operands
-    return x.number
 
 
 def _root(w: Writer, base: Instruction) -> Instruction:
