@@ -176,6 +176,16 @@ def test_a_device_that_reaches_its_limit(limit: dict[str, Any], says: str) -> No
                 exe.run_replicated(given)
 
 
+def test_a_wait_that_ends_before_the_limit_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xla_wasm.host.exchange._GRACE", -0.9)
+    exe = ready(HloModule.from_text(ENDLESS), timeout=1.0)
+    for device in (0, 1):
+        given = [[np.int32(5)], [np.int32(6)]]
+        given[device] = [np.int32(-1)]
+        with pytest.raises(LimitError, match=rf"^device {device}: 'endless' failed in step .*: it took longer than its 1\.0 s"):
+            exe.run_replicated(given)
+
+
 def test_the_states_of_all_are_lost() -> None:
     module = entry(
         """x = f32[] parameter(0)

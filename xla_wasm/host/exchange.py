@@ -130,6 +130,11 @@ class Endpoint:
         self.outcome = ""
         """How its run ended."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether it is in a wait, or its run ended in one."""
+        return self._waiting is not None
+
     def exchange(self, port: Port) -> None:
         """See `Transport`."""
         group, device, channel = self._group, self.device, port.request.channel

@@ -117,8 +117,10 @@ class _Run(Generic[T]):
             return self._results
         interrupts = [failure for failure in failures if not isinstance(failure[1], Exception)]
         own = [failure for failure in failures if not isinstance(failure[1], EndedError)]
-        d, error = (interrupts or own or failures)[0]
-        del failures, interrupts, own
+        # A device that waits until the time is over says less than the one that it waits for.
+        busy = [(d, error) for d, error in own if d is None or not self._group.endpoints[d].waits]
+        d, error = (interrupts or busy or own or failures)[0]
+        del failures, interrupts, own, busy
         try:
             raise_named(d, error)
         finally:
