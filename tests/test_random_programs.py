@@ -31,12 +31,12 @@ def test_compiled_programs_agree_with_the_reference(data: st.DataObject) -> None
 @given(st.data())
 def test_text_and_proto_carry_the_whole_program(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
-    text = module.to_text()
+    text = module.to_text(large_constants=True)
     from_text = xla_wasm.HloModule.from_text(text)
     from_proto = xla_wasm.HloModule.from_proto(from_text.to_proto())
-    assert from_text.to_text() == text
+    assert from_text.to_text(large_constants=True) == text
     # Names that computations share are made unique in the proto.
-    assert xla_wasm.HloModule.from_text(from_proto.to_text()).to_proto() == from_proto.to_proto()
+    assert xla_wasm.HloModule.from_text(from_proto.to_text(large_constants=True)).to_proto() == from_proto.to_proto()
     expected = evaluate(module, *arguments)
     for other in (from_text, from_proto):
         for actual, wanted in zip(evaluate(other, *arguments), expected, strict=True):

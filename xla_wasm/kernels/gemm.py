@@ -353,7 +353,7 @@ class _Writer:
                 for column in columns:
                     # Cranelift overwrites the first operand: here comes the one that costs it fewer spills.
                     factors = (splat, column) if self.tile.scalar else (column, splat)
-                    after.append(b.pin(b.fma(*factors, sums[len(after)])))
+                    after.append(b.pin(self.added_product(*factors, sums[len(after)])))
             return after
 
         def one(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
@@ -403,8 +403,13 @@ class _Writer:
                 # Cranelift overwrites the first operand: copies of the one that more squares use cost it fewer spills.
                 factors = (left[splat], columns[column]) if width >= rows else (columns[column], left[splat])
                 at = splat * width + column
-                sums[at] = b.pin(b.fma(*factors, sums[at]))
+                sums[at] = b.pin(self.added_product(*factors, sums[at]))
         return sums
+
+    def added_product(self, x: Val, y: Val, total: Val) -> Val:
+        """A sum with one product more, or two where operands are pairs."""
+        b = self.b
+        return b.add(total, b.dot(b.halves(x), b.halves(y))) if self.g.types.pairs else b.fma(x, y, total)
 
     def side_by_side(self, body: Step, start: int, streams: int, length: int) -> Step:
         """The same step in several parts of k, each of a length, from `start` on."""
@@ -435,7 +440,7 @@ class _Writer:
                 return b.shuffle(value, self.zero, (*[lanes] * lost, *range(lost, lanes))) if lost else value
 
             right = counted(b.convert(b.load_lanes(self.rhs, y + k, g.types.operand), g.types.accumulator))
-            return [b.fma(counted(self.elements(x, r, k)), right, sums[r]) for r in range(rows)]
+            return [self.added_product(counted(self.elements(x, r, k)), right, sums[r]) for r in range(rows)]
 
         sums = self.along(run // lanes, lanes, sums, body)
         tail = run % lanes

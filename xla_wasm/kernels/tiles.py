@@ -19,6 +19,8 @@ class Types:
     accumulator: str
     """f32, f64, s32 or u32: in this the products are taken and added."""
     result: str
+    pairs: bool = False
+    """Whether an operand, which is s32 then, is two numbers of s16: each step along k takes two products."""
 
     @classmethod
     def all(cls, dtype: str) -> Types:

@@ -382,6 +382,10 @@ class Arithmetic:
         """The lanes of two vectors of signed integers or masks in lanes half as wide; what leaves the range of `dtype` is clamped."""
         return self._val("narrow", (x, y), dtype, 2 * x.lanes)
 
+    def halves(self, x: Val) -> Val:
+        """The low and the high 16 bits of each lane of 32, as lanes of their own."""
+        return self._val("halves", (x,), "s16", 2 * x.lanes)
+
     def extmul_low(self, x: Val, y: Val) -> Val:
         """The whole products of the first halves of two vectors' lanes."""
         return self._val("extmul_low", (x, y), twice(x.dtype), x.lanes // 2)

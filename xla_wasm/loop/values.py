@@ -346,6 +346,9 @@ class Values:
         self.value(y)
         self.op("i8x16.shuffle", *picked, *([0] * (16 - len(picked))))
 
+    def halves(self, val: Val) -> None:
+        self.value(val.args[0])
+
     def narrow(self, val: Val) -> None:
         """Two vectors in one of lanes half as wide; numbers that do not fit become the nearest that do."""
         x, y = val.args

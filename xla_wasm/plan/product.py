@@ -141,16 +141,28 @@ def matches(y: Instruction, left: View, root: Instruction, merged: bool) -> Prod
     return of_dot(y, left, rows)
 
 
+def _types(x: Instruction) -> tuple[Types | None, int]:
+    """The types of a canonical product, None if no kernel takes them, and how many steps along k an element of its operands has."""
+    dtype = x.shape.element_type
+    if dtype == "s32" and x.operands[0].shape.element_type == "s16":
+        return Types("s32", "s32", "s32", pairs=True), 2
+    return (Types.all(dtype), 1) if dtype in GEMM_TYPES else (None, 1)
+
+
 def of_dot(x: Instruction, lhs: View, rows: int) -> Product | None:
     """A canonical dot [batch..., m, k] x [batch..., k, n] whose left side is read through `lhs`, if its rows are contiguous.
 
     `rows` divides m: the rows that stay together in the dimensions of the result.
     """
+    types, step = _types(x)
     *batch, m, k = x.operands[0].shape.dimensions
     n = x.shape.dimensions[-1]
     *strides, m_stride, k_stride = lhs.strides
-    if x.shape.element_type not in GEMM_TYPES or (k > 1 and k_stride != 1) or not x.shape.size or not k:
+    if types is None or (k > 1 and k_stride != 1) or not x.shape.size or not k:
         return None
+    if any(number % step for number in (k, m_stride, *strides)):
+        return None
+    k, m_stride, *strides = [number // step for number in (k, m_stride, *strides)]
     groups = prod(batch)
     outer, right = [], groups
     for size, stride in zip(batch, strides):
@@ -158,7 +170,7 @@ def of_dot(x: Instruction, lhs: View, rows: int) -> Product | None:
         outer.append((size, stride, right))
     if rows != m:
         outer.append((m // rows, m_stride * rows, 0))
-    return Product(Gemm(Types.all(x.shape.element_type), tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset)
+    return Product(Gemm(types, tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset)
 
 
 def of_convolution(x: Instruction, lhs: View) -> Product | None:
@@ -166,13 +178,15 @@ def of_convolution(x: Instruction, lhs: View) -> Product | None:
     window = x.attrs["window"].dimensions
     assert not any(w.padding_low or w.padding_high for w in window), f"{x.where}: what pads by itself has a kernel of its own"
     groups = x.attrs["feature_group_count"]
+    types, step = _types(x)
     *taps, inputs, outputs = x.operands[1].shape.dimensions
-    if x.shape.element_type not in GEMM_TYPES or not window or not lhs.dense or not x.shape.size or not x.operands[1].shape.size:
+    if types is None or not window or not lhs.dense or not x.shape.size or not x.operands[1].shape.size or inputs % step:
         return None
     if groups > 1 and outputs // groups < 4:
         return None
     per_group = outputs // groups
-    batch, *spatial, features = row_major_strides(lhs.dims)
+    inputs //= step
+    batch, *spatial, _ = [stride // step for stride in row_major_strides(lhs.dims)]
     sizes = x.shape.dimensions
     moves = [(size, stride * w.stride) for size, stride, w in zip(sizes[1:-1], spatial, window)]
     # Where results have few pixels, as gradients of weights have, the images are more rows for a tile.
@@ -185,19 +199,20 @@ def of_convolution(x: Instruction, lhs: View) -> Product | None:
         segments.pop()
         run = inputs * last.size
     segments = [(count, stride) for count, stride in segments if count > 1]
-    gemm = Gemm(Types.all(x.shape.element_type), tuple(outer), m, m_stride, per_group, tuple(segments), run)
+    gemm = Gemm(types, tuple(outer), m, m_stride, per_group, tuple(segments), run)
     return Product(gemm, (groups,), lhs.offset, rows)
 
 
 def of_pixels(x: Instruction, lhs: View) -> Product | None:
     """A canonical convolution with a window of one pixel, over a dense image, as one product over all pixels."""
     window = x.attrs["window"].dimensions
+    types, step = _types(x)
     inputs, outputs = x.operands[1].shape.dimensions[-2:]
-    if x.shape.element_type not in GEMM_TYPES or not window or not lhs.dense or not x.shape.size or not inputs:
+    if types is None or not window or not lhs.dense or not x.shape.size or not inputs or inputs % step:
         return None
     if x.attrs["feature_group_count"] > 1 or lhs.dims[:-1] != x.shape.dimensions[:-1] or any(w.size > 1 for w in window):
         return None
-    gemm = Gemm(Types.all(x.shape.element_type), ((1, 0, 0),), prod(lhs.dims[:-1]), inputs, outputs, (), inputs)
+    gemm = Gemm(types, ((1, 0, 0),), prod(lhs.dims[:-1]), inputs // step, outputs, (), inputs // step)
     return Product(gemm, (1,), lhs.offset, _ALL)
 
 
@@ -208,10 +223,11 @@ def right_side(x: Instruction, product: Product) -> Instruction:
         return Instruction(x.name, "reshape", rhs.shape, [rhs])
     g = product.gemm
     (groups,) = product.groups
+    dtype, k = rhs.shape.element_type, g.k * _types(x)[1]
     if groups == 1:
-        return Instruction(x.name, "reshape", Shape(g.types.operand, (1, g.k, g.n)), [rhs])
-    flat = Instruction(x.name, "reshape", Shape(g.types.operand, (g.k, groups, g.n)), [rhs])
-    return Instruction(x.name, "transpose", Shape(g.types.operand, (groups, g.k, g.n)), [flat], {"dimensions": (1, 0, 2)})
+        return Instruction(x.name, "reshape", Shape(dtype, (1, k, g.n)), [rhs])
+    flat = Instruction(x.name, "reshape", Shape(dtype, (k, groups, g.n)), [rhs])
+    return Instruction(x.name, "transpose", Shape(dtype, (groups, k, g.n)), [flat], {"dimensions": (1, 0, 2)})
 
 
 def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> tuple[Gemm, Tile]:
@@ -260,8 +276,15 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
     size = packed_size(g, shape)
 
     def level(index: Index, base: Affine) -> None:
+        def element(k: Affine, n: Affine) -> Val:
+            return e.value(root, (*index, k, n))
+
+        def pair(k: Affine, n: Affine) -> Val:
+            low, high = (b.convert(element(k * 2 + i, n), "s32") for i in range(2))
+            return b.or_(b.and_(low, b.const("s32", 0xFFFF)), b.shl(high, 16))
+
         if len(index) == len(product.groups):
-            pack_kernel(b, g, shape, 0, lambda k, n: e.value(root, (*index, k, n)), base, along_k)
+            pack_kernel(b, g, shape, 0, pair if g.types.pairs else element, base, along_k)
             return
         count = product.groups[len(index)]
         step = size * prod(product.groups[len(index) + 1 :])

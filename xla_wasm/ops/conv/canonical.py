@@ -6,6 +6,7 @@ from __future__ import annotations
 from ...dataclass import replace
 from ...hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
+from ..dot.integers import PAIRED, even, product_types
 from ..window.canonical import padding
 from ..writer import Rule, Writer
 from .plan import WINOGRAD, depthwise, depthwise_of, winograd_tile, winograd_tile_of
@@ -31,10 +32,11 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     padded = any(padding(side) != PaddingDimension() for side in window)
     reversed_ = any(side.window_reversal for side in window)
     batch_groups = x.attrs["batch_group_count"]
-    same_type = image.shape.element_type == kernel.shape.element_type == dtype
+    operands, sums = product_types(x)
+    same_type = image.shape.element_type == kernel.shape.element_type == operands != PAIRED and sums == dtype
     if n == canonical and not reversed_ and batch_groups == 1 and same_type and (not padded or depthwise(x) or winograd_tile(x)):
         return x
-    image, kernel = w.convert(image, dtype), w.convert(kernel, dtype)
+    image, kernel = w.convert(image, operands), w.convert(kernel, operands)
     if batch_groups == image.shape.dimensions[n.input_batch_dimension] == kernel.shape.dimensions[n.kernel_output_feature_dimension] > 1:
         # A gradient of depthwise weights: what is summed beside the window, the images of a batch, becomes a dimension of it.
         image, kernel = (w.reshape(o, (1, *o.shape.dimensions)) for o in (image, kernel))
@@ -51,14 +53,16 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     dims = (1,) * (len(order) - rank) + x.shape.dimensions
     out = tuple([dims[d] for d in order])
     bare = tuple([replace(side, window_reversal=False) for side in window])
-    shape = dtype, image.shape.dimensions, kernel.shape.dimensions, out, groups, bare
+    shape = sums, image.shape.dimensions, kernel.shape.dimensions, out, groups, bare
     if padded and depthwise_of(*shape) is None and not winograd_tile_of(x.attrs.get(WINOGRAD, 0), *shape):
-        zero = w.scalar(dtype, 0)
+        zero = w.scalar(operands, 0)
         zero.name = f"{x.name}.zero"
         image = w.pad(image, zero, [PaddingDimension(), *map(padding, window), PaddingDimension()])
         bare = tuple([WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window])
     attrs = x.attrs | {"window": Window(bare), "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
-    made = w.op("convolution", image, kernel, dtype=dtype, **attrs)
+    if operands == PAIRED:
+        image, kernel = even(w, image, image.shape.rank - 1), even(w, kernel, kernel.shape.rank - 2)
+    made = w.convert(w.op("convolution", image, kernel, dtype=sums, **attrs), dtype)
     return w.reshape(w.transpose_back(made, order), x.shape.dimensions)
 
 

@@ -8,6 +8,7 @@ from math import prod
 from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
 from ..writer import Rule, Writer
+from .integers import PAIRED, even, product_types
 from .record import free_dimensions
 
 _ROW = 16
@@ -15,7 +16,8 @@ _ROW = 16
 
 
 def _dot(w: Writer, x: Instruction) -> Instruction:
-    """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back.
+    """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back. Integers of at
+    most 16 bits are multiplied in pairs (`integers.py`).
 
     Products read their left side along k where it lies and pack their right side anyway, so a left side that would have
     to be transposed changes places with a right side that would not. So does a single row: the other side is read once, and
@@ -23,7 +25,7 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     """
     n = x.attrs["dot_dimension_numbers"]
     lhs, rhs = x.operands
-    dtype = x.shape.element_type
+    dtype, sums = product_types(x)
     left, right = free_dimensions(x)
     contracted, other = n.lhs_contracting_dimensions, n.rhs_contracting_dimensions
     swapped = _trailing(rhs, other) and (_is_row(lhs, left, contracted) or not _trailing(lhs, contracted))
@@ -37,6 +39,8 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
         and n == canonical
         and lhs.shape.rank == rhs.shape.rank == rank + 2
         and lhs.shape.element_type == rhs.shape.element_type == dtype
+        and x.shape.element_type == sums
+        and not (dtype == PAIRED and lhs.shape.dimensions[-1] % 2)
     ):
         return x
 
@@ -48,8 +52,11 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
 
     a = arranged(lhs, batches, left, contracted)
     c = arranged(rhs, other_batches, other, right)
-    product = w.op("dot", a, c, dtype=dtype, dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config"))
+    if dtype == PAIRED:
+        a, c = even(w, a, rank + 1), even(w, c, rank)
+    product = w.op("dot", a, c, dtype=sums, dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config"))
     free = [*(lhs.shape.dimensions[d] for d in left), *(rhs.shape.dimensions[d] for d in right)]
+    product = w.convert(product, x.shape.element_type)
     whole = w.reshape(product, (*product.shape.dimensions[:rank], *free))
     if not swapped:
         return whole
