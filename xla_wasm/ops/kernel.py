@@ -22,6 +22,8 @@ class Kernel:
     e: Elemental
     outputs: dict[Instruction, tuple[Source, ...]]
     """One array per result leaf of each root."""
+    placed: frozenset[Instruction] = frozenset()
+    """Operands that the result holds already, where they belong."""
     scratch_bytes: list[int | bytes] = field(default_factory=list)
     """The sizes of what `scratch` gave, and the first contents of what `persistent` gave, in order."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
 from ..target import Target
+from .delay import delay_updates
 from .draft import Draft
 from .hoist import hoist
 from .kernels import KernelCache
@@ -33,6 +34,7 @@ def plan_module(
     """
     plan = _build(module, target, weights, state or {}, configured)
     hoist(plan, poured)
+    delay_updates(plan)
     live_ranges(plan, one_by_one)
     share(plan)
     share_carries(plan)

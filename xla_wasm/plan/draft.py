@@ -66,6 +66,11 @@ class Draft:
         if target.bytes and not (source.buffer.root() is target.buffer.root() and source.offset == target.offset):
             self.step(Step("kernel", name, None, [target, source], 1, target.bytes))
 
+    def move(self, target: View, source: View, to: int, origin: int, count: int, name: str) -> None:
+        """A step that copies so many elements from one position of a dense array to one of another, which may have the same memory."""
+        views = [View(v.buffer, v.dtype, (count,), (1,), v.offset + at) for v, at in ((target, to), (source, origin))]
+        self.step(Step("kernel", name, None, views, 1, views[0].bytes))
+
     def label(self, label: Label) -> None:
         """Has a label stand for the step that comes next."""
         label.step = len(self.steps)

@@ -83,6 +83,7 @@ class Expression:
         unread: frozenset[Instruction] = frozenset(),
     ):
         self.roots = roots
+        self.unread = unread
         self.sources: dict[Instruction, View] = {}
         numbers: dict[Instruction, int] = {}
         key: list[Any] = []
@@ -103,7 +104,8 @@ class Expression:
 
         self.inner = computed(roots, view, given, unread, hold)
         self.lanes = lanes_of(self.inner)
-        self.key = (tuple(key), tuple(numbers[r] for r in roots))
+        left_out = tuple([i for i, o in enumerate(given.operands) if o in unread]) if given is not None else ()
+        self.key = (tuple(key), tuple(numbers[r] for r in roots), left_out)
         dense = all(v.size == 1 or v.dense and v.size == roots[0].shape.size for v in self.sources.values())
         self.flat = dense and is_flat(roots, self.inner)
 
@@ -226,7 +228,7 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
     written = frozenset((*range(number), *(s.number for s in scratch.values())))
     b = Builder(cache.name(_kernel_name(root)), count + len(scratch), LANES.get(root.opcode, expression.lanes), cache.target, written)
     in_place: tuple[int, ...] = ()
-    kernel = Kernel(b, _Flat(b, sources, ELEMENTAL) if flat else Elemental(b, sources, ELEMENTAL, scratch), outputs)
+    kernel = Kernel(b, _Flat(b, sources, ELEMENTAL) if flat else Elemental(b, sources, ELEMENTAL, scratch), outputs, expression.unread)
     special = KERNELS.get(root.opcode)
     if rows is not None and full is not None:
         _lower_rows(kernel, expression, full, rows)

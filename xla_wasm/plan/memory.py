@@ -68,7 +68,7 @@ def share(plan: Plan) -> None:
             source = step.arguments[number].buffer.root()
             if source.kind != "temporary" or target.kind != "temporary" or source is target:
                 continue
-            if step.arguments[0].offset or step.arguments[number].offset or source.bytes != target.bytes:
+            if source.bytes != target.bytes or step.func is not None and (step.arguments[0].offset or step.arguments[number].offset):
                 continue
             others = [v.buffer.root() for k, v in enumerate(step.arguments) if k not in (0, number)]
             if source.last == i and target.first == i and source not in others:
@@ -105,7 +105,7 @@ def share_carries(plan: Plan) -> None:
             continue
         allowed = () if maker.kind != "kernel" else (1,) if maker.func is None else maker.in_place if made[0] is source else ()
         old = [k for k, v in enumerate(maker.arguments) if v.buffer.root() is carry]
-        if any(k not in allowed or maker.arguments[k].offset for k in old):
+        if any(k not in allowed or maker.func is not None and maker.arguments[k].offset for k in old):
             continue
         if any(source.first < at < i for at in accesses.get(carry, [])):
             continue

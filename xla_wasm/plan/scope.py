@@ -18,6 +18,7 @@ from .draft import Draft
 from .fusion import Fusion
 from .group import Group
 from .kernels import Expression, Lowered, lower_kernel
+from .moves import Move, find_move, is_small_part
 from .plan import Label, Step, View
 from .product import lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_side, strided
 
@@ -130,6 +131,9 @@ class Scope:
             return outputs
         if x in self.fusion.products:
             return self.product(x, self.fusion.products[x], outputs)
+        move = find_move(x, self.available)
+        if move is not None and self.moved(x, move, outputs):
+            return outputs
         # What an update starts from is there already: its kernel reads it nowhere else.
         starts = [o for o, read in zip(x.operands, reads(x)) if read.kind is Kind.START]
         unread = frozenset(o for o in starts if x.operands.count(o) == 1)
@@ -139,6 +143,26 @@ class Scope:
             self.draft.copy(target, self.views[operand][0], x.name)
         self.emit(x.name, outputs, expression, lowered)
         return outputs
+
+    def moved(self, x: Instruction, move: Move, outputs: list[View]) -> bool:
+        """Makes `x` by a move of memory and a kernel that writes the rest; not where much of that is what moves, too."""
+        (target,) = outputs
+        held: dict[Instruction, View] = {}
+        overlapping = [o for o in dict.fromkeys(x.operands) if o not in move.operands and self.reads_buffer(o, move.source)]
+        if any(self.available(o) or not is_small_part(o, x) for o in overlapping):
+            return False
+        for o in overlapping:
+            (held[o],) = self.kernel(o)
+        self.draft.move(target, move.source, move.target, move.origin, move.count, x.name)
+        rest = Expression(self.draft.cache, [x], lambda y: held.get(y) or self.available(y), x, move.operands)
+        self.emit(x.name, outputs, rest, lower_kernel(self.draft.cache, rest))
+        return True
+
+    def reads_buffer(self, x: Instruction, view: View) -> bool:
+        """Whether a kernel that computes `x`, or reads it, reads the buffer of an array."""
+        found = self.available(x)
+        sources = [found] if found is not None else Expression(self.draft.cache, [x], self.available).sources.values()
+        return any(source.buffer is view.buffer for source in sources)
 
     def product(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
         """The kernels of the product `y`, finished as `x`: one packs its right side."""

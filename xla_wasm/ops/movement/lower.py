@@ -50,11 +50,11 @@ def _constant(e: Elemental, x: Instruction, index: Index) -> Val:
 
 
 def concatenate_kernel(k: Kernel, x: Instruction) -> None:
-    """Each operand fills its region of the result."""
+    """Each operand fills its region of the result, but for those that are there."""
     d = x.attrs["dimensions"][0]
     start = 0
     for operand in x.operands:
-        if operand.shape.size:
+        if operand.shape.size and operand not in k.placed:
             shift = start
 
             def body(index: Index, operand: Instruction = operand, shift: int = shift) -> None:
@@ -65,7 +65,7 @@ def concatenate_kernel(k: Kernel, x: Instruction) -> None:
 
 
 def pad_kernel(k: Kernel, x: Instruction) -> None:
-    """The padding value where the operand does not reach, then the operand over it."""
+    """The padding value where the operand does not reach, then the operand over it, if it is not there."""
     operand, value = x.operands
     padding = x.attrs["padding"]
     dims = operand.shape.dimensions
@@ -96,7 +96,7 @@ def pad_kernel(k: Kernel, x: Instruction) -> None:
                     k.store(x, tuple(i + s for i, s in zip(index, shifts)), fill)
 
                 nest(k.b, sizes, border)
-    if not empty:
+    if not empty and operand not in k.placed:
 
         def body(index: Index) -> None:
             inner = tuple(i + first for i, (first, *_) in zip(index, spans))

@@ -1,0 +1,96 @@
+"""Arrays most of which are another array's elements, some places further: a cache that shifts, and all that is placed likewise.
+
+In row-major order such elements keep their distances, along whichever dimensions they move: one move of memory brings all of them to
+their places, and what lies between them is written afterwards. Such a move may be within one buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..dataclass import dataclass
+from ..hlo.index_map import IndexMap, identity
+from ..hlo.ir import Instruction
+from ..hlo.op import Kind
+from ..ops.reading import reads, record
+from .plan import View
+
+_PLACING = ("concatenate", "pad")
+"""Operations whose kernels leave out what is there already (`ops.kernel.Kernel.placed`)."""
+_LEAST = 1024
+"""Bytes that are worth a step more."""
+_MOST_AGAIN = 4
+"""What is read of the array beside what moves, and so has to be put aside, is at most one part of so many."""
+
+Available = Callable[[Instruction], View | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Operands whose elements lie in `source` as they have to lie in the result. Positions count elements in row-major order."""
+
+    source: View
+    operands: frozenset[Instruction]
+    origin: int
+    """Where in the source the first of them lies, and behind it `count` elements with the last of them."""
+    target: int
+    """Where in the result the first of them goes."""
+    count: int
+
+
+def find_move(x: Instruction, available: Available) -> Move | None:
+    """What can be moved to make most of `x`, which places its operands, from an array of the same size; None: too little."""
+    if x.opcode not in _PLACING or x.shape.bytes < _LEAST:
+        return None
+    found: dict[tuple[View, int], Move] = {}
+    sizes: dict[tuple[View, int], int] = {}
+    for o, read in zip(x.operands, reads(x)):
+        source, origin = _origin(o, available) if read.kind is Kind.PLACED and x.operands.count(o) == 1 else (None, None)
+        region = _region(read.map, origin) if origin is not None else None
+        if source is None or region is None or not source.dense or source.offset or source.buffer.bytes != x.shape.bytes:
+            continue
+        size, target, end, further = region
+        before = found.get((source, further))
+        operands = frozenset((o,))
+        if before is not None:
+            operands |= before.operands
+            target, end = min(target, before.target), max(end, before.target + before.count)
+        found[source, further] = Move(source, operands, target - further, target, end - target)
+        sizes[source, further] = sizes.get((source, further), 0) + size
+    best = max(sizes, key=lambda key: sizes[key], default=None)
+    return found[best] if best is not None and 2 * sizes[best] >= x.shape.size else None
+
+
+def is_small_part(o: Instruction, x: Instruction) -> bool:
+    """Whether an operand that is computed from what moves is worth being put aside."""
+    return o.shape.size * _MOST_AGAIN <= x.shape.size
+
+
+def _origin(x: Instruction, available: Available) -> tuple[View | None, IndexMap]:
+    """The array in which the elements of `x` lie, None if they lie in none, and where in it."""
+    origin = identity(x.shape.dimensions)
+    while (view := available(x)) is None:
+        if not record(x).view:
+            return None, origin
+        origin = origin.then(reads(x)[0].map)
+        (x,) = x.operands
+    return view, origin
+
+
+def _region(placed: IndexMap, origin: IndexMap) -> tuple[int, int, int, int] | None:
+    """How many elements are placed inside of the result, the position of the first, the one behind the last, and how much further each
+    lies than in its source; None where that differs."""
+    to, at = placed.position, origin.position
+    if to is None or at is None or to.terms != at.terms or any(c < 0 for c, *_ in to.terms):
+        return None
+    size, first, last = 1, list[int](), list[int]()
+    for d, (coordinate, length, bound) in enumerate(zip(placed.coordinates, placed.domain, placed.dims)):
+        if coordinate is None or any(term != (1, d, 1, length) for term in coordinate.terms):
+            return None
+        first.append(max(0, -coordinate.offset))
+        last.append(min(length, bound - coordinate.offset) - 1)
+        size *= max(0, last[d] + 1 - first[d])
+    if not size:
+        return None
+    low, high = (to.offset + sum(c * corner[d] for c, d, *_ in to.terms) for corner in (first, last))
+    return size, low, high + 1, to.offset - at.offset
