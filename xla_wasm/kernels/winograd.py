@@ -10,9 +10,10 @@ What is not finite would spread in its tile. Where a result is not, its tile is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 from ..dataclass import dataclass
-from ..loop.affine import Affine, Index
+from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..loop.nest import fold
@@ -76,6 +77,11 @@ class Winograd:
     def block(self) -> int:
         """Tiles of a block."""
         return self.rows * self.tiles[1]
+
+    @property
+    def in_stages(self) -> bool:
+        """Whether there is one block, so that each stage may be a kernel."""
+        return self.batch == 1 and self.rows == self.tiles[0]
 
     def gemm(self, packed: int = 0) -> Gemm:
         """The products of a block: one for each place, over right sides of `packed` elements."""
@@ -179,11 +185,17 @@ def winograd_pack(b: Builder, w: Winograd, tile: Tile, out: int, weights: Callab
         panel(Affine(whole * nr), Affine(whole * nr * w.inputs), w.outputs % nr)
 
 
+def _absent(*index: object) -> NoReturn:
+    raise AssertionError("the stage does without it")
+
+
 class WinogradKernel:
-    """Writes the kernel of a convolution.
+    """Writes the kernel of a convolution, or one of its stages: `transforms`, `multiplies` and `finishes` are a kernel each where there is
+    one block, so that each has a range that callers may split; `write` is all of them, and the range is that of images or blocks.
 
     `image` and `weights` give elements at an index, vectors where the last dimension runs along lanes; `store` takes an index of the
     result and its element. `packed` is the buffer of transformed weights, `scratch` are the buffers that `Winograd.scratch` asks for.
+    A stage gets of these what it needs.
     """
 
     def __init__(
@@ -191,11 +203,11 @@ class WinogradKernel:
         b: Builder,
         w: Winograd,
         tile: Tile,
-        image: Callable[[Index], Val],
-        weights: Callable[[Index], Val],
-        packed: int,
         scratch: tuple[int, int, int],
-        store: Callable[[Index, Val], None],
+        packed: int = 0,
+        image: Callable[[Index], Val] = _absent,
+        weights: Callable[[Index], Val] = _absent,
+        store: Callable[[Index, Val], None] = _absent,
     ):
         self.b, self.w, self.tile = b, w, tile
         self.image, self.weights, self.store = image, weights, store
@@ -205,15 +217,28 @@ class WinogradKernel:
     def write(self) -> None:
         """All loops: blocks of tiles, and in each the three stages."""
         b, w = self.b, self.w
-        height, width = w.tiles
-        blocks = height // w.rows
+        blocks = w.tiles[0] // w.rows
         with b.loop(w.batch, ranged=w.batch > 1) as n, b.loop(blocks, w.rows, ranged=w.batch == 1 < blocks) as first:
-            with b.loop(w.rows) as i, b.loop(width) as j:
-                self.transform(n, first + i, j, i * width + j)
-            gemm = w.gemm(packed_size(w.gemm(), self.tile))
-            gemm_kernel(b, gemm, self.tile, (self.transformed, 0), self.packed, self.keep, ranged=False)
-            with b.loop(w.rows) as i, b.loop(width) as j:
-                self.finish(n, first + i, j, i * width + j)
+            self.transforms(n, first)
+            self.multiplies()
+            self.finishes(n, first)
+
+    def transforms(self, n: Affine = ZERO, first: Affine = ZERO, ranged: bool = False) -> None:
+        """Transforms the image tiles of a block."""
+        width = self.w.tiles[1]
+        with self.b.loop(self.w.rows, ranged=ranged) as i, self.b.loop(width) as j:
+            self.transform(n, first + i, j, i * width + j)
+
+    def multiplies(self, ranged: bool = False) -> None:
+        """The products of a block."""
+        gemm = self.w.gemm(packed_size(self.w.gemm(), self.tile))
+        gemm_kernel(self.b, gemm, self.tile, (self.transformed, 0), self.packed, self.keep, ranged=ranged)
+
+    def finishes(self, n: Affine = ZERO, first: Affine = ZERO, ranged: bool = False) -> None:
+        """The results of a block."""
+        width = self.w.tiles[1]
+        with self.b.loop(self.w.rows, ranged=ranged) as i, self.b.loop(width) as j:
+            self.finish(n, first + i, j, i * width + j)
 
     def keep(self, outer: Index, m: Affine, n: Affine, value: Val) -> None:
         """Puts products where `finish` finds them."""

@@ -73,23 +73,51 @@ def lower_winograd(
     cache: KernelCache, w: Winograd, x: Instruction, root: Instruction, views: tuple[View, View], expression: Expression
 ) -> Lowered:
     """The kernel of the convolution `x` finished as `root`: arguments are the result, image and weights, seen through `views`, the packed
-    weights, sources, and scratch memory."""
+    weights, sources, and scratch memory. Of a convolution in stages it is the last, and the products stand for the packed weights."""
     shape = tile(w.gemm(), cache.target)
     key = ("winograd", expression.key, w, shape, tuple([(v.dims, v.strides) for v in views]))
     found = cache.lowered.get(key)
     if found is not None:
         return found
     count = 4 + len(expression.sources)
-    scratch = count, count + 1, count + 2
-    b = Builder(cache.name("winograd"), count + 3, expression.lanes, cache.target, frozenset((0, *scratch)))
-    image, kernel = (Source(1 + i, v.dtype, v.dims, v.strides) for i, v in enumerate(views))
+    own = w.scratch[2:] if w.in_stages else w.scratch
+    scratch = tuple(range(count, count + len(own)))
+    b = Builder(cache.name("winograd"), count + len(own), expression.lanes, cache.target, frozenset((0, *scratch)))
     store = _finish(b, x, root, expression, 4)
+    image, weights = (_load(b, 1 + i, v) for i, v in enumerate(views))
+    if w.in_stages:
+        WinogradKernel(b, w, shape, (0, 3, count), 0, image, weights, store).finishes(ranged=True)
+    else:
+        WinogradKernel(b, w, shape, (count, count + 1, count + 2), 3, image, weights, store).write()
+    return _keep(cache, key, b, own)
 
-    def load(source: Source) -> Callable[[Index], Val]:
-        return lambda index: b.load(source.number, source.position(index), source.dtype)
 
-    WinogradKernel(b, w, shape, load(image), load(kernel), 3, scratch, store).write()
-    return _keep(cache, key, b, w.scratch)
+def lower_winograd_transform(cache: KernelCache, w: Winograd, image: View) -> Lowered:
+    """The kernel that transforms the tiles of an image: arguments are the result, the image, and scratch memory."""
+    key = ("winograd transform", w, image.dims, image.strides)
+    found = cache.lowered.get(key)
+    if found is not None:
+        return found
+    b = Builder(cache.name("winograd_transform"), 3, w.gemm().lanes, cache.target, frozenset((0, 2)))
+    WinogradKernel(b, w, tile(w.gemm(), cache.target), (0, 0, 2), image=_load(b, 1, image)).transforms(ranged=True)
+    return _keep(cache, key, b, w.scratch[2:])
+
+
+def lower_winograd_products(cache: KernelCache, w: Winograd) -> Lowered:
+    """The kernel of the products: arguments are the result, the transformed image and the packed weights."""
+    key = ("winograd products", w.gemm(), tile(w.gemm(), cache.target))
+    found = cache.lowered.get(key)
+    if found is not None:
+        return found
+    b = Builder(cache.name("winograd_products"), 3, w.gemm().lanes, cache.target, frozenset((0,)))
+    WinogradKernel(b, w, tile(w.gemm(), cache.target), (1, 0, 0), packed=2).multiplies(ranged=True)
+    return _keep(cache, key, b)
+
+
+def _load(b: Builder, number: int, view: View) -> Callable[[Index], Val]:
+    """What loads an element of an argument, seen as `view`."""
+    source = Source(number, view.dtype, view.dims, view.strides)
+    return lambda index: b.load(number, source.position(index), source.dtype)
 
 
 def _finish(b: Builder, x: Instruction, root: Instruction, expression: Expression, first: int) -> Callable[[Index, Val], None]:

@@ -8,12 +8,21 @@ from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
+from ..kernels import Winograd
 from ..ops.collective.groups import COUNTS
 from ..ops.conv.plan import depthwise, winograd_tile
 from ..ops.lowering import is_expression
 from ..ops.reading import reads, record
 from ..ops.request import REQUEST
-from .convolution import lower_depthwise, lower_winograd, lower_winograd_pack, winograd, winograd_weights
+from .convolution import (
+    lower_depthwise,
+    lower_winograd,
+    lower_winograd_pack,
+    lower_winograd_products,
+    lower_winograd_transform,
+    winograd,
+    winograd_weights,
+)
 from .draft import Draft
 from .fusion import Fusion
 from .group import Group
@@ -211,10 +220,21 @@ class Scope:
             packed = self.draft.view(Shape(kernel.dtype, (winograd_weights(cache, tiled),)), name=f"{y.name}.packed")
             self.draft.step(Step("kernel", f"{y.name}.pack", lower_winograd_pack(cache, tiled, kernel).func, [packed, kernel], 1))
             lowered = lower_winograd(cache, tiled, y, x, (image, kernel), finishing)
-            arguments.append(packed)
+            arguments.append(self.winograd_products(y.name, tiled, image, packed) if tiled.in_stages else packed)
         arguments += [*finishing.sources.values(), *(self.draft.memory(size) for size in lowered.scratch)]
         self.draft.step(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner))
         return outputs
+
+    def winograd_products(self, name: str, w: Winograd, image: View, packed: View) -> View:
+        """Emits the first two stages of a convolution that has them as kernels of their own."""
+        draft = self.draft
+        size, products = (Shape("f32", (bytes // 4,)) for bytes in w.scratch[:2])
+        transformed, made = draft.view(size, name=f"{name}.transformed"), draft.view(products, name=f"{name}.products")
+        first, second = lower_winograd_transform(draft.cache, w, image), lower_winograd_products(draft.cache, w)
+        scratch = [draft.memory(size) for size in first.scratch]
+        draft.step(Step("kernel", f"{name}.transform", first.func, [transformed, image, *scratch], 1))
+        draft.step(Step("kernel", f"{name}.products", second.func, [made, transformed, packed], 1))
+        return made
 
     def while_(self, x: Instruction) -> list[View]:
         draft = self.draft
