@@ -190,6 +190,15 @@ def test_tiles(shape: Tile) -> None:
         check(matmul(m, n, k), Target.named("relaxed-simd"), i, shape, bias=True, parked=i % 2 == 0)
 
 
+@pytest.mark.parametrize("shape", [Tile(1, 32, True, stripes=4), Tile(6, 8, True, stripes=2), Tile(2, 16, stripes=2, streams=2)], ids=str)
+def test_stripes(shape: Tile) -> None:
+    """The last panel may end within a stripe, at the end of one, or before all of the last one."""
+    for i, (m, n, k) in enumerate(product((1, 8), (3, 8, 13, 16, 27, 32, 41, 64, 71), (8, 20))):
+        for along_k in (False, True):
+            check(matmul(m, n, k, batch=i % 3), Target.named("relaxed-simd"), i, shape, bias=True, parked=i % 2 == 0, along_k=along_k)
+            check(matmul(m, n, k, Types("bf16", "f32", "f32")), Target.named("simd128"), i, shape, along_k=along_k)
+
+
 @each_target
 def test_batches(target: Target) -> None:
     for i, (batch, m, n, k) in enumerate([(3, 5, 7, 9), (2, 70, 12, 8), (12, 16, 16, 32), (4, 1, 40, 6), (5, 9, 1, 33)]):
@@ -215,7 +224,7 @@ def test_right_sides_that_are_read_where_they_lie(dtype: str, target: Target) ->
 def test_streams(m: int, n: int, k: int, target: Target) -> None:
     """Parts of k are walked side by side; what is left over comes behind them."""
     g = matmul(m, n, k)
-    assert any(tile(g, each).streams > 1 for each in EVERY)
+    assert any(tile(g, each).streams * tile(g, each).stripes > 1 for each in EVERY)
     check(g, target, k, bias=True)
     check(replace(g, n=n + 5, m_stride=k), target, k)
 

@@ -19,7 +19,7 @@ from ..loop.ir import Loop, Val
 from ..loop.nest import fold
 from ..loop.tiling import transpose
 from .packing import is_trip, pack_kernel, without_last
-from .tiles import ROWS, Gemm, Tile, chain_of, group_of_rows, packed_size, parts_of_k
+from .tiles import ROWS, Gemm, Tile, chain_of, group_of_rows, packed_size, parts_of_k, place_in_panel
 
 __all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
 
@@ -255,10 +255,10 @@ class _Writer:
     def right(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on."""
         g = self.g
-        start = n if g.k_stride else n * g.k
+        start = n if g.k_stride else n * (g.k // self.tile.stripes)
         for i, (_, _, stride) in zip(outer, g.outer):
             start = start + i * stride
-        return Right(self.rhs, start, g.k_stride or self.tile.nr)
+        return Right(self.rhs, start, g.k_stride or self.tile.stripe)
 
     def left(self, outer: Index, m: Affine) -> Left:
         """The rows from row `m` on."""
@@ -424,7 +424,7 @@ class _Writer:
     def column(self, right: Right, k: Affine, j: int) -> Val:
         """Vector `j` of a panel's row `k`, in the type of the sums. The first rows put it where those below find it."""
         b, dtype = self.b, self.g.types.operand
-        at = right.start + k * right.k_stride + j * self.g.lanes
+        at = right.start + k * right.k_stride + place_in_panel(self.g, self.tile, j * self.g.lanes)
         loaded = b.load_lanes(right.pointer, at, dtype, pure=right.pointer is not self.scratch)
         if right.packs:
             assert self.scratch is not None

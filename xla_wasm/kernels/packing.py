@@ -1,4 +1,4 @@
-"""Packs the right side of a matrix product into panels `[n / nr][k][nr]`, zero padded in n."""
+"""Packs the right side of a matrix product into panels, zero padded in n: `[stripe][n / nr][k][nr / stripes]`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
 from ..loop.tiling import transpose
-from .tiles import Gemm, Tile
+from .tiles import Gemm, Tile, packed_size, place_in_panel
 
 Element = Callable[[Affine, Affine], Val]
 """The right side's element at (k, n): a vector where one of them runs along lanes."""
@@ -21,55 +21,71 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
     `along_k` tells that k is what lies contiguously in memory. Unless a loop is open already, the loop over panels is the
     range that callers may split.
     """
-    nr, lanes = tile.nr, b.lanes
+    lanes, stripe, stripes = b.lanes, tile.stripe, tile.stripes
     ranged = len(b.stack) == 1
     pointer = b.pointer(out)
+    apart = packed_size(g, tile) // stripes
+    transposes = along_k and lanes == g.lanes
 
-    def columns(panel: Affine, first: int | None, count: int) -> None:
-        """One panel of `count` columns. `first` is its first column if that is known, so that no vector runs along n."""
-        start = base + panel * g.k
+    def columns(n: Affine, first: int | None, count: int, start: Affine) -> None:
+        """A panel's columns from `n` on. `first` is that column if it is known, so that no vector runs along n."""
         whole = count - count % lanes
         with b.loop(g.k) as k:
+            at = start + k * stripe
             for j in range(0, whole, lanes):
-                b.store_lanes(pointer, start + k * nr + j, b.splat(element(k, panel + j), lanes), g.types.operand)
+                b.store_lanes(pointer, at + place_in_panel(g, tile, j), b.splat(element(k, n + j), lanes), g.types.operand)
             for j in range(whole, count):
                 assert first is not None
-                b.store(out, base + first * g.k + k * nr + j, element(k, Affine(first + j)), g.types.operand)
-        zeros(first, count)
+                b.store(out, at + place_in_panel(g, tile, j), element(k, Affine(first + j)), g.types.operand)
 
-    def columns_along_k(panel: Affine, first: int | None, count: int) -> None:
-        start = base + panel * g.k
+    def columns_along_k(n: Affine, count: int, start: Affine) -> None:
+        """A stripe's columns from `n` on."""
         whole = count - count % lanes
         if whole:
             with b.loop(whole // lanes, lanes) as j:
-                b.vectorized(g.k, lambda k: transposed(panel + j, start + j, k))
+                b.vectorized(g.k, lambda k: transposed(n + j, start + j, k))
         if whole < count:
             with b.loop(count - whole) as j:
-                b.vectorized(g.k, lambda k: b.store(out, start + whole + j + k * nr, element(k, panel + whole + j), g.types.operand))
-        zeros(first, count)
+                b.vectorized(g.k, lambda k: b.store(out, start + whole + j + k * stripe, element(k, n + whole + j), g.types.operand))
 
     def transposed(n: Affine, start: Affine, k: Affine) -> None:
         values = [element(k, n + u) for u in range(lanes)]
         if b.vector is None:
             for u, value in enumerate(values):
-                b.store(out, start + k * nr + u, value, g.types.operand)
+                b.store(out, start + k * stripe + u, value, g.types.operand)
             return
         for u, value in enumerate(transpose(b, [b.splat(value, lanes) for value in values])):
-            b.store_lanes(pointer, start + k * nr + u * nr, value, g.types.operand)
+            b.store_lanes(pointer, start + k * stripe + u * stripe, value, g.types.operand)
 
-    def zeros(first: int | None, count: int) -> None:
-        if count < nr:
-            assert first is not None
-            start = base + first * g.k
-            with b.loop(g.k) as k, b.loop(nr - count) as j:
-                b.store(out, start + k * nr + count + j, b.const(g.types.operand, 0), g.types.operand)
+    def zeros(start: Affine, count: int) -> None:
+        """A stripe's columns from number `count` on."""
+        with b.loop(g.k) as k, b.loop(stripe - count) as j:
+            b.store(out, start + k * stripe + count + j, b.const(g.types.operand, 0), g.types.operand)
 
-    if nr == 1:
+    def panel(n: Affine, first: int | None, count: int) -> None:
+        start = base + (n if first is None else Affine(first)) * (g.k // stripes)
+        whole, rest = divmod(count, stripe)
+        last = start + whole * apart
+        if not transposes:
+            columns(n, first, count, start)
+        else:
+            if whole:
+                with b.loop(whole) as i:
+                    columns_along_k(n + i * stripe, stripe, start + i * apart)
+            if rest:
+                columns_along_k(n + whole * stripe, rest, last)
+        if rest:
+            zeros(last, rest)
+        empty = stripes - whole - bool(rest)
+        if empty:
+            with b.loop(empty) as i:
+                zeros(start + (i + (stripes - empty)) * apart, 0)
+
+    if tile.nr == 1:
         with b.loop(g.n, ranged=ranged) as n:
             b.vectorized(g.k, lambda k: b.store(out, base + n * g.k + k, element(k, n), g.types.operand))
     else:
-        along_k = along_k and lanes == g.lanes
-        panels(b, g.n, nr, not along_k, ranged, columns_along_k if along_k else columns)
+        panels(b, g.n, tile.nr, not transposes, ranged, panel)
 
 
 def panels(b: Builder, n: int, nr: int, vector: bool, ranged: bool, body: Callable[[Affine, int | None, int], None]) -> None:

@@ -77,6 +77,13 @@ class Tile:
     streams: int = 1
     """So many parts of k are walked side by side: where memory is the limit it gives more to several streams than to one. With
     `nr` 1 it is parts of the rows."""
+    stripes: int = 1
+    """So many parts of a panel's columns lie in stripes, each behind the same part of the panel before: streams, too, and longer ones."""
+
+    @property
+    def stripe(self) -> int:
+        """Columns of a panel that lie side by side."""
+        return self.nr // self.stripes
 
 
 CACHE = 256 << 10
@@ -145,22 +152,25 @@ square is gone before the next, and eight stay where they are. V8 has room for t
 def tile(g: Gemm, target: Target) -> Tile:
     """The tile for a product."""
     found = next(chosen(g, target) for suits, chosen in _TABLE if suits(g, target))
-    streams = _streams(g, found)
-    return replace(found, streams=streams) if streams > 1 else found
+    size = g.k * g.n * TYPES[g.types.operand].bytes
+    if found.nr == g.n == 1:
+        far = g.m >= found.mr and g.m * size > CACHE
+        return replace(found, streams=found.mr) if far else found
+    if found.nr == 1 or not found.scalar or g.segments or size <= CACHE:
+        return found
+    most = 4 if g.m <= found.mr else 2
+    stripes = 1 if g.k_stride else _stripes(g, found, most)
+    # Of more rows, two tiles compute for as long as one stream takes; rows of a right side that is read where it lies are no stream.
+    parts = most // stripes if g.m <= (3 if g.k_stride else 2) * found.mr else 1
+    return replace(found, streams=max(min(parts, g.run // _STREAM), 1), stripes=stripes)
 
 
-def _streams(g: Gemm, tile: Tile) -> int:
-    """How many parts of k to walk side by side: more than one where the right side comes from beyond the caches for few rows. Of rows,
-    where they come from there for one column.
-
-    Two tiles of rows compute for as long as one stream of panels takes; rows of a right side that is read where it lies are no stream.
-    """
-    if tile.nr == g.n == 1 and g.m >= tile.mr and g.m * g.k * TYPES[g.types.operand].bytes > CACHE:
-        return tile.mr
-    most = 4 if g.m <= tile.mr else 2 if g.m <= (3 if g.k_stride else 2) * tile.mr else 1
-    if tile.nr == 1 or not tile.scalar or g.segments or g.k * g.n * TYPES[g.types.operand].bytes <= CACHE:
-        return 1
-    return min(most, g.run // _STREAM or 1)
+def _stripes(g: Gemm, tile: Tile, most: int) -> int:
+    """Into how many stripes of whole vectors the panels of a right side from beyond the caches go: `most`, the fewest above that, or else
+    the most."""
+    width = tile.nr // g.lanes
+    possible = [stripes for stripes in range(1, width + 1) if width % stripes == g.k % stripes == 0]
+    return next((stripes for stripes in possible if stripes >= most), possible[-1])
 
 
 def reads_in_place(g: Gemm, tile: Tile) -> bool:
@@ -221,3 +231,9 @@ def scratch_size(g: Gemm, tile: Tile) -> int:
 def packed_size(g: Gemm, tile: Tile) -> int:
     """The elements of one packed right side."""
     return g.k * -(-g.n // tile.nr) * tile.nr
+
+
+def place_in_panel(g: Gemm, tile: Tile, column: int) -> int:
+    """How far behind the first column of a packed panel another one lies, a multiple of the vectors' lanes."""
+    stripe, inside = divmod(column, tile.stripe)
+    return stripe * (packed_size(g, tile) // tile.stripes) + inside

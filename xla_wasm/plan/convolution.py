@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..dataclass import replace
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
-from ..kernels import Winograd, WinogradKernel, packed_size, tile, winograd_pack
+from ..kernels import Tile, Winograd, WinogradKernel, packed_size, tile, winograd_pack
 from ..loop.affine import ZERO, Index, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
@@ -51,14 +52,19 @@ def winograd(x: Instruction, side: int) -> Winograd:
     return Winograd(side, batch, (image[0], image[1]), (low[0], low[1]), (out[0], out[1]), inputs, outputs)
 
 
+def _tile(cache: KernelCache, w: Winograd) -> Tile:
+    """The tile of the products; transformed weights lie panel by panel."""
+    return replace(tile(w.gemm(), cache.target), stripes=1)
+
+
 def winograd_weights(cache: KernelCache, w: Winograd) -> int:
     """The elements of all transformed and packed weights."""
-    return packed_size(w.gemm(), tile(w.gemm(), cache.target)) * w.places
+    return packed_size(w.gemm(), _tile(cache, w)) * w.places
 
 
 def lower_winograd_pack(cache: KernelCache, w: Winograd, weights: View) -> Lowered:
     """The kernel that transforms and packs weights: arguments are the result and `weights`."""
-    shape = tile(w.gemm(), cache.target)
+    shape = _tile(cache, w)
     key = ("winograd pack", w.tile, w.inputs, w.outputs, shape, weights.dims, weights.strides)
     found = cache.lowered.get(key)
     if found is not None:
@@ -74,7 +80,7 @@ def lower_winograd(
 ) -> Lowered:
     """The kernel of the convolution `x` finished as `root`: arguments are the result, image and weights, seen through `views`, the packed
     weights, sources, and scratch memory. Of a convolution in stages it is the last, and the products stand for the packed weights."""
-    shape = tile(w.gemm(), cache.target)
+    shape = _tile(cache, w)
     key = ("winograd", expression.key, w, shape, tuple([(v.dims, v.strides) for v in views]))
     found = cache.lowered.get(key)
     if found is not None:
@@ -99,18 +105,18 @@ def lower_winograd_transform(cache: KernelCache, w: Winograd, image: View) -> Lo
     if found is not None:
         return found
     b = Builder(cache.name("winograd_transform"), 3, w.gemm().lanes, cache.target, frozenset((0, 2)))
-    WinogradKernel(b, w, tile(w.gemm(), cache.target), (0, 0, 2), image=_load(b, 1, image)).transforms(ranged=True)
+    WinogradKernel(b, w, _tile(cache, w), (0, 0, 2), image=_load(b, 1, image)).transforms(ranged=True)
     return _keep(cache, key, b, w.scratch[2:])
 
 
 def lower_winograd_products(cache: KernelCache, w: Winograd) -> Lowered:
     """The kernel of the products: arguments are the result, the transformed image and the packed weights."""
-    key = ("winograd products", w.gemm(), tile(w.gemm(), cache.target))
+    key = ("winograd products", w.gemm(), _tile(cache, w))
     found = cache.lowered.get(key)
     if found is not None:
         return found
     b = Builder(cache.name("winograd_products"), 3, w.gemm().lanes, cache.target, frozenset((0,)))
-    WinogradKernel(b, w, tile(w.gemm(), cache.target), (1, 0, 0), packed=2).multiplies(ranged=True)
+    WinogradKernel(b, w, _tile(cache, w), (1, 0, 0), packed=2).multiplies(ranged=True)
     return _keep(cache, key, b)
 
 
