@@ -19,7 +19,7 @@ class Options:
     """What to compile for.
 
     `target`: "simd128" runs everywhere and gives the same bits on every engine; "relaxed-simd" uses fused multiply-add.
-    `tune`: the engine whose register allocator the matrix kernels are shaped for, or "portable".
+    `tune`: the engine that matrix kernels and loops over long chains of operations are shaped for, or "portable".
     `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
     `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
     `kind`: "module", which a host runs; "command", a program of WASI preview 1 that reads and writes files; or "server", a component of

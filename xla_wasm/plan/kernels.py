@@ -11,6 +11,7 @@ from ..hlo.ir import Computation, Instruction
 from ..hlo.types import TYPES
 from ..loop.affine import ZERO, Affine, Index, row_major_strides
 from ..loop.builder import WIDE, Builder
+from ..loop.interleave import interleave
 from ..loop.ir import Func
 from ..loop.nest import nest, scalar_nest
 from ..loop.tiling import Tile, nest_in_tiles
@@ -20,7 +21,7 @@ from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
 from ..ops.reduce.columns import ColumnSums, columns, columns_in_memory
 from ..ops.source import PARTS, Scratch, Source, pin
-from ..target import Target
+from ..target import V8, Target
 from .cost import AGAIN
 from .fit import row_place
 from .group import Group
@@ -238,6 +239,8 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
         in_place = _lower_nest(kernel, expression, group, sources, padded=flat)
     own = kernel.scratch_bytes
     func = b.func()
+    if cache.target.tune == V8:
+        interleave(func)
     cache.funcs[func.name] = func
     sizes = (*(x.shape.bytes // prod(full[:rows]) for x in kept), *own) if full is not None else tuple(own)
     lowered = cache.lowered[key] = Lowered(func, in_place, sizes)
