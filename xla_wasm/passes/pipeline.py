@@ -9,6 +9,7 @@ from ..hlo.ir import Module
 from ..ops.dynamic.record import SIZES
 from .clean import remove_dead
 from .contract import contract
+from .erfc import find_erfc
 from .expand import ask_host, canonicalize, expand, inline, type_products
 from .fractions import mark_fractions
 from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices
@@ -47,6 +48,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     forget_layouts,
     inline,
     pad_dynamic,
+    find_erfc,
     remove_dead,
     find_topk,
     type_products,

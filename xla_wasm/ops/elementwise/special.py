@@ -1,7 +1,7 @@
 """The special functions of the dialect CHLO in other operations: the error function's kin, gamma's, zeta's and a Bessel function.
 
-The approximations are those that XLA takes: of Cephes (Moshier) for erfc, zeta and bessel_i1e, of Giles for erf_inv, of Lanczos for
-lgamma and digamma. Coefficients go from the highest power down. What has at most 16 bits is computed in f32.
+The approximations are those that XLA takes: of Cephes (Moshier) for erfc (`erfc.py`), zeta and bessel_i1e, of Giles for erf_inv, of
+Lanczos for lgamma and digamma. Coefficients go from the highest power down. What has at most 16 bits is computed in f32.
 """
 
 from __future__ import annotations
@@ -16,55 +16,15 @@ from ...mlir.tree import Op
 from ...mlir.values import where
 from ..stablehlo import Mapper, Rule
 from ..writer import Writer
+from .erfc import erfc_of_xla, polynomial
 from .special_tables import (
     BESSEL_FAR,
     BESSEL_NEAR,
     ERF_INV_F32,
     ERF_INV_F64,
-    ERF_SMALL,
-    ERF_SMALL_BELOW,
-    ERFC_FAR,
-    ERFC_FAR_BELOW,
-    ERFC_NEAR,
-    ERFC_NEAR_BELOW,
 )
 
-_Coefficients = Sequence[float]
-
-
-def _polynomial(e: Writer, x: Instruction, coefficients: _Coefficients) -> Instruction:
-    value = e.full(x.shape.element_type, x.shape.dimensions, coefficients[0])
-    for c in coefficients[1:]:
-        value = e.add(e.mul(value, x), c)
-    return value
-
-
 # --- the error function ---------------------------------------------------------------------------------------------
-
-_ERFC_VANISHES = {"f32": -88.72283935546875, "f64": -709.782712893384}
-"""Where exp(-x^2) is taken for 0."""
-
-
-def _erfc(e: Writer, x: Instruction) -> Instruction:
-    square = e.mul(x, x)
-    size = e.unary("abs", x)
-    minus = e.unary("negate", square)
-    power = e.unary("exponential", minus)
-    if x.shape.element_type == "f64":
-        small = e.div(e.mul(x, _polynomial(e, square, ERF_SMALL["f64"])), _polynomial(e, square, ERF_SMALL_BELOW))
-        near = e.div(e.mul(power, _polynomial(e, size, ERFC_NEAR["f64"])), _polynomial(e, size, ERFC_NEAR_BELOW))
-        far = e.div(e.mul(power, _polynomial(e, size, ERFC_FAR["f64"])), _polynomial(e, size, ERFC_FAR_BELOW))
-        large = e.select(e.compare("LT", size, 8.0), near, far)
-    else:
-        small = e.mul(x, _polynomial(e, square, ERF_SMALL["f32"]))
-        inverse = e.div(e.like(x, 1.0), square)
-        near, far = (_polynomial(e, inverse, table["f32"]) for table in (ERFC_NEAR, ERFC_FAR))
-        scale = e.mul(power, e.div(e.like(x, 1.0), size))
-        large = e.mul(scale, e.select(e.compare("LT", size, 2.0), near, far))
-    vanished = e.compare("LT", minus, _ERFC_VANISHES[x.shape.element_type])
-    large = e.select(vanished, e.like(x, 0.0), large)
-    large = e.select(e.compare("LT", x, 0.0), e.sub(e.like(x, 2.0), large), large)
-    return e.select(e.compare("LT", size, 1.0), e.sub(e.like(x, 1.0), small), large)
 
 
 def _erf_inv(e: Writer, x: Instruction) -> Instruction:
@@ -72,11 +32,11 @@ def _erf_inv(e: Writer, x: Instruction) -> Instruction:
     root = e.unary("sqrt", w)
     if x.shape.element_type == "f64":
         first, second, third = ERF_INV_F64
-        far = e.select(e.compare("LT", w, 16.0), _polynomial(e, e.sub(root, 3.25), second), _polynomial(e, e.sub(root, 5.0), third))
-        ratio = e.select(e.compare("LT", w, 6.25), _polynomial(e, e.sub(w, 3.125), first), far)
+        far = e.select(e.compare("LT", w, 16.0), polynomial(e, e.sub(root, 3.25), second), polynomial(e, e.sub(root, 5.0), third))
+        ratio = e.select(e.compare("LT", w, 6.25), polynomial(e, e.sub(w, 3.125), first), far)
     else:
         near, rest = ERF_INV_F32
-        ratio = e.select(e.compare("LT", w, 5.0), _polynomial(e, e.sub(w, 2.5), near), _polynomial(e, e.sub(root, 3.0), rest))
+        ratio = e.select(e.compare("LT", w, 5.0), polynomial(e, e.sub(w, 2.5), near), polynomial(e, e.sub(root, 3.0), rest))
     return e.select(e.compare("EQ", e.unary("abs", x), 1.0), e.mul(x, inf), e.mul(ratio, x))
 
 
@@ -200,7 +160,7 @@ def _polygamma(e: Writer, n: Instruction, x: Instruction) -> Instruction:
 # --- a Bessel function ----------------------------------------------------------------------------------------------
 
 
-def _chebyshev(e: Writer, x: Instruction, coefficients: _Coefficients) -> Instruction:
+def _chebyshev(e: Writer, x: Instruction, coefficients: Sequence[float]) -> Instruction:
     """Clenshaw's sum of a series."""
     last = before = e.like(x, 0.0)
     value = e.like(x, 0.0)
@@ -232,7 +192,7 @@ def _in_f32(function: Callable[..., Instruction]) -> Rule:
 
 
 SPECIAL: dict[str, Rule] = {
-    "chlo.erfc": _in_f32(_erfc),
+    "chlo.erfc": _in_f32(erfc_of_xla),
     "chlo.erf_inv": _in_f32(_erf_inv),
     "chlo.lgamma": _in_f32(_lgamma),
     "chlo.digamma": _in_f32(_digamma),
