@@ -187,7 +187,7 @@ def test_a_file_is_dropped(shared: Page) -> None:
     done(shared)
     assert "convolution(" in shared.locator("#source").input_value()
     assert shared.locator("#source").evaluate("area => area.readOnly")
-    assert shared.locator("#kernels tbody tr").count() == 5
+    assert shared.locator("#kernels tbody tr").count() == 7
     assert all(text.endswith(("µs", "ms")) for text in shared.locator("#kernels tbody td:nth-child(5)").all_inner_texts())
     shoot(shared, "digits")
     shared.set_input_files("#file", {"name": "bad.pb", "mimeType": "application/octet-stream", "buffer": b"\x00\x01\x02 not HLO"})
