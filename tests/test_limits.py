@@ -11,15 +11,17 @@ import time
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+import wasmtime
 from fixtures import SHAPE, WAT, toy
 
 from xla_wasm import ArgumentError, LimitError, Options, RunError, compile, load
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
+from xla_wasm.host.engine import Clock
 
 X = np.arange(6, dtype=np.float32).reshape(SHAPE)
 W = X * 3
@@ -162,6 +164,60 @@ for options in ({{}}, {{"memory_limit": 65536}}, {{"timeout": 60.0}}):
         seconds=60 + count / 200,
     )
     assert out == "4\n4\n4\n"
+
+
+def test_interrupted_clocks_go_on() -> None:
+    """An exception before any instruction of Python that a call under a time limit takes: the epoch advances for the next call."""
+
+    class Interrupt(BaseException):
+        """What is sent."""
+
+    class Engine:
+        ticks = 0
+
+        def increment_epoch(self) -> None:
+            self.ticks += 1
+
+    def interrupted(clock: Clock, instructions: int) -> bool:
+        def trace(frame: Any, event: str, _: object) -> Any:
+            nonlocal instructions
+            frame.f_trace_opcodes = True
+            instructions -= event == "opcode"
+            if instructions < 0:
+                raise Interrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            clock.run(lambda argument: argument, 0, time.monotonic() + 60)
+        except Interrupt:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    def advances(clock: Clock, engine: Engine) -> bool:
+        def call(before: int) -> int:
+            end = time.monotonic() + 20
+            while engine.ticks == before and time.monotonic() < end:
+                time.sleep(0.001)
+            return engine.ticks - before
+
+        counts: list[int] = []
+        run = lambda: counts.append(clock.run(call, engine.ticks, time.monotonic() + 60))  # noqa: E731
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(30)
+        return bool(counts and counts[0])
+
+    for instructions in range(10000):
+        engine = Engine()
+        clock = Clock(cast(wasmtime.Engine, engine))
+        more = interrupted(clock, instructions)
+        assert advances(clock, engine), instructions
+        if not more:
+            break
+    assert 20 < instructions < 9999
 
 
 def runs_in_threads(exe: Any) -> int:

@@ -7,10 +7,12 @@ import os
 import threading
 import time
 import weakref
+from _thread import start_new_thread
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
 from math import ceil
+from queue import SimpleQueue
 from typing import Any
 
 import wasmtime
@@ -27,7 +29,11 @@ _MOST_PERIODS = 100000
 
 
 class Clock:
-    """Advances the epoch of an engine while any call with a time limit is under way."""
+    """Advances the epoch of an engine while any call with a time limit is under way.
+
+    An exception may be sent to a caller's thread at any moment, also inside of Python's own `Event` and `Thread.start`, whose locks
+    then stay held. So a caller takes no lock here: each of its steps is one call of C, and what it leaves undone the next call does.
+    """
 
     PERIOD = 0.004
 
@@ -40,16 +46,19 @@ class Clock:
         """A child has neither the thread nor the calls of its parent's other threads."""
         self._calls: dict[int, float] = {}
         """Until when the call of a thread may go on. Setting and dropping an entry cannot be interrupted half-way."""
-        self._busy = threading.Event()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._begun: SimpleQueue[None] = SimpleQueue()
+        """What wakes the thread that advances the epoch."""
+        self._advancing = False
+        self._started = False
+        self._only = threading.Lock()
+        """Held for ever by the first thread that was started: two calls may start one each."""
 
     def run(self, call: Callable[[int], int], argument: int, deadline: float) -> int:
         """Makes the call while the epoch advances."""
         thread = threading.get_ident()
         self._calls[thread] = deadline
         try:
-            if not self._busy.is_set():
+            if not self._advancing:
                 self._wake()
             return call(argument)
         finally:
@@ -60,15 +69,17 @@ class Clock:
         return ceil(seconds / self.PERIOD) + 1
 
     def _wake(self) -> None:
-        self._busy.set()
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._tick, name="xla_wasm epoch", daemon=True)
-                self._thread.start()
+        self._begun.put(None)
+        if not self._started:
+            start_new_thread(self._advance, ())
 
-    def _tick(self) -> None:
+    def _advance(self) -> None:
+        if not self._only.acquire(blocking=False):
+            return
+        self._started = True
         while True:
-            self._busy.wait()
+            self._begun.get()
+            self._advancing = True
             begin, done = time.monotonic(), 0
             while self._calls:
                 time.sleep(self.PERIOD)
@@ -80,9 +91,9 @@ class Clock:
                 if due // 256 > done // 256:
                     self._drop_lost(now)
                 done = due
-            self._busy.clear()
-            if self._calls:  # one that has just begun may have seen it busy
-                self._busy.set()
+            self._advancing = False
+            if self._calls:  # one that has just begun may have seen it advancing
+                self._begun.put(None)
 
     def _drop_lost(self, now: float) -> None:
         """An interrupt may have come between a call and its end: then nobody drops its entry."""
