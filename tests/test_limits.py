@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any, cast
@@ -166,35 +167,40 @@ for options in ({{}}, {{"memory_limit": 65536}}, {{"timeout": 60.0}}):
     assert out == "4\n4\n4\n"
 
 
+class Interrupt(BaseException):
+    """What is sent."""
+
+
+def interrupted(call: Callable[[], object], first: int, gap: int = 10**9) -> bool:
+    """Whether a call ends by an exception: before an instruction of Python, by its number, and again before the one `gap` later."""
+    number = 0
+
+    def trace(frame: Any, event: str, _: object) -> Any:
+        nonlocal number
+        frame.f_trace_opcodes = True
+        number += event == "opcode"
+        if event == "opcode" and number in (first + 1, first + 1 + gap):
+            raise Interrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except Interrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
 def test_interrupted_clocks_go_on() -> None:
     """An exception before any instruction of Python that a call under a time limit takes: the epoch advances for the next call."""
-
-    class Interrupt(BaseException):
-        """What is sent."""
 
     class Engine:
         ticks = 0
 
         def increment_epoch(self) -> None:
             self.ticks += 1
-
-    def interrupted(clock: Clock, instructions: int) -> bool:
-        def trace(frame: Any, event: str, _: object) -> Any:
-            nonlocal instructions
-            frame.f_trace_opcodes = True
-            instructions -= event == "opcode"
-            if instructions < 0:
-                raise Interrupt
-            return trace
-
-        sys.settrace(trace)
-        try:
-            clock.run(lambda argument: argument, 0, time.monotonic() + 60)
-        except Interrupt:
-            return True
-        finally:
-            sys.settrace(None)
-        return False
 
     def advances(clock: Clock, engine: Engine) -> bool:
         def call(before: int) -> int:
@@ -213,11 +219,40 @@ def test_interrupted_clocks_go_on() -> None:
     for instructions in range(10000):
         engine = Engine()
         clock = Clock(cast(wasmtime.Engine, engine))
-        more = interrupted(clock, instructions)
+        more = interrupted(partial(clock.run, lambda argument: argument, 0, time.monotonic() + 60), instructions)
         assert advances(clock, engine), instructions
         if not more:
             break
     assert 20 < instructions < 9999
+
+
+@pytest.mark.parametrize("options", [{}, {"memory_limit": 65536}], ids=["plain", "memory"])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_interrupted_runs_keep_or_lose_the_state(options: dict[str, Any]) -> None:
+    """Exceptions before any instruction of Python that a run takes, and before one of those that end it: the next run finds the state
+    as it was before or after, or says that it was lost; none waits for an instance that is gone.
+    """
+    exe = load(toy(), timeout=20, **options)
+    exe.set("w", W)
+    exe.run(X, K)
+    gaps = [10**9, *range(1, 12), 16, 23, 31, 44, 60]
+    count, lost = 1, 0
+    for first in range(10000):
+        more = False
+        for gap in gaps:
+            more |= interrupted(lambda: exe.run(X, K), first, gap)
+            try:
+                (now,) = exe.get("count").reshape(1)
+                assert now in (count, count + 1), (first, gap)
+                count = int(now)
+            except RunError as error:
+                assert "was lost" in str(error)
+                lost += 1
+                exe.set("count", np.int32(count))
+        if not more:
+            break
+    assert 40 < first < 9999
+    assert lost
 
 
 def runs_in_threads(exe: Any) -> int:
@@ -280,7 +315,7 @@ import os, threading, time, warnings
 import numpy as np
 from test_limits import COMPUTING, K, N, W, X, compiled
 from fixtures import toy
-from xla_wasm import LimitError, load
+from xla_wasm import LimitError, RunError, load
 warnings.simplefilter("ignore")
 endless_exe = load(compiled(COMPUTING), timeout=0.3)
 short = load(toy(), memory_limit=65536)
@@ -305,7 +340,14 @@ busy.start()
 child = os.fork()
 if not child:
     fresh = load(compiled(COMPUTING.replace("constant(1)", "constant(3)")), timeout=0.3)
-    fine = ends(endless_exe) and ends(fresh) and bool(short.run(X, K))
+    fine = ends(endless_exe) and ends(fresh)
+    try:
+        short.run(X, K)
+    except RunError:  # the state was in the hands of a thread that is not here
+        short.set("count", np.int32(5))
+        fine = fine and bool(short.run(X, K)) and short.get("count") == 6
+    else:
+        fine = False
     os._exit(0 if fine else 1)
 gone.set()
 _, status = os.waitpid(child, 0)

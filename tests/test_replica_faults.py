@@ -208,7 +208,7 @@ def test_the_states_of_all_are_lost() -> None:
     with pytest.raises(RunError, match="^device 1: .*negative"):
         exe.run_replicated([one, bad])
     for device in range(2):
-        with pytest.raises(RunError, match="the state 's' was lost when a run failed: set it again"):
+        with pytest.raises(RunError, match="the state 's' was lost when a run failed or was interrupted: set it again"):
             exe.get("s", device=device)
     with pytest.raises(RunError, match="^device 0: the state 's' was lost"):
         exe.run_replicated([one, one])

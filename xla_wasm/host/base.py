@@ -111,7 +111,7 @@ class Keeping:
             missing = min(unset)
             raise ArgumentError(f"weight '{missing}' has not been set: call exe.set({missing!r}, {self._held[missing]}) first")
         if self._lost and (lost := self._lost & needed):
-            raise RunError(f"the state '{min(lost)}' was lost when a run failed: set it again")
+            raise RunError(f"the state '{min(lost)}' was lost when a run failed or was interrupted: set it again")
 
     def set_weight(self, name: str, data: bytes) -> None:
         """Takes the bytes of a weight, in the order of its layout."""

@@ -25,7 +25,15 @@ class Device(Keeping):
     def __init__(self, program: Program, held: Mapping[str, Slot], instances: int, budget: Budget) -> None:
         super().__init__(held)
         self._program = program
-        self.pool = Pool(lambda budget: Instance(program, budget), instances, program.manifest.name, budget)
+        lost, states = self._lost, self._states
+
+        def make(budget: Budget) -> Instance:
+            """With initial states: what the states were is lost, if there was an instance before."""
+            lost.update(states)
+            return Instance(program, budget)
+
+        self.pool = Pool(make, instances, program.manifest.name, budget)
+        self._lost.clear()  # the first instance is what its states are
         self._lease: Callable[[], Lease | None] = lambda: None
         self._leasing = threading.Lock()
 
@@ -69,6 +77,7 @@ class Device(Keeping):
                 f"a run of '{self._program.manifest.name}' failed, and views of the memory that it had are held: "
                 "drop them, and take new ones with exe.input and exe.output"
             )
+        self.lose()
         return Instance(self._program, budget)
 
     def is_output(self, number: int, array: Any) -> bool:
@@ -88,7 +97,7 @@ class Device(Keeping):
 
     def drop(self, instance: Instance) -> None:
         """Does not use an instance again: what the states were is lost."""
-        instance.pool.leave(id(instance.place), None)
+        instance.pool.leave(weakref.ref(instance.place))
         self.lose()
 
     def use(self, work: Callable[[Instance], T], needed: Set[str], budget: Budget) -> T:
@@ -102,6 +111,6 @@ class Device(Keeping):
                 instance.place.holder = 0
                 instance.pool.put(instance)
             else:
-                instance.pool.leave(id(instance.place), None)
+                instance.pool.leave(weakref.ref(instance.place))
                 self._lost |= self._states
             instance.pool.ring()

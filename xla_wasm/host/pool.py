@@ -1,8 +1,9 @@
 """Instances for concurrent callers: made when all others are busy, up to a limit, and used again last in, first out.
 
-An interrupt or an exception that another thread sends may come between any two steps of Python. So nothing is counted up and down: an
-instance occupies a place, places are counted by weak references, and an instance that gets lost on its way gives its place back when it
-is freed. What has to happen for certain is one operation of a built-in type.
+An interrupt or an exception that another thread sends may come between any two steps of Python, and in a callback of a weak reference
+Python drops it. So nothing is counted up and down, and nothing is called: an instance occupies a place, places are known by weak
+references, and who counts them counts those that are alive. An instance that gets lost on its way gives its place back when it is freed.
+What has to happen for certain is one operation of a built-in type.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ class Pool:
         self._make = make
         self._limit = limit
         self._what = what
-        self._places: dict[int, weakref.ref[Place]] = {}
+        self._places: set[weakref.ref[Place]] = set()
         self._idle: deque[Instance] = deque()
         self._lock = threading.Lock()
         self._bell: SimpleQueue[None] = SimpleQueue()
         self.put = self._idle.append
         """Gives an instance back, whose place says that nobody holds it; then `ring`."""
-        self.leave = self._places.pop
-        """Forgets a place, by its `id`, and None; then `ring`."""
+        self.leave = self._places.discard
+        """Forgets a place, by a weak reference; then `ring`."""
         if taken is None:
             self._idle.append(self._create(self._occupy(), budget))
         else:
@@ -92,31 +93,36 @@ class Pool:
         """Allows fewer instances from now on; those that are idle and too many go."""
         with self._lock:
             self._limit = min(self._limit, limit)
-            while len(self._places) > self._limit:
+            while self._occupied() > self._limit:
                 try:
-                    self._places.pop(id(self._idle.popleft().place), None)
+                    self.leave(weakref.ref(self._idle.popleft().place))
                 except IndexError:
                     return
 
     def after_fork(self) -> None:
         """In a child the parent's other threads are gone, and what they held is nobody's."""
-        kept = {id(instance.place) for instance in self._idle}
+        kept = [instance.place for instance in self._idle]
         own = threading.get_ident()
-        for key, reference in list(self._places.items()):
+        for reference in list(self._places):
             place = reference()
-            if key not in kept and (place is None or place.holder != own):
-                self._places.pop(key, None)
+            if place not in kept and (place is None or place.holder != own):
+                self.leave(reference)
         self._lock = threading.Lock()
         self._bell = SimpleQueue()
 
+    def _occupied(self) -> int:
+        """How many places there are; those of instances that were freed are forgotten."""
+        count = 0
+        for reference in list(self._places):
+            if reference() is None:
+                self.leave(reference)
+            else:
+                count += 1
+        return count
+
     def _occupy(self) -> Place:
         place = Place()
-        places, key = self._places, id(place)
-
-        def left(_: object) -> None:
-            places.pop(key, None)
-
-        places[key] = weakref.ref(place, left)
+        self._places.add(weakref.ref(place))
         return place
 
     def _create(self, place: Place, budget: Budget) -> Instance:
@@ -129,17 +135,18 @@ class Pool:
         while True:
             place = None
             with self._lock:
-                if len(self._places) < self._limit:
+                if self._occupied() < self._limit:
                     place = self._occupy()
             if place is not None:
                 try:
                     return self._create(place, budget)
                 except LimitError:
-                    self._places.pop(id(place), None)
-                    if not self._places:
+                    self.leave(weakref.ref(place))
+                    others = self._occupied()
+                    if not others:
                         raise
                     budget.seconds(lambda: f"'{self._what}' has no instance")
-                    self._limit = len(self._places)  # no memory for another one: make do with those there are
+                    self._limit = others  # no memory for another one: make do with those there are
                     continue
             wait = _Wait(self)
             _waits[thread] = wait
@@ -157,11 +164,11 @@ class Pool:
                 return self._idle.pop()
             except IndexError:
                 pass
-            if len(self._places) < self._limit:
+            if self._occupied() < self._limit:
                 return None
             if _never_ends(thread):
                 raise RunError(
-                    f"all {len(self._places)} instances of '{self._what}' are held by runs that wait for another run of it: "
+                    f"all {self._limit} instances of '{self._what}' are held by runs that wait for another run of it: "
                     "let functions of the host use an executable of their own, exe.clone()"
                 )
             left = budget.seconds(lambda: f"'{self._what}' waited for one of its {self._limit} instances")
@@ -177,10 +184,10 @@ def _never_ends(thread: int) -> bool:
     held: dict[int, set[int]] = {}
     for waiting, wait in waits.items():
         pool = wait.pool
-        if pool._idle or len(pool._places) < pool._limit:
+        if pool._idle or pool._occupied() < pool._limit:
             held[waiting] = {0}
         else:
-            places = [reference() for reference in list(pool._places.values())]
+            places = [reference() for reference in list(pool._places)]
             held[waiting] = {place.holder if place else 0 for place in places}
     stuck = set(waits)
     while loose := {waiting for waiting in stuck if not held[waiting] <= stuck}:
