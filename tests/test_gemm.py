@@ -13,6 +13,7 @@ import wasmtime
 import xla_wasm
 from xla_wasm.builder import Builder as HloBuilder
 from xla_wasm.hlo.shape import Shape
+from xla_wasm.hlo.types import limits
 from xla_wasm.kernels import Gemm, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
 from xla_wasm.kernels.tiles import parts_of_k, reads_in_place, scratch_size
 from xla_wasm.loop.affine import ZERO, Affine
@@ -28,9 +29,10 @@ EVERY = [Target.named(name, tune) for tune in TUNES for name in TARGETS]
 each_target = pytest.mark.parametrize("target", EVERY, ids=lambda t: f"{t.name} {t.tune}")
 ENGINE = wasmtime.Engine()
 MIXED = [
-    *(Types(operand, "s32", "s32") for operand in ("s8", "u8", "u16")),
-    *(Types(operand, "f32", "f32") for operand in ("f16", "bf16", "s8")),
-    *(Types("s16", "s32", "f32"), Types("f32", "f64", "f64"), Types("f32", "f32", "s32")),
+    *(Types(operand, operand, "s32", "s32") for operand in ("s8", "u8", "u16")),
+    *(Types(operand, operand, "f32", "f32") for operand in ("f16", "bf16", "s8")),
+    *(Types("f32", right, "f32", "f32") for right in ("bf16", "s8")),
+    *(Types("s16", "s16", "s32", "f32"), Types("f32", "f32", "f64", "f64"), Types("f32", "f32", "f32", "s32")),
 ]
 _seen: dict[bytes, bytes] = {}
 """What kernels have given that were verified and ran, by their bytes and those of what they read: for many targets they are the same."""
@@ -50,7 +52,7 @@ def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, par
     def fill(batch: Affine) -> None:
         def element(k: Affine, n: Affine) -> Val:
             at = n * g.k + k if along_k else k * g.n + n
-            return pack.load(1, batch * (g.k * g.n) + at, g.types.operand)
+            return pack.load(1, batch * (g.k * g.n) + at, g.types.right_element)
 
         pack_kernel(pack, g, shape, 0, element, batch * packed_size(g, shape), along_k)
 
@@ -154,8 +156,8 @@ def check(g: Gemm, target: Target, seed: int, shape: Tile | None = None, gap: in
     outer = tuple((count, left, size if right else 0) for count, left, right in g.outer)
     g = replace(g, outer=outer, k_stride=g.n + gap if in_place else 0)
     assert reads_in_place(g, shape) or not in_place
-    lhs = values(rng, g.types.operand, *batches, g.m, g.m_stride)
-    rhs = values(rng, g.types.operand, *(size for size, _, right in g.outer if right), g.k, g.n + gap)
+    lhs = values(rng, g.types.left, *batches, g.m, g.m_stride)
+    rhs = values(rng, g.types.right, *(size for size, _, right in g.outer if right), g.k, g.n + gap)
     bias = values(rng, g.types.result, g.n) if options.pop("bias", False) else None
     sums = lhs[..., : g.k].astype(DTYPES[g.types.accumulator]) @ rhs[..., : g.n].astype(DTYPES[g.types.accumulator])
     expected = sums.astype(DTYPES[g.types.result]) + (0 if bias is None else bias)
@@ -178,10 +180,26 @@ def test_random_sizes(dtype: str, target: Target) -> None:
 
 
 @each_target
-@pytest.mark.parametrize("types", MIXED, ids=lambda t: f"{t.operand} {t.accumulator} {t.result}")
+@pytest.mark.parametrize("types", MIXED, ids=lambda t: f"{t.left} {t.right} {t.accumulator} {t.result}")
 def test_operands_sums_and_results_of_different_types(types: Types, target: Target) -> None:
     for i, (m, n, k) in enumerate(product((1, 3, 13), (1, 4, 7, 32), (3, 22, 40))):
         check(matmul(m, n, k, types, pad=i % 3), target, i, bias=i % 2 == 0, along_k=i % 3 == 0, parked=i % 4 == 1)
+
+
+@each_target
+@pytest.mark.parametrize("right", ["s16", "s8", "u8"])
+@pytest.mark.parametrize("left", ["s16", "s8", "u8"])
+def test_pairs(left: str, right: str, target: Target) -> None:
+    """Elements are two numbers along k."""
+    types = Types(left, right, "s32", "s32", pairs=True)
+    rng = np.random.default_rng(5)
+    for i, (m, n, k) in enumerate(product((1, 3, 13), (1, 4, 7, 33), (3, 22, 40))):
+        g = matmul(m, n, k, types)
+        x, y = (rng.choice([*limits(t), 0, 1], dims).astype(DTYPES[t]) for t, dims in ((left, (m, 2 * k)), (right, (2 * k, n))))
+        sides = x, np.ascontiguousarray(y.reshape(k, 2, n).swapaxes(1, 2)).reshape(k, 2 * n)
+        lhs, rhs = (a.view(DTYPES[t]) for a, t in zip(sides, (types.left_element, types.right_element)))
+        expected = (x.astype(np.int64) @ y.astype(np.int64)).astype(np.int32)
+        np.testing.assert_array_equal(run(g, tile(g, target), target, lhs, rhs, along_k=i % 2 == 0), expected)
 
 
 @pytest.mark.parametrize("shape", [Tile(4, 8), Tile(2, 16), Tile(6, 8, True), Tile(3, 4, True), Tile(4, 1), Tile(1, 32)], ids=str)
@@ -196,7 +214,7 @@ def test_stripes(shape: Tile) -> None:
     for i, (m, n, k) in enumerate(product((1, 8), (3, 8, 13, 16, 27, 32, 41, 64, 71), (8, 20))):
         for along_k in (False, True):
             check(matmul(m, n, k, batch=i % 3), Target.named("relaxed-simd"), i, shape, bias=True, parked=i % 2 == 0, along_k=along_k)
-            check(matmul(m, n, k, Types("bf16", "f32", "f32")), Target.named("simd128"), i, shape, along_k=along_k)
+            check(matmul(m, n, k, Types("bf16", "bf16", "f32", "f32")), Target.named("simd128"), i, shape, along_k=along_k)
 
 
 @each_target
@@ -237,7 +255,7 @@ def test_parts_of_k(m: int, n: int, k: int, target: Target) -> None:
     assert 256 < parts_of_k(g, tile(g, target)) <= 512
     check(g, target, k, bias=True, parked=n == 9)
     if target.name == "simd128":
-        check(matmul(m, n, k, Types("bf16", "f32", "f32")), target, k)
+        check(matmul(m, n, k, Types("bf16", "bf16", "f32", "f32")), target, k)
 
 
 @pytest.mark.parametrize("m", [64, 127, 130, 200, 509])

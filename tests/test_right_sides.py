@@ -20,6 +20,11 @@ from xla_wasm.jax import lower
 SIZES = (1, 2, 3, 4, 6, 7, 8, 12, 16, 24, 32, 33, 64)
 Array = Any
 TYPES = (np.float32, np.float32, np.int32, np.int8, np.uint32)
+NARROW = (
+    *((np.float32, jnp.bfloat16), (np.float32, jnp.bfloat16), (np.float32, np.int8)),
+    *((np.int16, np.int8), (np.int16, np.uint8), (np.int32, np.int16)),
+)
+"""The types of x, and of a y that the program widens."""
 
 
 def whole(rng: np.random.Generator, dtype: type, *dims: int) -> Array:
@@ -28,17 +33,26 @@ def whole(rng: np.random.Generator, dtype: type, *dims: int) -> Array:
 
 
 def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A function of x and y that multiplies them; y is read in other ways too, and may be a part of an array, or turned around."""
+    """A function of x and y that multiplies them.
+
+    y is read in other ways too, and may be a part of an array, turned around, or of a narrower type and widened, before that or after.
+    """
     rng = np.random.default_rng(seed)
     m, k, n = (int(rng.choice(SIZES)) for _ in range(3))
     batch = int(rng.choice([0, 0, 2, 3]))
     form, use, place = rng.choice(["plain", "slice", "turned", "heads", "rows"]), rng.integers(6), rng.integers(3)
     lead = (batch,) if batch else ()
     dims = {"turned": (*lead, n, k), "slice": (*lead, k + 3, n + 5), "heads": (k, *lead, n), "rows": (*lead, 2 * k, n)}
-    dtype = TYPES[rng.integers(len(TYPES))]
-    y, x = whole(rng, dtype, *dims.get(form, (*lead, k, n))), whole(rng, dtype, *lead, m, k)
+    dtype = narrow = TYPES[rng.integers(len(TYPES))]
+    widens = rng.integers(4)
+    if widens < 2:
+        dtype, narrow = NARROW[rng.integers(len(NARROW))]
+    y, x = whole(rng, narrow, *dims.get(form, (*lead, k, n))), whole(rng, dtype, *lead, m, k)
 
     def side(y: Array) -> Array:
+        return part(y.astype(dtype)) if widens else part(y).astype(dtype)
+
+    def part(y: Array) -> Array:
         if form == "turned":
             return jnp.swapaxes(y, -1, -2)
         if form == "slice":

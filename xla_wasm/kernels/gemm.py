@@ -19,7 +19,7 @@ from ..loop.ir import Loop, Val
 from ..loop.nest import fold
 from ..loop.tiling import transpose
 from .packing import is_trip, pack_kernel, without_last
-from .tiles import ROWS, Gemm, Tile, chain_of, group_of_rows, packed_size, parts_of_k, place_in_panel
+from .tiles import PAIR, ROWS, Gemm, Tile, chain_of, group_of_rows, packed_size, parts_of_k, place_in_panel
 
 __all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
 
@@ -66,6 +66,7 @@ class Right:
     pointer: Val
     start: Affine
     k_stride: int
+    dtype: str
     packs: bool = False
     """What is read goes to the scratch memory as well."""
 
@@ -200,7 +201,7 @@ class _Writer:
             if not more:
                 return
             assert self.scratch is not None
-            m, blocks, right = m + mr, blocks - 1, Right(self.scratch, ZERO, self.tile.nr)
+            m, blocks, right = m + mr, blocks - 1, Right(self.scratch, ZERO, self.tile.nr, self.g.types.accumulator)
         self.each_tile(m, blocks, rest, lambda m, rows: self.block(outer, m, rows, n, last, right))
 
     def each_tile(self, m: Affine, blocks: int, rest: int, body: Callable[[Affine, int], None]) -> None:
@@ -258,14 +259,14 @@ class _Writer:
         start = n if g.k_stride else n * (g.k // self.tile.stripes)
         for i, (_, _, stride) in zip(outer, g.outer):
             start = start + i * stride
-        return Right(self.rhs, start, g.k_stride or self.tile.stripe)
+        return Right(self.rhs, start, g.k_stride or self.tile.stripe, g.types.right)
 
     def left(self, outer: Index, m: Affine) -> Left:
         """The rows from row `m` on."""
         x = m * self.g.m_stride + self.lhs_offset
         for i, (_, stride, _) in zip(outer, self.g.outer):
             x = x + i * stride
-        return Left(self.lhs, x, self.g.m_stride, self.g.types.operand, self.lhs_pure)
+        return Left(self.lhs, x, self.g.m_stride, self.g.types.left, self.lhs_pure)
 
     def block(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, right: Right, apart: int = 1) -> None:
         """One tile: `rows` rows from `m` on, so far `apart`, by the columns from `n` on."""
@@ -423,13 +424,12 @@ class _Writer:
 
     def column(self, right: Right, k: Affine, j: int) -> Val:
         """Vector `j` of a panel's row `k`, in the type of the sums. The first rows put it where those below find it."""
-        b, dtype = self.b, self.g.types.operand
         at = right.start + k * right.k_stride + place_in_panel(self.g, self.tile, j * self.g.lanes)
-        loaded = b.load_lanes(right.pointer, at, dtype, pure=right.pointer is not self.scratch)
+        column = self.vector(right.pointer, at, right.dtype, right.pointer is not self.scratch)
         if right.packs:
             assert self.scratch is not None
-            b.store_lanes(self.scratch, k * self.tile.nr + j * self.g.lanes, loaded, dtype)
-        return b.convert(loaded, self.g.types.accumulator)
+            self.b.store_lanes(self.scratch, k * self.tile.nr + j * self.g.lanes, column, self.g.types.accumulator)
+        return column
 
     def dots(self, x: Left, y: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the products of one contiguous run of k, every lane a sum of its own."""
@@ -439,7 +439,7 @@ class _Writer:
             def counted(value: Val) -> Val:
                 return b.shuffle(value, self.zero, (*[lanes] * lost, *range(lost, lanes))) if lost else value
 
-            right = counted(b.convert(b.load_lanes(self.rhs, y + k, g.types.operand), g.types.accumulator))
+            right = counted(self.vector(self.rhs, y + k, g.types.right))
             return [self.added_product(counted(self.elements(x, r, k)), right, sums[r]) for r in range(rows)]
 
         sums = self.along(run // lanes, lanes, sums, body)
@@ -449,16 +449,26 @@ class _Writer:
 
     def elements(self, x: Left, row: int, k: Affine) -> Val:
         """Consecutive elements of a row, in the type of the sums."""
-        at = x.start + k + row * x.m_stride
-        return self.b.convert(self.b.load_lanes(x.pointer, at, x.dtype, pure=x.pure), self.g.types.accumulator)
+        return self.vector(x.pointer, x.start + k + row * x.m_stride, x.dtype, x.pure)
+
+    def vector(self, pointer: Val, at: Affine, dtype: str, pure: bool = True) -> Val:
+        """Consecutive elements from memory, in the type of the sums: each a number of type `dtype`, or a pair of them."""
+        b, types = self.b, self.g.types
+        if not types.pairs or dtype == types.accumulator:
+            return b.convert(b.load_lanes(pointer, at, dtype, pure=pure), types.accumulator)
+        if dtype == PAIR:
+            return b.load_lanes(pointer, at, types.accumulator, pure=pure)
+        return b.joined(b.bitcast(b.load_lanes(pointer, at * 2, dtype, 2 * self.g.lanes, pure), PAIR))
 
     def element(self, x: Left, row: int, k: Affine) -> Val:
         """An element of a row in all lanes, in the type of the sums."""
-        at = x.start + k + row * x.m_stride
-        if x.dtype == self.g.types.accumulator:
-            return self.b.load_splat(x.pointer, at, x.dtype, pure=x.pure)
-        value = self.b.convert(self.b.load_at(x.pointer, at, x.dtype, pure=x.pure), self.g.types.accumulator)
-        return self.b.splat(value, self.g.lanes)
+        b, types, at = self.b, self.g.types, x.start + k + row * x.m_stride
+        if x.dtype == types.accumulator or types.pairs and x.dtype == PAIR:
+            return b.load_splat(x.pointer, at, types.accumulator, pure=x.pure)
+        if not types.pairs:
+            return b.splat(b.convert(b.load_at(x.pointer, at, x.dtype, pure=x.pure), types.accumulator), self.g.lanes)
+        low, high = (b.convert(b.load_at(x.pointer, at * 2 + i, x.dtype, pure=x.pure), types.accumulator) for i in range(2))
+        return b.splat(b.or_(b.and_(low, b.const(types.accumulator, 0xFFFF)), b.shl(high, 16)), self.g.lanes)
 
     def along(self, trips: int, step: int, sums: list[Val], body: Step) -> list[Val]:
         """Carries sums through a loop along k."""

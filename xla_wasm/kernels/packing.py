@@ -33,10 +33,10 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
         with b.loop(g.k) as k:
             at = start + k * stripe
             for j in range(0, whole, lanes):
-                b.store_lanes(pointer, at + place_in_panel(g, tile, j), b.splat(element(k, n + j), lanes), g.types.operand)
+                b.store_lanes(pointer, at + place_in_panel(g, tile, j), b.splat(element(k, n + j), lanes), g.types.right_element)
             for j in range(whole, count):
                 assert first is not None
-                b.store(out, at + place_in_panel(g, tile, j), element(k, Affine(first + j)), g.types.operand)
+                b.store(out, at + place_in_panel(g, tile, j), element(k, Affine(first + j)), g.types.right_element)
 
     def columns_along_k(n: Affine, count: int, start: Affine) -> None:
         """A stripe's columns from `n` on."""
@@ -46,21 +46,21 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
                 b.vectorized(g.k, lambda k: transposed(n + j, start + j, k))
         if whole < count:
             with b.loop(count - whole) as j:
-                b.vectorized(g.k, lambda k: b.store(out, start + whole + j + k * stripe, element(k, n + whole + j), g.types.operand))
+                b.vectorized(g.k, lambda k: b.store(out, start + whole + j + k * stripe, element(k, n + whole + j), g.types.right_element))
 
     def transposed(n: Affine, start: Affine, k: Affine) -> None:
         values = [element(k, n + u) for u in range(lanes)]
         if b.vector is None:
             for u, value in enumerate(values):
-                b.store(out, start + k * stripe + u, value, g.types.operand)
+                b.store(out, start + k * stripe + u, value, g.types.right_element)
             return
         for u, value in enumerate(transpose(b, [b.splat(value, lanes) for value in values])):
-            b.store_lanes(pointer, start + k * stripe + u * stripe, value, g.types.operand)
+            b.store_lanes(pointer, start + k * stripe + u * stripe, value, g.types.right_element)
 
     def zeros(start: Affine, count: int) -> None:
         """A stripe's columns from number `count` on."""
         with b.loop(g.k) as k, b.loop(stripe - count) as j:
-            b.store(out, start + k * stripe + count + j, b.const(g.types.operand, 0), g.types.operand)
+            b.store(out, start + k * stripe + count + j, b.const(g.types.right_element, 0), g.types.right_element)
 
     def panel(n: Affine, first: int | None, count: int) -> None:
         start = base + (n if first is None else Affine(first)) * (g.k // stripes)
@@ -83,7 +83,7 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
 
     if tile.nr == 1:
         with b.loop(g.n, ranged=ranged) as n:
-            b.vectorized(g.k, lambda k: b.store(out, base + n * g.k + k, element(k, n), g.types.operand))
+            b.vectorized(g.k, lambda k: b.store(out, base + n * g.k + k, element(k, n), g.types.right_element))
     else:
         panels(b, g.n, tile.nr, not transposes, ranged, panel)
 

@@ -14,18 +14,36 @@ from ..target import V8, Target
 class Types:
     """Element types of a product. What it loads becomes the type of its sums, and these the type of its result."""
 
-    operand: str
-    """Of both sides, as they lie in memory and in panels."""
+    left: str
+    """Of the numbers of the left side in memory."""
+    right: str
+    """Of those of the right side, in memory and in panels."""
     accumulator: str
     """f32, f64, s32 or u32: in this the products are taken and added."""
     result: str
     pairs: bool = False
-    """Whether an operand, which is s32 then, is two numbers of s16: each step along k takes two products."""
+    """Whether an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products."""
 
     @classmethod
     def all(cls, dtype: str) -> Types:
         """One type for everything."""
-        return cls(dtype, dtype, dtype)
+        return cls(dtype, dtype, dtype, dtype)
+
+    @property
+    def left_element(self) -> str:
+        """The type as which an element of the left side is stored."""
+        return _PAIR_OF[self.left] if self.pairs else self.left
+
+    @property
+    def right_element(self) -> str:
+        """The type as which an element of the right side is stored."""
+        return _PAIR_OF[self.right] if self.pairs else self.right
+
+
+PAIR = "s16"
+"""The type of two numbers that are multiplied in pairs."""
+_PAIR_OF = {"s16": "s32", "s8": "s16", "u8": "u16"}
+"""Types as wide as two numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +170,9 @@ square is gone before the next, and eight stay where they are. V8 has room for t
 def tile(g: Gemm, target: Target) -> Tile:
     """The tile for a product."""
     found = next(chosen(g, target) for suits, chosen in _TABLE if suits(g, target))
-    size = g.k * g.n * TYPES[g.types.operand].bytes
+    size = g.k * g.n * TYPES[g.types.right_element].bytes
     if found.nr == g.n == 1:
-        far = g.m >= found.mr and g.m * size > CACHE
+        far = g.m >= found.mr and g.m * g.k * TYPES[g.types.left_element].bytes > CACHE
         return replace(found, streams=found.mr) if far else found
     if found.nr == 1 or not found.scalar or g.segments or size <= CACHE:
         return found
@@ -180,9 +198,9 @@ def reads_in_place(g: Gemm, tile: Tile) -> bool:
     """
     shared = any(not right for _, _, right in g.outer)
     if tile.nr == 1:
-        return g.n == 1 and g.types.operand == g.types.accumulator and not shared
-    left = g.m * g.k * TYPES[g.types.operand].bytes
-    fits = g.types.operand == g.types.accumulator and tile.nr > 1 and g.n % tile.nr == 0
+        return g.n == 1 and g.types.right_element == g.types.accumulator and not shared
+    left = g.m * g.k * TYPES[g.types.left_element].bytes
+    fits = g.types.right_element == g.types.accumulator and tile.nr > 1 and g.n % tile.nr == 0
     return fits and not shared and not g.segments and left <= CACHE and g.m <= 2 * ROWS
 
 
@@ -211,7 +229,7 @@ def group_of_rows(g: Gemm, tile: Tile) -> int:
     if g.k_stride:
         return blocks * tile.mr
     length = parts_of_k(g, tile)
-    most = CACHE // ((length or g.k) * TYPES[g.types.operand].bytes)
+    most = CACHE // ((length or g.k) * TYPES[g.types.left_element].bytes)
     rows = min(max(g.m // _SHARES, ROWS // 4), 2 * ROWS if length else ROWS, most)
     most = max(rows // tile.mr, 4)
     if blocks <= most:

@@ -386,6 +386,10 @@ class Arithmetic:
         """The low and the high 16 bits of each lane of 32, as lanes of their own."""
         return self._val("halves", (x,), "s16", 2 * x.lanes)
 
+    def joined(self, x: Val) -> Val:
+        """Pairs of adjacent lanes of s16 as lanes of 32 bits, the first in their low half: what `halves` takes apart."""
+        return self._val("joined", (x,), "s32", x.lanes // 2)
+
     def extmul_low(self, x: Val, y: Val) -> Val:
         """The whole products of the first halves of two vectors' lanes."""
         return self._val("extmul_low", (x, y), twice(x.dtype), x.lanes // 2)

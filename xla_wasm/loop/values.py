@@ -349,6 +349,8 @@ class Values:
     def halves(self, val: Val) -> None:
         self.value(val.args[0])
 
+    joined = halves
+
     def narrow(self, val: Val) -> None:
         """Two vectors in one of lanes half as wide; numbers that do not fit become the nearest that do."""
         x, y = val.args

@@ -150,7 +150,7 @@ class Fusion:
     def product(self, x: Instruction, y: Instruction) -> Product | None:
         """The GEMM of the product `y` that `x` finishes, if its left side can be read through strides."""
         left = strided(y.operands[0], lambda z: View.of(Buffer(0, "temporary"), z.shape) if self.available(z) else None)
-        return None if left is None else matches(y, left, x, merges(y, x, self._inside(x)))
+        return None if left is None else matches(y, left, x, merges(y, x, self._inside(x)), self.available)
 
     # --- groups -----------------------------------------------------------------------------------------------------
 

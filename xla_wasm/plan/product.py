@@ -14,7 +14,7 @@ from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel
-from ..kernels.tiles import Gemm, Tile, Types, packed_size, reads_in_place, scratch_size, tile
+from ..kernels.tiles import PAIR, Gemm, Tile, Types, packed_size, reads_in_place, scratch_size, tile
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
@@ -34,6 +34,9 @@ GEMM_TYPES = ("f32", "f64", "s32", "u32")
 
 _ROWS, _IMAGES, _ALL = "rows", "images", "all"
 """What the rows of a convolution's product are: see `Product.rows`."""
+
+FEW_ROWS = 16
+"""Rows up to which memory is the limit, and the right side is not widened before."""
 
 _FEW = 6
 """Rows from which tiles of them are good."""
@@ -131,31 +134,42 @@ def merges(y: Instruction, root: Instruction, available: Callable[[Instruction],
     return True
 
 
-def matches(y: Instruction, left: View, root: Instruction, merged: bool) -> Product | None:
-    """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them, unless that `merges` them."""
+def matches(y: Instruction, left: View, root: Instruction, merged: bool, available: Callable[[Instruction], object]) -> Product | None:
+    """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them, unless that `merges` them.
+
+    What its right side is converted from is packed as it is, unless the converted array is `available`.
+    """
+    narrow = not available(y.operands[1])
     if reads(y)[0].kind is Kind.WINDOW:
-        return (of_pixels(y, left) if merged else None) or of_convolution(y, left)
+        return (of_pixels(y, left, narrow) if merged else None) or of_convolution(y, left, narrow)
     m, n = y.shape.dimensions[-2:]
     dims = [d for d in root.shape.dimensions if d != 1]
     rows = dims[-2] if root is not y and len(dims) > 1 and dims[-1] == n and m % dims[-2] == 0 and dims[-2] >= 4 else m
-    return of_dot(y, left, rows)
+    return of_dot(y, left, rows, narrow)
 
 
-def _types(x: Instruction) -> tuple[Types | None, int]:
-    """The types of a canonical product, None if no kernel takes them, and how many steps along k an element of its operands has."""
-    dtype = x.shape.element_type
-    if dtype == "s32" and x.operands[0].shape.element_type == "s16":
-        return Types("s32", "s32", "s32", pairs=True), 2
-    return (Types.all(dtype), 1) if dtype in GEMM_TYPES else (None, 1)
+def _types(x: Instruction, narrow: bool) -> tuple[Types | None, int]:
+    """The types of a canonical product, None if no kernel takes them, and how many steps along k an element of its operands has.
+
+    `narrow`: the right side may be packed as what it is converted from.
+    """
+    dtype, right = x.shape.element_type, x.operands[1]
+    paired = dtype == "s32" and x.operands[0].shape.element_type == PAIR
+    if not paired and dtype not in GEMM_TYPES:
+        return None, 1
+    source = right.operands[0].shape.element_type if narrow and right.opcode == "convert" else ""
+    if paired:
+        return Types(PAIR, source if source in ("s8", "u8") else PAIR, dtype, dtype, pairs=True), 2
+    return replace(Types.all(dtype), right="bf16") if (dtype, source) == ("f32", "bf16") else Types.all(dtype), 1
 
 
-def of_dot(x: Instruction, lhs: View, rows: int) -> Product | None:
+def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Product | None:
     """A canonical dot [batch..., m, k] x [batch..., k, n] whose left side is read through `lhs`, if its rows are contiguous.
 
     `rows` divides m: the rows that stay together in the dimensions of the result.
     """
-    types, step = _types(x)
     *batch, m, k = x.operands[0].shape.dimensions
+    types, step = _types(x, narrow and m <= FEW_ROWS)
     n = x.shape.dimensions[-1]
     *strides, m_stride, k_stride = lhs.strides
     if types is None or (k > 1 and k_stride != 1) or not x.shape.size or not k:
@@ -173,12 +187,12 @@ def of_dot(x: Instruction, lhs: View, rows: int) -> Product | None:
     return Product(Gemm(types, tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset)
 
 
-def of_convolution(x: Instruction, lhs: View) -> Product | None:
+def of_convolution(x: Instruction, lhs: View, narrow: bool = False) -> Product | None:
     """A canonical convolution over a dense image. Few outputs per group go through the plain expression instead."""
     window = x.attrs["window"].dimensions
     assert not any(w.padding_low or w.padding_high for w in window), f"{x.where}: what pads by itself has a kernel of its own"
     groups = x.attrs["feature_group_count"]
-    types, step = _types(x)
+    types, step = _types(x, narrow)
     *taps, inputs, outputs = x.operands[1].shape.dimensions
     if types is None or not window or not lhs.dense or not x.shape.size or not x.operands[1].shape.size or inputs % step:
         return None
@@ -203,10 +217,10 @@ def of_convolution(x: Instruction, lhs: View) -> Product | None:
     return Product(gemm, (groups,), lhs.offset, rows)
 
 
-def of_pixels(x: Instruction, lhs: View) -> Product | None:
+def of_pixels(x: Instruction, lhs: View, narrow: bool = False) -> Product | None:
     """A canonical convolution with a window of one pixel, over a dense image, as one product over all pixels."""
     window = x.attrs["window"].dimensions
-    types, step = _types(x)
+    types, step = _types(x, narrow)
     inputs, outputs = x.operands[1].shape.dimensions[-2:]
     if types is None or not window or not lhs.dense or not x.shape.size or not inputs or inputs % step:
         return None
@@ -217,13 +231,14 @@ def of_pixels(x: Instruction, lhs: View) -> Product | None:
 
 
 def right_side(x: Instruction, product: Product) -> Instruction:
-    """The right side as [groups..., k, n]: a renaming of the second operand's indices."""
-    rhs = x.operands[1]
+    """The right side as [groups..., k, n]: a renaming of the indices of the second operand, or of what that is converted from."""
+    rhs, g = x.operands[1], product.gemm
+    if rhs.shape.element_type != g.types.right:
+        (rhs,) = rhs.operands
     if not product.rows:
         return Instruction(x.name, "reshape", rhs.shape, [rhs])
-    g = product.gemm
     (groups,) = product.groups
-    dtype, k = rhs.shape.element_type, g.k * _types(x)[1]
+    dtype, k = rhs.shape.element_type, g.k * (2 if g.types.pairs else 1)
     if groups == 1:
         return Instruction(x.name, "reshape", Shape(dtype, (1, k, g.n)), [rhs])
     flat = Instruction(x.name, "reshape", Shape(dtype, (k, groups, g.n)), [rhs])
@@ -248,7 +263,7 @@ def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> t
 
 def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> bool:
     """Whether a product had better read its right side, seen as [groups..., k, n], where it lies than pack it in every run."""
-    if right is None or right.dtype != product.gemm.types.operand:
+    if right is None or right.dtype != product.gemm.types.right_element:
         return False
     if right.strides[-2] != 1 if right.dims[-1] == 1 else right.strides[-1] != 1 or right.strides[-2] < right.dims[-1]:
         return False
@@ -281,7 +296,9 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
 
         def pair(k: Affine, n: Affine) -> Val:
             low, high = (b.convert(element(k * 2 + i, n), "s32") for i in range(2))
-            return b.or_(b.and_(low, b.const("s32", 0xFFFF)), b.shl(high, 16))
+            bits = TYPES[g.types.right].bits
+            joined = b.or_(b.and_(low, b.const("s32", (1 << bits) - 1)), b.shl(high, bits))
+            return b.convert(joined, g.types.right_element)
 
         if len(index) == len(product.groups):
             pack_kernel(b, g, shape, 0, pair if g.types.pairs else element, base, along_k)

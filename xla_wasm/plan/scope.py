@@ -179,7 +179,7 @@ class Scope:
             return self.convolution(x, y, outputs)
         cache = self.draft.cache
         left = strided(y.operands[0], self.available)
-        product = matches(y, left, x, merges(y, x, self.available)) if left is not None else None
+        product = matches(y, left, x, merges(y, x, self.available), self.available) if left is not None else None
         assert left is not None and product is not None, f"{x.where}: the plan has seen its left side"
         reading = right_side(y, product)
         packing = Expression(cache, [reading], self.available)
@@ -188,7 +188,7 @@ class Scope:
         pack = lower_pack(cache, product, packing, along_k)
         finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))
         lowered = lower_product(cache, product, y, x, finishing)
-        packed = self.draft.view(Shape(product.gemm.types.operand, (packed_elements(cache, product),)), name=f"{y.name}.packed")
+        packed = self.draft.view(Shape(product.gemm.types.right_element, (packed_elements(cache, product),)), name=f"{y.name}.packed")
         # The right side's renaming has the product's name and is in no computation.
         packs = [z for z in packing.inner if z.name != y.name]
         self.draft.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))

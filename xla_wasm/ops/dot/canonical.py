@@ -47,13 +47,14 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     def arranged(o: Instruction, *parts: Sequence[int]) -> Instruction:
         """The batch dimensions, then one dimension of each part."""
         sizes = tuple(prod(o.shape.dimensions[d] for d in part) for part in parts[1:])
-        moved = w.transpose(w.convert(o, dtype), tuple(d for part in parts for d in part))
+        moved = w.transpose(o, tuple(d for part in parts for d in part))
         return w.reshape(moved, (*moved.shape.dimensions[:rank], *sizes))
 
     a = arranged(lhs, batches, left, contracted)
     c = arranged(rhs, other_batches, other, right)
     if dtype == PAIRED:
         a, c = even(w, a, rank + 1), even(w, c, rank)
+    a, c = w.convert(a, dtype), w.convert(c, dtype)
     product = w.op("dot", a, c, dtype=sums, dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config"))
     free = [*(lhs.shape.dimensions[d] for d in left), *(rhs.shape.dimensions[d] for d in right)]
     product = w.convert(product, x.shape.element_type)
