@@ -19,7 +19,7 @@ from xla_wasm.ops.lowering import KERNELS, ROUTINES
 ROOMS = {
     "records": "ops.table ops.reading ops.exactness ops.*.record",
     "shared": "ops.request ops.*.callback ops.*.monoids ops.*.neutral ops.*.transfers ops.*.first ops.*.unstable ops.*.tree ops.*.plan "
-    "ops.*.contraction ops.*.fraction",
+    "ops.*.contraction ops.*.fraction ops.*.stored",
     "writing": "ops.writer ops.real ops.*.expand ops.*.accurate ops.*.complex ops.*.parts ops.*.exchange ops.*.groups "
     "ops.*.lapack ops.*.lapack_older ops.*.tpu "
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical ops.*.padded "
@@ -33,7 +33,7 @@ ROOMS = {
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",
     "packages": "ops ops.*",
     "compiler": "compiler assemble driver front wasi_http",
-    "checking": "check compare isolate excerpt",
+    "checking": "check check_formats compare isolate excerpt",
     "command": "cli __main__ opening running serving inputs filefeeds report layout_view c_header",
     "devices": "mpi launch",
     "site": "serve pages minilm collectives explain javascript",

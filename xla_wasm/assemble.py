@@ -52,6 +52,8 @@ class Interface:
     """For each parameter and result, what each device has of a global array; None: nobody says."""
     undivided: str = ""
     """Why the program, which says how its arrays are to be divided among devices, runs on one device."""
+    weight_formats: tuple[tuple[int, str], ...] = ()
+    """Parameters that are stored otherwise than they are given, and what as."""
 
 
 @dataclass(slots=True)

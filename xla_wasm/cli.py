@@ -65,6 +65,15 @@ TuneOption = Annotated[Tune, typer.Option("--tune", help="Engine to shape the ma
 WeightOption = Annotated[
     list[str], typer.Option("--weight", metavar="NAME", help="A parameter (name or index) set once, not at each run. Repeatable.")
 ]
+FormatOption = Annotated[
+    list[str],
+    typer.Option(
+        "--weight-format",
+        metavar="[NAME=]FORMAT",
+        help="What a weight is stored as: f32, f16, bf16 or int8. NAME may be a pattern, as 'params.*'; without it, it is for all that "
+        "--weight names. Repeatable.",
+    ),
+]
 DimOption = Annotated[
     list[str],
     typer.Option(
@@ -101,6 +110,7 @@ def compile_command(
     target: TargetOption = SIMD128,
     tune: TuneOption = PORTABLE,
     weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
+    weight_format: FormatOption = [],  # noqa: B006
     state: StateOption = [],  # noqa: B006
     dim: DimOption = [],  # noqa: B006
     kind: Annotated[
@@ -156,7 +166,9 @@ def compile_command(
     files.check_outputs(javascript.outputs(where, sidecar, kind) if js else artifact_outputs(where, sidecar), [module])
     source = module_of(module, "compile", dim)
     began = time.perf_counter()
-    artifact = compile_as(source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared, callbacks, winograd)
+    artifact = compile_as(
+        source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared, callbacks, winograd, weight_format
+    )
     seconds = time.perf_counter() - began
     if js:
         if copy_loader:
@@ -249,6 +261,8 @@ def check(
     partitions: Annotated[
         int | None, typer.Option("--num-partitions", min=1, help="How many of the devices are partitions of one replica.")
     ] = None,
+    weight: WeightOption = [],  # noqa: B006
+    weight_format: FormatOption = [],  # noqa: B006
 ) -> None:
     """Compares the compiled MODULE with the reference evaluator, on random inputs where --input gives none.
 
@@ -260,7 +274,21 @@ def check(
 
     With --isolate, every instruction is compiled anew and judged by itself.
     The first that differs is printed: its name, source line and shapes, and its values both ways.
+
+    With --weight-format, results are compared with those of weights in f32 instead: the greatest and the mean difference of each, and
+    the cosine. They only fail beyond --tolerance.
     """
+    if weight_format:
+        from .check_formats import check_formats
+
+        if isolate or devices is not None or partitions is not None:
+            raise ArgumentError("--weight-format compares whole results on one device: leave --isolate, --devices and --num-partitions out")
+        source = module_of(module, "check", dim)
+        if not check_formats(report.console(), source, target, tune, weight, weight_format, inputs, seed, tolerance):
+            raise typer.Exit(1)
+        return
+    if weight:
+        raise ArgumentError("--weight says which weights --weight-format is about")
     from .check import check
 
     if reproducer is not None and not isolate:

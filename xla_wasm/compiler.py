@@ -6,6 +6,7 @@ import gc
 import json
 import os
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 from .artifact import Artifact
 from .assemble import BROUGHT_BYTES, SIDECAR_BYTES, Interface, assemble, check_room
@@ -17,14 +18,14 @@ from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
 from .hlo.op import records
 from .hlo.shape import Shape
-from .hlo.signature import leaf_index, parameter_leaves, result_leaves, size_places
+from .hlo.signature import Leaf, leaf_index, parameter_leaves, result_leaves, size_places
 from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
 from .ops.collective.groups import devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
 from .ops.request import REQUEST
-from .options import DROP, TRAP, WINOGRAD, Options
+from .options import ALL_WEIGHTS, DROP, TRAP, WINOGRAD, Options
 from .passes import pipeline
 from .passes.clone import clone
 from .passes.given import Given
@@ -127,7 +128,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     canonical = clone(module)
     serves, drops = options.callbacks != TRAP, options.callbacks == DROP
     results = tuple(shape for _, shape in interface.results)
-    pipeline.run(canonical, Given(options.host_calls, serves, drops, devices, WINOGRAD[options.winograd], results))
+    given = Given(options.host_calls, serves, drops, devices, WINOGRAD[options.winograd], interface.weight_formats, results)
+    pipeline.run(canonical, given)
     for x in canonical.instructions():
         if x.shape.is_array and x.shape.size > _MOST_ELEMENTS:
             raise UnsupportedError(f"{x.where}: {x.shape} has {x.shape.size} elements; arrays of up to 2^31 are supported")
@@ -187,7 +189,9 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     """The inputs and outputs, with the weights and the state that the options name."""
     module = division.module
     inputs, outputs = parameter_leaves(module), result_leaves(module)
-    weights = tuple(leaf_index(inputs, w, "parameter") for w in options.weights)
+    named = [leaf_index(inputs, w, "parameter") for w in options.weights]
+    formats = _weight_formats(inputs, named, options)
+    weights = tuple(dict.fromkeys((*named, *formats)))
     for w in weights:
         if inputs[w][1].is_dynamic:
             raise UnsupportedError(f"the weight {inputs[w][0]!r} is {inputs[w][1]}: weights with dynamic dimensions are not supported")
@@ -205,8 +209,33 @@ def _interface(division: PerDevice, options: Options) -> Interface:
         raise ArgumentError("one result replaces two parameters of the state")
     for name, shape in (*inputs, *outputs):
         _check_layout(name, shape)
+    stored = tuple((i, format) for i, format in formats.items() if format != "f32")
     shards = (division.parameters, division.results)
-    return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided)
+    return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided, stored)
+
+
+def _weight_formats(inputs: list[Leaf], weights: Sequence[int], options: Options) -> dict[int, str]:
+    """What parameters are stored as: of the names and patterns that suit one, the last counts."""
+    found: dict[int, str] = {}
+    for key, format in options.weight_format:
+        if key == ALL_WEIGHTS:
+            suited = [*weights]
+        elif isinstance(key, int):
+            suited = [leaf_index(inputs, key, "parameter")]
+        else:
+            suited = [i for i, (name, _) in enumerate(inputs) if name == key or fnmatchcase(name, key)]
+        if not suited:
+            names = ", ".join(name for name, _ in inputs)
+            raise ArgumentError(
+                "weight_format is for weights, and Options.weights names none"
+                if key == ALL_WEIGHTS
+                else f"weight_format: no parameter is named {key!r}; there are {names or 'none'}"
+            )
+        if format != "f32" and all(inputs[i][1].element_type != "f32" for i in suited):
+            name, shape = inputs[suited[0]]
+            raise ArgumentError(f"weight_format: {name!r} is {shape.without_layout()}; only weights of f32 are stored in other formats")
+        found |= dict.fromkeys(suited, format)
+    return found
 
 
 def _state_with_sizes(interface: Interface) -> dict[int, int]:

@@ -10,7 +10,7 @@ from .artifact import Artifact
 from .errors import ArgumentError, ParseError, XlaWasmError
 from .hlo.container import EXPORTED, mlir_kind, read_module
 from .hlo.ir import Module
-from .options import HOST, Options
+from .options import ALL_WEIGHTS, HOST, Options
 from .target import MODULE
 
 
@@ -66,12 +66,10 @@ def compile_as(
     prepared: bool | None = None,
     callbacks: str = HOST,
     winograd: str = "f2",
+    weight_formats: Iterable[str] = (),
 ) -> Artifact:
     """The compiled module; parameters and results are named, or numbered in decimal, as on the command line."""
     from .compiler import compile
-
-    def selector(name: str) -> str | int:
-        return int(name) if name.isdecimal() else name
 
     pairs = []
     for pair in state:
@@ -80,8 +78,30 @@ def compile_as(
             raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
         pairs.append((selector(parameter), selector(result)))
     names = tuple(map(selector, weights))
-    options = Options(target, tune, names, tuple(pairs), sidecar, kind=kind, prepared=prepared, callbacks=callbacks, winograd=winograd)
+    stored = weight_formats_of(weight_formats)
+    options = Options(
+        *(target, tune, names, tuple(pairs), sidecar),
+        kind=kind,
+        prepared=prepared,
+        callbacks=callbacks,
+        winograd=winograd,
+        weight_format=stored,
+    )
     return compile(module, options)
+
+
+def weight_formats_of(texts: Iterable[str]) -> tuple[tuple[str | int, str], ...]:
+    """Weights and their formats, as on the command line: NAME=FORMAT, where the name may be a pattern, or FORMAT for all weights."""
+    found = []
+    for text in texts:
+        name, separator, format = text.rpartition("=")
+        found.append((selector(name) if separator else ALL_WEIGHTS, format))
+    return tuple(found)
+
+
+def selector(name: str) -> str | int:
+    """A parameter or result as it is named on the command line: by its name, or its number in decimal."""
+    return int(name) if name.isdecimal() else name
 
 
 def artifact_of(source: Module | Artifact, target: str, tune: str) -> Artifact:

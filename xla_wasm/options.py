@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .dataclass import dataclass
 from .errors import ArgumentError
 from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES
@@ -9,6 +11,12 @@ from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES
 HOST, TRAP, DROP = "host", "trap", "drop"
 CALLBACKS = (HOST, TRAP, DROP)
 """What becomes of callbacks: the host runs them, reaching one ends the run, or those without results are left out."""
+
+WEIGHT_FORMATS = ("f32", "f16", "bf16", "int8")
+"""What weights may be stored as."""
+
+ALL_WEIGHTS = -1
+"""Stands for all `weights` in `weight_format`."""
 
 WINOGRAD = {"off": 0, "f2": 2, "f4": 4}
 """The results on a side of the largest tiles that Winograd's algorithms may have."""
@@ -21,6 +29,9 @@ class Options:
     `target`: "simd128" runs everywhere and gives the same bits on every engine; "relaxed-simd" uses fused multiply-add.
     `tune`: the engine that matrix kernels and loops over long chains of operations are shaped for, or "portable".
     `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
+    `weight_format`: what weights of f32 are stored as: {name or pattern: "f32", "f16", "bf16" or "int8"}, of which the last that suits
+    counts, or one for all `weights`. What is named here is a weight. The host sets f32, and `init` converts; "int8" has a scale for each
+    column of a product. Biases and other vectors stay as they are.
     `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
     `kind`: "module", which a host runs; "command", a program of WASI preview 1 that reads and writes files; or "server", a component of
     `wasi:http`.
@@ -48,6 +59,7 @@ class Options:
     prepared: bool | None = None
     callbacks: str = HOST
     winograd: str = "f2"
+    weight_format: tuple[tuple[str | int, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
@@ -61,6 +73,12 @@ class Options:
         if self.winograd not in WINOGRAD:
             raise ArgumentError(f"unknown winograd {self.winograd!r}: choose one of {', '.join(WINOGRAD)}")
         object.__setattr__(self, "weights", tuple(self.weights))
+        formats = {ALL_WEIGHTS: self.weight_format} if isinstance(self.weight_format, str) else self.weight_format
+        formats = tuple(formats.items()) if isinstance(formats, Mapping) else tuple((a, b) for a, b in formats)
+        for _, name in formats:
+            if name not in WEIGHT_FORMATS:
+                raise ArgumentError(f"unknown weight_format {name!r}: choose one of {', '.join(WEIGHT_FORMATS)}")
+        object.__setattr__(self, "weight_format", formats)
         for name in ("num_replicas", "num_partitions"):
             count = getattr(self, name)
             if count is not None and not (isinstance(count, int) and count > 0):

@@ -33,7 +33,7 @@ from xla_wasm.options import Options
 FOLDER = Path(__file__).parent
 SECTIONS = ("hlo", "plan", "kernels")
 _HEADING = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
-_SETTING = re.compile(r"^// (sections|weights|state|addresses|values|sidecar|target|tune): (.*)$", re.MULTILINE)
+_SETTING = re.compile(r"^// (sections|weights|formats|state|addresses|values|sidecar|target|tune): (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,14 @@ class Golden:
     def options(self, target: str = "") -> Options:
         """How the module is compiled: for `target`, or else for what the file says."""
         settings = self.settings
+        formats = tuple(tuple(word.split("=")) for word in settings.get("formats", ()))
         state = tuple((p, int(r)) for p, r in (word.split("=") for word in self.settings.get("state", ())))
         return Options(
             target=target or settings.get("target", ["simd128"])[0],
             tune=settings.get("tune", ["portable"])[0],
             weights=tuple(settings.get("weights", ())),
             state=state,
+            weight_format=formats,
             sidecar="sidecar" in settings,
         )
 

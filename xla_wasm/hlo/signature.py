@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from ..errors import ArgumentError, VerifyError
-from .ir import Module
+from .ir import Instruction, Module
 from .shape import Shape
 
 PARAMETER_NAMES = "xla_wasm.parameter_names"
@@ -49,6 +49,15 @@ def size_places(leaves: list[Leaf]) -> list[list[int | None]]:
                     count += 1
         places.append(own)
     return places
+
+
+def leaf_of(x: Instruction) -> tuple[Instruction, tuple[int, ...]]:
+    """What an array is taken from, and by which indices: a parameter and the index of its leaf, or the array itself and ()."""
+    index: tuple[int, ...] = ()
+    while x.opcode == "get-tuple-element":
+        index = (x.attrs["index"], *index)
+        x = x.operands[0]
+    return x, index
 
 
 def leaf_index(leaves: list[Leaf], key: str | int, what: str) -> int:

@@ -19,7 +19,7 @@ from ..loop.ir import Loop, Val
 from ..loop.nest import fold
 from ..loop.tiling import transpose
 from .packing import is_trip, pack_kernel, without_last
-from .tiles import PAIR, ROWS, Gemm, Tile, chain_of, group_of_rows, packed_size, parts_of_k, place_in_panel
+from .tiles import PAIR, ROWS, Gemm, Tile, chain_of, group_of_rows, packed_size, packs_panels, parts_of_k, place_in_panel
 
 __all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
 
@@ -112,6 +112,9 @@ class _Writer:
         self.panels: Loop
         """The loop over panels of columns, while it is open."""
         self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)
+        self.zero_halves = b.splat(b.const(PAIR, 0), 2 * g.lanes)
+        self.f16_bits = b.splat(b.const("s32", -0x70002000), g.lanes)
+        self.f16_unit = b.splat(b.const("f32", 2.0**112), g.lanes)
         self.split = self._split()
         self.is_column = tile.nr == g.n == 1 and tile.mr % g.lanes == 0
         """Whether results along rows lie side by side, and so make vectors."""
@@ -194,9 +197,9 @@ class _Writer:
                 self.rows((*outer, i), m, blocks, rest, n, last)
             return
         mr, right = self.tile.mr, self.right(outer, n)
-        if self.g.k_stride and self.tile.nr > 1:
+        if packs_panels(self.g, self.tile):
             first = mr if blocks else rest
-            more = self.g.m > first
+            more = blocks * mr + rest > first
             self.block(outer, m, first, n, last, replace(right, packs=more))
             if not more:
                 return
@@ -424,36 +427,69 @@ class _Writer:
 
     def column(self, right: Right, k: Affine, j: int) -> Val:
         """Vector `j` of a panel's row `k`, in the type of the sums. The first rows put it where those below find it."""
-        at = right.start + k * right.k_stride + place_in_panel(self.g, self.tile, j * self.g.lanes)
-        column = self.vector(right.pointer, at, right.dtype, right.pointer is not self.scratch)
+        column = j * self.g.lanes
+        at = right.start + k * right.k_stride + (column if right.pointer is self.scratch else place_in_panel(self.g, self.tile, column))
+        stripe = self.tile.stripe // self.g.lanes
+        pair = j % stripe % 2 if j % stripe < stripe - stripe % 2 else None
+        value = self.vector(right.pointer, at, right.dtype, right.pointer is not self.scratch, pair)
         if right.packs:
             assert self.scratch is not None
-            self.b.store_lanes(self.scratch, k * self.tile.nr + j * self.g.lanes, column, self.g.types.accumulator)
-        return column
+            self.b.store_lanes(self.scratch, k * self.tile.nr + column, value, self.g.types.accumulator)
+        return value
 
     def dots(self, x: Left, y: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the products of one contiguous run of k, every lane a sum of its own."""
         b, g, lanes = self.b, self.g, self.g.lanes
 
-        def body(_: Loop | None, k: Affine, sums: list[Val], lost: int = 0) -> list[Val]:
+        def body(_: Loop | None, k: Affine, sums: list[Val], lost: int = 0, pair: int | None = None) -> list[Val]:
             def counted(value: Val) -> Val:
                 return b.shuffle(value, self.zero, (*[lanes] * lost, *range(lost, lanes))) if lost else value
 
             right = counted(self.vector(self.rhs, y + k, g.types.right))
-            return [self.added_product(counted(self.elements(x, r, k)), right, sums[r]) for r in range(rows)]
+            return [self.added_product(counted(self.elements(x, r, k, pair)), right, sums[r]) for r in range(rows)]
 
-        sums = self.along(run // lanes, lanes, sums, body)
+        def two(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            for pair in range(2):
+                sums = body(loop, k + pair * lanes, sums, pair=pair)
+            return sums
+
+        done = 0
+        for step, vectors in ((2 * lanes, two), (lanes, body)) if self.loads_two(x.dtype) else ((lanes, body),):
+            sums = self.along((run - done) // step, step, sums, self.side_by_side(vectors, done, 1, 0))
+            done += (run - done) // step * step
         tail = run % lanes
         # The last vector overlaps the one before it, whose elements count only once.
         return body(None, Affine(run - lanes), sums, lanes - tail) if tail else sums
 
-    def elements(self, x: Left, row: int, k: Affine) -> Val:
-        """Consecutive elements of a row, in the type of the sums."""
-        return self.vector(x.pointer, x.start + k + row * x.m_stride, x.dtype, x.pure)
+    def elements(self, x: Left, row: int, k: Affine, pair: int | None = None) -> Val:
+        """Consecutive elements of a row, in the type of the sums. `pair` as in `vector`."""
+        return self.vector(x.pointer, x.start + k + row * x.m_stride, x.dtype, x.pure, pair)
 
-    def vector(self, pointer: Val, at: Affine, dtype: str, pure: bool = True) -> Val:
-        """Consecutive elements from memory, in the type of the sums: each a number of type `dtype`, or a pair of them."""
+    def loads_two(self, dtype: str) -> bool:
+        """Whether one load gives two vectors."""
+        return dtype in ("bf16", "f16") and self.g.types.accumulator == "f32"
+
+    def widened(self, x: Val, dtype: str) -> Val:
+        """Numbers of a small float, the upper halves of words, as f32: f16 without infinities and NaN, which scales stand for."""
+        b = self.b
+        if dtype == "bf16":
+            return b.bitcast(x, "f32")
+        # The exponent has three bits more there, and another zero.
+        moved = b.and_(b.shr_s(x, 3), self.f16_bits)
+        return b.mul(b.bitcast(moved, "f32"), self.f16_unit)
+
+    def vector(self, pointer: Val, at: Affine, dtype: str, pure: bool = True, pair: int | None = None) -> Val:
+        """Consecutive elements from memory, in the type of the sums: each a number of type `dtype`, or a pair of them.
+
+        `pair`: there is a second vector that lies side by side with this one; this is the first, or the second of both.
+        """
         b, types = self.b, self.g.types
+        if pair is not None and self.loads_two(dtype):
+            # One load gives two vectors, and one shuffle with zeros each, of which these numbers are the upper halves.
+            both = b.load_lanes(pointer, at - pair * self.g.lanes, PAIR, 2 * self.g.lanes, pure)
+            first, count = pair * self.g.lanes, 2 * self.g.lanes
+            interleaved = tuple(i for lane in range(first, first + self.g.lanes) for i in (lane, count + lane))
+            return self.widened(b.joined(b.shuffle(self.zero_halves, both, interleaved)), dtype)
         if not types.pairs or dtype == types.accumulator:
             return b.convert(b.load_lanes(pointer, at, dtype, pure=pure), types.accumulator)
         if dtype == PAIR:

@@ -217,7 +217,9 @@ def parts_of_k(g: Gemm, tile: Tile) -> int:
 
     Of many long rows few would stay cached, and all panels come from beyond the caches for so few.
     """
-    if not chain_of(g) or g.k_stride or g.segments or tile.nr == 1 or g.m <= 4 * ROWS or not all(right for _, _, right in g.outer):
+    if not chain_of(g) or g.k_stride or packs_panels(g, tile) or g.segments or tile.nr == 1:
+        return 0
+    if g.m <= 4 * ROWS or not all(right for _, _, right in g.outer):
         return 0
     half = _CHAIN // 2
     return next((length for length in range(half, half // 2, -1) if g.run % length == 0), 0)
@@ -238,10 +240,16 @@ def group_of_rows(g: Gemm, tile: Tile) -> int:
     return min(sizes, key=lambda size: blocks % size) * tile.mr
 
 
+def packs_panels(g: Gemm, tile: Tile) -> bool:
+    """Whether the first rows that pass a panel pack it for the others: one that they read where it lies, or in a type of its own."""
+    as_multiplied = g.types.pairs or g.types.right == g.types.accumulator
+    return tile.nr > 1 and g.m > tile.mr and bool(g.k_stride or not as_multiplied)
+
+
 def scratch_size(g: Gemm, tile: Tile) -> int:
     """The elements of memory of its own that the kernel needs: for a panel that it packs, or for sums that wait."""
-    if g.k_stride:
-        return g.k * tile.nr if g.m > tile.mr and tile.nr > 1 else 0
+    if packs_panels(g, tile):
+        return g.k * tile.nr
     length = parts_of_k(g, tile)
     return group_of_rows(g, tile) * (length + g.lanes + -(-g.n // tile.nr) * tile.nr) if length else 0
 

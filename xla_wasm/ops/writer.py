@@ -155,8 +155,9 @@ class Writer:
     def select(self, condition: Instruction, a: Instruction, c: Instruction | int | float) -> Instruction:
         return self.op("select", condition, a, self.like(a, c))
 
-    def convert(self, a: Instruction, dtype: str) -> Instruction:
-        return a if a.shape.element_type == dtype else self.op("convert", a, dtype=dtype)
+    def convert(self, a: Instruction, dtype: str, **noted: Any) -> Instruction:
+        """`noted` are attributes of the conversion."""
+        return a if a.shape.element_type == dtype else self.op("convert", a, dtype=dtype, **noted)
 
     def bitcast_convert(self, a: Instruction, dtype: str) -> Instruction:
         return a if a.shape.element_type == dtype else self.op("bitcast-convert", a, dtype=dtype)

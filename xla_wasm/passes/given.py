@@ -8,6 +8,7 @@ from ..hlo.shape import Shape
 from ..ops.collective.groups import DEVICES, Devices, depends
 from ..ops.conv.plan import WINOGRAD
 from ..ops.custom import callback
+from ..ops.dot.stored import WEIGHT_FORMAT
 from ..ops.request import REQUEST, Request
 from .tokens import without_tokens
 
@@ -25,6 +26,8 @@ class Given:
     devices: Devices | None = None
     winograd: int = 0
     """Results on a side of the largest tiles that Winograd's algorithms may have."""
+    weight_formats: tuple[tuple[int, str], ...] = ()
+    """Leaves of the parameters, and the formats that they are stored in."""
     results: tuple[Shape, ...] | None = None
     """The leaves of the result as hosts see them, where that is not how the root has them."""
 
@@ -63,6 +66,15 @@ def allow_winograd(module: Module, given: Given) -> None:
     for x in module.instructions() if given.winograd else ():
         if x.opcode == "convolution":
             x.attrs[WINOGRAD] = given.winograd
+
+
+def name_formats(module: Module, given: Given) -> None:
+    """Notes at every parameter which of its leaves are stored in a format of their own."""
+    formats = dict(given.weight_formats)
+    leaves = [(p, index) for p in module.entry.parameters for index, leaf in p.shape.leaves() if not leaf.is_token]
+    for number, (p, index) in enumerate(leaves):
+        if number in formats:
+            p.attrs[WEIGHT_FORMAT] = (*p.attrs.get(WEIGHT_FORMAT, ()), (index, formats[number]))
 
 
 def lay_out_results(module: Module, given: Given) -> None:

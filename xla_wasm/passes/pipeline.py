@@ -9,10 +9,11 @@ from ..hlo.ir import Module
 from ..ops.dynamic.record import SIZES
 from .clean import remove_dead
 from .contract import contract
+from .dequantize import sink_dequantization
 from .erfc import find_erfc
 from .expand import ask_host, canonicalize, expand, inline, type_products
 from .fractions import mark_fractions
-from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices
+from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices, name_formats
 from .layout import forget_layouts
 from .loops import settle_loops
 from .simplify import simplify
@@ -21,6 +22,7 @@ from .split import split_products
 from .tokens import forget_tokens
 from .topk import find_topk
 from .transfers import settle_transfers
+from .weight_formats import store_weights
 from .widen import widen
 
 
@@ -40,7 +42,7 @@ def split_complex(module: Module) -> None:
         own.split_complex(module)
 
 
-NOTES: tuple[Callable[[Module, Given], None], ...] = (ask_for_calls, mark_devices, allow_winograd, lay_out_results)
+NOTES: tuple[Callable[[Module, Given], None], ...] = (ask_for_calls, mark_devices, allow_winograd, name_formats, lay_out_results)
 PASSES: tuple[Callable[[Module], None], ...] = (
     settle_transfers,
     forget_tokens,
@@ -59,6 +61,8 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     simplify,
     settle_loops,
     split_products,
+    store_weights,
+    sink_dequantization,
     canonicalize,
     sink_transposes,
     simplify,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..hlo.ir import Instruction, Module
+from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
+from ..hlo.signature import leaf_of
 from ..target import Target
 from .delay import delay_updates
 from .draft import Draft
@@ -55,12 +56,19 @@ def _build(module: Module, target: Target, weights: Sequence[int], state: Mappin
         leaves = [draft.view(shape, "parameter", p.name) for _, shape in p.shape.leaves()]
         parameters += leaves
         arguments.append(leaves)
-    results = list(Scope(draft, entry, arguments).run())
+    results = list(Scope(draft, entry, arguments, _numbered(entry, weights)).run())
     if state:
         _keep_state(draft, entry.root, parameters, results, state)
     draft.step(Step("halt", "end"))
     set_once, replaced = [parameters[i].buffer for i in weights], [parameters[i].buffer for i in state]
     return Plan(draft.steps, draft.buffers, parameters, results, draft.loops, draft.cache.funcs, set_once, replaced)
+
+
+def _numbered(entry: Computation, weights: Sequence[int]) -> dict[Instruction, int]:
+    """The weights as the entry reads them, counted from 1."""
+    leaves = [(p, index) for p in entry.parameters for index, _ in p.shape.leaves()]
+    numbers = {leaves[leaf]: number for number, leaf in enumerate(weights, 1)}
+    return {x: numbers[leaf_of(x)] for x in entry.instructions if numbers and leaf_of(x) in numbers}
 
 
 def _keep_state(draft: Draft, root: Instruction, parameters: list[View], results: list[View], state: Mapping[int, int]) -> None:

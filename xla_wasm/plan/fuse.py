@@ -13,6 +13,7 @@ from ..dataclass import dataclass
 from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind, Read
+from ..ops.dot.stored import WEIGHT_FORMAT, is_widening, reads_converted
 from ..ops.lowering import has_kernel, is_expression
 from ..ops.reading import reads, record
 from .cost import AGAIN, MAX_OPERATIONS, MAX_PLACES, UNKNOWN, again, recompute
@@ -91,6 +92,11 @@ def _is_shared(x: Instruction, readers: Readers) -> bool:
     return readers.times > 1 and not recompute(x, readers.times, readers.kernels)
 
 
+def _is_stored(x: Instruction, readers: Readers) -> bool:
+    """It is a weight as it is stored, of which elements are looked up, or its scales."""
+    return x.shape.is_array and WEIGHT_FORMAT in x.attrs and not is_widening(x)
+
+
 def _is_heavy(x: Instruction, readers: Readers) -> bool:
     """The kernel that would compute it is large enough, or would have its code too often."""
     return readers.weight > MAX_OPERATIONS or readers.places > MAX_PLACES
@@ -104,6 +110,7 @@ RULES: tuple[Rule, ...] = (
     _accumulates,
     _is_read_often,
     _is_shared,
+    _is_stored,
     _is_heavy,
 )
 """Reasons for a buffer."""
@@ -175,8 +182,8 @@ def buffered(computation: Computation) -> set[Instruction]:
         weight[x] = 1 + heaviest
         left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
         chained = bool(users) and len(kernels) == 1 and all((u in chosen or u in chains) and follows(u, x) for u in users)
-        if left and _is_strided(x) and not _is_read_whole(x, readers):
-            # A product reads its left side through strides.
+        if left and (_is_strided(x) or all(u.operands[0] is x and reads_converted(u) for u in users)) and not _is_read_whole(x, readers):
+            # A product reads its left side through strides, and a matrix that it reads once as what it is converted from.
             lefts.add(x)
         elif left or any(rule(x, readers) for rule in RULES):
             if record(x).product and chained and not products.issuperset(kernels):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
@@ -13,10 +13,10 @@ from ..ops.reading import reads, record
 from .cost import dear_among
 from .fit import Available, RowWalk, Walk, anywhere, axes
 from .fuse import buffered
-from .group import Group, effects, grouped, split
+from .group import Group, decided_by_one, effects, grouped, split
 from .kernels import computed, is_flat, lanes_of
 from .plan import Buffer, View
-from .product import LONG_EPILOGUE, Product, finished_at, matches, merges, right_side, strided
+from .product import LONG_EPILOGUE, Product, finished_at, left_side, matches, merges, right_side, strided
 
 
 class Fusion:
@@ -25,7 +25,7 @@ class Fusion:
     `products` are the buffered instructions that are a product or finish one, with that product.
     """
 
-    def __init__(self, computation: Computation):
+    def __init__(self, computation: Computation, weights: Mapping[Instruction, int]):
         self.computation = computation
         self.buffered = buffered(computation)
         self.products: dict[Instruction, Instruction] = {}
@@ -34,7 +34,7 @@ class Fusion:
         self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
         while self.pending:
             self.settle(self.pending.pop())
-        self.groups = grouped(computation, self.buffered, self.products)
+        self.groups = grouped(computation, self.buffered, self.products, decided_by_one(computation, weights))
         self.outside = self._read_outside()
         unfit = [g for g in dict.fromkeys(self.groups.values()) if len(g.members) > 1 and not self._fits(g)]
         for group in unfit:
@@ -149,7 +149,7 @@ class Fusion:
 
     def product(self, x: Instruction, y: Instruction) -> Product | None:
         """The GEMM of the product `y` that `x` finishes, if its left side can be read through strides."""
-        left = strided(y.operands[0], lambda z: View.of(Buffer(0, "temporary"), z.shape) if self.available(z) else None)
+        left = strided(left_side(y, self.available), lambda z: View.of(Buffer(0, "temporary"), z.shape) if self.available(z) else None)
         return None if left is None else matches(y, left, x, merges(y, x, self._inside(x)), self.available)
 
     # --- groups -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ the loops over the first dimensions, `rows` of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 
 from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction
@@ -43,8 +43,13 @@ class Group:
         return Group([x], None, operands=self.reads[x])
 
 
-def grouped(computation: Computation, chosen: set[Instruction], products: Container[Instruction]) -> dict[Instruction, Group]:
-    """The group of every materialized instruction. Those that finish a product stay alone."""
+def grouped(
+    computation: Computation, chosen: set[Instruction], products: Container[Instruction], lasting: Mapping[Instruction, int]
+) -> dict[Instruction, Group]:
+    """The group of every materialized instruction. Those that finish a product stay alone.
+
+    What one weight decides, which is its number in `lasting`, is computed with nothing else: `init` does it when that weight is set.
+    """
     reads, weights = _reads(computation, chosen)
     number = {x: i for i, x in enumerate([x for x in computation.instructions if x in chosen])}
     # What the host sees happens in the order of the program.
@@ -68,11 +73,27 @@ def grouped(computation: Computation, chosen: set[Instruction], products: Contai
             made_by = [groups[s] for s in own.operands]
             siblings = [groups[y] for s in own.operands for y in readers.get(s, [])[-4:]]
             for g in dict.fromkeys(made_by + siblings):
-                if (groups[x] is own or g in made_by) and _fits(g, groups[x], groups):
+                alike = lasting.get(g.members[0]) == lasting.get(x)
+                if alike and (groups[x] is own or g in made_by) and _fits(g, groups[x], groups):
                     _merge(g, groups[x], groups, order, number)
         for s in reads[x]:
             readers.setdefault(s, []).append(x)
     return groups
+
+
+def decided_by_one(computation: Computation, weights: Mapping[Instruction, int]) -> dict[Instruction, int]:
+    """The number of the one weight, of those with numbers, that decides an array; nothing for others."""
+    numbers: dict[Instruction, int] = {}
+    for x in computation.instructions if weights else ():
+        if x in weights:
+            numbers[x] = weights[x]
+        elif x.opcode in ("constant", "iota"):
+            numbers[x] = 0
+        elif x.operands and not record(x).effect and all(o in numbers for o in x.operands):
+            read = {numbers[o] for o in x.operands} - {0}
+            if len(read) <= 1:
+                numbers[x] = next(iter(read), 0)
+    return {x: number for x, number in numbers.items() if number}
 
 
 def effects(computation: Computation) -> list[Instruction]:

@@ -18,6 +18,7 @@ from ..kernels.tiles import PAIR, Gemm, Tile, Types, packed_size, reads_in_place
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
+from ..ops.dot.stored import WEIGHT_FORMAT, reads_converted, stored_type
 from ..ops.elemental import Elemental
 from ..ops.lowering import ELEMENTAL
 from ..ops.reading import reads, record
@@ -134,6 +135,12 @@ def merges(y: Instruction, root: Instruction, available: Callable[[Instruction],
     return True
 
 
+def left_side(y: Instruction, available: Callable[[Instruction], object]) -> Instruction:
+    """What a product reads as its left side: its first operand, or what that is converted from."""
+    (lhs, _) = y.operands
+    return lhs.operands[0] if reads_converted(y) and not available(lhs) else lhs
+
+
 def matches(y: Instruction, left: View, root: Instruction, merged: bool, available: Callable[[Instruction], object]) -> Product | None:
     """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them, unless that `merges` them.
 
@@ -148,19 +155,19 @@ def matches(y: Instruction, left: View, root: Instruction, merged: bool, availab
     return of_dot(y, left, rows, narrow)
 
 
-def _types(x: Instruction, narrow: bool) -> tuple[Types | None, int]:
+def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | None, int]:
     """The types of a canonical product, None if no kernel takes them, and how many steps along k an element of its operands has.
 
-    `narrow`: the right side may be packed as what it is converted from.
+    `left`: the type of the left side where it lies. `narrow`: the right side may be packed as what it is converted from.
     """
-    dtype, right = x.shape.element_type, x.operands[1]
-    paired = dtype == "s32" and x.operands[0].shape.element_type == PAIR
-    if not paired and dtype not in GEMM_TYPES:
+    dtype, (lhs, rhs) = x.shape.element_type, x.operands
+    operand = lhs.shape.element_type
+    paired = dtype == "s32" and operand == PAIR
+    if not paired and (dtype not in GEMM_TYPES or operand != dtype):
         return None, 1
-    source = right.operands[0].shape.element_type if narrow and right.opcode == "convert" else ""
-    if paired:
-        return Types(PAIR, source if source in ("s8", "u8") else PAIR, dtype, dtype, pairs=True), 2
-    return replace(Types.all(dtype), right="bf16") if (dtype, source) == ("f32", "bf16") else Types.all(dtype), 1
+    source = stored_type(rhs) if narrow else operand
+    keeps = paired or WEIGHT_FORMAT in rhs.attrs or rows <= FEW_ROWS
+    return Types(left, source if keeps else operand, dtype, dtype, pairs=paired), 2 if paired else 1
 
 
 def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Product | None:
@@ -169,7 +176,7 @@ def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Produc
     `rows` divides m: the rows that stay together in the dimensions of the result.
     """
     *batch, m, k = x.operands[0].shape.dimensions
-    types, step = _types(x, narrow and m <= FEW_ROWS)
+    types, step = _types(x, lhs.dtype, narrow, m)
     n = x.shape.dimensions[-1]
     *strides, m_stride, k_stride = lhs.strides
     if types is None or (k > 1 and k_stride != 1) or not x.shape.size or not k:
@@ -192,7 +199,7 @@ def of_convolution(x: Instruction, lhs: View, narrow: bool = False) -> Product |
     window = x.attrs["window"].dimensions
     assert not any(w.padding_low or w.padding_high for w in window), f"{x.where}: what pads by itself has a kernel of its own"
     groups = x.attrs["feature_group_count"]
-    types, step = _types(x, narrow)
+    types, step = _types(x, lhs.dtype, narrow, prod(x.shape.dimensions[:-1]))
     *taps, inputs, outputs = x.operands[1].shape.dimensions
     if types is None or not window or not lhs.dense or not x.shape.size or not x.operands[1].shape.size or inputs % step:
         return None
@@ -220,7 +227,7 @@ def of_convolution(x: Instruction, lhs: View, narrow: bool = False) -> Product |
 def of_pixels(x: Instruction, lhs: View, narrow: bool = False) -> Product | None:
     """A canonical convolution with a window of one pixel, over a dense image, as one product over all pixels."""
     window = x.attrs["window"].dimensions
-    types, step = _types(x, narrow)
+    types, step = _types(x, lhs.dtype, narrow, prod(x.shape.dimensions[:-1]))
     inputs, outputs = x.operands[1].shape.dimensions[-2:]
     if types is None or not window or not lhs.dense or not x.shape.size or not inputs or inputs % step:
         return None

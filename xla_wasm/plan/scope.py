@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
@@ -29,17 +29,19 @@ from .group import Group
 from .kernels import Expression, Lowered, lower_kernel
 from .moves import Move, find_move, is_small_part
 from .plan import Label, Step, View
-from .product import lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_side, strided
+from .product import left_side, lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_side, strided
 
 
 class Scope:
     """One computation while its steps are emitted: where each of its values lies."""
 
-    def __init__(self, draft: Draft, computation: Computation, arguments: list[list[View]]):
+    def __init__(
+        self, draft: Draft, computation: Computation, arguments: list[list[View]], weights: Mapping[Instruction, int] | None = None
+    ):
         self.draft = draft
         self.computation = computation
         self.arguments = arguments
-        self.fusion = Fusion(computation)
+        self.fusion = Fusion(computation, weights or {})
         self.views: dict[Instruction, list[View]] = {}
 
     def run(self) -> list[View]:
@@ -178,7 +180,7 @@ class Scope:
         if depthwise(y) or winograd_tile(y):
             return self.convolution(x, y, outputs)
         cache = self.draft.cache
-        left = strided(y.operands[0], self.available)
+        left = strided(left_side(y, self.available), self.available)
         product = matches(y, left, x, merges(y, x, self.available), self.available) if left is not None else None
         assert left is not None and product is not None, f"{x.where}: the plan has seen its left side"
         reading = right_side(y, product)

@@ -6,7 +6,8 @@ from __future__ import annotations
 from ...dataclass import replace
 from ...hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
-from ..dot.integers import PAIRED, even, product_types
+from ..dot.integers import even, product_types
+from ..dot.stored import PAIRED
 from ..window.canonical import padding
 from ..writer import Rule, Writer
 from .plan import WINOGRAD, depthwise, depthwise_of, winograd_tile, winograd_tile_of

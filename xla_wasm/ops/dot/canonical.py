@@ -8,8 +8,9 @@ from math import prod
 from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
 from ..writer import Rule, Writer
-from .integers import PAIRED, even, product_types
+from .integers import even, product_types
 from .record import free_dimensions
+from .stored import PAIRED, is_widening, noted_format
 
 _ROW = 16
 """Elements of a row that is worth the vectors along it."""
@@ -47,14 +48,14 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     def arranged(o: Instruction, *parts: Sequence[int]) -> Instruction:
         """The batch dimensions, then one dimension of each part."""
         sizes = tuple(prod(o.shape.dimensions[d] for d in part) for part in parts[1:])
-        moved = w.transpose(o, tuple(d for part in parts for d in part))
+        moved = w.transpose(_narrowest(o), tuple(d for part in parts for d in part))
         return w.reshape(moved, (*moved.shape.dimensions[:rank], *sizes))
 
     a = arranged(lhs, batches, left, contracted)
     c = arranged(rhs, other_batches, other, right)
     if dtype == PAIRED:
         a, c = even(w, a, rank + 1), even(w, c, rank)
-    a, c = w.convert(a, dtype), w.convert(c, dtype)
+    a, c = (w.convert(side, dtype, **noted_format(o)) for side, o in ((a, lhs), (c, rhs)))
     product = w.op("dot", a, c, dtype=sums, dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config"))
     free = [*(lhs.shape.dimensions[d] for d in left), *(rhs.shape.dimensions[d] for d in right)]
     product = w.convert(product, x.shape.element_type)
@@ -64,6 +65,11 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     return w.transpose(whole, (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left))))
 
 
+def _narrowest(x: Instruction) -> Instruction:
+    """What an operand is made from by a conversion that changes no number."""
+    return x.operands[0] if is_widening(x) else x
+
+
 def _is_row(x: Instruction, free: Sequence[int], contracted: Sequence[int]) -> bool:
     """Whether an operand is one row of several vectors."""
     dims = x.shape.dimensions
@@ -71,9 +77,10 @@ def _is_row(x: Instruction, free: Sequence[int], contracted: Sequence[int]) -> b
 
 
 def _trailing(x: Instruction, dims: tuple[int, ...]) -> bool:
-    """Whether these dimensions are the last ones of an operand where it lies in memory, seen through transposes."""
-    while x.opcode == "transpose":
-        dims = tuple(x.attrs["dimensions"][d] for d in dims)
+    """Whether these dimensions are the last ones of an operand where it lies in memory, seen through transposes and conversions."""
+    while x.opcode == "transpose" or is_widening(x):
+        if x.opcode == "transpose":
+            dims = tuple(x.attrs["dimensions"][d] for d in dims)
         x = x.operands[0]
     return dims == tuple(range(x.shape.rank - len(dims), x.shape.rank))
 

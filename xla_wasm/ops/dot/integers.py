@@ -13,9 +13,7 @@ from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES, limits
 from ..writer import Writer
-
-PAIRED = "s16"
-"""The type of operands that are multiplied in pairs; they have an even length along what is summed."""
+from .stored import PAIRED
 
 _PRODUCTS = 4096
 """Products below which converting the operands takes longer than it gains."""

@@ -1,0 +1,64 @@
+"""The command `xla-wasm check --weight-format`: what storing weights in fewer bits does to results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from . import report
+from .compiler import compile
+from .hlo.ir import Module
+from .host.executor import load
+from .inputs import arguments
+from .opening import selector, weight_formats_of
+from .options import Options
+
+
+def check_formats(
+    console: Console,
+    module: Module,
+    target: str,
+    tune: str,
+    weights: Sequence[str],
+    formats: Sequence[str],
+    inputs: Sequence[str],
+    seed: int,
+    tolerance: float | None,
+) -> bool:
+    """Prints how results with stored weights differ from those with weights of f32. Returns whether all are within `tolerance`, if given:
+    the greatest difference, relative to the result's largest value.
+    """
+    exact = load(compile(module, Options(target=target, tune=tune)))
+    stored = load(
+        compile(module, Options(target=target, tune=tune, weights=tuple(map(selector, weights)), weight_format=weight_formats_of(formats)))
+    )
+    given = arguments(exact.parameters, [Path(name) for name in inputs], True, seed)
+    taken = []
+    for leaf, array in zip(stored.parameters, given, strict=True):
+        if leaf.kind == "weight":
+            stored.set(leaf.name, array)
+        else:
+            taken.append(array)
+    table = report.table("result", "type", ">greatest error", ">of the largest", ">mean error", ">cosine", "")
+    agree = True
+    for result, small, wanted in zip(exact.results, stored.run(*taken), exact.run(*given)):
+        a, b = (np.asarray(array).astype(np.complex128 if array.dtype.kind == "c" else np.float64) for array in (small, wanted))
+        error = np.abs(np.where(a == b, 0, a - b))
+        most, mean = (float(f(error)) if error.size else 0.0 for f in (np.max, np.mean))
+        largest = float(np.max(np.abs(b), initial=0))
+        relative = most / largest if largest else float(most > 0)
+        norm = float(np.linalg.norm(a) * np.linalg.norm(b))
+        cosine = f"{float(np.vdot(a, b).real) / norm:.6f}" if norm else ""
+        beyond = tolerance is not None and not relative <= tolerance
+        agree &= not beyond
+        verdict = Text(f"differs (allowed {tolerance:.1e})", "bold red") if beyond else ""
+        table.add_row(result.name, str(result), f"{most:.2e}", f"{relative:.1e}", f"{mean:.2e}", cosine, verdict)
+    console.print(table)
+    kept = sum(leaf.kind == "weight" for leaf in stored.parameters)
+    sizes = [report.size(exe.manifest.peak_bytes) for exe in (exact, stored)]
+    console.print(f"memory {sizes[0]} with f32, {sizes[1]} with {kept} weight{'s' * (kept != 1)} in " + ", ".join(formats))
+    return agree

@@ -1,0 +1,51 @@
+"""Operands of products that are stored as smaller numbers than they are multiplied as."""
+
+from __future__ import annotations
+
+from ...hlo.ir import Instruction
+from ...hlo.types import TYPES
+
+PAIRED = "s16"
+"""The type of integers that are multiplied in pairs; they have an even length along what is summed."""
+
+WEIGHT_FORMAT = "weight_format"
+"""An attribute: of parameters, pairs of a leaf's index and the format it is stored in; of conversions, the format of what they convert; of
+anything else, the format that it is a part of, so that it is kept."""
+
+WIDENED = {PAIRED: ("s8", "u8"), "f32": ("bf16", "f16", "s8", "u8")}
+"""Types of operands, and those that the kernels of products widen to them when they load; f16 without infinities and NaN."""
+
+_BITS = 16
+"""Of the widest numbers that are small."""
+
+
+def is_widening(x: Instruction) -> bool:
+    """Whether an instruction makes f32, or wider integers, of small numbers: exactly, so that it may be done anywhere."""
+    if x.opcode != "convert":
+        return False
+    source, target = (TYPES[shape.element_type] for shape in (x.operands[0].shape, x.shape))
+    if x.shape.element_type != "f32" and not source.kind == target.kind == "signed":
+        return False
+    return source.bits <= _BITS and source.bits < target.bits and source.kind in ("signed", "unsigned", "float")
+
+
+def noted_format(x: Instruction) -> dict[str, str]:
+    """The format that is noted at an instruction, as the attribute that it is."""
+    return {WEIGHT_FORMAT: x.attrs[WEIGHT_FORMAT]} if WEIGHT_FORMAT in x.attrs else {}
+
+
+def stored_type(x: Instruction) -> str:
+    """The type that a kernel reads an operand of a product in, if that is made as its instruction says: that which it is converted from.
+
+    Of f16 these are only weights, which have no infinities and no NaN: see `WIDENED`.
+    """
+    dtype = x.shape.element_type
+    source = x.operands[0].shape.element_type if x.opcode == "convert" else ""
+    return source if source in WIDENED.get(dtype, ()) and (source != "f16" or WEIGHT_FORMAT in x.attrs) else dtype
+
+
+def reads_converted(x: Instruction) -> bool:
+    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one vector."""
+    if x.opcode != "dot" or x.shape.dimensions[-1] != 1 or x.shape.dimensions[-2] == 1:
+        return False
+    return stored_type(x.operands[0]) != x.operands[0].shape.element_type

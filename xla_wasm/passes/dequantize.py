@@ -1,0 +1,276 @@
+"""Products take arrays of small numbers as they are stored: what makes f32 of them comes behind what only moves them, and scales come after
+the products.
+
+A *stored* array is a conversion of small numbers to f32, and perhaps a multiplication by scales. Where scales are the same along all that a
+product sums, they multiply its sums; the product is left with the conversion, which its kernel does when it loads (`plan/product.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from math import prod
+
+from ..dataclass import dataclass, replace
+from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers
+from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.shape import Shape
+from ..hlo.types import TYPES, limits
+from ..ops.control.counting import unchanged
+from ..ops.dot.record import free_dimensions
+from ..ops.dot.stored import WEIGHT_FORMAT, is_widening
+from ..ops.reading import reads, record
+from ..ops.table import RECORDS
+from ..ops.writer import Index, Rule, Writer
+from .rewrite import rewrite_computation
+from .weight_formats import INT8, INT8_MOST, LEAST
+
+_SUM = 2**31 - 1
+"""The greatest sum of products of integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What an array of f32 is made from: `small` numbers, converted, and multiplied by `scale`, an array of the same dimensions."""
+
+    small: Instruction
+    scale: Instruction | None = None
+    format: str = ""
+    """That of a weight which the caller wants stored so."""
+
+    def written(self, w: Writer) -> Instruction:
+        """The array of f32."""
+        made = w.convert(self.small, "f32", **({WEIGHT_FORMAT: self.format} if self.format else {}))
+        return made if self.scale is None else w.mul(made, self.scale)
+
+
+def sink_dequantization(module: Module) -> None:
+    """One sweep through each computation that converts small numbers, callers first: loops are handed what is stored."""
+    calls: dict[Computation, int] = {}
+    for x in module.instructions():
+        for c in x.called:
+            calls[c] = calls.get(c, 0) + 1
+    made: list[Computation] = []
+    for computation in reversed(module.computations):
+        if any(_makes_f32(x) for x in computation.instructions):
+            sinking, before = _Sinking(calls), list[Computation]()
+            rewrite_computation(computation, sinking.rules, before)
+            made += reversed(before)
+        else:
+            made.append(computation)
+    module.computations = made[::-1]
+
+
+def _makes_f32(x: Instruction) -> bool:
+    return x.shape.element_type == "f32" and is_widening(x)
+
+
+class _Sinking:
+    """The rules for one computation."""
+
+    def __init__(self, calls: dict[Computation, int]) -> None:
+        self.stored: dict[Instruction, Stored] = {}
+        self.calls = calls
+        self.rules: dict[str, Rule] = {
+            "convert": self.convert,
+            "multiply": self.multiply,
+            **{op.opcode: self.view for op in RECORDS.values() if op.view},
+            **dict.fromkeys(("dynamic-slice", "gather"), self.view),
+            "while": self.loop,
+            "get-tuple-element": self.element,
+            "dot": self.dot,
+            "convolution": self.convolution,
+        }
+
+    def convert(self, w: Writer, x: Instruction) -> Instruction:
+        if _makes_f32(x):
+            self.stored[x] = Stored(x.operands[0], None, x.attrs.get(WEIGHT_FORMAT, ""))
+        return x
+
+    def multiply(self, w: Writer, x: Instruction) -> Instruction:
+        for a, scale in (x.operands, x.operands[::-1]):
+            found = self.stored.get(a)
+            if found is not None and found.scale is None and constant_dimensions(scale):
+                self.stored[x] = Stored(found.small, scale, found.format)
+                break
+        return x
+
+    def view(self, w: Writer, x: Instruction) -> Instruction:
+        """What moves an array moves what it is made from instead."""
+        source, *starts = x.operands
+        found = self.stored.get(source)
+        if found is None:
+            return x
+
+        if found.format and not record(x).view:
+            found.small.attrs[WEIGHT_FORMAT] = found.format  # it is looked up as it is stored
+
+        def moved(part: Instruction) -> Instruction:
+            return w.again(x, [part, *starts], shape=x.shape.with_element_type(part.shape.element_type))
+
+        scale = None if found.scale is None else moved(found.scale)
+        stored = replace(found, small=moved(found.small), scale=scale)
+        made = stored.written(w)
+        self.stored[made] = stored
+        return made
+
+    def dot(self, w: Writer, x: Instruction) -> Instruction:
+        """The product of what is small; scales multiply its sums."""
+        if x.shape.element_type != "f32" or not all(o.shape.element_type == "f32" and o.shape.size for o in x.operands):
+            return x
+        operands, scales = [*x.operands], dict[int, Instruction]()
+        for side, (o, summed) in enumerate(zip(x.operands, summed_dimensions(x))):
+            found = self.stored.get(o)
+            if found is not None and found.scale is not None and constant_dimensions(found.scale).issuperset(summed):
+                scales[side] = found.scale
+                unscaled = replace(found, scale=None)
+                operands[side] = unscaled.written(w)
+                self.stored[operands[side]] = unscaled
+        factors = [_along_sums(w, x, side, scale) for side, scale in scales.items()]
+        made = self.in_integers(w, x, operands, factors)
+        if made is None and not scales:
+            return x
+        made = made or w.again(x, operands)
+        # Together first: a scale may be so large that sums and it are too large, though the result is not.
+        return w.mul(made, reduce(w.mul, factors)) if factors else made
+
+    def convolution(self, w: Writer, x: Instruction) -> Instruction:
+        """A convolution by weights that are small; scales of its output features multiply its sums."""
+        image, weights = x.operands
+        found = self.stored.get(weights)
+        if found is None or found.scale is None or x.shape.element_type != "f32" or not weights.shape.size:
+            return x
+        numbers: ConvolutionDimensionNumbers = x.attrs["dim_labels"]
+        feature = numbers.kernel_output_feature_dimension
+        constant = constant_dimensions(found.scale)
+        if not constant.issuperset(d for d in range(weights.shape.rank) if d != feature):
+            return x
+        unscaled = replace(found, scale=None)
+        small = unscaled.written(w)
+        self.stored[small] = unscaled
+        place = () if feature in constant else (numbers.output_feature_dimension,)
+        return w.mul(w.again(x, [image, small]), w.broadcast(_compact(w, found.scale), x.shape.dimensions, place))
+
+    def in_integers(self, w: Writer, x: Instruction, operands: Sequence[Instruction], factors: list[Instruction]) -> Instruction | None:
+        """The product in integers: of two sides of bytes, or of one that the caller wants in 8 bits and the other rounded for it.
+
+        The scale of what is rounded goes to the `factors` of the result.
+        """
+        sides = [self.stored.get(o) for o in operands]
+        smalls = [side.small if side is not None and side.scale is None else None for side in sides]
+        length = prod(operands[0].shape.dimensions[d] for d in summed_dimensions(x)[0])
+        if all(small is not None and _is_byte(small) for small in smalls) and length <= _SUM // 255**2:
+            return w.convert(w.op("dot", *[z for z in smalls if z is not None], dtype="s32", **x.attrs), "f32")
+        most = min(limits("s16")[1], _SUM // (length * INT8_MOST)) - 1
+        for side, other in ((0, 1), (1, 0)):
+            stored, small = sides[side], smalls[side]
+            if stored is not None and small is not None and stored.format == INT8 and most >= INT8_MOST:
+                whole, scale = _rounded(w, operands[other], summed_dimensions(x)[other], most)
+                product = w.op("dot", *((small, whole) if other else (whole, small)), dtype="s32", **x.attrs)
+                factors.append(_along_sums(w, x, other, scale))
+                return w.convert(product, "f32")
+        return None
+
+    def loop(self, w: Writer, x: Instruction) -> Instruction:
+        """What a loop does not change is handed to it as it is stored."""
+        initial = x.operands[0].elements
+        found = {i: self.stored[initial[i]] for i in unchanged(x) if initial and initial[i] in self.stored}
+        if not found or any(self.calls[c] > 1 for c in x.called):
+            return x
+        elements, scales = [*initial], dict[int, int]()
+        for i, stored in found.items():
+            elements[i] = stored.small
+            if stored.scale is not None:
+                scales[i] = len(elements)
+                elements.append(_compact(w, stored.scale))
+        state = w.tuple(elements)
+        for computation in x.called:
+            _take_stored(computation, state.shape, found, scales)
+        made = w.again(x, [state], shape=state.shape)
+        return w.tuple([initial[i] if i in found else w.element(made, i) for i in range(len(initial))])
+
+    def element(self, w: Writer, x: Instruction) -> Instruction:
+        elements = x.operands[0].elements
+        return elements[x.attrs["index"]] if elements else x
+
+
+def summed_dimensions(x: Instruction) -> tuple[Index, Index]:
+    """The dimensions of each operand of a dot that it sums over."""
+    numbers: DotDimensionNumbers = x.attrs["dot_dimension_numbers"]
+    return numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+
+
+def _is_byte(x: Instruction) -> bool:
+    return TYPES[x.shape.element_type].kind in ("signed", "unsigned") and TYPES[x.shape.element_type].bits <= 8
+
+
+def _rounded(w: Writer, x: Instruction, summed: Index, most: int) -> tuple[Instruction, Instruction]:
+    """An array in integers of s16, at most `most` in magnitude, and the scale that gives it back: one for all that a sum takes."""
+    greatest = w.reduce(w.unary("abs", x), w.scalar("f32", 0.0), summed, "maximum")
+    kept = tuple(d for d in range(x.shape.rank) if d not in summed)
+    scale = w.mul(w.binary("maximum", greatest, LEAST), 1 / most)
+    whole = w.unary("round-nearest-even", w.mul(x, w.broadcast(w.div(w.like(scale, 1.0), scale), x.shape.dimensions, kept)))
+    return w.convert(whole, "s16"), w.broadcast(scale, x.shape.dimensions, kept)
+
+
+def _compact(w: Writer, x: Instruction) -> Instruction:
+    """An array without the dimensions along which it is constant."""
+    constant = constant_dimensions(x)
+    limit = tuple(1 if d in constant else size for d, size in enumerate(x.shape.dimensions))
+    return w.reshape(w.slice(x, (0,) * x.shape.rank, limit), tuple(size for d, size in enumerate(limit) if d not in constant))
+
+
+def _along_sums(w: Writer, x: Instruction, side: int, scale: Instruction) -> Instruction:
+    """A scale of one operand of a dot, the same along all that is summed, in the shape of the dot."""
+    numbers: DotDimensionNumbers = x.attrs["dot_dimension_numbers"]
+    batches = (numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions)[side]
+    left, right = free_dimensions(x)
+    order = (*batches, *(right if side else left))
+    first = len(batches) + len(left) if side else len(batches)
+    places = (*range(len(batches)), *range(first, first + len(order) - len(batches)))
+    constant = constant_dimensions(scale)
+    kept = [(d, place) for d, place in zip(order, places) if d not in constant]
+    compact = _compact(w, scale)
+    dims = sorted(d for d, _ in kept)
+    return w.broadcast(w.transpose(compact, tuple(dims.index(d) for d, _ in kept)), x.shape.dimensions, tuple(place for _, place in kept))
+
+
+def constant_dimensions(x: Instruction) -> frozenset[int]:
+    """Dimensions along which an array is known to have the same elements."""
+    single = frozenset(d for d, size in enumerate(x.shape.dimensions) if size == 1)
+    if x.opcode == "dynamic-slice":
+        return single | constant_dimensions(x.operands[0])
+    if not record(x).view:
+        return single
+    inner = constant_dimensions(x.operands[0])
+    varying = [c for j, c in enumerate(reads(x)[0].map.coordinates) if j not in inner]
+    if None in varying:
+        return single
+    return frozenset(range(x.shape.rank)).difference(d for c in varying if c for _, d, _, _ in c.terms) | single
+
+
+def _take_stored(computation: Computation, state: Shape, found: Mapping[int, Stored], scales: Mapping[int, int]) -> None:
+    """Has a computation of a loop take stored arrays in its state, and make what it reads of them; `scales` says where scales are."""
+    (parameter,) = computation.parameters
+    parameter.shape = state
+    taken: list[Instruction] = []
+    w = Writer(parameter, taken)
+    handed = {i: w.element(parameter, i) for i in (*found, *scales.values())}
+    arrays: dict[int, Instruction] = {}
+    for i, stored in found.items():
+        scale = None
+        if stored.scale is not None:
+            kept = [d for d in range(stored.scale.shape.rank) if d not in constant_dimensions(stored.scale)]
+            scale = w.broadcast(handed[scales[i]], stored.scale.shape.dimensions, tuple(kept))
+        arrays[i] = replace(stored, small=handed[i], scale=scale).written(w)
+
+    def element(w: Writer, x: Instruction) -> Instruction:
+        return arrays.get(x.attrs["index"], x) if x.operands[0] is parameter else x
+
+    rewrite_computation(computation, {"get-tuple-element": element})
+    at = computation.instructions.index(parameter) + 1
+    computation.instructions[at:at] = taken
+    root = computation.root
+    if root.shape.is_tuple:
+        root.shape = state
+        root.operands = [handed.get(i, o) for i, o in enumerate(root.operands)] + [handed[i] for i in scales.values()]

@@ -1,0 +1,132 @@
+"""Weights that are stored in fewer bits than the program has them in.
+
+Each weight for which the caller has named a format passes through it right behind its parameter. What computes the stored form depends on
+that weight alone, so `init` does it, once; `dequantize.py` beside this has products read what is stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from ..hlo.index_map import IndexMap
+from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.signature import leaf_of
+from ..ops.control.counting import unchanged
+from ..ops.dot.stored import WEIGHT_FORMAT
+from ..ops.reading import reads, record
+from ..ops.writer import Index, Writer
+
+INT8 = "int8"
+
+INT8_MOST = 127
+"""The greatest number of a weight in 8 bits; the least is its negative."""
+
+F16_INFINITE = 65520.0
+"""The least number that f16 has only as infinity."""
+
+LEAST = 1e-30
+"""The greatest magnitude is taken for this where it is less: its reciprocal stays far from infinity."""
+
+Place = tuple[Instruction, Index]
+"""A leaf of a parameter of the entry."""
+
+
+def store_weights(module: Module) -> None:
+    """Has every weight that has a format pass through it."""
+    formats: dict[Place, str] = {}
+    for p in module.entry.parameters:
+        for index, name in p.attrs.pop(WEIGHT_FORMAT, ()):
+            formats[p, index] = name
+    if not formats:
+        return
+    summed = _Summed(module)
+    entry, stored = module.entry, dict[Instruction, Instruction]()
+    written: list[Instruction] = []
+    for x in entry.instructions:
+        x.operands = [stored.get(o, o) for o in x.operands]
+        written.append(x)
+        name = formats.get(leaf_of(x)) if x.shape.is_array else None
+        if name is not None and x.shape.element_type == "f32":
+            stored[x] = _through(Writer(x, written, module.computations), x, name, summed.of(leaf_of(x)))
+    entry.instructions = written
+    # Reductions that were made come before what calls them.
+    module.computations.remove(entry)
+    module.computations.append(entry)
+
+
+def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Instruction:
+    """A weight as its format gives it back. `dims` are those along which it is summed, so that one scale serves them.
+
+    Vectors stay as they are: biases and scales are few and count much.
+    """
+    if x.shape.rank < 2 or not x.shape.size:
+        return x
+    sums = tuple(sorted(dims)) or (x.shape.rank - 1,)
+
+    def spread(a: Instruction) -> Instruction:
+        a.attrs[WEIGHT_FORMAT] = name  # it is a part of the stored form
+        return w.broadcast(a, x.shape.dimensions, tuple(d for d in range(x.shape.rank) if d not in sums))
+
+    def greatest() -> Instruction:
+        return w.reduce(w.unary("abs", x), w.scalar("f32", 0.0), sums, "maximum")
+
+    if name != INT8:
+        made = w.convert(w.convert(x, name), "f32", **{WEIGHT_FORMAT: name})
+        if name == "bf16" or not dims:
+            return made
+        # The kernels of products know no f16 that is not finite.
+        most = greatest()
+        scale = w.select(w.compare("LT", most, F16_INFINITE), w.like(most, w.scalar("f32", 1.0)), w.scalar("f32", math.nan))
+        return w.mul(made, spread(scale))
+    scale = spread(w.mul(w.binary("maximum", greatest(), LEAST), 1 / INT8_MOST))
+    whole = w.convert(w.unary("round-nearest-even", w.div(x, scale)), "s8")
+    return w.mul(w.convert(whole, "f32", **{WEIGHT_FORMAT: name}), scale)
+
+
+class _Summed:
+    """Along which dimensions the leaves of the entry's parameters are summed by products, seen back through moves and loops."""
+
+    def __init__(self, module: Module):
+        self.found: dict[Place, frozenset[int]] = {}
+        self.entry = module.entry
+        self.loops: dict[Computation, tuple[Instruction, Computation]] = {}
+        """The loop that a computation is the body of, and the computation that it stands in."""
+        for computation in module.computations:
+            for x in computation.instructions:
+                if x.opcode == "while":
+                    self.loops[x.called[0]] = x, computation
+        for computation in module.computations:
+            for x in computation.instructions:
+                for o, read in zip(x.operands, reads(x)) if record(x).product else ():
+                    self.follow(computation, o, fed(read.map, range(x.shape.rank, len(read.map.domain))))
+
+    def of(self, place: Place) -> frozenset[int]:
+        return self.found.get(place, frozenset())
+
+    def follow(self, computation: Computation, x: Instruction, dims: frozenset[int]) -> None:
+        """Notes `dims` of an array at the leaf that it is moved from, if it is."""
+        while x.opcode != "parameter":
+            if record(x).view:
+                dims = fed(reads(x)[0].map, dims)
+            elif x.opcode == "get-tuple-element" and computation in self.loops:
+                loop, computation = self.loops[computation]
+                index, initial = x.attrs["index"], loop.operands[0].elements
+                if index not in unchanged(loop) or not initial:
+                    return
+                x = initial[index]
+                continue
+            elif x.opcode not in ("dynamic-slice", "convert", "get-tuple-element"):
+                return
+            x = x.operands[0]
+            if x.opcode == "get-tuple-element" and computation is self.entry:
+                break
+        if computation is self.entry:
+            place = leaf_of(x)
+            self.found[place] = self.of(place) | dims
+
+
+def fed(map: IndexMap, dims: Iterable[int]) -> frozenset[int]:
+    """The dimensions of an operand whose coordinates `dims` of the index decide, or may decide."""
+    chosen = frozenset(dims)
+    return frozenset(j for j, c in enumerate(map.coordinates) if c is None or any(d in chosen for _, d, _, _ in c.terms))
