@@ -12,6 +12,7 @@ from random_values import Draw
 from xla_wasm import Options
 from xla_wasm.compiler import trace
 from xla_wasm.hlo.ir import Computation, Instruction, Module
+from xla_wasm.ops.dot.stored import WEIGHT_FORMAT
 from xla_wasm.plan import fuse
 from xla_wasm.plan.fusion import Fusion
 from xla_wasm.plan.group import Group
@@ -40,6 +41,7 @@ RULES: dict[str, tuple[str, set[str]]] = {
         "  ROOT r = (f32[8], f32[8,6]) tuple(b, t)",
         {"e"},
     ),
+    "_is_stored": ("stored = bf16[8] convert(v0)\n  ROOT r = f32[8] convert(stored)", {"stored"}),
     "_is_heavy": ("\n  ".join([*_HEAVY[:-1], f"ROOT {_HEAVY[-1]}"]), {"v47"}),
 }
 """Rule -> a program as the passes leave it, and what has a buffer for no other reason."""
@@ -50,7 +52,12 @@ def module_of(body: str) -> Module:
 
 
 def entry(body: str) -> Computation:
-    return module_of(body).entry
+    """The program, in which `stored` is a part of how a weight is stored."""
+    made = module_of(body).entry
+    for x in made.instructions:
+        if x.name == "stored":
+            x.attrs[WEIGHT_FORMAT] = "bf16"
+    return made
 
 
 def names(instructions: set[Instruction]) -> set[str]:

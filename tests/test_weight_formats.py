@@ -181,13 +181,12 @@ def test_numbers_beyond_f16_are_not_lost() -> None:
     np.testing.assert_array_equal(np.delete(found, 2, 1), 16 * 65504)
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("scale", [0.0, 1e-42, 1e-30, 1e30])
+@pytest.mark.parametrize(
+    ("format", "scale"), [(format, scale) for format in FORMATS for scale in (0.0, 1e-42, 1e-30, 1e4 if format == "f16" else 1e30)]
+)
 def test_weights_of_any_magnitude(format: str, scale: float) -> None:
     rng = np.random.default_rng(0)
     w, x = (np.abs(rng.standard_normal(dims)).astype(np.float32) for dims in ((64, 40), (5, 64)))
-    if format == "f16" and scale > 1:
-        pytest.skip("f16 ends at 65504")
     w *= np.float32(scale)
     found = ran(layer, {"w": w, "b": np.zeros(40, np.float32)}, x, format)
     # Numbers below the least of a format are gone.

@@ -25,7 +25,7 @@ class Fusion:
     `products` are the buffered instructions that are a product or finish one, with that product.
     """
 
-    def __init__(self, computation: Computation, weights: Mapping[Instruction, int]):
+    def __init__(self, computation: Computation, weights: Mapping[Instruction, int] | None = None):
         self.computation = computation
         self.buffered = buffered(computation)
         self.products: dict[Instruction, Instruction] = {}
@@ -34,7 +34,7 @@ class Fusion:
         self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
         while self.pending:
             self.settle(self.pending.pop())
-        self.groups = grouped(computation, self.buffered, self.products, decided_by_one(computation, weights))
+        self.groups = grouped(computation, self.buffered, self.products, decided_by_one(computation, weights or {}))
         self.outside = self._read_outside()
         unfit = [g for g in dict.fromkeys(self.groups.values()) if len(g.members) > 1 and not self._fits(g)]
         for group in unfit:

@@ -41,7 +41,7 @@ class Scope:
         self.draft = draft
         self.computation = computation
         self.arguments = arguments
-        self.fusion = Fusion(computation, weights or {})
+        self.fusion = Fusion(computation, weights)
         self.views: dict[Instruction, list[View]] = {}
 
     def run(self) -> list[View]:
