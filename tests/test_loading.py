@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from fixtures import SHAPE, SIDECAR, safetensors, toy, toy_manifest
@@ -17,6 +18,18 @@ from web_site import TYPES, Answer, Site
 
 import xla_wasm
 from xla_wasm import HloModule, Options
+
+NARROW = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+CODES = """HloModule codes
+
+ENTRY main {
+  w = f32[65536] parameter(0)
+  zero = f32[] parameter(1)
+  zeros = f32[65536] broadcast(zero), dimensions={}
+  ROOT sum = f32[65536] add(w, zeros)
+}
+"""
 
 STEPS = """HloModule steps
 
@@ -109,6 +122,11 @@ def site() -> Iterator[Site]:
         "big.weights": big.weights,
         "w.safetensors": w,
         "params.safetensors": w,
+        "half.safetensors": safetensors(w=np.arange(1, 7, dtype=np.float16).reshape(SHAPE)),
+        "brain.safetensors": safetensors(w=np.arange(1, 7, dtype=np.float32).astype(ml_dtypes.bfloat16).reshape(SHAPE)),
+        "codes.wasm": compiled(CODES, weights=("w",)),
+        **{f"codes.{t}.safetensors": safetensors(w=np.arange(65536, dtype=np.uint16).view(d)) for t, d in NARROW.items()},
+        **{f"codes.{t}.f32": np.arange(65536, dtype=np.uint16).view(d).astype(np.float32).tobytes() for t, d in NARROW.items()},
         "other.weights": bytes(24),
         **dict.fromkeys(("toy.weights", "params.weights", "column.weights", "kept.weights", "kept-elsewhere.weights"), weights),
     }

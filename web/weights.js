@@ -32,6 +32,10 @@ const DTYPES = new Map(
     .map((row) => /** @type {[string, string]} */ (row.split(':'))),
 );
 const LONGEST_HEADER = 1e8;
+/** Types that a file may have for weights of f32. */
+const NARROW = ['f16', 'bf16'];
+/** Numbers that are widened at once. */
+const WIDENED = 1 << 16;
 
 /** Not the bytes there should be: fetching them anew may help. */
 class Mismatch extends ArtifactError {}
@@ -258,10 +262,12 @@ async function pourTensors(vessel, wanted, set, source, report) {
       const [from, to] = [0, 1].map((i) => tensor?.data_offsets?.[i]);
       const type = DTYPES.get(tensor?.dtype);
       const isShape = Array.isArray(tensor?.shape) && tensor.shape.length === leaf.dimensions.length && leaf.dimensions.every((size, d) => size === tensor.shape[d]);
-      if (type !== leaf.element_type || !isShape) {
+      const isNarrow = leaf.element_type === 'f32' && NARROW.includes(/** @type {string} */ (type));
+      if ((type !== leaf.element_type && !isNarrow) || !isShape) {
         throw new ArtifactError(`${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's '${name}' is ${type ?? show(tensor?.dtype)}${show(tensor?.shape)}`);
       }
-      if (!Number.isSafeInteger(from) || from < 0 || to !== from + leaf.bytes) throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${leaf.bytes} bytes`);
+      const bytes = isNarrow ? leaf.bytes / 2 : leaf.bytes;
+      if (!Number.isSafeInteger(from) || from < 0 || to !== from + bytes) throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${bytes} bytes`);
     }
     pairs.sort((a, b) => a.tensor.data_offsets[0] - b.tensor.data_offsets[0]);
     let loaded = 0;
@@ -269,7 +275,7 @@ async function pourTensors(vessel, wanted, set, source, report) {
       const gap = start + tensor.data_offsets[0] - reader.position;
       if (gap < 0) throw damaged(`'${name}' overlaps another`);
       await reader.read(gap);
-      await pourLeaf(vessel, leaf, reader, buffer, (done) => report(loaded + done));
+      await pourLeaf(vessel, leaf, /** @type {string} */ (DTYPES.get(tensor.dtype)), reader, buffer, (done) => report(loaded + done));
       loaded += leaf.bytes;
       set.add(leaf.name);
     }
@@ -279,26 +285,56 @@ async function pourTensors(vessel, wanted, set, source, report) {
 /**
  * @param {Vessel} vessel
  * @param {Leaf} leaf
+ * @param {string} type of the file's elements
  * @param {Reader} reader
  * @param {ArrayBuffer} buffer
  * @param {(done: number) => void} report
  */
-async function pourLeaf(vessel, leaf, reader, buffer, report) {
+async function pourLeaf(vessel, leaf, type, reader, buffer, report) {
   const init = leaf.init == null ? undefined : vessel.manifest.inits[leaf.init];
   const place = new Uint8Array(buffer, init ? init.staging : leaf.offset, leaf.bytes);
   const { order } = new Place(leaf, new ArrayBuffer(leaf.bytes), 0);
   // Elements that the module wants in another order are set when all are there.
   const target = order ? new Uint8Array(leaf.bytes) : place;
-  await reader.read(leaf.bytes, (piece, done) => {
-    target.set(piece, done);
-    report(done + piece.length);
+  const narrow = type === leaf.element_type ? undefined : new Uint8Array(leaf.bytes / 2);
+  await reader.read((narrow ?? target).length, (piece, done) => {
+    (narrow ?? target).set(piece, done);
+    report((done + piece.length) * (narrow ? 2 : 1));
   });
+  if (narrow) widen(type, new Uint16Array(narrow.buffer), target);
   if (order) {
     const laid = new Place(leaf, new ArrayBuffer(leaf.bytes), 0);
     laid.write(new TYPES[leaf.element_type].array(target.buffer));
     place.set(new Uint8Array(laid.view.buffer));
   }
   if (init) prepare(vessel, init.index, leaf.name);
+}
+
+/**
+ * Puts small floats into memory as f32.
+ * @param {string} type f16 or bf16
+ * @param {Uint16Array} bits
+ * @param {Uint8Array} target
+ */
+function widen(type, bits, target) {
+  const floats = new Float32Array(Math.min(bits.length, WIDENED));
+  const words = new Uint32Array(floats.buffer);
+  for (let start = 0; start < bits.length; start += WIDENED) {
+    const count = Math.min(bits.length - start, WIDENED);
+    for (let i = 0; i < count; i++) {
+      const word = bits[start + i];
+      if (type === 'bf16') {
+        words[i] = word << 16;
+        continue;
+      }
+      const magnitude = word & 0x7fff;
+      words[i] = magnitude << 13;
+      floats[i] *= 2 ** 112; // the difference of the exponents' zeros
+      if (magnitude >= 0x7c00) words[i] |= 0x7f800000;
+      words[i] |= (word & 0x8000) << 16;
+    }
+    target.set(new Uint8Array(floats.buffer, 0, count * 4), start * 4);
+  }
 }
 
 /**

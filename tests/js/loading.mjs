@@ -63,6 +63,23 @@ const both = {
     exe.dispose();
   },
 
+  async 'weights of f32 from files of f16 and bf16'({ load }, at, worker) {
+    for (const weights of [at('half.safetensors'), at('brain.safetensors')]) {
+      for (const [file, wanted] of [['toy.wasm', Y], ['column.wasm', [3.5, -3, 10.5, 5.75, 6.25, 25.75]]]) {
+        const exe = await load(at(file), { weights, worker });
+        same((await exe.run(X, K))[0], wanted, `${weights} ${file}`);
+        exe.dispose();
+      }
+    }
+    for (const type of ['f16', 'bf16']) {
+      const exe = await load(at('codes.wasm'), { weights: at(`codes.${type}.safetensors`), worker });
+      const [found] = await exe.run(0);
+      const wanted = new Float32Array(await (await fetch(at(`codes.${type}.f32`))).arrayBuffer());
+      wanted.forEach((value, i) => check(Object.is(found[i], value + 0), `${type} ${i}: ${found[i]} instead of ${value}`));
+      exe.dispose();
+    }
+  },
+
   async 'a wrong file is fetched once more'({ load }, at, worker) {
     const exe = await load(at('toy.wasm'), { weights: at(`twice-${worker}.weights`), worker });
     await exe.set('w', W);
