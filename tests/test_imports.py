@@ -32,7 +32,7 @@ ROOMS = {
     "ops.*.reflections ops.*.spectral",
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",
     "packages": "ops ops.*",
-    "compiler": "compiler assemble driver front wasi_http",
+    "compiler": "compiler assemble driver front threads wasi_http",
     "checking": "check check_formats compare isolate excerpt",
     "command": "cli __main__ opening running serving inputs filefeeds report layout_view c_header",
     "devices": "mpi launch",

@@ -39,12 +39,13 @@ import { compile, isPlain, pick } from './source.js';
  * @property {'auto' | 'shared' | 'messages'} [transport] how devices exchange data: through shared memory, by messages, or as the page can
  * @property {number} [timeout] the seconds that a call may take, `load` included; and that a device waits for others in one exchange, 60 if nothing is said
  * @property {(event: import('./lazy/exchange.js').ExchangeEvent) => void} [onExchange] is told of every exchange
+ * @property {number} [threads] how many share the work of a run, of a module compiled with threads; by default as many as can run at once
  * @property {boolean} [untrusted] for modules of strangers: into a worker, with 1 GiB and 10 s where nothing else is said, see lazy/untrusted.js
  */
 
 /** What may follow the arguments of a run. @typedef {{out?: TypedArray[], signal?: AbortSignal} & import('./lazy/feeds.js').FeedOptions} RunOptions */
 
-const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange untrusted'.split(' ');
+const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange threads untrusted'.split(' ');
 const RUN_OPTIONS = 'out signal infeed outfeed send recv'.split(' ');
 const DISPOSED = new Error('disposed');
 
@@ -131,7 +132,7 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
   // They are asked for while the module comes, if it is known where they are.
   const early = weights === undefined ? undefined : files();
   early?.catch(() => {});
-  const { manifest, instance } = await begun;
+  const { manifest, instance, team } = await begun;
   const { given, loaded, total } = manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
   let passage;
   if (physical) passage = (await import('./lazy/layouts.js')).physical(manifest);
@@ -139,7 +140,7 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
     passage = (await import('./lazy/dynamic.js')).dynamic(manifest, /** @type {any} */ (instance.exports).memory.buffer);
   }
   const serve = manifest.requests.length || manifest.devices ? await (await import('./lazy/requests.js')).requests(manifest, options) : undefined;
-  const exe = new Executable(manifest, instance, { given, passage, serve, named, budget });
+  const exe = new Executable(manifest, instance, { given, passage, serve, named, budget, team });
   onProgress({ phase: 'ready', loaded, total });
   return exe;
 }
@@ -152,6 +153,11 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
 async function instantiate(source, options, signal) {
   const { module, manifest } = await open(source, options, signal);
   let instance;
+  if (manifest.threads || options.threads) {
+    const threads = await import('./lazy/threads.js');
+    if (manifest.threads) return { manifest, ...(await threads.instantiate(module, manifest, options)) };
+    threads.count(manifest, options);
+  }
   try {
     instance = await WebAssembly.instantiate(module, {});
   } catch (error) {
@@ -174,8 +180,8 @@ export async function open(source, options, signal) {
   const strict = options.untrusted && (await import('./lazy/untrusted.js'));
   const module = await compile(strict ? await strict.readModule(source, options, signal) : source, signal);
   const manifest = await readManifest(module);
-  const lacks = lacking(module);
-  if (lacks || WebAssembly.Module.imports(module).length) throw (await import('./lazy/hints.js')).otherModule(module, lacks);
+  const lacks = lacking(module, manifest);
+  if (lacks || !importsOnly(module, manifest)) throw (await import('./lazy/hints.js')).otherModule(module, lacks);
   if (strict) strict.checkManifest(manifest, options);
   await checkMemory(manifest, options);
   return { module, manifest };
@@ -201,11 +207,20 @@ function grows(memory) {
 }
 
 /**
+ * Whether a module imports nothing but the memory that threads share.
+ * @param {WebAssembly.Module} module
+ * @param {import('./manifest.js').Manifest} manifest
+ */
+const importsOnly = (module, { threads }) =>
+  WebAssembly.Module.imports(module).map((item) => `${item.module} ${item.name} ${item.kind}`).join() === (threads ? 'host memory memory' : '');
+
+/**
  * What a module has to export that this one does not.
  * @param {WebAssembly.Module} module
+ * @param {import('./manifest.js').Manifest} manifest
  */
-const lacking = (module) =>
-  ['memory', 'run', 'init', 'step'].find((name) => !WebAssembly.Module.exports(module).some((item) => item.name === name && item.kind === (name === 'memory' ? name : 'function')));
+const lacking = (module, { threads }) =>
+  [...(threads ? ['work', 'stop'] : ['memory']), 'run', 'init', 'step'].find((name) => !WebAssembly.Module.exports(module).some((item) => item.name === name && item.kind === (name === 'memory' ? name : 'function')));
 
 /** A module ready to run. It runs one thing at a time. */
 export class Executable {
@@ -229,6 +244,7 @@ export class Executable {
   #requests;
   #named;
   #budget;
+  #team;
   /** @type {unknown} */
   #failure;
   #busy = false;
@@ -236,10 +252,11 @@ export class Executable {
   /**
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
-   * @param {WebAssembly.Instance} instance with the weights that files hold
-   * @param {{given?: Set<string>, passage?: Passage, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean, budget?: import('./lazy/budget.js').Budget}} [parts]
+   * @param {{exports: any}} instance with the weights that files hold
+   * @param {{team?: import('./lazy/threads.js').Team, given?: Set<string>, passage?: Passage, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean, budget?: import('./lazy/budget.js').Budget}} [parts]
    */
-  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, serve, named, budget } = {}) {
+  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, serve, named, budget, team } = {}) {
+    this.#team = team;
     this.#passage = passage;
     this.#named = named;
     this.#budget = budget;
@@ -452,6 +469,7 @@ export class Executable {
   dispose() {
     // Views that are held have no elements from now on, rather than those of a memory that nobody runs on.
     this.#memory?.grow(0);
+    this.#team?.end();
     this.#failure = DISPOSED;
     this.#memory = undefined;
     this.#buffer = this.#run = this.#init = this.#step = /** @type {any} */ (undefined);
@@ -556,7 +574,9 @@ export class Executable {
       const { name, config, steps } = this.manifest;
       const pc = new DataView(this.#buffer).getUint32(config, true);
       const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'which does not exist'}`;
-      throw new RunError(`'${name}' failed ${where}: ${/** @type {Error} */ (error).message}`, { cause: error });
+      const why = this.#team?.failure || /** @type {Error} */ (error).message;
+      this.#team?.end();
+      throw new RunError(`'${name}' failed ${where}: ${why}`, { cause: error });
     }
   }
 }

@@ -19,6 +19,7 @@ const zero = [0x41, 0, 0xfd, 0x0f]; // i32.const 0; i8x16.splat
 const PROBES = {
   simd128: probe([...zero, 0xfd, 0x62]), // i8x16.popcnt
   'relaxed-simd': probe([...zero, ...zero, ...zero, 0xfd, 0x85, 2]), // f32x4.relaxed_madd
+  threads: probe([0xfe, 3, 0, ...zero]), // atomic.fence
 };
 
 /** @typedef {keyof typeof PROBES} Feature */

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import __version__, driver, front, wasi_http
+from . import __version__, driver, front, threads, wasi_http
 from .artifact import FORMAT, SECTION, Artifact, Parts, encode_manifest
 from .dataclass import dataclass, field, replace
 from .errors import UnsupportedError
@@ -19,8 +19,9 @@ from .loop.emit import emit
 from .ops.collective.groups import Devices
 from .ops.request import Request
 from .options import Options
+from .plan.parts import share
 from .plan.plan import ALIGNMENT, COPY, Buffer, Data, Plan, Step, View, all_steps
-from .target import EXPORTS, MEMORY, MODULE, PAGE, SERVER, Target
+from .target import EXPORTS, MEMORY, MODULE, MOST_PAGES, PAGE, SERVER, THREAD_EXPORTS, Target
 from .wasm.func import Func
 from .wasm.module import Module, custom
 
@@ -77,10 +78,11 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     wasm = Module()
     driver.drop_empty(plan)
     steps = all_steps(plan)
-    room = driver.layout(steps)
+    room = driver.layout(steps, target.threads)
+    shared, own = share(steps) if target.threads else ((), None)
     kernels = (COPY, *plan.funcs)
     slots = {name: wasm.slot(name) if options.kind == MODULE else i for i, name in enumerate(kernels)}
-    wasm.data(room.table, driver.table(steps, room, slots))
+    wasm.data(room.table, driver.table(steps, room, slots, shared))
     sidecar = _Sidecar()
     brought: dict[int, driver.Segment] = {}
     for buffer in plan.buffers:
@@ -98,7 +100,7 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     waits = any(s.request for s in plan.steps)
     step = driver.step_function(room, direct=options.kind != MODULE)
     running = (step, driver.run_function(room, waits), driver.init_function(driver.init_starts(plan), brought))
-    room_left = _Room(driver.start_of_buffers(plan), front.low_bytes(options.kind), plan.end)
+    room_left = _Room(driver.start_of_buffers(plan, target.threads), front.low_bytes(options.kind), plan.end)
     arena = room_left.alloc(16 + front.ARENA, 8, False) if options.kind == SERVER else 0
     linker = _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena) if options.kind != MODULE else None
     if linker:
@@ -109,14 +111,24 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     if linker is None:
         for function in running:
             wasm.add(function)
+    if own is not None:
+        wasm.add(threads.take_function(room.control, own))
+        wasm.add(threads.fork_function(room.control))
+        wasm.add(threads.stop_function(room.control))
     if wasm.missing():
         from .link.link import Linker  # many programs call no C function
 
-        (linker or Linker(wasm, room_left.alloc)).need_missing()
+        linker = linker or Linker(wasm, room_left.alloc)
+        linker.need_missing()
     if options.kind != MODULE:
         wasm.join_segments()
     top = check_room(plan, room_left.top, target)
     manifest["pages"], manifest["peak_bytes"] = -(-top // PAGE), top
+    if own is not None:
+        manifest["threads"] = {"control": room.control, "bytes": own.bytes}
+        wasm.add(threads.work_function(room.control, manifest["pages"] * PAGE, own, linker.stack if linker else None))
+        wasm.add(threads.start_function(room.control, wasm.make_passive()))
+        wasm.start("start")
     code = _server(wasm, target, manifest["pages"], arena, names) if arena else _alone(wasm, target, manifest["pages"], names)
     digest = hashlib.sha256()
     for part in (*code, encode_manifest(manifest)):
@@ -205,8 +217,8 @@ def boundary(wasm: Module, target: Target, pages: int, functions: Iterable[str] 
         wasm.memory(pages)
         wasm.export_memory(MEMORY)
     else:
-        wasm.import_memory(*target.memory, pages, pages)
-    for name in functions:
+        wasm.import_memory(*target.memory, pages, MOST_PAGES if target.threads else pages, target.threads)
+    for name in (*functions, *(THREAD_EXPORTS if target.threads else ())):
         wasm.export_func(name, name)
 
 

@@ -37,6 +37,8 @@ def prefix_for(stem: str) -> str:
 
 def header(manifest: Manifest, prefix: str) -> str:
     """The text of the header; all its macros begin with `prefix` and an underscore."""
+    if manifest.threads is not None:
+        raise ArgumentError(f"'{manifest.name}' is compiled for threads, of which a header for C says nothing: compile it without")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", prefix):
         raise ArgumentError(f"{prefix!r} cannot begin the names of macros: take letters, digits and underscores, a letter first")
     return _Header(manifest, prefix).text()

@@ -144,6 +144,9 @@ def compile_command(
             "f4: about ten times the error, and faster.",
         ),
     ] = "f2",
+    threads: Annotated[
+        bool, typer.Option("--threads", help="Have large operations shared by the threads that a host starts, on memory that they share.")
+    ] = False,
     js: Annotated[
         bool, typer.Option("--js", help="Write a .js and a .d.ts too, which load the .wasm and name what goes in and out.")
     ] = False,
@@ -158,6 +161,8 @@ def compile_command(
     js = js or kind == WORKER
     if js and kind not in (MODULE, WORKER):
         raise ArgumentError(f"--js writes JavaScript that loads a module, and a {kind} runs by itself: leave --js or --kind {kind} out")
+    if threads and kind != MODULE:
+        raise ArgumentError(f"--threads is for modules, whose hosts start threads: leave --threads or --kind {kind} out")
     if not js and (loader is not None or copy_loader):
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes")
     where = output or Path(_stem(module) + ".wasm")
@@ -167,7 +172,18 @@ def compile_command(
     source = module_of(module, "compile", dim)
     began = time.perf_counter()
     artifact = compile_as(
-        source, target, tune, weight, state, sidecar, MODULE if kind == WORKER else kind, prepared, callbacks, winograd, weight_format
+        source,
+        target,
+        tune,
+        weight,
+        state,
+        sidecar,
+        MODULE if kind == WORKER else kind,
+        prepared,
+        callbacks,
+        winograd,
+        weight_format,
+        threads,
     )
     seconds = time.perf_counter() - began
     if js:
@@ -198,6 +214,10 @@ def run(
     random_inputs: Annotated[bool, typer.Option("--random-inputs", help="Make up what --input and --set do not give.")] = False,
     seed: SeedOption = 0,
     iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="Run so many times and print the times.")] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", min=1, help="How many threads share the work; by default all processors, if it is compiled for threads."),
+    ] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Print how long each step takes.")] = False,
     output: Annotated[str | None, typer.Option("--output", metavar="DIR", help="Folder for the results: 0.npy, 1.npy, ...")] = None,
     target: TargetOption = SIMD128,
@@ -237,7 +257,8 @@ def run(
 
     several = Several(devices, partitions, mpi, timeout) if replicated else None
     files = Files(inputs, settings, output, infeed, outfeed, recv, send, random_inputs, seed)
-    run(_load(artifact_of(read(path, dim), target, tune)), files, iterations, profile, several)
+    artifact = artifact_of(read(path, dim), target, tune, threads is not None and threads > 1)
+    run(_load(artifact, threads), files, iterations, profile, several)
 
 
 @app.command()
@@ -552,10 +573,10 @@ def _fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def _load(artifact: Artifact) -> Executable:
+def _load(artifact: Artifact, threads: int | None = None) -> Executable:
     from .host.executor import load
 
-    return load(artifact)
+    return load(artifact, threads=threads)
 
 
 def _stem(path: Path) -> str:

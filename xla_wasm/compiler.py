@@ -137,10 +137,10 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
             _check_layout(x.name, shape)
     if names:
         _name_apart(canonical)
-    target = Target.named(options.target, options.tune)
+    target = Target.named(options.target, options.tune, options.threads)
 
     def lay(plan: Plan) -> None:
-        place(plan, start_of_buffers(plan) + low_bytes(options.kind), written_pages(options.kind))
+        place(plan, start_of_buffers(plan, target.threads) + low_bytes(options.kind), written_pages(options.kind))
         check_room(plan, plan.end, target)  # no address beyond the memory reaches a later stage
 
     prepares = _prepares(options)
@@ -150,7 +150,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     if 0 in plan.inits and prepares:
         from .host.prepared import memory_after_init
 
-        plain = assemble(plan, interface, replace(options, kind=MODULE), target, names, devices)
+        alone = Target.named(options.target, options.tune)
+        plain = assemble(plan, interface, replace(options, kind=MODULE, threads=False), alone, names, devices)
         prepare(plan, memory_after_init(plain), lay)
     artifact = assemble(plan, interface, options, target, names, devices)
     if os.environ.get("XLA_WASM_VERIFY"):

@@ -1,7 +1,9 @@
 """The step table and the small wasm program that runs it.
 
 A table entry has eight 32-bit words: kind, function slot, address of the argument block (or of a value), begin, end,
-target (of a kernel: how much of its range a call takes), address of a switch's targets, their count. The program counter
+target (of a kernel: how much of its range a call takes), address of a switch's targets, their count. Of a kernel the last
+two are how much of its range threads take at a time, 0 if it is not shared, and where `plan.parts.chunk_blocks` lie, if
+there are any. The program counter
 lies in memory, so a run can stop and go on: a step that needs the host writes the request record (the number of its
 request, and the step to go on with) and ends the run for now; the next one goes on from there. A host that gives up sets
 the second word to 0.
@@ -10,12 +12,13 @@ the second word to 0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from .dataclass import dataclass
 from .loop.pieces import piece
+from .plan.parts import Part, block_words, chunk_blocks
 from .plan.plan import ALIGNMENT, COPY, Label, Plan, Step, all_steps
-from .target import EXPORTS
+from .target import CONTROL_BYTES, EXPORTS
 from .wasm.func import Func
 
 CONFIG = 64
@@ -32,26 +35,31 @@ END, WAIT = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the driver's data lie: the request record, the step table, then argument blocks and switch targets."""
+    """Where the driver's data lie: the request record, the step table, argument blocks and switch targets, then what threads share."""
 
     record: int
     table: int
     blocks: int
+    control: int
     end: int
 
 
-def layout(steps: list[Step]) -> Layout:
+def layout(steps: list[Step], threads: bool) -> Layout:
     """Reserves room for the table of `steps` behind the configuration block."""
     table = CONFIG + 64
     record = CONFIG + 16
     blocks = table + ENTRY_BYTES * len(steps)
     words = sum(len(s.arguments) if s.kind == "kernel" else len(s.targets) for s in steps)
-    return Layout(record, table, blocks, blocks + 4 * words)
+    if not threads:
+        return Layout(record, table, blocks, 0, blocks + 4 * words)
+    words += sum(block_words(s) for s in steps)
+    control = -(-(blocks + 4 * words) // CONTROL_BYTES) * CONTROL_BYTES
+    return Layout(record, table, blocks, control, control + CONTROL_BYTES)
 
 
-def start_of_buffers(plan: Plan) -> int:
+def start_of_buffers(plan: Plan, threads: bool) -> int:
     """The first address behind the table of all steps: which of them vanish shows only when everything has its place."""
-    return -(-layout(all_steps(plan)).end // ALIGNMENT) * ALIGNMENT
+    return -(-layout(all_steps(plan), threads).end // ALIGNMENT) * ALIGNMENT
 
 
 def drop_empty(plan: Plan) -> None:
@@ -83,12 +91,12 @@ def init_starts(plan: Plan) -> list[int]:
     return starts
 
 
-def table(steps: list[Step], place: Layout, slots: dict[str, int]) -> bytes:
-    """The bytes of the step table and of what its entries point to."""
+def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Sequence[Part | None] = ()) -> bytes:
+    """The bytes of the step table and of what its entries point to. `shared`: of each step how threads share it, None if they do not."""
     entries, blocks = bytearray(), bytearray()
     requests = 0
     pieces = {name: piece(func) for name, func in {step.func.name: step.func for step in steps if step.func}.items()}
-    for step in steps:
+    for i, step in enumerate(steps):
         block = place.blocks + len(blocks)
         kind = _KINDS[step.kind]
         slot = begin = end = target = targets = count = 0
@@ -98,6 +106,12 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int]) -> bytes:
             if step.func:
                 end, target = step.func.trips, pieces[step.func.name]
             blocks += struct.pack(f"<{len(step.arguments)}I", *(v.address for v in step.arguments))
+            part = shared[i] if shared else None
+            if part is not None:
+                targets = part.trips
+                own = chunk_blocks(step, part)
+                count = place.blocks + len(blocks) if own else 0
+                blocks += struct.pack(f"<{len(own)}I", *own)
         elif kind == REQUEST:
             slot, requests = requests, requests + 1
         elif kind == JUMP:
@@ -152,6 +166,7 @@ def step_function(place: Layout, direct: bool = False) -> Func:
     """`step(pc) -> next pc`: runs one entry of the table; -1 at the end, -2 where the host is to serve a request.
 
     `direct`: it calls kernels through `dispatch`, not through a function table, which an engine has to clear for each new instance.
+    Where the layout has a place for what threads share, kernels that they share go through `fork`.
     """
     f = _exported("step")
     entry = f.local("i32")
@@ -178,6 +193,16 @@ def step_function(place: Layout, direct: bool = False) -> Func:
     f.op("i32.const", END)
     f.op("return")
     f.op("end")
+    if place.control:
+        word(6)
+        f.op("if", None)
+        f.op("local.get", entry)
+        f.call("fork")
+        f.op("local.get", 0)
+        f.op("i32.const", 1)
+        f.op("i32.add")
+        f.op("return")
+        f.op("end")
     # A kernel's range in pieces: from the end of the one before to a piece further, or to the end of the range.
     end, limit = f.local("i32"), f.local("i32")
     word(3)

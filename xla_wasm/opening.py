@@ -67,6 +67,7 @@ def compile_as(
     callbacks: str = HOST,
     winograd: str = "f2",
     weight_formats: Iterable[str] = (),
+    threads: bool = False,
 ) -> Artifact:
     """The compiled module; parameters and results are named, or numbered in decimal, as on the command line."""
     from .compiler import compile
@@ -86,6 +87,7 @@ def compile_as(
         callbacks=callbacks,
         winograd=winograd,
         weight_format=stored,
+        threads=threads,
     )
     return compile(module, options)
 
@@ -104,6 +106,6 @@ def selector(name: str) -> str | int:
     return int(name) if name.isdecimal() else name
 
 
-def artifact_of(source: Module | Artifact, target: str, tune: str) -> Artifact:
+def artifact_of(source: Module | Artifact, target: str, tune: str, threads: bool = False) -> Artifact:
     """The artifact itself, or the module compiled."""
-    return source if isinstance(source, Artifact) else compile_as(source, target, tune)
+    return source if isinstance(source, Artifact) else compile_as(source, target, tune, threads=threads)

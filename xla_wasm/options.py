@@ -44,6 +44,8 @@ class Options:
     "drop", those without results are left out, and the others are as with "host".
     `winograd`: which of Winograd's algorithms convolutions of f32 with windows of 3x3 may take: "off"; "f2", in tiles of 2x2 results, as
     exact as direct sums; or "f4", in tiles of up to 4x4, with about ten times the error.
+    `threads`: large operations are shared by the threads that a host starts (`load(..., threads=N)`), on one memory that they import.
+    Results are the same bits with any number of threads. Programs by themselves have one thread.
     `num_replicas`, `num_partitions`: how many the program runs on; by default what the module says, or any number if it says 1 and 1.
     """
 
@@ -60,6 +62,7 @@ class Options:
     callbacks: str = HOST
     winograd: str = "f2"
     weight_format: tuple[tuple[str | int, str], ...] = ()
+    threads: bool = False
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
@@ -72,6 +75,8 @@ class Options:
             raise ArgumentError(f"unknown callbacks {self.callbacks!r}: choose one of {', '.join(CALLBACKS)}")
         if self.winograd not in WINOGRAD:
             raise ArgumentError(f"unknown winograd {self.winograd!r}: choose one of {', '.join(WINOGRAD)}")
+        if self.threads and self.kind != MODULE:
+            raise ArgumentError(f"threads are for modules, which a host runs; a {self.kind} runs by itself, on one thread")
         object.__setattr__(self, "weights", tuple(self.weights))
         formats = {ALL_WEIGHTS: self.weight_format} if isinstance(self.weight_format, str) else self.weight_format
         formats = tuple(formats.items()) if isinstance(formats, Mapping) else tuple((a, b) for a, b in formats)

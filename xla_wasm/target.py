@@ -25,13 +25,26 @@ ADDRESS_SPACE = {"i32": 1 << 32}
 PAGE = 65536
 """Bytes in a page of linear memory."""
 
+THREADS = "threads"
+"""The feature of modules with shared memory, besides `FEATURES`."""
 MEMORY = "memory"
+SHARED_MEMORY = ("host", MEMORY)
+"""The names by which a module with threads imports its memory."""
+MOST_PAGES = 65536
+CONTROL_BYTES = 256
+FAILED, AWAKE, ALONE = 136, 140, 144
+"""The block by which threads work together, and what hosts write in it: whether a thread has failed; whether thread 0 must stay awake, as
+on the main thread of a page; whether it is to wake nobody."""
 EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": ((), ("i32",)),
     "init": (("i32",), ()),
     "step": (("i32",), ("i32",)),
 }
 """The functions that hosts call, with the types of parameters and results. A memory of the module's own is exported as `MEMORY`."""
+
+
+THREAD_EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {"work": (("i32",), ()), "stop": ((), ())}
+"""What modules with threads export as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +59,14 @@ class Target:
     memory: tuple[str, str] | None = None
     """The names (module, field) by which the memory is imported; None: the module has a memory of its own and exports it."""
 
+    threads: bool = False
+    """Whether several instances may run one program together, on one memory that they share: one more feature that the module needs."""
+
     @classmethod
-    def named(cls, name: str, tune: str = PORTABLE) -> Target:
+    def named(cls, name: str, tune: str = PORTABLE, threads: bool = False) -> Target:
         """The target of that name."""
-        return cls(name, TARGETS[name], tune)
+        features = (*TARGETS[name], THREADS) if threads else TARGETS[name]
+        return cls(name, features, tune, memory=SHARED_MEMORY if threads else None, threads=threads)
 
     @property
     def fused(self) -> bool:

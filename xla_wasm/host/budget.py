@@ -18,6 +18,8 @@ class Limits:
     timeout: float | None = None
     untrusted: bool = False
     """Whether results must not depend on the processor, because nobody trusts the module."""
+    threads: int = 1
+    """How many share the work of a run, where the module says how."""
 
 
 class Budget:

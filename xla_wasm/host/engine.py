@@ -108,6 +108,11 @@ _alive: weakref.WeakSet[Any] = weakref.WeakSet()
 longer be freed, and says so on standard error; stores keep their own hold on what they run."""
 
 
+def close_at_exit(thing: Any) -> None:
+    """Has an object of wasmtime freed when the interpreter ends, if it still exists then."""
+    _alive.add(thing)
+
+
 @atexit.register
 def _close_all() -> None:
     for thing in list(_alive):
@@ -115,13 +120,14 @@ def _close_all() -> None:
 
 
 @cache
-def _engine(fuel: bool, epochs: bool, untrusted: bool, parallel: bool) -> tuple[wasmtime.Engine, Clock | None]:
+def _engine(fuel: bool, epochs: bool, untrusted: bool, parallel: bool, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
     config = wasmtime.Config()
     config.cranelift_opt_level = "speed"
     config.consume_fuel = fuel
     config.epoch_interruption = epochs
     config.max_wasm_stack = STACK
     config.parallel_compilation = parallel
+    config.wasm_threads = config.shared_memory = threads
     if untrusted:
         config.wasm_relaxed_simd_deterministic = True
         config.cranelift_nan_canonicalization = True
@@ -136,9 +142,10 @@ _forked = False
 """Whether this process is another's child. The threads that compile in parallel stayed in the parent."""
 
 
-def engine_for(limits: Limits) -> tuple[wasmtime.Engine, Clock | None]:
-    """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask."""
-    return _engine(limits.fuel is not None, limits.timeout is not None, limits.untrusted, not _forked)
+def engine_for(limits: Limits, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
+    """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask; `threads`: one that lets
+    instances share memory."""
+    return _engine(limits.fuel is not None, limits.timeout is not None, limits.untrusted, not _forked, threads)
 
 
 class _ModuleCache:

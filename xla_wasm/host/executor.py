@@ -29,6 +29,7 @@ from .layouts import PhysicalSlot
 from .manifest import Manifest
 from .replicas import raise_named, run_together
 from .shards import GlobalSlot, global_slots, is_sharded
+from .team import cpus, most_threads
 from .untrusted import UNTRUSTED, check_handed
 
 T = TypeVar("T")
@@ -45,6 +46,7 @@ def load(
     physical: bool = False,
     custom_calls: Mapping[str, HostFunction] | None = None,
     untrusted: bool = False,
+    threads: int | None = None,
 ) -> Executable:
     """Makes an artifact, the path of one, or the bytes of a `.wasm` ready to run.
 
@@ -54,6 +56,9 @@ def load(
 
     `untrusted` is for modules of strangers: every limit that is not given is one of `UNTRUSTED`, and results do not depend on the
     processor (relaxed operations are the deterministic ones, each NaN is the canonical one). docs/security.md says what that promises.
+
+    `threads`: how many share the work of a run, of an artifact that was compiled with `Options(threads=True)`; by default as many as there
+    are processors. The results do not depend on it. With `fuel`, which counts exactly, and `untrusted` it is one.
 
     With `physical`, arguments and results are not arrays of the logical shapes but the bytes of their layouts, tiles and
     padding included: `bytes` or arrays of u8 go in, arrays of u8 come out.
@@ -71,7 +76,28 @@ def load(
     if untrusted:
         memory_limit, fuel, timeout = memory_limit or UNTRUSTED.memory, fuel or UNTRUSTED.fuel, timeout or UNTRUSTED.timeout
     functions = {**artifact.callbacks, **(custom_calls or {})}
-    return Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted), physical, functions)
+    count = _threads(artifact, threads, fuel is not None, untrusted)
+    return Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted, count), physical, functions)
+
+
+def _threads(artifact: Artifact, threads: int | None, fuel: bool, untrusted: bool) -> int:
+    """How many threads a run has. ArgumentError where so many make no sense."""
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ArgumentError(f"threads must be an integer above zero, got {threads!r}")
+    manifest = Manifest.parse(artifact.manifest)
+    if manifest.threads is None:
+        if threads is not None and threads > 1:
+            raise ArgumentError(f"'{manifest.name}' is compiled for one thread: compile it with Options(threads=True), or --threads")
+        return 1
+    if fuel or untrusted:
+        if threads is not None and threads > 1:
+            what = "what nobody trusts" if untrusted else "fuel, which counts exactly,"
+            raise ArgumentError(f"{what} runs on one thread: leave out threads={threads}")
+        return 1
+    most = most_threads(manifest.memory_bytes, manifest.threads.bytes)
+    if threads is not None and threads > most:
+        raise ArgumentError(f"'{manifest.name}' has memory for at most {most} threads, not {threads}")
+    return min(threads or cpus(), most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +142,9 @@ class Executable(BaseExecutable):
         self._later: dict[int | None, dict[str, Any]] = {None: {}}
         """For devices that are made later, what was set on all and on each: bytes of weights, arrays of states."""
         self._devices: dict[int, Device] = {}
-        count = 1 if self._states or manifest.stateful else os.cpu_count() or 1
+        count = 1 if self._states or manifest.stateful else max((os.cpu_count() or 1) // limits.threads, 1)
         if limits.memory is not None:
-            count = max(1, min(count, limits.memory // manifest.memory_bytes))
+            count = max(1, min(count, limits.memory // self._program.memory_bytes))
         self._first = self._devices[0] = Device(self._program, self._held, count, self._budget())
 
     def clone(self) -> Executable:
@@ -413,9 +439,9 @@ class Executable(BaseExecutable):
     def _make_room(self, count: int) -> list[Device]:
         """The first `count` devices."""
         if self._limits.memory is not None:
-            most = self._limits.memory // self.manifest.memory_bytes
+            most = self._limits.memory // self._program.memory_bytes
             if count > most:
-                need = f"{count} devices need {count * self.manifest.memory_bytes} bytes of memory"
+                need = f"{count} devices need {count * self._program.memory_bytes} bytes of memory"
                 raise LimitError(f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}")
             check_handed(self.manifest, self._limits, self._origin[1], count)
             self._first.pool.limit(most - (max(count, len(self._devices)) - 1))
@@ -428,7 +454,7 @@ class Executable(BaseExecutable):
         with self._lock:
             device = self._devices.get(d)
             if device is None:
-                device = Device(self._program, self._held, 1, self._budget())
+                device = Device(self._program, self._held, 1, self._budget(), helped=False)
                 for name, value in {**self._later[None], **self._later.pop(d, {})}.items():
                     self._put(device, name, value, self._budget())
                 self._devices[d] = device

@@ -17,7 +17,7 @@ import wasmtime
 from wasmtime import _ffi as ffi
 
 from ..errors import ArtifactError, LimitError, RunError
-from ..target import EXPORTS, MEMORY, PAGE
+from ..target import CONTROL_BYTES, EXPORTS, MEMORY, MOST_PAGES, PAGE, SHARED_MEMORY, THREAD_EXPORTS
 from .arrays import Array, place
 from .base import BaseInstance
 from .budget import UNLIMITED, Budget, Limits
@@ -26,6 +26,7 @@ from .engine import engine_for, first_lines, modules
 from .exchange import Port
 from .manifest import Exchange, Manifest
 from .sidecar import sidecar_parts
+from .team import Shared, Team, pages_for
 from .views import is_same, lies_in
 
 Serve = Callable[["Instance", int], None]
@@ -37,32 +38,46 @@ class Program:
     """A compiled module that is what its manifest says: no imports, the exports of the contract, the stated memory."""
 
     def __init__(self, wasm: bytes, manifest: Manifest, weights: bytes, limits: Limits) -> None:
-        if limits.memory is not None and manifest.memory_bytes > limits.memory:
-            raise LimitError(f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {limits.memory}")
         self.manifest = manifest
         self.limits = limits
-        self.engine, self.clock = engine_for(limits)
+        threads = manifest.threads
+        if threads is not None and limits.threads > 1:
+            self.pages = pages_for(manifest.memory_bytes, threads.bytes, limits.threads)
+        else:
+            self.pages = manifest.pages
+        if limits.memory is not None and self.memory_bytes > limits.memory:
+            raise LimitError(f"the module needs {self.memory_bytes} bytes of memory, the limit is {limits.memory}")
+        self.engine, self.clock = engine_for(limits, threads is not None)
         self.digest = sha256(wasm).hexdigest()
         self.module = modules.get(self.engine, wasm, self.digest)
         self._check_module()
         self.sidecar = sidecar_parts(manifest, weights)
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of linear memory of one instance with its threads."""
+        return self.pages * PAGE
+
     def _check_module(self) -> None:
-        imports = [f"{item.module}.{item.name}" for item in self.module.imports]
+        threads = self.manifest.threads is not None
+        imports = {(item.module, item.name or ""): item.type for item in self.module.imports}
+        shared = imports.pop(SHARED_MEMORY, None) if threads else None
         if imports:
-            raise ArtifactError(f"the module must import nothing, but imports {', '.join(imports[:5])}")
+            allowed = "a shared memory only" if threads else "nothing"
+            raise ArtifactError(f"the module must import {allowed}, but imports {', '.join(map('.'.join, list(imports)[:5]))}")
         exports = {item.name: item.type for item in self.module.exports}
-        for name, (params, results) in EXPORTS.items():
+        for name, (params, results) in {**EXPORTS, **(THREAD_EXPORTS if threads else {})}.items():
             kind = exports.get(name)
             if not isinstance(kind, wasmtime.FuncType):
                 raise ArtifactError(f"the module exports no function '{name}'")
             if (tuple(map(str, kind.params)), tuple(map(str, kind.results))) != (params, results):
                 raise ArtifactError(f"the exported function '{name}' has the wrong type")
-        memory = exports.get(MEMORY)
-        if not isinstance(memory, wasmtime.MemoryType) or memory.is_64 or memory.is_shared or memory.page_size != PAGE:
-            raise ArtifactError(f"the module exports no plain 32-bit memory called '{MEMORY}'")
+        memory = shared if threads else exports.get(MEMORY)
+        if not isinstance(memory, wasmtime.MemoryType) or memory.is_64 or memory.is_shared != threads or memory.page_size != PAGE:
+            wanted = "imports no shared" if threads else "exports no plain"
+            raise ArtifactError(f"the module {wanted} 32-bit memory called '{MEMORY}'")
         pages = self.manifest.pages
-        if (memory.limits.min, memory.limits.max) != (pages, pages):
+        if (memory.limits.min, memory.limits.max) != (pages, MOST_PAGES if threads else pages):
             raise ArtifactError(f"the manifest states {pages} pages of memory, the module {memory.limits.min} to {memory.limits.max}")
 
 
@@ -72,8 +87,9 @@ class Instance(BaseInstance):
     It holds its Store: wasmtime aborts the process when a function outlives that.
     """
 
-    def __init__(self, program: Program, budget: Budget = UNLIMITED) -> None:
-        """`budget` is that of whoever makes it; each call that uses it later brings its own."""
+    def __init__(self, program: Program, budget: Budget = UNLIMITED, helped: bool = True) -> None:
+        """`budget` is that of whoever makes it; each call that uses it later brings its own. `helped`: it has threads beside its own, if
+        the limits of the program allow them."""
         manifest = program.manifest
         super().__init__(manifest)
         self.budget = budget
@@ -86,8 +102,9 @@ class Instance(BaseInstance):
         self._clock = program.clock
         self._store = wasmtime.Store(program.engine)
         self._store.set_limits(manifest.memory_bytes, _MAX_TABLE, 1, 1, 1)
+        self._shared = self._share(program) if manifest.threads else None
         self._instance = self._instantiate(program)
-        base = self._address_of_memory()
+        base = self._shared.address if self._shared else self._address_of_memory()
         self.memory = memoryview((ctypes.c_ubyte * manifest.memory_bytes).from_address(base)).cast("B")
         self.inputs = tuple(place(p, self.memory) for p in manifest.parameters if p.kind == "input")
         self.outputs = tuple(place(r, self.memory) for r in manifest.results if r.kind == "output")
@@ -100,14 +117,43 @@ class Instance(BaseInstance):
         self._run = self._bind("run")
         self._init: Callable[[int], int] | None = None
         self._step: Callable[[int], int] | None = None
+        self.team = self._gather(program, helped)
         self._fill_sidecar(program.sidecar)
+
+    def _share(self, program: Program) -> Shared:
+        try:
+            return Shared(program.engine, program.pages)
+        except wasmtime.WasmtimeError as error:
+            raise LimitError(f"no room for {program.memory_bytes} bytes of shared memory: {first_lines(error)}") from error
+
+    def _gather(self, program: Program, helped: bool) -> Team | None:
+        """Starts the other threads."""
+        threads, count = self._manifest.threads, program.limits.threads
+        if threads is None or self._shared is None or count < 2 or not helped:
+            return None
+        store, stop = self._store, self._instance.exports(self._store)["stop"]
+        assert isinstance(stop, wasmtime.Func)
+
+        def end() -> None:
+            store.set_epoch_deadline(1 << 62)
+            stop(store)
+
+        words = self.memory[threads.control : threads.control + CONTROL_BYTES].cast("I")
+        team = Team(program.module, self._shared, words, count, end)
+        weakref.finalize(self, team.end)
+        team.start()
+        return team
 
     def _requests(self, base: int) -> tuple[Any, ...]:
         """Of each request the arrays of its operands and of its results, and its port if it is an exchange."""
         requests = self._manifest.requests
         leaves = [((), ()) if isinstance(r, Exchange) else (r.operands, r.results) for r in requests]
         operands, results = (tuple(tuple(place(leaf, self.memory) for leaf in pair[i]) for pair in leaves) for i in (0, 1))
-        return operands, results, tuple(Port(r, self.memory, base, self._store) if isinstance(r, Exchange) else None for r in requests)
+        return (
+            operands,
+            results,
+            tuple(Port(r, self.memory, base, (self._store, self._shared)) if isinstance(r, Exchange) else None for r in requests),
+        )
 
     def begin(self, ids: tuple[int, int, int, int], arrays: Sequence[Array]) -> None:
         """Tells the module its device (replica, partition, and the numbers of both), and writes the inputs."""
@@ -141,6 +187,8 @@ class Instance(BaseInstance):
         self.weights = weights
 
     def _call_run(self) -> int:
+        if self.team is not None:
+            self.team.start()
         return self._run(0)
 
     def _call_step(self, pc: int) -> int:
@@ -161,7 +209,7 @@ class Instance(BaseInstance):
         made: list[wasmtime.Instance] = []
 
         def instantiate(_: int) -> int:
-            made.append(wasmtime.Instance(self._store, program.module, []))
+            made.append(wasmtime.Instance(self._store, program.module, [self._shared] if self._shared else []))
             return 0
 
         try:
@@ -256,7 +304,8 @@ class Instance(BaseInstance):
             raise LimitError(f"{self._failed()}: it used up its fuel of {self._limits.fuel}") from trap
         if code == wasmtime.TrapCode.INTERRUPT:
             raise LimitError(f"{self._failed()}: it took longer than its {self._limits.timeout} s") from trap
-        raise RunError(f"{self._failed()}: {_cause(trap)}") from trap
+        cause = self.team.failure if self.team and self.team.failure else _cause(trap)
+        raise RunError(f"{self._failed()}: {cause}") from trap
 
 
 def _cause(trap: wasmtime.Trap) -> str:

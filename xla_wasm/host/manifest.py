@@ -13,7 +13,7 @@ from ..errors import ArgumentError, ArtifactError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape
 from ..hlo.types import ARRAY_TYPES, TYPES
-from ..target import ADDRESS_SPACE, FEATURES, KINDS, MODULE, PAGE, TARGETS
+from ..target import ADDRESS_SPACE, CONTROL_BYTES, FEATURES, KINDS, MODULE, PAGE, TARGETS, THREADS
 from .json_object import MAX_INT, Object, is_int, show
 
 MAX_PAGES = ADDRESS_SPACE["i32"] // PAGE
@@ -160,6 +160,16 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True)
+class Threads:
+    """What threads share, in the memory that they import together."""
+
+    control: int
+    """Where the words are by which they work together (see `xla_wasm.threads`)."""
+    bytes: int
+    """What each but the first needs, behind the memory of the program."""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What a host relies on, checked."""
 
@@ -186,6 +196,8 @@ class Manifest:
     """Whether a host runs it, or what kind of program it is by itself."""
     undivided: str = ""
     """Of a program on global arrays that says how these are to be divided among devices: why it runs on one."""
+    threads: Threads | None = None
+    """None: the module has a memory of its own, and one thread."""
 
     def check_for_host(self) -> None:
         """Raises ArtifactError for what is a program by itself."""
@@ -230,7 +242,7 @@ def _manifest(top: Object) -> Manifest:
     if version != FORMAT:
         top.fail("format", f"this xla_wasm reads format {FORMAT}, the artifact has {version}: compile it again or use the matching version")
     for feature in top.texts("features"):
-        if feature not in FEATURES:
+        if feature not in (*FEATURES, THREADS):
             top.fail("features", f"this host does not know the feature {show(feature)}")
     memory = top.integer("pages", 1, MAX_PAGES) * PAGE
     steps = Object(top.get("steps"), "steps")
@@ -259,9 +271,17 @@ def _manifest(top: Object) -> Manifest:
         devices=_devices(top, memory),
         kind=top.choice("kind", KINDS) if "kind" in top.raw else MODULE,
         undivided=top.text("undivided") if top.raw.get("undivided") is not None else "",
+        threads=_threads(top, memory),
     )
     _check_together(top, manifest)
     return manifest
+
+
+def _threads(top: Object, memory: int) -> Threads | None:
+    if top.raw.get("threads") is None:
+        return None
+    item = Object(top.get("threads"), "threads")
+    return Threads(item.range("control", CONTROL_BYTES, memory, 64), item.integer("bytes", 64, memory))
 
 
 def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True) -> dict[str, Any]:

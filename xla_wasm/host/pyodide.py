@@ -334,6 +334,8 @@ def _compile(wasm: bytes, manifest: Manifest) -> Any:
     except JsException as error:
         needs = "" if manifest.target == SIMD128 else f" (it is compiled for {manifest.target}, which this engine may lack)"
         raise ArtifactError(f"the engine refuses the module: {error.message}{needs}") from error
+    if manifest.threads is not None:
+        raise UnsupportedError(f"'{manifest.name}' is compiled for threads, which Python has not here: compile it without")
     imports = [f"{item.module}.{item.name}" for item in js.WebAssembly.Module.imports(module)]
     if imports:
         raise ArtifactError(f"the module must import nothing, but imports {', '.join(imports[:5])}")

@@ -148,34 +148,46 @@ class _Writer:
         if mr > 1 and self.tile.streams == mr and self.tile.nr == 1:
             self.spread_rows(outer, ranged)
             return
+        span = self.tile.span
+        if span:
+            with b.loop(-(-self.g.n // self.tile.nr) // span, span * self.tile.nr, ranged=ranged) as n:
+                self.row_groups(outer, False, n)
+        else:
+            self.row_groups(outer, ranged)
+
+    def row_groups(self, outer: Index, ranged: bool, first: Affine = ZERO) -> None:
+        """All rows, in their groups. Of a tile with a span the panels are those from column `first` on."""
+        b, mr = self.b, self.tile.mr
         blocks, rest = divmod(self.g.m, mr)
         size = group_of_rows(self.g, self.tile) // mr
         if self.split < len(self.g.outer) or size == blocks:
-            self.columns(outer, ZERO, blocks, rest, ranged)
+            self.columns(outer, ZERO, blocks, rest, ranged, first)
             return
         count = blocks // size
         loop = b.open_loop(count, size * mr, ranged=ranged)
-        self.columns(outer, Affine(0, ((loop, 1),)), size, 0, False)
+        self.columns(outer, Affine(0, ((loop, 1),)), size, 0, False, first)
         done = count * size
         if done < blocks or rest:
             with b.when(is_trip(b, loop, count - 1)):
-                self.columns(outer, Affine(done * mr), blocks - done, rest, False)
+                self.columns(outer, Affine(done * mr), blocks - done, rest, False, first)
         b.close_loop(loop)
 
-    def columns(self, outer: Index, m: Affine, blocks: int, rest: int, ranged: bool) -> None:
+    def columns(self, outer: Index, m: Affine, blocks: int, rest: int, ranged: bool, first: Affine = ZERO) -> None:
         """All panels for `blocks` tiles of rows from `m` on and `rest` rows more."""
         if parts_of_k(self.g, self.tile):
             assert not ranged, "the groups of rows are the range"
             self.by_parts(outer, m, blocks, rest)
         else:
-            self.each_panel(ranged, lambda n, last: self.rows(outer, m, blocks, rest, n, last))
+            self.each_panel(ranged, lambda n, last: self.rows(outer, m, blocks, rest, n, last), first)
 
-    def each_panel(self, ranged: bool, body: Callable[[Affine, Val | None], None]) -> None:
-        """Calls `body(first column, whether the panel is the last)` for all panels; the latter is None if that is as wide as others."""
+    def each_panel(self, ranged: bool, body: Callable[[Affine, Val | None], None], first: Affine = ZERO) -> None:
+        """Calls `body(first column, whether the panel is the last)` for all panels, or those of the span from column `first` on; the latter
+        is None if that is as wide as others."""
         b, nr, n = self.b, self.tile.nr, self.g.n
-        self.panels = b.open_loop(-(-n // nr), nr, vector=nr > 1, ranged=ranged)
-        last = is_trip(b, self.panels, self.panels.trips - 1) if n % nr and self.panels.trips > 1 else None
-        body(Affine(0, ((self.panels, 1),)), last)
+        panels = -(-n // nr)
+        self.panels = b.open_loop(self.tile.span or panels, nr, vector=nr > 1, ranged=ranged)
+        last = is_trip(b, self.panels, panels - 1) if n % nr and panels > 1 else None
+        body(first + Affine(0, ((self.panels, 1),)), last)
         b.close_loop(self.panels)
 
     def spread_rows(self, outer: Index, ranged: bool) -> None:

@@ -97,6 +97,8 @@ class Tile:
     `nr` 1 it is parts of the rows."""
     stripes: int = 1
     """So many parts of a panel's columns lie in stripes, each behind the same part of the panel before: streams, too, and longer ones."""
+    span: int = 0
+    """Panels that all rows pass before the next ones, a part of the range for threads to share; 0: the range is that of the rows."""
 
     @property
     def stripe(self) -> int:
@@ -110,6 +112,8 @@ ROWS = 64
 """Rows after which reading a panel of the right side is as good as free."""
 _SHARES = 8
 """Groups of rows that leave threads enough to share."""
+_SPANS = 16
+"""Parts of a product that leave threads enough to share, however fast each is."""
 _CHAIN = 1024
 """Products of floats in one sum: longer sums are made of such parts, so that their error grows no further."""
 _STREAM = 32
@@ -169,6 +173,22 @@ square is gone before the next, and eight stay where they are. V8 has room for t
 
 def tile(g: Gemm, target: Target) -> Tile:
     """The tile for a product."""
+    found = _tile(g, target)
+    return replace(found, span=_span(g, found)) if target.threads else found
+
+
+def _span(g: Gemm, tile: Tile) -> int:
+    """The panels of a span, 0 where groups of rows are enough for threads. Spans are alike, the last panel as wide as others."""
+    panels = -(-g.n // tile.nr)
+    groups = g.m // max(group_of_rows(g, tile), 1)
+    if tile.nr == 1 or g.n % tile.nr or g.k_stride or groups < 2 or groups >= _SPANS or panels < 2 * groups or parts_of_k(g, tile):
+        return 0
+    if any(size > 1 for size, _, _ in g.outer):
+        return 0
+    return max(width for width in range(1, panels + 1) if panels % width == 0 and panels // width >= min(_SPANS, panels))
+
+
+def _tile(g: Gemm, target: Target) -> Tile:
     found = next(chosen(g, target) for suits, chosen in _TABLE if suits(g, target))
     size = g.k * g.n * TYPES[g.types.right_element].bytes
     if found.nr == g.n == 1:

@@ -183,6 +183,11 @@ class Linker:
         self._filled: set[int] = set()
         self._stack: int | None = None
 
+    @property
+    def stack(self) -> int | None:
+        """The global that points into the stack; None if no function needs one."""
+        return self._stack
+
     def need_missing(self) -> None:
         """Link every symbol that the module uses and does not define."""
         for symbol in self._module.missing():

@@ -95,6 +95,33 @@ class Facts:
             return self.form(val.args[0], val.imm)
         return Form(values=((val, 1),))
 
+    def opened(self, form: Form, loop: Loop) -> Form:
+        """The form with values replaced by what they are computed from, where that depends on a loop's variable: clamps that hold a number
+        within bounds are left out where the bounds are known anyway."""
+        found = Form(form.pointers, form.const, form.loops)
+        for value, c in form.values:
+            inner = self._affine(value)
+            found = found.plus(inner if any(other is loop for other, _ in inner.loops) else Form(values=((value, 1),)), c)
+        return found
+
+    def _affine(self, val: Val) -> Form:
+        op = val.op
+        if val.lanes > 1 or TYPES[val.dtype].bits != 32:
+            return Form(values=((val, 1),))
+        if op in ("min", "max"):
+            for x, y in (val.args, val.args[::-1]):
+                (x_low, x_high), (y_low, y_high) = self.bounds(x), self.bounds(y)
+                if x_high <= y_low if op == "min" else x_low >= y_high:
+                    return self._affine(x)
+        if op == "bitcast":
+            return self._affine(val.args[0])
+        if op in ("add", "sub"):
+            return self._affine(val.args[0]).plus(self._affine(val.args[1]), 1 if op == "add" else -1)
+        if op == "mul" and any(a.op == "const" for a in val.args):
+            x, y = val.args if val.args[1].op == "const" else val.args[::-1]
+            return Form().plus(self._affine(x), _number(y))
+        return Facts(self.loops, self.variables, {}).form(val)
+
     def form_bounds(self, form: Form) -> Bounds | None:
         """The bounds of a form without its pointer; None where a loop's variable is unknown."""
         low = high = form.const

@@ -62,7 +62,7 @@ def verify(func: Func, arguments: Sequence[Argument] | None = None) -> Verified:
     """Raises `KernelError` at the first thing that is wrong. Without `arguments` the accesses' places are not checked."""
     verifier = _Verifier(func, arguments)
     verifier.run()
-    return Verified(func, verifier.accesses, verifier.unproven)
+    return Verified(func, verifier.accesses, verifier.unproven, verifier.invokes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,8 @@ class Verified:
     accesses: list[Access]
     unproven: list[str]
     """The accesses of which no bounds are known, as they depend on numbers of the program's that nothing clamps."""
+    invokes: bool
+    """Whether it calls functions that read and write memory by themselves."""
 
     def reads_before_writing(self, written: int, read: int) -> str:
         """Why argument `written` may not lie where `read` lies; empty if each element is read for the last time before it is written."""
@@ -131,6 +133,7 @@ class _Verifier:
         """Where each value stands."""
         self.accesses: list[Access] = []
         self.unproven: list[str] = []
+        self.invokes = False
         self.ranged = 0
         self.count = 0
         self.held: dict[Val, Carry] = {}
@@ -322,6 +325,7 @@ class _Verifier:
 
     def invoke(self, invoke: Invoke) -> None:
         what = f"invoke {invoke.symbol}"
+        self.invokes = True
         if not invoke.symbol:
             self.fail(what, "names no function")
         for arg in invoke.args:

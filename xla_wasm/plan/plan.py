@@ -133,6 +133,8 @@ class Step:
     """Arguments that the first one may overwrite: each element is read before it is written."""
     holds: list[Instruction] = field(default_factory=list)
     """The instructions that the kernel computes, operands first."""
+    scratch: int = 0
+    """How many of the arguments, the last ones, are memory that a call writes before it reads it: other threads have their own."""
     unpacked: Callable[[], Step] | None = None
     """Makes what does the same without the step before it, which packs a right side."""
 

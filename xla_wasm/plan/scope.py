@@ -85,9 +85,13 @@ class Scope:
 
     def emit(self, name: str, outputs: list[View], expression: Expression, lowered: Lowered) -> None:
         """The step of a lowered kernel."""
-        scratch = [self.draft.memory(size) for size in lowered.scratch]
-        arguments = outputs + list(expression.sources.values()) + scratch
-        self.draft.step(Step("kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place, holds=expression.inner))
+        arguments = outputs + list(expression.sources.values()) + self.scratch(lowered)
+        made = Step("kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place, holds=expression.inner)
+        self.draft.step(_with_scratch(made, lowered))
+
+    def scratch(self, lowered: Lowered) -> list[View]:
+        """The memory of a kernel's own."""
+        return [self.draft.memory(size) for size in lowered.scratch]
 
     def available(self, x: Instruction) -> View | None:
         """The view of an array that has a buffer."""
@@ -195,15 +199,15 @@ class Scope:
         packs = [z for z in packing.inner if z.name != y.name]
         self.draft.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))
         sources = [*finishing.sources.values()]
-        scratch = [self.draft.memory(size) for size in lowered.scratch]
-        step = Step("kernel", x.name, lowered.func, [*outputs, left, packed, *sources, *scratch], 1, holds=finishing.inner)
+        arguments = [*outputs, left, packed, *sources, *self.scratch(lowered)]
+        step = _with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered)
         self.draft.step(step)
         if seen is not None and lies_in_place(cache, product, seen):
 
             def in_place() -> Step:
                 found = lower_product(cache, product, y, x, finishing, seen)
-                scratch = [self.draft.memory(size) for size in found.scratch]
-                return Step("kernel", x.name, found.func, [*outputs, left, seen, *sources, *scratch], 1, holds=[*packs, *finishing.inner])
+                arguments = [*outputs, left, seen, *sources, *self.scratch(found)]
+                return _with_scratch(Step("kernel", x.name, found.func, arguments, 1, holds=[*packs, *finishing.inner]), found)
 
             step.unpacked = in_place
         return outputs
@@ -223,8 +227,8 @@ class Scope:
             self.draft.step(Step("kernel", f"{y.name}.pack", lower_winograd_pack(cache, tiled, kernel).func, [packed, kernel], 1))
             lowered = lower_winograd(cache, tiled, y, x, (image, kernel), finishing)
             arguments.append(self.winograd_products(y.name, tiled, image, packed) if tiled.in_stages else packed)
-        arguments += [*finishing.sources.values(), *(self.draft.memory(size) for size in lowered.scratch)]
-        self.draft.step(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner))
+        arguments += [*finishing.sources.values(), *self.scratch(lowered)]
+        self.draft.step(_with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered))
         return outputs
 
     def winograd_products(self, name: str, w: Winograd, image: View, packed: View) -> View:
@@ -233,8 +237,8 @@ class Scope:
         size, products = (Shape("f32", (bytes // 4,)) for bytes in w.scratch[:2])
         transformed, made = draft.view(size, name=f"{name}.transformed"), draft.view(products, name=f"{name}.products")
         first, second = lower_winograd_transform(draft.cache, w, image), lower_winograd_products(draft.cache, w)
-        scratch = [draft.memory(size) for size in first.scratch]
-        draft.step(Step("kernel", f"{name}.transform", first.func, [transformed, image, *scratch], 1))
+        arguments = [transformed, image, *self.scratch(first)]
+        draft.step(_with_scratch(Step("kernel", f"{name}.transform", first.func, arguments, 1), first))
         draft.step(Step("kernel", f"{name}.products", second.func, [made, transformed, packed], 1))
         return made
 
@@ -284,6 +288,13 @@ class Scope:
             draft.step(Step("jump", x.name, targets=[end]))
         draft.label(end)
         return results
+
+
+def _with_scratch(step: Step, lowered: Lowered) -> Step:
+    """The step of a lowered kernel, whose last arguments are its own memory unless some of that outlives the run."""
+    if all(isinstance(size, int) for size in lowered.scratch):
+        step.scratch = len(lowered.scratch)
+    return step
 
 
 def _passed_through(body: Computation) -> set[int]:

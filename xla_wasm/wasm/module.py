@@ -76,6 +76,7 @@ class Module:
     _segments: list[tuple[int | None, list[Data]]] = field(default_factory=list)
     _exports: list[tuple[str, int, str]] = field(default_factory=list)
     _globals: list[tuple[str, bool, float | int]] = field(default_factory=list)
+    _start: str = ""
 
     # functions
 
@@ -175,6 +176,12 @@ class Module:
         other._segments += self._segments
         self._segments = []
 
+    def make_passive(self) -> list[tuple[int, int, int]]:
+        """Make all segments passive; of those that were to be copied when the module starts the index, the address and the size."""
+        moved = [(i, address, sum(map(len, parts))) for i, (address, parts) in enumerate(self._segments) if address is not None]
+        self._segments = [(None, parts) for _, parts in self._segments]
+        return moved
+
     def passive(self, content: Data) -> int:
         """Add a segment for `memory.init`; its index."""
         self._segments.append((None, [content]))
@@ -194,6 +201,10 @@ class Module:
     def export_memory(self, name: str) -> None:
         """Export the memory under a name."""
         self._exports.append((name, _MEMORY, ""))
+
+    def start(self, func_name: str) -> None:
+        """Have a function run whenever the module is instantiated."""
+        self._start = func_name
 
     def encode(self, names: bool = False) -> bytes:
         """The module's bytes; `names` adds the function names for debuggers and the disassembler."""
@@ -229,6 +240,8 @@ class Module:
         put(5, memories)
         put(6, [bytes([VALUE_TYPES[kind], mutable]) + _constant(kind, value) for kind, mutable, value in self._globals])
         put(7, [named(name) + bytes([kind]) + uleb(self._index[target] if kind == _FUNC else 0) for name, kind, target in self._exports])
+        if self._start:
+            out.append(_section(8, uleb(self._index[self._start])))
         put(9, [b"\0" + _constant("i32", 1) + vector([uleb(self._index[name]) for name in self._slots])] if self._slots else [])
         if any(address is None for address, _ in self._segments):
             out.append(_section(12, uleb(len(self._segments))))

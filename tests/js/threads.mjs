@@ -1,0 +1,124 @@
+// Programs on several threads: see tests/test_threads_js.py.
+
+const same = (a, b) => {
+  const [x, y] = [a, b].map((array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
+  return x.length === y.length && x.every((byte, i) => byte === y[i]);
+};
+
+/** Numbers that repeat from run to run. */
+function numbers(count, seed) {
+  let state = seed;
+  return Float32Array.from({ length: count }, () => ((state = (state * 1103515245 + 12345) % 2 ** 31) / 2 ** 30 - 1));
+}
+
+const given = (exe) => exe.parameters.filter(({ kind }) => kind === 'input').map(({ bytes }, i) => numbers(bytes / 4, i + 1));
+
+/** The workers that are started from now on. */
+function recorded() {
+  const workers = [];
+  const threads = globalThis.process?.getBuiltinModule?.('node:worker_threads');
+  const holder = threads ?? globalThis;
+  const Original = holder.Worker;
+  holder.Worker = class extends Original {
+    constructor(...all) {
+      super(...all);
+      workers.push(this);
+    }
+  };
+  return { workers, restore: () => (holder.Worker = Original) };
+}
+
+/** Every program with every number of threads, as often as `times`, against the artifact for one thread. */
+export async function results({ load }, base, { names, counts, times }) {
+  const wrong = [];
+  for (const name of names) {
+    const alone = await load(`${base}/${name}.wasm`);
+    const inputs = given(alone);
+    const expected = alone.run(...inputs);
+    for (const threads of counts) {
+      const exe = await load(`${base}/${name}-threads.wasm`, { threads });
+      for (let i = 0; i < times; i++) {
+        if (!exe.run(...inputs).every((array, j) => same(array, expected[j]))) wrong.push(`${name} with ${threads} threads, run ${i}`);
+      }
+      exe.dispose();
+    }
+  }
+  return wrong;
+}
+
+/** In a worker of its own, which starts the others. */
+export async function inWorker({ load }, base) {
+  const alone = await load(`${base}/product.wasm`);
+  const expected = alone.run(...given(alone));
+  const exe = await load(`${base}/product-threads.wasm`, { worker: true, threads: 2 });
+  const [made] = await exe.run(...given(exe));
+  exe.dispose();
+  return same(made, expected[0]) ? [] : ['another result'];
+}
+
+/** What is said of options that make no sense, and of a thread that fails. */
+export async function errors({ load }, base) {
+  const said = async (work) => {
+    try {
+      await work();
+    } catch (error) {
+      return `${error.name}: ${error.message}`;
+    }
+    return 'nothing';
+  };
+  const exe = await load(`${base}/product-threads.wasm`, { threads: 2 });
+  const inputs = given(exe);
+  exe.run(...inputs);
+  const { buffer } = exe.input(exe.parameters[0].name);
+  Atomics.store(new Int32Array(buffer, exe.manifest.threads.control), 34, 1);
+  const failed = await said(() => exe.run(...inputs));
+  const after = await said(() => exe.run(...inputs));
+  exe.dispose();
+  return {
+    zero: await said(() => load(`${base}/product-threads.wasm`, { threads: 0 })),
+    many: await said(() => load(`${base}/product-threads.wasm`, { threads: 1e6 })),
+    alone: await said(() => load(`${base}/product.wasm`, { threads: 2 })),
+    failed,
+    after,
+  };
+}
+
+/** Workers that end at any time: what they have not begun, others do. */
+export async function killed({ load }, base, { times }) {
+  const wrong = [];
+  const alone = await load(`${base}/product.wasm`);
+  const inputs = given(alone);
+  const [expected] = alone.run(...inputs);
+  for (let i = 0; i < times; i++) {
+    const { workers, restore } = recorded();
+    const exe = await load(`${base}/product-threads.wasm`, { threads: 3 });
+    restore();
+    if (workers.length !== 2) wrong.push(`${workers.length} workers`);
+    exe.run(...inputs);
+    for (const worker of workers) await worker.terminate();
+    for (let k = 0; k < 3; k++) {
+      if (!same(exe.run(...inputs)[0], expected)) wrong.push(`a result after the end of a worker, round ${i}`);
+      await new Promise((resolve) => setTimeout(resolve, 5 * i));
+    }
+    exe.dispose();
+  }
+  return wrong;
+}
+
+/** In a page that is not isolated: one thread, and it says once what to do. */
+export async function notIsolated({ load }, base) {
+  const said = [];
+  const { warn } = console;
+  console.warn = (text) => said.push(text);
+  const alone = await load(`${base}/product.wasm`);
+  const inputs = given(alone);
+  const [expected] = alone.run(...inputs);
+  const wrong = [];
+  for (let i = 0; i < 2; i++) {
+    const exe = await load(`${base}/product-threads.wasm`, { threads: 2 });
+    if (!same(exe.run(...inputs)[0], expected)) wrong.push('another result');
+    exe.dispose();
+  }
+  console.warn = warn;
+  return { wrong, said };
+}

@@ -1,0 +1,146 @@
+"""Which kernels may have the trips of their range at the same time: `loop.parallel` against kernels written by hand, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from xla_wasm.loop.affine import Affine
+from xla_wasm.loop.builder import Builder
+from xla_wasm.loop.ir import Func
+from xla_wasm.loop.parallel import is_parallel
+from xla_wasm.target import Target
+
+Write = Callable[[Builder, Affine], None]
+
+
+def kernel(write: Write, trips: int = 64, pointers: int = 3) -> Func:
+    b = Builder("k", pointers, 4, Target.named("simd128"), frozenset((0, 2)))
+    with b.loop(trips, ranged=True) as i:
+        write(b, i)
+    return b.func()
+
+
+def value(b: Builder, i: Affine, buffer: int = 1) -> object:
+    return b.load(buffer, i, "f32")
+
+
+def put(b: Builder, at: Affine, source: Affine, target: int = 0, buffer: int = 1) -> None:
+    b.store(target, at, b.load(buffer, source, "f32"), "f32")
+
+
+def rows(step: int, width: int) -> Write:
+    """A row of `width` elements, `step` apart."""
+
+    def write(b: Builder, i: Affine) -> None:
+        with b.loop(width) as j:
+            put(b, i * step + j, i * step + j)
+
+    return write
+
+
+def columns(height: int, stride: int, width: int = 1) -> Write:
+    """A column, or some side by side, of `height` elements that lie `stride` apart."""
+
+    def write(b: Builder, i: Affine) -> None:
+        with b.loop(height) as j, b.loop(width) as k:
+            put(b, i * width + j * stride + k, i)
+
+    return write
+
+
+def last(at: int, where: int = 63) -> Write:
+    """One element in each trip, and in one of them another."""
+
+    def write(b: Builder, i: Affine) -> None:
+        put(b, i, i)
+        with b.when(b.eq(b.index_value(i), b.const("s32", where))):
+            put(b, Affine(at), i)
+
+    return write
+
+
+def clamped(b: Builder, i: Affine) -> None:
+    """Two rows of four, where they are not beyond the end."""
+    with b.loop(2) as j:
+        row = b.index_value(i * 2 + j)
+        held = b.lt(b.bitcast(row, "u32"), b.const("u32", 127))
+        place = Affine(0, (), ((b.min(b.max(row, b.const("s32", 0)), b.const("s32", 126)), 1),))
+        with b.when(held), b.loop(4) as k:
+            put(b, place * 4 + k, i)
+
+
+def through_scratch(b: Builder, i: Affine) -> None:
+    put(b, Affine(5), i, target=2)
+    put(b, i, Affine(5), buffer=2)
+
+
+def from_the_trip_before(b: Builder, i: Affine) -> None:
+    put(b, i, Affine(5), buffer=2)
+    put(b, Affine(5), i, target=2)
+
+
+def begun_once(b: Builder, i: Affine) -> None:
+    with b.when(b.eq(b.index_value(i), b.const("s32", 0))):
+        put(b, Affine(5), i, target=2)
+    put(b, i, Affine(5), buffer=2)
+
+
+APART: dict[str, Write] = {
+    "elements": lambda b, i: put(b, i, i),
+    "rows": rows(8, 8),
+    "rows with gaps": rows(8, 5),
+    "backwards": lambda b, i: put(b, Affine(63) - i, i),
+    "columns": columns(10, 64),
+    "wide columns": columns(10, 256, 4),
+    "columns with gaps": columns(10, 80),
+    "an element behind the last": last(64),
+    "an element far behind": last(1000),
+    "another element of the same trip": last(63),
+    "a clamp": clamped,
+    "scratch memory": through_scratch,
+    "what it reads elsewhere": lambda b, i: put(b, i, i * 0),
+}
+NOT_APART: dict[str, Write] = {
+    "one place": lambda b, i: put(b, i * 0, i),
+    "rows that overlap": rows(8, 9),
+    "columns that run into each other": columns(10, 60),
+    "columns wider than their distance": columns(10, 100, 4),
+    "the next trip's element": last(12, where=11),
+    "an element of the first": last(0),
+    "what the trip before wrote": lambda b, i: put(b, i + 1, i, buffer=0),
+    "a place read from memory": lambda b, i: put(b, Affine(0, (), ((b.load(1, i, "s32"), 1),)), i),
+    "scratch memory of the trip before": from_the_trip_before,
+    "scratch memory of the first trip": begun_once,
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_apart(name: str) -> None:
+    assert is_parallel(kernel(APART[name]), {0}, {2})
+
+
+@pytest.mark.parametrize("name", NOT_APART)
+def test_not_apart(name: str) -> None:
+    assert not is_parallel(kernel(NOT_APART[name]), {0}, {2})
+
+
+def test_in_place() -> None:
+    """What lies where the result goes may be read where the same trip writes, and nowhere else."""
+    here, beside = kernel(lambda b, i: put(b, i, i)), kernel(lambda b, i: put(b, i, i + 1))
+    assert is_parallel(here, {0}, {2}, {1: 0})
+    assert is_parallel(beside, {0}, {2})
+    assert not is_parallel(beside, {0}, {2}, {1: 0})
+
+
+def test_what_outlives_a_run_is_no_scratch_memory() -> None:
+    assert not is_parallel(kernel(through_scratch), {0})
+
+
+def test_more_than_the_range() -> None:
+    b = Builder("k", 2, 4, Target.named("simd128"), frozenset((0,)))
+    with b.loop(64, ranged=True) as i:
+        put(b, i, i)
+    put(b, Affine(64), Affine(64))
+    assert not is_parallel(b.func(), {0})

@@ -1,0 +1,369 @@
+"""Artifacts for threads under wasmtime: the same bits with any number of threads, whatever goes wrong in one."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import seeds
+import wasmtime
+from random_family import draw_family
+from random_programs import draw_program
+from random_values import Draw
+from random_writer import draw_writer
+
+import xla_wasm
+from xla_wasm import ArgumentError, HloModule, LimitError, Options, RunError
+from xla_wasm.artifact import Artifact
+from xla_wasm.compiler import trace
+from xla_wasm.host.team import Shared, Team, cpus
+from xla_wasm.jax import lower
+from xla_wasm.loop import pieces
+from xla_wasm.plan.parts import share
+from xla_wasm.plan.plan import Plan, all_steps
+from xla_wasm.target import FAILED
+from xla_wasm.wasm.binary import read_module
+from xla_wasm.wasm.validate import validate
+
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the smallest kernels shared, trip by trip."""
+    monkeypatch.setattr(pieces, "_CHUNK", 1)
+
+
+def zeros(*dims: int) -> Array:
+    return np.zeros(dims, np.float32)
+
+
+def product(threads: bool = True, **options: Any) -> Artifact:
+    return xla_wasm.compile(lower(lambda a, b: a @ b, zeros(96, 128), zeros(128, 160)), Options(threads=threads, **options))
+
+
+def factors() -> list[Array]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape, np.float32) for shape in ((96, 128), (128, 160))]
+
+
+# --- results --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("draw", [draw_program, draw_family, draw_writer])
+def test_random_programs(draw: Any) -> None:
+    for seed in range(seeds.count(25, 500)):
+        rng = np.random.default_rng(seed)
+        module, arguments = draw(Draw(lambda low, high, rng=rng: int(rng.integers(low, high + 1))))
+        target = ("simd128", "relaxed-simd")[seed % 2]
+        expected = xla_wasm.load(xla_wasm.compile(module, Options(target=target))).run(*arguments)
+        artifact = xla_wasm.compile(module, Options(target=target, threads=True))
+        for threads in (1, 2, 3, 7):
+            exe = xla_wasm.load(artifact, threads=threads)
+            for _ in range(2):
+                for actual, wanted in zip(exe.run(*arguments), expected, strict=True):
+                    assert actual.tobytes() == wanted.tobytes(), f"seed {seed}, {threads} threads"
+
+
+PROGRAMS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
+    "products": (lambda a, b: jnp.tanh(a @ b) + 1, ((256, 256), (256, 256))),
+    "a vector by a matrix": (lambda a, b: a @ b, ((1, 512), (512, 512))),
+    "batches": (lambda a, b: jnp.einsum("bij,bjk->bik", a, b), ((6, 64, 64), (6, 64, 64))),
+    "rows and columns": (lambda a: (jax.nn.softmax(a), a.sum(0), a.max(1), jnp.cumsum(a, 1)), ((256, 300),)),
+    "two ways": (lambda a: a.sum(0) + a.sum(1), ((256, 256),)),
+    "sorted": (lambda a: (jnp.sort(a, 1), jax.lax.top_k(a, 5)), ((64, 400),)),
+    "moved": (lambda a: (jnp.roll(a, 3, 0) + a.T, jnp.pad(a, 2), a.at[3:9].add(1)), ((256, 256),)),
+    "gathered": (lambda a: a[jnp.arange(512) % 200] * 2, ((256, 256),)),
+    "images": (
+        lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+        ((2, 24, 24, 16), (3, 3, 16, 32)),
+    ),
+    "narrow images": (
+        lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=32),
+        ((1, 40, 40, 32), (3, 3, 1, 32)),
+    ),
+    "a loop": (lambda a: jax.lax.fori_loop(0, 5, lambda i, x: jnp.sin(x) @ a + i, a), ((128, 128),)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name: str) -> None:
+    function, shapes = PROGRAMS[name]
+    rng = np.random.default_rng(1)
+    arguments = [rng.standard_normal(shape, np.float32) for shape in shapes]
+    module = lower(function, *arguments)
+    for target in ("simd128", "relaxed-simd"):
+        expected = xla_wasm.load(xla_wasm.compile(module, Options(target=target))).run(*arguments)
+        artifact = xla_wasm.compile(module, Options(target=target, threads=True))
+        validate(artifact.wasm)
+        for threads in (1, 2, 3):
+            exe = xla_wasm.load(artifact, threads=threads)
+            for _ in range(5):
+                for actual, wanted in zip(exe.run(*arguments), expected, strict=True):
+                    assert actual.tobytes() == wanted.tobytes(), threads
+
+
+def planned(name: str) -> tuple[Plan, list[str]]:
+    """A program's plan, and the kernels that threads share."""
+    function, shapes = PROGRAMS[name]
+    plan = trace(lower(function, *(zeros(*shape) for shape in shapes)), Options(threads=True)).plan
+    steps = all_steps(plan)
+    return plan, [step.func.name for step, part in zip(steps, share(steps)[0]) if part and step.func]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        ("products", {"pack", "dot"}),
+        ("a vector by a matrix", {"dot"}),
+        ("batches", {"dot"}),
+        ("gathered", {"multiply"}),
+        ("images", {"winograd"}),
+    ],
+)
+def test_what_is_shared(name: str, kernels: set[str]) -> None:
+    assert kernels <= {kernel.partition(".")[0] for kernel in planned(name)[1]}
+
+
+def test_the_module_imports_its_memory_and_nothing_else() -> None:
+    artifact = product()
+    module = read_module(artifact.wasm)
+    (imported,) = module.imports
+    assert (imported.module, imported.name, imported.what.shared) == ("host", "memory", True)
+    assert all(data.offset is None for data in module.data)
+    assert artifact.manifest["features"] == ["simd128", "threads"]
+    assert product(False).manifest["features"] == ["simd128"] and "threads" not in product(False).manifest
+
+
+def test_what_lasts_from_run_to_run() -> None:
+    """Weights, states, views and results in given arrays."""
+
+    def step(w: Any, s: Any, x: Any) -> Any:
+        return (jnp.tanh(s @ w + x), (s + x @ w).sum(0))
+
+    rng = np.random.default_rng(2)
+    w, s, x = (rng.standard_normal((128, 128), np.float32) for _ in range(3))
+    made = []
+    for threads in (False, True):
+        options = Options(weights=("w",), state=(("s", 0),), threads=threads)
+        exe = xla_wasm.load(xla_wasm.compile(lower(step, w, s, x), options))
+        exe.set("w", w)
+        exe.set("s", s)
+        given = exe.input("x")
+        given[...] = x
+        made.append([exe.run(given)[0].copy() for _ in range(3)] + [exe.get("s")])
+    for one, other in zip(*made, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_callers_at_once() -> None:
+    exe, arguments = xla_wasm.load(product(), threads=2), factors()
+    (expected,) = xla_wasm.load(product(False)).run(*arguments)
+    wrong: list[int] = []
+
+    def call() -> None:
+        for i in range(20):
+            if exe.run(*arguments)[0].tobytes() != expected.tobytes():
+                wrong.append(i)
+
+    callers = [threading.Thread(target=call) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+def test_devices() -> None:
+    text = """
+    HloModule m, num_partitions=1, replica_count=2
+    add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
+    ENTRY main {
+      a = f32[128,128] parameter(0)
+      d = f32[128,128] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      ROOT r = f32[128,128] all-reduce(d), replica_groups={{0,1}}, to_apply=add
+    }"""
+    module = HloModule.from_text(text)
+    rng = np.random.default_rng(3)
+    arguments = [[rng.standard_normal((128, 128), np.float32)] for _ in range(2)]
+    expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(arguments)
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=2)
+    for _ in range(3):
+        for actual, wanted in zip(exe.run_replicated(arguments), expected, strict=True):
+            assert actual[0].tobytes() == wanted[0].tobytes()
+
+
+# --- fork and join --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("threads", [2, 3])
+def test_many_forks(threads: int) -> None:
+    """No wake-up is lost, whether others spin, sleep or have not begun; ten million forks with --exhaustive."""
+    forks = seeds.count(100_000, 5_000_000)
+    module = lower(lambda n, x: jax.lax.fori_loop(0, n, lambda i, x: x * 3 + i, x), np.int32(0), np.zeros(64, np.int32))
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=threads)
+    alone = xla_wasm.load(xla_wasm.compile(module))
+    x = np.arange(64, dtype=np.int32)
+    for count in (1, 7, 100, forks):
+        assert exe.run(np.int32(count), x)[0].tobytes() == alone.run(np.int32(count), x)[0].tobytes()
+    for pause in (0, 1e-5, 1e-4, 3e-4, 1e-3):
+        for _ in range(seeds.count(20, 300)):
+            time.sleep(pause)
+            assert exe.run(np.int32(3), x)[0].tobytes() == alone.run(np.int32(3), x)[0].tobytes()
+
+
+# --- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+def test_options_that_make_no_sense() -> None:
+    artifact = product()
+    for threads in (0, -1, 1.5, True):
+        with pytest.raises(ArgumentError, match="threads must be an integer above zero"):
+            xla_wasm.load(artifact, threads=threads)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"compiled for one thread: compile it with Options\(threads=True\)"):
+        xla_wasm.load(product(False), threads=2)
+    with pytest.raises(ArgumentError, match="memory for at most"):
+        xla_wasm.load(artifact, threads=10**6)
+    with pytest.raises(ArgumentError, match="fuel, which counts exactly, runs on one thread"):
+        xla_wasm.load(artifact, threads=2, fuel=1000)
+    with pytest.raises(ArgumentError, match="what nobody trusts runs on one thread"):
+        xla_wasm.load(artifact, threads=2, untrusted=True)
+    with pytest.raises(ArgumentError, match="threads are for modules, which a host runs; a command runs by itself"):
+        Options(kind="command", threads=True)
+    (expected,) = xla_wasm.load(product(False)).run(*factors())
+    for limits in ({"fuel": 10**9}, {"untrusted": True}, {"threads": 1}):
+        assert xla_wasm.load(artifact, **limits).run(*factors())[0].tobytes() == expected.tobytes()  # type: ignore[arg-type]
+
+
+def test_the_memory_of_threads_counts() -> None:
+    artifact = product()
+    needed = artifact.manifest["pages"] * 65536
+    with pytest.raises(LimitError, match="the limit is"):
+        xla_wasm.load(artifact, memory_limit=needed, threads=2)
+    xla_wasm.load(artifact, memory_limit=needed + 65536 * 2, threads=2).run(*factors())
+
+
+def test_a_thread_that_fails() -> None:
+    """The run ends with one error, and the next one is right."""
+    exe, arguments = xla_wasm.load(product(), threads=2), factors()
+    (expected,) = exe.run(*arguments)
+    control = exe.manifest.threads
+    assert control is not None
+    for _ in range(3):
+        # What the host does when a thread traps.
+        memory = exe.input(exe.parameters[0].name)
+        instance = exe._first.take(frozenset(), exe._budget())
+        assert instance.team is not None
+        instance.team.failure = "out of bounds memory access"
+        instance.memory[control.control + FAILED] = 1
+        exe._first.put_back(instance)
+        del instance
+        with pytest.raises(RunError, match=r"failed in step \d+ of .*: out of bounds memory access"):
+            exe.run(*arguments)
+        del memory
+        assert exe.run(*arguments)[0].tobytes() == expected.tobytes()
+
+
+def test_a_trap_in_a_thread_is_noticed() -> None:
+    config = wasmtime.Config()
+    config.wasm_threads = config.shared_memory = True
+    engine = wasmtime.Engine(config)
+    text = '(module (import "host" "memory" (memory 1 65536 shared)) (func (export "work") (param i32) unreachable))'
+    shared, words = Shared(engine, 1), memoryview(bytearray(256)).cast("I")
+    team = Team(wasmtime.Module(engine, text), shared, words, 2, lambda: None)
+    team.start()
+    team.join()
+    assert words[FAILED // 4] == 1 and "unreachable" in team.failure
+
+
+def test_threads_that_have_ended() -> None:
+    exe, arguments = xla_wasm.load(product(), threads=3), factors()
+    (expected,) = exe.run(*arguments)
+    instance = exe._first.take(frozenset(), exe._budget())
+    assert instance.team is not None
+    instance.team.end()
+    instance.team.join()
+    exe._first.put_back(instance)
+    assert exe.run(*arguments)[0].tobytes() == expected.tobytes()
+
+
+def test_a_time_limit() -> None:
+    def long(n: Any, x: Any) -> Any:
+        return jax.lax.fori_loop(0, n, lambda i, y: jnp.tanh(y @ x), x)
+
+    module = lower(long, np.int32(0), zeros(128, 128))
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=2, timeout=0.3)
+    x = np.ones((128, 128), np.float32) / 128
+    (expected,) = exe.run(np.int32(2), x)
+    for _ in range(3):
+        began = time.monotonic()
+        with pytest.raises(LimitError, match=r"took longer than its 0\.3 s"):
+            exe.run(np.int32(10**9), x)
+        assert time.monotonic() - began < 10
+        assert exe.run(np.int32(2), x)[0].tobytes() == expected.tobytes()
+
+
+def test_the_threads_of_what_nobody_holds_end() -> None:
+    before = threading.active_count()
+    for _ in range(5):
+        xla_wasm.load(product(), threads=3).run(*factors())
+    gc.collect()
+    for _ in range(200):
+        if threading.active_count() <= before:
+            break
+        time.sleep(0.02)
+    assert threading.active_count() <= before
+
+
+AT_THE_END = """
+import os, sys
+import numpy as np
+import xla_wasm
+exe = xla_wasm.load(sys.argv[1], threads=3)
+arrays = [np.ones((96, 128), np.float32), np.ones((128, 160), np.float32)]
+assert (exe.run(*arrays)[0] == 128).all()
+{then}
+"""
+ENDINGS = {
+    "the end": "",
+    "exit": "sys.exit(0)",
+    "fork": """
+child = os.fork()
+assert (exe.run(*arrays)[0] == 128).all()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+""",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_process_ends(ending: str, tmp_path: Any) -> None:
+    path = product().save(tmp_path / "product.wasm")
+    code = AT_THE_END.format(then=ENDINGS[ending])
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, path], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_by_default_all_processors_help() -> None:
+    exe = xla_wasm.load(product())
+    instance = exe._first.take(frozenset(), exe._budget())
+    assert (instance.team is not None) == (cpus() > 1)
+    exe._first.put_back(instance)
+    assert cpus() == len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else True
+
+
+def test_the_document() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "threads.md").read_text()
+    exec(text.split("```python\n")[1].split("```")[0], {})

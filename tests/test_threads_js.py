@@ -1,0 +1,91 @@
+"""Artifacts for threads in every Node and in Chromium: the same bits with any number of threads, whatever becomes of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import seeds
+from js_calls import IN_A_PAGE, NODES, Call, calling, isolated_site, nothing
+from playwright.sync_api import Browser
+from web_site import Answer, Site
+
+import xla_wasm
+from xla_wasm import Options
+from xla_wasm.jax import lower
+
+ENGINES = (*NODES, "chromium")
+
+
+def programs() -> dict[str, tuple[Any, tuple[tuple[int, ...], ...]]]:
+    """Functions of JAX and the dimensions of their arguments, which are f32."""
+    return {
+        "product": (lambda a, b: a @ b, ((96, 128), (128, 160))),
+        "mixed": (lambda a, b: (jnp.tanh(a) @ b, a.sum(0), jnp.sort(a, 0), jnp.cumsum(a, 1)), ((128, 128), (128, 128))),
+        "sum": (lambda a, b: a + b, ((1 << 16,), (1 << 16,))),
+    }
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    answers: dict[str, Answer | list[Answer]] = {}
+    for name, (function, shapes) in programs().items():
+        module = lower(function, *(np.zeros(shape, np.float32) for shape in shapes))
+        for suffix, threads in (("", False), ("-threads", True)):
+            answers[f"/{name}{suffix}.wasm"] = Answer(xla_wasm.compile(module, Options(threads=threads)).wasm, "application/wasm")
+    site = isolated_site(answers)
+    with site.serving() as served:
+        yield served
+
+
+@pytest.fixture(params=ENGINES)
+def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
+    with calling("threads.mjs", request.param, request, site) as call:
+        yield call
+
+
+def test_results(call: Call) -> None:
+    nothing(call("results", {"names": list(programs()), "counts": [1, 2, 3], "times": seeds.count(5, 100)}))
+
+
+def test_a_worker_of_its_own(call: Call) -> None:
+    nothing(call("inWorker"))
+
+
+def test_errors(call: Call) -> None:
+    said = call("errors")
+    assert said["zero"] == "ArgumentError: threads is a whole number above zero, got 0"
+    assert "has memory for at most" in said["many"]
+    assert "is compiled for one thread: compile it with --threads" in said["alone"]
+    assert said["failed"].startswith("RunError: 'jit__lambda' failed in step") and said["failed"].endswith("another thread failed")
+    assert "load it again" in said["after"]
+
+
+def test_workers_that_end(call: Call) -> None:
+    nothing(call("killed", {"times": seeds.count(3, 30)}))
+
+
+def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:
+    with Site(site.answers, site.folders).serving() as plain:
+        page = chromium.new_page()
+        page.goto(plain.url)
+        outcome = page.evaluate(IN_A_PAGE, ["threads.mjs", "notIsolated", None])
+        page.close()
+    nothing(outcome["wrong"])
+    (text,) = outcome["said"]
+    assert "runs on one thread" in text and "Cross-Origin-Opener-Policy: same-origin" in text
+
+
+def test_a_process_ends_though_threads_sleep(site: Site, tmp_path: Path) -> None:
+    import subprocess
+
+    from js_calls import LOADER, NEWEST_NODE
+
+    script = tmp_path / "once.mjs"
+    script.write_text(f"const {{ load }} = await import('{LOADER}'); await load('{site.url}/product-threads.wasm', {{ threads: 2 }});")
+    done = subprocess.run([NEWEST_NODE, script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,125 @@
+"""The other threads of an instance: each a thread of Python with an instance of its own on the shared memory (see `xla_wasm.threads`)."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+
+import wasmtime
+from wasmtime import _ffi as ffi
+
+from ..target import ALONE, FAILED, MOST_PAGES, PAGE
+from .engine import close_at_exit, first_lines
+
+_FOR_EVER = 1 << 62
+"""Epochs and fuel of threads that only help: the limits are those of the thread that runs the program."""
+_END = 5.0
+"""Seconds that a thread may take to finish its chunk when the interpreter ends."""
+
+
+def cpus() -> int:
+    """How many threads can run at once in this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Shared(wasmtime.SharedMemory):
+    """A memory of so many pages for several stores."""
+
+    def __init__(self, engine: wasmtime.Engine, pages: int) -> None:
+        self.engine = engine
+        close_at_exit(self)
+        super().__init__(engine, wasmtime.MemoryType(wasmtime.Limits(pages, pages), shared=True))
+
+    def _as_extern(self) -> ffi.wasmtime_extern_t:
+        # `ptr` gives a pointer to what wasmtime means; wasmtime-py 50 wraps it once more.
+        return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, ffi.wasmtime_extern_union(sharedmemory=self.ptr()))
+
+    @property
+    def address(self) -> int:
+        """Where it lies in this process."""
+        return ctypes.addressof(self.data_ptr().contents)
+
+
+def pages_for(memory_bytes: int, own: int, threads: int) -> int:
+    """The pages of a memory for so many threads, each of which but the first has so many bytes of its own."""
+    return -(-(memory_bytes + (threads - 1) * own) // PAGE)
+
+
+def most_threads(memory_bytes: int, own: int) -> int:
+    """For how many threads there is room."""
+    return 1 + (MOST_PAGES * PAGE - memory_bytes) // own
+
+
+class Team:
+    """Threads that help one instance, which does not hold it: it ends with the instance."""
+
+    def __init__(self, module: wasmtime.Module, shared: Shared, words: memoryview, threads: int, stop: Callable[[], None]) -> None:
+        """`words` are the control block's. `stop` has the module's threads end; it holds what it needs."""
+        self.failure = ""
+        """What went wrong in a thread, once something has."""
+        self._engine, self._module, self._shared = shared.engine, module, shared
+        self._words, self._count, self._stop = words, threads - 1, stop
+        self._threads: list[threading.Thread] = []
+        self._process = 0
+        self._ended = False
+
+    def start(self) -> None:
+        """Starts the threads, unless they run: in a child process there are none at first."""
+        if self._process == os.getpid() or self._ended:
+            return
+        self._process = os.getpid()
+        self._threads = [threading.Thread(target=self._work, args=(n + 1,), daemon=True) for n in range(self._count)]
+        _teams.add(self)
+        for thread in self._threads:
+            with suppress(RuntimeError):  # no more threads: the program runs on those there are
+                thread.start()
+
+    def alone(self, value: bool) -> None:
+        """Has thread 0 wake nobody from now on."""
+        self._words[ALONE // 4] = value
+
+    def end(self) -> None:
+        """Has the threads end, each when its chunk is done."""
+        if not self._ended:
+            self._ended = True
+            if self._process == os.getpid():
+                self._stop()
+
+    def join(self) -> None:
+        """Waits until they have."""
+        for thread in self._threads if self._process == os.getpid() else ():
+            if thread.ident is not None:
+                thread.join(_END)
+
+    def _work(self, number: int) -> None:
+        store = wasmtime.Store(self._engine)
+        store.set_epoch_deadline(_FOR_EVER)
+        try:
+            instance = wasmtime.Instance(store, self._module, [self._shared])
+        except wasmtime.WasmtimeError:
+            return  # no room for it: the others do its work
+        work = instance.exports(store)["work"]
+        assert isinstance(work, wasmtime.Func)
+        try:
+            work(store, number)
+        except (wasmtime.Trap, wasmtime.WasmtimeError) as error:
+            self.failure = first_lines(error)
+            self._words[FAILED // 4] = 1
+
+
+_teams: weakref.WeakSet[Team] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """Before the engines go."""
+    teams = list(_teams)
+    for team in teams:
+        team.end()
+    for team in teams:
+        team.join()

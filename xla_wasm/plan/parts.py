@@ -1,0 +1,87 @@
+"""How threads share the kernels of a plan whose buffers have their places: which of them, and in what chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..dataclass import dataclass
+from ..loop.parallel import is_parallel
+from ..loop.pieces import chunk
+from .plan import ALIGNMENT, Step
+
+MOST_CHUNKS = (1 << 20) - 1024
+"""Below the most that 20 bits of a ticket can count, as each thread may take one that is not there."""
+STACK = 32768
+"""Bytes of the stack of a thread's C functions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How one kernel's step is shared: how many trips of its range a chunk has, and where in a thread's own memory its own memory lies,
+    for each of its last arguments."""
+
+    trips: int
+    scratch: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The memory of a thread other than 0, of so many bytes: a stack up to `arguments`, there the arguments of a kernel, then the memory
+    that kernels have for themselves."""
+
+    bytes: int
+    arguments: int
+
+
+def share(steps: Sequence[Step]) -> tuple[list[Part | None], Own]:
+    """How each step is shared, None if thread 0 does it alone, and what each other thread needs for it."""
+    known: dict[tuple[object, ...], bool] = {}
+    shared = [_part(step, known) for step in steps]
+    pointers = max((len(s.arguments) for s, part in zip(steps, shared) if part and part.scratch), default=0)
+    arguments = STACK
+    first = arguments + -(-4 * pointers // ALIGNMENT) * ALIGNMENT
+    size = first
+    placed: list[Part | None] = []
+    for step, part in zip(steps, shared):
+        if part is None or not step.scratch:
+            placed.append(part)
+            continue
+        at, places = first, list[int]()
+        for view in step.arguments[-step.scratch :]:
+            places.append(at)
+            at += view.buffer.padded
+        size = max(size, at)
+        placed.append(Part(part.trips, tuple(places)))
+    return placed, Own(size, arguments)
+
+
+def _part(step: Step, known: dict[tuple[object, ...], bool]) -> Part | None:
+    """How a step is shared; places of its scratch memory come later."""
+    func = step.func
+    trips = chunk(func) if func is not None else 0
+    if func is None or not trips or -(-func.trips // trips) > MOST_CHUNKS:
+        return None
+    count = len(step.arguments) - step.scratch
+    spans = [(v.address, v.address + v.extent) for v in step.arguments]
+    same: dict[int, int] = {}
+    for k in range(count):
+        for j in range(k):
+            if spans[j][0] < spans[k][1] and spans[k][0] < spans[j][1] and (j < step.written or k < step.written):
+                if spans[j][0] != spans[k][0]:
+                    return None  # one array lies across what is written of another
+                same[k] = same.get(j, j)
+                break
+    key = (func.name, step.written, step.scratch, tuple(same.items()))
+    if key not in known:
+        known[key] = is_parallel(func, range(step.written), range(count, len(step.arguments)), same)
+    return Part(trips, (0,) * step.scratch) if known[key] else None
+
+
+def chunk_blocks(step: Step, part: Part) -> list[int]:
+    """What follows a step's arguments: how many bytes of them are the same for all threads, and the places of the others, up to a 0."""
+    return [4 * (len(step.arguments) - step.scratch), *part.scratch, 0] if part.scratch else []
+
+
+def block_words(step: Step) -> int:
+    """The most words of `chunk_blocks`."""
+    return step.scratch + 2 if step.scratch else 0
