@@ -180,6 +180,7 @@ NUMPY_HOST = {
     "pool",
     "replicas",
     "shards",
+    "team",
     "views",
 }
 """The modules of the host that need numpy or wasmtime."""

@@ -17,7 +17,7 @@ const folder = join(output, 'package');
 const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
 const CORE = ['arrays', 'errors', 'executor', 'features', 'manifest', 'source', 'transfer'];
-const ON_DEMAND = ['remote', 'weights', 'lazy/budget', 'lazy/callbacks', 'lazy/dynamic', 'lazy/exchange', 'lazy/feeds', 'lazy/hints', 'lazy/layouts', 'lazy/parts', 'lazy/replicated', 'lazy/requests', 'lazy/shards', 'lazy/slices', 'lazy/untrusted', 'http/handler'];
+const ON_DEMAND = ['remote', 'weights', 'lazy/budget', 'lazy/callbacks', 'lazy/dynamic', 'lazy/exchange', 'lazy/feeds', 'lazy/hints', 'lazy/layouts', 'lazy/parts', 'lazy/replicated', 'lazy/requests', 'lazy/shards', 'lazy/slices', 'lazy/threads', 'lazy/untrusted', 'http/handler'];
 const SHARED = { bundle: true, format: 'esm', minify: true, target: 'es2022', legalComments: 'none', absWorkingDir: web, outdir: folder };
 
 /** Keeps core.js and what it imports on demand apart; `top` is where core.js lies as seen from what is made. */
@@ -35,12 +35,12 @@ const apart = (top) => ({
   },
 });
 
-/** The worker starts no workers. */
+/** The worker starts no workers but those that help it, of which it is the script. */
 const alone = {
   name: 'alone',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /\/(remote|replicated)\.js$/ }, () => ({ path: 'none', namespace: 'none' }));
-    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents: 'export const loadRemote = undefined, loadReplicated = undefined;' }));
+    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents: 'export const start = undefined, loadRemote = undefined, loadReplicated = undefined;' }));
   },
 };
 

@@ -121,7 +121,7 @@ async function attempt(source, options, budget) {
 /**
  * Loads into this thread.
  * @param {import('./source.js').Source} source
- * @param {LoadOptions & {device?: import('./lazy/exchange.js').Device}} options
+ * @param {LoadOptions & {device?: import('./lazy/exchange.js').Device, script?: string}} options
  * @param {import('./lazy/budget.js').Budget} [budget]
  */
 export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }, budget) {
@@ -132,7 +132,7 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
   // They are asked for while the module comes, if it is known where they are.
   const early = weights === undefined ? undefined : files();
   early?.catch(() => {});
-  const { manifest, instance, team } = await begun;
+  const { manifest, instance } = await begun;
   const { given, loaded, total } = manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
   let passage;
   if (physical) passage = (await import('./lazy/layouts.js')).physical(manifest);
@@ -140,24 +140,21 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
     passage = (await import('./lazy/dynamic.js')).dynamic(manifest, /** @type {any} */ (instance.exports).memory.buffer);
   }
   const serve = manifest.requests.length || manifest.devices ? await (await import('./lazy/requests.js')).requests(manifest, options) : undefined;
-  const exe = new Executable(manifest, instance, { given, passage, serve, named, budget, team });
+  const exe = new Executable(manifest, instance, { given, passage, serve, named, budget });
   onProgress({ phase: 'ready', loaded, total });
   return exe;
 }
 
 /**
  * @param {import('./source.js').Source} source
- * @param {LoadOptions} options
+ * @param {LoadOptions & {device?: unknown, script?: string}} options
  * @param {AbortSignal} [signal]
+ * @returns {Promise<{manifest: import('./manifest.js').Manifest, instance: {exports: any}}>}
  */
 async function instantiate(source, options, signal) {
   const { module, manifest } = await open(source, options, signal);
+  if (manifest.threads || /** @type {any} */ (options).threads > 1) return (await import('./lazy/threads.js')).instantiate(module, manifest, options);
   let instance;
-  if (manifest.threads || options.threads) {
-    const threads = await import('./lazy/threads.js');
-    if (manifest.threads) return { manifest, ...(await threads.instantiate(module, manifest, options)) };
-    threads.count(manifest, options);
-  }
   try {
     instance = await WebAssembly.instantiate(module, {});
   } catch (error) {
@@ -180,8 +177,8 @@ export async function open(source, options, signal) {
   const strict = options.untrusted && (await import('./lazy/untrusted.js'));
   const module = await compile(strict ? await strict.readModule(source, options, signal) : source, signal);
   const manifest = await readManifest(module);
-  const lacks = lacking(module, manifest);
-  if (lacks || !importsOnly(module, manifest)) throw (await import('./lazy/hints.js')).otherModule(module, lacks);
+  const lacks = lacking(module);
+  if (lacks || WebAssembly.Module.imports(module).length !== (manifest.threads ? 1 : 0)) throw (await import('./lazy/hints.js')).otherModule(module, lacks);
   if (strict) strict.checkManifest(manifest, options);
   await checkMemory(manifest, options);
   return { module, manifest };
@@ -207,20 +204,11 @@ function grows(memory) {
 }
 
 /**
- * Whether a module imports nothing but the memory that threads share.
- * @param {WebAssembly.Module} module
- * @param {import('./manifest.js').Manifest} manifest
- */
-const importsOnly = (module, { threads }) =>
-  WebAssembly.Module.imports(module).map((item) => `${item.module} ${item.name} ${item.kind}`).join() === (threads ? 'host memory memory' : '');
-
-/**
  * What a module has to export that this one does not.
  * @param {WebAssembly.Module} module
- * @param {import('./manifest.js').Manifest} manifest
  */
-const lacking = (module, { threads }) =>
-  [...(threads ? ['work', 'stop'] : ['memory']), 'run', 'init', 'step'].find((name) => !WebAssembly.Module.exports(module).some((item) => item.name === name && item.kind === (name === 'memory' ? name : 'function')));
+const lacking = (module) =>
+  ['memory', 'run', 'init', 'step'].find((name) => !WebAssembly.Module.exports(module).some((item) => item.name === name && item.kind === (name === 'memory' ? name : 'function')));
 
 /** A module ready to run. It runs one thing at a time. */
 export class Executable {
@@ -244,7 +232,6 @@ export class Executable {
   #requests;
   #named;
   #budget;
-  #team;
   /** @type {unknown} */
   #failure;
   #busy = false;
@@ -253,10 +240,9 @@ export class Executable {
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
    * @param {{exports: any}} instance with the weights that files hold
-   * @param {{team?: import('./lazy/threads.js').Team, given?: Set<string>, passage?: Passage, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean, budget?: import('./lazy/budget.js').Budget}} [parts]
+   * @param {{given?: Set<string>, passage?: Passage, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean, budget?: import('./lazy/budget.js').Budget}} [parts]
    */
-  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, serve, named, budget, team } = {}) {
-    this.#team = team;
+  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, serve, named, budget } = {}) {
     this.#passage = passage;
     this.#named = named;
     this.#budget = budget;
@@ -416,16 +402,16 @@ export class Executable {
   profile(...values) {
     this.#begin(values);
     const names = this.manifest.steps;
-    /** @type {Map<number, number>} */
-    const spent = new Map();
+    /** @type {Record<string, number>} in the order of its keys, as those of all objects that are numbers */
+    const spent = {};
     for (let pc = names.length ? 0 : -1; pc >= 0; ) {
       const current = pc;
       const begin = performance.now();
       pc = this.#stepFrom(current);
-      spent.set(current, (spent.get(current) ?? 0) + (performance.now() - begin) / 1000);
+      spent[current] = (spent[current] ?? 0) + (performance.now() - begin) / 1000;
     }
     this.#requests?.forget();
-    return [...spent].sort(([a], [b]) => a - b).map(([pc, seconds]) => [names[pc], seconds]);
+    return Object.entries(spent).map(([pc, seconds]) => [names[+pc], seconds]);
   }
 
   /**
@@ -467,9 +453,8 @@ export class Executable {
 
   /** Lets go of the module and its memory; whatever is called after that throws. */
   dispose() {
-    // Views that are held have no elements from now on, rather than those of a memory that nobody runs on.
+    // Views that are held have no elements from now on, rather than those of a memory that nobody runs on. That of threads ends these.
     this.#memory?.grow(0);
-    this.#team?.end();
     this.#failure = DISPOSED;
     this.#memory = undefined;
     this.#buffer = this.#run = this.#init = this.#step = /** @type {any} */ (undefined);
@@ -519,7 +504,7 @@ export class Executable {
     const [first] = values;
     if (values.length === 1 && isPlain(first)) values = this.#byName(first);
     if (values.length !== places.length) {
-      const names = places.slice(0, 8).map(({ leaf }) => `${leaf.name}: ${describe(leaf)}`).join(', ') + (places.length > 8 ? ', ...' : '');
+      const names = places.slice(0, 8).map(({ leaf }) => `${leaf.name}: ${describe(leaf)}`).join(', ');
       throw new ArgumentError(`'${this.manifest.name}' takes ${places.length} arguments (${names}), got ${values.length}`);
     }
     const arrays = places.map((place, i) => this.#accept(place, values[i], `argument ${i} ('${place.leaf.name}')`));
@@ -574,9 +559,7 @@ export class Executable {
       const { name, config, steps } = this.manifest;
       const pc = new DataView(this.#buffer).getUint32(config, true);
       const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'which does not exist'}`;
-      const why = this.#team?.failure || /** @type {Error} */ (error).message;
-      this.#team?.end();
-      throw new RunError(`'${name}' failed ${where}: ${why}`, { cause: error });
+      throw new RunError(`'${name}' failed ${where}: ${/** @type {Error} */ (error).message}`, { cause: error });
     }
   }
 }

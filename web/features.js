@@ -24,18 +24,12 @@ const PROBES = {
 
 /** @typedef {keyof typeof PROBES} Feature */
 
-/** @type {Map<Feature, boolean>} */
-const known = new Map();
+/** @type {Record<string, boolean>} */
+const known = {};
 
 /**
  * Whether this engine has a WebAssembly feature; false for names it never heard of.
  * @param {string} feature
  * @returns {boolean}
  */
-export function supports(feature) {
-  if (!Object.hasOwn(PROBES, feature)) return false;
-  const key = /** @type {Feature} */ (feature);
-  let answer = known.get(key);
-  if (answer === undefined) known.set(key, (answer = WebAssembly.validate(PROBES[key])));
-  return answer;
-}
+export const supports = (feature) => Object.hasOwn(PROBES, feature) && (known[feature] ??= WebAssembly.validate(PROBES[/** @type {Feature} */ (feature)]));

@@ -54,7 +54,7 @@ const MAX_RANK = 32;
  * @property {any} devices the devices that the program is for, see lazy/exchange.js; null if it is the same on all
  * @property {boolean} stateful whether the module itself keeps something from run to run
  * @property {string} undivided why global arrays cannot be cut for it, if they cannot
- * @property {{control: number, bytes: number} | null} threads what threads share, see lazy/threads.js; null if there is one
+ * @property {any} threads what threads share, see lazy/threads.js; undefined if there is one
  * @property {number} memoryBytes
  * @property {number} sidecarBytes
  */
@@ -226,12 +226,6 @@ function readInit(item, memory) {
 }
 
 /**
- * @param {Fields} item
- * @param {number} memory
- */
-const readThreads = (item, memory) => ({ control: item.address('control', 256, memory, 64), bytes: item.int('bytes', 64, memory) });
-
-/**
  * Checks every field; throws ArtifactError naming the first that is wrong.
  * @param {unknown} raw
  * @returns {Manifest}
@@ -281,7 +275,7 @@ export function parseManifest(raw) {
     devices: top.raw.devices ?? null,
     stateful: !!top.raw.stateful,
     undivided: top.raw.undivided ?? '',
-    threads: top.raw.threads ? readThreads(new Fields(top.raw.threads, 'threads'), memory) : null,
+    threads: top.raw.threads,
     memoryBytes: memory,
     sidecarBytes: Math.max(0, ...inits.filter((init) => init.kind === 'sidecar').map((init) => init.sidecar_offset + init.bytes)),
   };

@@ -60,7 +60,7 @@ export async function portable(source, moved, signal, most) {
  * @param {true | string | URL} where
  * @returns {any} a worker of the page or, in Node, a thread
  */
-function start(where) {
+export function start(where) {
   const Thread = typeof Worker === 'undefined' && builtin('node:worker_threads')?.Worker;
   const address = import.meta.url;
   if (Thread) return new Thread(where === true ? new URL('./worker.js', address) : new URL(where, address));

@@ -63,7 +63,7 @@ export async function respond(source, manner) {
   } catch (error) {
     const why = /** @type {Error} */ (error).message;
     // What a browser says here is hardly more than that it failed.
-    const hint = /** @type {any} */ (globalThis).location ? ' (no network, no such server, no CORS headers from another origin, or connect-src of a Content-Security-Policy forbids it)' : '';
+    const hint = /** @type {any} */ (globalThis).location ? ' (no network, no such server, no CORS headers or forbidden by a Content-Security-Policy)' : '';
     throw new ArtifactError(`cannot fetch ${location || 'the response'}: ${why}${hint}`, { cause: error });
   }
   if (!is(response, 'Response') || !response.ok || response.bodyUsed) throw (await import('./lazy/hints.js')).noSource(response, location);

@@ -1,5 +1,6 @@
 // The worker's side of `load(source, {worker: true})`: one executable, whose methods a page calls by messages; remote.js is the other side.
-// With `load(source, {devices: ...})` it is one of several devices; lazy/replicated.js is the other side of that.
+// With `load(source, {devices: ...})` it is one of several devices; lazy/replicated.js is the other side of that. And with `threads` it helps
+// an instance in another thread; lazy/threads.js starts it.
 
 import { loadHere } from './executor.js';
 import { pack, unpack } from './messages.js';
@@ -47,7 +48,7 @@ async function perform({ method, values, id, abortable, feeds }) {
   if (method === 'load') {
     const [source, { customCalls, ...options }] = values;
     const onProgress = (/** @type {any} */ progress) => port.postMessage({ progress });
-    exe = await loadHere(source, { ...options, onProgress, device, customCalls: Object.fromEntries(customCalls.map((/** @type {string} */ target) => [target, imported(target)])) });
+    exe = await loadHere(source, { ...options, script: import.meta.url, onProgress, device, customCalls: Object.fromEntries(customCalls.map((/** @type {string} */ target) => [target, imported(target)])) });
     return device ? `${exe.manifest.hash} ${exe.manifest.target}` : exe.manifest;
   }
   if (method === 'join') {
@@ -101,7 +102,9 @@ async function answer(request) {
 }
 
 port.onmessage = (/** @type {{data: any}} */ { data }) => {
-  if (data.abort !== undefined) {
+  if (data.memory) {
+    import('./lazy/thread.js').then(({ help }) => help(data, port));
+  } else if (data.abort !== undefined) {
     controllers.get(data.abort)?.abort();
   } else if (data.over !== undefined) {
     device?.transport?.fail(data.over);

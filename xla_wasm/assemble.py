@@ -212,12 +212,13 @@ def _constant(name: str, value: int) -> Func:
 
 
 def boundary(wasm: Module, target: Target, pages: int, functions: Iterable[str] = EXPORTS) -> None:
-    """Declares the memory that a module has or imports, and what it exports."""
+    """Declares the memory that a module has or imports, and what it exports; that of threads is both."""
     if target.memory is None:
         wasm.memory(pages)
-        wasm.export_memory(MEMORY)
     else:
         wasm.import_memory(*target.memory, pages, MOST_PAGES if target.threads else pages, target.threads)
+    if target.memory is None or target.threads:
+        wasm.export_memory(MEMORY)
     for name in (*functions, *(THREAD_EXPORTS if target.threads else ())):
         wasm.export_func(name, name)
 

@@ -44,7 +44,7 @@ class Layout:
     end: int
 
 
-def layout(steps: list[Step], threads: bool) -> Layout:
+def layout(steps: list[Step], threads: bool = False) -> Layout:
     """Reserves room for the table of `steps` behind the configuration block."""
     table = CONFIG + 64
     record = CONFIG + 16

@@ -1,6 +1,7 @@
 // Threads: a module with a shared memory, and the workers that help the one that runs it. Mirrors xla_wasm/host/team.py.
 
 import { ArgumentError, LimitError } from '../errors.js';
+import { Fields } from '../manifest.js';
 import { builtin } from '../source.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
@@ -34,13 +35,13 @@ function mayWait(words) {
  * @param {Manifest} manifest
  * @param {{threads?: number, untrusted?: boolean, device?: unknown}} options
  */
-export function count(manifest, { threads, untrusted, device }) {
+function count(manifest, { threads, untrusted, device }) {
   if (threads !== undefined && !(Number.isSafeInteger(threads) && threads > 0)) throw new ArgumentError(`threads is a whole number above zero, got ${threads}`);
   if (!manifest.threads) {
     if (threads && threads > 1) throw new ArgumentError(`'${manifest.name}' is compiled for one thread: compile it with --threads`);
     return 1;
   }
-  const most = 1 + Math.floor((MOST_PAGES * PAGE - manifest.memoryBytes) / manifest.threads.bytes);
+  const most = 1 + Math.floor((MOST_PAGES * PAGE - manifest.memoryBytes) / manifest.threads.bytes) || 1;
   if (threads && threads > most) throw new ArgumentError(`'${manifest.name}' has memory for at most ${most} threads, not ${threads}`);
   // Devices have the processors already.
   if (untrusted || device) return 1;
@@ -54,38 +55,62 @@ export function count(manifest, { threads, untrusted, device }) {
 }
 
 /**
- * An instance of the module with its memory, and who helps it.
+ * An instance of the module with its memory.
  * @param {WebAssembly.Module} module
  * @param {Manifest} manifest
- * @param {{threads?: number, untrusted?: boolean, device?: unknown}} options
+ * @param {{threads?: number, untrusted?: boolean, device?: unknown, script?: string}} options
  */
 export async function instantiate(module, manifest, options) {
+  const item = new Fields(manifest.threads ?? {}, 'threads');
   const threads = count(manifest, options);
-  const { control, bytes } = /** @type {{control: number, bytes: number}} */ (manifest.threads);
-  const pages = Math.ceil((manifest.memoryBytes + (threads - 1) * bytes) / PAGE);
+  const control = item.address('control', 256, manifest.memoryBytes, 64);
+  const pages = Math.ceil((manifest.memoryBytes + (threads - 1) * item.int('bytes', 64, manifest.memoryBytes)) / PAGE);
   let memory;
   try {
     memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
   } catch (error) {
     throw new LimitError(`no room for ${pages * PAGE} bytes of shared memory: ${/** @type {Error} */ (error).message}`, { cause: error });
   }
-  const instance = await WebAssembly.instantiate(module, { host: { memory } });
+  let exports;
+  try {
+    ({ exports } = await WebAssembly.instantiate(module, { host: { memory } }));
+  } catch (error) {
+    throw (await import('./hints.js')).notStarted(error, manifest);
+  }
   const words = new Int32Array(memory.buffer, control, 64);
   if (!mayWait(words)) words[AWAKE] = 1;
-  const team = threads > 1 ? new Team({ module, memory, control }, threads - 1, words, /** @type {any} */ (instance.exports).stop) : undefined;
-  await team?.start();
-  return { instance: { exports: { ...instance.exports, memory } }, team };
+  if (threads === 1) return { manifest, instance: { exports } };
+  const { run, init, step, stop } = /** @type {any} */ (exports);
+  const team = new Team({ module, memory, control }, threads - 1, words, stop, options.script);
+  await team.start();
+  const told = (/** @type {(argument?: number) => number} */ call) => (/** @type {number} */ argument) => {
+    try {
+      return call(argument);
+    } catch (error) {
+      const { failure } = team;
+      team.end();
+      throw failure ? new Error(failure, { cause: error }) : error;
+    }
+  };
+  // `dispose` has it grow by nothing.
+  const seen = { buffer: memory.buffer, grow: () => team.end() };
+  return { manifest, instance: { exports: { memory: seen, run: told(run), init: told(init), step: told(step) } } };
 }
 
-/** Starts a worker that helps. @returns {any} */
-function startWorker() {
+/**
+ * Starts a worker of worker.js.
+ * @param {string} [script] its address, if this runs in such a worker
+ * @returns {Promise<any>}
+ */
+async function startWorker(script) {
+  if (!script) return (await import('../remote.js')).start(true);
   const Thread = builtin('node:worker_threads')?.Worker;
-  if (Thread) return new Thread(new URL('./thread.js', import.meta.url));
+  if (Thread) return new Thread(new URL(script));
   try {
-    // Bundlers look for exactly this.
-    return new Worker(new URL('./thread.js', import.meta.url), { type: 'module' });
+    return new Worker(script, { type: 'module' });
   } catch {
-    const blob = new Blob([`import ${JSON.stringify(new URL('./thread.js', import.meta.url).href)};`], { type: 'text/javascript' });
+    // A worker's script must be of the page's origin, what it imports need not be.
+    const blob = new Blob([`import ${JSON.stringify(script)};`], { type: 'text/javascript' });
     return new Worker(URL.createObjectURL(blob), { type: 'module' });
   }
 }
@@ -95,6 +120,7 @@ export class Team {
   #shared;
   #words;
   #stop;
+  #script;
   #workers;
   #restarts = 0;
   #ended = false;
@@ -104,11 +130,13 @@ export class Team {
    * @param {number} count
    * @param {Int32Array} words the control block
    * @param {() => void} stop has them end
+   * @param {string} [script]
    */
-  constructor(shared, count, words, stop) {
+  constructor(shared, count, words, stop, script) {
     this.#shared = shared;
     this.#words = words;
     this.#stop = stop;
+    this.#script = script;
     /** @type {any[]} */
     this.#workers = Array.from({ length: count });
   }
@@ -123,15 +151,16 @@ export class Team {
   }
 
   /** @param {number} i */
-  #start(i) {
-    return new Promise((resolve) => {
-      let worker;
-      try {
-        worker = startWorker();
-      } catch {
-        return resolve(undefined);
-      }
-      this.#workers[i] = worker;
+  async #start(i) {
+    let worker;
+    try {
+      worker = await startWorker(this.#script);
+    } catch {
+      return; // the others do its work
+    }
+    if (this.#ended) return worker.terminate();
+    this.#workers[i] = worker;
+    const begun = new Promise((resolve) => {
       const hear = (/** @type {any} */ said) => said === 'ready' && resolve(undefined);
       const lost = () => {
         resolve(undefined);
@@ -147,8 +176,9 @@ export class Team {
         worker.onmessage = (/** @type {MessageEvent} */ { data }) => hear(data);
         worker.onerror = (/** @type {Event} */ event) => (event.preventDefault(), lost());
       }
-      worker.postMessage({ ...this.#shared, number: i + 1 });
     });
+    worker.postMessage({ ...this.#shared, number: i + 1 });
+    await begun;
   }
 
   get #failed() {

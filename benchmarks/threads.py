@@ -1,0 +1,198 @@
+"""Times artifacts on one thread and on two: in Node beside onnxruntime-web, in Chromium, and under wasmtime.
+
+    python -m benchmarks.threads
+
+One artifact, compiled for threads, is loaded twice, and both take turns; so does onnxruntime-web, once with one thread and once with two.
+The least time of each counts. Writes threads.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xla_wasm
+from xla_wasm import Options, javascript, pages, report
+from xla_wasm.jax import lower
+
+from .chromium import launch
+from .markdown import table
+from .node_host import find_node
+from .replicas_js import served
+from .suite.contestants import PEERS, onnx_models
+from .suite.machine import describe
+from .suite.workload import Workload, arrays, families, normal
+
+HERE = Path(__file__).parent
+NODE, CHROMIUM, WASMTIME = "Node", "Chromium", "wasmtime"
+GOALS = {"matmul_512": 1.9, "gemv_4096": 1.6, "add_1M": 1.8, "minilm_s128": 1.7, "mobilenetv2": 1.6, "resnet18": 1.7}
+"""How many times as fast two threads should be as one."""
+
+Times = dict[str, dict[str, float]]
+"""Milliseconds by workload and contestant."""
+
+
+def workloads() -> Iterator[Workload]:
+    """Those of the table that are measured here, and a sum of two arrays."""
+    known = {w.name: w for family in families().values() for w in family}
+    for name in GOALS:
+        if name == "add_1M":
+            made = arrays(x=normal(1 << 20), y=normal(1 << 20))
+            yield Workload(name, "GB/s", 12 << 20, lambda x, y: x + y, made, onnx=lambda g: g.node("Add", "x", "y"), tfjs=None, jaxjs=None)
+        else:
+            yield known[name]
+
+
+def written(folder: Path, workload: Workload, tune: str) -> dict[str, Any]:
+    """Puts the artifact and its arrays into the folder; what the scripts have to know of them."""
+    inputs, weights = workload.given
+    numbers = tuple(range(len(inputs), len(inputs) + len(weights)))
+    module = lower(workload.function, *workload.arguments())
+    artifact = xla_wasm.compile(module, Options("relaxed-simd", tune, weights=numbers, threads=True))
+    artifact.save(folder / f"{workload.name}.wasm")
+    names = {p["name"].partition(".")[2]: p["name"] for p in artifact.manifest["parameters"] if p["kind"] == "weight"}
+
+    def put(name: str, array: Any) -> str:
+        file = f"{workload.name}.{name}.bin"
+        (folder / file).write_bytes(np.ascontiguousarray(array, np.float32).tobytes())
+        return file
+
+    return {
+        "name": workload.name,
+        "inputs": [put(name, array) for name, array in inputs.items()],
+        "weights": [(names[name], put(name, array)) for name, array in weights.items()],
+    }
+
+
+def for_peer(folder: Path, workload: Workload) -> dict[str, Any]:
+    """The same for onnxruntime-web, which wants channels first."""
+    if workload.onnx is None:
+        return {}
+    (folder / f"{workload.name}.onnx").write_bytes(onnx_models(workload)[0])
+    feeds = []
+    for name, array in workload.given[0].items():
+        order = workload.orders.get(name)
+        first = np.ascontiguousarray(array if order is None else array.transpose(order))
+        file = f"{workload.name}.{name}.first.bin"
+        (folder / file).write_bytes(first.tobytes())
+        feeds.append((name, file, first.shape))
+    return {"onnx": f"{workload.name}.onnx", "feeds": feeds}
+
+
+def in_node(folder: Path, job: dict[str, Any]) -> Times:
+    """One process for each number of threads of onnxruntime-web, which cannot change it; the lesser time of ours counts."""
+    found: Times = {}
+    for threads in (1, 2):
+        command = [find_node(), HERE / "web" / "threads_node.mjs", (pages.site() / "xla_wasm.js").as_uri(), folder]
+        command += [PEERS] if (PEERS / "onnxruntime-web").is_dir() else []
+        done = subprocess.run(command, input=json.dumps(job | {"peerThreads": threads}), capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        for name, times in json.loads(done.stdout).items():
+            known = found.setdefault(name, {})
+            for contestant, ms in times.items():
+                known[contestant] = min(ms, known.get(contestant, ms))
+    return found
+
+
+def in_chromium(folder: Path, job: dict[str, Any]) -> Times:
+    """In a worker of a page, as pages should run."""
+    from playwright.sync_api import sync_playwright
+
+    javascript.copy_loader(folder)
+    shutil.copyfile(HERE / "web" / "threads.js", folder / "threads.js")
+    (folder / "index.html").write_text("<!doctype html><title>Threads</title>")
+    (folder / "worker.js").write_text(
+        "import * as api from '/xla-wasm/xla_wasm.js'; import { measure } from '/threads.js';"
+        "const read = async (name) => (await fetch('/' + name)).arrayBuffer();"
+        "onmessage = async ({ data }) => postMessage(await measure(api, read, data));"
+    )
+    script = """(job) => new Promise((resolve, reject) => {
+      const worker = new Worker('/worker.js', { type: 'module' });
+      worker.onmessage = ({ data }) => resolve(data);
+      worker.onerror = ({ message }) => reject(new Error(message));
+      worker.postMessage(job);
+    })"""
+    with served(folder) as address, sync_playwright() as playwright:
+        page = launch(playwright).new_page()
+        page.goto(f"{address}/index.html")
+        return page.evaluate(script, job)  # type: ignore[no-any-return]
+
+
+def under_wasmtime(folder: Path, job: dict[str, Any]) -> Times:
+    found: Times = {}
+    for work in job["works"]:
+        runs = {}
+        for threads in (1, 2):
+            exe = xla_wasm.load(folder / f"{work['name']}.wasm", threads=threads)
+            shapes = {p.name: p.dimensions for p in exe.parameters}
+            for name, file in work["weights"]:
+                exe.set(name, np.fromfile(folder / file, np.float32).reshape(shapes[name]))
+            inputs = [exe.input(p.name) for p in exe.parameters if p.kind == "input"]
+            for place, file in zip(inputs, work["inputs"], strict=True):
+                place[...] = np.fromfile(folder / file, np.float32).reshape(place.shape)
+            out = [exe.output(r.name) for r in exe.results]
+            runs[f"ours {threads}"] = exe, inputs, out
+        best = dict.fromkeys(runs, float("inf"))
+        end, rounds = time.perf_counter() + job["seconds"], 0
+        while rounds < job["least"] or time.perf_counter() < end:
+            rounds += 1
+            for name, (exe, inputs, out) in runs.items():
+                for _ in range(10):
+                    begin = time.perf_counter()
+                    exe.run(*inputs, out=out)
+                    best[name] = min(best[name], 1e3 * (time.perf_counter() - begin))
+        found[work["name"]] = best
+    return found
+
+
+def rows(found: dict[str, Times]) -> Iterator[list[str]]:
+    for name, goal in GOALS.items():
+        cells = [name]
+        for engine in (NODE, CHROMIUM, WASMTIME):
+            times = found[engine][name]
+            one, two = times["ours 1"], times["ours 2"]
+            cells += [f"{one:.3f}", f"{two:.3f}", f"{one / two:.2f}"]
+        peer = [found[NODE][name].get(f"onnxruntime-web {threads}") for threads in (1, 2)]
+        cells += [f"{ms:.3f}" if ms else "-" for ms in peer]
+        yield [*cells, f"{goal}"]
+
+
+def _node_version() -> str:
+    return subprocess.run([find_node(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.threads", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each workload in each engine")
+    parser.add_argument("--output", type=Path, default=HERE / "threads.md")
+    options = parser.parse_args(arguments)
+    found: dict[str, Times] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for tune in ("v8", "wasmtime"):
+            works = [written(folder, w, tune) | (for_peer(folder, w) if tune == "v8" else {}) for w in workloads()]
+            job = {"works": works, "seconds": options.seconds, "least": 10}
+            if tune == "v8":
+                found |= {NODE: in_node(folder, job), CHROMIUM: in_chromium(folder, job)}
+            else:
+                found[WASMTIME] = under_wasmtime(folder, job)
+    titles = ["ms"] + [f">{engine}, {what}" for engine in (NODE, CHROMIUM, WASMTIME) for what in ("one", "two", "ratio")]
+    text = table([*titles, ">onnxruntime-web, one", ">two", ">goal of the ratio"], rows(found))
+    options.output.write_text(
+        f"{text}\nThe least of many runs in turns; two threads on two CPUs: {', '.join(describe(_node_version()).values())}\n"
+    )
+    report.text(options.output.read_text())
+
+
+if __name__ == "__main__":
+    main()
