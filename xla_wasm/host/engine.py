@@ -181,7 +181,7 @@ class _ModuleCache:
 modules = _ModuleCache()
 
 
-def first_lines(error: Exception) -> str:
+def first_lines(error: BaseException) -> str:
     """What an error of wasmtime says, in one line that is not too long."""
     return " ".join(str(error).split())[:300]
 
