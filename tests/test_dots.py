@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import compare
+import jax.numpy as jnp
 import numpy as np
 import oracle
 import pytest
@@ -14,6 +15,7 @@ import xla_wasm
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
 from xla_wasm.hlo.ir import Module
+from xla_wasm.jax import lower
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.reference import evaluate
@@ -183,3 +185,17 @@ def test_products_of_floats_may_give_integers(product: str, operands: tuple[str,
     (expected,) = oracle.run(module, *arrays)
     for got in (run(module, *arrays)[0], evaluate(module, *arrays)[0]):
         np.testing.assert_array_equal(got, expected)
+
+
+def test_what_finishes_a_product_along_many_paths() -> None:
+    """2 ** 60 ways lead from the result to the product: each instruction on them is looked at once."""
+
+    def doubled(a: Any, b: Any) -> Any:
+        x = jnp.maximum(a @ b, 0)
+        for _ in range(60):
+            x = x * jnp.float32(0.5) + x * jnp.float32(0.5)
+        return x
+
+    a, b = np.ones((8, 16), np.float32), np.ones((16, 12), np.float32)
+    (result,) = xla_wasm.load(xla_wasm.compile(lower(doubled, a, b))).run(a, b)
+    assert (result == 16).all()

@@ -118,11 +118,12 @@ def merges(y: Instruction, root: Instruction, available: Callable[[Instruction],
     """Whether what finishes `y` as `root` may count its rows, pixels of images, through: it needs no more of an index than the position of
     an element in arrays of the shape of `y`, and the last dimension for what is broadcast along all others."""
     dims = y.shape.dimensions
-    pending = [root]
+    pending, seen = [root], {y}
     while pending:
         z = pending.pop()
-        if z is y or not z.shape.rank:
+        if z in seen or not z.shape.rank:
             continue
+        seen.add(z)
         if z.shape.dimensions != dims:
             return False
         if z is not root and available(z) or z.literal is not None:
