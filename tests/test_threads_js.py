@@ -59,7 +59,7 @@ def test_a_worker_of_its_own(call: Call) -> None:
 def test_errors(call: Call) -> None:
     said = call("errors")
     assert said["zero"] == "ArgumentError: threads is a whole number above zero, got 0"
-    assert "has memory for at most" in said["many"]
+    assert "has room for at most" in said["many"]
     assert "is compiled for one thread: compile it with --threads" in said["alone"]
     assert said["failed"].startswith("RunError: 'jit__lambda' failed in step") and said["failed"].endswith("another thread failed")
     assert "load it again" in said["after"]

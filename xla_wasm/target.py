@@ -31,6 +31,8 @@ MEMORY = "memory"
 SHARED_MEMORY = ("host", MEMORY)
 """The names by which a module with threads imports its memory."""
 MOST_PAGES = 65536
+MOST_THREADS = 1024
+"""Tickets have room for one more chunk than there are from each thread, and no machine has so many."""
 CONTROL_BYTES = 256
 FAILED, AWAKE, ALONE = 136, 140, 144
 """The block by which threads work together, and what hosts write in it: whether a thread has failed; whether thread 0 must stay awake, as

@@ -8,6 +8,7 @@ import { builtin } from '../source.js';
 
 const PAGE = 65536;
 const MOST_PAGES = 65536;
+const MOST_THREADS = 1024;
 /** What hosts write in the control block: see `CONTROL_BYTES` in xla_wasm/target.py. */
 const FAILED = 136 / 4;
 const AWAKE = 140 / 4;
@@ -41,8 +42,8 @@ function count(manifest, { threads, untrusted, device }) {
     if (threads && threads > 1) throw new ArgumentError(`'${manifest.name}' is compiled for one thread: compile it with --threads`);
     return 1;
   }
-  const most = 1 + Math.floor((MOST_PAGES * PAGE - manifest.memoryBytes) / manifest.threads.bytes) || 1;
-  if (threads && threads > most) throw new ArgumentError(`'${manifest.name}' has memory for at most ${most} threads, not ${threads}`);
+  const most = Math.min(1 + Math.floor((MOST_PAGES * PAGE - manifest.memoryBytes) / manifest.threads.bytes) || 1, MOST_THREADS);
+  if (threads && threads > most) throw new ArgumentError(`'${manifest.name}' has room for at most ${most} threads, not ${threads}`);
   // Devices have the processors already.
   if (untrusted || device) return 1;
   const wanted = Math.min(threads ?? processors(), most);

@@ -96,7 +96,7 @@ def _threads(artifact: Artifact, threads: int | None, fuel: bool, untrusted: boo
         return 1
     most = most_threads(manifest.memory_bytes, manifest.threads.bytes)
     if threads is not None and threads > most:
-        raise ArgumentError(f"'{manifest.name}' has memory for at most {most} threads, not {threads}")
+        raise ArgumentError(f"'{manifest.name}' has room for at most {most} threads, not {threads}")
     return min(threads or cpus(), most)
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 import wasmtime
 from wasmtime import _ffi as ffi
 
-from ..target import ALONE, FAILED, MOST_PAGES, PAGE
+from ..target import ALONE, FAILED, MOST_PAGES, MOST_THREADS, PAGE
 from .engine import close_at_exit, first_lines
 
 _FOR_EVER = 1 << 62
@@ -51,8 +51,8 @@ def pages_for(memory_bytes: int, own: int, threads: int) -> int:
 
 
 def most_threads(memory_bytes: int, own: int) -> int:
-    """For how many threads there is room."""
-    return 1 + (MOST_PAGES * PAGE - memory_bytes) // own
+    """For how many threads there is room, in memory and in tickets."""
+    return min(1 + (MOST_PAGES * PAGE - memory_bytes) // own, MOST_THREADS)
 
 
 class Team:

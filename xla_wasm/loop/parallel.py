@@ -51,7 +51,10 @@ def _trips(access: Access, loop: Loop) -> tuple[int, int]:
 
 
 def _begins_anew(accesses: list[Access], loop: Loop) -> bool:
-    """Whether each trip writes scratch memory before it reads it, and in the same way: none needs what another one left there."""
+    """Whether each trip writes scratch memory, in the same way as others and before it reads any: none needs what another one left there.
+
+    Nobody proves that all that is read was written; the tests fill this memory with nonsense.
+    """
     writes = [a.at for a in accesses if a.written]
     if not writes or min(a.at for a in accesses) < min(writes):
         return False
@@ -120,8 +123,9 @@ def _in_slabs(places: list[_Place], trips: int, slab: int, period: int) -> bool:
             continue
         if period and place.high - place.low > period:
             return False
-        for shift in (-period, 0, period) if period else (0,):
-            start = (place.low - origin) % period + shift if period else place.low - origin
+        # Slabs begin less than a period from the first and end less than two from it.
+        for shift in range(-2, 3) if period else (0,):
+            start = (place.low - origin) % period + shift * period if period else place.low - origin
             for first, last in ((0, place.first - 1), (place.first + 1, trips - 1)):
                 if first <= last:
                     ends = slab * first, slab * last

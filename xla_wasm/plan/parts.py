@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from ..dataclass import dataclass
 from ..loop.parallel import is_parallel
 from ..loop.pieces import chunk
-from .plan import ALIGNMENT, Step
+from ..target import MOST_THREADS
+from .plan import ALIGNMENT, Buffer, Step
 
-MOST_CHUNKS = (1 << 20) - 1024
+MOST_CHUNKS = (1 << 20) - MOST_THREADS
 """Below the most that 20 bits of a ticket can count, as each thread may take one that is not there."""
 STACK = 32768
 """Bytes of the stack of a thread's C functions."""
@@ -62,15 +63,17 @@ def _part(step: Step, known: dict[tuple[object, ...], bool]) -> Part | None:
     if func is None or not trips or -(-func.trips // trips) > MOST_CHUNKS:
         return None
     count = len(step.arguments) - step.scratch
-    spans = [(v.address, v.address + v.extent) for v in step.arguments]
     same: dict[int, int] = {}
-    for k in range(count):
-        for j in range(k):
-            if spans[j][0] < spans[k][1] and spans[k][0] < spans[j][1] and (j < step.written or k < step.written):
-                if spans[j][0] != spans[k][0]:
-                    return None  # one array lies across what is written of another
-                same[k] = same.get(j, j)
-                break
+    firsts: dict[Buffer, int] = {}
+    for k, view in enumerate(step.arguments[:count]):
+        root = view.buffer.root()
+        first = firsts.setdefault(root, k)
+        if first == k:
+            continue
+        if step.arguments[first].address == view.address:
+            same[k] = first
+        elif any(v.buffer.root() is root for v in step.arguments[: step.written]):
+            return None  # one array lies across what is written of another
     key = (func.name, step.written, step.scratch, tuple(same.items()))
     if key not in known:
         known[key] = is_parallel(func, range(step.written), range(count, len(step.arguments)), same)
