@@ -24,14 +24,14 @@ from xla_wasm.passes.given import Given
 
 Array = Any
 SIZES = (1, 2, 3, 7, 8, 16, 17, 32, 40, 64, 96)
-FORMATS = ("f16", "bf16", "int8")
-ERRORS = {"f16": 2e-3, "bf16": 1e-2, "int8": 2e-2}
+FORMATS = ("f16", "bf16", "int8", "int4")
+ERRORS = {"f16": 2e-3, "bf16": 1e-2, "int8": 2e-2, "int4": 0.15}
 """Of results, relative to the greatest that their sums could be."""
 
 
 def adds_up(seed: int) -> bool:
     """Whether a program has no negative numbers: then its sums are as exact as what they sum."""
-    return seed // 3 % 2 == 0
+    return seed // len(FORMATS) % 2 == 0
 
 
 def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
@@ -101,6 +101,51 @@ def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     return layers, [x, i, stacked, v]
 
 
+def factors(seed: int) -> tuple[Callable[..., Any], list[Array]]:
+    """A function of x and i, and of weights w and v that it does nothing with but multiply by them, most along whole blocks of numbers."""
+    rng = np.random.default_rng(seed)
+    m, n = int(rng.choice([1, 1, 2, 3, 5, 8, 16, 17, 33, 70])), int(rng.choice([1, 2, 3, 4, 7, 16, 24, 33, 100]))
+    k = 32 * int(rng.integers(1, 6)) + (int(rng.choice([0, 0, 0, 0, 16])))
+    batch, heads = int(rng.choice([0, 0, 0, 2, 3])), int(rng.choice([1, 2, 4]))
+    form, use = rng.choice(["plain", "turned", "heads", "left", "summed heads"]), int(rng.integers(6))
+    lead = (batch,) if batch and form in ("plain", "turned", "left") else ()
+
+    def normal(*dims: int) -> Array:
+        made = (rng.standard_normal(dims) * 10.0 ** rng.integers(-2, 3)).astype(np.float32)
+        return np.abs(made) if adds_up(seed) else made
+
+    x, i = normal(*lead, m, k), rng.integers(0, m, 5).astype(np.int32)
+    shape = {"turned": (*lead, n, k), "heads": (k, heads, n), "left": (*lead, n, k), "summed heads": (heads, k // heads, n)}
+    w = normal(*shape.get(form, (*lead, k, n)))
+    width = heads * n if form == "heads" else n
+    v = normal(width, 64)
+
+    def times(x: Array, w: Array) -> Array:
+        if form == "left":
+            return jnp.swapaxes(jnp.matmul(w, jnp.swapaxes(x, -1, -2)), -1, -2)
+        if form == "heads":
+            return jnp.einsum("mk,khn->mhn", x, w).reshape(m, width)
+        if form == "summed heads":
+            return jnp.einsum("mhk,hkn->mn", x.reshape(m, heads, k // heads), w)
+        return jnp.matmul(x, jnp.swapaxes(w, -1, -2) if form == "turned" else w)
+
+    def fn(x: Array, i: Array, w: Array, v: Array) -> Any:
+        y = times(x, w)
+        if use == 0:
+            return y, y @ v
+        if use == 1:
+            return jnp.maximum(y + y[..., ::-1], 0) @ v
+        if use == 2:
+            return times(x, w) + times(x * 2 + 1, w), (y @ v).sum(0)
+        if use == 3:
+            return ((y / (1 + jnp.abs(y).max(-1, keepdims=True))) @ v)[..., None, :] * 2
+        if use == 4:
+            return lax.fori_loop(0, 3, lambda t, c: c + t, (y @ v).sum()), times(x, w * 2.0)
+        return jnp.where(y @ v > 0, 1.0, jnp.abs(y @ v)), y.T if not lead else y
+
+    return fn, [x, i, w, v]
+
+
 def stored(module: Module, weights: tuple[int, ...], format: str) -> Module:
     """What the passes make of a module."""
     made = clone(module)
@@ -132,11 +177,11 @@ def convolution(seed: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 @pytest.mark.parametrize("seed", range(seeds.count(40, 200)))
-@pytest.mark.parametrize("kind", [program, convolution])
+@pytest.mark.parametrize("kind", [program, convolution, factors])
 def test_random_programs(kind: Callable[[int], tuple[Callable[..., Any], list[Array]]], seed: int) -> None:
     fn, arrays = kind(seed)
     module = lower(fn, *arrays)
-    format = FORMATS[seed % 3]
+    format = "int4" if kind is factors else FORMATS[seed % len(FORMATS)]
     expected = evaluate(stored(module, (2, 3), format), *arrays)
     for found, wanted in zip(expected, evaluate(module, *arrays), strict=True) if adds_up(seed) or kind is convolution else ():
         close(found, wanted, ERRORS[format])
@@ -190,20 +235,22 @@ def test_weights_of_any_magnitude(format: str, scale: float) -> None:
     w *= np.float32(scale)
     found = ran(layer, {"w": w, "b": np.zeros(40, np.float32)}, x, format)
     # Numbers below the least of a format are gone.
-    least = {"f16": 2.0**-24, "int8": 1e-30, "bf16": 2.0**-133}[format]
+    least = {"f16": 2.0**-24, "int8": 1e-30, "int4": 4e-30, "bf16": 2.0**-133}[format]
     np.testing.assert_allclose(found, x @ w, rtol=ERRORS[format], atol=64 * 4 * least)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e38, 1e-40, 0.0])
-def test_rows_that_are_rounded_for_int8(value: float) -> None:
+@pytest.mark.parametrize("format", ["int8", "int4"])
+def test_rows_that_are_rounded(format: str, value: float) -> None:
     """A row of the other side has a scale of its own: a value in one row does not reach the others."""
     rng = np.random.default_rng(0)
-    w = rng.integers(-3, 4, (32, 8)).astype(np.float32)
+    w = rng.integers(-8, 8, (32, 8)).astype(np.float32)
+    w[0] = -8  # so that 4 bits have all of them
     x = rng.integers(1, 4, (4, 32)).astype(np.float32)
     x[2] *= 0
     x[2, 5] = value
-    found = ran(layer, {"w": w, "b": np.zeros(8, np.float32)}, x, "int8")
-    np.testing.assert_allclose(np.delete(found, 2, 0), np.delete(x, 2, 0) @ w, rtol=2e-2, atol=1e-1)
+    found = ran(layer, {"w": w, "b": np.zeros(8, np.float32)}, x, format)
+    np.testing.assert_allclose(np.delete(found, 2, 0), np.delete(x, 2, 0) @ w, rtol=2e-2, atol=1)
     if np.isfinite(value):
         np.testing.assert_allclose(found[2], value * w[5], rtol=2e-2, atol=1e-30)
     else:
@@ -223,7 +270,7 @@ def test_formats_of_names_and_patterns() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weight_format": {"w": "int3"}}, "unknown weight_format 'int3': choose one of f32, f16, bf16, int8"),
+        ({"weight_format": {"w": "int3"}}, "unknown weight_format 'int3': choose one of f32, f16, bf16, int8, int4"),
         ({"weight_format": {"q.*": "int8"}}, "weight_format: no parameter is named 'q.*'; there are w, i"),
         ({"weight_format": "int8"}, "weight_format is for weights, and Options.weights names none"),
         ({"weight_format": {"i": "int8"}}, "weight_format: 'i' is s32[4]; only weights of f32 are stored in other formats"),
@@ -281,7 +328,7 @@ def test_the_command_compares(command: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["compile", "--weight-format", "w"], "unknown weight_format 'w': choose one of f32, f16, bf16, int8"),
+        (["compile", "--weight-format", "w"], "unknown weight_format 'w': choose one of f32, f16, bf16, int8, int4"),
         (["compile", "--weight-format", "q=int8"], "weight_format: no parameter is named 'q'; there are w, b, x"),
         (["check", "--weight-format", "int8"], "weight_format is for weights, and Options.weights names none"),
         (["check", "--weight", "w"], "--weight says which weights --weight-format is about"),

@@ -12,7 +12,7 @@ HOST, TRAP, DROP = "host", "trap", "drop"
 CALLBACKS = (HOST, TRAP, DROP)
 """What becomes of callbacks: the host runs them, reaching one ends the run, or those without results are left out."""
 
-WEIGHT_FORMATS = ("f32", "f16", "bf16", "int8")
+WEIGHT_FORMATS = ("f32", "f16", "bf16", "int8", "int4")
 """What weights may be stored as."""
 
 ALL_WEIGHTS = -1
@@ -29,9 +29,9 @@ class Options:
     `target`: "simd128" runs everywhere and gives the same bits on every engine; "relaxed-simd" uses fused multiply-add.
     `tune`: the engine that matrix kernels and loops over long chains of operations are shaped for, or "portable".
     `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
-    `weight_format`: what weights of f32 are stored as: {name or pattern: "f32", "f16", "bf16" or "int8"}, of which the last that suits
-    counts, or one for all `weights`. What is named here is a weight. The host sets f32, and `init` converts; "int8" has a scale for each
-    column of a product. Biases and other vectors stay as they are.
+    `weight_format`: what weights of f32 are stored as: {name or pattern: "f32", "f16", "bf16", "int8" or "int4"}, of which the last that
+    suits counts, or one for all `weights`. What is named here is a weight. The host sets f32, and `init` converts; "int8" has a scale for
+    each column of a product, "int4" one for each 32 numbers of a column. Biases and other vectors stay as they are.
     `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
     `kind`: "module", which a host runs; "command", a program of WASI preview 1 that reads and writes files; or "server", a component of
     `wasi:http`.

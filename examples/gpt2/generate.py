@@ -17,7 +17,7 @@ from vocabulary import Bytes, Pairs
 import xla_wasm
 
 HERE = Path(__file__).parent
-FORMATS = ("f32", "f16", "bf16", "int8")
+FORMATS = ("f32", "f16", "bf16", "int8", "int4")
 
 
 def options() -> argparse.Namespace:

@@ -18,8 +18,23 @@ from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
 from ..loop.nest import fold
 from ..loop.tiling import transpose
-from .packing import is_trip, pack_kernel, without_last
-from .tiles import PAIR, ROWS, Gemm, Tile, chain_of, group_of_rows, packed_size, packs_panels, parts_of_k, place_in_panel
+from .packing import is_trip, number_of, pack_kernel, without_last
+from .tiles import (
+    BLOCK_ROWS,
+    PAIR,
+    ROWS,
+    WORD,
+    Gemm,
+    Tile,
+    chain_of,
+    group_of_rows,
+    packed_size,
+    packs_panels,
+    parts_of_k,
+    place_in_panel,
+    scales_of,
+    unpacks,
+)
 
 __all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
 
@@ -46,17 +61,19 @@ def gemm_kernel(
     park: Park | None = None,
     scratch: int | None = None,
     ranged: bool = True,
+    scales: int | None = None,
 ) -> None:
     """Writes a GEMM: `lhs` is a buffer and the first element in it, `rhs` a buffer with packed right sides.
 
     If `g` tells where rows of the right sides lie, these are read there. `scratch` is a buffer of `scratch_size` elements of the sums'
-    type, if that is not 0. The outermost loop is the range that callers may split, if it is `ranged`.
+    type, if that is not 0. `scales` is a buffer with the packed scales of blocks. The outermost loop is the range that callers may split,
+    if it is `ranged`.
 
     The code of `store` appears once for every vector of a tile. Where it is long, `park` names a place for raw products,
     which is not what `store` reads, and `store` becomes a loop over them.
     """
     assert b.lanes == g.lanes, "accumulators need all lanes of their type"
-    _Writer(b, g, tile, lhs, rhs, store, park, scratch).outer_loops(ranged)
+    _Writer(b, g, tile, lhs, rhs, store, park, scratch, scales).outer_loops(ranged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +117,14 @@ class _Writer:
         store: Store,
         park: Park | None,
         scratch: int | None,
+        scales: int | None,
     ):
         self.b = b
         self.g = g
         self.tile = tile
         self.lhs, self.lhs_offset, self.lhs_pure = b.pointer(lhs[0]), lhs[1], lhs[0] not in b.written
         self.rhs = b.pointer(rhs)
+        self.scales = None if scales is None else b.pointer(scales)
         self.scratch = None if scratch is None else b.pointer(scratch)
         self.store = store
         self.park = park
@@ -209,6 +228,8 @@ class _Writer:
                 self.rows((*outer, i), m, blocks, rest, n, last)
             return
         mr, right = self.tile.mr, self.right(outer, n)
+        if unpacks(self.g):
+            right = self.unpacked(outer, n)
         if packs_panels(self.g, self.tile):
             first = mr if blocks else rest
             more = blocks * mr + rest > first
@@ -271,7 +292,7 @@ class _Writer:
     def right(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on."""
         g = self.g
-        start = n if g.k_stride else n * (g.k // self.tile.stripes)
+        start = n if g.k_stride else n * (g.packed_rows // self.tile.stripes)
         for i, (_, _, stride) in zip(outer, g.outer):
             start = start + i * stride
         return Right(self.rhs, start, g.k_stride or self.tile.stripe, g.types.right)
@@ -310,8 +331,10 @@ class _Writer:
         def partial(at: Left, k: Affine, length: int, sums: list[Val]) -> list[Val]:
             return [b.pin(b.add(total, part)) for total, part in zip(sums, run(at, k, length, zeros))]
 
-        counts = tuple(count for count, _ in g.segments)
-        sums = fold(b, counts, zeros, g.lanes, segment)
+        if g.types.in_blocks and not unpacks(g):
+            sums = self.in_blocks(x, outer, n, rows, zeros)
+        else:
+            sums = fold(b, tuple(count for count, _ in g.segments), zeros, g.lanes, segment)
         if nr == 1 and b.vector is not None and m.coefficient(b.vector):
             self.finish(outer, m, [[self.totals(sums[r : r + g.lanes])] for r in range(0, rows, g.lanes)], n, 1, g.lanes)
         elif nr == 1:
@@ -422,6 +445,62 @@ class _Writer:
                 sums[at] = b.pin(self.added_product(*factors, sums[at]))
         return sums
 
+    def in_blocks(self, x: Left, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
+        """Adds the products of each block times its scales, of the panel from column `n` on."""
+        b, g, width = self.b, self.g, len(sums) // rows
+        right, scale = self.right(outer, n), self.scales_at(outer, n)
+        pairs, steps = g.types.pairs, WORD // (2 if g.types.pairs else 1)
+        dtype = "s32" if pairs else "f32"
+
+        def numbers(words: Val, step: int) -> Val:
+            """What a step along k takes of a vector of words: pairs, or numbers."""
+            if pairs:
+                return b.joined(b.shr_s(b.shl(b.halves(words), 12 - 4 * step), 12))
+            return b.convert(number_of(b, words, step), "f32")
+
+        def block(_: Loop | None, i: Affine, sums: list[Val]) -> list[Val]:
+            def row_of_words(_: Loop | None, row: Affine, parts: list[Val]) -> list[Val]:
+                at = i * BLOCK_ROWS + row
+                words = [b.load_lanes(right.pointer, right.start + at * right.k_stride + j * g.lanes, "s32") for j in range(width)]
+                for step in range(steps):
+                    k = at * steps + step
+                    left = [self.element(x, r, k) for r in range(rows)]
+                    columns = [numbers(column, step) for column in words]
+                    factors = [(row, column) for row in left for column in columns]
+                    parts = [b.pin(self.added_product(*pair, part)) for pair, part in zip(factors, parts)]
+                return parts
+
+            zero = b.splat(b.const(dtype, 0), g.lanes)
+            parts = self.along(BLOCK_ROWS, 1, [zero] * len(sums), row_of_words)
+            scales = [self.column(scale, i, j) for j in range(width)] * rows
+            return [b.pin(b.fma(b.convert(part, "f32"), factor, total)) for part, factor, total in zip(parts, scales, sums)]
+
+        return self.along(g.blocks, 1, sums, block)
+
+    def unpacked(self, outer: Index, n: Affine) -> Right:
+        """The panel from column `n` on made f32, in the scratch memory."""
+        b, lanes, nr, memory = self.b, self.g.lanes, self.tile.nr, self.scratch
+        assert memory is not None
+        right, scales = self.right(outer, n), self.scales_at(outer, n)
+        with b.loop(self.g.blocks) as i, b.loop(nr // lanes, lanes) as j:
+            scale = b.load_lanes(scales.pointer, scales.start + i * nr + j, "f32")
+            with b.loop(BLOCK_ROWS) as row:
+                at = i * BLOCK_ROWS + row
+                words = b.load_lanes(right.pointer, right.start + at * nr + j, "s32")
+                for u in range(WORD):
+                    number = b.convert(number_of(b, words, u), "f32")
+                    b.store_lanes(memory, (at * WORD + u) * nr + j, b.mul(number, scale), "f32")
+        return Right(memory, ZERO, nr, "f32")
+
+    def scales_at(self, outer: Index, n: Affine) -> Right:
+        """The scales of the panel from column `n` on."""
+        assert self.scales is not None
+        g = scales_of(self.g)
+        start = n * g.k
+        for i, (_, _, stride) in zip(outer, g.outer):
+            start = start + i * stride
+        return Right(self.scales, start, self.tile.nr, "f32")
+
     def added_product(self, x: Val, y: Val, total: Val) -> Val:
         """A sum with one product more, or two where operands are pairs."""
         b = self.b
@@ -509,14 +588,15 @@ class _Writer:
         return b.joined(b.bitcast(b.load_lanes(pointer, at * 2, dtype, 2 * self.g.lanes, pure), PAIR))
 
     def element(self, x: Left, row: int, k: Affine) -> Val:
-        """An element of a row in all lanes, in the type of the sums."""
+        """An element of a row in all lanes: in the type of the sums, or a pair of s16."""
         b, types, at = self.b, self.g.types, x.start + k + row * x.m_stride
-        if x.dtype == types.accumulator or types.pairs and x.dtype == PAIR:
-            return b.load_splat(x.pointer, at, types.accumulator, pure=x.pure)
+        dtype = "s32" if types.pairs else types.accumulator
+        if x.dtype == dtype or types.pairs and x.dtype == PAIR:
+            return b.load_splat(x.pointer, at, dtype, pure=x.pure)
         if not types.pairs:
-            return b.splat(b.convert(b.load_at(x.pointer, at, x.dtype, pure=x.pure), types.accumulator), self.g.lanes)
-        low, high = (b.convert(b.load_at(x.pointer, at * 2 + i, x.dtype, pure=x.pure), types.accumulator) for i in range(2))
-        return b.splat(b.or_(b.and_(low, b.const(types.accumulator, 0xFFFF)), b.shl(high, 16)), self.g.lanes)
+            return b.splat(b.convert(b.load_at(x.pointer, at, x.dtype, pure=x.pure), dtype), self.g.lanes)
+        low, high = (b.convert(b.load_at(x.pointer, at * 2 + i, x.dtype, pure=x.pure), dtype) for i in range(2))
+        return b.splat(b.or_(b.and_(low, b.const(dtype, 0xFFFF)), b.shl(high, 16)), self.g.lanes)
 
     def along(self, trips: int, step: int, sums: list[Val], body: Step) -> list[Val]:
         """Carries sums through a loop along k."""

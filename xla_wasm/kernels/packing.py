@@ -1,9 +1,13 @@
-"""Packs the right side of a matrix product into panels, zero padded in n: `[stripe][n / nr][k][nr / stripes]`."""
+"""Packs the right side of a matrix product into panels, zero padded in n: `[stripe][n / nr][k][nr / stripes]`.
+
+Of numbers of 4 bits a row has eight of each column in a word; the scales of blocks of them are packed as a right side of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 
 from ..loop.affine import ZERO, Affine
 from ..loop.builder import Builder
@@ -21,7 +25,7 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
     `along_k` tells that k is what lies contiguously in memory. Unless a loop is open already, the loop over panels is the
     range that callers may split.
     """
-    lanes, stripe, stripes = b.lanes, tile.stripe, tile.stripes
+    lanes, stripe, stripes, rows = b.lanes, tile.stripe, tile.stripes, g.packed_rows
     ranged = len(b.stack) == 1
     pointer = b.pointer(out)
     apart = packed_size(g, tile) // stripes
@@ -30,9 +34,12 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
     def columns(n: Affine, first: int | None, count: int, start: Affine) -> None:
         """A panel's columns from `n` on. `first` is that column if it is known, so that no vector runs along n."""
         whole = count - count % lanes
-        with b.loop(g.k) as k:
+        with b.loop(rows) as k:
             at = start + k * stripe
-            for j in range(0, whole, lanes):
+            if g.types.in_blocks and whole:  # a word takes much code
+                with b.loop(whole // lanes, lanes) as column:
+                    b.store_lanes(pointer, at + column, b.splat(element(k, n + column), lanes), g.types.right_element)
+            for j in range(0, 0 if g.types.in_blocks else whole, lanes):
                 b.store_lanes(pointer, at + place_in_panel(g, tile, j), b.splat(element(k, n + j), lanes), g.types.right_element)
             for j in range(whole, count):
                 assert first is not None
@@ -43,10 +50,10 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
         whole = count - count % lanes
         if whole:
             with b.loop(whole // lanes, lanes) as j:
-                b.vectorized(g.k, lambda k: transposed(n + j, start + j, k))
+                b.vectorized(rows, lambda k: transposed(n + j, start + j, k))
         if whole < count:
             with b.loop(count - whole) as j:
-                b.vectorized(g.k, lambda k: b.store(out, start + whole + j + k * stripe, element(k, n + whole + j), g.types.right_element))
+                b.vectorized(rows, lambda k: b.store(out, start + whole + j + k * stripe, element(k, n + whole + j), g.types.right_element))
 
     def transposed(n: Affine, start: Affine, k: Affine) -> None:
         values = [element(k, n + u) for u in range(lanes)]
@@ -59,11 +66,11 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
 
     def zeros(start: Affine, count: int) -> None:
         """A stripe's columns from number `count` on."""
-        with b.loop(g.k) as k, b.loop(stripe - count) as j:
+        with b.loop(rows) as k, b.loop(stripe - count) as j:
             b.store(out, start + k * stripe + count + j, b.const(g.types.right_element, 0), g.types.right_element)
 
     def panel(n: Affine, first: int | None, count: int) -> None:
-        start = base + (n if first is None else Affine(first)) * (g.k // stripes)
+        start = base + (n if first is None else Affine(first)) * (rows // stripes)
         whole, rest = divmod(count, stripe)
         last = start + whole * apart
         if not transposes:
@@ -83,9 +90,21 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
 
     if tile.nr == 1:
         with b.loop(g.n, ranged=ranged) as n:
-            b.vectorized(g.k, lambda k: b.store(out, base + n * g.k + k, element(k, n), g.types.right_element))
+            b.vectorized(rows, lambda k: b.store(out, base + n * rows + k, element(k, n), g.types.right_element))
     else:
         panels(b, g.n, tile.nr, not transposes, ranged, panel)
+
+
+def word(b: Builder, numbers: Sequence[Val]) -> Val:
+    """Eight numbers of 4 bits in a word: those at 2 p and 2 p + 1 from bit 4 p of its low and its high half on, so that a shift gives
+    pairs of them."""
+    bits = [b.and_(b.convert(number, "s32"), b.const("s32", 15)) for number in numbers]
+    return reduce(b.or_, [b.shl(part, u // 2 * 4 + u % 2 * 16) for u, part in enumerate(bits)])
+
+
+def number_of(b: Builder, words: Val, number: int) -> Val:
+    """One of the eight numbers of each word, as s32."""
+    return b.shr_s(b.shl(words, 28 - number // 2 * 4 - number % 2 * 16), 28)
 
 
 def panels(b: Builder, n: int, nr: int, vector: bool, ranged: bool, body: Callable[[Affine, int | None, int], None]) -> None:

@@ -7,6 +7,7 @@ from math import prod
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
+from ..ops.dot.stored import BLOCK, NIBBLE
 from ..target import V8, Target
 
 
@@ -22,7 +23,8 @@ class Types:
     """f32, f64, s32 or u32: in this the products are taken and added."""
     result: str
     pairs: bool = False
-    """Whether an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products."""
+    """Whether an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products. If the right side is in blocks
+    it is so of the left one alone."""
 
     @classmethod
     def all(cls, dtype: str) -> Types:
@@ -35,13 +37,24 @@ class Types:
         return _PAIR_OF[self.left] if self.pairs else self.left
 
     @property
+    def in_blocks(self) -> bool:
+        """Whether the right side is packed as words of eight numbers, and has a scale for each block of them."""
+        return self.right == NIBBLE
+
+    @property
     def right_element(self) -> str:
         """The type as which an element of the right side is stored."""
+        if self.in_blocks:
+            return "s32"
         return _PAIR_OF[self.right] if self.pairs else self.right
 
 
 PAIR = "s16"
 """The type of two numbers that are multiplied in pairs."""
+WORD = 8
+"""Numbers of `NIBBLE` in a word."""
+BLOCK_ROWS = BLOCK // WORD
+"""Rows of words of a block."""
 _PAIR_OF = {"s16": "s32", "s8": "s16", "u8": "u16"}
 """Types as wide as two numbers."""
 
@@ -65,6 +78,16 @@ class Gemm:
     @property
     def k(self) -> int:
         return self.run * prod(count for count, _ in self.segments)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks k has."""
+        return self.k * (2 if self.types.pairs else 1) // BLOCK
+
+    @property
+    def packed_rows(self) -> int:
+        """Rows of a packed panel."""
+        return self.blocks * BLOCK_ROWS if self.types.in_blocks else self.k
 
     @property
     def lanes(self) -> int:
@@ -116,6 +139,8 @@ _SPANS = 16
 """Parts of a product that leave threads enough to share, however fast each is."""
 _CHAIN = 1024
 """Products of floats in one sum: longer sums are made of such parts, so that their error grows no further."""
+_UNPACKED = 4
+"""Rows of f32 up to which each tile makes f32 of numbers of 4 bits for itself."""
 _STREAM = 32
 """Steps along k that a stream is worth."""
 _PANEL = 256 << 10
@@ -136,20 +161,23 @@ def _narrow_panels(g: Gemm) -> bool:
     return 0 < g.vectors % 4 <= 2 and g.vectors < 32 or g.k * 64 > _PANEL
 
 
-def _even_width(g: Gemm) -> int:
-    """Vectors of a panel, at most eight; fewer if all panels are full then."""
-    most = min(g.vectors, 8)
+def _even_width(g: Gemm, most: int) -> int:
+    """Vectors of a panel, so many at most; fewer if all panels are full then."""
+    most = min(g.vectors, most)
     even = [width for width in range(most, 3, -1) if g.n % (width * g.lanes) == 0]
     return even[0] if even else most
 
 
 _TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Tile]], ...] = (
+    # what is unpacked is multiplied by several rows: 1x768x3072 is 0.9 of the time in 8 bits, 16x768x3072 that in f32
+    (lambda g, _: g.types.in_blocks and g.m == 1, lambda g, _: Tile(1, _even_width(g, 6) * g.lanes, scalar=True)),
+    (lambda g, _: g.types.in_blocks and not unpacks(g), lambda g, _: Tile(2, _even_width(g, 4) * g.lanes, scalar=True)),
     # memory is the limit: 4096x1024x1 27 and 27, fused 19 and 18
     (lambda g, _: g.n <= 2 and g.run >= 4 * g.lanes, lambda g, _: Tile(4, 1)),
     # 1024x512x4: 58 and 59, fused 43 and 47
     (lambda g, _: g.vectors == 1, lambda g, _: Tile(min(g.m, 8), g.lanes, scalar=True)),
     # memory again: 1x4096x1024 26 and 22, fused 18 and 17
-    (lambda g, _: g.m == 1, lambda g, _: Tile(1, _even_width(g) * g.lanes, scalar=True)),
+    (lambda g, _: g.m == 1, lambda g, _: Tile(1, _even_width(g, 8) * g.lanes, scalar=True)),
     # 512x512x512: fused 45 and 97; 128x384x384: V8 96
     (
         lambda g, t: _fused(g, t) and t.tune == V8 and (g.m > 36 or g.m % 6 not in (1, 2)),
@@ -194,7 +222,7 @@ def _tile(g: Gemm, target: Target) -> Tile:
     if found.nr == g.n == 1:
         far = g.m >= found.mr and g.m * g.k * TYPES[g.types.left_element].bytes > CACHE
         return replace(found, streams=found.mr) if far else found
-    if found.nr == 1 or not found.scalar or g.segments or size <= CACHE:
+    if found.nr == 1 or not found.scalar or g.segments or size <= CACHE or g.types.in_blocks:
         return found
     most = 4 if g.m <= found.mr else 2
     stripes = 1 if g.k_stride else _stripes(g, found, most)
@@ -237,7 +265,7 @@ def parts_of_k(g: Gemm, tile: Tile) -> int:
 
     Of many long rows few would stay cached, and all panels come from beyond the caches for so few.
     """
-    if not chain_of(g) or g.k_stride or packs_panels(g, tile) or g.segments or tile.nr == 1:
+    if not chain_of(g) or g.k_stride or packs_panels(g, tile) or g.types.in_blocks or g.segments or tile.nr == 1:
         return 0
     if g.m <= 4 * ROWS or not all(right for _, _, right in g.outer):
         return 0
@@ -260,23 +288,36 @@ def group_of_rows(g: Gemm, tile: Tile) -> int:
     return min(sizes, key=lambda size: blocks % size) * tile.mr
 
 
+def unpacks(g: Gemm) -> bool:
+    """Whether a panel is made f32 before any row passes it: else each row's tile does so with what it loads."""
+    return g.types.in_blocks and not g.types.pairs and g.m > _UNPACKED
+
+
 def packs_panels(g: Gemm, tile: Tile) -> bool:
     """Whether the first rows that pass a panel pack it for the others: one that they read where it lies, or in a type of its own."""
+    if g.types.in_blocks:
+        return False
     as_multiplied = g.types.pairs or g.types.right == g.types.accumulator
     return tile.nr > 1 and g.m > tile.mr and bool(g.k_stride or not as_multiplied)
 
 
 def scratch_size(g: Gemm, tile: Tile) -> int:
     """The elements of memory of its own that the kernel needs: for a panel that it packs, or for sums that wait."""
-    if packs_panels(g, tile):
+    if packs_panels(g, tile) or unpacks(g):
         return g.k * tile.nr
     length = parts_of_k(g, tile)
     return group_of_rows(g, tile) * (length + g.lanes + -(-g.n // tile.nr) * tile.nr) if length else 0
 
 
+def scales_of(g: Gemm) -> Gemm:
+    """The product whose right side is the scales of blocks."""
+    outer = tuple([(size, 0, right // BLOCK_ROWS) for size, _, right in g.outer])
+    return replace(g, types=Types.all("f32"), outer=outer, segments=(), run=g.blocks)
+
+
 def packed_size(g: Gemm, tile: Tile) -> int:
     """The elements of one packed right side."""
-    return g.k * -(-g.n // tile.nr) * tile.nr
+    return g.packed_rows * -(-g.n // tile.nr) * tile.nr
 
 
 def place_in_panel(g: Gemm, tile: Tile, column: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from math import prod
+from math import gcd, prod
 
 from ..dataclass import dataclass, replace
 from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers
@@ -17,8 +17,9 @@ from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES, limits
 from ..ops.control.counting import unchanged
+from ..ops.dot.canonical import arranged, canonical_numbers
 from ..ops.dot.record import free_dimensions
-from ..ops.dot.stored import WEIGHT_FORMAT, is_widening
+from ..ops.dot.stored import BLOCK, FEW_ROWS, NIBBLE, PAIRED, WEIGHT_FORMAT, is_widening
 from ..ops.reading import reads, record
 from ..ops.table import RECORDS
 from ..ops.writer import Index, Rule, Writer
@@ -27,6 +28,9 @@ from .weight_formats import INT8, INT8_MOST, LEAST
 
 _SUM = 2**31 - 1
 """The greatest sum of products of integers."""
+
+_COLUMNS = 3
+"""Columns that are worth a panel: fewer are sums along vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class _Sinking:
     def multiply(self, w: Writer, x: Instruction) -> Instruction:
         for a, scale in (x.operands, x.operands[::-1]):
             found = self.stored.get(a)
-            if found is not None and found.scale is None and constant_dimensions(scale):
+            if found is not None and found.scale is None and any(block > 1 for block in constant_blocks(scale)):
                 self.stored[x] = Stored(found.small, scale, found.format)
                 break
         return x
@@ -118,6 +122,9 @@ class _Sinking:
         """The product of what is small; scales multiply its sums."""
         if x.shape.element_type != "f32" or not all(o.shape.element_type == "f32" and o.shape.size for o in x.operands):
             return x
+        made = self.in_blocks(w, x)
+        if made is not None:
+            return made
         operands, scales = [*x.operands], dict[int, Instruction]()
         for side, (o, summed) in enumerate(zip(x.operands, summed_dimensions(x))):
             found = self.stored.get(o)
@@ -171,6 +178,39 @@ class _Sinking:
                 return w.convert(product, "f32")
         return None
 
+    def in_blocks(self, w: Writer, x: Instruction) -> Instruction | None:
+        """The product of numbers of 4 bits with a scale for each block of what is summed. Of a weight that the caller wants in 4 bits few
+        rows of the other side are rounded to integers."""
+        numbers: DotDimensionNumbers = x.attrs["dot_dimension_numbers"]
+        batches = numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions
+        summed, free = summed_dimensions(x), free_dimensions(x)
+        for side, other in ((1, 0), (0, 1)):
+            stored, rows = self.stored.get(x.operands[side]), x.operands[other]
+            if stored is None or stored.scale is None or stored.small.shape.element_type != NIBBLE or len(summed[side]) != 1:
+                continue
+            dims, rank = stored.small.shape.dimensions, len(batches[0])
+            columns, block = prod(dims[d] for d in free[side]), constant_blocks(stored.scale)[summed[side][0]]
+            in_integers = rows in self.stored and block == dims[summed[side][0]]  # which is exact
+            if block % BLOCK or columns < _COLUMNS or in_integers:
+                continue
+            factors: list[Instruction] = []
+            if stored.format and prod(rows.shape.dimensions[d] for d in free[other]) <= FEW_ROWS:
+                rows, scale = _rounded(w, rows, summed[other], limits(PAIRED)[1] - 1)
+                factors.append(_along_sums(w, x, other, scale))
+            left = arranged(w, rows, batches[other], free[other], summed[other])
+            right, scales = (arranged(w, part, batches[side], summed[side], free[side]) for part in (stored.small, stored.scale))
+            scales = w.slice(scales, (0,) * (rank + 2), scales.shape.dimensions, (*(1,) * rank, BLOCK, 1))
+            product = w.op(
+                "scaled-dot", left, right, w.scalar("f32", 1.0), scales, dtype="f32", dot_dimension_numbers=canonical_numbers(rank)
+            )
+            sizes = [[o.shape.dimensions[d] for d in free[s]] for s, o in ((other, rows), (side, stored.small))]
+            made = w.reshape(product, (*product.shape.dimensions[:rank], *sizes[0], *sizes[1]))
+            if side == 0:
+                middle = rank + len(sizes[0])
+                made = w.transpose(made, (*range(rank), *range(middle, x.shape.rank), *range(rank, middle)))
+            return reduce(w.mul, factors, made)
+        return None
+
     def loop(self, w: Writer, x: Instruction) -> Instruction:
         """What a loop does not change is handed to it as it is stored."""
         initial = x.operands[0].elements
@@ -214,10 +254,22 @@ def _rounded(w: Writer, x: Instruction, summed: Index, most: int) -> tuple[Instr
 
 
 def _compact(w: Writer, x: Instruction) -> Instruction:
-    """An array without the dimensions along which it is constant."""
-    constant = constant_dimensions(x)
-    limit = tuple(1 if d in constant else size for d, size in enumerate(x.shape.dimensions))
-    return w.reshape(w.slice(x, (0,) * x.shape.rank, limit), tuple(size for d, size in enumerate(limit) if d not in constant))
+    """An array with one element of each block along which it is constant, without the dimensions that are one block."""
+    dims, blocks = x.shape.dimensions, constant_blocks(x)
+    part = w.slice(x, (0,) * x.shape.rank, dims, blocks)
+    return w.reshape(part, tuple(size // block for size, block in zip(dims, blocks) if size != block))
+
+
+def _spread(w: Writer, x: Instruction, dims: Index, blocks: Sequence[int]) -> Instruction:
+    """An array of `dims` of what `_compact` has left of it."""
+    split = [part for size, block in zip(dims, blocks) for part in ((size // block, block) if size != block else (size,))]
+    kept, at = list[int](), 0
+    for size, block in zip(dims, blocks):
+        if size != block:
+            kept.append(at)
+            at += 1
+        at += 1
+    return w.reshape(w.broadcast(x, tuple(split), tuple(kept)), dims)
 
 
 def _along_sums(w: Writer, x: Instruction, side: int, scale: Instruction) -> Instruction:
@@ -228,25 +280,41 @@ def _along_sums(w: Writer, x: Instruction, side: int, scale: Instruction) -> Ins
     order = (*batches, *(right if side else left))
     first = len(batches) + len(left) if side else len(batches)
     places = (*range(len(batches)), *range(first, first + len(order) - len(batches)))
-    constant = constant_dimensions(scale)
-    kept = [(d, place) for d, place in zip(order, places) if d not in constant]
+    own = constant_blocks(scale)
+    kept = [d for d in order if own[d] != scale.shape.dimensions[d]]
+    blocks = [*x.shape.dimensions]
+    for d, place in zip(order, places):
+        blocks[place] = own[d]
     compact = _compact(w, scale)
-    dims = sorted(d for d, _ in kept)
-    return w.broadcast(w.transpose(compact, tuple(dims.index(d) for d, _ in kept)), x.shape.dimensions, tuple(place for _, place in kept))
+    return _spread(w, w.transpose(compact, tuple(sorted(kept).index(d) for d in kept)), x.shape.dimensions, blocks)
 
 
 def constant_dimensions(x: Instruction) -> frozenset[int]:
     """Dimensions along which an array is known to have the same elements."""
-    single = frozenset(d for d, size in enumerate(x.shape.dimensions) if size == 1)
+    return frozenset(d for d, (size, block) in enumerate(zip(x.shape.dimensions, constant_blocks(x))) if size == block)
+
+
+def constant_blocks(x: Instruction) -> Index:
+    """For each dimension the length of the blocks, from its start on, along which an array is known to have the same elements."""
+    dims = x.shape.dimensions
     if x.opcode == "dynamic-slice":
-        return single | constant_dimensions(x.operands[0])
-    if not record(x).view:
-        return single
-    inner = constant_dimensions(x.operands[0])
-    varying = [c for j, c in enumerate(reads(x)[0].map.coordinates) if j not in inner]
-    if None in varying:
-        return single
-    return frozenset(range(x.shape.rank)).difference(d for c in varying if c for _, d, _, _ in c.terms) | single
+        sizes = x.operands[0].shape.dimensions
+        own = zip(dims, sizes, constant_blocks(x.operands[0]))
+        return tuple(size if block == whole else block if size == whole else 1 for size, whole, block in own)
+    if not record(x).view or not x.shape.size:
+        return tuple(1 for _ in dims)
+    (read,), blocks = reads(x), [*dims]
+    for coordinate, size, block in zip(read.map.coordinates, read.map.dims, constant_blocks(x.operands[0])):
+        if block == size:
+            continue
+        if coordinate is None:
+            return tuple(1 for _ in dims)
+        # A digit that counts the operand's own elements stays in one of its blocks for as long as that is.
+        c, _, _, length = coordinate.terms[0] if len(coordinate.terms) == 1 else (0, 0, 0, 0)
+        whole = c == 1 and coordinate.offset % block == length % block == 0
+        for _, d, divisor, _ in coordinate.terms:
+            blocks[d] = gcd(blocks[d], divisor * (block if whole else 1))
+    return tuple(blocks)
 
 
 def _take_stored(computation: Computation, state: Shape, found: Mapping[int, Stored], scales: Mapping[int, int]) -> None:
@@ -260,8 +328,7 @@ def _take_stored(computation: Computation, state: Shape, found: Mapping[int, Sto
     for i, stored in found.items():
         scale = None
         if stored.scale is not None:
-            kept = [d for d in range(stored.scale.shape.rank) if d not in constant_dimensions(stored.scale)]
-            scale = w.broadcast(handed[scales[i]], stored.scale.shape.dimensions, tuple(kept))
+            scale = _spread(w, handed[scales[i]], stored.scale.shape.dimensions, constant_blocks(stored.scale))
         arrays[i] = replace(stored, small=handed[i], scale=scale).written(w)
 
     def element(w: Writer, x: Instruction) -> Instruction:

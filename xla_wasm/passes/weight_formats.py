@@ -7,20 +7,25 @@ that weight alone, so `init` does it, once; `dequantize.py` beside this has prod
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.signature import leaf_of
+from ..hlo.types import limits
 from ..ops.control.counting import unchanged
-from ..ops.dot.stored import WEIGHT_FORMAT
+from ..ops.dot.stored import BLOCK, NIBBLE, WEIGHT_FORMAT
 from ..ops.reading import reads, record
 from ..ops.writer import Index, Writer
 
 INT8 = "int8"
+INT4 = "int4"
 
 INT8_MOST = 127
 """The greatest number of a weight in 8 bits; the least is its negative."""
+
+INT4_LEAST, INT4_MOST = limits(NIBBLE)
+"""The numbers of a weight in 4 bits: that of the greatest magnitude in a block becomes the least of them."""
 
 F16_INFINITE = 65520.0
 """The least number that f16 has only as infinity."""
@@ -42,13 +47,21 @@ def store_weights(module: Module) -> None:
         return
     summed = _Summed(module)
     entry, stored = module.entry, dict[Instruction, Instruction]()
+    users: dict[Instruction, list[Instruction]] = {}
+    for x in entry.instructions:
+        for o in x.operands:
+            users.setdefault(o, []).append(x)
+    users.setdefault(entry.root, []).append(entry.root)
     written: list[Instruction] = []
     for x in entry.instructions:
         x.operands = [stored.get(o, o) for o in x.operands]
         written.append(x)
         name = formats.get(leaf_of(x)) if x.shape.is_array else None
         if name is not None and x.shape.element_type == "f32":
-            stored[x] = _through(Writer(x, written, module.computations), x, name, summed.of(leaf_of(x)))
+            dims = summed.of(leaf_of(x))
+            if name == INT4 and not (len(dims) == 1 and x.shape.dimensions[min(dims)] % BLOCK == 0 and _are_factors(x, users)):
+                name = INT8
+            stored[x] = _through(Writer(x, written, module.computations), x, name, dims)
     entry.instructions = written
     # Reductions that were made come before what calls them.
     module.computations.remove(entry)
@@ -62,6 +75,8 @@ def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Inst
     """
     if x.shape.rank < 2 or not x.shape.size:
         return x
+    if name == INT4:
+        return _in_blocks(w, x, min(dims))
     sums = tuple(sorted(dims)) or (x.shape.rank - 1,)
 
     def spread(a: Instruction) -> Instruction:
@@ -82,6 +97,32 @@ def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Inst
     scale = spread(w.mul(w.binary("maximum", greatest(), LEAST), 1 / INT8_MOST))
     whole = w.convert(w.unary("round-nearest-even", w.div(x, scale)), "s8")
     return w.mul(w.convert(whole, "f32", **{WEIGHT_FORMAT: name}), scale)
+
+
+def _in_blocks(w: Writer, x: Instruction, dim: int) -> Instruction:
+    """A weight as 4 bits and a scale for each block along `dim` give it back.
+
+    What is greatest in magnitude becomes -8, so that all sixteen numbers are used; what would be 8 then becomes 7.
+    """
+    dims = x.shape.dimensions
+    split = (*dims[:dim], dims[dim] // BLOCK, BLOCK, *dims[dim + 1 :])
+    blocks = w.reshape(x, split)
+    least = w.reduce(blocks, w.scalar("f32", math.inf), (dim + 1,), "minimum")
+    most = w.reduce(blocks, w.scalar("f32", -math.inf), (dim + 1,), "maximum")
+    extreme = w.select(w.compare("GT", most, w.unary("negate", least)), most, least)
+    small = w.compare("LT", w.unary("abs", extreme), LEAST)
+    scale = w.select(small, w.like(extreme, LEAST), w.mul(extreme, 1 / INT4_LEAST))
+    scale.attrs[WEIGHT_FORMAT] = INT4
+    kept = tuple(d for d in range(len(split)) if d != dim + 1)
+    scaled = w.mul(blocks, w.broadcast(w.div(w.like(scale, 1.0), scale), split, kept))
+    whole = w.convert(w.binary("minimum", w.unary("round-nearest-even", scaled), INT4_MOST), NIBBLE)
+    small_numbers = w.convert(w.reshape(whole, dims), "f32", **{WEIGHT_FORMAT: INT4})
+    return w.mul(small_numbers, w.reshape(w.broadcast(scale, split, kept), dims))
+
+
+def _are_factors(x: Instruction, users: Mapping[Instruction, Sequence[Instruction]]) -> bool:
+    """Whether all that the `users` of an array do with its numbers, seen through moves, is to multiply others by them in dots."""
+    return all(_are_factors(y, users) if record(y).view else y.opcode == "dot" for y in users.get(x, ()))
 
 
 class _Summed:

@@ -16,7 +16,7 @@ from .fuse import buffered
 from .group import Group, decided_by_one, effects, grouped, split
 from .kernels import computed, is_flat, lanes_of
 from .plan import Buffer, View
-from .product import LONG_EPILOGUE, Product, finished_at, left_side, matches, merges, right_side, strided
+from .product import LONG_EPILOGUE, Product, finished_at, left_side, matches, merges, right_sides, strided
 
 
 class Fusion:
@@ -100,7 +100,7 @@ class Fusion:
 
     def _is_gemm(self, x: Instruction, y: Instruction) -> bool:
         """Whether `x`, finishing the product `y`, fits into the kernels of products; its sides get buffers as they need."""
-        lhs, rhs = y.operands
+        lhs = y.operands[0]
         product = self.product(x, y)
         if product is None:
             self.give_buffer(lhs)
@@ -108,15 +108,15 @@ class Fusion:
         if product is None:
             return False
         lanes = product.gemm.lanes
-        reading = right_side(y, product)
-        while not self.available(rhs):
-            inner = computed([reading], self.available)
-            misfit = next((z for z in inner if z is not reading and _is_alone(z)), None)
-            if misfit is None:
-                misfit = rhs if lanes_of(inner) != lanes else Walk(self.available).root(reading) if _splits(inner) else None
-            if misfit is None:
-                break
-            self.give_buffer(misfit)
+        for reading, packed in zip(right_sides(y, product), (y.operands[1], *y.operands[3:])):
+            while not self.available(packed):
+                inner = computed([reading], self.available)
+                misfit = next((z for z in inner if z is not reading and _is_alone(z)), None)
+                if misfit is None:
+                    misfit = packed if lanes_of(inner) != lanes else Walk(self.available).root(reading) if _splits(inner) else None
+                if misfit is None:
+                    break
+                self.give_buffer(misfit)
         *outer, m, n = axes((*(count for count, *_ in product.gemm.outer), product.gemm.m, product.gemm.n))
         return x is y or self._finishes(x, y, product.index(y, outer, m, n), lanes)
 

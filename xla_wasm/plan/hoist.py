@@ -83,9 +83,26 @@ def _into_init(plan: Plan, poured: int | None) -> None:
     for i, step in enumerate(plan.steps):
         if i in groups:
             plan.inits.setdefault(numbers.get(groups[i], groups[i]), []).append(step)
-            for view in step.arguments[: step.written]:
-                view.buffer.root().kind = "persistent"
     keep_steps(plan, lambda i: i not in groups)
+    _keep_what_is_read(plan)
+
+
+def _keep_what_is_read(plan: Plan) -> None:
+    """Gives what `init` makes a place of its own, unless one group of its steps alone needs it."""
+    needed = {view.buffer.root() for view in plan.results}
+    needed |= {view.buffer.root() for step in plan.steps for view in step.arguments}
+    groups: dict[Buffer, set[int]] = {}
+    for number, steps in plan.inits.items():
+        for step in steps:
+            for view in step.arguments:
+                groups.setdefault(view.buffer.root(), set()).add(number)
+    for number, steps in plan.inits.items():
+        for step in steps:
+            for buffer in [view.buffer.root() for view in step.arguments[: step.written]]:
+                if buffer in needed or len(groups[buffer]) > 1:
+                    buffer.kind = "persistent"
+                else:
+                    buffer.staged = number
 
 
 def _unpack(plan: Plan) -> None:

@@ -43,9 +43,9 @@ def _staged(plan: Plan, one_by_one: bool) -> set[Buffer]:
         if 0 < group <= len(plan.weights):
             used |= read - {weights.get(group)}
         elif group:
-            plan.poured[group - len(plan.weights) - 1].staged = True
+            plan.poured[group - len(plan.weights) - 1].staged = group
     for group, buffer in weights.items():
-        buffer.staged = buffer not in used and group in plan.inits
+        buffer.staged = group if buffer not in used and group in plan.inits else 0
     staged = (first - used) | {b for b in plan.weights if b.staged}
     for buffer in staged:
         buffer.kind = "temporary"
@@ -136,15 +136,16 @@ def place(plan: Plan, start: int, page: int = 0) -> None:
     address = _place_side_by_side((b for b in lasting if b.data is None or not page), address)
     temporaries = [b for b in plan.buffers if b.merged is None and b.kind == "temporary" and b.first >= 0]
     temporaries.sort(key=lambda b: -b.bytes)
-    placed: list[tuple[int, int, int, int, bool]] = []
-    """Address, end, first and last step, whether it is staged; by address."""
+    placed: list[tuple[int, int, int, int, int]] = []
+    """Address, end, first and last step, the group it is staged for; by address."""
     end = address
     for buffer in temporaries:
         at, size, first, last = address, buffer.padded, buffer.first, buffer.last
         for other, other_end, other_first, other_last, other_staged in placed:
             if other >= at + size:
                 break
-            if other_first <= last and first <= other_last and at < other_end and not (buffer.staged and other_staged):
+            one_by_one = buffer.staged and other_staged and buffer.staged != other_staged
+            if other_first <= last and first <= other_last and at < other_end and not one_by_one:
                 at = other_end
         buffer.address = at
         insort(placed, (at, at + size, first, last, buffer.staged))

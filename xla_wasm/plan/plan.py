@@ -37,8 +37,9 @@ class Buffer:
     last: int = -1
     address: int = -1
     merged: Buffer | None = None
-    staged: bool = False
-    """Whether the host brings what is in it, has `init` make something else of it, and only then brings the next."""
+    staged: int = 0
+    """The group of `init` that alone needs it: of a weight or poured constant that the host brings, has `init` make something else of, and
+    only then brings the next, or of what that is made through. 0 of anything else."""
 
     @property
     def padded(self) -> int:

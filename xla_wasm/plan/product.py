@@ -13,12 +13,12 @@ from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..kernels.gemm import gemm_kernel
-from ..kernels.packing import pack_kernel
-from ..kernels.tiles import PAIR, Gemm, Tile, Types, packed_size, reads_in_place, scratch_size, tile
+from ..kernels.packing import pack_kernel, word
+from ..kernels.tiles import PAIR, WORD, Gemm, Tile, Types, packed_size, reads_in_place, scales_of, scratch_size, tile
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
-from ..ops.dot.stored import WEIGHT_FORMAT, reads_converted, stored_type
+from ..ops.dot.stored import FEW_ROWS, NIBBLE, WEIGHT_FORMAT, reads_converted, stored_type
 from ..ops.elemental import Elemental
 from ..ops.lowering import ELEMENTAL
 from ..ops.reading import reads, record
@@ -35,9 +35,6 @@ GEMM_TYPES = ("f32", "f64", "s32", "u32")
 
 _ROWS, _IMAGES, _ALL = "rows", "images", "all"
 """What the rows of a convolution's product are: see `Product.rows`."""
-
-FEW_ROWS = 16
-"""Rows up to which memory is the limit, and the right side is not widened before."""
 
 _FEW = 6
 """Rows from which tiles of them are good."""
@@ -138,7 +135,7 @@ def merges(y: Instruction, root: Instruction, available: Callable[[Instruction],
 
 def left_side(y: Instruction, available: Callable[[Instruction], object]) -> Instruction:
     """What a product reads as its left side: its first operand, or what that is converted from."""
-    (lhs, _) = y.operands
+    lhs = y.operands[0]
     return lhs.operands[0] if reads_converted(y) and not available(lhs) else lhs
 
 
@@ -161,8 +158,10 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
 
     `left`: the type of the left side where it lies. `narrow`: the right side may be packed as what it is converted from.
     """
-    dtype, (lhs, rhs) = x.shape.element_type, x.operands
+    dtype, (lhs, rhs) = x.shape.element_type, x.operands[:2]
     operand = lhs.shape.element_type
+    if x.opcode == "scaled-dot":
+        return Types(left, NIBBLE, dtype, dtype, pairs=operand == PAIR), 2 if operand == PAIR else 1
     paired = dtype == "s32" and operand == PAIR
     if not paired and (dtype not in GEMM_TYPES or operand != dtype):
         return None, 1
@@ -253,6 +252,12 @@ def right_side(x: Instruction, product: Product) -> Instruction:
     return Instruction(x.name, "transpose", Shape(dtype, (groups, k, g.n)), [flat], {"dimensions": (1, 0, 2)})
 
 
+def right_sides(x: Instruction, product: Product) -> list[Instruction]:
+    """What is packed: the right side, and as [groups..., blocks of k, n] its scales, if it has any."""
+    scales = x.operands[3:]
+    return [right_side(x, product), *(Instruction(x.name, "reshape", s.shape, [s]) for s in scales)]
+
+
 def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> tuple[Gemm, Tile]:
     """The GEMM with the strides of the right side, packed or where it lies, and its tile."""
     g = product.gemm
@@ -278,15 +283,18 @@ def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> b
     return reads_in_place(*_tiled(cache, product, right))
 
 
-def packed_elements(cache: KernelCache, product: Product) -> int:
-    """The elements of all packed right sides."""
+def packed_elements(cache: KernelCache, product: Product, scales: bool = False) -> int:
+    """The elements of all packed right sides, or of their `scales`."""
     g, shape = _tiled(cache, product)
+    g = scales_of(g) if scales else g
     return packed_size(g, shape) * prod(product.groups)
 
 
-def lower_pack(cache: KernelCache, product: Product, expression: Expression, along_k: bool) -> Lowered:
-    """The kernel that packs the right side; `expression` computes it as [groups..., k, n]. `along_k`: k lies contiguously."""
+def lower_pack(cache: KernelCache, product: Product, expression: Expression, along_k: bool, scales: bool = False) -> Lowered:
+    """The kernel that packs the right side, or its `scales`; `expression` computes it as [groups..., k, n]. `along_k`: k lies
+    contiguously."""
     g, shape = _tiled(cache, product)
+    g = scales_of(g) if scales else g
     key = ("pack", expression.key, g, shape, along_k)
     found = cache.lowered.get(key)
     if found is not None:
@@ -308,8 +316,12 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
             joined = b.or_(b.and_(low, b.const("s32", (1 << bits) - 1)), b.shl(high, bits))
             return b.convert(joined, g.types.right_element)
 
+        def eight(k: Affine, n: Affine) -> Val:
+            return word(b, [element(k * WORD + i, n) for i in range(WORD)])
+
         if len(index) == len(product.groups):
-            pack_kernel(b, g, shape, 0, pair if g.types.pairs else element, base, along_k)
+            stored = eight if g.types.in_blocks else pair if g.types.pairs else element
+            pack_kernel(b, g, shape, 0, stored, base, along_k and not g.types.in_blocks)
             return
         count = product.groups[len(index)]
         step = size * prod(product.groups[len(index) + 1 :])
@@ -326,7 +338,8 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
 def lower_product(
     cache: KernelCache, product: Product, x: Instruction, root: Instruction, expression: Expression, right: View | None = None
 ) -> Lowered:
-    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, sources.
+    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, its scales if
+    it has any, sources.
 
     With `right` the right side is read there. Scratch memory comes last, if the kernel needs it.
     """
@@ -335,11 +348,12 @@ def lower_product(
     found = cache.lowered.get(key)
     if found is not None:
         return found
-    sources = {y: Source(3 + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
+    first = 4 if g.types.in_blocks else 3
+    sources = {y: Source(first + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
     size = scratch_size(g, shape)
-    scratch = 3 + len(sources) if size else None
+    scratch = first + len(sources) if size else None
     written = frozenset((0, scratch) if scratch else (0,))
-    b = Builder(cache.name(x.opcode), 3 + len(sources) + bool(size), expression.lanes, cache.target, written)
+    b = Builder(cache.name(x.opcode), first + len(sources) + bool(size), expression.lanes, cache.target, written)
     e = Elemental(b, sources, ELEMENTAL)
     target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))
     sizes = [count for count, _, _ in product.gemm.outer]
@@ -363,7 +377,8 @@ def lower_product(
 
     # A long epilogue is written once, over products that wait where its results will go.
     long = len(expression.inner) > LONG_EPILOGUE and root.shape.element_type == g.types.result
-    gemm_kernel(b, g, shape, (1, 0), 2, store, park if long else None, scratch)
+    scales = 3 if g.types.in_blocks else None
+    gemm_kernel(b, g, shape, (1, 0), 2, store, park if long else None, scratch, scales=scales)
     return _keep(cache, key, b, (size * TYPES[g.types.accumulator].bytes,) if size else ())
 
 

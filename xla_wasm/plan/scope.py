@@ -29,7 +29,7 @@ from .group import Group
 from .kernels import Expression, Lowered, lower_kernel
 from .moves import Move, find_move, is_small_part
 from .plan import Label, Step, View
-from .product import left_side, lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_side, strided
+from .product import Product, left_side, lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_sides, strided
 
 
 class Scope:
@@ -187,19 +187,15 @@ class Scope:
         left = strided(left_side(y, self.available), self.available)
         product = matches(y, left, x, merges(y, x, self.available), self.available) if left is not None else None
         assert left is not None and product is not None, f"{x.where}: the plan has seen its left side"
-        reading = right_side(y, product)
-        packing = Expression(cache, [reading], self.available)
+        reading, *scales = right_sides(y, product)
+        right = [self.packed(y, product, scale, scales=True) for scale in scales]
+        right = [self.packed(y, product, reading), *right]
+        packs = self.draft.steps[-1].holds
         seen = strided(reading, self.available)
-        along_k = seen is not None and seen.strides[-2] == 1 and (seen.strides[-1] != 1 and seen.dims[-1] != 1)
-        pack = lower_pack(cache, product, packing, along_k)
         finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))
         lowered = lower_product(cache, product, y, x, finishing)
-        packed = self.draft.view(Shape(product.gemm.types.right_element, (packed_elements(cache, product),)), name=f"{y.name}.packed")
-        # The right side's renaming has the product's name and is in no computation.
-        packs = [z for z in packing.inner if z.name != y.name]
-        self.draft.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))
         sources = [*finishing.sources.values()]
-        arguments = [*outputs, left, packed, *sources, *self.scratch(lowered)]
+        arguments = [*outputs, left, *right, *sources, *self.scratch(lowered)]
         step = _with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered)
         self.draft.step(step)
         if seen is not None and lies_in_place(cache, product, seen):
@@ -211,6 +207,20 @@ class Scope:
 
             step.unpacked = in_place
         return outputs
+
+    def packed(self, y: Instruction, product: Product, reading: Instruction, scales: bool = False) -> View:
+        """Emits the packing of the right side of the product `y`, or of its `scales`, which `reading` names."""
+        cache, packing = self.draft.cache, Expression(self.draft.cache, [reading], self.available)
+        seen = strided(reading, self.available)
+        along_k = seen is not None and seen.strides[-2] == 1 and (seen.strides[-1] != 1 and seen.dims[-1] != 1)
+        pack = lower_pack(cache, product, packing, along_k, scales)
+        dtype = reading.shape.element_type if scales else product.gemm.types.right_element
+        kind = "scales" if scales else "packed"
+        packed = self.draft.view(Shape(dtype, (packed_elements(cache, product, scales),)), name=f"{y.name}.{kind}")
+        # The renaming of indices has the product's name and is in no computation.
+        packs = [z for z in packing.inner if z.name != y.name]
+        self.draft.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))
+        return packed
 
     def convolution(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
         """The kernels of a convolution `y` that is no product of its image as it lies, finished as `x`."""

@@ -34,7 +34,7 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     if swapped:
         lhs, rhs, left, right, contracted, other, batches, other_batches = rhs, lhs, right, left, other, contracted, other_batches, batches
     rank = len(batches)
-    canonical = DotDimensionNumbers((rank + 1,), (rank,), tuple(range(rank)), tuple(range(rank)))
+    canonical = canonical_numbers(rank)
     if (
         not swapped
         and n == canonical
@@ -45,14 +45,8 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     ):
         return x
 
-    def arranged(o: Instruction, *parts: Sequence[int]) -> Instruction:
-        """The batch dimensions, then one dimension of each part."""
-        sizes = tuple(prod(o.shape.dimensions[d] for d in part) for part in parts[1:])
-        moved = w.transpose(_narrowest(o), tuple(d for part in parts for d in part))
-        return w.reshape(moved, (*moved.shape.dimensions[:rank], *sizes))
-
-    a = arranged(lhs, batches, left, contracted)
-    c = arranged(rhs, other_batches, other, right)
+    a = arranged(w, _narrowest(lhs), batches, left, contracted)
+    c = arranged(w, _narrowest(rhs), other_batches, other, right)
     if dtype == PAIRED:
         a, c = even(w, a, rank + 1), even(w, c, rank)
     a, c = (w.convert(side, dtype, **noted_format(o)) for side, o in ((a, lhs), (c, rhs)))
@@ -63,6 +57,18 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     if not swapped:
         return whole
     return w.transpose(whole, (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left))))
+
+
+def arranged(w: Writer, x: Instruction, batches: Sequence[int], *parts: Sequence[int]) -> Instruction:
+    """An operand with its batch dimensions first, then one dimension of each part."""
+    sizes = tuple(prod(x.shape.dimensions[d] for d in part) for part in parts)
+    moved = w.transpose(x, (*batches, *(d for part in parts for d in part)))
+    return w.reshape(moved, (*moved.shape.dimensions[: len(batches)], *sizes))
+
+
+def canonical_numbers(batches: int) -> DotDimensionNumbers:
+    """Those of [batch..., m, k] and [batch..., k, n]."""
+    return DotDimensionNumbers((batches + 1,), (batches,), tuple(range(batches)), tuple(range(batches)))
 
 
 def _narrowest(x: Instruction) -> Instruction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...hlo.attrs import DotDimensionNumbers, PrecisionConfig, RaggedDotDimensionNumbers
-from ...hlo.index_map import along
+from ...hlo.index_map import Coordinate, IndexMap, along, index_map
 from ...hlo.infer import NOT_ARRAYS, array, brief, broken, dimension, dimensions, need_kind, product_type, result, wider
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Kind, Narrow, Op, Read
@@ -102,7 +102,7 @@ _DOT = (
 
 def free_dimensions(x: Instruction) -> tuple[list[int], list[int]]:
     """The dimensions of each operand of a dot that are neither batch nor contracting."""
-    lhs, rhs = x.operands
+    lhs, rhs = x.operands[:2]
     return _free(x.attrs["dot_dimension_numbers"], lhs.shape.rank, rhs.shape.rank)
 
 
@@ -113,8 +113,25 @@ def _free(n: DotDimensionNumbers, lhs_rank: int, rhs_rank: int) -> tuple[list[in
 
 
 def _read_dot(x: Instruction) -> list[Read]:
-    lhs, rhs = x.operands
+    lhs, rhs = x.operands[:2]
     return list(_product_reads(x.attrs["dot_dimension_numbers"], lhs.shape.dimensions, rhs.shape.dimensions, x.shape.dimensions))
+
+
+def _read_scaled_dot(x: Instruction) -> list[Read]:
+    """A scale is read at the block that its operand is read in."""
+    sides = _read_dot(x)
+    return [
+        *sides,
+        *(Read(side.kind, side.map.then(_blocks(side.map.dims, o.shape.dimensions)), side.box) for side, o in zip(sides, x.operands[2:])),
+    ]
+
+
+@lru_cache(1024)
+def _blocks(dims: tuple[int, ...], blocks: tuple[int, ...]) -> IndexMap:
+    """Of each index below `dims` the index of its block; a scalar is one for all."""
+    sizes = [size // count if count else 1 for size, count in zip(dims, blocks)]
+    places = [Coordinate(0, ((1, d, size, count),)) for d, (size, count) in enumerate(zip(sizes, blocks))]
+    return index_map(dims, blocks, places)
 
 
 @lru_cache(1024)
@@ -168,6 +185,9 @@ OPS: tuple[Op, ...] = (
         (4, 4),
         _scaled_dot,
         (Attr("dot_dimension_numbers", "dot_dimension_numbers", (30,), REQUIRED), _PRECISION),
+        reads=_read_scaled_dot,
+        product=True,
+        accumulates=True,
         narrow=Narrow.COMPUTED,
         doc="A dot of operands given in blocks, each with a scale: left, right, left scales, right scales.",
         constraints=(

@@ -15,6 +15,15 @@ anything else, the format that it is a part of, so that it is kept."""
 WIDENED = {PAIRED: ("s8", "u8"), "f32": ("bf16", "f16", "s8", "u8")}
 """Types of operands, and those that the kernels of products widen to them when they load; f16 without infinities and NaN."""
 
+NIBBLE = "s4"
+"""The type of numbers that a kernel reads eight in a word, a scale with each block of them (see `kernels/packing.py`)."""
+
+BLOCK = 32
+"""Numbers of `NIBBLE` along what is summed that have one scale."""
+
+FEW_ROWS = 16
+"""Rows of a product up to which memory is the limit, so that its right side is not widened before."""
+
 _BITS = 16
 """Of the widest numbers that are small."""
 
