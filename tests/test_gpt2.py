@@ -90,7 +90,7 @@ def test_sampling_is_that_of_jax() -> None:
     assert int(exe.run(logits, key, np.float32(0))[0]) == logits.argmax()
 
 
-@pytest.mark.parametrize("weight_format", ["f32", "int8"])
+@pytest.mark.parametrize("weight_format", ["f32", "int8", "int4"])
 def test_node_writes_the_same(weight_format: str, tmp_path: Path) -> None:
     gpt2.write(tmp_path / "w.safetensors", weights())
     config, given = gpt2.read(tmp_path / "w.safetensors")

@@ -239,7 +239,7 @@ def test_weights_of_any_magnitude(format: str, scale: float) -> None:
     np.testing.assert_allclose(found, x @ w, rtol=ERRORS[format], atol=64 * 4 * least)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, 1e38, 1e-40, 0.0])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e37, 1e-40, 0.0])
 @pytest.mark.parametrize("format", ["int8", "int4"])
 def test_rows_that_are_rounded(format: str, value: float) -> None:
     """A row of the other side has a scale of its own: a value in one row does not reach the others."""

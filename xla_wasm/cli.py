@@ -70,8 +70,8 @@ FormatOption = Annotated[
     typer.Option(
         "--weight-format",
         metavar="[NAME=]FORMAT",
-        help="What a weight is stored as: f32, f16, bf16, int8 or int4. NAME may be a pattern, as 'params.*'; without it, it is for all that "
-        "--weight names. Repeatable.",
+        help="What a weight is stored as: f32, f16, bf16, int8 or int4. NAME may be a pattern, as 'params.*'; without it, it is for all "
+        "that --weight names. Repeatable.",
     ),
 ]
 DimOption = Annotated[

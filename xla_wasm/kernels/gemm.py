@@ -20,7 +20,6 @@ from ..loop.nest import fold
 from ..loop.tiling import transpose
 from .packing import is_trip, number_of, pack_kernel, without_last
 from .tiles import (
-    BLOCK_ROWS,
     PAIR,
     ROWS,
     WORD,
@@ -460,7 +459,7 @@ class _Writer:
 
         def block(_: Loop | None, i: Affine, sums: list[Val]) -> list[Val]:
             def row_of_words(_: Loop | None, row: Affine, parts: list[Val]) -> list[Val]:
-                at = i * BLOCK_ROWS + row
+                at = i * g.block_rows + row
                 words = [b.load_lanes(right.pointer, right.start + at * right.k_stride + j * g.lanes, "s32") for j in range(width)]
                 for step in range(steps):
                     k = at * steps + step
@@ -471,7 +470,7 @@ class _Writer:
                 return parts
 
             zero = b.splat(b.const(dtype, 0), g.lanes)
-            parts = self.along(BLOCK_ROWS, 1, [zero] * len(sums), row_of_words)
+            parts = self.along(g.block_rows, 1, [zero] * len(sums), row_of_words)
             scales = [self.column(scale, i, j) for j in range(width)] * rows
             return [b.pin(b.fma(b.convert(part, "f32"), factor, total)) for part, factor, total in zip(parts, scales, sums)]
 
@@ -479,13 +478,13 @@ class _Writer:
 
     def unpacked(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on made f32, in the scratch memory."""
-        b, lanes, nr, memory = self.b, self.g.lanes, self.tile.nr, self.scratch
+        b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
         assert memory is not None
         right, scales = self.right(outer, n), self.scales_at(outer, n)
-        with b.loop(self.g.blocks) as i, b.loop(nr // lanes, lanes) as j:
+        with b.loop(g.blocks) as i, b.loop(nr // lanes, lanes) as j:
             scale = b.load_lanes(scales.pointer, scales.start + i * nr + j, "f32")
-            with b.loop(BLOCK_ROWS) as row:
-                at = i * BLOCK_ROWS + row
+            with b.loop(g.block_rows) as row:
+                at = i * g.block_rows + row
                 words = b.load_lanes(right.pointer, right.start + at * nr + j, "s32")
                 for u in range(WORD):
                     number = b.convert(number_of(b, words, u), "f32")

@@ -7,7 +7,6 @@ from math import prod
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
-from ..ops.dot.stored import BLOCK, NIBBLE
 from ..target import V8, Target
 
 
@@ -25,6 +24,8 @@ class Types:
     pairs: bool = False
     """Whether an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products. If the right side is in blocks
     it is so of the left one alone."""
+    block: int = 0
+    """How many numbers along k of the right side, which is in 4 bits then, have one scale; a multiple of `WORD`."""
 
     @classmethod
     def all(cls, dtype: str) -> Types:
@@ -39,7 +40,7 @@ class Types:
     @property
     def in_blocks(self) -> bool:
         """Whether the right side is packed as words of eight numbers, and has a scale for each block of them."""
-        return self.right == NIBBLE
+        return self.block > 0
 
     @property
     def right_element(self) -> str:
@@ -52,9 +53,7 @@ class Types:
 PAIR = "s16"
 """The type of two numbers that are multiplied in pairs."""
 WORD = 8
-"""Numbers of `NIBBLE` in a word."""
-BLOCK_ROWS = BLOCK // WORD
-"""Rows of words of a block."""
+"""Numbers of 4 bits in a word."""
 _PAIR_OF = {"s16": "s32", "s8": "s16", "u8": "u16"}
 """Types as wide as two numbers."""
 
@@ -82,12 +81,17 @@ class Gemm:
     @property
     def blocks(self) -> int:
         """How many blocks k has."""
-        return self.k * (2 if self.types.pairs else 1) // BLOCK
+        return self.k * (2 if self.types.pairs else 1) // self.types.block
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of words of a block."""
+        return self.types.block // WORD
 
     @property
     def packed_rows(self) -> int:
         """Rows of a packed panel."""
-        return self.blocks * BLOCK_ROWS if self.types.in_blocks else self.k
+        return self.blocks * self.block_rows if self.types.in_blocks else self.k
 
     @property
     def lanes(self) -> int:
@@ -311,7 +315,7 @@ def scratch_size(g: Gemm, tile: Tile) -> int:
 
 def scales_of(g: Gemm) -> Gemm:
     """The product whose right side is the scales of blocks."""
-    outer = tuple([(size, 0, right // BLOCK_ROWS) for size, _, right in g.outer])
+    outer = tuple([(size, 0, right // g.block_rows) for size, _, right in g.outer])
     return replace(g, types=Types.all("f32"), outer=outer, segments=(), run=g.blocks)
 
 

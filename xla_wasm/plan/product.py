@@ -18,7 +18,7 @@ from ..kernels.tiles import PAIR, WORD, Gemm, Tile, Types, packed_size, reads_in
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
-from ..ops.dot.stored import FEW_ROWS, NIBBLE, WEIGHT_FORMAT, reads_converted, stored_type
+from ..ops.dot.stored import BLOCK, FEW_ROWS, WEIGHT_FORMAT, reads_converted, stored_type
 from ..ops.elemental import Elemental
 from ..ops.lowering import ELEMENTAL
 from ..ops.reading import reads, record
@@ -161,7 +161,7 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
     dtype, (lhs, rhs) = x.shape.element_type, x.operands[:2]
     operand = lhs.shape.element_type
     if x.opcode == "scaled-dot":
-        return Types(left, NIBBLE, dtype, dtype, pairs=operand == PAIR), 2 if operand == PAIR else 1
+        return Types(left, rhs.shape.element_type, dtype, dtype, operand == PAIR, BLOCK), 2 if operand == PAIR else 1
     paired = dtype == "s32" and operand == PAIR
     if not paired and (dtype not in GEMM_TYPES or operand != dtype):
         return None, 1
