@@ -118,17 +118,20 @@ def _read_dot(x: Instruction) -> list[Read]:
 
 
 def _read_scaled_dot(x: Instruction) -> list[Read]:
-    """A scale is read at the block that its operand is read in."""
-    sides = _read_dot(x)
-    return [
-        *sides,
-        *(Read(side.kind, side.map.then(_blocks(side.map.dims, o.shape.dimensions)), side.box) for side, o in zip(sides, x.operands[2:])),
+    """A scale is read at the block that its operand is read in. A scalar stands for no scale, and is not read."""
+    sides, dims = _read_dot(x), x.shape.dimensions
+    scales = [
+        Read(side.kind, side.map.then(_blocks(side.map.dims, o.shape.dimensions)), side.box)
+        if o.shape.rank
+        else Read(side.kind, along((*dims, 0), (), ()), (0,))
+        for side, o in zip(sides, x.operands[2:])
     ]
+    return [*sides, *scales]
 
 
 @lru_cache(1024)
 def _blocks(dims: tuple[int, ...], blocks: tuple[int, ...]) -> IndexMap:
-    """Of each index below `dims` the index of its block; a scalar is one for all."""
+    """Of each index below `dims` the index of its block."""
     sizes = [size // count if count else 1 for size, count in zip(dims, blocks)]
     places = [Coordinate(0, ((1, d, size, count),)) for d, (size, count) in enumerate(zip(sizes, blocks))]
     return index_map(dims, blocks, places)
