@@ -65,6 +65,13 @@ def dense(sidecar: bool = False) -> Artifact:
 
 
 @cache
+def in_parts() -> Artifact:
+    """A table so large that it comes in parts, the last of them shorter."""
+    module = lower(lambda table, rows: table[rows], np.zeros((40000, 128), np.float32), np.zeros(3, np.int32))
+    return xla_wasm.compile(module, Options(weight_format={"table": "bf16"}))
+
+
+@cache
 def late() -> Artifact:
     """What packs the weight reads a sorted constant, which another `init` makes before."""
     values = ", ".join(map(str, range(64, 0, -1)))
@@ -234,6 +241,7 @@ def artifacts() -> dict[str, Artifact]:
         "digits": digits(),
         "weights": dense(),
         "sidecar": dense(sidecar=True),
+        "in parts": in_parts(),
         "late": late(),
         "state": counter(),
         "turned": turned(),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import wasmtime
-from embedding_cases import DIGITS, ROOT, artifacts, called, collective, counter, dense, digits, fed, sent, turned
+from embedding_cases import DIGITS, ROOT, artifacts, called, collective, counter, dense, digits, fed, in_parts, sent, turned
 
 import xla_wasm
 from xla_wasm import Artifact, HloModule, c_header
@@ -179,6 +179,14 @@ def test_the_host_on_weights(host: Any, sidecar: bool) -> None:
         same(small.run({"x": x.tobytes()}), exe, exe.run(x))
 
 
+def test_the_host_on_a_weight_in_parts(host: Any) -> None:
+    exe = xla_wasm.load(in_parts())
+    table, rows = np.arange(40000 * 128, dtype=np.float32).reshape(40000, 128) % 256, np.array([0, 16384, 39999], np.int32)
+    exe.set("table", table)
+    small = host(in_parts().wasm, {"table": table.tobytes()})
+    same(small.run({"rows": rows.tobytes()}), exe, [table[rows]])
+
+
 def test_the_host_on_states_and_layouts(host: Any) -> None:
     exe, small = xla_wasm.load(counter()), host(counter().wasm)
     for x in np.arange(8, dtype=np.float32).reshape(2, 4):
@@ -262,7 +270,7 @@ def test_what_every_module_is(name: str) -> None:
         shown = f"`({', '.join(map(str, kind.params))}) -> {str(kind.results[0]) if kind.results else '()'}`"
         assert shown == stated[export]
     content = encode_manifest(artifact.manifest)
-    assert custom_section(artifact.wasm, "xla_wasm") == content and content.startswith(b'{"format":1,')
+    assert custom_section(artifact.wasm, "xla_wasm") == content and content.startswith(b'{"format":2,' if name == "in parts" else b'{"format":1,')
     tail = custom("xla_wasm", content)
     code = artifact.wasm.removesuffix(tail)
     assert len(code) + len(tail) == len(artifact.wasm) and 8 not in kinds(code), "it comes last, and there is no start section"

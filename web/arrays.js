@@ -11,7 +11,7 @@ import { ArgumentError } from './errors.js';
  * @property {any} array the typed array class of its elements
  * @property {number} components 2 for complex numbers, which are (real, imaginary) pairs, else 1
  * @property {'pred' | 'int' | 'float' | 'bits'} kind bits: a type JavaScript has no numbers for, passed as its raw bits
- * @property {number} [bits] the width of an integer
+ * @property {number} bits the width of an integer
  */
 
 // f16 is a Float16Array where the engine has one (a Uint16Array of bits is taken too, results are Float16Arrays), else a Uint16Array of
@@ -20,12 +20,9 @@ import { ArgumentError } from './errors.js';
 const { Float16Array } = /** @type {any} */ (globalThis);
 
 /** @type {Record<string, ElementType>} */
-export const TYPES = Object.assign(Object.create(null), {
-  pred: { array: Uint8Array, components: 1, kind: 'pred' },
-  c64: { array: Float32Array, components: 2, kind: 'float' },
-  c128: { array: Float64Array, components: 2, kind: 'float' },
-});
+export const TYPES = Object.create(null);
 const rows = /** @type {[any, ElementType['kind'], string][]} */ ([
+  [Uint8Array, 'pred', 'pred'],
   [Int8Array, 'int', 's1 s2 s4 s8'],
   [Uint8Array, 'int', 'u1 u2 u4 u8'],
   [Int16Array, 'int', 's16'],
@@ -34,13 +31,13 @@ const rows = /** @type {[any, ElementType['kind'], string][]} */ ([
   [Uint32Array, 'int', 'u32'],
   [BigInt64Array, 'int', 's64'],
   [BigUint64Array, 'int', 'u64'],
-  [Float32Array, 'float', 'f32'],
-  [Float64Array, 'float', 'f64'],
+  [Float32Array, 'float', 'f32 c64'],
+  [Float64Array, 'float', 'f64 c128'],
   [Uint8Array, 'bits', 'f4e2m1fn f6e3m2fn f6e2m3fn f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu'],
   [Uint16Array, 'bits', 'bf16'],
   [Float16Array ?? Uint16Array, Float16Array ? 'float' : 'bits', 'f16'],
 ]);
-for (const [array, kind, names] of rows) for (const name of names.split(' ')) TYPES[name] = { array, components: 1, kind, bits: Number(name.slice(1)) };
+for (const [array, kind, names] of rows) for (const name of names.split(' ')) TYPES[name] = { array, components: name[0] === 'c' ? 2 : 1, kind, bits: Number(name.slice(1)) };
 
 /** A leaf as the reader of a message knows it. @param {Leaf} leaf */
 export const describe = (leaf) => `${leaf.element_type}[${leaf.dimensions}]`;

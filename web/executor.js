@@ -426,13 +426,17 @@ export class Executable {
     if (leaf.init == null) {
       new Place(leaf, this.#buffer).write(array);
     } else {
-      const { index, staging, bytes } = this.manifest.inits[leaf.init];
+      const { index, staging, bytes, part } = this.manifest.inits[leaf.init];
       // The staging area need not be aligned for the type, so the weight is laid out beside it first.
       const laid = new Place(leaf, new ArrayBuffer(bytes), 0);
       laid.write(array);
       this.#weights.set(name, array.slice());
-      new Uint8Array(this.#buffer, staging, bytes).set(new Uint8Array(laid.view.buffer));
-      this.#guard(() => this.#init(index), `preparing the weights of '${name}'`);
+      let call = index;
+      let at = 0;
+      do {
+        new Uint8Array(this.#buffer).set(new Uint8Array(laid.view.buffer, at, Math.min(part, bytes - at)), staging);
+        this.#guard(() => this.#init(call++), `preparing the weights of '${name}'`);
+      } while ((at += part) < bytes);
     }
     this.#unset.delete(name);
   }

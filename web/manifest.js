@@ -4,7 +4,6 @@ import { ArtifactError } from './errors.js';
 import { TYPES } from './arrays.js';
 import { supports } from './features.js';
 
-const FORMAT = 1;
 const PAGE = 65536;
 const MAX_RANK = 32;
 
@@ -31,6 +30,7 @@ const MAX_RANK = 32;
  * @property {string} name
  * @property {number} staging
  * @property {number} bytes
+ * @property {number} part the bytes that come at a time, each to the same place and for a call of a number more
  * @property {number} sidecar_offset
  * @property {string} sha256
  */
@@ -214,12 +214,14 @@ function readInit(item, memory) {
   const kind = /** @type {Init['kind']} */ (item.text('kind', ['segment', 'sidecar', 'weight']));
   const bytes = item.int('bytes');
   const sidecar = kind === 'sidecar';
+  const part = 'part' in item.raw ? item.int('part', 1, bytes) : bytes;
   return {
     index: item.int('index', 0, 2 ** 31 - 1),
     kind,
     name: item.text('name'),
-    staging: kind === 'segment' ? 0 : item.address('staging', bytes, memory, 1),
+    staging: kind === 'segment' ? 0 : item.address('staging', part, memory, 1),
     bytes,
+    part,
     sidecar_offset: sidecar ? item.int('sidecar_offset') : 0,
     sha256: sidecar ? item.text('sha256') : '',
   };
@@ -233,7 +235,8 @@ function readInit(item, memory) {
 export function parseManifest(raw) {
   const top = new Fields(raw, '');
   const format = top.int('format');
-  if (format !== FORMAT) fail('format', `this xla_wasm reads format ${FORMAT}, the artifact has ${format}`);
+  // In format 2 weights come in parts.
+  if (format < 1 || format > 2) fail('format', `this xla_wasm reads formats 1 and 2, the artifact has ${format}`);
   /** @type {string[]} */
   const features = top.list('features', isText);
   const memory = top.int('pages', 1, 65536) * PAGE;
@@ -257,10 +260,9 @@ export function parseManifest(raw) {
     }
     return leaf;
   });
+  for (const key of ['name', 'hash', 'producer']) top.text(key);
   return {
-    name: top.text('name'),
-    hash: top.text('hash'),
-    producer: top.text('producer'),
+    ...top.raw,
     target: top.text('target', ['simd128', 'relaxed-simd']),
     features,
     pages: memory / PAGE,
@@ -272,10 +274,6 @@ export function parseManifest(raw) {
     config: top.address('config', 4, memory, 4),
     requests: top.list('requests'),
     request: top.address('request', 8, memory, 4),
-    devices: top.raw.devices ?? null,
-    stateful: !!top.raw.stateful,
-    undivided: top.raw.undivided ?? '',
-    threads: top.raw.threads,
     memoryBytes: memory,
     sidecarBytes: Math.max(0, ...inits.filter((init) => init.kind === 'sidecar').map((init) => init.sidecar_offset + init.bytes)),
   };

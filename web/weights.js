@@ -292,22 +292,32 @@ async function pourTensors(vessel, wanted, set, source, report) {
  */
 async function pourLeaf(vessel, leaf, type, reader, buffer, report) {
   const init = leaf.init == null ? undefined : vessel.manifest.inits[leaf.init];
-  const place = new Uint8Array(buffer, init ? init.staging : leaf.offset, leaf.bytes);
-  const { order } = new Place(leaf, new ArrayBuffer(leaf.bytes), 0);
-  // Elements that the module wants in another order are set when all are there.
-  const target = order ? new Uint8Array(leaf.bytes) : place;
-  const narrow = type === leaf.element_type ? undefined : new Uint8Array(leaf.bytes / 2);
-  await reader.read((narrow ?? target).length, (piece, done) => {
-    (narrow ?? target).set(piece, done);
-    report((done + piece.length) * (narrow ? 2 : 1));
-  });
-  if (narrow) widen(type, new Uint16Array(narrow.buffer), target);
-  if (order) {
-    const laid = new Place(leaf, new ArrayBuffer(leaf.bytes), 0);
-    laid.write(new TYPES[leaf.element_type].array(target.buffer));
-    place.set(new Uint8Array(laid.view.buffer));
+  const small = type !== leaf.element_type;
+  const part = init?.part ?? leaf.bytes;
+  /** @param {Uint8Array} target what it is to hold @param {number} start the bytes before it */
+  const read = async (target, start) => {
+    const bytes = small ? new Uint8Array(target.length / 2) : target;
+    await reader.read(bytes.length, (piece, done) => {
+      bytes.set(piece, done);
+      report(start + (done + piece.length) * (small ? 2 : 1));
+    });
+    if (small) widen(type, new Uint16Array(bytes.buffer), target);
+  };
+  const laid = new Place(leaf, new ArrayBuffer(leaf.bytes), 0);
+  if (laid.order) {
+    // Elements that the module wants in another order are set when all are there.
+    const given = new Uint8Array(leaf.bytes);
+    await read(given, 0);
+    laid.write(new TYPES[leaf.element_type].array(given.buffer));
   }
-  if (init) prepare(vessel, init.index, leaf.name);
+  let call = init?.index ?? 0;
+  let at = 0;
+  do {
+    const target = new Uint8Array(buffer, init ? init.staging : leaf.offset, Math.min(part, leaf.bytes - at));
+    if (laid.order) target.set(new Uint8Array(laid.view.buffer, at, target.length));
+    else await read(target, at);
+    if (init) prepare(vessel, call++, leaf.name);
+  } while ((at += part) < leaf.bytes);
 }
 
 /**

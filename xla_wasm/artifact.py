@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SECTION = "xla_wasm"
 FORMAT = 1
+FORMAT_OF_PARTS = 2
+"""Of manifests in which a weight comes in parts: hosts that do not know these must refuse it."""
 
 
 Parts = Sequence[bytes | memoryview]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import __version__, driver, front, threads, wasi_http
-from .artifact import FORMAT, SECTION, Artifact, Parts, encode_manifest
+from .artifact import FORMAT, FORMAT_OF_PARTS, SECTION, Artifact, Parts, encode_manifest
 from .dataclass import dataclass, field, replace
 from .errors import UnsupportedError
 from .hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
@@ -85,11 +85,12 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     wasm.data(room.table, driver.table(steps, room, slots, shared))
     sidecar = _Sidecar()
     brought: dict[int, driver.Segment] = {}
+    calls = _first_calls(plan)
     for buffer in plan.buffers:
         if buffer.data is None or not buffer.bytes:
             continue
         group = plan.group_of(buffer)
-        index = len(plan.inits) if group is None else [*plan.inits].index(group)
+        index = len(plan.init_calls()) if group is None else calls[group]
         if options.sidecar and buffer.bytes >= SIDECAR_BYTES:
             sidecar.add(buffer, buffer.data, index)
         elif group is not None:
@@ -249,7 +250,7 @@ def _manifest(
     def prepares(index: int, name: str) -> dict[str, Any]:
         return {"index": index, "kind": "segment", "name": name, "staging": 0, "bytes": 0}
 
-    groups = list(enumerate(plan.inits))
+    groups = [(index, group) for group, index in _first_calls(plan).items()]
     first = 1 + len(plan.weights)
     inits += [prepares(index, plan.poured[group - first].name) for index, group in groups if group >= first and index not in named]
     inits += [prepares(index, "constants") for index, group in groups if group == 0]
@@ -258,7 +259,9 @@ def _manifest(
             continue
         weight = parameters[interface.weights[group - 1]]
         weight["init"] = len(inits)
-        inits.append({"index": index, "kind": "weight", "name": weight["name"], "staging": weight["offset"], "bytes": weight["bytes"]})
+        made = {"index": index, "kind": "weight", "name": weight["name"], "staging": weight["offset"], "bytes": weight["bytes"]}
+        part = plan.weights[group - 1].part
+        inits.append(made | ({"part": part} if part else {}))
     replaced = set(state.values())
     made_sizes, made_shards = _sizes(interface.results, plan.results), _shards(interface.results, interface.result_shards)
     results = [
@@ -266,7 +269,7 @@ def _manifest(
         for r, ((name, shape), view) in enumerate(zip(interface.results, plan.results))
     ]
     return {
-        "format": FORMAT,
+        "format": FORMAT_OF_PARTS if plan.parts else FORMAT,
         "producer": PRODUCER,
         "name": interface.name,
         "hash": "",
@@ -287,6 +290,14 @@ def _manifest(
         **({} if kind == MODULE else {"kind": kind}),
         "stateful": any(b.kind == "persistent" and b.data is not None for b in plan.buffers),
     }
+
+
+def _first_calls(plan: Plan) -> dict[int, int]:
+    """The number of the first call of `init` for each group."""
+    first: dict[int, int] = {}
+    for index, (group, _) in enumerate(plan.init_calls()):
+        first.setdefault(group, index)
+    return first
 
 
 def _requests(steps: Sequence[Step]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from .artifact import FORMAT
-from .errors import ArgumentError, visible
+from .errors import ArgumentError, UnsupportedError, visible
 from .hlo.types import TYPES
 from .host.manifest import Exchange, Init, Leaf, Manifest, Parameter, Request
 
@@ -107,6 +107,8 @@ class _Header:
         offset, init = leaf.offset, -1
         if isinstance(leaf, Parameter) and leaf.init is not None:
             entry = self._manifest.inits[leaf.init]
+            if entry.part:
+                raise UnsupportedError(f"weight '{leaf.name}' comes in parts, which the header does not know: read its manifest instead")
             offset, init = entry.staging, entry.index
         macros: dict[str, str | int] = {
             "TYPE": element,

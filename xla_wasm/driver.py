@@ -83,9 +83,9 @@ def drop_empty(plan: Plan) -> None:
 
 
 def init_starts(plan: Plan) -> list[int]:
-    """The first entry of each group of `init`."""
+    """The first entry of each call of `init`."""
     starts, at = [], len(plan.steps)
-    for steps in plan.inits.values():
+    for _, steps in plan.init_calls():
         starts.append(at)
         at += len(steps) + 1
     return starts
@@ -104,8 +104,10 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Seque
             slot = slots[step.func.name if step.func else COPY]
             end = target = step.bytes
             if step.func:
-                end, target = step.func.trips, pieces[step.func.name]
-            blocks += struct.pack(f"<{len(step.arguments)}I", *(v.address for v in step.arguments))
+                begin, end = step.trips or (0, step.func.trips)
+                target = pieces[step.func.name]
+            # A part of an array may begin before the memory: the kernel adds what it has moved on by, modulo 2**32.
+            blocks += struct.pack(f"<{len(step.arguments)}I", *(v.address & 0xFFFFFFFF for v in step.arguments))
             part = shared[i] if shared else None
             if part is not None:
                 targets = part.trips
@@ -315,9 +317,9 @@ Segment = tuple[int, int, int]
 
 
 def init_function(starts: list[int], brought: Mapping[int, Segment]) -> Func:
-    """`init(i)`: runs group `i` of the steps that prepare constants and weights; the number after the last does nothing.
+    """`init(i)`: runs call `i` of the steps that prepare constants and weights; the number after the last does nothing.
 
-    Before some groups, the constant that they read is `brought` from the module to its place.
+    Before some calls, the constant that they read is `brought` from the module to its place.
     """
     f = _exported("init")
     pc = f.local("i32")

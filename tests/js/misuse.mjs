@@ -27,7 +27,7 @@ const loading = (load, at) => ({
   'bytes that are no module': [() => load(Uint8Array.of(1, 2, 3, 4)), 'ArtifactError', /this is not a WebAssembly module: it does not begin with the bytes '\\0asm'/],
   'a module of another compiler': [() => load(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0)), 'ArtifactError', /no custom section 'xla_wasm': it was not made by xla_wasm, or was stripped/],
   'a module with imports': [() => load(at('imports.wasm')), 'ArtifactError', /must import nothing, but imports a\.b/],
-  'a manifest of a later format': [() => load(at('format.wasm')), 'ArtifactError', /manifest is wrong at format: this xla_wasm reads format 1, the artifact has 2/],
+  'a manifest of a later format': [() => load(at('format.wasm')), 'ArtifactError', /manifest is wrong at format: this xla_wasm reads formats 1 and 2, the artifact has 3/],
   'a manifest beyond the memory': [() => load(at('offset.wasm')), 'ArtifactError', /wrong at parameters\[0\]\.offset: 24 bytes at 65516 reach beyond the memory/],
   'a manifest that lies about memory': [() => load(at('pages.wasm')), 'ArtifactError', /manifest states 131072 bytes of memory, the module has 65536/],
   'a server that is not there': [() => load('http://127.0.0.1:9/a.wasm'), 'ArtifactError', /^cannot fetch http:\/\/127\.0\.0\.1:9\/a\.wasm: /],

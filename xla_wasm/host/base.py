@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
-from .manifest import Exchange, Init, Leaf, Manifest, Parameter, Result
+from .manifest import Exchange, Init, Leaf, Manifest, Parameter, Result, parts_of
 
 if TYPE_CHECKING:
     from .arrays import Slot
@@ -215,8 +215,9 @@ class BaseInstance(ABC):
     def _fill(self, init: Init, name: str, data: bytes | memoryview) -> None:
         self._stage = f"preparing the weights of '{name}'"
         self.sound = False
-        self._write(init.staging, data)
-        self._call_init(init.index)
+        for number, part in enumerate(parts_of(init, data)):
+            self._write(init.staging, part)
+            self._call_init(init.index + number)
         self.sound = True
 
     def _failed(self) -> str:

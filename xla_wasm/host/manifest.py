@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from ..artifact import FORMAT
+from ..artifact import FORMAT, FORMAT_OF_PARTS
 from ..dataclass import dataclass, field, replace
 from ..errors import ArgumentError, ArtifactError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
@@ -101,6 +101,9 @@ class Init:
     bytes: int
     sidecar_offset: int
     sha256: str
+    part: int = 0
+    """Of a weight that comes in parts the bytes of each but the last. Each is written to the same place, and the next call of `init`, of
+    a number more, takes it. 0: all comes at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +242,9 @@ class Manifest:
 
 def _manifest(top: Object) -> Manifest:
     version = top.integer("format")
-    if version != FORMAT:
-        top.fail("format", f"this xla_wasm reads format {FORMAT}, the artifact has {version}: compile it again or use the matching version")
+    if version not in (FORMAT, FORMAT_OF_PARTS):
+        formats = f"formats {FORMAT} and {FORMAT_OF_PARTS}"
+        top.fail("format", f"this xla_wasm reads {formats}, the artifact has {version}: compile it again or use the matching version")
     for feature in top.texts("features"):
         if feature not in (*FEATURES, THREADS):
             top.fail("features", f"this host does not know the feature {show(feature)}")
@@ -382,18 +386,25 @@ def _parameter(item: Object, memory: int, results: int, inits: int) -> Parameter
     return Parameter(**leaf, alias=item.index("alias", results), init=init)
 
 
+def parts_of(init: Init, data: bytes | memoryview) -> list[bytes | memoryview]:
+    """What is written, part by part, before each call of `init`."""
+    return [data[start : start + init.part] for start in range(0, len(data), init.part)] if init.part else [data]
+
+
 def _init(item: Object, memory: int) -> Init:
     kind = item.choice("kind", ("segment", "sidecar", "weight"))
     size = item.integer("bytes")
+    part = item.integer("part", 1, size) if "part" in item.raw else 0
     return Init(
         index=item.integer("index", 0, 2**31 - 1),
         kind=kind,
         name=item.text("name"),
         # A segment is copied by the module itself: the host needs no address.
-        staging=0 if kind == "segment" else item.range("staging", size, memory, 1),
+        staging=0 if kind == "segment" else item.range("staging", part or size, memory, 1),
         bytes=size,
         sidecar_offset=item.integer("sidecar_offset") if kind == "sidecar" else 0,
         sha256=item.text("sha256") if kind == "sidecar" else "",
+        part=part,
     )
 
 

@@ -44,6 +44,28 @@ def is_parallel(func: Func, written: Collection[int], scratch: Collection[int] =
     return True
 
 
+def bytes_a_trip(func: Func, number: int) -> int:
+    """How many bytes each trip of the range has of argument `number`, behind those of the trip before; 0 if a trip touches others."""
+    loop = range_of(func)
+    verified = verify(func)
+    if loop is None or verified.invokes:
+        return 0
+    slab = 0
+    for access in verified.accesses:
+        if number not in access.form.pointers:
+            continue
+        form = access.facts.opened(access.form, loop)
+        own = dict(form.loops).get(loop, 0) * loop.step
+        rest = tuple((other, c) for other, c in form.loops if other is not loop)
+        bounds = access.facts.form_bounds(Form((), form.const, rest, form.values))
+        if len(access.form.pointers) > 1 or own <= 0 or slab not in (0, own) or bounds is None:
+            return 0
+        slab = own
+        if bounds[0] + access.reach[0] < 0 or bounds[1] + access.reach[1] > slab:
+            return 0
+    return slab
+
+
 def _trips(access: Access, loop: Loop) -> tuple[int, int]:
     """The first and the last trip of the range in which an access happens."""
     low, high = access.facts.variables[loop]

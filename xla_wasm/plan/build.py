@@ -8,6 +8,7 @@ from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.signature import leaf_of
 from ..target import Target
+from .bring import bring_in_parts
 from .delay import delay_updates
 from .draft import Draft
 from .hoist import hoist
@@ -40,6 +41,8 @@ def plan_module(
     share(plan)
     share_carries(plan)
     live_ranges(plan, one_by_one)
+    if one_by_one:
+        bring_in_parts(plan)
     lay(plan)
     return plan
 

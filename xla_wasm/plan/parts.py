@@ -60,7 +60,7 @@ def _part(step: Step, known: dict[tuple[object, ...], bool]) -> Part | None:
     """How a step is shared; places of its scratch memory come later."""
     func = step.func
     trips = chunk(func) if func is not None else 0
-    if func is None or not trips or -(-func.trips // trips) > MOST_CHUNKS:
+    if func is None or step.trips or not trips or -(-func.trips // trips) > MOST_CHUNKS:
         return None
     count = len(step.arguments) - step.scratch
     same: dict[int, int] = {}

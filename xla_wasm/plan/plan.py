@@ -40,11 +40,13 @@ class Buffer:
     staged: int = 0
     """The group of `init` that alone needs it: of a weight or poured constant that the host brings, has `init` make something else of, and
     only then brings the next, or of what that is made through. 0 of anything else."""
+    part: int = 0
+    """How many of its bytes are in memory at a time, if the host brings it in parts."""
 
     @property
     def padded(self) -> int:
         """The bytes that it takes in memory."""
-        return max(ALIGNMENT, -(-self.bytes // ALIGNMENT) * ALIGNMENT)
+        return max(ALIGNMENT, -(-(self.part or self.bytes) // ALIGNMENT) * ALIGNMENT)
 
     def root(self) -> Buffer:
         """The buffer whose memory this one shares."""
@@ -136,6 +138,8 @@ class Step:
     """The instructions that the kernel computes, operands first."""
     scratch: int = 0
     """How many of the arguments, the last ones, are memory that a call writes before it reads it: other threads have their own."""
+    trips: tuple[int, int] | None = None
+    """Which trips of the kernel's range the step makes, if not all: where a part of an array begins and ends."""
     unpacked: Callable[[], Step] | None = None
     """Makes what does the same without the step before it, which packs a right side."""
 
@@ -180,8 +184,18 @@ class Plan:
     inits: dict[int, list[Step]] = field(default_factory=dict)
     """Steps that run before the first run: group 0 reads constants only, group i + 1 weight i as well. The groups after these read one of
     the poured constants each, and what was there from the start: they run before the others, each when its constant is there."""
+    parts: dict[int, list[list[Step]]] = field(default_factory=dict)
+    """Of groups whose weight comes in parts the steps for each part; all other steps of the group run after those for the last."""
     end: int = 0
     """The first address behind all buffers, once they are placed."""
+
+    def init_calls(self) -> list[tuple[int, list[Step]]]:
+        """The steps of each call of `init`, by its number, and the group that they belong to: one call for each part."""
+        calls: list[tuple[int, list[Step]]] = []
+        for group, steps in self.inits.items():
+            *parts, last = self.parts.get(group, [[]])
+            calls += [(group, part) for part in parts] + [(group, [*last, *steps])]
+        return calls
 
     def group_of(self, buffer: Buffer) -> int | None:
         """The group of `init` that makes something of a poured constant; None for other constants."""
@@ -200,9 +214,10 @@ class Plan:
             lines.append(f"{i:4} {step}")
             lines += [f"       {line}" for line in step.details(addresses)]
         lines += [f"loop {first} to {last}" for first, last in self.loops]
-        for group, steps in self.inits.items():
+        for group, steps in self.init_calls():
             for step in steps:
-                lines.append(f"init {group}: {step}")
+                trips = "" if step.trips is None else f", trips {step.trips[0]} to {step.trips[1]}"
+                lines.append(f"init {group}: {step}{trips}")
                 lines += [f"       {line}" for line in step.details(addresses)]
         lines += [f"result {i}: {v.to_text(addresses)}" for i, v in enumerate(self.results)]
         return "\n".join([*lines, self._memory()]) + "\n"
@@ -243,5 +258,5 @@ def keep_funcs(plan: Plan) -> None:
 
 
 def all_steps(plan: Plan) -> list[Step]:
-    """All steps in the order of the step table: the run, then each group of `init`, each with its halt."""
-    return plan.steps + [s for steps in plan.inits.values() for s in (*steps, Step("halt", "end"))]
+    """All steps in the order of the step table: the run, then each call of `init`, each with its halt."""
+    return plan.steps + [s for _, steps in plan.init_calls() for s in (*steps, Step("halt", "end"))]

@@ -33,6 +33,8 @@ def verify_plan(plan: Plan) -> None:
 def _argument(view: View, written: bool) -> Argument:
     """The memory of an argument. Where it ends with its buffer, vectors may reach into the padding behind it."""
     size = view.extent
+    if view.buffer.root().part:
+        return Argument(size, size, written)  # each trip stays in its part: see `bring`
     total = view.buffer.bytes
     padded = max(ALIGNMENT, -(-total // ALIGNMENT) * ALIGNMENT)
     return Argument(size, padded - view.byte_offset if view.byte_offset + size == total else size, written)
@@ -50,14 +52,20 @@ def _own(plan: Plan, steps: list[Step]) -> set[Buffer]:
     return {b for b in found - others if b.kind == "temporary" and b.data is None or b.kind == "persistent" and b.data is not None}
 
 
+def _place(view: View, argument: Argument) -> tuple[int, int]:
+    """Where an argument begins and ends in memory: of one that comes in parts the place of each part."""
+    root = view.buffer.root()
+    return (root.address, root.address + root.part) if root.part else (view.address, view.address + argument.bytes)
+
+
 def _apart(step: Step, arguments: tuple[Argument, ...], verified: Verified) -> None:
     """No argument lies where the kernel writes another one, unless it reads each element before it writes it there."""
     for w, target in enumerate(step.arguments):
         if not arguments[w].written:
             continue
         for k, view in enumerate(step.arguments):
-            start, end = target.address, target.address + arguments[w].bytes
-            if k == w or view.address >= end or start >= view.address + arguments[k].bytes:
+            (start, end), (first, last) = _place(target, arguments[w]), _place(view, arguments[k])
+            if k == w or first >= end or start >= last:
                 continue
             if w != 0 or k not in step.in_place or view.address != start:
                 raise KernelError(f"kernel {verified.func.name} in {step.name}: writes argument {w} where argument {k} lies")
