@@ -130,7 +130,7 @@ def load_and_store(p: Parts) -> None:
 
 
 def barrier_in_range(p: Parts) -> None:
-    p.ranged.ranged, p.counted.ranged, p.func.trips = False, True, p.counted.trips
+    p.ranged.ranged, p.counted.ranged = False, True
 
 
 def vector_condition(p: Parts) -> None:
@@ -139,7 +139,7 @@ def vector_condition(p: Parts) -> None:
 
 
 def longer_range(p: Parts) -> None:
-    p.ranged.trips = p.func.trips = 101
+    p.ranged.trips = 101
 
 
 def below(p: Parts) -> None:
@@ -251,10 +251,9 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "a body without a guard": (lambda p: setattr(p.when.body, "guarded", False), r"its body is no guarded block"),
     "a loop without trips": (assign(lambda p: p.counted, trips=0), r"loop i2: has 0 trips"),
     "lanes that do not divide a step": (assign(lambda p: p.vectors, step=3), r"loop i3: 4 lanes do not divide its step 3"),
-    "a range of other trips than the kernel's": (assign(lambda p: p.func, trips=50), r"is ranged with 100 trips, but the kernel has 50"),
-    "a range without a loop": (assign(lambda p: p.ranged, ranged=False), r"has 100 trips, but no ranged loop"),
     "a loop that repeats on a number": (assign(lambda p: p.again, again=lambda p: p.again.carries[0].next), r"the condition v\d+ is s32"),
     "a barrier in a guarded block": (into_if, r"does not stand directly in the body of its loop"),
+    "a range without a count": (assign(lambda p: p.again, ranged=True), r"loop i4: cannot be ranged here"),
     "a barrier in a range": (barrier_in_range, r"barrier of i2: its loop has no constant count"),
     "a barrier that forgets a carry": (lambda p: p.barrier.values.pop(), r"has not one value for each of its loop's carries"),
     "a barrier with one value for two": (one_value_for_two, r"gives one value to two"),

@@ -18,10 +18,16 @@ from xla_wasm.target import Target
 Write = Callable[[Builder, Affine], None]
 
 
-def kernel(write: Write, trips: int = 64, pointers: int = 3) -> Func:
-    b = Builder("k", pointers, 4, Target.named("simd128"), frozenset((0, 2)))
-    with b.loop(trips, ranged=True) as i:
-        write(b, i)
+def kernel(write: Write, trips: int = 64) -> Func:
+    return in_turn((trips, write))
+
+
+def in_turn(*loops: tuple[int, Write]) -> Func:
+    """A kernel whose range is so many trips of one loop after the other."""
+    b = Builder("k", 3, 4, Target.named("simd128"), frozenset((0, 2)))
+    for trips, write in loops:
+        with b.loop(trips, ranged=True) as i:
+            write(b, i)
     return b.func()
 
 
@@ -141,6 +147,20 @@ def test_what_outlives_a_run_is_no_scratch_memory() -> None:
     assert not is_parallel(kernel(through_scratch), {0})
 
 
+def moved(write: Write, rows: int) -> Write:
+    """The same, so many trips later."""
+    return lambda b, i: write(b, i + rows)
+
+
+def test_loops_in_turn() -> None:
+    """A first, a last and other rows are written in loops of their own, with places that continue each other."""
+    assert is_parallel(in_turn((1, rows(8, 8)), (6, moved(rows(8, 4), 1)), (2, moved(rows(8, 8), 7))), {0}, {2})
+    assert is_parallel(in_turn((2, through_scratch), (6, moved(through_scratch, 2))), {0}, {2})
+    assert not is_parallel(in_turn((1, rows(8, 8)), (6, rows(8, 4))), {0}, {2}), "the second loop writes the first row again"
+    assert not is_parallel(in_turn((2, rows(8, 8)), (6, moved(rows(8, 4), 1))), {0}, {2})
+    assert not is_parallel(in_turn((2, through_scratch), (6, lambda b, i: put(b, i + 2, Affine(5), buffer=2))), {0}, {2})
+
+
 def test_more_than_the_range() -> None:
     b = Builder("k", 2, 4, Target.named("simd128"), frozenset((0,)))
     with b.loop(64, ranged=True) as i:
@@ -154,7 +174,8 @@ def test_more_than_the_range() -> None:
 
 @dataclass(frozen=True)
 class Access:
-    """An access of a random kernel: to argument 0, as many elements, at an affine place; in one trip only, or in all."""
+    """An access of a random kernel: to argument 0, as many elements, at an affine place of the trip in the range; in one trip of its loop
+    only, or in all."""
 
     stores: bool
     width: int
@@ -164,21 +185,23 @@ class Access:
     """(trips, what each moves on by) of the loops around."""
     only: int | None
 
-    def elements(self, trip: int) -> Iterator[int]:
+    def elements(self, trip: int, first: int) -> Iterator[int]:
+        """The elements in a trip of the loop whose first trip is so late in the range."""
         if self.only not in (None, trip):
             return
-        places = np.array([self.const + self.outer * trip])
+        places = np.array([self.const + self.outer * (first + trip)])
         for trips, step in self.inner:
             places = np.add.outer(places, np.arange(trips) * step).ravel()
         for place in places:
             yield from range(int(place), int(place) + self.width)
 
-    def write(self, b: Builder, i: Affine) -> None:
+    def write(self, b: Builder, i: Affine, first: int) -> None:
+        place = (i + first) * self.outer + self.const
         if self.only is not None:
             with b.when(b.eq(b.index_value(i), b.const("s32", self.only))):
-                self.inside(b, i * self.outer + self.const, self.inner)
+                self.inside(b, place, self.inner)
         else:
-            self.inside(b, i * self.outer + self.const, self.inner)
+            self.inside(b, place, self.inner)
 
     def inside(self, b: Builder, at: Affine, inner: tuple[tuple[int, int], ...]) -> None:
         if inner:
@@ -218,11 +241,40 @@ def drawn(rng: np.random.Generator, trips: int) -> list[Access]:
     return accesses
 
 
-def clash(accesses: list[Access], trips: int) -> bool:
+@dataclass(frozen=True)
+class Part:
+    """One loop of the range: where its first trip is there, how many it has, and what each of them does."""
+
+    first: int
+    trips: int
+    accesses: list[Access]
+
+    def write(self, b: Builder, i: Affine) -> None:
+        for access in self.accesses:
+            access.write(b, i, self.first)
+
+    def touched(self, stored: bool) -> list[set[int]]:
+        """The elements that each trip touches, or only those that it stores."""
+        chosen = [a for a in self.accesses if a.stores or not stored]
+        return [{e for a in chosen for e in a.elements(trip, self.first)} for trip in range(self.trips)]
+
+
+def clash(parts: list[Part]) -> bool:
     """Whether a trip touches what another one writes, by trying them all."""
-    touched = [{e for a in accesses for e in a.elements(trip)} for trip in range(trips)]
-    written = [{e for a in accesses if a.stores for e in a.elements(trip)} for trip in range(trips)]
-    return any(touched[p] & written[q] for p in range(trips) for q in range(trips) if p != q)
+    touched, written = ([trip for part in parts for trip in part.touched(stored)] for stored in (False, True))
+    return any(t & w for p, t in enumerate(touched) for q, w in enumerate(written) if p != q)
+
+
+def drawn_parts(rng: np.random.Generator) -> list[Part]:
+    """A range of one loop or several, which mostly do the same, or a part of it."""
+    accesses = drawn(rng, 2)
+    parts: list[Part] = []
+    for trips in rng.integers(1, 5, int(rng.choice([1, 1, 2, 3]))):
+        first = parts[-1].first + parts[-1].trips if parts else 0
+        chance = rng.random()
+        own = accesses if chance < 0.5 else accesses[:1] if chance < 0.8 else drawn(rng, int(trips))
+        parts.append(Part(first + (int(rng.integers(-1, 2)) if parts and rng.random() < 0.1 else 0), int(trips), own))
+    return parts
 
 
 def test_random_kernels() -> None:
@@ -230,15 +282,10 @@ def test_random_kernels() -> None:
     found = apart = 0
     for seed in range(seeds.count(1500, 60_000)):
         rng = np.random.default_rng(seed)
-        trips = int(rng.integers(2, 7))
-        accesses = drawn(rng, trips)
-
-        def write(b: Builder, i: Affine, accesses: list[Access] = accesses) -> None:
-            for access in accesses:
-                access.write(b, i)
-
-        said, known = is_parallel(kernel(write, trips), {0}, {2}), not clash(accesses, trips)
-        assert known or not said, f"seed {seed}: {trips} trips of {accesses}"
-        found += said
-        apart += known
+        parts = drawn_parts(rng)
+        said, known = is_parallel(in_turn(*((part.trips, part.write) for part in parts)), {0}, {2}), not clash(parts)
+        assert known or not said, f"seed {seed}: {parts}"
+        if sum(part.trips for part in parts) > 1:
+            found += said
+            apart += known
     assert 2 * found > apart

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
+import seeds
+import wasmtime
 from golden import values
 from golden.runner import golden_files, read
+from random_placed import draw_placed
 from random_programs import draw_program
 from random_values import Draw
 
@@ -15,7 +19,9 @@ import xla_wasm
 from xla_wasm import Options, evaluate
 from xla_wasm.loop import pieces
 from xla_wasm.loop.builder import Builder
+from xla_wasm.loop.emit import emit
 from xla_wasm.target import SIMD128, Target
+from xla_wasm.wasm import Module
 
 FILES = [pytest.param(path, id=path.stem) for i, path in enumerate(golden_files()) if i % 15 == 0 or path.stem == "convolution_in_tiles"]
 
@@ -40,6 +46,46 @@ def test_random_programs(seed: int) -> None:
     results = xla_wasm.load(xla_wasm.compile(module, Options(target=("simd128", "relaxed-simd")[seed % 2]))).run(*arguments)
     for actual, wanted in zip(results, evaluate(module, *arguments), strict=True):
         np.testing.assert_array_equal(actual, wanted)
+
+
+@pytest.mark.usefixtures("single_trips")
+def test_random_paddings() -> None:
+    """Kernels whose range is made of several loops."""
+    for seed in range(seeds.count(25, 500)):
+        rng = np.random.default_rng(seed)
+        module, arguments = draw_placed(Draw(lambda low, high, rng=rng: int(rng.integers(low, high + 1))))
+        results = xla_wasm.load(xla_wasm.compile(module, Options(tune=("portable", "v8")[seed % 2]))).run(*arguments)
+        for actual, wanted in zip(results, evaluate(module, *arguments), strict=True):
+            assert actual.tobytes() == wanted.tobytes(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("trips", [(5,), (1, 4), (3, 1, 2), (1, 1), (2, 3, 4)])
+def test_any_part_of_a_range(trips: tuple[int, ...]) -> None:
+    """Each loop makes the trips that are its own of those that it is called for, and no others."""
+    b = Builder("numbers", 1, 4, Target.named(SIMD128), frozenset((0,)))
+    first = 0
+    for loop, count in enumerate(trips):
+        with b.loop(count, ranged=True) as i:
+            b.store(0, i + first, b.add(b.index_value(i), b.const("s32", 100 * (loop + 1))), "s32")
+        first += count
+    func = b.func()
+    assert func.trips == sum(trips)
+    all_numbers = [100 * (loop + 1) + i for loop, count in enumerate(trips) for i in range(count)]
+    module = Module()
+    module.memory(1)
+    module.export_memory("memory")
+    module.add(emit(func))
+    module.export_func("numbers", "numbers")
+    store = wasmtime.Store()
+    exports = wasmtime.Instance(store, wasmtime.Module(store.engine, module.encode()), []).exports(store)
+    memory, run = exports["memory"], exports["numbers"]
+    assert isinstance(memory, wasmtime.Memory) and isinstance(run, wasmtime.Func)
+    for begin in range(sum(trips) + 1):
+        for end in range(begin, sum(trips) + 1):
+            memory.write(store, struct.pack("<I", 64) + bytes(124))
+            run(store, 0, begin, end)
+            found = struct.unpack(f"<{sum(trips)}i", memory.read(store, 64, 64 + 4 * sum(trips)))
+            assert list(found) == [n if begin <= k < end else 0 for k, n in enumerate(all_numbers)]
 
 
 def kernel(trips: int, *, inner: int = 1, outside: bool = False) -> Builder:

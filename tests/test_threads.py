@@ -19,6 +19,7 @@ import pytest
 import seeds
 import wasmtime
 from random_family import draw_family
+from random_placed import draw_placed
 from random_programs import draw_program
 from random_values import Draw
 from random_writer import draw_writer
@@ -72,7 +73,7 @@ def fill_own_memory(exe: Executable, threads: int) -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("draw", [draw_program, draw_family, draw_writer])
+@pytest.mark.parametrize("draw", [draw_program, draw_family, draw_writer, draw_placed])
 def test_random_programs(draw: Any) -> None:
     for seed in range(seeds.count(25, 500)):
         rng = np.random.default_rng(seed)

@@ -26,7 +26,6 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
     range that callers may split.
     """
     lanes, stripe, stripes, rows = b.lanes, tile.stripe, tile.stripes, g.packed_rows
-    ranged = len(b.stack) == 1
     pointer = b.pointer(out)
     apart = packed_size(g, tile) // stripes
     transposes = along_k and lanes == g.lanes
@@ -89,10 +88,10 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
                 zeros(start + (i + (stripes - empty)) * apart, 0)
 
     if tile.nr == 1:
-        with b.loop(g.n, ranged=ranged) as n:
+        with b.loop(g.n, ranged=True) as n:
             b.vectorized(rows, lambda k: b.store(out, base + n * rows + k, element(k, n), g.types.right_element))
     else:
-        panels(b, g.n, tile.nr, not transposes, ranged, panel)
+        panels(b, g.n, tile.nr, not transposes, panel)
 
 
 def word(b: Builder, numbers: Sequence[Val]) -> Val:
@@ -107,10 +106,10 @@ def number_of(b: Builder, words: Val, number: int) -> Val:
     return b.shr_s(b.shl(words, 28 - number // 2 * 4 - number % 2 * 16), 28)
 
 
-def panels(b: Builder, n: int, nr: int, vector: bool, ranged: bool, body: Callable[[Affine, int | None, int], None]) -> None:
+def panels(b: Builder, n: int, nr: int, vector: bool, body: Callable[[Affine, int | None, int], None]) -> None:
     """Runs `body(first column, the same if constant, columns)` for every panel; only the last may have fewer than `nr`."""
     count, tail = -(-n // nr), n % nr
-    loop = b.open_loop(count, nr, vector=vector, ranged=ranged)
+    loop = b.open_loop(count, nr, vector=vector, ranged=True)
     first = Affine(0, ((loop, 1),))
     if tail and count > 1:
         last = is_trip(b, loop, count - 1)

@@ -37,7 +37,6 @@ class Builder(Arithmetic):
         self.stack: list[Block] = [self.root]
         self.vector: Loop | None = None
         """The loop whose variable runs along lanes, while it is open."""
-        self.trips = 1
         self.narrowed: dict[Val, Val] = {}
 
     def scratch_pointer(self) -> int:
@@ -49,7 +48,7 @@ class Builder(Arithmetic):
 
     def func(self) -> Func:
         """The finished kernel."""
-        return Func(self.name, self.root, self.pointers, self.trips)
+        return Func(self.name, self.root, self.pointers)
 
     # --- memory -------------------------------------------------------------------------------------------------
 
@@ -210,6 +209,11 @@ class Builder(Arithmetic):
 
     # --- control ------------------------------------------------------------------------------------------------
 
+    @property
+    def outermost(self) -> bool:
+        """Whether no loop is open, nor a condition."""
+        return len(self.stack) == 1
+
     def invoke(self, symbol: str, *args: Val | int) -> None:
         """Calls the C function `symbol`, which works on memory, here; a Python number is passed as an i32."""
         values = tuple(self.const("s32", a) if isinstance(a, int) else a for a in args)
@@ -217,8 +221,8 @@ class Builder(Arithmetic):
 
     @contextmanager
     def loop(self, trips: int, step: int = 1, vector: bool = False, ranged: bool = False) -> Iterator[Affine]:
-        """Opens a loop of `trips` trips; yields its variable. `ranged` makes it the range that callers split."""
-        if trips == 1 and not ranged and not vector:
+        """Opens a loop of `trips` trips; yields its variable. `ranged`: as for `open_loop`."""
+        if trips == 1 and not vector and not (ranged and self.outermost):
             yield Affine()
             return
         loop = self.open_loop(trips, step, vector, ranged)
@@ -226,14 +230,15 @@ class Builder(Arithmetic):
         self.close_loop(loop)
 
     def open_loop(self, trips: int, step: int = 1, vector: bool = False, ranged: bool = False) -> Loop:
-        """Opens a loop; its variable is `Affine(0, ((loop, 1),))`. Close it with `close_loop`."""
+        """Opens a loop; its variable is `Affine(0, ((loop, 1),))`. Close it with `close_loop`.
+
+        With `ranged`, if no other loop is open, it is a part of the range that callers split.
+        """
         body = Block(self.stack[-1].level + 1)
-        loop = Loop(trips, step, self.lanes if vector else 1, ranged, body)
+        loop = Loop(trips, step, self.lanes if vector else 1, ranged and self.outermost, body)
         self.stack.append(body)
         if vector:
             self.vector = loop
-        if ranged:
-            self.trips = trips
         return loop
 
     @contextmanager

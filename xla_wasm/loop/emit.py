@@ -25,6 +25,7 @@ class _Emitter(Values):
         super().__init__(WasmFunc(func.name, ("i32", "i32", "i32"), ()))
         self.func = func
         self.uses: Uses = count_uses(func)
+        self.firsts = {loop: first for first, loop in func.ranges()}
         self.counters: dict[Loop, tuple[int, int]] = {}
         """The local and the final value of the counters of loops with barriers."""
 
@@ -74,19 +75,20 @@ class _Emitter(Values):
         inductions = {c: v for c, v in loop.inductions.items() if v in self.uses.counts}
         if not any(c > 0 for c in inductions):
             inductions[1] = loop.inductions.get(1) or Val("induction", (), "s32", 1, 1, loop.body)
+        begin, end = self.bounds(loop) if loop.ranged else (None, None)
         if loop.ranged:
             self.op("block", None)
-            self.op("local.get", 1)
-            self.op("local.get", 2)
-            self.op("i32.ge_u")
+            self.op("local.get", begin)
+            self.op("local.get", end)
+            self.op("i32.ge_s")
             self.op("br_if", 0)
         for c, val in inductions.items():
-            self.scaled(c * loop.step, 1 if loop.ranged else None)
+            self.scaled(c * loop.step, begin)
             self.set_local(val)
         counter = min(c for c in inductions if c > 0)
         limit = -1
         if loop.ranged:
-            self.scaled(counter * loop.step, 2)
+            self.scaled(counter * loop.step, end)
             limit = self.out.local("i32")
             self.op("local.set", limit)
         exits = any(isinstance(statement, Barrier) for statement in loop.body.statements)
@@ -111,6 +113,38 @@ class _Emitter(Values):
         self.op("end")
         if loop.ranged or exits:
             self.op("end")
+
+    def bounds(self, loop: Loop) -> tuple[int, int]:
+        """Locals with the bounds of a ranged loop's trips, as signed numbers: the kernel's, counted from its first trip, as far as it has
+        them. There are none between bounds that have changed places."""
+        first, begin, end = self.firsts[loop], 1, 2
+        if first:
+            begin = self.shifted(1, first)
+            self.nearest(begin, 0, "i32.gt_s")
+            end = self.shifted(2, first)
+        if first + loop.trips < self.func.trips:
+            end = end if first else self.shifted(2, 0)
+            self.nearest(end, loop.trips, "i32.lt_s")
+        return begin, end
+
+    def shifted(self, local: int, by: int) -> int:
+        """A new local with so much less than what a local holds."""
+        found = self.out.local("i32")
+        self.op("local.get", local)
+        self.op("i32.const", by)
+        self.op("i32.sub")
+        self.op("local.set", found)
+        return found
+
+    def nearest(self, local: int, bound: int, comparison: str) -> None:
+        """Keeps what a local holds only where it compares so with a bound, and else the bound."""
+        self.op("local.get", local)
+        self.op("i32.const", bound)
+        self.op("local.get", local)
+        self.op("i32.const", bound)
+        self.op(comparison)
+        self.op("select")
+        self.op("local.set", local)
 
     def repeat(self, loop: Loop, again: Val) -> None:
         """A loop without a count. Its condition may need what the carries hold in this trip, so it is there before they change."""

@@ -94,8 +94,6 @@ def _widen(func: Func, loop: Loop) -> None:
         _copy(loop, statements, slopes, k * loop.step)
     loop.trips //= count
     loop.step *= count
-    if loop.ranged:
-        func.trips = loop.trips
 
 
 def _slopes(loop: Loop) -> dict[Val, int] | None:

@@ -64,7 +64,7 @@ class Store:
 class Loop:
     """Runs `body` for its variable from 0 in steps of `step` below `trips * step`, at least once.
 
-    With `ranged` the trip numbers go from the kernel's `begin` to its `end` instead, and may be none.
+    With `ranged` its trips are a part of the kernel's range: those between the kernel's `begin` and `end` are made, which may be none.
     With `again` there is no variable and no count: another trip follows as long as that value of the body holds.
     `lanes` > 1 marks the loop whose variable runs along the lanes of vectors.
     """
@@ -124,10 +124,25 @@ class If:
 
 @dataclass(eq=False, slots=True)
 class Func:
-    """A kernel of the type (args, begin, end): `args` points to `pointers` 32-bit buffer addresses."""
+    """A kernel of the type (args, begin, end): `args` points to `pointers` 32-bit buffer addresses.
+
+    Callers may split its range: the trips of its ranged loops, of one after the other.
+    """
 
     name: str
     body: Block
     pointers: int
-    trips: int
-    """The trip count of the outermost loop: the range that callers may split."""
+
+    def ranges(self) -> list[tuple[int, Loop]]:
+        """The ranged loops, each with the number that its first trip has in the range."""
+        found, first = [], 0
+        for statement in self.body.statements:
+            if isinstance(statement, Loop) and statement.ranged:
+                found.append((first, statement))
+                first += statement.trips
+        return found
+
+    @property
+    def trips(self) -> int:
+        """The length of the range; 1 without one."""
+        return sum(loop.trips for _, loop in self.ranges()) or 1

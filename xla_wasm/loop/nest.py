@@ -26,11 +26,11 @@ def nest(
     def level(d: int, index: Index) -> None:
         if d == last:
             trailing = (ZERO,) * (len(dims) - d - 1)
-            b.vectorized(dims[d], lambda i: body((*index, i, *trailing)), padded=padded, ranged=ranged and not any(i.loops for i in index))
+            b.vectorized(dims[d], lambda i: body((*index, i, *trailing)), padded=padded, ranged=ranged)
         elif dims[d] == 1:
             level(d + 1, (*index, ZERO))
         else:
-            with b.loop(dims[d], ranged=ranged and not any(i.loops for i in index)) as i:
+            with b.loop(dims[d], ranged=ranged) as i:
                 level(d + 1, (*index, i))
 
     level(0, done)
@@ -50,7 +50,7 @@ def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None]
         elif dims[d] == 1:
             level(d + 1, (*index, ZERO))
         else:
-            with b.loop(dims[d], ranged=ranged and not any(i.loops for i in index)) as i:
+            with b.loop(dims[d], ranged=ranged) as i:
                 level(d + 1, (*index, i))
 
     level(0, ())

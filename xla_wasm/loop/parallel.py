@@ -6,13 +6,13 @@ It trusts no lowering to say so. A kernel of which nothing can be proven runs on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import gcd
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, replace
 from .ir import Func, Loop
-from .pieces import range_of
-from .ranges import Form
+from .pieces import is_split
+from .ranges import Bounds, Form
 from .verify import Access, verify
 
 
@@ -22,8 +22,7 @@ def is_parallel(func: Func, written: Collection[int], scratch: Collection[int] =
     `written` and `scratch` are numbers of arguments: the first are shared by all threads, of the others each thread has its own.
     `same`: arguments that lie where an argument with a lower number does.
     """
-    loop = range_of(func)
-    if loop is None or loop.trips < 2:
+    if not is_split(func) or func.trips < 2:
         return False
     verified = verify(func)
     if verified.invokes:
@@ -35,52 +34,86 @@ def is_parallel(func: Func, written: Collection[int], scratch: Collection[int] =
         (number,) = access.form.pointers
         places.setdefault((same or {}).get(number, number), []).append(access)
     for number, accesses in places.items():
-        if number in scratch:
-            if not _begins_anew(accesses, loop):
-                return False
-        elif any(a.written for a in accesses):
-            if number not in written or not _apart(accesses, loop):
-                return False
+        if number not in scratch and not any(a.written for a in accesses):
+            continue
+        placed = _ranged(func, accesses)
+        if placed is None or not (_begins_anew(placed) if number in scratch else number in written and _apart(placed, func.trips)):
+            return False
     return True
 
 
 def bytes_a_trip(func: Func, number: int) -> int:
     """How many bytes each trip of the range has of argument `number`, behind those of the trip before; 0 if a trip touches others."""
-    loop = range_of(func)
     verified = verify(func)
-    if loop is None or verified.invokes:
+    if not is_split(func) or verified.invokes:
         return 0
     slab = 0
-    for access in verified.accesses:
-        if number not in access.form.pointers:
-            continue
-        form = access.facts.opened(access.form, loop)
-        own = dict(form.loops).get(loop, 0) * loop.step
-        rest = tuple((other, c) for other, c in form.loops if other is not loop)
-        bounds = access.facts.form_bounds(Form((), form.const, rest, form.values))
-        if len(access.form.pointers) > 1 or own <= 0 or slab not in (0, own) or bounds is None:
+    for access in _ranged(func, [a for a in verified.accesses if number in a.form.pointers]) or []:
+        bounds = access.bounds(access.others)
+        if bounds is None or len(access.form.pointers) > 1 or access.distance <= 0 or slab not in (0, access.distance):
             return 0
-        slab = own
-        if bounds[0] + access.reach[0] < 0 or bounds[1] + access.reach[1] > slab:
+        slab = access.distance
+        if bounds[0] < 0 or bounds[1] > slab:
             return 0
     return slab
 
 
-def _trips(access: Access, loop: Loop) -> tuple[int, int]:
-    """The first and the last trip of the range in which an access happens."""
-    low, high = access.facts.variables[loop]
-    return -(-low // loop.step), high // loop.step
+@dataclass(frozen=True, slots=True)
+class _Ranged:
+    """An access, its place as a form of the number of a trip of the range."""
+
+    access: Access
+    loop: Loop
+    """The loop of the range in which it stands."""
+    form: Form
+    distance: int
+    """How many bytes further it is in the next trip."""
+    first: int
+    last: int
+    """The trips in which it happens."""
+    whole: bool
+    """Whether these are all trips of its loop."""
+
+    @property
+    def others(self) -> tuple[tuple[Loop, int], ...]:
+        """The other loops of the form."""
+        return tuple((other, c) for other, c in self.form.loops if other is not self.loop)
+
+    def bounds(self, loops: tuple[tuple[Loop, int], ...]) -> Bounds | None:
+        """The first byte and the one after the last, as these loops leave them, in a trip of the number 0; None if they are unknown."""
+        found = self.access.facts.form_bounds(Form((), self.form.const, loops, self.form.values))
+        return found and (found[0] + self.access.reach[0], found[1] + self.access.reach[1])
 
 
-def _begins_anew(accesses: list[Access], loop: Loop) -> bool:
+def _ranged(func: Func, accesses: Iterable[Access]) -> list[_Ranged] | None:
+    """Accesses by the trips of the range; None if one of them stands before all trips."""
+    firsts = {loop: first for first, loop in func.ranges()}
+    found = []
+    for access in accesses:
+        if not access.loops:
+            return None
+        loop = access.loops[0]
+        form = access.facts.opened(access.form, loop)
+        distance = dict(form.loops).get(loop, 0) * loop.step
+        low, high = access.facts.variables[loop]
+        first, last = -(-low // loop.step), high // loop.step
+        shifted = replace(form, const=form.const - distance * firsts[loop])
+        whole = (first, last) == (0, loop.trips - 1)
+        found.append(_Ranged(access, loop, shifted, distance, firsts[loop] + first, firsts[loop] + last, whole))
+    return found
+
+
+def _begins_anew(accesses: list[_Ranged]) -> bool:
     """Whether each trip writes scratch memory, in the same way as others and before it reads any: none needs what another one left there.
 
     Nobody proves that all that is read was written; the tests fill this memory with nonsense.
     """
-    writes = [a.at for a in accesses if a.written]
-    if not writes or min(a.at for a in accesses) < min(writes):
-        return False
-    return all(_trips(a, loop) == (0, loop.trips - 1) for a in accesses if a.written)
+    for loop in {a.loop: None for a in accesses}:
+        own = [a for a in accesses if a.loop is loop]
+        writes = [a.access.at for a in own if a.access.written]
+        if not writes or min(a.access.at for a in own) < min(writes) or not all(a.whole for a in own if a.access.written):
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +131,27 @@ class _Place:
         return self.first == self.last
 
 
-def _apart(accesses: list[Access], loop: Loop) -> bool:
+def _apart(accesses: list[_Ranged], trips: int) -> bool:
     """Whether the places of one trip's accesses are none of another's.
 
-    Each trip has a slab of its own, of what the range's variable moves on by in a trip; slabs repeat in all larger distances that other
-    loops go, which a common divisor stands for. What one trip alone does may lie in its slab, or where no slab of another trip is.
+    Each trip has a slab of its own, of what it moves on by; slabs repeat in all larger distances that other loops go, which a common
+    divisor stands for. What one trip alone does may lie in its slab, or where no slab of another trip is.
     """
-    forms = [(a, a.facts.opened(a.form, loop), _trips(a, loop)) for a in accesses]
-    distances = {dict(form.loops).get(loop, 0) * loop.step for _, form, (first, last) in forms if first != last}
+    distances = {a.distance for a in accesses if a.first != a.last}
     if len(distances) > 1 or distances == {0}:
         return False
     slab = distances.pop() if distances else 0
     period = 0
     places: list[_Place] = []
-    for access, form, (first, last) in forms:
-        large = [(c, other) for other, c in form.loops if other is not loop and slab and abs(c) * other.step >= abs(slab) * loop.trips]
-        period = gcd(period, *(c * other.step for c, other in large))
-        small = tuple((other, c) for other, c in form.loops if other is not loop and (c, other) not in large)
-        bounds = access.facts.form_bounds(Form((), form.const, small, form.values))
+    for a in accesses:
+        large = [(other, c) for other, c in a.others if slab and abs(c) * other.step >= abs(slab) * trips]
+        period = gcd(period, *(c * other.step for other, c in large))
+        bounds = a.bounds(tuple(one for one in a.others if one not in large))
         if bounds is None:
             return False
-        at = dict(form.loops).get(loop, 0) * loop.step * first if first == last else 0
-        places.append(_Place(first, last, bounds[0] + access.reach[0] + at, bounds[1] + access.reach[1] + at))
-    return _in_slabs(places, loop.trips, slab, period) and _one_by_one([p for p in places if p.once], period)
+        at = a.distance * a.first if a.first == a.last else 0
+        places.append(_Place(a.first, a.last, bounds[0] + at, bounds[1] + at))
+    return _in_slabs(places, trips, slab, period) and _one_by_one([p for p in places if p.once], period)
 
 
 def _in_slabs(places: list[_Place], trips: int, slab: int, period: int) -> bool:

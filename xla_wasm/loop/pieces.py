@@ -16,34 +16,31 @@ _CHUNKS = 32
 """Chunks that are enough for threads that are not equally fast."""
 
 
-def range_of(func: Func) -> Loop | None:
-    """The loop over a kernel's range, if it is all that the kernel does and its trips carry nothing to the next."""
+def is_split(func: Func) -> bool:
+    """Whether a kernel does nothing but the trips of its range, which carry nothing to the next: then callers may split it."""
     effects = [s for s in func.body.statements if not isinstance(s, Val)]
-    if len(effects) != 1 or not isinstance(effects[0], Loop) or not effects[0].ranged or effects[0].carries:
-        return None
-    return effects[0]
+    return bool(effects) and all(isinstance(s, Loop) and s.ranged and not s.carries for s in effects)
 
 
 def piece(func: Func) -> int:
     """The trips of a piece; all of them where it is not the range alone that writes."""
-    loop = range_of(func)
-    return func.trips if loop is None else min(func.trips, _trips_of(loop, _STATEMENTS))
+    return min(func.trips, _trips_of(func, _STATEMENTS)) if is_split(func) else func.trips
 
 
 def chunk(func: Func) -> int:
     """The trips of what one thread takes at a time; 0 where the kernel is too small for several. It does not depend on their number."""
-    loop = range_of(func)
-    if loop is None:
+    if not is_split(func):
         return 0
-    least = _trips_of(loop, _CHUNK)
-    most = max(least, _trips_of(loop, _STATEMENTS))
-    trips = max(least, min(-(-loop.trips // _CHUNKS), most))
-    return trips if 2 * least <= loop.trips else 0
+    least = _trips_of(func, _CHUNK)
+    most = max(least, _trips_of(func, _STATEMENTS))
+    trips = max(least, min(-(-func.trips // _CHUNKS), most))
+    return trips if 2 * least <= func.trips else 0
 
 
-def _trips_of(loop: Loop, statements: int) -> int:
-    """The fewest trips that execute so many statements."""
-    return -(-statements // max(_executed(loop.body), 1))
+def _trips_of(func: Func, statements: int) -> int:
+    """The fewest trips of a kernel's range that execute so many statements, if all execute as many."""
+    executed = sum(loop.trips * _executed(loop.body) for _, loop in func.ranges())
+    return -(-statements * func.trips // max(executed, 1))
 
 
 def _executed(block: Block) -> int:

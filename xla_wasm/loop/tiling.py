@@ -66,16 +66,15 @@ def nest_in_tiles(b: Builder, dims: tuple[int, ...], rows: int, element: Callabl
         elif d == rows or dims[d] == 1:
             level(d + 1, (*index, ZERO))
         else:
-            with b.loop(dims[d], ranged=not any(i.loops for i in index)) as i:
+            with b.loop(dims[d], ranged=True) as i:
                 level(d + 1, (*index, i))
 
     def plane(index: Index) -> None:
         def at(row: Affine, place: Affine) -> Index:
             return (*index[:rows], row, *index[rows + 1 :], place)
 
-        outermost = not any(i.loops for i in index)
         if blocks:
-            with b.loop(blocks, _TOGETHER * lanes, ranged=outermost) as first:
+            with b.loop(blocks, _TOGETHER * lanes, ranged=True) as first:
                 strip(at, first, _TOGETHER)
         if more:
             strip(at, Affine(blocks * _TOGETHER * lanes), more)

@@ -134,7 +134,6 @@ class _Verifier:
         self.accesses: list[Access] = []
         self.unproven: list[str] = []
         self.invokes = False
-        self.ranged = 0
         self.count = 0
         self.held: dict[Val, Carry] = {}
         """Values that lie in the local of a carry since a barrier."""
@@ -155,8 +154,6 @@ class _Verifier:
         if self.func.body.level != 0 or self.func.body.guarded:
             self.fail("the body", "is not a plain block of level 0")
         self.block(self.func.body, Facts({}, {}, {}))
-        if self.func.trips != 1 and not self.ranged:
-            self.fail("the kernel", f"has {self.func.trips} trips, but no ranged loop")
         self.order()
         uses = count_uses(self.func)
         self.accesses = [a if a.val is None else replace(a, at=self.computed(a.val, uses)) for a in self.accesses]
@@ -247,12 +244,8 @@ class _Verifier:
             self.fail(name, f"has a body of level {loop.body.level} at depth {len(self.open)}")
         if loop.again is None and (loop.trips < 1 or loop.step < 1):
             self.fail(name, f"has {loop.trips} trips by {loop.step}")
-        if loop.ranged:
-            self.ranged += 1
-            if loop.again is not None or self.loops and any(outer.ranged for outer in self.loops):
-                self.fail(name, "cannot be ranged here")
-            if loop.trips != self.func.trips:
-                self.fail(name, f"is ranged with {loop.trips} trips, but the kernel has {self.func.trips}")
+        if loop.ranged and (loop.again is not None or len(self.open) > 1):
+            self.fail(name, "cannot be ranged here")
         if loop.lanes > 1 and loop.step % loop.lanes:
             self.fail(name, f"{loop.lanes} lanes do not divide its step {loop.step}")
         for c, val in loop.inductions.items():

@@ -86,7 +86,7 @@ def nest_in_blocks(
     step = count * b.lanes
 
     def line(index: Index) -> None:
-        with b.loop(last // step, step, vector=True, ranged=not any(i.loops for i in index)) as i:
+        with b.loop(last // step, step, vector=True, ranged=True) as i:
             block([(*index, i + u * b.lanes) for u in range(count)])
         _rest(b, index, last, last % step, element)
 
@@ -102,7 +102,7 @@ def nest_in_chunks(
 
     def line(index: Index) -> None:
         count, rest = divmod(last - last % b.lanes, width)
-        with b.loop(count, width, ranged=not any(i.loops for i in index)) as start:
+        with b.loop(count, width, ranged=True) as start:
             chunk(index, start, width)
         if rest:
             chunk(index, Affine(count * width), rest)

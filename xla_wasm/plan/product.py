@@ -328,7 +328,7 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
         if count == 1:
             level((*index, ZERO), base)
         else:
-            with b.loop(count, ranged=not base.loops) as i:
+            with b.loop(count, ranged=True) as i:
                 level((*index, i), base + i * step)
 
     level((), ZERO)

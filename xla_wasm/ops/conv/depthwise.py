@@ -60,7 +60,7 @@ def depthwise_kernel(b: Builder, d: Depthwise, image: Source, kernel: Source, st
     def level(index: Index, inside: tuple[Inside, ...]) -> None:
         if len(index) <= len(leading):
             for first, count, taps in leading[len(index) - 1].spans():
-                with b.loop(count) as i:
+                with b.loop(count, ranged=True) as i:
                     level((*index, i + first), (*inside, taps))
             return
         for first, count, size, pixels in columns.blocks(d.pixels(inside)):

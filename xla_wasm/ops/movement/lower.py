@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
+from ...dataclass import dataclass
+from ...hlo.index_map import Dims
 from ...hlo.ir import Instruction
 from ...loop.affine import Index, linearize
 from ...loop.ir import Val
-from ...loop.nest import nest
+from ...loop.nest import nest, scalar_nest
 from ..elemental import Elemental
 from ..kernel import Kernel
 from ..reading import reads
@@ -49,60 +52,128 @@ def _constant(e: Elemental, x: Instruction, index: Index) -> Val:
     return e.b.const(x.shape.element_type, value)
 
 
+_ROW = 16
+"""Elements of a row of the result from which it is written row by row; of shorter ones all first parts come first, then all second ones."""
+
+
+def _rows(dims: Dims) -> int:
+    """How many of a result's first dimensions lie outside of rows."""
+    return next((d for d in range(len(dims)) if prod(dims[d + 1 :]) < _ROW), 0)
+
+
 def concatenate_kernel(k: Kernel, x: Instruction) -> None:
-    """Each operand fills its region of the result, but for those that are there."""
+    """Each operand fills its region of the result, but for those that are there: row by row, where rows are long."""
     d = x.attrs["dimensions"][0]
-    start = 0
-    for operand in x.operands:
-        if operand.shape.size and operand not in k.placed:
-            shift = start
+    dims = x.shape.dimensions
+    outer = d if d <= _rows(dims) else 0
 
-            def body(index: Index, operand: Instruction = operand, shift: int = shift) -> None:
-                k.store(x, (*index[:d], index[d] + shift, *index[d + 1 :]), k.e.value(operand, index))
+    def row(index: Index) -> None:
+        start = 0
+        for operand in x.operands:
+            if operand.shape.size and operand not in k.placed:
+                shift = start
 
-            nest(k.b, operand.shape.dimensions, body)
-        start += operand.shape.dimensions[d]
+                def body(inner: Index, operand: Instruction = operand, shift: int = shift) -> None:
+                    k.store(x, (*inner[:d], inner[d] + shift, *inner[d + 1 :]), k.e.value(operand, inner))
+
+                if outer == d < _rows(dims):
+                    with k.b.loop(operand.shape.dimensions[d], ranged=True) as i:
+                        nest(k.b, operand.shape.dimensions[d + 1 :], body, done=(*index, i))
+                else:
+                    nest(k.b, operand.shape.dimensions[outer:], body, done=index)
+            start += operand.shape.dimensions[d]
+
+    scalar_nest(k.b, dims[:outer], row, ranged=True)
 
 
-def pad_kernel(k: Kernel, x: Instruction) -> None:
-    """The padding value where the operand does not reach, then the operand over it, if it is not there."""
-    operand, value = x.operands
-    padding = x.attrs["padding"]
-    dims = operand.shape.dimensions
-    fill = k.e.value(value, ())
-    if x.shape.size == 0:
-        return
-    # Positions along each dimension that take an operand element: first operand index, count, first result index.
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Along one dimension the elements of a pad's result that an operand's element takes."""
+
+    first: int
+    """Of the operand the first that is taken."""
+    count: int
+    at: int
+    """Where in the result it goes."""
+    step: int
+    size: int
+    """Of the result."""
+
+    @property
+    def borders(self) -> tuple[tuple[int, int], ...]:
+        """The elements of the result before and behind, as far as there are any."""
+        return tuple(((low, high) for low, high in ((0, self.at), (self.at + self.count, self.size)) if low < high))
+
+
+def _spans(x: Instruction) -> list[_Span]:
     spans = []
-    for size, out, p in zip(dims, x.shape.dimensions, padding):
+    for size, out, p in zip(x.operands[0].shape.dimensions, x.shape.dimensions, x.attrs["padding"]):
         step = p.interior_padding + 1
         first = max(0, -(p.edge_padding_low // step)) if p.edge_padding_low < 0 else 0
         at = p.edge_padding_low + first * step
         count = max(0, min(size - first, -((at - out) // step))) if at < out else 0
-        spans.append((first, count, at, step))
-    empty = any(count == 0 for _, count, _, _ in spans)
-    if empty or any(step > 1 for *_, step in spans):
-        nest(k.b, x.shape.dimensions, lambda index: k.store(x, index, fill))
-    else:
-        # Only the border: around dimension d, inside the operand's span of the dimensions before it.
-        for d, (_, count, at, _) in enumerate(spans):
-            for low, high in ((0, at), (at + count, x.shape.dimensions[d])):
-                if low >= high:
-                    continue
-                sizes = (*(s[1] for s in spans[:d]), high - low, *x.shape.dimensions[d + 1 :])
-                shifts = (*(s[2] for s in spans[:d]), low, *(0 for _ in x.shape.dimensions[d + 1 :]))
+        spans.append(_Span(first, count, at, step, out))
+    return spans
 
-                def border(index: Index, shifts: tuple[int, ...] = shifts) -> None:
-                    k.store(x, tuple(i + s for i, s in zip(index, shifts)), fill)
 
-                nest(k.b, sizes, border)
-    if not empty and operand not in k.placed:
+def pad_kernel(k: Kernel, x: Instruction) -> None:
+    """The padding value where the operand does not reach, and the operand, if it is not there: row by row, where rows are long."""
+    operand, value = x.operands
+    dims = x.shape.dimensions
+    fill = k.e.value(value, ())
+    if x.shape.size == 0:
+        return
+    spans = _spans(x)
+    if any(s.count == 0 for s in spans):
+        nest(k.b, dims, lambda index: k.store(x, index, fill), ranged=True)
+        return
+    rows = _rows(dims)
+    moves = operand not in k.placed
 
-        def body(index: Index) -> None:
-            inner = tuple(i + first for i, (first, *_) in zip(index, spans))
-            k.store(x, tuple(i * step + at for i, (_, _, at, step) in zip(index, spans)), k.e.value(operand, inner))
+    def level(index: Index, inner: Index) -> None:
+        """Writes what lies at an index of the first dimensions; `inner` is the operand's."""
+        d = len(index)
+        if d == rows or spans[d].step > 1:
+            part(index, inner)
+            return
+        s = spans[d]
 
-        nest(k.b, tuple(count for _, count, _, _ in spans), body)
+        def border(low: int, high: int) -> None:
+            with k.b.loop(high - low, ranged=True) as i:
+                nest(k.b, dims[d + 1 :], lambda place: k.store(x, place, fill), done=(*index, i + low))
+
+        if s.at:
+            border(0, s.at)
+        if moves or any(further.borders or further.step > 1 for further in spans[d + 1 :]):
+            with k.b.loop(s.count, ranged=s.size > 1) as i:
+                level((*index, i + s.at), (*inner, i + s.first))
+        if s.at + s.count < s.size:
+            border(s.at + s.count, s.size)
+
+    def part(index: Index, inner: Index) -> None:
+        """As `level`, without rows."""
+        own, sizes = spans[len(index) :], dims[len(index) :]
+        if any(s.step > 1 for s in own):
+            nest(k.b, sizes, lambda place: k.store(x, place, fill), done=index)
+        else:
+            # Only the border: around dimension d, inside the operand's span of the dimensions before it.
+            for d, s in enumerate(own):
+                for low, high in s.borders:
+                    shifts = (*(before.at for before in own[:d]), low, *(0 for _ in own[d + 1 :]))
+
+                    def border(place: Index, shifts: tuple[int, ...] = shifts) -> None:
+                        k.store(x, (*index, *(i + shift for i, shift in zip(place, shifts))), fill)
+
+                    nest(k.b, (*(before.count for before in own[:d]), high - low, *sizes[d + 1 :]), border)
+        if moves:
+
+            def body(place: Index) -> None:
+                taken = (*inner, *(i + s.first for i, s in zip(place, own)))
+                k.store(x, (*index, *(i * s.step + s.at for i, s in zip(place, own))), k.e.value(operand, taken))
+
+            nest(k.b, tuple([s.count for s in own]), body)
+
+    level((), ())
 
 
 ELEMENTAL = {
