@@ -70,6 +70,14 @@ def last(at: int, where: int = 63) -> Write:
     return write
 
 
+def both(first: Write, second: Write) -> Write:
+    def write(b: Builder, i: Affine) -> None:
+        first(b, i)
+        second(b, i)
+
+    return write
+
+
 def clamped(b: Builder, i: Affine) -> None:
     """Two rows of four, where they are not beyond the end."""
     with b.loop(2) as j:
@@ -107,6 +115,7 @@ APART: dict[str, Write] = {
     "an element behind the last": last(64),
     "an element far behind": last(1000),
     "another element of the same trip": last(63),
+    "an element behind the last column": both(columns(10, 64), last(640)),
     "a clamp": clamped,
     "scratch memory": through_scratch,
     "what it reads elsewhere": lambda b, i: put(b, i, i * 0),
@@ -118,6 +127,7 @@ NOT_APART: dict[str, Write] = {
     "columns wider than their distance": columns(10, 100, 4),
     "the next trip's element": last(12, where=11),
     "an element of the first": last(0),
+    "an element of the last column": both(columns(10, 64), last(639, where=62)),
     "what the trip before wrote": lambda b, i: put(b, i + 1, i, buffer=0),
     "a place read from memory": lambda b, i: put(b, Affine(0, (), ((b.load(1, i, "s32"), 1),)), i),
     "scratch memory of the trip before": from_the_trip_before,

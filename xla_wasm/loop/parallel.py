@@ -124,6 +124,8 @@ class _Place:
     last: int
     low: int
     high: int
+    extent: Bounds
+    """The bytes in all trips, whatever distances loops go."""
 
     @property
     def once(self) -> bool:
@@ -146,11 +148,12 @@ def _apart(accesses: list[_Ranged], trips: int) -> bool:
     for a in accesses:
         large = [(other, c) for other, c in a.others if slab and abs(c) * other.step >= abs(slab) * trips]
         period = gcd(period, *(c * other.step for other, c in large))
-        bounds = a.bounds(tuple(one for one in a.others if one not in large))
-        if bounds is None:
+        bounds, extent = a.bounds(tuple(one for one in a.others if one not in large)), a.bounds(a.others)
+        if bounds is None or extent is None:
             return False
         at = a.distance * a.first if a.first == a.last else 0
-        places.append(_Place(a.first, a.last, bounds[0] + at, bounds[1] + at))
+        ends = a.distance * a.first, a.distance * a.last
+        places.append(_Place(a.first, a.last, bounds[0] + at, bounds[1] + at, (extent[0] + min(ends), extent[1] + max(ends))))
     return _in_slabs(places, trips, slab, period) and _one_by_one([p for p in places if p.once], period)
 
 
@@ -172,7 +175,7 @@ def _in_slabs(places: list[_Place], trips: int, slab: int, period: int) -> bool:
     if high - low > abs(slab):
         return False
     for place in places:
-        if not place.once:
+        if not place.once or all(place.high <= p.extent[0] or p.extent[1] <= place.low for p in everywhere):
             continue
         if period and place.high - place.low > period:
             return False
