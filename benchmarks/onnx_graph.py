@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import checker, helper, numpy_helper
+from onnx import TensorProto, checker, helper, numpy_helper
 
 from .models import EPSILON
 
@@ -15,6 +15,8 @@ Inputs = Mapping[str, tuple[Any, Sequence[int]]]
 Results = Mapping[str, tuple[str, Any, Sequence[int | None]]]
 """Node that gives it, type and dimensions of each result; None for a size that nobody states."""
 OPSET, IR = 18, 8
+MICROSOFT = "com.microsoft"
+"""The domain of onnxruntime's own operators."""
 
 
 class Graph:
@@ -23,6 +25,7 @@ class Graph:
     def __init__(self, weights: Mapping[str, Any]) -> None:
         self.weights = dict(weights)
         self._nodes: list[Any] = []
+        self._made = 0
 
     def constant(self, name: str, value: Any) -> str:
         """An array that is part of the model."""
@@ -33,12 +36,27 @@ class Graph:
         """The only result of an operator, or its first."""
         return self.nodes(op, 1, *inputs, **attributes)[0]
 
+    def named(self, result: str, op: str, *inputs: str, **attributes: Any) -> None:
+        """An operator whose result has this name."""
+        self._nodes.append(helper.make_node(op, inputs, [result], result, **attributes))
+
     def nodes(self, op: str, results: int, *inputs: str, **attributes: Any) -> tuple[str, ...]:
         """The results of an operator."""
-        number = len(self._nodes)
+        number, self._made = self._made, self._made + 1
         names = tuple(f"{op}_{number}" + (f"_{i}" if i else "") for i in range(results))
         self._nodes.append(helper.make_node(op, inputs, names, names[0], **attributes))
         return names
+
+    def store_weights(self, form: str) -> None:
+        """Has the products by matrices that are weights read these in a form of `SMALL_FORMS`."""
+        nodes, self._nodes = self._nodes, []
+        for n in nodes:
+            if n.op_type == "MatMul" and n.input[1] in self.weights and self.weights[n.input[1]].ndim == 2:
+                SMALL_FORMS[form](self, n.input[0], n.input[1], n.output[0])
+            else:
+                self._nodes.append(n)
+        read = {name for n in self._nodes for name in n.input}
+        self.weights = {name: array for name, array in self.weights.items() if name in read}
 
     def model(self, name: str, inputs: Inputs, results: Results) -> bytes:
         """The model."""
@@ -72,9 +90,50 @@ class Graph:
             outputs,
             [numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in self.weights.items()],
         )
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)], ir_version=IR)
         checker.check_model(made)
         return made.SerializeToString()
+
+
+def _integer_product(g: Graph, x: str, weight: str, result: str) -> None:
+    """As dynamic quantisation writes it: 8 bits, a scale for each column, and the other side quantised by its range in each run."""
+    array = g.weights[weight]
+    scale = (np.abs(array).max(0) / 127).astype(np.float32)
+    stored = g.constant(f"{weight}.int8", np.clip(np.round(array / scale), -127, 127).astype(np.int8))
+    scales = g.constant(f"{weight}.scale", scale)
+    small, step, zero = g.nodes("DynamicQuantizeLinear", 3, x)
+    sums = g.node("Cast", g.node("MatMulInteger", small, stored, zero), to=TensorProto.FLOAT)
+    g.named(result, "Mul", sums, g.node("Mul", step, scales))
+
+
+_BLOCK = 32
+
+
+def _block_product(bits: int) -> Callable[[Graph, str, str, str], None]:
+    """Blocks of 32 weights of a column with a scale each, and sums in 8 bits."""
+
+    def write(g: Graph, x: str, weight: str, result: str) -> None:
+        array = g.weights[weight].T
+        (n, k), zero = array.shape, 1 << (bits - 1)
+        blocks = array.reshape(n, k // _BLOCK, _BLOCK)
+        scale = np.maximum(np.abs(blocks).max(-1, keepdims=True), 1e-30) / (zero - 1)
+        numbers = (np.clip(np.round(blocks / scale), -zero, zero - 1) + zero).astype(np.uint8)
+        if bits == 4:
+            numbers = numbers[..., ::2] | numbers[..., 1::2] << 4
+        stored = g.constant(f"{weight}.bits{bits}", numbers)
+        scales = g.constant(f"{weight}.scale", scale.astype(np.float32).ravel())
+        attributes = {"K": k, "N": n, "bits": bits, "block_size": _BLOCK, "accuracy_level": 4}
+        g.named(result, "MatMulNBits", x, stored, scales, domain=MICROSOFT, **attributes)
+
+    return write
+
+
+SMALL_FORMS: dict[str, Callable[[Graph, str, str, str], None]] = {
+    "int8": _integer_product,
+    "8 bits in blocks": _block_product(8),
+    "4 bits in blocks": _block_product(4),
+}
+"""Forms of weights in fewer bits that onnxruntime has products for: each writes one, given what it multiplies, a weight and its result."""
 
 
 class EncoderBlocks:

@@ -223,7 +223,7 @@ def test_a_small_network_is_the_same_to_all() -> None:
     np.testing.assert_allclose(theirs, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [name for name, w in workloads().items() if w.onnx and not w.waits_for and name != "gpt2s_decode"])
+@pytest.mark.parametrize("name", [name for name, w in workloads().items() if w.onnx and name != "gpt2s_decode"])
 def test_graphs_are_valid(name: str) -> None:
     workload = workloads()[name]
     model, loop = contestants.onnx_models(workload)
@@ -235,7 +235,7 @@ def test_expressions_are_javascript() -> None:
     given = [
         {"name": w.name, "names": [*w.inputs(np.random.default_rng(0))], "text": text}
         for w in workloads().values()
-        if not w.waits_for and w.name not in ("gemv_4096", "matmul_2048")
+        if w.name not in ("gemv_4096", "matmul_2048")
         for text in (w.tfjs, w.jaxjs)
         if text is not None
     ]
@@ -335,14 +335,6 @@ def test_documents(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("no lines\n")
     with pytest.raises(ValueError, match="README.md has no lines"):
         document.write(_rows(tmp_path), compiled, tmp_path)
-
-
-def test_what_waits_is_listed_and_not_measured() -> None:
-    waiting = [w.name for w in workloads().values() if w.waits_for]
-    assert "gpt2s_decode_int4" in waiting
-    assert not {w.name for quick in (True, False) for w in command.chosen([], quick)} & set(waiting)
-    assert [w.name for w in command.chosen(["gpt2s_decode_int4"], False)] == ["gpt2s_decode_int4"]
-    assert [w.name for w in command.chosen(["gpt2s_decode*"], False)] == ["gpt2s_decode"]
 
 
 def test_compile_times() -> None:

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 import xla_wasm
 from benchmarks import edge, replicas, replicas_js, worker
 from benchmarks.models import Encoder
-from benchmarks.onnx_graph import Graph
+from benchmarks.onnx_graph import SMALL_FORMS, Graph
 from benchmarks.wasmtime_host import Resident
 
 TINY = Encoder(blocks=2, width=16, heads=2, hidden=24, tokens=6)
@@ -35,6 +35,30 @@ def test_onnx_encoder_is_the_same() -> None:
     model = onnx.load_model_from_string(graph.model("encoder", {"x": (np.float32, shape)}, {"y": (y, np.float32, shape)}))
     (theirs,) = ReferenceEvaluator(model).run(None, {"x": TINY.input()})
     np.testing.assert_allclose(theirs, np.asarray(TINY.apply(TINY.input(), TINY.tree())), rtol=1e-4, atol=1e-5)
+
+
+def test_onnx_forms_of_weights() -> None:
+    """What each form stores is the weight, as near as its bits allow; the product of integers is one of ONNX's own operators, and runs."""
+    rng = np.random.default_rng(0)
+    w, x = rng.standard_normal((64, 24)).astype(np.float32), rng.standard_normal((3, 64)).astype(np.float32)
+    for form in SMALL_FORMS:
+        graph = Graph({"w": w})
+        y = graph.node("Relu", graph.node("MatMul", "x", "w"))
+        graph.store_weights(form)
+        model = onnx.load_model_from_string(graph.model("small", {"x": (np.float32, x.shape)}, {"y": (y, np.float32, (3, 24))}))
+        assert "w" not in graph.weights
+        if form == "int8":
+            (theirs,) = ReferenceEvaluator(model).run(None, {"x": x})
+            np.testing.assert_allclose(theirs, np.maximum(x @ w, 0), atol=0.3)
+            continue
+        (node,) = (n for n in model.graph.node if n.op_type == "MatMulNBits")
+        a = {attribute.name: attribute.i for attribute in node.attribute}
+        numbers, scales = graph.weights[node.input[1]], graph.weights[node.input[2]]
+        if a["bits"] == 4:
+            numbers = np.stack([numbers & 15, numbers >> 4], -1)
+        zero = 1 << (a["bits"] - 1)
+        stored = (numbers.reshape(a["N"], -1, a["block_size"]) - float(zero)) * scales.reshape(a["N"], -1, 1)
+        np.testing.assert_allclose(stored.reshape(a["N"], a["K"]).T, w, atol=np.abs(w).max() / (zero - 1))
 
 
 def test_replicas_on_threads_and_over_mpi(tmp_path: Path) -> None:

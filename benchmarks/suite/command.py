@@ -33,8 +33,8 @@ def chosen(patterns: Sequence[str], quick: bool) -> list[Workload]:
         return name == pattern if pattern in known else fnmatch.fnmatch(name, pattern) or pattern in name
 
     if not patterns:
-        return [w for w in known.values() if (w.quick or not quick) and not w.waits_for]
-    return [w for w in known.values() if any(matches(w.name, p) and not (w.waits_for and p != w.name) for p in patterns)]
+        return [w for w in known.values() if w.quick or not quick]
+    return [w for w in known.values() if any(matches(w.name, p) for p in patterns)]
 
 
 def main(arguments: Sequence[str] | None = None, contestants: Sequence[Contestant] | None = None) -> int:

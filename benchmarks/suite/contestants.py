@@ -200,12 +200,14 @@ def _ours(target: str, tune: str) -> Callable[[Workload, Path], Job]:
     return job
 
 
-def onnx_models(workload: Workload) -> tuple[bytes, bytes | None]:
-    """The workload's graph as a model, and in a loop; models have no loop, since only calls of them are compared."""
+def onnx_models(workload: Workload, form: str = "") -> tuple[bytes, bytes | None]:
+    """The workload's graph as a model, and in a loop; models have no loop, since only calls are compared. `form`: of its weights."""
     assert workload.onnx is not None
     inputs, weights = _for_peers(workload)
     graph = Graph(weights)
     made = workload.onnx(graph)
+    if form:
+        graph.store_weights(form)
     nodes = (made,) if isinstance(made, str) else made
     declared = {name: (array.dtype, array.shape) for name, array in inputs.items()}
     results = {f"y{i}": (node, *kind) for i, (node, kind) in enumerate(zip(nodes, _kinds(workload), strict=True))}

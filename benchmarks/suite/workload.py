@@ -35,8 +35,7 @@ class Workload:
 
     `reference` gives the results that are right, by default what XLA:CPU computes. `tolerance` bounds the largest error of a float
     relative to the largest value of its array; other types must be equal.
-    `model`: results and inputs are few beside the work, so that only calls are compared. `quick`: part of the quick form. `waits_for`: what
-    xla_wasm cannot do yet; such a row is listed, and is measured only if it is named.
+    `model`: results and inputs are few beside the work, so that only calls are compared. `quick`: part of the quick form.
     """
 
     name: str
@@ -56,7 +55,6 @@ class Workload:
     counts: bool = False
     model: bool = False
     quick: bool = False
-    waits_for: str = ""
 
     @functools.cached_property
     def given(self) -> tuple[Arrays, Arrays]:
@@ -101,9 +99,9 @@ def arrays(**makers: Callable[[np.random.Generator], Array]) -> Callable[[np.ran
 @functools.cache
 def families() -> dict[str, list[Workload]]:
     """All of them, by the titles of their families, in the order of the table."""
-    from . import convolutions, elementwise, later, models, movement, products, reductions
+    from . import convolutions, elementwise, models, movement, products, reductions
 
-    modules = (products, elementwise, reductions, movement, convolutions, models, later)
+    modules = (products, elementwise, reductions, movement, convolutions, models)
     return {family.TITLE: list(family.workloads()) for family in modules}
 
 
