@@ -211,7 +211,7 @@ def lying(artifact: Artifact, path: tuple[str | int, ...], value: Any) -> bytes:
 
 def safetensors(**arrays: np.ndarray[Any, Any]) -> bytes:
     """A file with these arrays, as the format's own library writes it."""
-    names = {"float32": "F32", "int32": "I32", "int64": "I64", "float16": "F16", "bfloat16": "BF16"}
+    names = {"float32": "F32", "int32": "I32", "int64": "I64", "float16": "F16", "bfloat16": "BF16", "int8": "I8"}
     header, data = {}, b""
     for name, array in arrays.items():
         content = np.ascontiguousarray(array).tobytes()

@@ -24,6 +24,7 @@ from xla_wasm.host.manifest import Manifest
 from xla_wasm.jax import lower
 from xla_wasm.plan import bring
 from xla_wasm.plan.plan import Plan
+from xla_wasm.safetensors import save
 
 Array = Any
 PART = 4096
@@ -109,10 +110,11 @@ def test_the_header_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("version", nodes())
 def test_node(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set from an array, and poured from files of f32 and f16."""
+    """Set from an array, and poured from files of f32, f16 and 8 bits."""
     monkeypatch.setattr(bring, "PART", PART)
     rng = np.random.default_rng(0)
-    w, i, x = rng.standard_normal((333, 65)).astype(np.float16), rng.integers(0, 333, 4).astype(np.int32), np.ones((1, 65), np.float32)
+    w, i, x = rng.integers(-127, 128, (333, 65)).astype(np.float16), rng.integers(0, 333, 4).astype(np.int32), np.ones((1, 65), np.float32)
+    w[7] = 127
     module = lower(lambda w, i, x: (w[i], x @ w.T), w.astype(np.float32), i, x)
     artifact = xla_wasm.compile(module, Options(weight_format={"w": "int8"}, target="simd128"))
     artifact.save(tmp_path / "parts.wasm")
@@ -123,6 +125,7 @@ def test_node(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "parts.json").write_text(json.dumps(given))
     for name, array in (("f32", w.astype(np.float32)), ("f16", w)):
         (tmp_path / f"{name}.safetensors").write_bytes(safetensors(w=array))
+    save(tmp_path / "int8.safetensors", {"w": w.astype(np.float32)}, "int8")
     node, _ = nodes()[version]
     environment = os.environ | {"FIXTURES": str(tmp_path)}
     done = subprocess.run([node, ROOT / "tests/js/parts.test.mjs"], env=environment, capture_output=True, text=True, timeout=120)

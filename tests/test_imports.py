@@ -76,7 +76,7 @@ ARROWS = {
     "checking": "files hlo options target records shared meaning passes compiler host command",
     "command": "files hlo options target records meaning wasm artifact compiler host devices checking site server frontend",
     "site": "files hlo options target records meaning loop wasm artifact passes plan compiler host builder checking frontend",
-    "frontend": "hlo shared host",
+    "frontend": "files hlo shared host",
 }
 """Room -> the rooms that it may import. All may import `dataclass` and `errors`."""
 

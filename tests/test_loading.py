@@ -97,6 +97,12 @@ def compiled(text: str, **options: Any) -> bytes:
     return xla_wasm.compile(HloModule.from_text(text), Options(**options)).wasm
 
 
+def in_8_bits(rows: int, columns: int) -> bytes:
+    """The numbers from 1 to 6, as small numbers with so many scales."""
+    scale = np.float32([[1, 0.5, 0.25], [0.125, 1, 0.5]])[:rows, :columns]
+    return safetensors(**{"w.scale": scale, "w": (np.arange(1, 7).reshape(SHAPE) / scale).astype(np.int8)})
+
+
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     import jax
@@ -124,6 +130,10 @@ def site() -> Iterator[Site]:
         "params.safetensors": w,
         "half.safetensors": safetensors(w=np.arange(1, 7, dtype=np.float16).reshape(SHAPE)),
         "brain.safetensors": safetensors(w=np.arange(1, 7, dtype=np.float32).astype(ml_dtypes.bfloat16).reshape(SHAPE)),
+        **{f"int8-{rows}x{columns}.safetensors": in_8_bits(rows, columns) for rows in (1, 2) for columns in (1, 3)},
+        "no-scales.safetensors": safetensors(w=np.ones(SHAPE, np.int8)),
+        "wrong-scales.safetensors": safetensors(**{"w.scale": np.ones(3, np.float32), "w": np.ones(SHAPE, np.int8)}),
+        "late-scales.safetensors": safetensors(**{"w": np.ones(SHAPE, np.int8), "w.scale": np.ones((1, 3), np.float32)}),
         "codes.wasm": compiled(CODES, weights=("w",)),
         **{f"codes.{t}.safetensors": safetensors(w=np.arange(65536, dtype=np.uint16).view(d)) for t, d in NARROW.items()},
         **{f"codes.{t}.f32": np.arange(65536, dtype=np.uint16).view(d).astype(np.float32).tobytes() for t, d in NARROW.items()},

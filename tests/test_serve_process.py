@@ -100,6 +100,21 @@ def test_parameters_of_hlo_that_a_file_gives_are_weights(tmp_path: Path) -> None
         assert httpx.post(url, json=[3, 4]).json() == {"result": [6.0, 2.0]}
 
 
+def test_weights_in_8_bits(tmp_path: Path) -> None:
+    """Of f32 they are numbers and scales; a weight of 8 bits itself is what the file has."""
+    body = "x = f32[2] parameter(0)\n w = f32[2] parameter(1)\n v = s8[2] parameter(2)\n f = f32[2] convert(v)\n y = f32[2] multiply(x, w)"
+    (tmp_path / "m.hlo").write_text(f"HloModule m\nENTRY e {{\n{body}\n ROOT r = f32[2] add(y, f)\n}}\n")
+    numbers, scale = np.array([2, -4], np.int8), np.array([0.5, 2], np.float32)
+    given = {"w.scale": scale, "v.scale": scale, "w": numbers, "v": numbers}
+    (tmp_path / "w.safetensors").write_bytes(safetensors(**given))
+    with server(tmp_path / "m.hlo", "--weights", tmp_path / "w.safetensors") as (_, url):
+        assert httpx.post(url, json=[3, 4]).json() == {"result": [3 * 1 + 2, 4 * -8 - 4]}
+    (tmp_path / "w.safetensors").write_bytes(safetensors(w=numbers, v=numbers))
+    assert "'w.scale' has to be f32 of as many dimensions: it is missing" in refused(
+        tmp_path / "m.hlo", "--weights", tmp_path / "w.safetensors"
+    )
+
+
 def test_mistakes_end_in_one_line(tmp_path: Path) -> None:
     assert "missing.wasm" in refused(tmp_path / "missing.wasm")
     (tmp_path / "text.hlo").write_text("this is no HLO")

@@ -4,6 +4,7 @@ import { describe, Place, TYPES } from './arrays.js';
 import { Kept } from './cache.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
 import { Broken, Download } from './lazy/download.js';
+import { NARROW, widen } from './lazy/narrow.js';
 import { show } from './manifest.js';
 import { chunks, inMemory, isLocal, locationOf } from './source.js';
 
@@ -32,10 +33,6 @@ const DTYPES = new Map(
     .map((row) => /** @type {[string, string]} */ (row.split(':'))),
 );
 const LONGEST_HEADER = 1e8;
-/** Types that a file may have for weights of f32. */
-const NARROW = ['f16', 'bf16'];
-/** Numbers that are widened at once. */
-const WIDENED = 1 << 16;
 
 /** Not the bytes there should be: fetching them anew may help. */
 class Mismatch extends ArtifactError {}
@@ -258,26 +255,52 @@ async function pourTensors(vessel, wanted, set, source, report) {
       const found = Object.keys(header).filter(has);
       throw new ArtifactError(`${what} is of another model: '${manifest.name}' has the weights ${list(wanted.map((leaf) => leaf.name))}; the file has ${list(found) || 'none'}`);
     }
-    for (const { leaf, name, tensor } of pairs) {
-      const [from, to] = [0, 1].map((i) => tensor?.data_offsets?.[i]);
-      const type = DTYPES.get(tensor?.dtype);
-      const isShape = Array.isArray(tensor?.shape) && tensor.shape.length === leaf.dimensions.length && leaf.dimensions.every((size, d) => size === tensor.shape[d]);
-      const isNarrow = leaf.element_type === 'f32' && NARROW.includes(/** @type {string} */ (type));
-      if ((type !== leaf.element_type && !isNarrow) || !isShape) {
-        throw new ArtifactError(`${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's '${name}' is ${type ?? show(tensor?.dtype)}${show(tensor?.shape)}`);
-      }
-      const bytes = isNarrow ? leaf.bytes / 2 : leaf.bytes;
+    /** Checks that a tensor takes so many bytes of the file. @param {string} name @param {any} tensor @param {number} bytes */
+    const place = (name, tensor, bytes) => {
+      const [from, to] = [0, 1].map((i) => tensor.data_offsets?.[i]);
       if (!Number.isSafeInteger(from) || from < 0 || to !== from + bytes) throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${bytes} bytes`);
-    }
-    pairs.sort((a, b) => a.tensor.data_offsets[0] - b.tensor.data_offsets[0]);
+      return from;
+    };
     let loaded = 0;
+    /** What is read, in the order of the file. @type {{name: string, from: number, read: () => Promise<void>}[]} */
+    const reads = [];
     for (const { leaf, name, tensor } of pairs) {
-      const gap = start + tensor.data_offsets[0] - reader.position;
+      const type = /** @type {string} */ (DTYPES.get(tensor?.dtype));
+      const fits = (/** @type {any} */ shape, /** @type {(size: unknown, d: number) => boolean} */ test) => Array.isArray(shape) && shape.length === leaf.dimensions.length && shape.every(test);
+      const scale = `${name}.scale`;
+      const isNarrow = leaf.element_type === 'f32' && type in NARROW && (type !== 's8' || has(scale));
+      if ((type !== leaf.element_type && !isNarrow) || !fits(tensor?.shape, (size, d) => size === leaf.dimensions[d])) {
+        throw new ArtifactError(`${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's '${name}' is ${type ?? show(tensor?.dtype)}${show(tensor?.shape)}${type === 's8' && leaf.element_type === 'f32' ? ` without '${scale}'` : ''}`);
+      }
+      const from = place(name, tensor, isNarrow ? (leaf.bytes / 4) * NARROW[type] : leaf.bytes);
+      /** @type {import('./lazy/narrow.js').Scales | undefined} */
+      let scales;
+      if (isNarrow && type === 's8') {
+        const { dtype, shape } = header[scale] ?? {};
+        if (dtype !== 'F32' || !fits(shape, (size, d) => size === 1 || size === leaf.dimensions[d])) {
+          throw damaged(`'${scale}' is ${DTYPES.get(dtype) ?? show(dtype)}${show(shape)}, but has to be f32 with the dimensions of '${name}', or 1 where all have the same scale`);
+        }
+        const bytes = 4 * shape.reduce((/** @type {number} */ product, /** @type {number} */ size) => product * size, 1);
+        const before = place(scale, header[scale], bytes);
+        if (before > from) throw damaged(`'${scale}' has to lie before '${name}'`);
+        reads.push({ name: scale, from: before, read: async () => void (scales = { shape, numbers: new Float32Array((await reader.take(bytes)).buffer) }) });
+      }
+      reads.push({
+        name,
+        from,
+        async read() {
+          await pourLeaf(vessel, leaf, type, scales, reader, buffer, (done) => report(loaded + done));
+          loaded += leaf.bytes;
+          set.add(leaf.name);
+        },
+      });
+    }
+    reads.sort((a, b) => a.from - b.from);
+    for (const { name, from, read } of reads) {
+      const gap = start + from - reader.position;
       if (gap < 0) throw damaged(`'${name}' overlaps another`);
       await reader.read(gap);
-      await pourLeaf(vessel, leaf, /** @type {string} */ (DTYPES.get(tensor.dtype)), reader, buffer, (done) => report(loaded + done));
-      loaded += leaf.bytes;
-      set.add(leaf.name);
+      await read();
     }
   });
 }
@@ -286,22 +309,23 @@ async function pourTensors(vessel, wanted, set, source, report) {
  * @param {Vessel} vessel
  * @param {Leaf} leaf
  * @param {string} type of the file's elements
+ * @param {import('./lazy/narrow.js').Scales | undefined} scales of s8 for f32
  * @param {Reader} reader
  * @param {ArrayBuffer} buffer
  * @param {(done: number) => void} report
  */
-async function pourLeaf(vessel, leaf, type, reader, buffer, report) {
+async function pourLeaf(vessel, leaf, type, scales, reader, buffer, report) {
   const init = leaf.init == null ? undefined : vessel.manifest.inits[leaf.init];
-  const small = type !== leaf.element_type;
+  const factor = type === leaf.element_type ? 1 : 4 / NARROW[type];
   const part = init?.part ?? leaf.bytes;
   /** @param {Uint8Array} target what it is to hold @param {number} start the bytes before it */
   const read = async (target, start) => {
-    const bytes = small ? new Uint8Array(target.length / 2) : target;
+    const bytes = factor > 1 ? new Uint8Array(target.length / factor) : target;
     await reader.read(bytes.length, (piece, done) => {
       bytes.set(piece, done);
-      report(start + (done + piece.length) * (small ? 2 : 1));
+      report(start + (done + piece.length) * factor);
     });
-    if (small) widen(type, new Uint16Array(bytes.buffer), target);
+    if (factor > 1) widen(type, bytes, target, start / 4, leaf.dimensions, scales);
   };
   const laid = new Place(leaf, new ArrayBuffer(leaf.bytes), 0);
   if (laid.order) {
@@ -318,33 +342,6 @@ async function pourLeaf(vessel, leaf, type, reader, buffer, report) {
     else await read(target, at);
     if (init) prepare(vessel, call++, leaf.name);
   } while ((at += part) < leaf.bytes);
-}
-
-/**
- * Puts small floats into memory as f32.
- * @param {string} type f16 or bf16
- * @param {Uint16Array} bits
- * @param {Uint8Array} target
- */
-function widen(type, bits, target) {
-  const floats = new Float32Array(Math.min(bits.length, WIDENED));
-  const words = new Uint32Array(floats.buffer);
-  for (let start = 0; start < bits.length; start += WIDENED) {
-    const count = Math.min(bits.length - start, WIDENED);
-    for (let i = 0; i < count; i++) {
-      const word = bits[start + i];
-      if (type === 'bf16') {
-        words[i] = word << 16;
-        continue;
-      }
-      const magnitude = word & 0x7fff;
-      words[i] = magnitude << 13;
-      floats[i] *= 2 ** 112; // the difference of the exponents' zeros
-      if (magnitude >= 0x7c00) words[i] |= 0x7f800000;
-      words[i] |= (word & 0x8000) << 16;
-    }
-    target.set(new Uint8Array(floats.buffer, 0, count * 4), start * 4);
-  }
 }
 
 /**

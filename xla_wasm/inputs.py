@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -99,8 +99,11 @@ def load_arrays(path: Path, element_types: Sequence[str] | None, elements: Seque
     return [_typed(array, types[i], path) if i < len(types) else array for i, array in enumerate(arrays)]
 
 
-def load_named(path: Path, elements: Mapping[str, int]) -> tuple[dict[str, Array], list[str]]:
-    """Of a `.npz` or a safetensors file the arrays of these names, with so many elements or fewer, and the names of all that it holds."""
+def load_named(path: Path, elements: Mapping[str, int], floats: Container[str] = ()) -> tuple[dict[str, Array], list[str]]:
+    """Of a `.npz` or a safetensors file the arrays of these names, with so many elements or fewer, and the names of all that it holds.
+
+    Those whose names are in `floats` may be stored in 8 bits with their scales (see `safetensors.widened`).
+    """
     with path.open("rb") as file:
         is_archive = file.read(2) == b"PK"
     names = []
@@ -113,7 +116,9 @@ def load_named(path: Path, elements: Mapping[str, int]) -> tuple[dict[str, Array
         return dict(_unpacked(path, path, most_elements)), names
     tensors = safetensors.read(path)
     wanted = {name: tensors[name] for name in tensors if name in elements}
-    return {name: np.frombuffer(t.data, dtype_of(t.element_type)).reshape(t.dimensions) for name, t in wanted.items()}, list(tensors)
+    return {
+        name: safetensors.widened(tensors, name, path) if name in floats else safetensors.array_of(t) for name, t in wanted.items()
+    }, list(tensors)
 
 
 def _unpacked(archive: Path | BytesIO, path: Path, most_elements: Callable[[int, str], int | None]) -> list[tuple[str, Array]]:

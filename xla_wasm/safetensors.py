@@ -1,13 +1,15 @@
-"""Weights from safetensors files, bound to the parameters of a module as constants."""
+"""Weights from safetensors files, bound to the parameters of a module as constants; such files with weights in fewer bits."""
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import math
 import mmap
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from .dataclass import dataclass
 from .errors import ArgumentError, ParseError
@@ -17,11 +19,17 @@ from .hlo.shape import Layout, Shape
 from .hlo.signature import PARAMETER_NAMES, names_in
 from .hlo.types import TYPES
 
+Array = Any
+"""An array of numpy."""
 ELEMENT_TYPES = dict(
     row.split(":")
     for row in "BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64".split()
 )
 """What a safetensors file calls the element types."""
+FORMATS = ("f32", "f16", "bf16", "int8")
+"""What arrays of f32 may be in a file."""
+SCALE = ".scale"
+"""What the scales of an array in 8 bits are called behind its name."""
 _LONGEST_HEADER = 100_000_000
 _MOST_DIMENSIONS = 32
 """What every NumPy can have."""
@@ -63,6 +71,77 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ParseError(f"{path}: the header of the safetensors file makes no sense: {str(error)[:200]!a}") from error
     return tensors
+
+
+def array_of(tensor: Tensor) -> Array:
+    """The array, which reads the file as it is used."""
+    import numpy as np
+
+    from .host.arrays import dtype_of
+
+    return np.frombuffer(tensor.data, dtype_of(tensor.element_type)).reshape(tensor.dimensions)
+
+
+def widened(tensors: Mapping[str, Tensor], name: str, path: str | os.PathLike[str]) -> Array:
+    """The array of a name; of one in 8 bits its numbers times those of `name.scale`, an f32 array of as many dimensions, each of them as
+    long or 1. Raises ParseError where that is missing or does not fit."""
+    tensor, scale = tensors[name], tensors.get(f"{name}{SCALE}")
+    if tensor.element_type != "s8":
+        return array_of(tensor)
+    if scale is None or scale.element_type != "f32" or len(scale.dimensions) != len(tensor.dimensions):
+        what = "missing" if scale is None else f"{scale.element_type}{list(scale.dimensions)}"
+        raise ParseError(f"{path}: '{name}' is stored in 8 bits, so '{name}{SCALE}' has to be f32 of as many dimensions: it is {what}")
+    if any(size not in (1, whole) for size, whole in zip(scale.dimensions, tensor.dimensions)):
+        raise ParseError(f"{path}: the scales of '{name}' are {list(scale.dimensions)}, which does not fit {list(tensor.dimensions)}")
+    return array_of(tensor) * array_of(scale)
+
+
+def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str | Mapping[str, str] = "f32") -> None:
+    """Writes arrays by name as a safetensors file, those of f32 with two dimensions or more in fewer bits if `format` says so.
+
+    `format` is "f32", "f16", "bf16" or "int8", or maps names or patterns to these; the last that suits a name counts. In "int8" each index
+    of the last dimension has a scale of its own, that of what `x @ w` sums: `name` holds whole numbers from -127 to 127 and `name.scale`
+    what they are multiplied by. Raises ArgumentError for another format, and for numbers in "int8" that are not finite.
+    """
+    import numpy as np
+
+    from .files import writing
+    from .host.arrays import dtype_of
+
+    rules = [("*", format)] if isinstance(format, str) else list(format.items())
+    wrong = next((given for _, given in rules if given not in FORMATS), None)
+    if wrong is not None:
+        raise ArgumentError(f"there is no format {wrong!r} of a safetensors file: expected one of {', '.join(FORMATS)}")
+    stored: dict[str, Array] = {}
+    for name, given in arrays.items():
+        array = np.asarray(given)
+        found = [how for pattern, how in rules if fnmatch.fnmatchcase(name, pattern)]
+        how = found[-1] if found and array.dtype == np.float32 and array.ndim > 1 else "f32"
+        if how == "int8":
+            most = np.abs(array).max(tuple(range(array.ndim - 1)), keepdims=True, initial=0)
+            if not np.isfinite(most).all():
+                raise ArgumentError(f"'{name}' has numbers that are not finite, which int8 cannot hold: give it another format")
+            stored[f"{name}{SCALE}"] = scale = np.where(most > 0, most / np.float32(127), 1).astype(np.float32)
+            stored[name] = np.clip(np.rint(array / scale), -127, 127).astype(np.int8)
+        else:
+            stored[name] = array.astype(dtype_of(how)) if how != "f32" else array
+    names = {dtype_of(element_type): name for name, element_type in ELEMENT_TYPES.items()}
+    # As the format's own library writes them: the widest first, so that all are aligned, and scales come before their numbers.
+    order = sorted(stored, key=lambda name: (-stored[name].dtype.itemsize, name))
+    header: dict[str, Any] = {}
+    at = 0
+    for name in order:
+        array = stored[name]
+        if array.dtype not in names:
+            raise ArgumentError(f"'{name}' is {array.dtype}, which safetensors files do not have")
+        header[name] = {"dtype": names[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with writing(path) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            file.write(np.ascontiguousarray(stored[name]).tobytes())
 
 
 def _integer(digits: str) -> int:

@@ -61,7 +61,10 @@ def serve_model(
     for name, seconds in (("--run-timeout", options.run_timeout), ("--body-timeout", options.body_timeout)):
         if seconds is not None and not seconds > 0:
             raise ArgumentError(f"{name} must be above zero, got {seconds:g}")
-    given, names = load_named(weights, _elements(source)) if weights is not None else ({}, [])
+    shapes = _shapes(source)
+    floats = {name for name, (element_type, _) in shapes.items() if element_type == "f32"}
+    elements = {name: size for name, (_, size) in shapes.items()}
+    given, names = load_named(weights, elements, floats) if weights is not None else ({}, [])
     artifact = _compiled(source, target, [*given, *(setting.rpartition("=")[0] for setting in settings)])
     manifest = Manifest.parse(artifact.manifest)
     check_servable(manifest)
@@ -97,11 +100,11 @@ def _compiled(source: Module | Artifact, target: tuple[str, str], names: Sequenc
     return compile_as(source, *target, weights=wanted) if wanted else artifact_of(source, *target)
 
 
-def _elements(source: Module | Artifact) -> Mapping[str, int]:
-    """Names of all parameters, each with the number of its elements."""
+def _shapes(source: Module | Artifact) -> Mapping[str, tuple[str, int]]:
+    """Names of all parameters, each with its element type and the number of its elements."""
     if isinstance(source, Module):
-        return {name: shape.size for name, shape in parameter_leaves(source)}
-    return {leaf.name: prod(leaf.dimensions) for leaf in Manifest.parse(source.manifest).parameters}
+        return {name: (shape.element_type, shape.size) for name, shape in parameter_leaves(source)}
+    return {leaf.name: (leaf.element_type, prod(leaf.dimensions)) for leaf in Manifest.parse(source.manifest).parameters}
 
 
 def _values(manifest: Manifest, given: dict[str, Array], names: Sequence[str], settings: Sequence[str]) -> dict[str, Array]:

@@ -80,6 +80,21 @@ const both = {
     }
   },
 
+  async 'weights of f32 from files of 8 bits with their scales'({ load }, at, worker) {
+    for (const shape of ['1x1', '1x3', '2x1', '2x3']) {
+      for (const [file, wanted] of [['toy.wasm', Y], ['column.wasm', [3.5, -3, 10.5, 5.75, 6.25, 25.75]]]) {
+        const exe = await load(at(file), { weights: at(`int8-${shape}.safetensors`), worker });
+        same((await exe.run(X, K))[0], wanted, `${shape} ${file}`);
+        exe.dispose();
+      }
+    }
+    const refused = { 'no-scales': /file's 'w' is s8\[2,3\] without 'w.scale'/, 'wrong-scales': /'w.scale' is f32\[3\], but has to be f32 with the dimensions of 'w'/, 'late-scales': /'w.scale' has to lie before 'w'/ };
+    for (const [file, message] of Object.entries(refused)) {
+      const error = await rejects(() => load(at('toy.wasm'), { weights: at(`${file}.safetensors`), worker }), 'ArtifactError');
+      check(message.test(error.message), error.message);
+    }
+  },
+
   async 'a wrong file is fetched once more'({ load }, at, worker) {
     const exe = await load(at('toy.wasm'), { weights: at(`twice-${worker}.weights`), worker });
     await exe.set('w', W);

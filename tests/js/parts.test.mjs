@@ -20,7 +20,7 @@ test('an array is set part by part', async () => {
   assert.deepEqual([...exe.get('w')], w);
 });
 
-for (const name of ['f32', 'f16'])
+for (const name of ['f32', 'f16', 'int8'])
   test(`a file of ${name} is poured part by part`, async () => {
     const told = [];
     right(await load(wasm, { weights: file(`${name}.safetensors`), onProgress: (done) => told.push(done) }));
