@@ -25,13 +25,16 @@ from random_values import Draw
 from random_writer import draw_writer
 
 import xla_wasm
-from xla_wasm import ArgumentError, HloModule, LimitError, Options, RunError
+from xla_wasm import ArgumentError, HloModule, LimitError, Options, RunError, evaluate
 from xla_wasm.artifact import Artifact
 from xla_wasm.compiler import trace
 from xla_wasm.host.executor import Executable
 from xla_wasm.host.team import Shared, Team, cpus
 from xla_wasm.jax import lower
 from xla_wasm.loop import pieces
+from xla_wasm.loop.ir import Func, Invoke
+from xla_wasm.ops import kernel
+from xla_wasm.passes import reductions
 from xla_wasm.plan.parts import share
 from xla_wasm.plan.plan import Plan, all_steps
 from xla_wasm.target import FAILED
@@ -43,8 +46,10 @@ Array = np.ndarray[Any, Any]
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has the smallest kernels shared, trip by trip."""
+    """Has the smallest kernels shared, trip by trip, and the smallest sums divided."""
     monkeypatch.setattr(pieces, "_CHUNK", 1)
+    monkeypatch.setattr(kernel, "_CALL", 1)
+    monkeypatch.setattr(reductions, "_LEAST", 4)
 
 
 def zeros(*dims: int) -> Array:
@@ -125,6 +130,87 @@ def test_programs(name: str) -> None:
             for _ in range(5):
                 for actual, wanted in zip(exe.run(*arguments), expected, strict=True):
                     assert actual.tobytes() == wanted.tobytes(), threads
+
+
+def positive(rng: np.random.Generator, *dims: int) -> Array:
+    a = rng.standard_normal(dims, np.float32)
+    return a @ a.swapaxes(-1, -2) + dims[-1] * np.eye(dims[-1], dtype=np.float32)
+
+
+ROUTINES: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "transforms": (lambda a: (jnp.fft.fft(a), jnp.fft.rfft(a), jnp.fft.irfft(a[..., :9])), (37, 16, 16)),
+    "transforms of odd lengths": (lambda a: (jnp.fft.fft(a[..., :11]), jnp.fft.rfft(a[..., :7])), (29, 3, 16, 16)),
+    "cholesky and triangular systems": (lambda a: jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(a), a, lower=True), (23, 5, 5)),
+    "lu": (lambda a: jnp.linalg.solve(a, a[..., :2]), (19, 7, 7)),
+    "qr": (lambda a: tuple(jnp.linalg.qr(a[..., :3])), (21, 6, 6)),
+    "eigh": (lambda a: tuple(jnp.linalg.eigh(a)), (17, 5, 5)),
+    "svd": (lambda a: tuple(jnp.linalg.svd(a[..., :4], full_matrices=False)), (2, 9, 6, 6)),
+    "eigenvalues": (lambda a: jnp.linalg.eigvals(a), (15, 4, 4)),
+}
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("name", ROUTINES)
+def test_routines_of_the_c_runtime(name: str) -> None:
+    """Of many rows or matrices each is computed by one thread, with memory that holds nothing useful before."""
+    function, dims = ROUTINES[name]
+    argument = positive(np.random.default_rng(3), *dims)
+    module = lower(function, argument)
+    options = Options(threads=True)
+    steps = trace(module, options).plan.steps
+    assert any(part for step, part in zip(steps, share(steps)[0]) if step.func and any(map(is_call, loop_statements(step.func))))
+    expected = xla_wasm.load(xla_wasm.compile(module)).run(argument)
+    artifact = xla_wasm.compile(module, options)
+    for threads in (1, 2, 3):
+        exe = xla_wasm.load(artifact, threads=threads)
+        for _ in range(3):
+            fill_own_memory(exe, threads)
+            for actual, wanted in zip(exe.run(argument), expected, strict=True):
+                assert actual.tobytes() == wanted.tobytes(), threads
+
+
+def loop_statements(func: Func) -> list[Any]:
+    """What stands in the loops of a kernel's range."""
+    return [statement for _, loop in func.ranges() for statement in loop.body.statements]
+
+
+def is_call(statement: Any) -> bool:
+    return isinstance(statement, Invoke)
+
+
+SUMS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
+    "one dimension": (lambda a: a.sum(), ((1 << 17,),)),
+    "a size without divisors": (lambda a: a.max(), ((7, 100_003),)),
+    "products": (lambda a, b: jnp.mean((a - b) ** 2), ((1000, 300), (1000, 300))),
+    "and the elements": (lambda a: (jnp.tanh(a), jnp.tanh(a).sum(), a.sum(0)), ((512, 256),)),
+    "of what is summed": (lambda a: (a.var(), a / jnp.sqrt((a * a).sum())), ((3, 5, 16384),)),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_all_elements(name: str) -> None:
+    """They are taken in parts that no number of threads changes, and are as near as others."""
+    function, shapes = SUMS[name]
+    rng = np.random.default_rng(2)
+    arguments = [rng.standard_normal(shape, np.float32) for shape in shapes]
+    module = lower(function, *arguments)
+    artifact = xla_wasm.compile(module, Options(threads=True))
+    plan = trace(module, Options(threads=True)).plan
+    assert any(part for step, part in zip(plan.steps, share(plan.steps)[0]) if step.func and step.func.name.startswith(("reduce", "tanh")))
+    first = xla_wasm.load(artifact, threads=1).run(*arguments)
+    for threads in (2, 3):
+        for actual, wanted in zip(xla_wasm.load(artifact, threads=threads).run(*arguments), first, strict=True):
+            assert actual.tobytes() == wanted.tobytes()
+    for actual, wanted in zip(first, evaluate(module, *arguments), strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dims", [(), (3,), (4096,), (2, 3), (1, 1, 70_000), (5, 70_001), (1023, 9), (65_537,), (3, 2, 2, 5000), (2048, 1)])
+def test_parts_are_all_elements(dims: tuple[int, ...]) -> None:
+    divided = reductions._divided(dims)
+    if divided is not None:
+        parts, count = divided
+        assert np.prod(parts) == np.prod(dims) and 4 <= np.prod(parts[:count]) <= 1 << 16 and count < len(parts)
 
 
 def planned(name: str) -> tuple[Plan, list[str]]:

@@ -128,7 +128,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     canonical = clone(module)
     serves, drops = options.callbacks != TRAP, options.callbacks == DROP
     results = tuple(shape for _, shape in interface.results)
-    given = Given(options.host_calls, serves, drops, devices, WINOGRAD[options.winograd], interface.weight_formats, results)
+    winograd, formats = WINOGRAD[options.winograd], interface.weight_formats
+    given = Given(options.host_calls, serves, drops, devices, winograd, formats, results, options.threads)
     pipeline.run(canonical, given)
     for x in canonical.instructions():
         if x.shape.is_array and x.shape.size > _MOST_ELEMENTS:

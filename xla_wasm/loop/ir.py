@@ -106,12 +106,25 @@ class Barrier:
     values: list[tuple[Carry, Val]]
 
 
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """The memory that a C function reads, or also writes: so many bytes from the address that is its argument of this number."""
+
+    argument: int
+    bytes: int
+    written: bool
+
+
 @dataclass(eq=False, slots=True)
 class Invoke:
     """Calls the C function `symbol`, which returns nothing, with scalars: addresses and numbers."""
 
     symbol: str
     args: tuple[Val, ...]
+    touches: tuple[Touch, ...] = ()
+    """All the memory that it touches, if it is known."""
+    cost: int = 1
+    """How many statements take about as long."""
 
 
 @dataclass(eq=False, slots=True)

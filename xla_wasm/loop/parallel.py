@@ -25,7 +25,7 @@ def is_parallel(func: Func, written: Collection[int], scratch: Collection[int] =
     if not is_split(func) or func.trips < 2:
         return False
     verified = verify(func)
-    if verified.invokes:
+    if verified.opaque:
         return False
     places: dict[int, list[Access]] = {}
     for access in verified.accesses:
@@ -45,7 +45,7 @@ def is_parallel(func: Func, written: Collection[int], scratch: Collection[int] =
 def bytes_a_trip(func: Func, number: int) -> int:
     """How many bytes each trip of the range has of argument `number`, behind those of the trip before; 0 if a trip touches others."""
     verified = verify(func)
-    if not is_split(func) or verified.invokes:
+    if not is_split(func) or verified.opaque:
         return 0
     slab = 0
     for access in _ranged(func, [a for a in verified.accesses if number in a.form.pointers]) or []:

@@ -62,7 +62,7 @@ def verify(func: Func, arguments: Sequence[Argument] | None = None) -> Verified:
     """Raises `KernelError` at the first thing that is wrong. Without `arguments` the accesses' places are not checked."""
     verifier = _Verifier(func, arguments)
     verifier.run()
-    return Verified(func, verifier.accesses, verifier.unproven, verifier.invokes)
+    return Verified(func, verifier.accesses, verifier.unproven, verifier.opaque)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class Verified:
     accesses: list[Access]
     unproven: list[str]
     """The accesses of which no bounds are known, as they depend on numbers of the program's that nothing clamps."""
-    invokes: bool
-    """Whether it calls functions that read and write memory by themselves."""
+    opaque: bool
+    """Whether it calls functions of which it is not known what memory they touch."""
 
     def reads_before_writing(self, written: int, read: int) -> str:
         """Why argument `written` may not lie where `read` lies; empty if each element is read for the last time before it is written."""
@@ -133,7 +133,7 @@ class _Verifier:
         """Where each value stands."""
         self.accesses: list[Access] = []
         self.unproven: list[str] = []
-        self.invokes = False
+        self.opaque = False
         self.count = 0
         self.held: dict[Val, Carry] = {}
         """Values that lie in the local of a carry since a barrier."""
@@ -195,7 +195,7 @@ class _Verifier:
             elif isinstance(statement, Barrier):
                 self.barrier(statement, block)
             elif isinstance(statement, Invoke):
-                self.invoke(statement)
+                self.invoke(statement, facts)
             elif isinstance(statement, If):
                 self.if_(statement, facts)
             else:
@@ -316,15 +316,19 @@ class _Verifier:
                 self.held.pop(old, None)
             self.held[val] = carry
 
-    def invoke(self, invoke: Invoke) -> None:
+    def invoke(self, invoke: Invoke, facts: Facts) -> None:
         what = f"invoke {invoke.symbol}"
-        self.invokes = True
         if not invoke.symbol:
             self.fail(what, "names no function")
         for arg in invoke.args:
             self.use(arg, what)
             if arg.lanes != 1:
                 self.fail(what, f"{self.names.of(arg)} is {typed(arg)}, no scalar")
+        self.opaque |= not invoke.touches
+        for touch in invoke.touches:
+            address = invoke.args[touch.argument]
+            val = None if touch.written else address
+            self.note(Access(what, val, facts.form(address), touch.bytes, 1, 0, facts, tuple(self.loops), self.count))
         for block in self.open:
             self.stores[block].add(-1)
 
@@ -420,11 +424,16 @@ class _Verifier:
     def access(
         self, what: str, address: Val, offset: int, stride: int, dtype: str, lanes: int, facts: Facts, val: Val | None = None
     ) -> Form:
-        """Notes an access, and checks where it lies."""
+        """Notes a load or a store; the form of its address."""
         self.scalar(address, "u32", what, "address")
         size = TYPES[dtype].bytes
         form = facts.form(address).plus(Form(const=offset))
-        access = Access(what, val, form, size, lanes, stride * size, facts, tuple(self.loops), self.count)
+        self.note(Access(what, val, form, size, lanes, stride * size, facts, tuple(self.loops), self.count))
+        return form
+
+    def note(self, access: Access) -> None:
+        """Keeps an access, and checks where it lies."""
+        what, form = access.what, access.form
         self.accesses.append(access)
         if access.written:
             for block in self.open:
@@ -432,28 +441,27 @@ class _Verifier:
         if len(form.pointers) > 1:
             self.fail(what, "its address is a sum of two buffers' addresses")
         if self.arguments is None:
-            return form
+            return
         if not form.pointers:
             self.unproven.append(f"kernel {self.func.name}: {what}: its buffer is known at run time only")
-            return form
+            return
         number = form.pointers[0]
         argument = self.arguments[number]
         if access.written and not argument.written:
             self.fail(what, f"writes argument {number}, which is only read")
-        bounds = facts.form_bounds(form)
-        most = argument.room if lanes > 1 and stride else argument.bytes
+        bounds = access.facts.form_bounds(form)
+        most = argument.room if access.lanes > 1 and access.stride else argument.bytes
         if bounds is None:
             self.unproven.append(f"kernel {self.func.name}: {what}: a loop without a count")
-            return form
+            return
         low, high = bounds[0] + access.reach[0], bounds[1] + access.reach[1]
         if low >= 0 and high <= most:
-            return form
+            return
         if form.values:
             free = ", ".join(self.names.of(v) for v, _ in form.values)
             self.unproven.append(f"kernel {self.func.name}: {what}: bytes {low} to {high} of {most} of argument {number}, by {free}")
         else:
             self.fail(what, f"reaches bytes {low} to {high} of argument {number}, which has {most}")
-        return form
 
     def order(self) -> None:
         """A load that is not pinned may happen later than it stands; so nothing in its block may write what it reads."""

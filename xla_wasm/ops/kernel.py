@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Sequence
+from math import isqrt, prod
 
 from ..dataclass import dataclass, field
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import Index, row_major_strides
+from ..loop.affine import Affine, Index, row_major_strides
 from ..loop.builder import Builder
-from ..loop.ir import Val
+from ..loop.ir import Touch, Val
 from .elemental import Elemental
 from .source import Source, misplaced, store
+
+_CALL = 1 << 14
+"""Operations that are worth a call of their own."""
 
 
 @dataclass(slots=True)
@@ -48,6 +52,52 @@ class Kernel:
         """Where an array starts, for `Builder.invoke`."""
         pointer = self.b.pointer(source.number)
         return self.b.add(pointer, self.b.const("u32", source.offset * TYPES[source.dtype].bytes)) if source.offset else pointer
+
+    def invoke_each(
+        self,
+        symbol: str,
+        arrays: Sequence[Source | int],
+        count: int,
+        *numbers: int,
+        shared: Sequence[Source] = (),
+        together: int = 1,
+        work: int = 0,
+    ) -> None:
+        """Calls a C function that does the same for `count` items, each a part of all arrays but those that are `shared` and scratch
+        memory: `symbol(arrays, count, numbers)`. Several calls for some items each are a range that callers may split.
+
+        The function takes `together` items side by side. `work`: about how many operations an item takes.
+        """
+        b = self.b
+        written = {output.number for outputs in self.outputs.values() for output in outputs}
+        whole = {source.number for source in shared} | set(range(b.pointers - len(self.scratch_bytes), b.pointers))
+        size = max((prod(s.dims) // max(count, 1) for s in arrays if isinstance(s, Source) and s.number not in whole), default=1)
+        work = work or size * max(1, isqrt(size))
+        most = together * -(-_CALL // max(1, work * together))
+        groups, rest = divmod(count, most)
+
+        def call(items: int, first: Affine) -> None:
+            args: list[Val | int] = []
+            touches = []
+            for k, s in enumerate(arrays):
+                if isinstance(s, int):
+                    args.append(s)
+                    continue
+                element = TYPES[s.dtype].bytes
+                own = prod(s.dims) if s.number in whole else prod(s.dims) // count
+                at = Affine(s.offset) if s.number in whole else first * own + s.offset
+                address, offset = b.address(b.pointer(s.number), at, element)
+                args.append(b.add(address, b.const("u32", offset)) if offset else address)
+                is_scratch = s.number in whole and s not in shared
+                touches.append(Touch(k, own * (1 if s.number in whole else items) * element, s.number in written or is_scratch))
+            b.invoke(symbol, *args, items, *numbers, touches=tuple(touches), cost=items * work)
+
+        if groups:
+            with b.loop(groups, ranged=count > most) as i:
+                call(most, i * most)
+        if rest:
+            with b.loop(1, ranged=count > most) as i:
+                call(rest, (i + groups) * most)
 
     def store(self, x: Instruction, index: Index, value: Val | list[Val], leaf: int = 0) -> None:
         """Writes the element of `x` (of its tuple leaf, if it has several) at `index`."""

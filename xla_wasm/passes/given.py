@@ -30,6 +30,8 @@ class Given:
     """Leaves of the parameters, and the formats that they are stored in."""
     results: tuple[Shape, ...] | None = None
     """The leaves of the result as hosts see them, where that is not how the root has them."""
+    threads: bool = False
+    """Whether kernels may be shared by several threads."""
 
 
 def ask_for_calls(module: Module, given: Given) -> None:

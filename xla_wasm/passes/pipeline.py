@@ -16,6 +16,7 @@ from .fractions import mark_fractions
 from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices, name_formats
 from .layout import forget_layouts
 from .loops import settle_loops
+from .reductions import split_reductions
 from .simplify import simplify
 from .sink import sink_transposes
 from .split import split_products
@@ -74,7 +75,10 @@ PASSES: tuple[Callable[[Module], None], ...] = (
 
 def run(module: Module, given: Given | None = None) -> None:
     """Brings a verified module into the canonical form that `plan` takes."""
+    given = given or Given()
     for note in NOTES:
-        note(module, given or Given())
+        note(module, given)
     for pass_ in PASSES:
         pass_(module)
+    if given.threads:
+        split_reductions(module)

@@ -84,10 +84,14 @@ class _Transform:
     def rows(self, source: Source, total: int) -> None:
         k, d = self.k, len(self.plans) - 1
         plan, table = self.routine(d)
-        k.b.invoke(
+        points = self.plans[d].points
+        k.invoke_each(
             f"xw_fft_rows_{self.part}",
-            *(k.address(a) for a in (self.output, source, plan, table, self.work)),
+            (self.output, source, plan, table, self.work),
             *(prod(source.dims[:-1]), _KINDS[self.kind], total, self.widths[d]),
+            shared=(plan, table),
+            together=self.widths[d],
+            work=2 * points * points.bit_length(),
         )
 
     def columns(self, d: int, target: Source, source: Source, total: int) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ...hlo.attrs import TriangularSolveOptions
 from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
-from ...loop.ir import Val
 from ..kernel import Kernel
 from ..source import Source
 
@@ -63,14 +63,10 @@ def _cholesky(k: Kernel, x: Instruction, lower: bool, keep: bool = False) -> Non
     n = a.dims[-1]
     memory = _Memory(k, a.dtype)
     outputs = k.outputs[x]
-    info = k.address(outputs[1]) if len(outputs) > 1 else 0
+    info = outputs[1] if len(outputs) > 1 else 0
     work, packed = memory.work(n, n), memory.packed(n, n)
     flags = (_LOWER if lower else 0) | (_KEEP if keep else 0)
-    k.b.invoke(
-        f"xw_cholesky_{a.dtype}",
-        *(k.address(outputs[0]), info, k.address(a), k.address(work), k.address(packed)),
-        *(prod(a.dims[:-2]), n, flags),
-    )
+    k.invoke_each(f"xw_cholesky_{a.dtype}", (outputs[0], info, a, work, packed), prod(a.dims[:-2]), n, flags)
 
 
 def triangular_solve_kernel(k: Kernel, x: Instruction) -> None:
@@ -85,11 +81,7 @@ def triangular_solve_kernel(k: Kernel, x: Instruction) -> None:
     flags |= _TRANSPOSED if options.transpose_a != "NO_TRANSPOSE" else 0
     flags |= _CONJUGATE if options.transpose_a == "ADJOINT" else 0
     (output,) = k.outputs[x]
-    k.b.invoke(
-        f"xw_triangular_solve_{a.dtype}",
-        *(k.address(output), k.address(a), k.address(b), k.address(work), k.address(packed)),
-        *(prod(a.dims[:-2]), n, m, flags),
-    )
+    k.invoke_each(f"xw_triangular_solve_{a.dtype}", (output, a, b, work, packed), prod(a.dims[:-2]), n, m, flags)
 
 
 def lu_kernel(k: Kernel, x: Instruction) -> None:
@@ -98,12 +90,7 @@ def lu_kernel(k: Kernel, x: Instruction) -> None:
     m, n = a.dims[-2:]
     memory = _Memory(k, a.dtype)
     work, packed, panel = memory.work(m, n), memory.packed(min(m, n), n), memory.panel(m)
-    factors, pivots, info = (k.address(o) for o in k.outputs[x])
-    k.b.invoke(
-        f"xw_lu_{a.dtype}",
-        *(factors, pivots, info, k.address(a), k.address(work), k.address(packed), k.address(panel)),
-        *(prod(a.dims[:-2]), m, n),
-    )
+    k.invoke_each(f"xw_lu_{a.dtype}", (*k.outputs[x], a, work, packed, panel), prod(a.dims[:-2]), m, n)
 
 
 def qr_kernel(k: Kernel, x: Instruction) -> None:
@@ -112,8 +99,7 @@ def qr_kernel(k: Kernel, x: Instruction) -> None:
     m, n = a.dims[-2:]
     memory = _Memory(k, a.dtype)
     work = memory.numbers(memory.planes * m * n)
-    r, taus = (k.address(o) for o in k.outputs[x])
-    k.b.invoke(f"xw_qr_{a.dtype}", r, taus, k.address(a), k.address(work), prod(a.dims[:-2]), m, n)
+    k.invoke_each(f"xw_qr_{a.dtype}", (*k.outputs[x], a, work), prod(a.dims[:-2]), m, n)
 
 
 def householder_product_kernel(k: Kernel, x: Instruction) -> None:
@@ -123,11 +109,7 @@ def householder_product_kernel(k: Kernel, x: Instruction) -> None:
     memory = _Memory(k, a.dtype)
     work = memory.numbers(memory.planes * m * n)
     (output,) = k.outputs[x]
-    k.b.invoke(
-        f"xw_householder_product_{a.dtype}",
-        *(k.address(s) for s in (output, a, taus, work)),
-        *(prod(a.dims[:-2]), m, n, taus.dims[-1]),
-    )
+    k.invoke_each(f"xw_householder_product_{a.dtype}", (output, a, taus, work), prod(a.dims[:-2]), m, n, taus.dims[-1])
 
 
 def tridiagonal_kernel(k: Kernel, x: Instruction) -> None:
@@ -137,7 +119,7 @@ def tridiagonal_kernel(k: Kernel, x: Instruction) -> None:
     memory = _Memory(k, a.dtype)
     work = memory.numbers(memory.columns(n, n + 4))
     flags = _LOWER if x.attrs["custom_call_target"].endswith("lower") else 0
-    k.b.invoke(f"xw_tridiagonal_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work)), prod(a.dims[:-2]), n, flags)
+    k.invoke_each(f"xw_tridiagonal_{a.dtype}", (*k.outputs[x], a, work), prod(a.dims[:-2]), n, flags)
 
 
 def eigh_kernel(k: Kernel, x: Instruction) -> None:
@@ -149,7 +131,7 @@ def eigh_kernel(k: Kernel, x: Instruction) -> None:
     work, order = memory.numbers(memory.columns(n, 2 * n + 4) + 6 * n + real), k.scratch("s32", (4 * n,))
     _, triangle, results = x.attrs["custom_call_target"].split("_")[-3:]
     flags = (_LOWER if triangle == "lower" else 0) | (_VECTORS if results == "vectors" else 0)
-    k.b.invoke(f"xw_eigh_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work, order)), prod(a.dims[:-2]), n, flags)
+    k.invoke_each(f"xw_eigh_{a.dtype}", (*k.outputs[x], a, work, order), prod(a.dims[:-2]), n, flags)
 
 
 def svd_kernel(k: Kernel, x: Instruction) -> None:
@@ -163,7 +145,7 @@ def svd_kernel(k: Kernel, x: Instruction) -> None:
     count = 2 * low + (width + low if results == "vectors" else 0)
     work, order = memory.numbers(memory.columns(high, count + 5) + 10 * low), k.scratch("s32", (width,))
     flags = (_FULL if form == "full" else 0) | (_VECTORS if results == "vectors" else 0)
-    k.b.invoke(f"xw_svd_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work, order)), prod(a.dims[:-2]), m, n, flags)
+    k.invoke_each(f"xw_svd_{a.dtype}", (*k.outputs[x], a, work, order), prod(a.dims[:-2]), m, n, flags)
 
 
 def pivoted_qr_kernel(k: Kernel, x: Instruction) -> None:
@@ -172,7 +154,7 @@ def pivoted_qr_kernel(k: Kernel, x: Instruction) -> None:
     m, n = a.dims[-2:]
     memory = _Memory(k, a.dtype)
     work = memory.numbers(memory.columns(m, n) + 2 * n)
-    k.b.invoke(f"xw_pivoted_qr_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, pivots, work)), prod(a.dims[:-2]), m, n)
+    k.invoke_each(f"xw_pivoted_qr_{a.dtype}", (*k.outputs[x], a, pivots, work), prod(a.dims[:-2]), m, n)
 
 
 def multiply_by_q_kernel(k: Kernel, x: Instruction) -> None:
@@ -184,11 +166,8 @@ def multiply_by_q_kernel(k: Kernel, x: Instruction) -> None:
     memory = _Memory(k, a.dtype)
     work = memory.numbers(memory.columns(high, taus.dims[-1] + count))
     flags = (_RIGHT if side == "right" else 0) | (_TRANSPOSED if form == "adjoint" else 0)
-    k.b.invoke(
-        f"xw_multiply_by_q_{a.dtype}",
-        *(k.address(o) for o in (*k.outputs[x], a, taus, c, work)),
-        *(prod(a.dims[:-2]), rows, width, a.dims[-1], taus.dims[-1], flags),
-    )
+    numbers = (rows, width, a.dims[-1], taus.dims[-1], flags)
+    k.invoke_each(f"xw_multiply_by_q_{a.dtype}", (*k.outputs[x], a, taus, c, work), prod(a.dims[:-2]), *numbers)
 
 
 def hessenberg_kernel(k: Kernel, x: Instruction) -> None:
@@ -197,16 +176,14 @@ def hessenberg_kernel(k: Kernel, x: Instruction) -> None:
     n = a.dims[-1]
     memory = _Memory(k, a.dtype)
     work = memory.numbers(memory.columns(n, n + 1))
-    k.b.invoke(f"xw_hessenberg_{a.dtype}", *(k.address(o) for o in (*k.outputs[x], a, work)), prod(a.dims[:-2]), n)
+    k.invoke_each(f"xw_hessenberg_{a.dtype}", (*k.outputs[x], a, work), prod(a.dims[:-2]), n)
 
 
 def tridiagonal_solve_kernel(k: Kernel, x: Instruction) -> None:
     """The solutions of tridiagonal systems."""
     sources = [k.whole(o) for o in x.operands]
     n, width = sources[3].dims[-2:]
-    k.b.invoke(
-        f"xw_tridiagonal_solve_{sources[0].dtype}", *(k.address(o) for o in (*k.outputs[x], *sources)), prod(sources[3].dims[:-2]), n, width
-    )
+    k.invoke_each(f"xw_tridiagonal_solve_{sources[0].dtype}", (*k.outputs[x], *sources), prod(sources[3].dims[:-2]), n, width)
 
 
 def tridiagonal_solve_perturbed_kernel(k: Kernel, x: Instruction) -> None:
@@ -215,16 +192,13 @@ def tridiagonal_solve_perturbed_kernel(k: Kernel, x: Instruction) -> None:
     n, width = sources[3].dims[-2:]
     memory = _Memory(k, sources[0].dtype)
     work = memory.numbers(memory.planes * 3 * n)
-    k.b.invoke(
-        f"xw_tridiagonal_solve_perturbed_{sources[0].dtype}",
-        *(k.address(o) for o in (*k.outputs[x], *sources, work)),
-        *(prod(sources[3].dims[:-2]), n, width),
-    )
+    symbol = f"xw_tridiagonal_solve_perturbed_{sources[0].dtype}"
+    k.invoke_each(symbol, (*k.outputs[x], *sources, work), prod(sources[3].dims[:-2]), n, width)
 
 
-def _values_apart(addresses: list[Val], at: int, element_type: str) -> list[Val | int]:
-    """The addresses of results with one for imaginary parts of eigenvalues, which complex types do not have."""
-    return [*addresses[:at], 0, *addresses[at:]] if element_type in REAL_OF else list(addresses)
+def _values_apart(results: Sequence[Source], at: int, element_type: str) -> list[Source | int]:
+    """The results with a 0 for imaginary parts of eigenvalues, which complex types do not have."""
+    return [*results[:at], 0, *results[at:]] if element_type in REAL_OF else list(results)
 
 
 def eig_kernel(k: Kernel, x: Instruction) -> None:
@@ -235,8 +209,8 @@ def eig_kernel(k: Kernel, x: Instruction) -> None:
     work, places = memory.numbers(memory.columns(n, 2 * n + 2) + 10 * n), k.scratch("s32", (n,))
     words = x.attrs["custom_call_target"].split("_")
     flags = (_VECTORS if "right" in words else 0) | (_LEFT_VECTORS if "left" in words else 0)
-    results = _values_apart([k.address(o) for o in k.outputs[x]], 1, a.dtype)
-    k.b.invoke(f"xw_eig_{a.dtype}", *results, *(k.address(o) for o in (a, work, places)), prod(a.dims[:-2]), n, flags)
+    results = _values_apart(k.outputs[x], 1, a.dtype)
+    k.invoke_each(f"xw_eig_{a.dtype}", (*results, a, work, places), prod(a.dims[:-2]), n, flags)
 
 
 def schur_kernel(k: Kernel, x: Instruction) -> None:
@@ -246,8 +220,8 @@ def schur_kernel(k: Kernel, x: Instruction) -> None:
     memory = _Memory(k, a.dtype)
     work = memory.numbers(memory.columns(n, 2 * n + 2) + 10 * n)
     flags = _VECTORS if x.attrs["custom_call_target"].endswith("vectors") else 0
-    results = _values_apart([k.address(o) for o in k.outputs[x]], 3, a.dtype)
-    k.b.invoke(f"xw_schur_{a.dtype}", *results, *(k.address(o) for o in (a, work)), prod(a.dims[:-2]), n, flags)
+    results = _values_apart(k.outputs[x], 3, a.dtype)
+    k.invoke_each(f"xw_schur_{a.dtype}", (*results, a, work), prod(a.dims[:-2]), n, flags)
 
 
 KERNELS = {"cholesky": cholesky_kernel, "triangular-solve": triangular_solve_kernel}
