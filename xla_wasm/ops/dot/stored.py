@@ -24,6 +24,9 @@ BLOCK = 32
 FEW_ROWS = 16
 """Rows of a product up to which memory is the limit, so that its right side is not widened before."""
 
+_LANES = 4
+"""Sums in a vector."""
+
 _BITS = 16
 """Of the widest numbers that are small."""
 
@@ -54,7 +57,8 @@ def stored_type(x: Instruction) -> str:
 
 
 def reads_converted(x: Instruction) -> bool:
-    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one vector."""
-    if x.opcode != "dot" or x.shape.dimensions[-1] != 1 or x.shape.dimensions[-2] == 1:
+    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one vector, or bytes
+    that a vector load makes pairs of as it goes."""
+    if x.opcode != "dot" or x.shape.dimensions[-2] == 1 or stored_type(x.operands[0]) == x.operands[0].shape.element_type:
         return False
-    return stored_type(x.operands[0]) != x.operands[0].shape.element_type
+    return x.shape.dimensions[-1] == 1 or x.shape.dimensions[-1] > _LANES and x.operands[0].shape.element_type == PAIRED
