@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 
 PAIRED = "s16"
 """The type of integers that are multiplied in pairs; they have an even length along what is summed."""
 
+BYTES = ("s8", "u8")
+"""Types of integers that kernels make these pairs of as they load them."""
+
 WEIGHT_FORMAT = "weight_format"
 """An attribute: of parameters, pairs of a leaf's index and the format it is stored in; of conversions, the format of what they convert; of
 anything else, the format that it is a part of, so that it is kept."""
 
-WIDENED = {PAIRED: ("s8", "u8"), "f32": ("bf16", "f16", "s8", "u8")}
+WIDENED = {PAIRED: BYTES, "f32": ("bf16", "f16", "s8", "u8")}
 """Types of operands, and those that the kernels of products widen to them when they load; f16 without infinities and NaN."""
 
 NIBBLE = "s4"
@@ -58,7 +63,10 @@ def stored_type(x: Instruction) -> str:
 
 def reads_converted(x: Instruction) -> bool:
     """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one vector, or bytes
-    that a vector load makes pairs of as it goes."""
-    if x.opcode != "dot" or x.shape.dimensions[-2] == 1 or stored_type(x.operands[0]) == x.operands[0].shape.element_type:
+    that a load of a vector makes pairs of."""
+    if x.opcode not in ("dot", "convolution") or stored_type(x.operands[0]) == x.operands[0].shape.element_type:
         return False
-    return x.shape.dimensions[-1] == 1 or x.shape.dimensions[-1] > _LANES and x.operands[0].shape.element_type == PAIRED
+    *rows, columns = x.shape.dimensions
+    if x.operands[0].shape.element_type == PAIRED and columns > _LANES:
+        return prod(rows) > 1
+    return x.opcode == "dot" and columns == 1 and rows[-1] > 1
