@@ -9,12 +9,13 @@ import pytest
 import relaxed_dots
 import seeds
 from relaxed_dots import ENGINES, Engine
-from test_integer_products import a_convolution, finished, numbers
+from test_integer_products import finished, numbers
 from test_threads import fill_own_memory
 
 import xla_wasm
 from xla_wasm import Options
 from xla_wasm.builder import Builder
+from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.target import RELAXED_SIMD, SIMD128, TUNES, V8
@@ -42,7 +43,7 @@ def in_bytes(rng: np.random.Generator, b: Builder, x: Instruction) -> Instructio
 
 def a_dot(rng: np.random.Generator) -> tuple[Module, list[Array]]:
     """A product of any sizes, in any order of the dimensions, with or without batches; perhaps of another one's requantised result."""
-    m, n, k = (int(rng.integers(1, 71)) for _ in range(3))
+    m, n, k = (int(rng.integers(int(rng.choice([1, 32])), 71)) for _ in range(3))
     batch = (int(rng.integers(2, 4)),) if rng.integers(4) == 0 else ()
     flip_left, flip_right = (bool(rng.integers(3) == 0) for _ in range(2))
     types = (*BYTES, *BYTES, *BYTES, "s4", "pred")
@@ -62,6 +63,23 @@ def a_dot(rng: np.random.Generator) -> tuple[Module, list[Array]]:
         right = b.parameter(2, shape_of(given[2]))
         z = b.dot(b.convert(b.round_nearest_even(clipped), "s8"), right, ((1,), (0,)), element_type="s32")
     return b.module(finished(rng, b, z)), given
+
+
+def a_convolution(rng: np.random.Generator) -> tuple[Module, list[Array]]:
+    """One with rows of pixels or images enough for quads, most of the time."""
+    inputs, outputs, taps = int(rng.integers(1, 70)), int(rng.integers(1, 40)), int(rng.choice([1, 1, 2, 3]))
+    images, height, width = int(rng.choice([1, 2, 9])), int(rng.integers(taps, 6)), int(rng.choice([3, 8, 13]))
+    given = [
+        numbers(rng, str(rng.choice(BYTES)), (images, height, width, inputs)),
+        numbers(rng, str(rng.choice(BYTES)), (taps, taps, inputs, outputs)),
+    ]
+    b = Builder("m")
+    x, y = (in_bytes(rng, b, b.parameter(i, shape_of(a))) for i, a in enumerate(given))
+    side = WindowDimension(taps, int(rng.choice([1, 1, 2])), int(rng.integers(2)), int(rng.integers(2)))
+    labels = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+    attrs = {"window": Window((side, side)), "dim_labels": labels}
+    plain = Builder("m").op("convolution", x, y, **attrs).shape
+    return b.module(finished(rng, b, b.op("convolution", x, y, shape=plain.with_element_type("s32"), **attrs))), given
 
 
 def check(artifact: xla_wasm.Artifact, module: Module, given: list[Array], kept: list[str], **options: Any) -> None:
