@@ -656,8 +656,8 @@ class _Writer:
             return b.load_splat(x.pointer, at, dtype, pure=x.pure)
         if not types.pairs:
             return b.splat(b.convert(b.load_at(x.pointer, at, x.dtype, pure=x.pure), dtype), self.g.lanes)
-        low, high = (b.convert(b.load_at(x.pointer, at * 2 + i, x.dtype, pure=x.pure), dtype) for i in range(2))
-        return b.splat(b.or_(b.and_(low, b.const(dtype, 0xFFFF)), b.shl(high, 16)), self.g.lanes)
+        pair = b.halves(b.splat(b.load_at(x.pointer, at, PAIR, pure=x.pure), 2 * self.g.lanes))
+        return b.joined(b.bitcast(b.extend_low(b.bitcast(pair, x.dtype)), PAIR))
 
     def along(self, trips: int, step: int, sums: list[Val], body: Step) -> list[Val]:
         """Carries sums through a loop along k."""

@@ -149,8 +149,8 @@ _UNPACKED = 4
 """Rows of f32 up to which each tile makes f32 of numbers of 4 bits for itself."""
 _QUAD_ROWS = 8
 """Rows from which products in quads pay: of each panel they take the sums of its columns first, which is the work of a row."""
-_QUADS = 8
-"""Quads along k from which they do."""
+_PAIRS = 16
+"""Pairs along k from which their widened panels, or products in quads, do."""
 _STREAM = 32
 """Steps along k that a stream is worth."""
 _PANEL = 256 << 10
@@ -307,7 +307,7 @@ def packs_panels(g: Gemm, tile: Tile) -> bool:
     """Whether the first rows that pass a panel pack it for the others: one that they read where it lies, or in a type of its own."""
     if g.types.in_blocks:
         return False
-    as_multiplied = g.types.right == (PAIR if g.types.pairs else g.types.accumulator)
+    as_multiplied = g.types.right == PAIR or g.run < _PAIRS if g.types.pairs else g.types.right == g.types.accumulator
     return tile.nr > 1 and g.m > tile.mr and bool(g.k_stride or not as_multiplied)
 
 
@@ -317,7 +317,7 @@ def takes_quads(g: Gemm, tile: Tile, target: Target) -> bool:
         return False
     if g.types.left not in BYTES or g.types.right not in BYTES or tile.stripes > 1 or tile.streams > 1 or tile.nr % (2 * g.lanes):
         return False
-    return g.m >= _QUAD_ROWS and g.run >= 2 * _QUADS
+    return g.m >= _QUAD_ROWS and g.run >= _PAIRS
 
 
 def scratch_size(g: Gemm, tile: Tile) -> int:

@@ -3,11 +3,13 @@ have kernels of their own, without padding too."""
 
 from __future__ import annotations
 
+from math import prod
+
 from ...dataclass import replace
 from ...hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
 from ..dot.integers import even, narrowed, product_types
-from ..dot.stored import PAIRED
+from ..dot.stored import LONG_ROW, PAIRED
 from ..window.canonical import padding
 from ..writer import Rule, Writer
 from .plan import WINOGRAD, depthwise, depthwise_of, winograd_tile, winograd_tile_of
@@ -37,8 +39,9 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     same_type = image.shape.element_type == kernel.shape.element_type == operands != PAIRED and sums == dtype
     if n == canonical and not reversed_ and batch_groups == 1 and same_type and (not padded or depthwise(x) or winograd_tile(x)):
         return x
-    if operands == PAIRED:
-        image, kernel = narrowed(w, image, "u8"), narrowed(w, kernel, "s8")  # their kernels convert what they load
+    sizes = kernel.shape.dimensions
+    if operands == PAIRED and prod(sizes[d] for d in (*n.kernel_spatial_dimensions[-1:], n.kernel_input_feature_dimension)) >= LONG_ROW:
+        image, kernel = narrowed(w, image, "u8"), narrowed(w, kernel, "s8")  # kernels convert what they load
     else:
         image, kernel = w.convert(image, operands), w.convert(kernel, operands)
     if batch_groups == image.shape.dimensions[n.input_batch_dimension] == kernel.shape.dimensions[n.kernel_output_feature_dimension] > 1:

@@ -29,6 +29,9 @@ BLOCK = 32
 FEW_ROWS = 16
 """Rows of a product up to which memory is the limit, so that its right side is not widened before."""
 
+LONG_ROW = 32
+"""Integers along what is summed from which they are read as bytes, and all that reading them takes beside products pays."""
+
 _LANES = 4
 """Sums in a vector."""
 
@@ -62,11 +65,17 @@ def stored_type(x: Instruction) -> str:
 
 
 def reads_converted(x: Instruction) -> bool:
-    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one vector, or bytes
-    that a load of a vector makes pairs of."""
+    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one vector, or long
+    rows of bytes, which a load of a vector makes pairs of."""
     if x.opcode not in ("dot", "convolution") or stored_type(x.operands[0]) == x.operands[0].shape.element_type:
         return False
     *rows, columns = x.shape.dimensions
     if x.operands[0].shape.element_type == PAIRED and columns > _LANES:
-        return prod(rows) > 1
+        return prod(rows) > 1 and _row(x) >= LONG_ROW
     return x.opcode == "dot" and columns == 1 and rows[-1] > 1
+
+
+def _row(x: Instruction) -> int:
+    """Numbers of the left side that lie side by side and are summed in one result."""
+    lhs, rhs = (o.shape.dimensions for o in x.operands[:2])
+    return lhs[-1] if x.opcode == "dot" else prod(rhs[-3:-1])
