@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from xla_wasm import Options
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.ir import Instruction, Module
+from xla_wasm.hlo.shape import Shape
+from xla_wasm.hlo.types import limits
+from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.target import RELAXED_SIMD, SIMD128, TUNES, V8
 
@@ -110,9 +114,15 @@ def test_the_engine_that_is_there(seed: int) -> None:
     check(artifact, module, given, [], untrusted=True)
 
 
-def product(left: str, right: str, m: int = 16, n: int = 24, k: int = 64) -> tuple[Module, list[Array]]:
+def product(left: str, right: str, m: int = 16, n: int = 24, k: int = 64, most: int = 128) -> tuple[Module, list[Array]]:
+    """A product of numbers of a type that are not beyond `most`."""
     rng = np.random.default_rng(m * n + k)
-    given = [numbers(rng, left, (m, k)), numbers(rng, right, (k, n))]
+
+    def drawn(dtype: str, dims: tuple[int, ...]) -> Array:
+        low, high = limits(dtype)
+        return rng.integers(max(low, -most), min(high, most), dims, np.int64, endpoint=True).astype(DTYPES[dtype])
+
+    given = [drawn(left, (m, k)), drawn(right, (k, n))]
     b = Builder("m")
     x, y = (b.parameter(i, shape_of(a)) for i, a in enumerate(given))
     return b.module(b.dot(x, y, ((1,), (0,)), element_type="s32")), given
@@ -122,8 +132,8 @@ def product(left: str, right: str, m: int = 16, n: int = 24, k: int = 64) -> tup
 @pytest.mark.parametrize("right", BYTES)
 @pytest.mark.parametrize("left", BYTES)
 def test_quads_are_taken_where_they_are_exact(left: str, right: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With wrong products of pairs the result shows which were taken."""
-    module, given = product(left, right)
+    """With wrong products of pairs the result shows which were taken: numbers are so small that all engines take quads of them exactly."""
+    module, given = product(left, right, most=7)
     relaxed_dots.be(monkeypatch, engine)
     relaxed_dots.spoil_pairs(monkeypatch)
     (true,) = xla_wasm.evaluate(module, *given)
@@ -131,6 +141,36 @@ def test_quads_are_taken_where_they_are_exact(left: str, right: str, engine: Eng
         (ours,) = xla_wasm.load(xla_wasm.compile(module, Options(target=RELAXED_SIMD, tune=tune))).run(*given)
         taken = engine.exact and (engine.sign == "u" or tune == V8 and right == "s8")
         assert np.array_equal(ours, true) == taken, tune
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=list(ENGINES))
+@pytest.mark.parametrize("right", BYTES)
+@pytest.mark.parametrize("left", BYTES)
+def test_numbers_that_are_farthest_from_0(left: str, right: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, given = product(left, right)
+    relaxed_dots.be(monkeypatch, engine)
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(target=RELAXED_SIMD, tune=V8)))
+    for x, y in itertools.product(limits(left), limits(right)):
+        filled = np.full_like(given[0], x), np.full_like(given[1], y)
+        np.testing.assert_array_equal(exe.run(*filled)[0], np.full((16, 24), 64 * x * y, np.int32))
+
+
+@pytest.mark.parametrize("engine", ["vpdpbusd", "sdot"])
+@pytest.mark.parametrize("right", BYTES)
+@pytest.mark.parametrize("left", BYTES)
+def test_windows(left: str, right: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a window lie apart: each is a run along k, here of an odd number of pairs."""
+    rng = np.random.default_rng(3)
+    given = [numbers(rng, left, (2, 5, 11, 22)), numbers(rng, right, (3, 3, 22, 20))]
+    b = Builder("m")
+    x, y = (b.parameter(i, shape_of(a)) for i, a in enumerate(given))
+    side, labels = WindowDimension(3, 1, 1, 1), ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+    shape = Shape("s32", (2, 5, 11, 20))
+    module = b.module(b.op("convolution", x, y, shape=shape, window=Window((side, side)), dim_labels=labels))
+    options = Options(target=RELAXED_SIMD, tune=V8)
+    assert QUAD in xla_wasm.compile(module, options).wasm
+    relaxed_dots.be(monkeypatch, ENGINES[engine])
+    check(xla_wasm.compile(module, options), module, given, [])
 
 
 def test_where_there_is_no_quad() -> None:
