@@ -7,7 +7,7 @@ from math import prod
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
-from ..target import RELAXED_SIMD, V8, Target
+from ..target import RELAXED_SIMD, V8, WASMTIME, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,8 +312,8 @@ def packs_panels(g: Gemm, tile: Tile) -> bool:
 
 
 def takes_quads(g: Gemm, tile: Tile, target: Target) -> bool:
-    """Whether the kernel takes products in quads of bytes where the engine does so exactly. Two rows of pairs make one of quads."""
-    if RELAXED_SIMD not in target.features or not g.types.pairs or g.types.in_blocks or g.k_stride:
+    """Whether the kernel takes products in quads of bytes where the engine does so exactly; Cranelift has no instruction that does."""
+    if RELAXED_SIMD not in target.features or target.tune == WASMTIME or not g.types.pairs or g.types.in_blocks or g.k_stride:
         return False
     if g.types.left not in BYTES or g.types.right not in BYTES or tile.stripes > 1 or tile.streams > 1 or tile.nr % (2 * g.lanes):
         return False
