@@ -19,6 +19,7 @@ from ..loop.ir import Loop, Val
 from ..loop.nest import fold
 from ..loop.tiling import transpose
 from .packing import is_trip, number_of, pack_kernel, without_last
+from .quads import Quads, quads
 from .tiles import (
     PAIR,
     ROWS,
@@ -32,6 +33,7 @@ from .tiles import (
     parts_of_k,
     place_in_panel,
     scales_of,
+    takes_quads,
     unpacks,
 )
 
@@ -85,6 +87,8 @@ class Right:
     dtype: str
     packs: bool = False
     """What is read goes to the scratch memory as well."""
+    beginning: tuple[Val, ...] = ()
+    """What sums of its columns begin with, a vector after the other, if products are taken in quads; they begin with 0 if not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,7 @@ class _Writer:
         self.zero_halves = b.splat(b.const(PAIR, 0), 2 * g.lanes)
         self.f16_bits = b.splat(b.const("s32", -0x70002000), g.lanes)
         self.f16_unit = b.splat(b.const("f32", 2.0**112), g.lanes)
+        self.quads = quads(b, g.types, self.rhs) if takes_quads(g, tile, b.target) else None
         self.split = self._split()
         self.is_column = tile.nr == g.n == 1 and tile.mr % g.lanes == 0
         """Whether results along rows lie side by side, and so make vectors."""
@@ -196,7 +201,7 @@ class _Writer:
             assert not ranged, "the groups of rows are the range"
             self.by_parts(outer, m, blocks, rest)
         else:
-            self.each_panel(ranged, lambda n, last: self.rows(outer, m, blocks, rest, n, last), first)
+            self.each_panel(ranged, lambda n, last: self.panel(outer, m, blocks, rest, n, last), first)
 
     def each_panel(self, ranged: bool, body: Callable[[Affine, Val | None], None], first: Affine = ZERO) -> None:
         """Calls `body(first column, whether the panel is the last)` for all panels, or those of the span from column `first` on; the latter
@@ -220,16 +225,28 @@ class _Writer:
                 self.block(outer, Affine(blocks * mr), rest, ZERO, None, right)
         b.close_loop(loop)
 
-    def rows(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, last: Val | None) -> None:
-        """All rows of the panel from column `n` on. `last` tells whether it is the last, if that has fewer columns."""
+    def panel(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, last: Val | None) -> None:
+        """All rows of the panel from column `n` on, in quads where the engine takes these exactly. `last` tells whether it is the last,
+        if that has fewer columns."""
+        if self.quads is None:
+            self.rows(outer, m, blocks, rest, n, last)
+            return
+        b, exact = self.b, self.quads.exact
+        with b.when(exact):
+            self.rows(outer, m, blocks, rest, n, last, self.beginning(self.quads, self.right(outer, n)))
+        with b.when(b.not_(exact)):
+            self.rows(outer, m, blocks, rest, n, last)
+
+    def rows(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, last: Val | None, beginning: tuple[Val, ...] = ()) -> None:
+        """All rows of the panel from column `n` on, in quads if `beginning` says what their sums begin with. `last` as in `panel`."""
         if len(outer) < len(self.g.outer):
             with self.b.loop(self.g.outer[len(outer)][0]) as i:
-                self.rows((*outer, i), m, blocks, rest, n, last)
+                self.rows((*outer, i), m, blocks, rest, n, last, beginning)
             return
-        mr, right = self.tile.mr, self.right(outer, n)
+        mr, right = self.tile.mr, replace(self.right(outer, n), beginning=beginning)
         if unpacks(self.g):
             right = self.unpacked(outer, n)
-        if packs_panels(self.g, self.tile):
+        if packs_panels(self.g, self.tile) and not beginning:
             first = mr if blocks else rest
             more = blocks * mr + rest > first
             self.block(outer, m, first, n, last, replace(right, packs=more))
@@ -308,6 +325,7 @@ class _Writer:
         b, g, nr, x = self.b, self.g, self.tile.nr, self.left(outer, m)
         x = replace(x, m_stride=x.m_stride * apart)
         zeros = self.zeros(x, rows * -(-min(g.n, nr) // g.lanes))
+        beginning = [*right.beginning] * rows or zeros
         chain = chain_of(g)
 
         def segment(index: Index, sums: list[Val]) -> list[Val]:
@@ -333,7 +351,7 @@ class _Writer:
         if g.types.in_blocks and not unpacks(g):
             sums = self.in_blocks(x, outer, n, rows, zeros)
         else:
-            sums = fold(b, tuple(count for count, _ in g.segments), zeros, g.lanes, segment)
+            sums = fold(b, tuple(count for count, _ in g.segments), beginning, g.lanes, segment)
         if nr == 1 and b.vector is not None and m.coefficient(b.vector):
             self.finish(outer, m, [[self.totals(sums[r : r + g.lanes])] for r in range(0, rows, g.lanes)], n, 1, g.lanes)
         elif nr == 1:
@@ -415,12 +433,56 @@ class _Writer:
         done = 0
         by_squares = self.tile.squares and rows > 1 and not right.packs  # few rows and the first ones are not worth the code
         longer = (SQUARE_STEPS, in_squares) if by_squares else (1, one) if self.tile.scalar else (lanes, several)
-        for step_size, body in dict.fromkeys((longer, (1, one))):
+        quads = self.in_quads(self.quads, x, right, start, rows) if self.quads and right.beginning else [longer]
+        for step_size, body in dict.fromkeys((*quads, (1, one))):
             for streams in dict.fromkeys((self.tile.streams, 1)):
                 trips = (run - done) // (step_size * streams)
                 sums = self.along(trips, step_size, sums, self.side_by_side(body, done, streams, trips * step_size))
                 done += trips * step_size * streams
         return sums
+
+    def in_quads(self, quads: Quads, x: Left, right: Right, start: Affine, rows: int) -> list[tuple[int, Step]]:
+        """What adds the products of four quads, and of one: how many pairs along k that is, and the step."""
+        b, lanes = self.b, self.g.lanes
+
+        def add(left: Iterable[Val], k: Affine, sums: list[Val]) -> list[Val]:
+            columns = quads.columns(right.pointer, right.start + (start + k) * right.k_stride, right.k_stride, len(sums) // rows)
+            return [b.pin(quads.added(row, column, total)) for (row, column), total in zip(product(left, columns), sums)]
+
+        def four(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            vectors = [quads.four(x.pointer, x.start + k + r * x.m_stride, x.pure) for r in range(rows)]
+            for u in range(lanes):
+                if u and loop:
+                    b.barrier(loop, sums)
+                sums = add([b.splat_lane(vector, u) for vector in vectors], k + 2 * u, sums)
+            return sums
+
+        def one(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            return add([quads.one(x.pointer, x.start + k + r * x.m_stride, x.pure) for r in range(rows)], k, sums)
+
+        return [(2 * lanes, four), (2, one)]
+
+    def beginning(self, quads: Quads, right: Right) -> tuple[Val, ...]:
+        """What sums of a panel's columns begin with, so that what is added to the numbers of the left side's quads does not count."""
+        b, g = self.b, self.g
+        width = -(-min(g.n, self.tile.nr) // g.lanes)
+        if quads.shift is None:
+            return (self.zero,) * width
+
+        def segment(index: Index, sums: list[Val]) -> list[Val]:
+            start = ZERO
+            for i, (count, _) in zip(index, g.segments):
+                start = start * count + i
+            at = right.start + start * (g.run * right.k_stride)
+
+            def step(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+                columns = quads.columns(right.pointer, at + k * right.k_stride, right.k_stride, width)
+                return [quads.added_numbers(column, total) for column, total in zip(columns, sums)]
+
+            return self.along(g.run // 2, 2, sums, step)
+
+        sums = fold(b, tuple(count for count, _ in g.segments), [self.zero] * width, g.lanes, segment)
+        return tuple([b.pin(b.mul(total, b.splat(b.neg(quads.shift), g.lanes))) for total in sums])
 
     def squares(self, x: Left, right: Right, k: Affine, row: Affine, loop: Loop | None, rows: int, sums: list[Val]) -> list[Val]:
         """One step along k, of the left side from `k` and row `row` of the right one, by squares of 2 x 2 vectors of sums.
@@ -594,8 +656,8 @@ class _Writer:
             return b.load_splat(x.pointer, at, dtype, pure=x.pure)
         if not types.pairs:
             return b.splat(b.convert(b.load_at(x.pointer, at, x.dtype, pure=x.pure), dtype), self.g.lanes)
-        low, high = (b.convert(b.load_at(x.pointer, at * 2 + i, x.dtype, pure=x.pure), dtype) for i in range(2))
-        return b.splat(b.or_(b.and_(low, b.const(dtype, 0xFFFF)), b.shl(high, 16)), self.g.lanes)
+        pair = b.halves(b.splat(b.load_at(x.pointer, at, PAIR, pure=x.pure), 2 * self.g.lanes))
+        return b.joined(b.bitcast(b.extend_low(b.bitcast(pair, x.dtype)), PAIR))
 
     def along(self, trips: int, step: int, sums: list[Val], body: Step) -> list[Val]:
         """Carries sums through a loop along k."""

@@ -7,7 +7,7 @@ from math import prod
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
-from ..target import V8, Target
+from ..target import RELAXED_SIMD, V8, WASMTIME, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ PAIR = "s16"
 """The type of two numbers that are multiplied in pairs."""
 WORD = 8
 """Numbers of 4 bits in a word."""
+BYTES = ("s8", "u8")
+"""Types of numbers of which four are multiplied at once, where an engine does so exactly."""
 _PAIR_OF = {"s16": "s32", "s8": "s16", "u8": "u16"}
 """Types as wide as two numbers."""
 
@@ -145,6 +147,10 @@ _CHAIN = 1024
 """Products of floats in one sum: longer sums are made of such parts, so that their error grows no further."""
 _UNPACKED = 4
 """Rows of f32 up to which each tile makes f32 of numbers of 4 bits for itself."""
+_QUAD_ROWS = 8
+"""Rows from which products in quads pay: of each panel they take the sums of its columns first, which is the work of a row."""
+_PAIRS = 16
+"""Pairs along k from which their widened panels, or products in quads, do."""
 _STREAM = 32
 """Steps along k that a stream is worth."""
 _PANEL = 256 << 10
@@ -301,8 +307,17 @@ def packs_panels(g: Gemm, tile: Tile) -> bool:
     """Whether the first rows that pass a panel pack it for the others: one that they read where it lies, or in a type of its own."""
     if g.types.in_blocks:
         return False
-    as_multiplied = g.types.pairs or g.types.right == g.types.accumulator
+    as_multiplied = g.types.right == PAIR or g.run < _PAIRS if g.types.pairs else g.types.right == g.types.accumulator
     return tile.nr > 1 and g.m > tile.mr and bool(g.k_stride or not as_multiplied)
+
+
+def takes_quads(g: Gemm, tile: Tile, target: Target) -> bool:
+    """Whether the kernel takes products in quads of bytes where the engine does so exactly; Cranelift has no instruction that does."""
+    if RELAXED_SIMD not in target.features or target.tune == WASMTIME or not g.types.pairs or g.types.in_blocks or g.k_stride:
+        return False
+    if g.types.left not in BYTES or g.types.right not in BYTES or tile.stripes > 1 or tile.streams > 1 or tile.nr % (2 * g.lanes):
+        return False
+    return g.m >= _QUAD_ROWS and g.run >= _PAIRS
 
 
 def scratch_size(g: Gemm, tile: Tile) -> int:

@@ -383,8 +383,8 @@ class Arithmetic:
         return self._val("narrow", (x, y), dtype, 2 * x.lanes)
 
     def halves(self, x: Val) -> Val:
-        """The low and the high 16 bits of each lane of 32, as lanes of their own."""
-        return self._val("halves", (x,), "s16", 2 * x.lanes)
+        """The low and the high half of each lane of 32 or 16 bits, as lanes of their own."""
+        return self._val("halves", (x,), "s16" if x.dtype == "s32" else "s8", 2 * x.lanes)
 
     def joined(self, x: Val) -> Val:
         """Pairs of adjacent lanes of s16 as lanes of 32 bits, the first in their low half: what `halves` takes apart."""

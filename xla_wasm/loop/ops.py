@@ -144,7 +144,7 @@ shuffle                       tt>T   any          lanes        -      .
 pack                          t1*>T  any          -            -      .
 # values of other widths, with other numbers of lanes
 extend_low extend_high        h2>T   int,pred     -            -      wider
-halves                        d'>T   s16x8        -            -      .
+halves                        d'>T   s16x8,s8x16  -            -      .
 joined                        c2>T   s32x4        -            -      .
 narrow                        d'd'>T s8x16,u8x16,s16x8,u16x8,predx4,predx8,predx16  - -  .
 extmul_low extmul_high        h2g2>T int          -            -      wider

@@ -183,7 +183,7 @@ def buffered(computation: Computation) -> set[Instruction]:
         left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
         chained = bool(users) and len(kernels) == 1 and all((u in chosen or u in chains) and follows(u, x) for u in users)
         if left and (_is_strided(x) or all(u.operands[0] is x and reads_converted(u) for u in users)) and not _is_read_whole(x, readers):
-            # A product reads its left side through strides, and a matrix that it reads once as what it is converted from.
+            # A product reads its left side through strides, and bytes, or a matrix that it reads once, as what it is converted from.
             lefts.add(x)
         elif left or any(rule(x, readers) for rule in RULES):
             if record(x).product and chained and not products.issuperset(kernels):

@@ -100,10 +100,9 @@ class Fusion:
 
     def _is_gemm(self, x: Instruction, y: Instruction) -> bool:
         """Whether `x`, finishing the product `y`, fits into the kernels of products; its sides get buffers as they need."""
-        lhs = y.operands[0]
         product = self.product(x, y)
         if product is None:
-            self.give_buffer(lhs)
+            self.give_buffer(left_side(y, self.available))
             product = self.product(x, y)
         if product is None:
             return False

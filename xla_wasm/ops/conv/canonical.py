@@ -3,11 +3,13 @@ have kernels of their own, without padding too."""
 
 from __future__ import annotations
 
+from math import prod
+
 from ...dataclass import replace
 from ...hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
-from ..dot.integers import even, product_types
-from ..dot.stored import PAIRED
+from ..dot.integers import even, narrowed, product_types
+from ..dot.stored import LONG_ROW, PAIRED
 from ..window.canonical import padding
 from ..writer import Rule, Writer
 from .plan import WINOGRAD, depthwise, depthwise_of, winograd_tile, winograd_tile_of
@@ -37,7 +39,11 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     same_type = image.shape.element_type == kernel.shape.element_type == operands != PAIRED and sums == dtype
     if n == canonical and not reversed_ and batch_groups == 1 and same_type and (not padded or depthwise(x) or winograd_tile(x)):
         return x
-    image, kernel = w.convert(image, operands), w.convert(kernel, operands)
+    sizes = kernel.shape.dimensions
+    if operands == PAIRED and prod(sizes[d] for d in (*n.kernel_spatial_dimensions[-1:], n.kernel_input_feature_dimension)) >= LONG_ROW:
+        image, kernel = narrowed(w, image, "u8"), narrowed(w, kernel, "s8")  # kernels convert what they load
+    else:
+        image, kernel = w.convert(image, operands), w.convert(kernel, operands)
     if batch_groups == image.shape.dimensions[n.input_batch_dimension] == kernel.shape.dimensions[n.kernel_output_feature_dimension] > 1:
         # A gradient of depthwise weights: what is summed beside the window, the images of a batch, becomes a dimension of it.
         image, kernel = (w.reshape(o, (1, *o.shape.dimensions)) for o in (image, kernel))
@@ -56,13 +62,14 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     bare = tuple([replace(side, window_reversal=False) for side in window])
     shape = sums, image.shape.dimensions, kernel.shape.dimensions, out, groups, bare
     if padded and depthwise_of(*shape) is None and not winograd_tile_of(x.attrs.get(WINOGRAD, 0), *shape):
-        zero = w.scalar(operands, 0)
+        zero = w.scalar(image.shape.element_type, 0)
         zero.name = f"{x.name}.zero"
         image = w.pad(image, zero, [PaddingDimension(), *map(padding, window), PaddingDimension()])
         bare = tuple([WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window])
     attrs = x.attrs | {"window": Window(bare), "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
     if operands == PAIRED:
         image, kernel = even(w, image, image.shape.rank - 1), even(w, kernel, kernel.shape.rank - 2)
+        image, kernel = w.convert(image, operands), w.convert(kernel, operands)
     made = w.convert(w.op("convolution", image, kernel, dtype=sums, **attrs), dtype)
     return w.reshape(w.transpose_back(made, order), x.shape.dimensions)
 

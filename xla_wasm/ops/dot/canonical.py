@@ -8,7 +8,7 @@ from math import prod
 from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
 from ..writer import Rule, Writer
-from .integers import even, product_types
+from .integers import even, narrowed, product_types
 from .record import free_dimensions
 from .stored import PAIRED, is_widening, noted_format
 
@@ -45,8 +45,11 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     ):
         return x
 
-    a = arranged(w, _narrowest(lhs), batches, left, contracted)
-    c = arranged(w, _narrowest(rhs), other_batches, other, right)
+    a, c = _narrowest(lhs), _narrowest(rhs)
+    if dtype == PAIRED:
+        a, c = narrowed(w, a, "u8"), narrowed(w, c, "s8")  # few engines have to make up for these
+    a = arranged(w, a, batches, left, contracted)
+    c = arranged(w, c, other_batches, other, right)
     if dtype == PAIRED:
         a, c = even(w, a, rank + 1), even(w, c, rank)
     a, c = (w.convert(side, dtype, **noted_format(o)) for side, o in ((a, lhs), (c, rhs)))

@@ -13,7 +13,7 @@ from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES, limits
 from ..writer import Writer
-from .stored import PAIRED
+from .stored import BYTES, PAIRED
 
 _PRODUCTS = 4096
 """Products below which converting the operands takes longer than it gains."""
@@ -40,6 +40,19 @@ def product_types(x: Instruction) -> tuple[str, str]:
     if grouped or length < _LENGTH or x.shape.size * length < _PRODUCTS or not all(map(_fits, x.operands)):
         return sums, sums
     return PAIRED, "s32"
+
+
+def narrowed(w: Writer, x: Instruction, dtype: str) -> Instruction:
+    """An operand whose numbers fit into bytes as these, of `dtype` where they do that; any other one as it is."""
+    if x.shape.element_type in BYTES:
+        return x
+    least, greatest = _range(x, _DEPTH)
+    for byte in sorted(BYTES, key=lambda byte: byte != dtype):
+        low, high = limits(byte)
+        if low <= least and greatest <= high:
+            is_widened = x.opcode == "convert" and x.operands[0].shape.element_type == byte
+            return x.operands[0] if is_widened else w.convert(x, byte)
+    return x
 
 
 def even(w: Writer, x: Instruction, dimension: int) -> Instruction:

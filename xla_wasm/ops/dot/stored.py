@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 
 PAIRED = "s16"
 """The type of integers that are multiplied in pairs; they have an even length along what is summed."""
 
+BYTES = ("s8", "u8")
+"""Types of integers that kernels make these pairs of as they load them."""
+
 WEIGHT_FORMAT = "weight_format"
 """An attribute: of parameters, pairs of a leaf's index and the format it is stored in; of conversions, the format of what they convert; of
 anything else, the format that it is a part of, so that it is kept."""
 
-WIDENED = {PAIRED: ("s8", "u8"), "f32": ("bf16", "f16", "s8", "u8")}
+WIDENED = {PAIRED: BYTES, "f32": ("bf16", "f16", "s8", "u8")}
 """Types of operands, and those that the kernels of products widen to them when they load; f16 without infinities and NaN."""
 
 NIBBLE = "s4"
@@ -23,6 +28,12 @@ BLOCK = 32
 
 FEW_ROWS = 16
 """Rows of a product up to which memory is the limit, so that its right side is not widened before."""
+
+LONG_ROW = 32
+"""Integers along what is summed from which they are read as bytes, and all that reading them takes beside products pays."""
+
+_LANES = 4
+"""Sums in a vector."""
 
 _BITS = 16
 """Of the widest numbers that are small."""
@@ -54,7 +65,17 @@ def stored_type(x: Instruction) -> str:
 
 
 def reads_converted(x: Instruction) -> bool:
-    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one vector."""
-    if x.opcode != "dot" or x.shape.dimensions[-1] != 1 or x.shape.dimensions[-2] == 1:
+    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one vector, or long
+    rows of bytes, which a load of a vector makes pairs of."""
+    if x.opcode not in ("dot", "convolution") or stored_type(x.operands[0]) == x.operands[0].shape.element_type:
         return False
-    return stored_type(x.operands[0]) != x.operands[0].shape.element_type
+    *rows, columns = x.shape.dimensions
+    if x.operands[0].shape.element_type == PAIRED and columns > _LANES:
+        return prod(rows) > 1 and _row(x) >= LONG_ROW
+    return x.opcode == "dot" and columns == 1 and rows[-1] > 1
+
+
+def _row(x: Instruction) -> int:
+    """Numbers of the left side that lie side by side and are summed in one result."""
+    lhs, rhs = (o.shape.dimensions for o in x.operands[:2])
+    return lhs[-1] if x.opcode == "dot" else prod(rhs[-3:-1])
