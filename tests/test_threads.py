@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import seeds
 import wasmtime
+from forks import CALLS, COUNTS, FORKS, LOST
 from random_family import draw_family
 from random_programs import draw_program
 from random_values import Draw
@@ -34,6 +35,7 @@ from xla_wasm.loop import pieces
 from xla_wasm.plan.parts import share
 from xla_wasm.plan.plan import Plan, all_steps
 from xla_wasm.target import FAILED
+from xla_wasm.threads import ASLEEP
 from xla_wasm.wasm.binary import read_module
 from xla_wasm.wasm.validate import validate
 
@@ -219,21 +221,43 @@ def test_devices() -> None:
 # --- fork and join --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("threads", [2, 3])
-def test_many_forks(threads: int) -> None:
+@pytest.mark.parametrize("name", FORKS)
+def test_many_forks(name: str, threads: int) -> None:
     """No wake-up is lost, whether others spin, sleep or have not begun; ten million forks with --exhaustive."""
-    forks = seeds.count(100_000, 5_000_000)
-    module = lower(lambda n, x: jax.lax.fori_loop(0, n, lambda i, x: x * 3 + i, x), np.int32(0), np.zeros(64, np.int32))
-    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=threads)
-    alone = xla_wasm.load(xla_wasm.compile(module))
-    x = np.arange(64, dtype=np.int32)
-    for count in (1, 7, 100, forks):
-        assert exe.run(np.int32(count), x)[0].tobytes() == alone.run(np.int32(count), x)[0].tobytes()
+    forks = FORKS[name]
+    exe = xla_wasm.load(forks.artifact(), threads=threads)
+    alone = xla_wasm.load(xla_wasm.compile(forks.module()))
+
+    def run(count: int) -> None:
+        began = time.monotonic()
+        (made,) = exe.run(np.int32(count), forks.x)
+        assert time.monotonic() - began < LOST, "a wake-up was lost"
+        assert made.tobytes() == alone.run(np.int32(count), forks.x)[0].tobytes()
+
+    for count in (1, 7, 100):
+        run(count)
+    for _ in range(CALLS):
+        run(seeds.count(*COUNTS[name]) // CALLS)
     for pause in (0, 1e-5, 1e-4, 3e-4, 1e-3):
         for _ in range(seeds.count(20, 300)):
             time.sleep(pause)
-            assert exe.run(np.int32(3), x)[0].tobytes() == alone.run(np.int32(3), x)[0].tobytes()
+            run(3)
+    assert all_sleep(exe, threads - 1)
+
+
+def all_sleep(exe: Executable, threads: int) -> bool:
+    """Whether the count of those who sleep comes to be that of all threads but the first, and stays there."""
+    control = exe.manifest.threads
+    assert control is not None
+    (instance,) = exe._first.pool._idle
+    words = instance.memory.cast("I")
+    for _ in range(200):
+        time.sleep(0.02)
+        if words[(control.control + ASLEEP) // 4] == threads:
+            break
+    time.sleep(0.02)
+    return words[(control.control + ASLEEP) // 4] == threads
 
 
 # --- what goes wrong ------------------------------------------------------------------------------------------------

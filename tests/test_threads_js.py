@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import seeds
+from forks import CALLS, COUNTS, FORKS, LOST
 from js_calls import IN_A_PAGE, NODES, Call, calling, isolated_site, nothing
 from playwright.sync_api import Browser
 from web_site import Answer, Site
@@ -37,6 +38,9 @@ def site() -> Iterator[Site]:
         module = lower(function, *(np.zeros(shape, np.float32) for shape in shapes))
         for suffix, threads in (("", False), ("-threads", True)):
             answers[f"/{name}{suffix}.wasm"] = Answer(xla_wasm.compile(module, Options(threads=threads)).wasm, "application/wasm")
+    for i, forks in enumerate(FORKS.values()):
+        answers[f"/forks{i}.wasm"] = Answer(xla_wasm.compile(forks.module()).wasm, "application/wasm")
+        answers[f"/forks{i}-threads.wasm"] = Answer(forks.artifact().wasm, "application/wasm")
     site = isolated_site(answers)
     with site.serving() as served:
         yield served
@@ -50,6 +54,14 @@ def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
 
 def test_results(call: Call) -> None:
     nothing(call("results", {"names": list(programs()), "counts": [1, 2, 3], "times": seeds.count(5, 100)}))
+
+
+@pytest.mark.parametrize("name", FORKS)
+def test_many_forks(call: Call, name: str) -> None:
+    """No wake-up is lost; ten million forks with --exhaustive."""
+    forks = {"name": f"forks{list(FORKS).index(name)}", "count": seeds.count(*COUNTS[name]) // CALLS, "calls": CALLS, "lost": LOST}
+    for threads in (2, *seeds.more(3)):
+        nothing(call("forks", {**forks, "threads": threads}))
 
 
 def test_a_worker_of_its_own(call: Call) -> None:

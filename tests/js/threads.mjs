@@ -46,6 +46,29 @@ export async function results({ load }, base, { names, counts, times }) {
   return wrong;
 }
 
+/** Many forks, in several calls, none of which may take so long that a wake-up must have been lost; and some after pauses. */
+export async function forks({ load }, base, { name, threads, count, calls, lost }) {
+  const wrong = [];
+  const alone = await load(`${base}/${name}.wasm`);
+  const exe = await load(`${base}/${name}-threads.wasm`, { threads });
+  const x = Int32Array.from({ length: exe.parameters[1].bytes / 4 }, (_, i) => i);
+  const run = (n) => {
+    const begin = performance.now();
+    const [made] = exe.run(Int32Array.of(n), x);
+    if (performance.now() - begin > lost * 1000) wrong.push(`a wake-up was lost in ${n} forks`);
+    if (!same(made, alone.run(Int32Array.of(n), x)[0])) wrong.push(`another result after ${n} forks`);
+  };
+  for (const n of [1, 7, 100, ...Array(calls).fill(count)]) run(n);
+  for (const pause of [0, 1, 2, 5]) {
+    for (let i = 0; i < 5; i++) {
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      run(3);
+    }
+  }
+  exe.dispose();
+  return wrong;
+}
+
 /** In a worker of its own, which starts the others. */
 export async function inWorker({ load }, base) {
   const alone = await load(`${base}/product.wasm`);
