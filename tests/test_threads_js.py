@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -41,6 +43,9 @@ def site() -> Iterator[Site]:
     for i, forks in enumerate(FORKS.values()):
         answers[f"/forks{i}.wasm"] = Answer(xla_wasm.compile(forks.module()).wasm, "application/wasm")
         answers[f"/forks{i}-threads.wasm"] = Answer(forks.artifact().wasm, "application/wasm")
+    long = lower(lambda n, x: jax.lax.fori_loop(0, n, lambda i, y: jnp.tanh(y @ x), x), np.int32(0), np.zeros((768, 768), np.float32))
+    for suffix, threads in (("", False), ("-threads", True)):
+        answers[f"/long{suffix}.wasm"] = Answer(xla_wasm.compile(long, Options(threads=threads)).wasm, "application/wasm")
     site = isolated_site(answers)
     with site.serving() as served:
         yield served
@@ -79,6 +84,14 @@ def test_errors(call: Call) -> None:
 
 def test_workers_that_end(call: Call) -> None:
     nothing(call("killed", {"times": seeds.count(3, 30)}))
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_workers_that_end_while_they_compute(call: Call, threads: int) -> None:
+    outcome = call("killedInAChunk", {"threads": threads})
+    nothing(outcome["wrong"])
+    assert outcome["said"].startswith("RunError: 'jit__lambda' failed in step ")
+    assert re.search(rf": thread [1-{threads - 1}] of {threads} was ended while it computed: load it again", outcome["said"]), outcome
 
 
 def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:

@@ -4,7 +4,8 @@ All threads are instances of one module on one shared memory. Thread 0 runs the 
 it is, then one word: a generation, how many chunks there are, and the next one. Who has time takes the next by an atomic addition, which
 tells all three at once, so nobody can mix up two kernels; the kernel stays the same until every chunk that was taken is counted as done.
 Thread 0 takes chunks like the others and then waits for those that are being computed only: a thread that sleeps, is late or is gone costs
-time and never the answer. Chunks are those of the kernel (see `loop.pieces`), whatever the number of threads, and so are all results.
+time and never the answer. One that is gone in the middle of a chunk has said so in the first word of its own memory; the host looks there
+and has the run fail. Chunks are those of the kernel (see `loop.pieces`), whatever the number of threads, and so are all results.
 """
 
 from __future__ import annotations
@@ -102,12 +103,16 @@ def take_function(control: int, own: Own) -> Func:
     f.op("local.set", ticket)
     _is_none_left(f, ticket)
     f.op("br_if", 1)
+    _say_whether_it_computes(f, 1)
     f.op("i32.const", control + TICKET)
     f.op("i64.const", 1)
     f.op("i64.atomic.rmw.add", 3, 0)
     f.op("local.set", ticket)
     _is_none_left(f, ticket)
-    f.op("br_if", 1)
+    f.op("if", None)
+    _say_whether_it_computes(f, 0)
+    f.op("br", 2)
+    f.op("end")
     f.op("i32.const", 1)
     f.op("local.set", some)
     _load(f, control + KERNEL)
@@ -132,11 +137,22 @@ def take_function(control: int, own: Own) -> Func:
     _wake(f, control + DONE)
     f.op("end")
     f.op("end")
+    _say_whether_it_computes(f, 0)
     f.op("br", 0)
     f.op("end")
     f.op("end")
     f.op("local.get", some)
     return f
+
+
+def _say_whether_it_computes(f: Func, value: int) -> None:
+    """What is left of a thread other than 0 that ends from one moment to the next."""
+    f.op("local.get", 0)
+    f.op("if", None)
+    f.op("local.get", 0)
+    f.op("i32.const", value)
+    f.op("i32.atomic.store", 2, 0)
+    f.op("end")
 
 
 def _is_none_left(f: Func, ticket: int) -> None:

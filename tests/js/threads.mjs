@@ -13,7 +13,7 @@ function numbers(count, seed) {
 
 const given = (exe) => exe.parameters.filter(({ kind }) => kind === 'input').map(({ bytes }, i) => numbers(bytes / 4, i + 1));
 
-/** The workers that are started from now on. */
+/** The workers that are told from now on to help. */
 function recorded() {
   const workers = [];
   const threads = globalThis.process?.getBuiltinModule?.('node:worker_threads');
@@ -22,7 +22,11 @@ function recorded() {
   holder.Worker = class extends Original {
     constructor(...all) {
       super(...all);
-      workers.push(this);
+    }
+
+    postMessage(message, ...rest) {
+      if (message.module) workers.push(this);
+      super.postMessage(message, ...rest);
     }
   };
   return { workers, restore: () => (holder.Worker = Original) };
@@ -126,6 +130,90 @@ export async function killed({ load }, base, { times }) {
     exe.dispose();
   }
   return wrong;
+}
+
+/** Has another thread start and end the workers of this one: it can end them while this thread computes. */
+async function kept() {
+  const threads = globalThis.process?.getBuiltinModule?.('node:worker_threads');
+  const holder = threads ?? globalThis;
+  const Original = holder.Worker;
+  const script = new URL('keeper.mjs', import.meta.url);
+  const keeper = threads ? new Original(script) : new Original(script, { type: 'module' });
+  const started = [];
+  const receive = ({ id, said }) => started[id].hear(said);
+  if (threads) keeper.on('message', receive);
+  else keeper.onmessage = ({ data }) => receive(data);
+  class Kept {
+    constructor(url) {
+      this.id = started.push(this) - 1;
+      keeper.postMessage({ id: this.id, url: String(url) });
+    }
+
+    hear(said) {
+      if (threads) this.listener?.(said);
+      else this.onmessage({ data: said });
+    }
+
+    postMessage(send, moved = []) {
+      keeper.postMessage({ id: this.id, send, moved }, moved);
+    }
+
+    terminate() {
+      keeper.postMessage({ id: this.id, end: true });
+    }
+  }
+  if (threads) {
+    Kept.prototype.on = function (name, listener) {
+      if (name === 'message') this.listener = listener;
+      return this;
+    };
+    Kept.prototype.unref = () => {};
+  }
+  holder.Worker = Kept;
+  return {
+    kill: (after) => keeper.postMessage({ kill: after }),
+    async end() {
+      holder.Worker = Original;
+      await new Promise((resolve) => setTimeout(resolve, 100)); // what it has been told, it does
+      await keeper.terminate();
+    },
+  };
+}
+
+/** Workers that end while they compute a chunk: the run fails, soon and with one error, and the next executable is right. */
+export async function killedInAChunk({ load }, base, { threads }) {
+  const alone = await load(`${base}/long.wasm`);
+  const x = given(alone)[1];
+  const [expected] = alone.run(Int32Array.of(2), x);
+  const wrong = [];
+  let said = '';
+  for (let i = 0; i < 10 && !said; i++) {
+    const { kill, end } = await kept();
+    const exe = await load(`${base}/long-threads.wasm`, { threads });
+    if (!same(exe.run(Int32Array.of(2), x)[0], expected)) wrong.push('another result before');
+    await new Promise((resolve) => setTimeout(resolve, 200)); // for the watcher to begin
+    const begin = performance.now();
+    kill(100 + 7 * i);
+    try {
+      // Between two chunks nothing is lost.
+      exe.run(Int32Array.of(100), x);
+    } catch (error) {
+      said = `${error.name}: ${error.message}`;
+      if (performance.now() - begin > 20_000) wrong.push(`it took ${performance.now() - begin} ms`);
+      try {
+        exe.run(Int32Array.of(2), x);
+        wrong.push('an executable that has failed runs');
+      } catch (after) {
+        if (!after.message.includes('load it again')) wrong.push(after.message);
+      }
+    }
+    exe.dispose();
+    await end();
+  }
+  const exe = await load(`${base}/long-threads.wasm`, { threads });
+  if (!same(exe.run(Int32Array.of(2), x)[0], expected)) wrong.push('another result after');
+  exe.dispose();
+  return { wrong, said };
 }
 
 /** In a page that is not isolated: one thread, and it says once what to do. */

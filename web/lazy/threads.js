@@ -3,6 +3,7 @@
 import { ArgumentError, LimitError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { builtin } from '../source.js';
+import { hasLocks } from './locks.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 
@@ -82,7 +83,7 @@ export async function instantiate(module, manifest, options) {
   if (!mayWait(words)) words[AWAKE] = 1;
   if (threads === 1) return { manifest, instance: { exports } };
   const { run, init, step, stop } = /** @type {any} */ (exports);
-  const team = new Team({ module, memory, control }, threads - 1, words, stop, options.script);
+  const team = new Team({ module, memory, control }, threads - 1, [manifest.memoryBytes, item.int('bytes', 64, manifest.memoryBytes)], words, stop, options.script);
   await team.start();
   const told = (/** @type {(argument?: number) => number} */ call) => (/** @type {number} */ argument) => {
     try {
@@ -119,22 +120,27 @@ async function startWorker(script) {
 /** The workers that help one instance. */
 export class Team {
   #shared;
+  #places;
   #words;
   #stop;
   #script;
   #workers;
+  /** Hears when one of them ends, which this thread does not while it runs the program. @type {Promise<any> | undefined} */
+  #watcher;
   #restarts = 0;
   #ended = false;
 
   /**
    * @param {{module: WebAssembly.Module, memory: WebAssembly.Memory, control: number}} shared what each is started with
    * @param {number} count
+   * @param {[number, number]} places where the memory of the first begins, and how many bytes each has
    * @param {Int32Array} words the control block
    * @param {() => void} stop has them end
    * @param {string} [script]
    */
-  constructor(shared, count, words, stop, script) {
+  constructor(shared, count, places, words, stop, script) {
     this.#shared = shared;
+    this.#places = places;
     this.#words = words;
     this.#stop = stop;
     this.#script = script;
@@ -161,8 +167,15 @@ export class Team {
     }
     if (this.#ended) return worker.terminate();
     this.#workers[i] = worker;
+    const number = i + 1;
+    const lock = hasLocks() ? `xla-wasm ${crypto.randomUUID()}` : undefined;
+    const { port1, port2 } = lock ? {} : new MessageChannel();
     const begun = new Promise((resolve) => {
-      const hear = (/** @type {any} */ said) => said === 'ready' && resolve(undefined);
+      const hear = (/** @type {any} */ said) => {
+        if (said !== 'ready') return;
+        this.#watch({ number, lock, end: port2 });
+        resolve(undefined);
+      };
       const lost = () => {
         resolve(undefined);
         if (this.#workers[i] !== worker || this.#ended || this.#failed) return;
@@ -178,8 +191,22 @@ export class Team {
         worker.onerror = (/** @type {Event} */ event) => (event.preventDefault(), lost());
       }
     });
-    worker.postMessage({ ...this.#shared, number: i + 1 });
+    worker.postMessage({ ...this.#shared, number, lock, end: port1 }, port1 ? [port1] : []);
     await begun;
+  }
+
+  /**
+   * Has the end of a worker noticed though this thread computes.
+   * @param {{number: number, lock?: string, end?: MessagePort}} what is to be noticed
+   */
+  async #watch(what) {
+    this.#watcher ??= startWorker(this.#script).catch(() => undefined);
+    const watcher = await this.#watcher;
+    if (this.#ended || !watcher) return watcher?.terminate();
+    watcher.unref?.();
+    const { memory, control } = this.#shared;
+    const [first, bytes] = this.#places;
+    watcher.postMessage({ memory, control, own: first + (what.number - 1) * bytes, ...what }, what.end ? [what.end] : []);
   }
 
   get #failed() {
@@ -190,6 +217,7 @@ export class Team {
   get failure() {
     const number = Atomics.load(this.#words, FAILED);
     if (!number) return '';
+    if (number < 0) return `thread ${-number} of ${this.#workers.length + 1} was ended while it computed: load it again, and if memory is short, with fewer threads`;
     const { memory, control } = this.#shared;
     return new TextDecoder().decode(new Uint8Array(memory.buffer, control + 160, 96).slice()).replace(/\0.*/s, '') || 'another thread failed';
   }
@@ -200,5 +228,6 @@ export class Team {
     this.#ended = true;
     if (!this.#failed) this.#stop();
     for (const worker of this.#workers) worker?.terminate();
+    this.#watcher?.then((watcher) => watcher?.terminate());
   }
 }

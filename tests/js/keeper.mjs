@@ -1,0 +1,25 @@
+// A worker that has workers of its own, for a thread that cannot end them because it computes: see `kept` in threads.mjs.
+
+const node = globalThis.process?.getBuiltinModule?.('node:worker_threads');
+const port = node?.parentPort ?? globalThis;
+const workers = new Map();
+
+port.onmessage = ({ data: { id, url, send, moved, end, kill } }) => {
+  if (url) {
+    const worker = node ? new node.Worker(new URL(url)) : new Worker(url, { type: 'module' });
+    const hear = (said) => port.postMessage({ id, said });
+    if (node) worker.on('message', hear);
+    else worker.onmessage = ({ data }) => hear(data);
+    workers.set(id, worker);
+  } else if (end) {
+    workers.get(id)?.terminate();
+    workers.delete(id);
+  } else if (kill !== undefined) {
+    // Those that compute.
+    setTimeout(() => [...workers.values()].forEach((worker) => worker.helps && worker.terminate()), kill);
+  } else {
+    const worker = workers.get(id);
+    worker.helps ||= !!send.module;
+    worker.postMessage(send, moved);
+  }
+};
