@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ from xla_wasm.loop import pieces
 from xla_wasm.plan.parts import share
 from xla_wasm.plan.plan import Plan, all_steps
 from xla_wasm.target import FAILED
-from xla_wasm.threads import ASLEEP
+from xla_wasm.threads import ASLEEP, TICKET
 from xla_wasm.wasm.binary import read_module
 from xla_wasm.wasm.validate import validate
 
@@ -246,18 +248,41 @@ def test_many_forks(name: str, threads: int) -> None:
     assert all_sleep(exe, threads - 1)
 
 
-def all_sleep(exe: Executable, threads: int) -> bool:
-    """Whether the count of those who sleep comes to be that of all threads but the first, and stays there."""
+def test_threads_that_sleep_are_woken() -> None:
+    forks = FORKS["threads that sleep while others compute"]
+    exe = xla_wasm.load(forks.artifact(), threads=3)
+    exe.run(np.int32(1), forks.x)
+    assert all_sleep(exe, 2)
+    words, at = control_words(exe)
+    for _ in range(100):
+        caller = threading.Thread(target=exe.run, args=(np.int32(200), forks.x))
+        caller.start()
+        awake = False
+        while caller.is_alive():
+            awake = awake or words[at + ASLEEP // 4] < 2
+        caller.join()
+        if awake:
+            return
+    raise AssertionError("others sleep through it")
+
+
+def control_words(exe: Executable) -> tuple[memoryview, int]:
+    """The memory of an executable's one instance, and the first of the words by which threads work together."""
     control = exe.manifest.threads
     assert control is not None
     (instance,) = exe._first.pool._idle
-    words = instance.memory.cast("I")
+    return instance.memory.cast("I"), control.control // 4
+
+
+def all_sleep(exe: Executable, threads: int) -> bool:
+    """Whether the count of those who sleep comes to be that of all threads but the first, and stays there."""
+    words, at = control_words(exe)
     for _ in range(200):
         time.sleep(0.02)
-        if words[(control.control + ASLEEP) // 4] == threads:
+        if words[at + ASLEEP // 4] == threads:
             break
     time.sleep(0.02)
-    return words[(control.control + ASLEEP) // 4] == threads
+    return words[at + ASLEEP // 4] == threads
 
 
 # --- what goes wrong ------------------------------------------------------------------------------------------------
@@ -349,6 +374,43 @@ def test_a_time_limit() -> None:
             exe.run(np.int32(10**9), x)
         assert time.monotonic() - began < 10
         assert exe.run(np.int32(2), x)[0].tobytes() == expected.tobytes()
+
+
+def test_a_chunk_that_nobody_ends() -> None:
+    """A time limit ends the waiting for it, too."""
+    exe, arguments = xla_wasm.load(product(), threads=2, timeout=1), factors()
+    (expected,) = exe.run(*arguments)
+    for _ in range(2):
+        (instance,) = exe._first.pool._idle
+        control = exe.manifest.threads
+        assert control is not None
+        tickets = instance.memory[control.control + TICKET : control.control + TICKET + 8].cast("Q")
+        with taken(tickets), pytest.raises(LimitError, match=r"took longer than its 1 s"):
+            for _ in range(1000):
+                exe.run(*arguments)
+        del tickets, instance
+        assert exe.run(*arguments)[0].tobytes() == expected.tobytes()
+
+
+@contextmanager
+def taken(tickets: memoryview) -> Iterator[None]:
+    """Has another thread take the next ticket that it sees, for a chunk that it never does."""
+    over = threading.Event()
+
+    def take() -> None:
+        while not over.is_set():
+            seen = tickets[0]
+            if seen & 0xFFFFF < seen >> 20 & 0xFFFFF:
+                tickets[0] = seen + 1
+                return
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_the_threads_of_what_nobody_holds_end() -> None:

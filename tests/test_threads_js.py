@@ -86,6 +86,10 @@ def test_workers_that_end(call: Call) -> None:
     nothing(call("killed", {"times": seeds.count(3, 30)}))
 
 
+def test_a_time_limit(call: Call) -> None:
+    nothing(call("timeLimit", {"times": seeds.count(1, 3)}))
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_workers_that_end_while_they_compute(call: Call, threads: int) -> None:
     outcome = call("killedInAChunk", {"threads": threads})

@@ -32,6 +32,13 @@ function recorded() {
   return { workers, restore: () => (holder.Worker = Original) };
 }
 
+/** Node's own threads begin with the first worker; none may be left after what follows. */
+export async function warm({ load }, base) {
+  const exe = await load(`${base}/product-threads.wasm`, { worker: true, threads: 2 });
+  exe.dispose();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+}
+
 /** Every program with every number of threads, as often as `times`, against the artifact for one thread. */
 export async function results({ load }, base, { names, counts, times }) {
   const wrong = [];
@@ -214,6 +221,24 @@ export async function killedInAChunk({ load }, base, { threads }) {
   if (!same(exe.run(Int32Array.of(2), x)[0], expected)) wrong.push('another result after');
   exe.dispose();
   return { wrong, said };
+}
+
+/** A time limit ends a run in a worker, and its helpers with it; the next executable is right. */
+export async function timeLimit({ load }, base, { times }) {
+  const wrong = [];
+  const alone = await load(`${base}/long.wasm`);
+  const x = given(alone)[1];
+  const [expected] = alone.run(Int32Array.of(2), x);
+  for (let i = 0; i < times; i++) {
+    const exe = await load(`${base}/long-threads.wasm`, { worker: true, threads: 3, timeout: 3 });
+    if (!same((await exe.run(Int32Array.of(2), x))[0], expected)) wrong.push('another result');
+    const begin = performance.now();
+    const said = await exe.run(Int32Array.of(1e6), x).then(() => 'nothing', (error) => `${error.name}: ${error.message}`);
+    const spent = performance.now() - begin;
+    if (!/^LimitError: run took longer than the 3 s that the option timeout allows; its worker has been ended: load it again/.test(said)) wrong.push(said);
+    if (spent < 2900 || spent > 15_000) wrong.push(`it took ${spent} ms`);
+  }
+  return wrong;
 }
 
 /** In a page that is not isolated: one thread, and it says once what to do. */
