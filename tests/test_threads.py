@@ -18,8 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import replica_programs
 import seeds
 import wasmtime
+from collective_programs import Grid, every_collective
 from forks import CALLS, COUNTS, FORKS, LOST
 from random_family import draw_family
 from random_programs import draw_program
@@ -30,6 +32,7 @@ import xla_wasm
 from xla_wasm import ArgumentError, HloModule, LimitError, Options, RunError
 from xla_wasm.artifact import Artifact
 from xla_wasm.compiler import trace
+from xla_wasm.host import executor
 from xla_wasm.host.executor import Executable
 from xla_wasm.host.team import Shared, Team, cpus
 from xla_wasm.jax import lower
@@ -201,23 +204,85 @@ def test_callers_at_once() -> None:
     assert not wrong
 
 
-def test_devices() -> None:
-    text = """
-    HloModule m, num_partitions=1, replica_count=2
-    add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
-    ENTRY main {
-      a = f32[128,128] parameter(0)
-      d = f32[128,128] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-      ROOT r = f32[128,128] all-reduce(d), replica_groups={{0,1}}, to_apply=add
-    }"""
-    module = HloModule.from_text(text)
+REDUCED = """
+HloModule m
+add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
+ENTRY main {
+  a = f32[128,128] parameter(0)
+  d = f32[128,128] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = f32[128,128] all-reduce(d), replica_groups={}, to_apply=add
+}"""
+
+
+def squares(devices: int) -> list[list[Array]]:
     rng = np.random.default_rng(3)
-    arguments = [[rng.standard_normal((128, 128), np.float32)] for _ in range(2)]
-    expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(arguments)
-    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=2)
-    for _ in range(3):
-        for actual, wanted in zip(exe.run_replicated(arguments), expected, strict=True):
-            assert actual[0].tobytes() == wanted[0].tobytes()
+    return [[rng.standard_normal((128, 128), np.float32)] for _ in range(devices)]
+
+
+def helpers(exe: Executable) -> list[int]:
+    """How many threads beside its own each device has."""
+    found = []
+    for device in exe._devices.values():
+        (instance,) = device.pool._idle
+        assert instance.team is not None
+        found.append(sum(thread.is_alive() for thread in instance.team._threads))
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_devices(threads: int) -> None:
+    """Each has its threads."""
+    module = HloModule.from_text(REDUCED)
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=threads)
+    for devices in (2, 3, 1):
+        expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(squares(devices))
+        for _ in range(3):
+            replica_programs.same(exe.run_replicated(squares(devices)), expected)
+    if threads > 1:
+        assert helpers(exe) == [threads - 1] * 3
+
+
+def test_devices_divide_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "cpus", lambda: 6)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    module = HloModule.from_text(REDUCED)
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)))
+    for devices, wanted in ((2, [2, 2]), (1, [5, 2]), (3, [1, 1, 1]), (2, [2, 2, 1]), (4, [2, 2, 1, 0]), (3, [1, 1, 1, 0])):
+        expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(squares(devices))
+        replica_programs.same(exe.run_replicated(squares(devices)), expected)
+        assert helpers(exe) == wanted, devices
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("grid", "element_type"), [(Grid(2, 1), "f32"), (Grid(2, 2), "bf16"), (Grid(3, 1), "s8")])
+def test_collectives(grid: Grid, element_type: str, threads: int) -> None:
+    for seed in range(seeds.count(1, 10)):
+        program = every_collective(seed, grid, element_type)
+        module, arguments = program.module(), program.arguments()
+        numbers = {"num_replicas": grid.replicas, "num_partitions": grid.partitions}
+        expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(arguments, **numbers)
+        exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=threads)
+        for _ in range(2):
+            replica_programs.same(exe.run_replicated(arguments, **numbers), expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_device_that_fails(threads: int) -> None:
+    """The next run has new threads and the right results."""
+    module = HloModule.from_text(REDUCED)
+    expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(squares(2))
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=threads)
+    control = exe.manifest.threads
+    assert control is not None
+    exe.run_replicated(squares(2))
+    for _ in range(2):
+        (instance,) = exe._devices[1].pool._idle
+        instance.memory[control.control + FAILED] = 1
+        del instance
+        with pytest.raises(RunError, match=r"^device 1: 'm' failed in step"):
+            exe.run_replicated(squares(2))
+        replica_programs.same(exe.run_replicated(squares(2)), expected)
 
 
 # --- fork and join --------------------------------------------------------------------------------------------------
@@ -343,8 +408,8 @@ def test_a_trap_in_a_thread_is_noticed() -> None:
     engine = wasmtime.Engine(config)
     text = '(module (import "host" "memory" (memory 1 65536 shared)) (func (export "work") (param i32) unreachable))'
     shared, words = Shared(engine, 1), memoryview(bytearray(256)).cast("I")
-    team = Team(wasmtime.Module(engine, text), shared, words, 2, lambda: None)
-    team.start()
+    team = Team(wasmtime.Module(engine, text), shared, words, lambda: None)
+    team.start(2)
     team.join()
     assert words[FAILED // 4] == 1 and "unreachable" in team.failure
 

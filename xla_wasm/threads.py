@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .plan.parts import Own
-from .target import ALONE, AWAKE, FAILED
+from .target import ALONE, AWAKE, FAILED, STOPPED
 from .wasm.func import Func
 
-TICKET, KERNEL, DONE, ASLEEP, STOPPED, WAITS, LOADED = 0, 8, 64, 128, 132, 148, 152
+TICKET, KERNEL, DONE, ASLEEP, WAITS, LOADED = 0, 8, 64, 128, 148, 152
 """Where the words of the control block lie, beside those that hosts write: 64 bits of generation (24), number of chunks (20) and next
-chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep; whether they are to end; whether thread 0
-sleeps; whether the data are in memory."""
+chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep; whether thread 0 sleeps; whether the data are
+in memory."""
 
 _NEXT_BITS = _COUNT_BITS = 20
 _SPINS = 100_000
