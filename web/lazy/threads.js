@@ -35,7 +35,7 @@ function mayWait(words) {
 /**
  * How many threads a run has.
  * @param {Manifest} manifest
- * @param {{threads?: number, untrusted?: boolean, device?: unknown}} options
+ * @param {{threads?: number, untrusted?: boolean, device?: import('./exchange.js').Device}} options
  */
 function count(manifest, { threads, untrusted, device }) {
   if (threads !== undefined && !(Number.isSafeInteger(threads) && threads > 0)) throw new ArgumentError(`threads is a whole number above zero, got ${threads}`);
@@ -45,9 +45,8 @@ function count(manifest, { threads, untrusted, device }) {
   }
   const most = Math.min(1 + Math.floor((MOST_PAGES * PAGE - manifest.memoryBytes) / manifest.threads.bytes) || 1, MOST_THREADS);
   if (threads && threads > most) throw new ArgumentError(`'${manifest.name}' has room for at most ${most} threads, not ${threads}`);
-  // Devices have the processors already.
-  if (untrusted || device) return 1;
-  const wanted = Math.min(threads ?? processors(), most);
+  if (untrusted) return 1;
+  const wanted = Math.min(threads ?? (Math.floor(processors() / (device?.grid.count ?? 1)) || 1), most);
   if (wanted > 1 && globalThis.crossOriginIsolated === false) {
     if (!warned) console.warn(`'${manifest.name}' runs on one thread: more need a page that is cross-origin isolated, so serve it with the headers Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp`);
     warned = true;
@@ -60,7 +59,7 @@ function count(manifest, { threads, untrusted, device }) {
  * An instance of the module with its memory.
  * @param {WebAssembly.Module} module
  * @param {Manifest} manifest
- * @param {{threads?: number, untrusted?: boolean, device?: unknown, script?: string}} options
+ * @param {{threads?: number, untrusted?: boolean, device?: import('./exchange.js').Device, script?: string}} options
  */
 export async function instantiate(module, manifest, options) {
   const item = new Fields(manifest.threads ?? {}, 'threads');
