@@ -98,6 +98,14 @@ def test_workers_that_end_while_they_compute(call: Call, threads: int) -> None:
     assert re.search(rf": thread [1-{threads - 1}] of {threads} was ended while it computed: load it again", outcome["said"]), outcome
 
 
+@pytest.mark.parametrize("devices", [None, 2])
+def test_workers_of_workers_that_end_while_they_compute(call: Call, devices: int | None) -> None:
+    outcome = call("killedInAWorker", {"devices": devices} if devices else {})
+    nothing(outcome["wrong"])
+    where = "device [01]: " if devices else ""
+    assert re.match(rf"RunError: {where}'jit__lambda' failed in step .*: thread 1 of 2 was ended while it computed", outcome["said"]), outcome
+
+
 def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:
     with Site(site.answers, site.folders).serving() as plain:
         page = chromium.new_page()

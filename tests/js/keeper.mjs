@@ -1,10 +1,17 @@
-// A worker that has workers of its own, for a thread that cannot end them because it computes: see `kept` in threads.mjs.
+// A worker that has workers of its own, for a thread that cannot end them because it computes: see kept.mjs.
 
 const node = globalThis.process?.getBuiltinModule?.('node:worker_threads');
 const port = node?.parentPort ?? globalThis;
 const workers = new Map();
 
-port.onmessage = ({ data: { id, url, send, moved, end, kill } }) => {
+/** Ends those that compute, after so many milliseconds. */
+const kill = (after) => setTimeout(() => [...workers.values()].forEach((worker) => worker.helps && worker.terminate()), after);
+
+const channel = new BroadcastChannel('kill');
+channel.onmessage = ({ data }) => kill(data);
+channel.unref?.();
+
+port.onmessage = ({ data: { id, url, send, moved, end, killAfter } }) => {
   if (url) {
     const worker = node ? new node.Worker(new URL(url)) : new Worker(url, { type: 'module' });
     const hear = (said) => port.postMessage({ id, said });
@@ -14,9 +21,8 @@ port.onmessage = ({ data: { id, url, send, moved, end, kill } }) => {
   } else if (end) {
     workers.get(id)?.terminate();
     workers.delete(id);
-  } else if (kill !== undefined) {
-    // Those that compute.
-    setTimeout(() => [...workers.values()].forEach((worker) => worker.helps && worker.terminate()), kill);
+  } else if (killAfter !== undefined) {
+    kill(killAfter);
   } else {
     const worker = workers.get(id);
     worker.helps ||= !!send.module;

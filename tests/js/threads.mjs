@@ -1,5 +1,7 @@
 // Programs on several threads: see tests/test_threads_js.py.
 
+import { kept } from './kept.mjs';
+
 const same = (a, b) => {
   const [x, y] = [a, b].map((array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
   return x.length === y.length && x.every((byte, i) => byte === y[i]);
@@ -139,54 +141,6 @@ export async function killed({ load }, base, { times }) {
   return wrong;
 }
 
-/** Has another thread start and end the workers of this one: it can end them while this thread computes. */
-async function kept() {
-  const threads = globalThis.process?.getBuiltinModule?.('node:worker_threads');
-  const holder = threads ?? globalThis;
-  const Original = holder.Worker;
-  const script = new URL('keeper.mjs', import.meta.url);
-  const keeper = threads ? new Original(script) : new Original(script, { type: 'module' });
-  const started = [];
-  const receive = ({ id, said }) => started[id].hear(said);
-  if (threads) keeper.on('message', receive);
-  else keeper.onmessage = ({ data }) => receive(data);
-  class Kept {
-    constructor(url) {
-      this.id = started.push(this) - 1;
-      keeper.postMessage({ id: this.id, url: String(url) });
-    }
-
-    hear(said) {
-      if (threads) this.listener?.(said);
-      else this.onmessage({ data: said });
-    }
-
-    postMessage(send, moved = []) {
-      keeper.postMessage({ id: this.id, send, moved }, moved);
-    }
-
-    terminate() {
-      keeper.postMessage({ id: this.id, end: true });
-    }
-  }
-  if (threads) {
-    Kept.prototype.on = function (name, listener) {
-      if (name === 'message') this.listener = listener;
-      return this;
-    };
-    Kept.prototype.unref = () => {};
-  }
-  holder.Worker = Kept;
-  return {
-    kill: (after) => keeper.postMessage({ kill: after }),
-    async end() {
-      holder.Worker = Original;
-      await new Promise((resolve) => setTimeout(resolve, 100)); // what it has been told, it does
-      await keeper.terminate();
-    },
-  };
-}
-
 /** Workers that end while they compute a chunk: the run fails, soon and with one error, and the next executable is right. */
 export async function killedInAChunk({ load }, base, { threads }) {
   const alone = await load(`${base}/long.wasm`);
@@ -195,7 +149,7 @@ export async function killedInAChunk({ load }, base, { threads }) {
   const wrong = [];
   let said = '';
   for (let i = 0; i < 10 && !said; i++) {
-    const { kill, end } = await kept();
+    const { kill, end } = kept();
     const exe = await load(`${base}/long-threads.wasm`, { threads });
     if (!same(exe.run(Int32Array.of(2), x)[0], expected)) wrong.push('another result before');
     await new Promise((resolve) => setTimeout(resolve, 200)); // for the watcher to begin
@@ -220,6 +174,34 @@ export async function killedInAChunk({ load }, base, { threads }) {
   const exe = await load(`${base}/long-threads.wasm`, { threads });
   if (!same(exe.run(Int32Array.of(2), x)[0], expected)) wrong.push('another result after');
   exe.dispose();
+  return { wrong, said };
+}
+
+/** The same in a worker, alone or as one of several devices, which begin again by themselves. */
+export async function killedInAWorker({ load }, base, { devices }) {
+  const alone = await load(`${base}/long.wasm`);
+  const x = given(alone)[1];
+  const [expected] = alone.run(Int32Array.of(2), x);
+  const worker = new URL('kept_worker.mjs', import.meta.url);
+  const killers = new BroadcastChannel('kill');
+  const start = () => load(`${base}/long-threads.wasm`, { worker, threads: 2, devices });
+  const run = (exe, n) => (devices ? exe.runReplicated(Array.from({ length: devices }, () => [Int32Array.of(n), x])) : exe.run(Int32Array.of(n), x));
+  const wrong = [];
+  let said = '';
+  let exe = await start();
+  for (let i = 0; i < 10 && !said; i++) {
+    if (!same((await run(exe, 2)).flat().at(-1), expected)) wrong.push('another result before');
+    await new Promise((resolve) => setTimeout(resolve, 200)); // for the watcher to begin
+    killers.postMessage(100 + 7 * i);
+    await run(exe, 60).catch((error) => (said = `${error.name}: ${error.message}`));
+  }
+  if (!devices) {
+    exe.dispose();
+    exe = await start();
+  }
+  if (!same((await run(exe, 2)).flat().at(-1), expected)) wrong.push('another result after');
+  exe.dispose();
+  killers.close();
   return { wrong, said };
 }
 
