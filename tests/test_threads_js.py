@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import seeds
 from forks import CALLS, COUNTS, FORKS, LOST
-from js_calls import IN_A_PAGE, NODES, Call, calling, isolated_site, nothing
+from js_calls import IN_A_PAGE, NODES, RUNTIMES, Call, calling, isolated_site, nothing
 from playwright.sync_api import Browser
 from web_site import Answer, Site
 
@@ -57,13 +57,38 @@ def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
         yield call
 
 
+@pytest.fixture(params=RUNTIMES)
+def runtime(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
+    with calling("threads.mjs", request.param, request, site) as call:
+        yield call
+
+
+RESULTS = {"names": list(programs()), "counts": [1, 2, 3], "times": seeds.count(5, 100)}
+
+
 def test_results(call: Call) -> None:
-    nothing(call("results", {"names": list(programs()), "counts": [1, 2, 3], "times": seeds.count(5, 100)}))
+    nothing(call("results", RESULTS))
+
+
+def test_runtimes(runtime: Call) -> None:
+    nothing(runtime("results", RESULTS))
+    nothing(runtime("inWorker"))
+    nothing(runtime("killed", {"times": seeds.count(3, 30)}))
+    nothing(runtime("timeLimit", {"times": 1}))
+
+
+@pytest.mark.parametrize("name", FORKS)
+def test_many_forks_in_runtimes(runtime: Call, name: str) -> None:
+    check_forks(runtime, name)
 
 
 @pytest.mark.parametrize("name", FORKS)
 def test_many_forks(call: Call, name: str) -> None:
     """No wake-up is lost; ten million forks with --exhaustive."""
+    check_forks(call, name)
+
+
+def check_forks(call: Call, name: str) -> None:
     forks = {"name": f"forks{list(FORKS).index(name)}", "count": seeds.count(*COUNTS[name]) // CALLS, "calls": CALLS, "lost": LOST}
     for threads in (2, *seeds.more(3)):
         nothing(call("forks", {**forks, "threads": threads}))
@@ -104,6 +129,13 @@ def test_workers_of_workers_that_end_while_they_compute(call: Call, devices: int
     nothing(outcome["wrong"])
     where = "device [01]: " if devices else ""
     assert re.match(rf"RunError: {where}'jit__lambda' failed in step .*: thread 1 of 2 was ended while it computed", outcome["said"]), outcome
+
+
+@pytest.mark.parametrize("engine", [*NODES, *RUNTIMES])
+def test_a_chunk_that_nobody_ends(engine: str, request: pytest.FixtureRequest, site: Site) -> None:
+    """A time limit ends the waiting for it, too, but on a page's main thread, which cannot sleep."""
+    with calling("threads.mjs", engine, request, site) as call:
+        nothing(call("stolen"))
 
 
 def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:

@@ -34,9 +34,12 @@ MOST_PAGES = 65536
 MOST_THREADS = 1024
 """Tickets have room for one more chunk than there are from each thread, and no machine has so many."""
 CONTROL_BYTES = 256
-STOPPED, FAILED, AWAKE, ALONE = 132, 136, 140, 144
+STOPPED, FAILED, AWAKE, ALONE, LIMIT = 132, 136, 140, 144, 156
 """The block by which threads work together, and what hosts write in it: whether the others are to end; whether a thread has failed; whether
-thread 0 must stay awake, as on the main thread of a page; whether it is to wake nobody."""
+thread 0 must stay awake, as on the main thread of a page; whether it is to wake nobody; how long it waits for a chunk, in tenths of a second,
+0 for ever."""
+LATE = 1 << 30
+"""What thread 0 writes for a failure when it has waited so long."""
 EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": ((), ("i32",)),
     "init": (("i32",), ()),

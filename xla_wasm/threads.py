@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .plan.parts import Own
-from .target import ALONE, AWAKE, FAILED, STOPPED
+from .target import ALONE, AWAKE, FAILED, LATE, LIMIT, STOPPED
 from .wasm.func import Func
 
 TICKET, KERNEL, DONE, ASLEEP, WAITS, LOADED = 0, 8, 64, 128, 148, 152
@@ -26,8 +26,10 @@ _SPINS = 100_000
 """Looks for work, some hundred microseconds, after which a thread sleeps. Waking one takes nearly as long."""
 _PATIENCE = 20_000
 """Looks of thread 0 for the last chunks, after which it sleeps until they are done."""
+_TIMED_OUT = 2
+"""What waiting gives when the time is over."""
 _LOOK = 100_000_000
-"""Nanoseconds after which thread 0 looks whether another thread has failed, in case nobody wakes it."""
+"""Nanoseconds after which thread 0 looks whether another thread has failed, in case nobody wakes it: what `LIMIT` counts."""
 
 
 def start_function(control: int, segments: Sequence[tuple[int, int, int]]) -> Func:
@@ -240,7 +242,7 @@ def _advance(f: Func, pointer: int) -> None:
 def fork_function(control: int) -> Func:
     """`fork(entry)`: runs the kernel of a table's entry on all threads, and returns when it is done."""
     f = Func("fork", ("i32",), ())
-    count, spins, done = f.local("i32"), f.local("i32"), f.local("i32")
+    count, spins, done, looks = (f.local("i32") for _ in range(4))
     f.op("local.get", 0)
     f.op("i32.load", 2, 4 * 4)
     f.op("local.get", 0)
@@ -279,7 +281,19 @@ def fork_function(control: int) -> Func:
     f.op("local.get", done)
     f.op("i64.const", _LOOK)
     f.op("memory.atomic.wait32", 2, 0)
-    f.op("drop")
+    f.op("i32.const", _TIMED_OUT)
+    f.op("i32.eq")
+    f.op("if", None)
+    f.op("local.get", looks)
+    f.op("i32.const", 1)
+    f.op("i32.add")
+    f.op("local.tee", looks)
+    _load(f, control + LIMIT)
+    f.op("i32.eq")
+    f.op("if", None)
+    _store(f, control + FAILED, LATE)
+    f.op("end")
+    f.op("end")
     _store(f, control + WAITS, 0)
     f.op("br", 0)
     f.op("end")

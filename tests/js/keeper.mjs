@@ -1,6 +1,6 @@
 // A worker that has workers of its own, for a thread that cannot end them because it computes: see kept.mjs.
 
-const node = globalThis.process?.getBuiltinModule?.('node:worker_threads');
+const node = globalThis.Worker ? undefined : process.getBuiltinModule('node:worker_threads');
 const port = node?.parentPort ?? globalThis;
 const workers = new Map();
 

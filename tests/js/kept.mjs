@@ -2,7 +2,7 @@
 
 /** Has another thread start and end the workers of this one: it can end them while this thread computes. */
 export function kept() {
-  const threads = globalThis.process?.getBuiltinModule?.('node:worker_threads');
+  const threads = globalThis.Worker ? undefined : process.getBuiltinModule('node:worker_threads');
   const holder = threads ?? globalThis;
   const Original = holder.Worker;
   const script = new URL('keeper.mjs', import.meta.url);

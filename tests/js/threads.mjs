@@ -18,8 +18,7 @@ const given = (exe) => exe.parameters.filter(({ kind }) => kind === 'input').map
 /** The workers that are told from now on to help. */
 function recorded() {
   const workers = [];
-  const threads = globalThis.process?.getBuiltinModule?.('node:worker_threads');
-  const holder = threads ?? globalThis;
+  const holder = globalThis.Worker ? globalThis : process.getBuiltinModule('node:worker_threads');
   const Original = holder.Worker;
   holder.Worker = class extends Original {
     constructor(...all) {
@@ -203,6 +202,35 @@ export async function killedInAWorker({ load }, base, { devices }) {
   exe.dispose();
   killers.close();
   return { wrong, said };
+}
+
+/** A time limit ends the waiting for a chunk that somebody has taken and never computes. */
+export async function stolen({ load }, base) {
+  const wrong = [];
+  const alone = await load(`${base}/product.wasm`);
+  const inputs = given(alone);
+  const [expected] = alone.run(...inputs);
+  for (let i = 0; i < 2; i++) {
+    const exe = await load(`${base}/product-threads.wasm`, { threads: 2, timeout: 1 });
+    if (!same(exe.run(...inputs)[0], expected)) wrong.push('another result before');
+    const script = new URL('thief.mjs', import.meta.url);
+    const node = globalThis.Worker ? undefined : process.getBuiltinModule('node:worker_threads');
+    const thief = node ? new node.Worker(script) : new Worker(script, { type: 'module' });
+    const begun = new Promise((resolve) => (node ? thief.on('message', resolve) : (thief.onmessage = resolve)));
+    thief.postMessage({ buffer: exe.input(exe.parameters[0].name).buffer, control: exe.manifest.threads.control });
+    await begun;
+    let said = '';
+    const begin = performance.now();
+    try {
+      while (performance.now() - begin < 20_000) exe.run(...inputs);
+    } catch (error) {
+      said = `${error.name}: ${error.message}`;
+    }
+    if (!/^LimitError: a call of 'jit__lambda' took longer than the 1 s that the option timeout allows; load it again$/.test(said)) wrong.push(said);
+    exe.dispose();
+    await thief.terminate();
+  }
+  return wrong;
 }
 
 /** A time limit ends a run in a worker, and its helpers with it; the next executable is right. */

@@ -3,6 +3,7 @@
 import { ArgumentError, LimitError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { builtin } from '../source.js';
+import { late } from './budget.js';
 import { hasLocks } from './locks.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
@@ -13,6 +14,8 @@ const MOST_THREADS = 1024;
 /** What hosts write in the control block: see `CONTROL_BYTES` in xla_wasm/target.py. */
 const FAILED = 136 / 4;
 const AWAKE = 140 / 4;
+const LIMIT = 156 / 4;
+const LATE = 2 ** 30;
 const RESTARTS = 3;
 const PATIENCE = 10_000; // milliseconds for workers to start
 
@@ -59,7 +62,7 @@ function count(manifest, { threads, untrusted, device }) {
  * An instance of the module with its memory.
  * @param {WebAssembly.Module} module
  * @param {Manifest} manifest
- * @param {{threads?: number, untrusted?: boolean, device?: import('./exchange.js').Device, script?: string}} options
+ * @param {{threads?: number, untrusted?: boolean, device?: import('./exchange.js').Device, script?: string, timeout?: number}} options
  */
 export async function instantiate(module, manifest, options) {
   const item = new Fields(manifest.threads ?? {}, 'threads');
@@ -80,17 +83,26 @@ export async function instantiate(module, manifest, options) {
   }
   const words = new Int32Array(memory.buffer, control, 64);
   if (!mayWait(words)) words[AWAKE] = 1;
+  const { timeout } = options;
+  // Nothing else ends the waiting for a chunk in this thread.
+  if (timeout) words[LIMIT] = Math.min(Math.ceil(timeout * 10), LATE);
   if (threads === 1) return { manifest, instance: { exports } };
   const { run, init, step, stop } = /** @type {any} */ (exports);
   const team = new Team({ module, memory, control }, threads - 1, [manifest.memoryBytes, item.int('bytes', 64, manifest.memoryBytes)], words, stop, options.script);
   await team.start();
+  /** @type {unknown} */
+  let over;
   const told = (/** @type {(argument?: number) => number} */ call) => (/** @type {number} */ argument) => {
+    if (over) throw over;
     try {
       return call(argument);
     } catch (error) {
       const { failure } = team;
+      const isLate = words[FAILED] === LATE;
       team.end();
-      throw failure ? new Error(failure, { cause: error }) : error;
+      if (isLate) over = late(`a call of '${manifest.name}'`, /** @type {number} */ (timeout), '; load it again');
+      else over = failure ? new Error(failure, { cause: error }) : error;
+      throw over;
     }
   };
   // `dispose` has it grow by nothing.
