@@ -65,7 +65,8 @@ def _in_node(node: Sequence[Any], script: str, site: Site) -> Call:
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr[-4000:]
         answer = json.loads(done.stdout)
-        assert answer["left"] == 0, "threads are left"
+        # Deno and Bun start and end threads of their own at any time.
+        assert answer["left"] == 0 or len(node) > 1, "threads are left"
         return answer["outcome"]
 
     return call
