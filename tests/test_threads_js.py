@@ -128,7 +128,9 @@ def test_workers_of_workers_that_end_while_they_compute(call: Call, devices: int
     outcome = call("killedInAWorker", {"devices": devices} if devices else {})
     nothing(outcome["wrong"])
     where = "device [01]: " if devices else ""
-    assert re.match(rf"RunError: {where}'jit__lambda' failed in step .*: thread 1 of 2 was ended while it computed", outcome["said"]), outcome
+    assert re.match(rf"RunError: {where}'jit__lambda' failed in step .*: thread 1 of 2 was ended while it computed", outcome["said"]), (
+        outcome
+    )
 
 
 @pytest.mark.parametrize("engine", [*NODES, *RUNTIMES])
