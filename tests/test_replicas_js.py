@@ -31,6 +31,7 @@ from xla_wasm import Options
 from xla_wasm.artifact import Artifact
 from xla_wasm.host.arrays import dtype_of
 from xla_wasm.jax import lower, mesh
+from xla_wasm.loop import pieces
 
 Array = np.ndarray[Any, Any]
 
@@ -160,7 +161,7 @@ def digests(results: Sequence[Sequence[Array]]) -> list[list[str]]:
 
 @dataclass
 class Case:
-    """A program, what its devices get (or the whole arrays), and the digests of what they give with threads."""
+    """A program, what its devices get (or the whole arrays), and the digests of what they give under wasmtime."""
 
     name: str
     artifact: Artifact
@@ -178,17 +179,31 @@ def collectives() -> list[Case]:
     if seeds.exhaustive:
         drawn = [(grid, element_type) for grid in GRIDS for element_type in ("f32", "s32")]
         drawn += [(Grid(2, 2), element_type) for element_type in ELEMENT_TYPES]
-    made = []
-    for i, (grid, element_type) in enumerate(drawn):
-        # Engines make NaN with bits of their own.
-        program = replace(every_collective(i, grid, element_type), special=False)
-        module, arguments = program.module(), program.arguments()
-        module.replica_count, module.num_partitions = (grid.replicas, grid.partitions) if i % 2 else (1, 1)
-        artifact = xla_wasm.compile(module)
-        results = xla_wasm.load(artifact).run_replicated(arguments, num_replicas=grid.replicas, num_partitions=grid.partitions)
-        devices = {"replicas": grid.replicas, "partitions": grid.partitions}
-        made.append(Case(f"collectives-{i}-{grid}-{element_type}", artifact, arguments, devices, digests(results), program.labels()))
-    return made
+    return [collective(i, grid, element_type) for i, (grid, element_type) in enumerate(drawn)]
+
+
+def collective(i: int, grid: Grid, element_type: str, threads: bool = False) -> Case:
+    """Every operation in every group mode. What is expected is always what one thread for each device gives."""
+    # Engines make NaN with bits of their own.
+    program = replace(every_collective(i, grid, element_type), special=False)
+    module, arguments = program.module(), program.arguments()
+    module.replica_count, module.num_partitions = (grid.replicas, grid.partitions) if i % 2 else (1, 1)
+    artifact = xla_wasm.compile(module)
+    results = xla_wasm.load(artifact).run_replicated(arguments, num_replicas=grid.replicas, num_partitions=grid.partitions)
+    devices = {"replicas": grid.replicas, "partitions": grid.partitions}
+    if threads:
+        artifact = xla_wasm.compile(module, Options(threads=True))
+    name = f"collectives-{i}-{grid}-{element_type}{'-threads' * threads}"
+    return Case(name, artifact, arguments, devices, digests(results), program.labels())
+
+
+@cache
+def threaded() -> list[Case]:
+    """Every operation in every group mode, on devices with several threads, which share the smallest kernels, trip by trip."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "_CHUNK", 1)
+        drawn = [(Grid(2, 1), "f32"), (Grid(1, 3), "s8"), *seeds.more((Grid(2, 2), "bf16"), (Grid(4, 1), "f64"))]
+        return [collective(i, grid, element_type, threads=True) for i, (grid, element_type) in enumerate(drawn)]
 
 
 @cache
@@ -229,11 +244,21 @@ def programs() -> list[Case]:
 @pytest.mark.parametrize("cases", [collectives, large, programs])
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_results(call: Call, site: Site, transport: str, cases: Callable[[], list[Case]]) -> None:
-    """Each result of each device has the bits that it has with threads, in both of two runs."""
-    for case in cases():
+    """Each result of each device has the bits that it has under wasmtime, in both of two runs."""
+    check_results(call, site, cases(), transport)
+
+
+@pytest.mark.parametrize(("threads", "transport"), [(1, "shared"), (2, "shared"), (3, "shared"), (2, "messages"), (None, "shared")])
+def test_threads_of_devices(call: Call, site: Site, transport: str, threads: int | None) -> None:
+    check_results(call, site, threaded(), transport, threads)
+
+
+def check_results(call: Call, site: Site, cases: Sequence[Case], transport: str, threads: int | None = None) -> None:
+    for case in cases:
         serve(site, case.name, case.artifact, case.arguments)
-    stated = [{"name": case.name, "devices": case.devices, "isGlobal": case.is_global} for case in cases()]
-    for case, runs in zip(cases(), call("digests", {"cases": stated, "transport": transport}), strict=True):
+    stated = [{"name": case.name, "devices": case.devices, "isGlobal": case.is_global} for case in cases]
+    job = {"cases": stated, "transport": transport} | ({"threads": threads} if threads else {})
+    for case, runs in zip(cases, call("digests", job), strict=True):
         for got in runs:
             pairs = zip(got, case.expected, strict=True)
             different = {label for ours, theirs in pairs for label, a, b in zip(case.labels, ours, theirs, strict=True) if a != b}

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import replica_programs
 import seeds
 import wasmtime
+from collective_programs import Grid, every_collective
+from forks import CALLS, COUNTS, FORKS, LOST
 from random_family import draw_family
 from random_placed import draw_placed
 from random_programs import draw_program
@@ -28,6 +33,7 @@ import xla_wasm
 from xla_wasm import ArgumentError, HloModule, LimitError, Options, RunError, evaluate
 from xla_wasm.artifact import Artifact
 from xla_wasm.compiler import trace
+from xla_wasm.host import executor
 from xla_wasm.host.executor import Executable
 from xla_wasm.host.team import Shared, Team, cpus
 from xla_wasm.jax import lower
@@ -38,6 +44,7 @@ from xla_wasm.passes import reductions
 from xla_wasm.plan.parts import share
 from xla_wasm.plan.plan import Plan, all_steps
 from xla_wasm.target import FAILED
+from xla_wasm.threads import ASLEEP, TICKET
 from xla_wasm.wasm.binary import read_module
 from xla_wasm.wasm.validate import validate
 
@@ -284,43 +291,150 @@ def test_callers_at_once() -> None:
     assert not wrong
 
 
-def test_devices() -> None:
-    text = """
-    HloModule m, num_partitions=1, replica_count=2
-    add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
-    ENTRY main {
-      a = f32[128,128] parameter(0)
-      d = f32[128,128] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-      ROOT r = f32[128,128] all-reduce(d), replica_groups={{0,1}}, to_apply=add
-    }"""
-    module = HloModule.from_text(text)
+REDUCED = """
+HloModule m
+add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }
+ENTRY main {
+  a = f32[128,128] parameter(0)
+  d = f32[128,128] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = f32[128,128] all-reduce(d), replica_groups={}, to_apply=add
+}"""
+
+
+def squares(devices: int) -> list[list[Array]]:
     rng = np.random.default_rng(3)
-    arguments = [[rng.standard_normal((128, 128), np.float32)] for _ in range(2)]
-    expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(arguments)
-    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=2)
-    for _ in range(3):
-        for actual, wanted in zip(exe.run_replicated(arguments), expected, strict=True):
-            assert actual[0].tobytes() == wanted[0].tobytes()
+    return [[rng.standard_normal((128, 128), np.float32)] for _ in range(devices)]
+
+
+def helpers(exe: Executable) -> list[int]:
+    """How many threads beside its own each device has."""
+    found = []
+    for device in exe._devices.values():
+        (instance,) = device.pool._idle
+        assert instance.team is not None
+        found.append(sum(thread.is_alive() for thread in instance.team._threads))
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_devices(threads: int) -> None:
+    """Each has its threads."""
+    module = HloModule.from_text(REDUCED)
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=threads)
+    for devices in (2, 3, 1):
+        expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(squares(devices))
+        for _ in range(3):
+            replica_programs.same(exe.run_replicated(squares(devices)), expected)
+    if threads > 1:
+        assert helpers(exe) == [threads - 1] * 3
+
+
+def test_devices_divide_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "cpus", lambda: 6)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    module = HloModule.from_text(REDUCED)
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)))
+    for devices, wanted in ((2, [2, 2]), (1, [5, 2]), (3, [1, 1, 1]), (2, [2, 2, 1]), (4, [2, 2, 1, 0]), (3, [1, 1, 1, 0])):
+        expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(squares(devices))
+        replica_programs.same(exe.run_replicated(squares(devices)), expected)
+        assert helpers(exe) == wanted, devices
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("grid", "element_type"), [(Grid(2, 1), "f32"), (Grid(2, 2), "bf16"), (Grid(3, 1), "s8")])
+def test_collectives(grid: Grid, element_type: str, threads: int) -> None:
+    for seed in range(seeds.count(1, 10)):
+        program = every_collective(seed, grid, element_type)
+        module, arguments = program.module(), program.arguments()
+        numbers = {"num_replicas": grid.replicas, "num_partitions": grid.partitions}
+        expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(arguments, **numbers)
+        exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=threads)
+        for _ in range(2):
+            replica_programs.same(exe.run_replicated(arguments, **numbers), expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_device_that_fails(threads: int) -> None:
+    """The next run has new threads and the right results."""
+    module = HloModule.from_text(REDUCED)
+    expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(squares(2))
+    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=threads)
+    control = exe.manifest.threads
+    assert control is not None
+    exe.run_replicated(squares(2))
+    for _ in range(2):
+        (instance,) = exe._devices[1].pool._idle
+        instance.memory[control.control + FAILED] = 1
+        del instance
+        with pytest.raises(RunError, match=r"^device 1: 'm' failed in step"):
+            exe.run_replicated(squares(2))
+        replica_programs.same(exe.run_replicated(squares(2)), expected)
 
 
 # --- fork and join --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("threads", [2, 3])
-def test_many_forks(threads: int) -> None:
+@pytest.mark.parametrize("name", FORKS)
+def test_many_forks(name: str, threads: int) -> None:
     """No wake-up is lost, whether others spin, sleep or have not begun; ten million forks with --exhaustive."""
-    forks = seeds.count(100_000, 5_000_000)
-    module = lower(lambda n, x: jax.lax.fori_loop(0, n, lambda i, x: x * 3 + i, x), np.int32(0), np.zeros(64, np.int32))
-    exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)), threads=threads)
-    alone = xla_wasm.load(xla_wasm.compile(module))
-    x = np.arange(64, dtype=np.int32)
-    for count in (1, 7, 100, forks):
-        assert exe.run(np.int32(count), x)[0].tobytes() == alone.run(np.int32(count), x)[0].tobytes()
+    forks = FORKS[name]
+    exe = xla_wasm.load(forks.artifact(), threads=threads)
+    alone = xla_wasm.load(xla_wasm.compile(forks.module()))
+
+    def run(count: int) -> None:
+        began = time.monotonic()
+        (made,) = exe.run(np.int32(count), forks.x)
+        assert time.monotonic() - began < LOST, "a wake-up was lost"
+        assert made.tobytes() == alone.run(np.int32(count), forks.x)[0].tobytes()
+
+    for count in (1, 7, 100):
+        run(count)
+    for _ in range(CALLS):
+        run(seeds.count(*COUNTS[name]) // CALLS)
     for pause in (0, 1e-5, 1e-4, 3e-4, 1e-3):
         for _ in range(seeds.count(20, 300)):
             time.sleep(pause)
-            assert exe.run(np.int32(3), x)[0].tobytes() == alone.run(np.int32(3), x)[0].tobytes()
+            run(3)
+    assert all_sleep(exe, threads - 1)
+
+
+def test_threads_that_sleep_are_woken() -> None:
+    forks = FORKS["threads that sleep while others compute"]
+    exe = xla_wasm.load(forks.artifact(), threads=3)
+    exe.run(np.int32(1), forks.x)
+    assert all_sleep(exe, 2)
+    words, at = control_words(exe)
+    for _ in range(100):
+        caller = threading.Thread(target=exe.run, args=(np.int32(200), forks.x))
+        caller.start()
+        awake = False
+        while caller.is_alive():
+            awake = awake or words[at + ASLEEP // 4] < 2
+        caller.join()
+        if awake:
+            return
+    raise AssertionError("others sleep through it")
+
+
+def control_words(exe: Executable) -> tuple[memoryview, int]:
+    """The memory of an executable's one instance, and the first of the words by which threads work together."""
+    control = exe.manifest.threads
+    assert control is not None
+    (instance,) = exe._first.pool._idle
+    return instance.memory.cast("I"), control.control // 4
+
+
+def all_sleep(exe: Executable, threads: int) -> bool:
+    """Whether the count of those who sleep comes to be that of all threads but the first, and stays there."""
+    words, at = control_words(exe)
+    for _ in range(200):
+        time.sleep(0.02)
+        if words[at + ASLEEP // 4] == threads:
+            break
+    time.sleep(0.02)
+    return words[at + ASLEEP // 4] == threads
 
 
 # --- what goes wrong ------------------------------------------------------------------------------------------------
@@ -381,8 +495,8 @@ def test_a_trap_in_a_thread_is_noticed() -> None:
     engine = wasmtime.Engine(config)
     text = '(module (import "host" "memory" (memory 1 65536 shared)) (func (export "work") (param i32) unreachable))'
     shared, words = Shared(engine, 1), memoryview(bytearray(256)).cast("I")
-    team = Team(wasmtime.Module(engine, text), shared, words, 2, lambda: None)
-    team.start()
+    team = Team(wasmtime.Module(engine, text), shared, words, lambda: None)
+    team.start(2)
     team.join()
     assert words[FAILED // 4] == 1 and "unreachable" in team.failure
 
@@ -412,6 +526,43 @@ def test_a_time_limit() -> None:
             exe.run(np.int32(10**9), x)
         assert time.monotonic() - began < 10
         assert exe.run(np.int32(2), x)[0].tobytes() == expected.tobytes()
+
+
+def test_a_chunk_that_nobody_ends() -> None:
+    """A time limit ends the waiting for it, too."""
+    exe, arguments = xla_wasm.load(product(), threads=2, timeout=1), factors()
+    (expected,) = exe.run(*arguments)
+    for _ in range(2):
+        (instance,) = exe._first.pool._idle
+        control = exe.manifest.threads
+        assert control is not None
+        tickets = instance.memory[control.control + TICKET : control.control + TICKET + 8].cast("Q")
+        with taken(tickets), pytest.raises(LimitError, match=r"took longer than its 1 s"):
+            for _ in range(1000):
+                exe.run(*arguments)
+        del tickets, instance
+        assert exe.run(*arguments)[0].tobytes() == expected.tobytes()
+
+
+@contextmanager
+def taken(tickets: memoryview) -> Iterator[None]:
+    """Has another thread take the next ticket that it sees, for a chunk that it never does."""
+    over = threading.Event()
+
+    def take() -> None:
+        while not over.is_set():
+            seen = tickets[0]
+            if seen & 0xFFFFF < seen >> 20 & 0xFFFFF:
+                tickets[0] = seen + 1
+                return
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_the_threads_of_what_nobody_holds_end() -> None:

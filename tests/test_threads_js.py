@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import seeds
-from js_calls import IN_A_PAGE, NODES, Call, calling, isolated_site, nothing
+from forks import CALLS, COUNTS, FORKS, LOST
+from js_calls import IN_A_PAGE, NODES, RUNTIMES, Call, calling, isolated_site, nothing
 from playwright.sync_api import Browser
 from web_site import Answer, Site
 
@@ -37,6 +40,12 @@ def site() -> Iterator[Site]:
         module = lower(function, *(np.zeros(shape, np.float32) for shape in shapes))
         for suffix, threads in (("", False), ("-threads", True)):
             answers[f"/{name}{suffix}.wasm"] = Answer(xla_wasm.compile(module, Options(threads=threads)).wasm, "application/wasm")
+    for i, forks in enumerate(FORKS.values()):
+        answers[f"/forks{i}.wasm"] = Answer(xla_wasm.compile(forks.module()).wasm, "application/wasm")
+        answers[f"/forks{i}-threads.wasm"] = Answer(forks.artifact().wasm, "application/wasm")
+    long = lower(lambda n, x: jax.lax.fori_loop(0, n, lambda i, y: jnp.tanh(y @ x), x), np.int32(0), np.zeros((768, 768), np.float32))
+    for suffix, threads in (("", False), ("-threads", True)):
+        answers[f"/long{suffix}.wasm"] = Answer(xla_wasm.compile(long, Options(threads=threads)).wasm, "application/wasm")
     site = isolated_site(answers)
     with site.serving() as served:
         yield served
@@ -48,8 +57,41 @@ def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
         yield call
 
 
+@pytest.fixture(params=RUNTIMES)
+def runtime(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
+    with calling("threads.mjs", request.param, request, site) as call:
+        yield call
+
+
+RESULTS = {"names": list(programs()), "counts": [1, 2, 3], "times": seeds.count(5, 100)}
+
+
 def test_results(call: Call) -> None:
-    nothing(call("results", {"names": list(programs()), "counts": [1, 2, 3], "times": seeds.count(5, 100)}))
+    nothing(call("results", RESULTS))
+
+
+def test_runtimes(runtime: Call) -> None:
+    nothing(runtime("results", RESULTS))
+    nothing(runtime("inWorker"))
+    nothing(runtime("killed", {"times": seeds.count(3, 30)}))
+    nothing(runtime("timeLimit", {"times": 1}))
+
+
+@pytest.mark.parametrize("name", FORKS)
+def test_many_forks_in_runtimes(runtime: Call, name: str) -> None:
+    check_forks(runtime, name)
+
+
+@pytest.mark.parametrize("name", FORKS)
+def test_many_forks(call: Call, name: str) -> None:
+    """No wake-up is lost; ten million forks with --exhaustive."""
+    check_forks(call, name)
+
+
+def check_forks(call: Call, name: str) -> None:
+    forks = {"name": f"forks{list(FORKS).index(name)}", "count": seeds.count(*COUNTS[name]) // CALLS, "calls": CALLS, "lost": LOST}
+    for threads in (2, *seeds.more(3)):
+        nothing(call("forks", {**forks, "threads": threads}))
 
 
 def test_a_worker_of_its_own(call: Call) -> None:
@@ -67,6 +109,35 @@ def test_errors(call: Call) -> None:
 
 def test_workers_that_end(call: Call) -> None:
     nothing(call("killed", {"times": seeds.count(3, 30)}))
+
+
+def test_a_time_limit(call: Call) -> None:
+    nothing(call("timeLimit", {"times": seeds.count(1, 3)}))
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_workers_that_end_while_they_compute(call: Call, threads: int) -> None:
+    outcome = call("killedInAChunk", {"threads": threads})
+    nothing(outcome["wrong"])
+    assert outcome["said"].startswith("RunError: 'jit__lambda' failed in step ")
+    assert re.search(rf": thread [1-{threads - 1}] of {threads} was ended while it computed: load it again", outcome["said"]), outcome
+
+
+@pytest.mark.parametrize("devices", [None, 2])
+def test_workers_of_workers_that_end_while_they_compute(call: Call, devices: int | None) -> None:
+    outcome = call("killedInAWorker", {"devices": devices} if devices else {})
+    nothing(outcome["wrong"])
+    where = "device [01]: " if devices else ""
+    assert re.match(rf"RunError: {where}'jit__lambda' failed in step .*: thread 1 of 2 was ended while it computed", outcome["said"]), (
+        outcome
+    )
+
+
+@pytest.mark.parametrize("engine", [*NODES, *RUNTIMES])
+def test_a_chunk_that_nobody_ends(engine: str, request: pytest.FixtureRequest, site: Site) -> None:
+    """A time limit ends the waiting for it, too, but on a page's main thread, which cannot sleep."""
+    with calling("threads.mjs", engine, request, site) as call:
+        nothing(call("stolen"))
 
 
 def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:

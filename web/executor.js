@@ -39,7 +39,7 @@ import { compile, isPlain, pick } from './source.js';
  * @property {'auto' | 'shared' | 'messages'} [transport] how devices exchange data: through shared memory, by messages, or as the page can
  * @property {number} [timeout] the seconds that a call may take, `load` included; and that a device waits for others in one exchange, 60 if nothing is said
  * @property {(event: import('./lazy/exchange.js').ExchangeEvent) => void} [onExchange] is told of every exchange
- * @property {number} [threads] how many share the work of a run, of a module compiled with threads; by default as many as can run at once
+ * @property {number} [threads] how many share the work of a run, of a module compiled with threads, on each device; by default as many as can run at once
  * @property {boolean} [untrusted] for modules of strangers: into a worker, with 1 GiB and 10 s where nothing else is said, see lazy/untrusted.js
  */
 
@@ -147,7 +147,7 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
 
 /**
  * @param {import('./source.js').Source} source
- * @param {LoadOptions & {device?: unknown, script?: string}} options
+ * @param {LoadOptions & {device?: import('./lazy/exchange.js').Device, script?: string}} options
  * @param {AbortSignal} [signal]
  * @returns {Promise<{manifest: import('./manifest.js').Manifest, instance: {exports: any}}>}
  */

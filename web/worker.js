@@ -103,7 +103,7 @@ async function answer(request) {
 
 port.onmessage = (/** @type {{data: any}} */ { data }) => {
   if (data.memory) {
-    import('./lazy/thread.js').then(({ help }) => help(data, port));
+    import('./lazy/thread.js').then(({ help, watch }) => (data.module ? help(data, port) : watch(data)));
   } else if (data.abort !== undefined) {
     controllers.get(data.abort)?.abort();
   } else if (data.over !== undefined) {

@@ -34,9 +34,12 @@ MOST_PAGES = 65536
 MOST_THREADS = 1024
 """Tickets have room for one more chunk than there are from each thread, and no machine has so many."""
 CONTROL_BYTES = 256
-FAILED, AWAKE, ALONE = 136, 140, 144
-"""The block by which threads work together, and what hosts write in it: whether a thread has failed; whether thread 0 must stay awake, as
-on the main thread of a page; whether it is to wake nobody."""
+LOOKS, STOPPED, FAILED, AWAKE, ALONE, LIMIT = 72, 132, 136, 140, 144, 156
+"""The block by which threads work together, and what hosts write in it: how often thread 0 has waited for 0.1 s since the host
+has set that to 0; whether the others are to end; whether a thread has failed; whether thread 0 must stay awake, as on the main thread of a
+page; whether it is to wake nobody; how often it may wait, 0 for ever."""
+LATE = 1 << 30
+"""What thread 0 writes for a failure when it has waited that often."""
 EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": ((), ("i32",)),
     "init": (("i32",), ()),

@@ -4,7 +4,8 @@ All threads are instances of one module on one shared memory. Thread 0 runs the 
 it is, then one word: a generation, how many chunks there are, and the next one. Who has time takes the next by an atomic addition, which
 tells all three at once, so nobody can mix up two kernels; the kernel stays the same until every chunk that was taken is counted as done.
 Thread 0 takes chunks like the others and then waits for those that are being computed only: a thread that sleeps, is late or is gone costs
-time and never the answer. Chunks are those of the kernel (see `loop.pieces`), whatever the number of threads, and so are all results.
+time and never the answer. One that is gone in the middle of a chunk has said so in the first word of its own memory; the host looks there
+and has the run fail. Chunks are those of the kernel (see `loop.pieces`), whatever the number of threads, and so are all results.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .plan.parts import Own
-from .target import ALONE, AWAKE, FAILED
+from .target import ALONE, AWAKE, FAILED, LATE, LIMIT, LOOKS, STOPPED
 from .wasm.func import Func
 
-TICKET, KERNEL, DONE, ASLEEP, STOPPED, WAITS, LOADED = 0, 8, 64, 128, 132, 148, 152
+TICKET, KERNEL, DONE, ASLEEP, WAITS, LOADED = 0, 8, 64, 128, 148, 152
 """Where the words of the control block lie, beside those that hosts write: 64 bits of generation (24), number of chunks (20) and next
-chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep; whether they are to end; whether thread 0
-sleeps; whether the data are in memory."""
+chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep; whether thread 0 sleeps; whether the data are
+in memory."""
 
 _NEXT_BITS = _COUNT_BITS = 20
 _SPINS = 100_000
 """Looks for work, some hundred microseconds, after which a thread sleeps. Waking one takes nearly as long."""
 _PATIENCE = 20_000
 """Looks of thread 0 for the last chunks, after which it sleeps until they are done."""
+_TIMED_OUT = 2
+"""What waiting gives when the time is over."""
 _LOOK = 100_000_000
-"""Nanoseconds after which thread 0 looks whether another thread has failed, in case nobody wakes it."""
+"""Nanoseconds after which thread 0 looks whether another thread has failed, in case nobody wakes it: what `LIMIT` counts."""
 
 
 def start_function(control: int, segments: Sequence[tuple[int, int, int]]) -> Func:
@@ -102,12 +105,16 @@ def take_function(control: int, own: Own) -> Func:
     f.op("local.set", ticket)
     _is_none_left(f, ticket)
     f.op("br_if", 1)
+    _say_whether_it_computes(f, 1)
     f.op("i32.const", control + TICKET)
     f.op("i64.const", 1)
     f.op("i64.atomic.rmw.add", 3, 0)
     f.op("local.set", ticket)
     _is_none_left(f, ticket)
-    f.op("br_if", 1)
+    f.op("if", None)
+    _say_whether_it_computes(f, 0)
+    f.op("br", 2)
+    f.op("end")
     f.op("i32.const", 1)
     f.op("local.set", some)
     _load(f, control + KERNEL)
@@ -132,11 +139,22 @@ def take_function(control: int, own: Own) -> Func:
     _wake(f, control + DONE)
     f.op("end")
     f.op("end")
+    _say_whether_it_computes(f, 0)
     f.op("br", 0)
     f.op("end")
     f.op("end")
     f.op("local.get", some)
     return f
+
+
+def _say_whether_it_computes(f: Func, value: int) -> None:
+    """What is left of a thread other than 0 that ends from one moment to the next."""
+    f.op("local.get", 0)
+    f.op("if", None)
+    f.op("local.get", 0)
+    f.op("i32.const", value)
+    f.op("i32.atomic.store", 2, 0)
+    f.op("end")
 
 
 def _is_none_left(f: Func, ticket: int) -> None:
@@ -263,7 +281,22 @@ def fork_function(control: int) -> Func:
     f.op("local.get", done)
     f.op("i64.const", _LOOK)
     f.op("memory.atomic.wait32", 2, 0)
+    # Counted in memory: the baseline compiler of Node 20 loses a local that counts them.
+    f.op("local.set", done)
+    f.op("i32.const", control + LOOKS)
+    f.op("local.get", done)
+    f.op("i32.const", _TIMED_OUT)
+    f.op("i32.eq")
+    f.op("i32.atomic.rmw.add", 2, 0)
     f.op("drop")
+    _load(f, control + LOOKS)
+    _load(f, control + LIMIT)
+    f.op("i32.const", 1)
+    f.op("i32.sub")
+    f.op("i32.gt_u")
+    f.op("if", None)
+    _store(f, control + FAILED, LATE)
+    f.op("end")
     _store(f, control + WAITS, 0)
     f.op("br", 0)
     f.op("end")

@@ -5,10 +5,10 @@ import { checks, fetched, halt, script, spied } from './devices.mjs';
 const hash = async (array) => Array.from(new Uint8Array(await crypto.subtle.digest('SHA-256', array)), (byte) => byte.toString(16).padStart(2, '0')).join('');
 
 /** SHA-256 of every result of every device (or of the whole arrays), for each case; two runs have to give the same. */
-export async function digests({ load }, base, { cases, transport }) {
+export async function digests({ load }, base, { cases, transport, threads }) {
   const found = [];
   for (const { name, devices, isGlobal } of cases) {
-    const group = await load(`${base}/${name}.wasm`, { devices, transport, timeout: 60 });
+    const group = await load(`${base}/${name}.wasm`, { devices, transport, threads, timeout: 60 });
     const given = await fetched(`${base}/${name}.json`, group.parameters);
     const run = async () => (isGlobal ? [await group.runGlobal(given[0])] : group.runReplicated(given));
     const runs = [await run(), await run()];

@@ -1,5 +1,7 @@
 // Programs on several threads: see tests/test_threads_js.py.
 
+import { kept } from './kept.mjs';
+
 const same = (a, b) => {
   const [x, y] = [a, b].map((array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
   return x.length === y.length && x.every((byte, i) => byte === y[i]);
@@ -13,19 +15,29 @@ function numbers(count, seed) {
 
 const given = (exe) => exe.parameters.filter(({ kind }) => kind === 'input').map(({ bytes }, i) => numbers(bytes / 4, i + 1));
 
-/** The workers that are started from now on. */
+/** The workers that are told from now on to help. */
 function recorded() {
   const workers = [];
-  const threads = globalThis.process?.getBuiltinModule?.('node:worker_threads');
-  const holder = threads ?? globalThis;
+  const holder = globalThis.Worker ? globalThis : process.getBuiltinModule('node:worker_threads');
   const Original = holder.Worker;
   holder.Worker = class extends Original {
     constructor(...all) {
       super(...all);
-      workers.push(this);
+    }
+
+    postMessage(message, ...rest) {
+      if (message.module) workers.push(this);
+      super.postMessage(message, ...rest);
     }
   };
   return { workers, restore: () => (holder.Worker = Original) };
+}
+
+/** Node's own threads begin with the first worker; none may be left after what follows. */
+export async function warm({ load }, base) {
+  const exe = await load(`${base}/product-threads.wasm`, { worker: true, threads: 2 });
+  exe.dispose();
+  await new Promise((resolve) => setTimeout(resolve, 500));
 }
 
 /** Every program with every number of threads, as often as `times`, against the artifact for one thread. */
@@ -43,6 +55,29 @@ export async function results({ load }, base, { names, counts, times }) {
       exe.dispose();
     }
   }
+  return wrong;
+}
+
+/** Many forks, in several calls, none of which may take so long that a wake-up must have been lost; and some after pauses. */
+export async function forks({ load }, base, { name, threads, count, calls, lost }) {
+  const wrong = [];
+  const alone = await load(`${base}/${name}.wasm`);
+  const exe = await load(`${base}/${name}-threads.wasm`, { threads });
+  const x = Int32Array.from({ length: exe.parameters[1].bytes / 4 }, (_, i) => i);
+  const run = (n) => {
+    const begin = performance.now();
+    const [made] = exe.run(Int32Array.of(n), x);
+    if (performance.now() - begin > lost * 1000) wrong.push(`a wake-up was lost in ${n} forks`);
+    if (!same(made, alone.run(Int32Array.of(n), x)[0])) wrong.push(`another result after ${n} forks`);
+  };
+  for (const n of [1, 7, 100, ...Array(calls).fill(count)]) run(n);
+  for (const pause of [0, 1, 2, 5]) {
+    for (let i = 0; i < 5; i++) {
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      run(3);
+    }
+  }
+  exe.dispose();
   return wrong;
 }
 
@@ -101,6 +136,117 @@ export async function killed({ load }, base, { times }) {
       await new Promise((resolve) => setTimeout(resolve, 5 * i));
     }
     exe.dispose();
+  }
+  return wrong;
+}
+
+/** Workers that end while they compute a chunk: the run fails, soon and with one error, and the next executable is right. */
+export async function killedInAChunk({ load }, base, { threads }) {
+  const alone = await load(`${base}/long.wasm`);
+  const x = given(alone)[1];
+  const [expected] = alone.run(Int32Array.of(2), x);
+  const wrong = [];
+  let said = '';
+  for (let i = 0; i < 10 && !said; i++) {
+    const { kill, end } = kept();
+    const exe = await load(`${base}/long-threads.wasm`, { threads });
+    if (!same(exe.run(Int32Array.of(2), x)[0], expected)) wrong.push('another result before');
+    await new Promise((resolve) => setTimeout(resolve, 200)); // for the watcher to begin
+    const begin = performance.now();
+    kill(100 + 7 * i);
+    try {
+      // Between two chunks nothing is lost.
+      exe.run(Int32Array.of(100), x);
+    } catch (error) {
+      said = `${error.name}: ${error.message}`;
+      if (performance.now() - begin > 20_000) wrong.push(`it took ${performance.now() - begin} ms`);
+      try {
+        exe.run(Int32Array.of(2), x);
+        wrong.push('an executable that has failed runs');
+      } catch (after) {
+        if (!after.message.includes('load it again')) wrong.push(after.message);
+      }
+    }
+    exe.dispose();
+    await end();
+  }
+  const exe = await load(`${base}/long-threads.wasm`, { threads });
+  if (!same(exe.run(Int32Array.of(2), x)[0], expected)) wrong.push('another result after');
+  exe.dispose();
+  return { wrong, said };
+}
+
+/** The same in a worker, alone or as one of several devices, which begin again by themselves. */
+export async function killedInAWorker({ load }, base, { devices }) {
+  const alone = await load(`${base}/long.wasm`);
+  const x = given(alone)[1];
+  const [expected] = alone.run(Int32Array.of(2), x);
+  const worker = new URL('kept_worker.mjs', import.meta.url);
+  const killers = new BroadcastChannel('kill');
+  const start = () => load(`${base}/long-threads.wasm`, { worker, threads: 2, devices });
+  const run = (exe, n) => (devices ? exe.runReplicated(Array.from({ length: devices }, () => [Int32Array.of(n), x])) : exe.run(Int32Array.of(n), x));
+  const wrong = [];
+  let said = '';
+  let exe = await start();
+  for (let i = 0; i < 10 && !said; i++) {
+    if (!same((await run(exe, 2)).flat().at(-1), expected)) wrong.push('another result before');
+    await new Promise((resolve) => setTimeout(resolve, 200)); // for the watcher to begin
+    killers.postMessage(100 + 7 * i);
+    await run(exe, 60).catch((error) => (said = `${error.name}: ${error.message}`));
+  }
+  if (!devices) {
+    exe.dispose();
+    exe = await start();
+  }
+  if (!same((await run(exe, 2)).flat().at(-1), expected)) wrong.push('another result after');
+  exe.dispose();
+  killers.close();
+  return { wrong, said };
+}
+
+/** A time limit ends the waiting for a chunk that somebody has taken and never computes. */
+export async function stolen({ load }, base) {
+  const wrong = [];
+  const alone = await load(`${base}/product.wasm`);
+  const inputs = given(alone);
+  const [expected] = alone.run(...inputs);
+  for (let i = 0; i < 2; i++) {
+    const exe = await load(`${base}/product-threads.wasm`, { threads: 2, timeout: 1 });
+    if (!same(exe.run(...inputs)[0], expected)) wrong.push('another result before');
+    const script = new URL('thief.mjs', import.meta.url);
+    const node = globalThis.Worker ? undefined : process.getBuiltinModule('node:worker_threads');
+    const thief = node ? new node.Worker(script) : new Worker(script, { type: 'module' });
+    const begun = new Promise((resolve) => (node ? thief.on('message', resolve) : (thief.onmessage = resolve)));
+    thief.postMessage({ buffer: exe.input(exe.parameters[0].name).buffer, control: exe.manifest.threads.control });
+    await begun;
+    let said = '';
+    const begin = performance.now();
+    try {
+      while (performance.now() - begin < 20_000) exe.run(...inputs);
+    } catch (error) {
+      said = `${error.name}: ${error.message}`;
+    }
+    if (!/^LimitError: a call of 'jit__lambda' took longer than the 1 s that the option timeout allows; load it again$/.test(said)) wrong.push(said);
+    exe.dispose();
+    await thief.terminate();
+  }
+  return wrong;
+}
+
+/** A time limit ends a run in a worker, and its helpers with it; the next executable is right. */
+export async function timeLimit({ load }, base, { times }) {
+  const wrong = [];
+  const alone = await load(`${base}/long.wasm`);
+  const x = given(alone)[1];
+  const [expected] = alone.run(Int32Array.of(2), x);
+  for (let i = 0; i < times; i++) {
+    const exe = await load(`${base}/long-threads.wasm`, { worker: true, threads: 3, timeout: 3 });
+    if (!same((await exe.run(Int32Array.of(2), x))[0], expected)) wrong.push('another result');
+    const begin = performance.now();
+    const said = await exe.run(Int32Array.of(1e6), x).then(() => 'nothing', (error) => `${error.name}: ${error.message}`);
+    const spent = performance.now() - begin;
+    if (!/^LimitError: run took longer than the 3 s that the option timeout allows; its worker has been ended: load it again/.test(said)) wrong.push(said);
+    if (spent < 2900 || spent > 15_000) wrong.push(`it took ${spent} ms`);
   }
   return wrong;
 }

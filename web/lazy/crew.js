@@ -2,7 +2,7 @@
 
 import { ExchangeError } from '../errors.js';
 import { Link, Lost, portable } from '../remote.js';
-import { builtin } from '../source.js';
+import { hasLocks } from './locks.js';
 import { clear, end } from './shared.js';
 
 /** @typedef {import('./exchange.js').ExchangeEvent} ExchangeEvent */
@@ -42,9 +42,6 @@ export function pause(seconds) {
   });
   return { done, stop };
 }
-
-/** Whether an ended worker is told by a lock only, and there are locks: in pages of https or localhost. */
-const hasLocks = () => !builtin('node:worker_threads') && !!globalThis.navigator?.locks;
 
 /** The workers of a group, by the number of the device. */
 export class Crew {

@@ -3,6 +3,8 @@
 import { ArgumentError, LimitError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { builtin } from '../source.js';
+import { late } from './budget.js';
+import { hasLocks } from './locks.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 
@@ -11,7 +13,10 @@ const MOST_PAGES = 65536;
 const MOST_THREADS = 1024;
 /** What hosts write in the control block: see `CONTROL_BYTES` in xla_wasm/target.py. */
 const FAILED = 136 / 4;
+const LOOKS = 72 / 4;
 const AWAKE = 140 / 4;
+const LIMIT = 156 / 4;
+const LATE = 2 ** 30;
 const RESTARTS = 3;
 const PATIENCE = 10_000; // milliseconds for workers to start
 
@@ -34,7 +39,7 @@ function mayWait(words) {
 /**
  * How many threads a run has.
  * @param {Manifest} manifest
- * @param {{threads?: number, untrusted?: boolean, device?: unknown}} options
+ * @param {{threads?: number, untrusted?: boolean, device?: import('./exchange.js').Device}} options
  */
 function count(manifest, { threads, untrusted, device }) {
   if (threads !== undefined && !(Number.isSafeInteger(threads) && threads > 0)) throw new ArgumentError(`threads is a whole number above zero, got ${threads}`);
@@ -44,9 +49,8 @@ function count(manifest, { threads, untrusted, device }) {
   }
   const most = Math.min(1 + Math.floor((MOST_PAGES * PAGE - manifest.memoryBytes) / manifest.threads.bytes) || 1, MOST_THREADS);
   if (threads && threads > most) throw new ArgumentError(`'${manifest.name}' has room for at most ${most} threads, not ${threads}`);
-  // Devices have the processors already.
-  if (untrusted || device) return 1;
-  const wanted = Math.min(threads ?? processors(), most);
+  if (untrusted) return 1;
+  const wanted = Math.min(threads ?? (Math.floor(processors() / (device?.grid.count ?? 1)) || 1), most);
   if (wanted > 1 && globalThis.crossOriginIsolated === false) {
     if (!warned) console.warn(`'${manifest.name}' runs on one thread: more need a page that is cross-origin isolated, so serve it with the headers Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp`);
     warned = true;
@@ -59,7 +63,7 @@ function count(manifest, { threads, untrusted, device }) {
  * An instance of the module with its memory.
  * @param {WebAssembly.Module} module
  * @param {Manifest} manifest
- * @param {{threads?: number, untrusted?: boolean, device?: unknown, script?: string}} options
+ * @param {{threads?: number, untrusted?: boolean, device?: import('./exchange.js').Device, script?: string, timeout?: number}} options
  */
 export async function instantiate(module, manifest, options) {
   const item = new Fields(manifest.threads ?? {}, 'threads');
@@ -80,17 +84,27 @@ export async function instantiate(module, manifest, options) {
   }
   const words = new Int32Array(memory.buffer, control, 64);
   if (!mayWait(words)) words[AWAKE] = 1;
+  const { timeout } = options;
+  // Nothing else ends the waiting for a chunk in this thread.
+  if (timeout) words[LIMIT] = Math.min(Math.ceil(timeout * 10), LATE);
   if (threads === 1) return { manifest, instance: { exports } };
   const { run, init, step, stop } = /** @type {any} */ (exports);
-  const team = new Team({ module, memory, control }, threads - 1, words, stop, options.script);
+  const team = new Team({ module, memory, control }, threads - 1, [manifest.memoryBytes, item.int('bytes', 64, manifest.memoryBytes)], words, stop, options.script);
   await team.start();
+  /** @type {unknown} */
+  let over;
   const told = (/** @type {(argument?: number) => number} */ call) => (/** @type {number} */ argument) => {
+    if (over) throw over;
+    words[LOOKS] = 0;
     try {
       return call(argument);
     } catch (error) {
       const { failure } = team;
+      const isLate = words[FAILED] === LATE;
       team.end();
-      throw failure ? new Error(failure, { cause: error }) : error;
+      if (isLate) over = late(`a call of '${manifest.name}'`, /** @type {number} */ (timeout), '; load it again');
+      else over = failure ? new Error(failure, { cause: error }) : error;
+      throw over;
     }
   };
   // `dispose` has it grow by nothing.
@@ -119,22 +133,27 @@ async function startWorker(script) {
 /** The workers that help one instance. */
 export class Team {
   #shared;
+  #places;
   #words;
   #stop;
   #script;
   #workers;
+  /** Hears when one of them ends, which this thread does not while it runs the program. @type {Promise<any> | undefined} */
+  #watcher;
   #restarts = 0;
   #ended = false;
 
   /**
    * @param {{module: WebAssembly.Module, memory: WebAssembly.Memory, control: number}} shared what each is started with
    * @param {number} count
+   * @param {[number, number]} places where the memory of the first begins, and how many bytes each has
    * @param {Int32Array} words the control block
    * @param {() => void} stop has them end
    * @param {string} [script]
    */
-  constructor(shared, count, words, stop, script) {
+  constructor(shared, count, places, words, stop, script) {
     this.#shared = shared;
+    this.#places = places;
     this.#words = words;
     this.#stop = stop;
     this.#script = script;
@@ -161,8 +180,15 @@ export class Team {
     }
     if (this.#ended) return worker.terminate();
     this.#workers[i] = worker;
+    const number = i + 1;
+    const lock = hasLocks() ? `xla-wasm ${crypto.randomUUID()}` : undefined;
+    const { port1, port2 } = lock ? {} : new MessageChannel();
     const begun = new Promise((resolve) => {
-      const hear = (/** @type {any} */ said) => said === 'ready' && resolve(undefined);
+      const hear = (/** @type {any} */ said) => {
+        if (said !== 'ready') return;
+        this.#watch({ number, lock, end: port2 });
+        resolve(undefined);
+      };
       const lost = () => {
         resolve(undefined);
         if (this.#workers[i] !== worker || this.#ended || this.#failed) return;
@@ -178,8 +204,22 @@ export class Team {
         worker.onerror = (/** @type {Event} */ event) => (event.preventDefault(), lost());
       }
     });
-    worker.postMessage({ ...this.#shared, number: i + 1 });
+    worker.postMessage({ ...this.#shared, number, lock, end: port1 }, port1 ? [port1] : []);
     await begun;
+  }
+
+  /**
+   * Has the end of a worker noticed though this thread computes.
+   * @param {{number: number, lock?: string, end?: MessagePort}} what is to be noticed
+   */
+  async #watch(what) {
+    this.#watcher ??= startWorker(this.#script).catch(() => undefined);
+    const watcher = await this.#watcher;
+    if (this.#ended || !watcher) return watcher?.terminate();
+    watcher.unref?.();
+    const { memory, control } = this.#shared;
+    const [first, bytes] = this.#places;
+    watcher.postMessage({ memory, control, own: first + (what.number - 1) * bytes, ...what }, what.end ? [what.end] : []);
   }
 
   get #failed() {
@@ -190,6 +230,7 @@ export class Team {
   get failure() {
     const number = Atomics.load(this.#words, FAILED);
     if (!number) return '';
+    if (number < 0) return `thread ${-number} of ${this.#workers.length + 1} was ended while it computed: load it again, and if memory is short, with fewer threads`;
     const { memory, control } = this.#shared;
     return new TextDecoder().decode(new Uint8Array(memory.buffer, control + 160, 96).slice()).replace(/\0.*/s, '') || 'another thread failed';
   }
@@ -200,5 +241,6 @@ export class Team {
     this.#ended = true;
     if (!this.#failed) this.#stop();
     for (const worker of this.#workers) worker?.terminate();
+    this.#watcher?.then((watcher) => watcher?.terminate());
   }
 }

@@ -20,6 +20,12 @@ class Limits:
     """Whether results must not depend on the processor, because nobody trusts the module."""
     threads: int = 1
     """How many share the work of a run, where the module says how."""
+    divided: bool = False
+    """Whether devices that run together divide the threads among themselves, instead of having so many each."""
+
+    def threads_for(self, devices: int) -> int:
+        """How many each of so many devices has."""
+        return max(1, self.threads // devices) if self.divided else self.threads
 
 
 class Budget:

@@ -22,17 +22,15 @@ T = TypeVar("T")
 class Device(Keeping):
     """Instances that have the same weights; where there are states, it is one instance."""
 
-    def __init__(self, program: Program, held: Mapping[str, Slot], instances: int, budget: Budget, helped: bool = True) -> None:
-        """`helped`: whether other threads help those that run its instances."""
+    def __init__(self, program: Program, held: Mapping[str, Slot], instances: int, budget: Budget) -> None:
         super().__init__(held)
         self._program = program
-        self._helped = helped
         lost, states = self._lost, self._states
 
         def make(budget: Budget) -> Instance:
             """With initial states: what the states were is lost, if there was an instance before."""
             lost.update(states)
-            return Instance(program, budget, helped)
+            return Instance(program, budget)
 
         self.pool = Pool(make, instances, program.manifest.name, budget)
         self._lost.clear()  # the first instance is what its states are
@@ -80,7 +78,7 @@ class Device(Keeping):
                 "drop them, and take new ones with exe.input and exe.output"
             )
         self.lose()
-        return Instance(self._program, budget, self._helped)
+        return Instance(self._program, budget)
 
     def is_output(self, number: int, array: Any) -> bool:
         """Whether an array is the place of an output, as `lease` gives it."""

@@ -58,7 +58,8 @@ def load(
     processor (relaxed operations are the deterministic ones, each NaN is the canonical one). docs/security.md says what that promises.
 
     `threads`: how many share the work of a run, of an artifact that was compiled with `Options(threads=True)`; by default as many as there
-    are processors. The results do not depend on it. With `fuel`, which counts exactly, and `untrusted` it is one.
+    are processors; on several devices each has so many, and by default they divide the processors. The results do not depend on it.
+    With `fuel`, which counts exactly, and `untrusted` it is one.
 
     With `physical`, arguments and results are not arrays of the logical shapes but the bytes of their layouts, tiles and
     padding included: `bytes` or arrays of u8 go in, arrays of u8 come out.
@@ -77,7 +78,7 @@ def load(
         memory_limit, fuel, timeout = memory_limit or UNTRUSTED.memory, fuel or UNTRUSTED.fuel, timeout or UNTRUSTED.timeout
     functions = {**artifact.callbacks, **(custom_calls or {})}
     count = _threads(artifact, threads, fuel is not None, untrusted)
-    return Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted, count), physical, functions)
+    return Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted, count, threads is None), physical, functions)
 
 
 def _threads(artifact: Artifact, threads: int | None, fuel: bool, untrusted: bool) -> int:
@@ -454,7 +455,7 @@ class Executable(BaseExecutable):
         with self._lock:
             device = self._devices.get(d)
             if device is None:
-                device = Device(self._program, self._held, 1, self._budget(), helped=False)
+                device = Device(self._program, self._held, 1, self._budget())
                 for name, value in {**self._later[None], **self._later.pop(d, {})}.items():
                     self._put(device, name, value, self._budget())
                 self._devices[d] = device

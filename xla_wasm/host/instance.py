@@ -87,9 +87,8 @@ class Instance(BaseInstance):
     It holds its Store: wasmtime aborts the process when a function outlives that.
     """
 
-    def __init__(self, program: Program, budget: Budget = UNLIMITED, helped: bool = True) -> None:
-        """`budget` is that of whoever makes it; each call that uses it later brings its own. `helped`: it has threads beside its own, if
-        the limits of the program allow them."""
+    def __init__(self, program: Program, budget: Budget = UNLIMITED) -> None:
+        """`budget` is that of whoever makes it; each call that uses it later brings its own."""
         manifest = program.manifest
         super().__init__(manifest)
         self.budget = budget
@@ -117,7 +116,7 @@ class Instance(BaseInstance):
         self._run = self._bind("run")
         self._init: Callable[[int], int] | None = None
         self._step: Callable[[int], int] | None = None
-        self.team = self._gather(program, helped)
+        self.team = self._gather(program)
         self._fill_sidecar(program.sidecar)
 
     def _share(self, program: Program) -> Shared:
@@ -126,10 +125,10 @@ class Instance(BaseInstance):
         except wasmtime.WasmtimeError as error:
             raise LimitError(f"no room for {program.memory_bytes} bytes of shared memory: {first_lines(error)}") from error
 
-    def _gather(self, program: Program, helped: bool) -> Team | None:
-        """Starts the other threads."""
-        threads, count = self._manifest.threads, program.limits.threads
-        if threads is None or self._shared is None or count < 2 or not helped:
+    def _gather(self, program: Program) -> Team | None:
+        """The other threads, which start with the first run."""
+        threads = self._manifest.threads
+        if threads is None or self._shared is None or program.limits.threads < 2:
             return None
         store, stop = self._store, self._instance.exports(self._store)["stop"]
         assert isinstance(stop, wasmtime.Func)
@@ -139,9 +138,8 @@ class Instance(BaseInstance):
             stop(store)
 
         words = self.memory[threads.control : threads.control + CONTROL_BYTES].cast("I")
-        team = Team(program.module, self._shared, words, count, end)
+        team = Team(program.module, self._shared, words, end)
         weakref.finalize(self, team.end)
-        team.start()
         return team
 
     def _requests(self, base: int) -> tuple[Any, ...]:
@@ -156,7 +154,9 @@ class Instance(BaseInstance):
         )
 
     def begin(self, ids: tuple[int, int, int, int], arrays: Sequence[Array]) -> None:
-        """Tells the module its device (replica, partition, and the numbers of both), and writes the inputs."""
+        """Tells the module its device (replica, partition, and the numbers of both), has its threads ready, and writes the inputs."""
+        if self.team is not None:
+            self.team.start(self._limits.threads_for(ids[2] * ids[3]))
         if ids != self._placed and self._ids is not None:
             self._ids[:] = array("I", ids)
             self._placed = ids
@@ -187,8 +187,6 @@ class Instance(BaseInstance):
         self.weights = weights
 
     def _call_run(self) -> int:
-        if self.team is not None:
-            self.team.start()
         return self._run(0)
 
     def _call_step(self, pc: int) -> int:

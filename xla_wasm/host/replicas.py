@@ -27,17 +27,11 @@ def run_together(
 ) -> list[T]:
     """What `work` gives on each device, the first on this thread. If one fails, the run ends on all, and its error is raised."""
     instances = _take(devices, needed, budgets)
-    for instance in instances:
-        if instance.team is not None:
-            instance.team.alone(len(instances) > 1)  # the devices have the processors
     run = _Run(Group(grid, timeout, budgets[0]), work, instances)
     try:
         run.run()
     finally:
         failed = {d for d, _ in run.failures}
-        for instance in instances:
-            if instance.team is not None:
-                instance.team.alone(False)
         for d, (device, instance) in enumerate(zip(devices, instances)):
             if d in run.unfinished:
                 device.drop(instance)  # it may still write into its memory

@@ -13,7 +13,7 @@ from contextlib import suppress
 import wasmtime
 from wasmtime import _ffi as ffi
 
-from ..target import ALONE, FAILED, MOST_PAGES, MOST_THREADS, PAGE
+from ..target import ALONE, FAILED, MOST_PAGES, MOST_THREADS, PAGE, STOPPED
 from .engine import close_at_exit, first_lines
 
 _FOR_EVER = 1 << 62
@@ -58,30 +58,42 @@ def most_threads(memory_bytes: int, own: int) -> int:
 class Team:
     """Threads that help one instance, which does not hold it: it ends with the instance."""
 
-    def __init__(self, module: wasmtime.Module, shared: Shared, words: memoryview, threads: int, stop: Callable[[], None]) -> None:
+    def __init__(self, module: wasmtime.Module, shared: Shared, words: memoryview, stop: Callable[[], None]) -> None:
         """`words` are the control block's. `stop` has the module's threads end; it holds what it needs."""
         self.failure = ""
         """What went wrong in a thread, once something has."""
         self._engine, self._module, self._shared = shared.engine, module, shared
-        self._words, self._count, self._stop = words, threads - 1, stop
+        self._words, self._stop = words, stop
         self._threads: list[threading.Thread] = []
         self._process = 0
         self._ended = False
+        self._begun = (0, 0)
 
-    def start(self) -> None:
-        """Starts the threads, unless they run: in a child process there are none at first."""
-        if self._process == os.getpid() or self._ended:
+    def start(self, threads: int) -> None:
+        """Has so many share the next run, the one that runs the program among them. Those that run already stay, but in a child process
+        there are none at first."""
+        begun = os.getpid(), threads
+        if self._begun == begun or self._ended:
             return
-        self._process = os.getpid()
-        self._threads = [threading.Thread(target=self._work, args=(n + 1,), daemon=True) for n in range(self._count)]
-        _teams.add(self)
-        for thread in self._threads:
-            with suppress(RuntimeError):  # no more threads: the program runs on those there are
-                thread.start()
+        # Who runs alone now may have company in the next run, so others need not end.
+        self._words[ALONE // 4] = threads == 1
+        if threads > 1 and (self._process != begun[0] or len(self._threads) != threads - 1):
+            if self._process == begun[0] and not self._end_others():
+                return
+            self._words[STOPPED // 4] = 0
+            self._threads = [threading.Thread(target=self._work, args=(n + 1,), daemon=True) for n in range(threads - 1)]
+            self._process = begun[0]
+            _teams.add(self)
+            for thread in self._threads:
+                with suppress(RuntimeError):  # no more threads: the program runs on those there are
+                    thread.start()
+        self._begun = begun
 
-    def alone(self, value: bool) -> None:
-        """Has thread 0 wake nobody from now on."""
-        self._words[ALONE // 4] = value
+    def _end_others(self) -> bool:
+        """Ends the threads that there are; whether they have ended."""
+        self._stop()
+        self.join()
+        return not any(thread.is_alive() for thread in self._threads)
 
     def end(self) -> None:
         """Has the threads end, each when its chunk is done."""

@@ -27,8 +27,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The memory of a thread other than 0, of so many bytes: a stack up to `arguments`, there the arguments of a kernel, then the memory
-    that kernels have for themselves."""
+    """The memory of a thread other than 0, of so many bytes: a word that says whether it computes, a stack up to `arguments`, there the
+    arguments of a kernel, then the memory that kernels have for themselves."""
 
     bytes: int
     arguments: int
@@ -39,7 +39,7 @@ def share(steps: Sequence[Step]) -> tuple[list[Part | None], Own]:
     known: dict[tuple[object, ...], bool] = {}
     shared = [_part(step, known) for step in steps]
     pointers = max((len(s.arguments) for s, part in zip(steps, shared) if part and part.scratch), default=0)
-    arguments = STACK
+    arguments = ALIGNMENT + STACK
     first = arguments + -(-4 * pointers // ALIGNMENT) * ALIGNMENT
     size = first
     placed: list[Part | None] = []
