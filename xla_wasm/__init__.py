@@ -83,6 +83,7 @@ _LAZY = {
 hand_in(lambda: import_module(".ops.table", __name__).OPS)
 hand_in_converters(
     {
+        "from_jax": lambda: import_module(".jax.lowering", __name__).lowered,
         "from_stablehlo": lambda: import_module(".stablehlo.read", __name__).from_stablehlo,
         "from_exported": lambda: import_module(".stablehlo.exported", __name__).from_exported,
         "to_stablehlo": lambda: import_module(".stablehlo.writer", __name__).to_stablehlo,
