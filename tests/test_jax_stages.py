@@ -95,10 +95,18 @@ def test_stages_have_their_arguments() -> None:
 
 
 def test_exported_functions_with_symbolic_sizes() -> None:
-    sizes = jax.ShapeDtypeStruct(export.symbolic_shape("b, 3"), np.float32)
-    exported = export.export(jax.jit(lambda x: jnp.tanh(x)))(sizes)
-    (y,) = xla_wasm.load(xla_wasm.compile(exported, args=(X,))).run(X)
-    np.testing.assert_allclose(y, np.tanh(X), rtol=1e-6)
+    b, more, three = export.symbolic_shape("b, 2*b + 1, 3")
+    sizes = jax.ShapeDtypeStruct((b, three), np.float32), jax.ShapeDtypeStruct((more,), np.float32)
+    exported = export.export(jax.jit(lambda x, y: (jnp.tanh(x), y.sum())))(*sizes)
+    y = np.ones(5, np.float32)
+    got = xla_wasm.load(xla_wasm.compile(exported, args=(X, y))).run(X, y)
+    np.testing.assert_allclose(got[0], np.tanh(X), rtol=1e-6)
+    assert got[1] == 5
+    for wrong in ((X, X[0]), (X.T, y)):
+        with pytest.raises(ArgumentError, match=r"was exported for float32\[.*\], and an argument has the sizes \["):
+            lower(exported, *wrong)
+    with pytest.raises(ArgumentError, match="was exported for arguments"):
+        lower(exported, X)
     with pytest.raises(ArgumentError, match="the program has symbolic sizes: give b"):
         xla_wasm.compile(exported)
 

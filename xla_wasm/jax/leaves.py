@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -58,4 +59,5 @@ def static_of(fn: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
     if info is None:
         return (), ()
     numbers = [i - bound for i in info.static_argnums if i < 0 or i >= bound]
-    return tuple(numbers), tuple(info.static_argnames)
+    first = next(iter(inspect.signature(jitted).parameters), None) if bound else None
+    return tuple(numbers), tuple(name for name in info.static_argnames if name != first)

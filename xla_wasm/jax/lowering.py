@@ -52,8 +52,8 @@ def lower(
     need_jax()
     stage = stages.kind_of(fn)
     if stage == stages.EXPORTED and (args or kwargs):
-        fn = fn.call
-    elif stage:
+        return stages.of_exported(fn, (args, kwargs))
+    if stage:
         if args or kwargs or mesh is not None:
             raise ArgumentError(f"a jax.{stage} has its arguments already: lower(x), or compile(x), without others")
         return stages.module_of(fn, platform)

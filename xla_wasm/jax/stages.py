@@ -39,7 +39,7 @@ def module_of(stage: Any, platform: str = "cpu") -> Module:
     if kind == TRACED:
         stage, kind = stage.lower(lowering_platforms=(platform,)), LOWERED
     if kind == EXPORTED:
-        return _of_exported(stage)
+        return of_exported(stage)
     if kind == COMPILED:
         protos = [m.as_serialized_hlo_module_proto() for m in stage.runtime_executable().hlo_modules()]
         if len(protos) != 1:
@@ -148,11 +148,23 @@ def _words(sizes: Sequence[int], dtype: Any) -> tuple[tuple[int, ...], Any]:
     return words.shape, words.dtype
 
 
-def _of_exported(exported: Any) -> Module:
-    """The module of a `jax.export.Exported`, with the structure of its arguments and results."""
+def of_exported(exported: Any, given: tuple[tuple[Any, ...], dict[str, Any]] | None = None) -> Module:
+    """The module of a `jax.export.Exported`, with the structure of its arguments and results; `given` are arguments, which say its sizes."""
     import jax
 
-    module = Module.from_exported(bytes(exported.serialize()))
+    dims: dict[str, int] = {}
+    leaves, tree = jax.tree_util.tree_flatten(given or ((), {}))
+    shapes = [tuple(getattr(leaf, "shape", ())) for leaf in leaves]
+    if given is not None:
+        if tree != exported.in_tree:
+            raise ArgumentError(f"'{exported.fun_name}' was exported for arguments {exported.in_tree}, not {tree}")
+        for aval, sizes in zip(exported.in_avals, shapes):
+            dims |= {str(d): n for d, n in zip(aval.shape, sizes) if not isinstance(d, int) and str(d).isidentifier()}
+    module = Module.from_exported(bytes(exported.serialize()), dims)
+    parameters = [p.shape.dimensions for p in module.entry.parameters if not p.shape.is_token]
+    for aval, sizes, dimensions in zip(exported.in_avals, shapes, parameters):
+        if dimensions[: len(aval.shape)] != sizes:
+            raise ArgumentError(f"'{exported.fun_name}' was exported for {aval.str_short()}, and an argument has the sizes {[*sizes]}")
     args, kwargs = exported.in_tree.unflatten(range(exported.in_tree.num_leaves))
     names = json.loads(module.frontend_attributes.get(PARAMETER_NAMES, "null"))
     if names is None or len(names) != exported.in_tree.num_leaves or RESULT_NAMES not in module.frontend_attributes:
