@@ -169,10 +169,10 @@ class Jitted:
         results: str,
         **options: Any,
     ) -> None:
-        if not callable(fun):
-            raise ArgumentError(f"jit takes a function, not {type(fun).__name__}")
         if kind := stages.kind_of(fun):
             raise ArgumentError(f"a jax.{kind} is traced already: compile it with xla_wasm.compile, or give jit the function")
+        if not callable(fun):
+            raise ArgumentError(f"jit takes a function, not {type(fun).__name__}")
         for name in options:
             if name not in (*_OPTIONS, *_LIMITS):
                 raise ArgumentError(f"jit has no option {name!r}: {_ELSEWHERE.get(name) or 'it has ' + ', '.join((*_OPTIONS, *_LIMITS))}")
@@ -347,6 +347,8 @@ def _shown(leaf: Any) -> Any:
 
     if isinstance(leaf, Resident):
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+    if isinstance(leaf, np.ndarray) and not leaf.dtype.isnative:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype.newbyteorder("="))
     if isinstance(leaf, (np.ndarray, np.generic, jax.Array, jax.ShapeDtypeStruct)) or not hasattr(leaf, "__dlpack__"):
         return leaf
     return to_numpy(leaf)

@@ -131,7 +131,8 @@ def trace(
     is_filter = inner is not None
     frozen = settled(leaves, inside_modules((dynamic, by_name)), is_filter)
     outside: dict[str, Any] = {}
-    if frozen or is_filter or not _hashable(mapped):
+    # JAX remembers what it has traced by the function and its static values, of which 0.0 and -0.0 are equal: each time another function.
+    if frozen or is_filter or any(static.values()) or not _hashable(mapped):
         if inner is None:
             inner = mapped.__wrapped__ if hasattr(mapped, "_jit_info") else mapped  # `jax.jit` takes no leaves but arrays
         mapped = _Settling(inner, known, {i: leaves[i] for i in frozen}, is_filter, outside)

@@ -149,7 +149,7 @@ def _words(sizes: Sequence[int], dtype: Any) -> tuple[tuple[int, ...], Any]:
 
 
 def of_exported(exported: Any, given: tuple[tuple[Any, ...], dict[str, Any]] | None = None) -> Module:
-    """The module of a `jax.export.Exported`, with the structure of its arguments and results; `given` are arguments, which say its sizes."""
+    """The module of a `jax.export.Exported`, with the structure of its arguments and results; `given` arguments say its sizes."""
     import jax
 
     dims: dict[str, int] = {}

@@ -34,13 +34,14 @@ class Converter:
 
     def __init__(self, manifest: Mapping[str, Any], avals: Sequence[Any]) -> None:
         """`avals` are the results' shapes and dtypes as JAX has them."""
+        import jax
+
         from ..host.arrays import dtype_of
 
         self._names = [p["name"] for p in manifest["parameters"]]
         self._dtypes = [dtype_of(p["element_type"]) for p in manifest["parameters"]]
-        self._shapes = [tuple(p["dimensions"]) for p in manifest["parameters"]]
         self._avals = [*avals]
-        self._special = [i for i, aval in enumerate(avals) if is_key(aval.dtype) or aval.dtype.name == "float0"]
+        self._special = [i for i, aval in enumerate(avals) if is_key(aval.dtype) or aval.dtype == jax.dtypes.float0]
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """An array for each leaf, of the dtype that the program takes; a `Resident` stays what it is."""
@@ -63,6 +64,8 @@ class Converter:
         import numpy as np
 
         dtype = self._dtypes[i]
+        if isinstance(x, jax.ShapeDtypeStruct):
+            raise ArgumentError(f"argument '{self._names[i]}' must be an array, not {type(x).__name__}")
         try:
             if isinstance(x, jax.Array) and is_key(x.dtype):
                 x = jax.random.key_data(x)
@@ -70,8 +73,6 @@ class Converter:
                 array = np.asarray(x, dtype) if type(x) in NUMBERS else to_numpy(x).astype(dtype, copy=False)
         except Exception as error:  # of whatever made this object
             raise ArgumentError(f"argument '{self._names[i]}': {error}") from error
-        if array.shape != self._shapes[i]:  # a stand-in for an array, such as jax.ShapeDtypeStruct
-            raise ArgumentError(f"argument '{self._names[i]}' must be an array, not {type(x).__name__}")
         return array
 
     def results(self, values: list[Any], in_jax: bool) -> list[Any]:
