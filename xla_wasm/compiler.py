@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -13,7 +14,7 @@ from .artifact import Artifact
 from .assemble import BROUGHT_BYTES, SIDECAR_BYTES, Interface, assemble, check_room
 from .dataclass import dataclass, replace
 from .driver import start_of_buffers
-from .errors import ArgumentError, ParseError, UnsupportedError, XlaWasmError
+from .errors import ArgumentError, OptionWarning, ParseError, UnsupportedError, XlaWasmError
 from .front import low_bytes, written_pages
 from .hlo.foreign import convert
 from .hlo.ir import Instruction, Module
@@ -23,7 +24,7 @@ from .hlo.shape import Shape
 from .hlo.signature import Leaf, leaf_index, leaf_indices, leaf_pairs, parameter_leaves, result_leaves, size_places, structure_of
 from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
-from .ops.collective.groups import devices_of
+from .ops.collective.groups import Devices, devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
 from .ops.request import REQUEST
@@ -34,7 +35,8 @@ from .passes.given import Given
 from .passes.manual import PerDevice, per_device
 from .plan.build import plan_module
 from .plan.memory import place
-from .plan.plan import Plan
+from .plan.parts import share
+from .plan.plan import Plan, all_steps
 from .plan.prepare import prepare
 from .target import MODULE, Target
 
@@ -163,6 +165,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         raise UnsupportedError(f"{x.where}: {reason}{more}")
     interface = _interface(division, options)
     devices = devices_of(module, options.num_replicas, options.num_partitions)
+    called = {x.attrs["custom_call_target"] for x in module.instructions() if x.opcode == "custom-call"}
     canonical = clone(module)
     serves, drops = options.callbacks != TRAP, options.callbacks == DROP
     results = tuple(shape for _, shape in interface.results)
@@ -192,6 +195,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         plain = assemble(plan, interface, replace(options, kind=MODULE, threads=False), alone, names, devices)
         prepare(plan, memory_after_init(plain), lay)
     artifact = assemble(plan, interface, options, target, names, devices)
+    for without in _without_effect(options, interface, called, devices, plan, artifact):
+        warnings.warn(f"'{module.name}': {without}", OptionWarning, stacklevel=4)
     if os.environ.get("XLA_WASM_VERIFY"):
         from .plan.verify import verify_plan
 
@@ -199,6 +204,27 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     if callbacks:
         artifact.callbacks = callbacks
     return Trace(artifact, canonical, plan)
+
+
+def _without_effect(
+    options: Options, interface: Interface, called: set[str], devices: Devices | None, plan: Plan, artifact: Artifact
+) -> Iterator[str]:
+    """What the options ask for that this program has no use for. Those that say how to treat what may be there, as `callbacks`, go
+    without a word.
+    """
+    unknown = [name for name in options.host_calls if name not in called]
+    if unknown:
+        yield f"host_calls names {unknown[0]!r}, and the module calls {', '.join(sorted(called)) or 'nobody'}"
+    for name in ("num_replicas", "num_partitions") if devices is None else ():
+        if (getattr(options, name) or 1) > 1:
+            yield f"{name}={getattr(options, name)}: the program is the same on every device, and knows of no other"
+    if options.sidecar and options.kind == MODULE and not artifact.sizes[1]:
+        yield f"sidecar=True: no constant has {SIDECAR_BYTES:,} bytes or more, so there is no file of weights"
+    if options.threads and not any(share(all_steps(plan))[0]):
+        yield "threads=True: no operation is large enough to be shared, so it runs on one thread"
+    vectors = [interface.parameters[i][0] for i, _ in interface.weight_formats if interface.parameters[i][1].rank < 2]
+    if vectors and len(vectors) == len(interface.weight_formats):
+        yield f"weight_format: {', '.join(vectors[:4])} {'stay' if len(vectors) > 1 else 'stays'} in f32, as all vectors do"
 
 
 def _prepares(options: Options) -> bool:
