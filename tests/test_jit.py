@@ -401,6 +401,26 @@ def test_random_calls_with_states(seed: int) -> None:
             known = [*known[-2:], (np.float32(3), 3.0)]
 
 
+def test_threads_that_exchange_states() -> None:
+    """Each gives the state of one program to the other, over and over."""
+    f = jit(lambda total, x: (total + x.sum(), x), state={"total": "0"})
+    shapes = np.ones(2, np.float32), np.ones(3, np.float32)
+    totals: list[float] = []
+
+    def work(first: int) -> None:
+        total: Any = 0.0
+        for i in range(100):
+            total, _ = f(total, shapes[(first + i) % 2])
+        totals.append(float(total))
+
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert totals == [250, 250]
+
+
 def test_a_run_that_fails_takes_its_states_along() -> None:
     def f(total: Any, x: Any) -> Any:
         return total + eqx.error_if(x, x < 0, "negative"), x

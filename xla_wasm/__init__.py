@@ -8,6 +8,8 @@
     outputs = exe.run(*arrays)                      # the flattened result as numpy arrays
     expected = xla_wasm.evaluate(module, *arrays)   # the same from the NumPy reference evaluator
 
+    f = xla_wasm.jax.jit(f)                         # JAX functions, compiled and called as jax.jit has it
+
 Names load on first use: importing the package, reading modules and compiling them need nothing outside the standard library.
 """
 

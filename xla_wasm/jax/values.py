@@ -226,19 +226,21 @@ class Keep:
 
         if self.is_empty:
             return executable.run(*(np.asarray(x) if type(x) is Resident else x for x in arrays))
+        taken = [arrays[i] for i in self._states if type(arrays[i]) is Resident]
+        # What is in other modules is read first: two threads that hold a lock each must not wait for each other's.
+        arrays = [np.asarray(x) if type(x) is Resident and x._keep is not self else x for x in arrays]
         with self._lock:
             self._executable = executable
             inputs = [np.asarray(arrays[i]) for i in self._inputs]
             changed = {i: np.asarray(arrays[i]) for i in self._weights if self._has_changed(i, leaves[i], arrays[i])}
             current = {name: reference() for name, reference in self._current.items()}
-            taken = [arrays[i] for i in self._states if type(arrays[i]) is Resident]
             fresh = {
                 n: np.asarray(arrays[i])
                 for i, n in self._states.items()
                 if type(arrays[i]) is not Resident or arrays[i] is not current.get(n)
             }
             for name, resident in current.items():  # what nobody gives may be asked for later
-                if resident is not None and not any(resident is x for x in taken):
+                if resident is not None and not resident.is_deleted() and not any(resident is x for x in taken):
                     resident.keep(executable.get(name))
             for i, array in changed.items():
                 executable.set(self._weights[i], array)
