@@ -113,6 +113,15 @@ def test_one_argument_that_is_a_mapping() -> None:
         np.testing.assert_array_equal(jax.tree.leaves(exe.call(given))[0], X + 1)
 
 
+def test_nothing_has_no_name() -> None:
+    """Of two paths with one name, one of which leads to nothing, the other is meant."""
+    given = {"a.b": None, "a": {"b": X}}
+    exe = xla_wasm.load(xla_wasm.compile(lower(lambda tree, y: tree["a"]["b"] + y, given, X)))
+    np.testing.assert_array_equal(exe.run(given, X)[0], X + X)
+    with pytest.raises(ArgumentError, match=r"the argument 'tree.a.b' \(float32\[3,3\]\) is missing"):
+        exe.run({"a": {"b": None}}, X)
+
+
 def test_names_that_are_options_of_run() -> None:
     exe = xla_wasm.load(xla_wasm.compile(lower(lambda out, send: out - send, X, X[0])))
     np.testing.assert_array_equal(exe.run({"send": X[0], "out": X})[0], X - X[0])

@@ -43,6 +43,8 @@ def spread(name: str, value: Any, names: Iterable[str], unknown: Callable[[str, 
 
 
 def _spread(name: str, value: Any, names: frozenset[str], found: dict[str, Any], unknown: Callable[[str, Any], NoReturn]) -> None:
+    if value is None:  # nothing, also where the name of an array is that of the path
+        return
     if name in names:
         if name in found:
             raise ArgumentError(f"two of the arguments given are called '{name}': give arrays in their order, or use call")
@@ -50,7 +52,7 @@ def _spread(name: str, value: Any, names: frozenset[str], found: dict[str, Any],
         return
     children = _children(name, value, names)
     if children is None:
-        if value is None or callable(value) or isinstance(value, str):  # what is no array was settled when the program was traced
+        if callable(value) or isinstance(value, str):  # what is no array was settled when the program was traced
             return
         unknown(name, value)
     for key, child in children:
