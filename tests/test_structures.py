@@ -115,9 +115,10 @@ def test_one_argument_that_is_a_mapping() -> None:
 
 def test_nothing_has_no_name() -> None:
     """Of two paths with one name, one of which leads to nothing, the other is meant."""
-    given = {"a.b": None, "a": {"b": X}}
-    exe = xla_wasm.load(xla_wasm.compile(lower(lambda tree, y: tree["a"]["b"] + y, given, X)))
-    np.testing.assert_array_equal(exe.run(given, X)[0], X + X)
+    for nothing in (None, [], {"c": [None]}):
+        for given in ({"a.b": nothing, "a": {"b": X}}, {"a": {"b": X}, "a.b": nothing}):
+            exe = xla_wasm.load(xla_wasm.compile(lower(lambda tree, y: tree["a"]["b"] + y, given, X)))
+            np.testing.assert_array_equal(exe.run(given, X)[0], X + X)
     with pytest.raises(ArgumentError, match=r"the argument 'tree.a.b' \(float32\[3,3\]\) is missing"):
         exe.run({"a": {"b": None}}, X)
 

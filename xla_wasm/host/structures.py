@@ -43,12 +43,13 @@ def spread(name: str, value: Any, names: Iterable[str], unknown: Callable[[str, 
 
 
 def _spread(name: str, value: Any, names: frozenset[str], found: dict[str, Any], unknown: Callable[[str, Any], NoReturn]) -> None:
-    if value is None:  # nothing, also where the name of an array is that of the path
+    if value is None:
         return
     if name in names:
-        if name in found:
+        if name in found and not _is_nothing(value) and not _is_nothing(found[name]):
             raise ArgumentError(f"two of the arguments given are called '{name}': give arrays in their order, or use call")
-        found[name] = value
+        if name not in found or _is_nothing(found[name]):  # of two paths with one name, the other leads to no array
+            found[name] = value
         return
     children = _children(name, value, names)
     if children is None:
@@ -57,6 +58,13 @@ def _spread(name: str, value: Any, names: frozenset[str], found: dict[str, Any],
         unknown(name, value)
     for key, child in children:
         _spread(f"{name}.{key}" if name else str(key), child, names, found, unknown)
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether this has no leaves."""
+    if isinstance(value, Mapping):
+        return all(map(_is_nothing, value.values()))
+    return value is None or (isinstance(value, (list, tuple)) and all(map(_is_nothing, value)))
 
 
 def _children(name: str, value: Any, names: frozenset[str]) -> Iterable[tuple[Any, Any]] | None:
