@@ -194,6 +194,25 @@ def check_alone(folder: Path, numpy: bool) -> None:
     refused(xla_wasm.UnsupportedError, "in JavaScript", host.load(folder / "toy.wasm").get, "w", device=1)
 
 
+def check_structures(folder: Path, numpy: bool) -> None:
+    """`structures.wasm`: f({"b": [b], "w": w}, x, scale=s) = {"y": w * x * s + b}; `stays.wasm`: the same with the first as weights."""
+    exe = host.load(folder / "structures.wasm")
+    params = {"w": [2.0, 3.0], "b": [[1.0, 1.0]]}
+    runs = [exe.run([1.0, 1.0], [2.0, 3.0], [4.0, 5.0], 1.0), exe.run(params, x=[4.0, 5.0], scale=1.0)]
+    runs.append(exe.run({"x": [4.0, 5.0], "params": params, "scale": 1.0}))
+    for (y,) in runs:
+        assert flat(y) == [9, 16]
+    assert flat(exe.run(params, [4.0, 5.0], 2.0, as_dict=True)["y"]) == [17, 31]
+    assert flat(exe.call(params, [4.0, 5.0], scale=1.0)["y"]) == [9, 16]
+    refused(xla_wasm.ArgumentError, "the argument 'params.b.0' (", exe.run, {"w": [2.0, 3.0]}, [4.0, 5.0], 1.0)
+    refused(xla_wasm.ArgumentError, "'params' has no 'c': it has b, w", exe.call, {**params, "c": 1}, [4.0, 5.0], scale=1.0)
+    exe = host.load(folder / "stays.wasm")
+    refused(xla_wasm.ArgumentError, "'params.b.0' (", exe.set, "params", {"w": [2.0, 3.0]})
+    exe.set("params", params)
+    assert flat(exe.call([4.0, 5.0], scale=1.0)["y"]) == flat(exe.run(x=[4.0, 5.0], scale=1.0)[0]) == [9, 16]
+    assert {name: flat(array) for name, array in exe.get("params").items()} == {"b.0": [1, 1], "w": [2, 3]}
+
+
 def check_all(folder: Path, numpy: bool) -> None:
-    for check in (check_toy, check_layouts, check_types, check_dynamic, check_custom_calls, check_feeds, check_alone):
+    for check in (check_toy, check_layouts, check_types, check_dynamic, check_custom_calls, check_feeds, check_alone, check_structures):
         check(folder, numpy)

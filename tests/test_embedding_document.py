@@ -20,6 +20,7 @@ from embedding_cases import DIGITS, ROOT, artifacts, called, collective, counter
 import xla_wasm
 from xla_wasm import Artifact, HloModule, c_header
 from xla_wasm.artifact import encode_manifest
+from xla_wasm.hlo.structure import fault, leaves
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES
 from xla_wasm.wasm.encoding import custom_section
 from xla_wasm.wasm.module import custom
@@ -73,6 +74,8 @@ def is_of_type(value: Any, stated: str) -> bool:
         "list of strings": lambda x: isinstance(x, list) and all(map(kinds["string"], x)),
         "list of objects": lambda x: isinstance(x, list) and all(map(kinds["object"], x)),
         "list of lists": lambda x: isinstance(x, list) and all(map(kinds["list"], x)),
+        "tree": lambda x: fault({"names": [], "positional": 0, "arguments": [], "results": x}, 0, len([*leaves(x)])) is None,
+        "list of trees": lambda x: isinstance(x, list) and kinds["tree"](["list", *x]),
     }
     plain = stated.split(",")[0]
     return (plain.endswith(" or null") and value is None) or kinds[plain.removesuffix(" or null")](value)
@@ -270,8 +273,8 @@ def test_what_every_module_is(name: str) -> None:
         shown = f"`({', '.join(map(str, kind.params))}) -> {str(kind.results[0]) if kind.results else '()'}`"
         assert shown == stated[export]
     content = encode_manifest(artifact.manifest)
-    start = b'{"format":2,' if name == "in parts" else b'{"format":1,'
-    assert custom_section(artifact.wasm, "xla_wasm") == content and content.startswith(start)
+    assert custom_section(artifact.wasm, "xla_wasm") == content
+    assert content.startswith(b'{"format":2,' if name == "in parts" else b'{"format":1,')
     tail = custom("xla_wasm", content)
     code = artifact.wasm.removesuffix(tail)
     assert len(code) + len(tail) == len(artifact.wasm) and 8 not in kinds(code), "it comes last, and there is no start section"

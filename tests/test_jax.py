@@ -17,7 +17,8 @@ import pytest
 import xla_wasm
 from xla_wasm.errors import ArgumentError
 from xla_wasm.hlo.ir import Module
-from xla_wasm.jax import PARAMETER_NAMES, RESULT_NAMES, lower
+from xla_wasm.hlo.signature import PARAMETER_NAMES, RESULT_NAMES
+from xla_wasm.jax import lower
 from xla_wasm.reference import evaluate
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -119,9 +120,28 @@ def test_static_arguments(fn: Any, args: Any, named: Any, static: Any) -> None:
     np.testing.assert_array_equal(evaluate(module, X)[0], X * 3)
 
 
-def test_static_arguments_that_are_not_named() -> None:
-    with pytest.raises(ArgumentError, match="fn has static arguments: name them here too"):
-        lower(jax.jit(scaled, static_argnums=1), X, 3)
+class Doubling:
+    """A class with a jitted method, of which the object itself is static."""
+
+    @partial(jax.jit, static_argnums=(0, 2))
+    def scaled(self, x: Any, n: int, unused: Any) -> Any:
+        return x * n
+
+
+def test_static_arguments_of_jitted_functions_are_known() -> None:
+    for module in (
+        lower(jax.jit(scaled, static_argnums=(1, 2)), X, 3, True),
+        lower(jax.jit(scaled, static_argnames=("n", "flag")), X, n=3, flag=True),
+        lower(jax.jit(scaled, static_argnums=(1, 2)), X, 3, flag=True),
+    ):
+        assert names(module, PARAMETER_NAMES) == ["x"]
+        np.testing.assert_array_equal(evaluate(module, X)[0], X * 3)
+    module = lower(Doubling().scaled, X, 3, np.int32(1))
+    assert names(module, PARAMETER_NAMES) == ["x", "unused"]
+    np.testing.assert_array_equal(evaluate(module, X, np.int32(1))[0], X * 3)
+
+
+def test_shards_have_no_static_arguments() -> None:
     with pytest.raises(ArgumentError, match="jax.shard_map has no static arguments"):
         lower(scaled, X, 3, static_argnums=1, mesh={"x": 2}, in_specs=jax.P("x"), out_specs=jax.P("x"))
 

@@ -27,6 +27,7 @@ def test_sections_run(title: str, tmp_path: Path) -> None:
     paths = [str(TENSORFLOW)] if title == "TensorFlow" else []
     (tmp_path / "tests").symlink_to(ROOT / "tests")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(ROOT)]), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
     command = [sys.executable, "-c", SECTIONS[title]]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]

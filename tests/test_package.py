@@ -105,4 +105,5 @@ def test_readme_example_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert blocks
     # One after another: later ones go on from the first.
-    subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=ROOT, check=True, timeout=300)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=ROOT, env=environment, check=True, timeout=300)

@@ -92,6 +92,12 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "damaged.wasm").write_bytes(with_manifest(b"\0asm\1\0\0\0" + bytes([10, 2, 1, 0xFF]), toy_manifest()))
     for name in TEXTS:
         xla_wasm.compile(text_module(name), Options(host_calls=("twice",) if name == "custom" else ())).save(place / f"{name}.wasm")
+    two = np.ones(2, np.float32)
+    module = xla_wasm.jax.lower(
+        lambda params, x, *, scale: {"y": params["w"] * x * scale + params["b"][0]}, {"w": two, "b": [two]}, two, scale=1.0
+    )
+    xla_wasm.compile(module).save(place / "structures.wasm")
+    xla_wasm.compile(module, Options(weights="params")).save(place / "stays.wasm")
     x = np.arange(15, dtype=np.float32).reshape(3, 5)
     tiled = xla_wasm.load(place / "tiled.wasm")
     (place / "tiled.in").write_bytes(pack(tiled.parameters[0].shape, x).tobytes())

@@ -8,6 +8,8 @@
     outputs = exe.run(*arrays)                      # the flattened result as numpy arrays
     expected = xla_wasm.evaluate(module, *arrays)   # the same from the NumPy reference evaluator
 
+    f = xla_wasm.jax.jit(f)                         # JAX functions, compiled and called as jax.jit has it
+
 Names load on first use: importing the package, reading modules and compiling them need nothing outside the standard library.
 """
 
@@ -22,6 +24,7 @@ from .errors import (
     ArtifactError,
     ExchangeError,
     LimitError,
+    OptionWarning,
     ParseError,
     RunError,
     UnsupportedError,
@@ -50,6 +53,7 @@ __all__ = [
     "Executable",
     "HloModule",
     "LimitError",
+    "OptionWarning",
     "Options",
     "ParseError",
     "RunError",
@@ -83,6 +87,7 @@ _LAZY = {
 hand_in(lambda: import_module(".ops.table", __name__).OPS)
 hand_in_converters(
     {
+        "from_jax": lambda: import_module(".jax.lowering", __name__).lowered,
         "from_stablehlo": lambda: import_module(".stablehlo.read", __name__).from_stablehlo,
         "from_exported": lambda: import_module(".stablehlo.exported", __name__).from_exported,
         "to_stablehlo": lambda: import_module(".stablehlo.writer", __name__).to_stablehlo,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import files
 from .errors import ArtifactError
 from .wasm.encoding import custom_section
+from .wasm.module import custom
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,18 @@ class Artifact:
 
     def __repr__(self) -> str:
         return f"<Artifact {self.manifest.get('name')!r} of {self.sizes[0]} bytes, weights {self.sizes[1]}>"
+
+    def is_whole(self) -> bool:
+        """Whether the bytes of the module are those that the hash in its manifest was taken of. The sidecar's have hashes of their own."""
+        import hashlib
+
+        wasm, content = self.wasm, encode_manifest(self.manifest)
+        section = custom(SECTION, content)
+        if not wasm.endswith(section):
+            return False
+        digest = hashlib.sha256(memoryview(wasm)[: -len(section)])
+        digest.update(encode_manifest({**self.manifest, "hash": ""}))
+        return digest.hexdigest() == self.manifest.get("hash")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the `.wasm` to `path`, and the weights (if any) beside it under the suffix `.weights`; returns `path`."""

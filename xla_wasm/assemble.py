@@ -55,6 +55,8 @@ class Interface:
     """Why the program, which says how its arrays are to be divided among devices, runs on one device."""
     weight_formats: tuple[tuple[int, str], ...] = ()
     """Parameters that are stored otherwise than they are given, and what as."""
+    structure: dict[str, Any] | None = None
+    """That of the function which the program is made of, as the manifest has it."""
 
 
 @dataclass(slots=True)
@@ -287,6 +289,7 @@ def _manifest(
         "undivided": interface.undivided or None,
         "config": driver.CONFIG,
         "request": room.record,
+        **({"structure": interface.structure} if interface.structure and kind == MODULE else {}),
         **({} if kind == MODULE else {"kind": kind}),
         "stateful": any(b.kind == "persistent" and b.data is not None for b in plan.buffers),
     }

@@ -5,23 +5,26 @@ from __future__ import annotations
 import gc
 import json
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 from .artifact import Artifact
 from .assemble import BROUGHT_BYTES, SIDECAR_BYTES, Interface, assemble, check_room
 from .dataclass import dataclass, replace
 from .driver import start_of_buffers
-from .errors import ArgumentError, UnsupportedError
+from .errors import ArgumentError, OptionWarning, ParseError, UnsupportedError, XlaWasmError
 from .front import low_bytes, written_pages
+from .hlo.foreign import convert
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
 from .hlo.op import records
 from .hlo.shape import Shape
-from .hlo.signature import Leaf, leaf_index, parameter_leaves, result_leaves, size_places
+from .hlo.signature import Leaf, leaf_index, leaf_indices, leaf_pairs, parameter_leaves, result_leaves, size_places, structure_of
 from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
-from .ops.collective.groups import devices_of
+from .ops.collective.groups import Devices, devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
 from .ops.request import REQUEST
@@ -32,17 +35,54 @@ from .passes.given import Given
 from .passes.manual import PerDevice, per_device
 from .plan.build import plan_module
 from .plan.memory import place
-from .plan.plan import Plan
+from .plan.parts import share
+from .plan.plan import Plan, all_steps
 from .plan.prepare import prepare
 from .target import MODULE, Target
 
 
-def compile(module: Module | bytes | str, options: Options | None = None) -> Artifact:
-    """Compiles an HLO module, or what `HloModule.from_bytes` makes one of; `options` says for which target.
+def compile(source: Any, options: Options | None = None, *, args: Sequence[Any] | None = None) -> Artifact:
+    """Compiles a module; `options` says for which target.
 
-    Raises VerifyError or UnsupportedError, and for bytes and text what `from_bytes` raises.
+    `source` is an `HloModule`; the path of a file that `HloModule.from_bytes` reads, or its content; what JAX has traced, lowered, compiled
+    or exported (`jax.stages.Lowered` and its like, `jax.export.Exported`); or a JAX function with `args`, the arguments that it is traced
+    on, for which shapes will do. A text of one line is a path.
+
+    Raises VerifyError or UnsupportedError, what `from_bytes` raises, and ArgumentError for what is none of these.
     """
-    return trace(module if isinstance(module, Module) else Module.from_bytes(module), options or Options()).artifact
+    return trace(_module(source, args), options or Options()).artifact
+
+
+def _module(source: Any, args: Sequence[Any] | None) -> Module:
+    """The module that a source is, or holds, or is made into."""
+    if args is None:
+        if isinstance(source, Module):
+            return source
+        is_path = isinstance(source, os.PathLike) or (isinstance(source, str) and not any(c in source for c in "\n{"))
+        if is_path or isinstance(source, (str, bytes, bytearray, memoryview)):
+            return _read(source) if is_path else Module.from_bytes(source)
+    if isinstance(source, Artifact):
+        raise ArgumentError(f"{source!r} is compiled already: load it")
+    module: Module = convert("from_jax", source, args)
+    return module
+
+
+def _read(path: str | os.PathLike[str]) -> Module:
+    """The module in a file. Raises ArgumentError if there is none, and what reading it raises, with the path."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f"cannot read {os.fspath(path)!r}, a path of a file with HLO or StableHLO: {reason}") from error
+    if data.startswith(b"\0asm"):
+        raise ArgumentError(f"{os.fspath(path)!r} is compiled already: xla_wasm.load reads it")
+    try:
+        return Module.from_bytes(data)
+    except ParseError as error:
+        raise ParseError(f"{os.fspath(path)}: {error}") from error
+    except XlaWasmError as error:
+        raise type(error)(f"{os.fspath(path)}: {error}") from error
 
 
 def stages(module: Module, options: Options | None = None) -> dict[str, str]:
@@ -125,6 +165,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         raise UnsupportedError(f"{x.where}: {reason}{more}")
     interface = _interface(division, options)
     devices = devices_of(module, options.num_replicas, options.num_partitions)
+    called = {x.attrs["custom_call_target"] for x in module.instructions() if x.opcode == "custom-call"}
     canonical = clone(module)
     serves, drops = options.callbacks != TRAP, options.callbacks == DROP
     results = tuple(shape for _, shape in interface.results)
@@ -155,6 +196,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         plain = assemble(plan, interface, replace(options, kind=MODULE, threads=False), alone, names, devices)
         prepare(plan, memory_after_init(plain), lay)
     artifact = assemble(plan, interface, options, target, names, devices)
+    for without in _without_effect(options, interface, called, devices, plan, artifact):
+        warnings.warn(f"'{module.name}': {without}", OptionWarning, stacklevel=4)
     if os.environ.get("XLA_WASM_VERIFY"):
         from .plan.verify import verify_plan
 
@@ -162,6 +205,27 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     if callbacks:
         artifact.callbacks = callbacks
     return Trace(artifact, canonical, plan)
+
+
+def _without_effect(
+    options: Options, interface: Interface, called: set[str], devices: Devices | None, plan: Plan, artifact: Artifact
+) -> Iterator[str]:
+    """What the options ask for that this program has no use for. Those that say how to treat what may be there, as `callbacks`, go
+    without a word.
+    """
+    unknown = [name for name in options.host_calls if name not in called]
+    if unknown:
+        yield f"host_calls names {unknown[0]!r}, and the module calls {', '.join(sorted(called)) or 'nobody'}"
+    for name in ("num_replicas", "num_partitions") if devices is None else ():
+        if (getattr(options, name) or 1) > 1:
+            yield f"{name}={getattr(options, name)}: the program is the same on every device, and knows of no other"
+    if options.sidecar and options.kind == MODULE and not artifact.sizes[1]:
+        yield f"sidecar=True: no constant has {SIDECAR_BYTES:,} bytes or more, so there is no file of weights"
+    if options.threads and not any(share(all_steps(plan))[0]):
+        yield "threads=True: no operation is large enough to be shared, so it runs on one thread"
+    vectors = [interface.parameters[i][0] for i, _ in interface.weight_formats if interface.parameters[i][1].rank < 2]
+    if vectors and len(vectors) == len(interface.weight_formats):
+        yield f"weight_format: {', '.join(vectors[:4])} {'stay' if len(vectors) > 1 else 'stays'} in f32, as all vectors do"
 
 
 def _prepares(options: Options) -> bool:
@@ -191,13 +255,13 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     """The inputs and outputs, with the weights and the state that the options name."""
     module = division.module
     inputs, outputs = parameter_leaves(module), result_leaves(module)
-    named = [leaf_index(inputs, w, "parameter") for w in options.weights]
+    named = list(dict.fromkeys(i for w in options.weights for i in leaf_indices(inputs, w, "parameter")))
     formats = _weight_formats(inputs, named, options)
     weights = tuple(dict.fromkeys((*named, *formats)))
     for w in weights:
         if inputs[w][1].is_dynamic:
             raise UnsupportedError(f"the weight {inputs[w][0]!r} is {inputs[w][1]}: weights with dynamic dimensions are not supported")
-    state = {leaf_index(inputs, p, "parameter"): leaf_index(outputs, r, "result") for p, r in options.state}
+    state = dict(pair for p, r in options.state for pair in leaf_pairs(inputs, outputs, p, r))
     for p, r in state.items():
         (name, before), (result, after) = inputs[p], outputs[r]
         if p in weights:
@@ -213,7 +277,8 @@ def _interface(division: PerDevice, options: Options) -> Interface:
         _check_layout(name, shape)
     stored = tuple((i, format) for i, format in formats.items() if format != "f32")
     shards = (division.parameters, division.results)
-    return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided, stored)
+    structure = structure_of(module, len(inputs), len(outputs))
+    return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided, stored, structure)
 
 
 def _weight_formats(inputs: list[Leaf], weights: Sequence[int], options: Options) -> dict[int, str]:
@@ -225,7 +290,7 @@ def _weight_formats(inputs: list[Leaf], weights: Sequence[int], options: Options
         elif isinstance(key, int):
             suited = [leaf_index(inputs, key, "parameter")]
         else:
-            suited = [i for i, (name, _) in enumerate(inputs) if name == key or fnmatchcase(name, key)]
+            suited = [i for i, (name, _) in enumerate(inputs) if name == key or name.startswith(f"{key}.") or fnmatchcase(name, key)]
         if not suited:
             names = ", ".join(name for name, _ in inputs)
             raise ArgumentError(

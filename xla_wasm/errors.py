@@ -40,6 +40,10 @@ class ExchangeError(XlaWasmError):
     """Replicas that could not exchange data: one is missing, or their programs differ."""
 
 
+class OptionWarning(UserWarning):
+    """An option of the compiler that has no effect on this module. Compiling goes on."""
+
+
 _PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
 _UNSEEN = (*range(0x80, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
 _VISIBLE = _PICTURES | dict.fromkeys(_UNSEEN, "\ufffd")

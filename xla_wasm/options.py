@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .dataclass import dataclass
 from .errors import ArgumentError
@@ -28,11 +29,13 @@ class Options:
 
     `target`: "simd128" runs everywhere and gives the same bits on every engine; "relaxed-simd" uses fused multiply-add.
     `tune`: the engine that matrix kernels and loops over long chains of operations are shaped for, or "portable".
-    `weights`: parameters (names or flat indices) that are set once with `Executable.set` and stay in the module.
+    `weights`: parameters that are set once with `Executable.set` and stay in the module: names, of which one that is the beginning of
+    others means all of them ("params": "params.w" and "params.b"), patterns ("*.kernel") or flat indices. A text is one name.
     `weight_format`: what weights of f32 are stored as: {name or pattern: "f32", "f16", "bf16", "int8" or "int4"}, of which the last that
     suits counts, or one for all `weights`. What is named here is a weight. The host sets f32, and `init` converts; "int8" has a scale for
     each column of a product, "int4" one for each 32 numbers of a column. Biases and other vectors stay as they are.
-    `state`: pairs of a parameter and the result that replaces it after each run (names or flat indices); or a mapping.
+    `state`: parameters and the results that replace them after each run, as a mapping or pairs: {"w": "w_next"}. Beginnings of names pair
+    all that they begin: {"params": "0"} pairs "params.w" with "0.w", and so on; "" means all results.
     `kind`: "module", which a host runs; "command", a program of WASI preview 1 that reads and writes files; or "server", a component of
     `wasi:http`.
     `prepared`: do when compiling what `init` does with constants, as packing those of products, so that a new instance is ready at
@@ -64,6 +67,26 @@ class Options:
     weight_format: tuple[tuple[str | int, str], ...] = ()
     threads: bool = False
 
+    if TYPE_CHECKING:
+        # What callers may give; the fields are what becomes of it.
+        def __init__(
+            self,
+            target: str = SIMD128,
+            tune: str = PORTABLE,
+            weights: str | int | Sequence[str | int] = (),
+            state: Mapping[str | int, str | int] | Mapping[str, str] | Mapping[str, int] | Sequence[tuple[str | int, str | int]] = (),
+            sidecar: bool = False,
+            host_calls: str | Sequence[str] = (),
+            num_replicas: int | None = None,
+            num_partitions: int | None = None,
+            kind: str = MODULE,
+            prepared: bool | None = None,
+            callbacks: str = HOST,
+            winograd: str = "f2",
+            weight_format: str | Mapping[str, str] | Mapping[str | int, str] | Sequence[tuple[str | int, str]] = (),
+            threads: bool = False,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
             raise ArgumentError(f"unknown target {self.target!r}: choose one of {', '.join(TARGETS)}")
@@ -77,9 +100,9 @@ class Options:
             raise ArgumentError(f"unknown winograd {self.winograd!r}: choose one of {', '.join(WINOGRAD)}")
         if self.threads and self.kind != MODULE:
             raise ArgumentError(f"threads are for modules, which a host runs; a {self.kind} runs by itself, on one thread")
-        object.__setattr__(self, "weights", tuple(self.weights))
-        formats = {ALL_WEIGHTS: self.weight_format} if isinstance(self.weight_format, str) else self.weight_format
-        formats = tuple(formats.items()) if isinstance(formats, Mapping) else tuple((a, b) for a, b in formats)
+        object.__setattr__(self, "weights", _listed("weights", self.weights, (str, int), "weights=['params', 'table']"))
+        given = self.weight_format
+        formats = ((ALL_WEIGHTS, given),) if isinstance(given, str) else _pairs("weight_format", given, "weight_format={'params': 'int8'}")
         for _, name in formats:
             if name not in WEIGHT_FORMATS:
                 raise ArgumentError(f"unknown weight_format {name!r}: choose one of {', '.join(WEIGHT_FORMATS)}")
@@ -88,8 +111,30 @@ class Options:
             count = getattr(self, name)
             if count is not None and not (isinstance(count, int) and count > 0):
                 raise ArgumentError(f"{name} must be an integer above zero, got {count!r}")
-        if isinstance(self.host_calls, str):
-            raise ArgumentError(f"host_calls is a tuple of targets: host_calls=({self.host_calls!r},)")
-        object.__setattr__(self, "host_calls", tuple(sorted(set(self.host_calls))))
-        pairs = self.state.items() if isinstance(self.state, dict) else self.state
-        object.__setattr__(self, "state", tuple((a, b) for a, b in pairs))
+        calls = _listed("host_calls", self.host_calls, (str,), "host_calls=['my_target']")
+        object.__setattr__(self, "host_calls", tuple(sorted(set(calls))))
+        object.__setattr__(self, "state", _pairs("state", self.state, "state={'w': 'w_next'}"))
+
+
+def _listed(option: str, given: Any, kinds: tuple[type, ...], example: str) -> tuple[Any, ...]:
+    """One name or several as a tuple: a text is one name, and not its letters."""
+    items = (given,) if isinstance(given, (str, int)) else given
+    if isinstance(items, (bytes, Mapping)) or not isinstance(items, Iterable):
+        raise ArgumentError(f"{option} is a list of names, as in {example}; got {given!r}")
+    items = tuple(items)
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, kinds):
+            raise ArgumentError(f"{option} is a list of names, as in {example}; {item!r} is no name")
+    return items
+
+
+def _pairs(option: str, given: Any, example: str) -> tuple[tuple[Any, Any], ...]:
+    """A mapping as pairs, or the pairs themselves."""
+    try:
+        items = tuple(given.items() if isinstance(given, Mapping) else given)
+        pairs = tuple((a, b) for a, b in items) if not any(isinstance(item, str) for item in items) else None
+    except (TypeError, ValueError):
+        pairs = None
+    if pairs is None or any(isinstance(x, bool) or not isinstance(x, (str, int)) for pair in pairs for x in pair):
+        raise ArgumentError(f"{option} is a mapping, as in {example}; got {given!r}")
+    return pairs

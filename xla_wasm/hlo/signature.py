@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
 
 from ..errors import ArgumentError, VerifyError
 from .ir import Instruction, Module
 from .shape import Shape
+from .structure import fault
 
 PARAMETER_NAMES = "xla_wasm.parameter_names"
 RESULT_NAMES = "xla_wasm.result_names"
 """Frontend attributes of a module: JSON lists with a name for each leaf."""
+STRUCTURE = "xla_wasm.structure"
+"""Frontend attribute of a module: the structure of the function that it is made of, as manifests have it (docs/embedding.md)."""
 
 Leaf = tuple[str, Shape]
 
@@ -70,6 +75,62 @@ def leaf_index(leaves: list[Leaf], key: str | int, what: str) -> int:
     if key in names:
         return names.index(key)
     raise ArgumentError(f"there is no {what} named {key!r}; there are {', '.join(names) or 'none'}")
+
+
+def leaf_indices(leaves: list[Leaf], key: str | int, what: str) -> list[int]:
+    """The positions of the leaves that a key means: the one of that name or number, or else all below that name ("params" means
+    "params.w" and "params.b"), or else those that suit a pattern ("*.kernel"). Raises ArgumentError if there are none.
+    """
+    names = [name for name, _ in leaves]
+    if isinstance(key, int) or key in names:
+        return [leaf_index(leaves, key, what)]
+    found = [i for i, name in enumerate(names) if name.startswith(f"{key}.")]
+    found = found or [i for i, name in enumerate(names) if fnmatchcase(name, key)]
+    return found or [leaf_index(leaves, key, what)]
+
+
+def leaf_pairs(parameters: list[Leaf], results: list[Leaf], parameter: str | int, result: str | int) -> list[tuple[int, int]]:
+    """The positions of the parameters and results that two keys pair: one each, or all below two names, of the same names from there on.
+
+    A name may end in ".*". The name "" means all. Raises ArgumentError where one has no partner.
+    """
+    below = _below(parameters, parameter)
+    if not below:
+        return [(leaf_index(parameters, parameter, "parameter"), leaf_index(results, result, "result"))]
+    partners = _below(results, result)
+    if not partners and result in [name for name, _ in results]:
+        raise ArgumentError(f"state {parameter!r} is {', '.join(parameters[i][0] for i in below.values())}, and {result!r} is one result")
+    if not partners:
+        leaf_index(results, result, "result")  # says which there are
+    for own, others, what, key in ((below, partners, "result", result), (partners, below, "parameter", parameter)):
+        for rest in own:
+            if rest not in others:
+                name = (parameters if own is below else results)[own[rest]][0]
+                wanted = f"{str(key).removesuffix('.*')}.{rest}".removeprefix(".")
+                raise ArgumentError(f"state {parameter!r}: {name!r} has no partner, there is no {what} named {wanted!r}")
+    return [(i, partners[rest]) for rest, i in below.items()]
+
+
+def _below(leaves: list[Leaf], key: str | int) -> dict[str, int]:
+    """The leaves below a name, by what follows it in their names; none if it is the name of one."""
+    names = [name for name, _ in leaves]
+    if isinstance(key, int) or key in names:
+        return {}
+    prefix = f"{key.removesuffix('*').removesuffix('.')}." if key else ""
+    return {name.removeprefix(prefix): i for i, name in enumerate(names) if name.startswith(prefix)}
+
+
+def structure_of(module: Module, parameters: int, results: int) -> dict[str, Any] | None:
+    """What the module says of the structure of its arguments and results (`hlo.structure`).
+
+    None if it says nothing, or nothing that suits it: parameters may have become constants since.
+    """
+    try:
+        found = json.loads(module.frontend_attributes.get(STRUCTURE, "null"))
+        json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return None if fault(found, parameters, results) else {key: found[key] for key in ("names", "positional", "arguments", "results")}
 
 
 def _named(module: Module, attribute: str, leaves: list[Leaf]) -> list[Leaf]:

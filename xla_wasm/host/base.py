@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
+from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
 from .manifest import Exchange, Init, Leaf, Manifest, Parameter, Result, parts_of
+from .structures import INPUT, Structure, heads, is_structure, spread
 
 if TYPE_CHECKING:
     from .arrays import Slot
@@ -23,7 +26,7 @@ _STEP_WAITS = -2
 """What `step` gives where the host has to serve a request."""
 
 
-class BaseExecutable:
+class BaseExecutable(ABC):
     """The interface of a module, with its checks."""
 
     def __init__(
@@ -56,13 +59,112 @@ class BaseExecutable:
         """All results in order; those of kind "output" are what `run` returns."""
         return self.manifest.results
 
-    def _accept(self, arrays: Sequence[Any]) -> list[Any]:
-        """The arguments of one device, checked."""
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs on the arguments of the function that the artifact was lowered from, and returns what that returns, in the same structures.
+
+        Arguments that stay in the module as weights or states are left out, results that do are None. Where the function has objects, as
+        dataclasses, a dict does too, and results are tuples with names. ArgumentError for artifacts that describe no structure.
+        """
+        structure = self._structure
+        return structure.build(self.run(*structure.flat(args, kwargs)))
+
+    @abstractmethod
+    def run(self, *arrays: Any) -> Any:
+        """Runs the module."""
+
+    @cached_property
+    def _structure(self) -> Structure:
+        return Structure(self.manifest)
+
+    @cached_property
+    def _heads(self) -> list[str]:
+        return heads(self.manifest)
+
+    def _accept(self, arrays: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
+        """The arguments of one device, checked: an array for each input, or structures of them by position and by name."""
         slots = self._inputs
-        if len(arrays) != len(slots):
+        if not named and len(arrays) == len(slots):
+            try:
+                return [slot.accept(array) for slot, array in zip(slots, arrays)]
+            except ArgumentError:
+                if not any(map(is_structure, arrays)):
+                    raise
+        elif not named and len(arrays) != len(self._heads) and not any(map(is_structure, arrays)):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
             raise ArgumentError(f"'{self.manifest.name}' takes {len(slots)} arguments ({names}), got {len(arrays)}")
-        return [slot.accept(array) for slot, array in zip(slots, arrays)]
+        found = self._found(arrays, named or {})
+        return [slot.accept(found[slot.leaf.name]) for slot in slots]
+
+    def _found(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs by name, from structures. Raises ArgumentError that names what is missing or not known."""
+        if len(args) != 1 or named or not isinstance(args[0], Mapping):
+            return self._by_name(self._positions(args), named)
+        try:  # all inputs by name
+            return self._by_name({}, args[0])
+        except ArgumentError as error:
+            try:  # or the one argument that there is
+                return self._by_name(self._positions(args), {})
+            except ArgumentError as other:
+                known = any(p.name == key or p.name.startswith(f"{key}.") for p in self.parameters for key in args[0])
+                raise (error if known else other) from None
+
+    def _positions(self, args: Sequence[Any]) -> dict[str, Any]:
+        """Arguments given by position, by name."""
+        if len(args) > len(self._heads):
+            raise ArgumentError(f"'{self.manifest.name}' takes ({', '.join(self._heads)}), or an array for each input; got {len(args)}")
+        return dict(zip(self._heads, args))
+
+    def _by_name(self, placed: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        names = [slot.leaf.name for slot in self._inputs]
+        for key, value in (*placed.items(), *named.items()):
+            more = spread(str(key), value, names, lambda name, value: self._unknown(name, value, INPUT))
+            twice = next((name for name in more if name in found), None)
+            if twice is not None:
+                raise ArgumentError(f"'{self.manifest.name}': the argument '{twice}' is given twice")
+            found |= more
+        for slot in self._inputs:
+            if slot.leaf.name not in found:
+                raise ArgumentError(f"'{self.manifest.name}': the argument '{slot.leaf.name}' ({slot}) is missing")
+        return found
+
+    def _unknown(self, name: str, value: Any, kind: str) -> NoReturn:
+        """Raises what is wrong with a name that is none of an input, or of a weight or state."""
+        wanted = [p.name for p in self.parameters if (p.kind == INPUT) == (kind == INPUT)]
+        held = next((p for p in self.parameters if p.name == name and p.name not in wanted), None)
+        if held is not None and held.kind == INPUT:
+            raise ArgumentError(f"'{name}' is an input of '{self.manifest.name}', and no weight or state: give it to run")
+        if held is not None:
+            raise ArgumentError(
+                f"'{name}' is a {held.kind} of '{self.manifest.name}', which stays in the module: exe.set({name!r}, ...) sets it"
+            )
+        below = [n for n in wanted if n.startswith(f"{name}.")]
+        if below:
+            shown = ", ".join(below[:8]) + (", ..." if len(below) > 8 else "")
+            raise ArgumentError(f"'{name}' stands for {shown}: give a dict or its like, not {type(value).__name__}")
+        close = get_close_matches(name, wanted, 1)
+        known = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(wanted[:8]) or 'it has none'}"
+        what = "argument" if kind == INPUT else "weight or state"
+        raise ArgumentError(f"'{self.manifest.name}' has no {what} called '{name}' ({known})")
+
+    def _parts(self, name: str, value: Any) -> dict[str, Any] | None:
+        """Of a structure of weights or states its arrays by name, one for each below the name; None if the name is that of one."""
+        below = self._below(name)
+        if not below:
+            return None
+        found = spread(name, value, below, lambda name, value: self._unknown(name, value, "weight"))
+        missing = next((n for n in below if n not in found), None)
+        if missing is not None:
+            raise ArgumentError(f"'{self.manifest.name}': '{missing}' ({self._held[missing]}) is missing in what '{name}' is set to")
+        return {n: found[n] for n in below}
+
+    def _below(self, name: str) -> list[str]:
+        """The weights and states below a name; empty if it is that of one, or of none."""
+        return [] if name in self._held else [n for n in self._held if n.startswith(f"{name}.")]
+
+    def _named(self, results: list[Any]) -> dict[str, Any]:
+        """Results by name."""
+        return {slot.leaf.name: result for slot, result in zip(self._outputs, results)}
 
     def input(self, name: str) -> Any:
         """A view of an input's memory, where the host can give one."""

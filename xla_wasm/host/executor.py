@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -168,16 +168,36 @@ class Executable(BaseExecutable):
         """The hash of the module's bytes, by which processes know that they run the same program."""
         return self._program.digest
 
+    @overload
     def run(
         self,
         *arrays: Any,
         out: Sequence[Array] | None = None,
+        as_dict: Literal[False] = False,
         infeed: Source | None = None,
         outfeed: Sink | None = None,
         send: Mapping[str, Sink] | None = None,
         recv: Mapping[str, Source] | None = None,
-    ) -> list[Array]:
-        """Runs the module on one array for each input and returns copies of its outputs.
+        **named: Any,
+    ) -> list[Array]: ...
+    @overload
+    def run(self, *arrays: Any, as_dict: Literal[True], **named: Any) -> dict[str, Array]: ...
+    def run(
+        self,
+        *arrays: Any,
+        out: Sequence[Array] | None = None,
+        as_dict: bool = False,
+        infeed: Source | None = None,
+        outfeed: Sink | None = None,
+        send: Mapping[str, Sink] | None = None,
+        recv: Mapping[str, Source] | None = None,
+        **named: Any,
+    ) -> list[Array] | dict[str, Array]:
+        """Runs the module on one array for each input and returns copies of its outputs: a list, or with `as_dict` by their names.
+
+        Inputs may also be given by name, `run(tokens=..., params={"w": w, "b": b})` or all in one mapping, and in structures by position,
+        `run(params, x)`: the name "params.w" is that of `params["w"]`, `params.w` or `params[0]`, as the key is.
+        An input that is called as one of the options here is given in a mapping.
 
         Arrays must have the exact dtype and shape; Python numbers and lists are converted when nothing is lost. With `out`, an array for
         each output, of its dtype and shape, they are written there and no array is made; a run that fails leaves them as they were.
@@ -189,8 +209,9 @@ class Executable(BaseExecutable):
         check_alone(self.manifest)
         budget = self._budget()
         out = None if out is None else self._targets(out)
-        job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(infeed, outfeed, send, recv), out)
-        return self._first.use(lambda instance: self._run(instance, job, Alone()), self._held.keys(), budget)
+        job = Job(ALONE.ids(0), self._accept(arrays, named), self._transfers.begin(infeed, outfeed, send, recv), out)
+        results = self._first.use(lambda instance: self._run(instance, job, Alone()), self._held.keys(), budget)
+        return self._named(results) if as_dict else results
 
     def input(self, name: str) -> Array:
         """The memory of an input as an array of its dtype and shape, to be written before a run: `exe.run(exe.input("x"))` copies nothing.
@@ -306,8 +327,17 @@ class Executable(BaseExecutable):
     def set(self, name: str, array: Any, device: int | None = None) -> None:
         """Sets a weight, for all runs that begin from now on, or the state that the next run begins with: on all devices, or on one.
 
-        Where devices have different shards of it, all of them together get the whole array, and one its shard.
+        A name that others begin with stands for all of them: `set("params", {"w": w, "b": b})` sets "params.w" and "params.b", or neither
+        if one is missing or does not fit. Where devices have different shards of an array, all of them together get the whole array, and
+        one its shard.
         """
+        if (leaves := self._parts(name, array)) is not None:
+            for key, each in leaves.items():
+                own = self._slot(key)
+                (GlobalSlot(own.leaf, own.what).split if device is None and is_sharded(own.leaf) else own.accept)(each)
+            for key, each in leaves.items():
+                self.set(key, each, device)
+            return
         slot = self._slot(name)
         if device is None and is_sharded(slot.leaf):
             for d, part in enumerate(GlobalSlot(slot.leaf, slot.what).split(array)):
@@ -327,11 +357,14 @@ class Executable(BaseExecutable):
         else:
             put()
 
-    def get(self, name: str, device: int | None = None) -> Array:
-        """A copy of a weight as it was set, or of a state as the last run left it.
+    def get(self, name: str, device: int | None = None) -> Any:
+        """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, a dict of all of
+        them by what follows in their names, which `set` takes.
 
         Of a device, or as all devices have it: the whole of what they have shards of, and otherwise that of the first one.
         """
+        if below := self._below(name):
+            return {key.removeprefix(f"{name}."): self.get(key, device) for key in below}
         slot = self._slot(name)
         if device is None and is_sharded(slot.leaf):
             return GlobalSlot(slot.leaf, slot.what).join([self.get(name, d) for d in range(self.manifest.sharded or 1)])

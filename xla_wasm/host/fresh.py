@@ -39,6 +39,12 @@ class FreshExecutable(BaseExecutable):
 
     def set(self, name: str, array: Any) -> None:
         """Sets a weight, or what a state begins with in every run. ArgumentError if there is none of that name, shape and dtype."""
+        if (parts := self._parts(name, array)) is not None:
+            for part, value in parts.items():
+                self._slot(part).accept(value)
+            for part, value in parts.items():
+                self.set(part, value)
+            return
         slot = self._slot(name)
         checked = slot.accept(array)
         if name in self._states:

@@ -12,6 +12,7 @@ from ..dataclass import dataclass, field, replace
 from ..errors import ArgumentError, ArtifactError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape
+from ..hlo.structure import fault
 from ..hlo.types import ARRAY_TYPES, TYPES
 from ..target import ADDRESS_SPACE, CONTROL_BYTES, FEATURES, KINDS, MODULE, PAGE, TARGETS, THREADS
 from .json_object import MAX_INT, Object, is_int, show
@@ -201,6 +202,8 @@ class Manifest:
     """Of a program on global arrays that says how these are to be divided among devices: why it runs on one."""
     threads: Threads | None = None
     """None: the module has a memory of its own, and one thread."""
+    structure: Mapping[str, Any] | None = None
+    """Of the arguments and results of the function that it was made of (`hlo.structure`); None if nobody says."""
 
     def check_for_host(self) -> None:
         """Raises ArtifactError for what is a program by itself."""
@@ -276,6 +279,7 @@ def _manifest(top: Object) -> Manifest:
         kind=top.choice("kind", KINDS) if "kind" in top.raw else MODULE,
         undivided=top.text("undivided") if top.raw.get("undivided") is not None else "",
         threads=_threads(top, memory),
+        structure=_structure(top, len(top.array("parameters")), result_count),
     )
     _check_together(top, manifest)
     return manifest
@@ -286,6 +290,14 @@ def _threads(top: Object, memory: int) -> Threads | None:
         return None
     item = Object(top.get("threads"), "threads")
     return Threads(item.range("control", CONTROL_BYTES, memory, 64), item.integer("bytes", 64, memory))
+
+
+def _structure(top: Object, parameters: int, results: int) -> Mapping[str, Any] | None:
+    found = top.raw.get("structure")
+    wrong = None if found is None else fault(found, parameters, results)
+    if wrong:
+        top.fail(f"structure.{wrong[0]}".rstrip("."), wrong[1])
+    return found
 
 
 def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True) -> dict[str, Any]:

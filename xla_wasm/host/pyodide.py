@@ -97,18 +97,23 @@ class Executable(BaseExecutable):
         outfeed: Sink | None = None,
         send: Mapping[str, Sink] | None = None,
         recv: Mapping[str, Source] | None = None,
-    ) -> list[Any]:
-        """Runs the module on one array for each input and returns copies of its outputs.
+        as_dict: bool = False,
+        **named: Any,
+    ) -> Any:
+        """Runs the module on one array for each input and returns copies of its outputs: a list, or with `as_dict` by their names.
+
+        Inputs may also be given by name and in structures, as `xla_wasm.host.executor.Executable.run` says.
 
         Arrays must have the exact type and shape (flat ones are taken as row-major where numpy is not); Python numbers and
         lists are converted when nothing is lost.
         """
         check_alone(self.manifest)
         serve = self._server(self._transfers.begin(infeed, outfeed, send, recv))
-        instance = self._begin(arrays)
+        instance = self._begin(arrays, named)
         with _Guard(self):
             instance.run(serve)
-            return [slot.give(self._read(instance.outputs[i])) for i, slot in enumerate(self._outputs)]
+            results = [slot.give(self._read(instance.outputs[i])) for i, slot in enumerate(self._outputs)]
+        return self._named(results) if as_dict else results
 
     def run_replicated(self, *_: Any, **__: Any) -> NoReturn:
         """Not here: Pyodide has one thread."""
@@ -128,8 +133,14 @@ class Executable(BaseExecutable):
             return instance.profile(serve)
 
     def set(self, name: str, array: Any, device: int | None = None) -> None:
-        """Sets a weight, or the state that the next run begins with. There is only device 0 here."""
+        """Sets a weight, or the state that the next run begins with, or all below a name. There is only device 0 here."""
         self._check_device(device or 0)
+        if (parts := self._parts(name, array)) is not None:
+            for part, value in parts.items():
+                self._slot(part).accept(value)
+            for part, value in parts.items():
+                self.set(part, value)
+            return
         slot = self._slot(name)
         accepted = slot.accept(array)
         data = self._arrays.to_memory(slot.leaf, accepted)
@@ -143,8 +154,10 @@ class Executable(BaseExecutable):
                 self._kept.set_weight(name, data)
 
     def get(self, name: str, device: int | None = None) -> Any:
-        """A copy of a weight as it was set, or of a state as the last run left it."""
+        """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, of all by name."""
         self._check_device(device or 0)
+        if below := self._below(name):
+            return {part.removeprefix(f"{name}."): self.get(part) for part in below}
         slot = self._slot(name)
         if name in self._states:
             self._kept.check({name})
@@ -155,9 +168,9 @@ class Executable(BaseExecutable):
         if device != 0:
             self.run_replicated()
 
-    def _begin(self, arrays: tuple[Any, ...]) -> _Instance:
+    def _begin(self, arrays: tuple[Any, ...], named: Mapping[str, Any] | None = None) -> _Instance:
         """Checks the arguments and what has to be there, and writes the arguments."""
-        accepted = self._accept(arrays)
+        accepted = self._accept(arrays, named)
         self._kept.check(self._held.keys())
         instance = self._ready()
         for place, array in zip(instance.inputs, accepted):

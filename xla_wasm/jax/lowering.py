@@ -1,0 +1,263 @@
+"""JAX functions as HLO modules: `lower`. JAX is optional: it is imported when `lower` is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+from ..dataclass import dataclass
+from ..errors import ArgumentError, XlaWasmError
+from ..hlo.ir import Module
+from . import stages
+from .leaves import filtered, inside_modules, settled, static_of
+from .names import in_tuple, positional_names, static_names
+
+
+def lower(
+    fn: Any,
+    *args: Any,
+    mesh: Any = None,
+    in_specs: Any = None,
+    out_specs: Any = None,
+    check_vma: bool = True,
+    donate_argnums: int | Sequence[int] = (),
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    platform: str = "cpu",
+    **kwargs: Any,
+) -> Module:
+    """The HLO module of `fn(*args, **kwargs)`; `fn` may be jitted already, an `equinox.Module`, or what `equinox.filter_jit` gives.
+
+    Arguments are arrays, or pytrees of them; `jax.ShapeDtypeStruct` stands for an array of which only shape and dtype
+    are known. Every leaf becomes a parameter, used or not, in the order of `jax.tree.leaves((args, kwargs))`. Names of
+    leaves, such as "params.dense.kernel", are kept and name the parameters and results of the compiled module, and so is the structure
+    of both (`Executable.call`). Results are row-major.
+    `donate_argnums` lets results take the place of arguments. `static_argnums` and `static_argnames` are of arguments that are no
+    parameters but settled now, as in `jax.jit`; those of a function that is jitted already are known. A leaf that is neither an array nor
+    a number, as the activation in a module of equinox, is settled now too, and so are the numbers in such modules.
+    `platform` picks JAX's lowering rules: "tpu" avoids LAPACK's custom calls. For 64-bit types call `lower` with `jax_enable_x64` set.
+
+    What JAX has traced, lowered, compiled or exported already is taken alone, without arguments: `jax.stages.Traced`, `Lowered` and
+    `Compiled`, and `jax.export.Exported`, which may have arguments that say its symbolic sizes.
+
+    Python functions that the program calls (`jax.debug.print`, `jax.pure_callback` and their like) go along with the module, and with
+    the artifact that is made of it, as long as these are not written to a file.
+
+    With `mesh`, such as {"x": 2, "y": 4}, the program is one for several devices, which need not be there: with `out_specs` (and
+    `in_specs`) as `jax.shard_map(fn, ...)` takes them `fn` is what each device does, on its shards of the arguments; without them `fn`
+    has calls of `jax.shard_map` inside, which find the mesh.
+    """
+    need_jax()
+    stage = stages.kind_of(fn)
+    if stage == stages.EXPORTED and (args or kwargs):
+        return stages.of_exported(fn, (args, kwargs))
+    if stage:
+        if args or kwargs or mesh is not None:
+            raise ArgumentError(f"a jax.{stage} has its arguments already: lower(x), or compile(x), without others")
+        return stages.module_of(fn, platform)
+    specs: dict[str, Any] = {"in_specs": in_specs, "out_specs": out_specs, "check_vma": check_vma}
+    static: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
+    return trace(fn, args, kwargs, mesh=mesh, **specs, donate_argnums=donate_argnums, **static, platform=platform).module
+
+
+def lowered(source: Any, args: Sequence[Any] | None) -> Module:
+    """The module of what `xla_wasm.compile` takes from JAX: a stage, or a function with arguments. ArgumentError for anything else."""
+    if args is None and not stages.kind_of(source):
+        if callable(source):
+            shown = getattr(source, "__name__", type(source).__name__)
+            raise ArgumentError(
+                f"compile: '{shown}' is a function, which is traced on arguments: compile(f, args=(x,)), or xla_wasm.jax.jit(f)(x), "
+                "which compiles and runs it"
+            )
+        raise ArgumentError(
+            f"compile takes a module, the path or the content of its file, or what JAX has lowered; not {type(source).__name__}"
+        )
+    if args is not None and not isinstance(args, (list, tuple)):
+        raise ArgumentError(f"args is a tuple of arguments, as in compile(f, args=(x,)); got {type(args).__name__}")
+    if args is not None and not callable(source) and not stages.kind_of(source):
+        raise ArgumentError(f"args are for a JAX function; {type(source).__name__} is none")
+    return lower(source, *(args or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """What tracing a function on arguments gives."""
+
+    module: Module
+    results: list[Any]
+    """Shape and dtype of each result, as JAX has them."""
+    restore: Callable[[Sequence[Any]], Any]
+    """From the results to what the function returns."""
+
+
+def need_jax() -> Any:
+    """The module `jax`. Raises XlaWasmError that says what to install."""
+    try:
+        import jax
+    except ImportError as error:
+        raise XlaWasmError("xla_wasm.jax needs JAX: pip install 'xla-wasm[jax]'") from error
+    return jax
+
+
+def trace(
+    fn: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    mesh: Any = None,
+    in_specs: Any = None,
+    out_specs: Any = None,
+    check_vma: bool = True,
+    donate_argnums: int | Sequence[int] = (),
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
+    platform: str = "cpu",
+) -> Traced:
+    """The module of `fn(*args, **kwargs)` as `lower` makes it, with what puts its results together."""
+    jax = need_jax()
+    tree_util = jax.tree_util
+    static: dict[str, Any] = {"static_argnums": in_tuple(static_argnums), "static_argnames": in_tuple(static_argnames)}
+    if not any(static.values()) and out_specs is None:
+        static["static_argnums"], static["static_argnames"] = static_of(fn)
+    abstract = _abstract(mesh)
+    mapped = _mapped(fn, abstract, in_specs, out_specs, check_vma, kwargs, any(static.values()))
+    inner = filtered(fn)
+    named = fn if inner is None else inner
+    known = Known(positional_names(named, len(args)), static_names(named, len(args), **static))
+    dynamic, by_name = known.dynamic(args, kwargs)
+    leaves, known.tree = tree_util.tree_flatten((dynamic, by_name))
+    is_filter = inner is not None
+    frozen = settled(leaves, inside_modules((dynamic, by_name)), is_filter)
+    outside: dict[str, Any] = {}
+    # JAX remembers what it has traced by the function and its static values, of which 0.0 and -0.0 are equal: each time another function.
+    if frozen or is_filter or any(static.values()) or not _hashable(mapped):
+        if inner is None:
+            inner = mapped.__wrapped__ if hasattr(mapped, "_jit_info") else mapped  # `jax.jit` takes no leaves but arrays
+        mapped = _Settling(inner, known, {i: leaves[i] for i in frozen}, is_filter, outside)
+        args, kwargs = known.whole(args, kwargs, [None if i in frozen else leaf for i, leaf in enumerate(leaves)])
+        dynamic, by_name = known.dynamic(args, kwargs)
+    options = {name: given or None for name, given in static.items()}
+    jitted = jax.jit(mapped, keep_unused=True, donate_argnums=in_tuple(donate_argnums), **options)
+    with nullcontext() if abstract is None else jax.sharding.use_abstract_mesh(abstract):
+        try:
+            lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(platform,))
+        except ValueError as error:
+            if "Non-hashable static" in str(error) and not any(static.values()):
+                raise ArgumentError("fn has static arguments: name them here too, as in lower(fn, x, 3, static_argnums=1)") from error
+            raise
+    module = stages.module_of_lowered(lowered, None if abstract is None else abstract.size)
+    results, out_tree = tree_util.tree_flatten_with_path(lowered.out_info)
+    result_paths = [path for path, _ in results]
+    listed = {name: value for name, value in zip(known.positional, dynamic) if name not in known.static}
+    stages.describe(module, listed, {name: by_name[name] for name in sorted(by_name)}, result_paths, out_tree)
+    return Traced(module, [value for _, value in results], partial(_restored, out_tree, outside))
+
+
+class _Settling:
+    """A function of the arrays among its arguments, the other leaves being settled: what `jax.jit` can trace."""
+
+    def __init__(self, fn: Any, known: Known, static: Mapping[int, Any], numbers_are_static: bool, outside: dict[str, Any]) -> None:
+        """`static` has the settled leaves by their numbers; `outside` takes what of the results is no array."""
+        self._fn, self._known, self._static, self._numbers, self._outside = fn, known, static, numbers_are_static, outside
+        self.__wrapped__ = fn  # by which JAX finds the signature
+        self.__name__ = getattr(getattr(fn, "func", fn), "__name__", type(fn).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        import jax
+
+        if self._static:
+            leaves = self._known.tree.flatten_up_to(self._known.dynamic(args, kwargs))
+            listed, kwargs = self._known.whole(args, kwargs, [self._static.get(i, leaf) for i, leaf in enumerate(leaves)])
+            args = tuple(listed)
+        results = self._fn(*args, **kwargs)
+        found, tree = jax.tree_util.tree_flatten(results)
+        unflatten = partial(jax.tree_util.tree_unflatten, tree)
+        frozen = settled(found, inside_modules(results), self._numbers)
+        self._outside.clear()
+        if not frozen:
+            return results
+        self._outside.update(tree=tree, static={i: found[i] for i in frozen})
+        return unflatten([None if i in frozen else leaf for i, leaf in enumerate(found)])
+
+
+@dataclass(slots=True)
+class Known:
+    """Which arguments are static as a whole, by position and by name, and the tree of all others."""
+
+    positional: list[str]
+    """The names of those that are given by position."""
+    static: set[str]
+    tree: Any = None
+
+    def dynamic(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, with None for those that are static as a whole."""
+        listed = tuple(None if name in self.static else value for name, value in zip(self.positional, args))
+        return listed, {name: value for name, value in kwargs.items() if name not in self.static}
+
+    def static_values(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """The arguments that are static as a whole, by name."""
+        if not self.static:
+            return []
+        given = {**dict(zip(self.positional, args)), **kwargs}
+        return [(name, given[name]) for name in sorted(given) if name in self.static]
+
+    def whole(self, args: Sequence[Any], kwargs: Mapping[str, Any], leaves: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with other leaves in those that are not static."""
+        listed, named = self.tree.unflatten(leaves)
+        return [old if name in self.static else new for name, old, new in zip(self.positional, args, listed)], {**kwargs, **named}
+
+
+def _restored(tree: Any, outside: Mapping[str, Any], values: Sequence[Any]) -> Any:
+    """What a function returns, from its arrays and from what of it is no array."""
+    if not outside:
+        return tree.unflatten(values)
+    rest = iter(values)
+    static = outside["static"]
+    return outside["tree"].unflatten([static[i] if i in static else next(rest) for i in range(outside["tree"].num_leaves)])
+
+
+def _mapped(fn: Any, abstract: Any, in_specs: Any, out_specs: Any, check_vma: bool, kwargs: Mapping[str, Any], static: bool) -> Any:
+    """The function as each device has it, if there are to be several."""
+    import jax
+
+    if abstract is None and not (in_specs is None and out_specs is None):
+        raise ArgumentError("in_specs and out_specs need a mesh to refer to: lower(..., mesh={'x': 4})")
+    if out_specs is None:
+        if in_specs is not None:
+            raise ArgumentError(
+                "with in_specs give out_specs too: a jax.sharding.PartitionSpec for each result, or a pytree prefix of them"
+            )
+        return fn
+    if static:
+        raise ArgumentError("jax.shard_map has no static arguments: bind them first, as in functools.partial(fn, n=3)")
+    if kwargs:
+        raise ArgumentError(f"jax.shard_map takes positional arguments only, got {', '.join(kwargs)} by name")
+    return jax.shard_map(fn, mesh=abstract, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma)
+
+
+def _hashable(fn: Any) -> bool:
+    try:
+        hash(fn)
+    except TypeError:
+        return False
+    return True
+
+
+def mesh(**axes: int) -> Any:
+    """A mesh of devices that need not be there, for `jax.shard_map`: mesh(x=2, y=4) is a `jax.sharding.AbstractMesh`."""
+    return _abstract(axes)
+
+
+def _abstract(mesh: Any) -> Any:
+    """A mesh, or the sizes of its axes by name, as JAX's mesh without devices."""
+    from jax.sharding import AbstractMesh, Mesh
+
+    if mesh is None or isinstance(mesh, AbstractMesh):
+        return mesh
+    if isinstance(mesh, Mesh):
+        return mesh.abstract_mesh
+    if not isinstance(mesh, Mapping) or not all(isinstance(size, int) and size > 0 for size in mesh.values()):
+        raise ArgumentError(f"a mesh is a jax.sharding.Mesh or AbstractMesh, or sizes of axes such as {{'x': 2, 'y': 4}}; got {mesh!r}")
+    return AbstractMesh(tuple(mesh.values()), tuple(mesh))

@@ -1,0 +1,180 @@
+"""What JAX has made of a function already, as HLO modules: traced, lowered, compiled and exported functions."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import ArgumentError
+from ..hlo.devices import with_devices
+from ..hlo.ir import Instruction, Module
+from ..hlo.shape import Shape
+from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES, STRUCTURE
+from .callbacks import add_callbacks
+from .leaves import is_key
+from .names import dotted, unique
+from .structure import structure
+
+TRACED, LOWERED, COMPILED, EXPORTED = "stages.Traced", "stages.Lowered", "stages.Compiled", "export.Exported"
+
+
+def kind_of(x: Any) -> str:
+    """Which stage of JAX's an object is, as JAX names its class; "" if it is none."""
+    if "jax" not in sys.modules:
+        return ""
+    import jax
+
+    kinds = {LOWERED: jax.stages.Lowered, COMPILED: jax.stages.Compiled, TRACED: getattr(jax.stages, "Traced", None)}
+    exported = sys.modules.get("jax.export")
+    kinds[EXPORTED] = getattr(exported, "Exported", None)
+    return next((name for name, kind in kinds.items() if kind is not None and isinstance(x, kind)), "")
+
+
+def module_of(stage: Any, platform: str = "cpu") -> Module:
+    """The module of a stage, with the names and the structure of its arguments and results."""
+    kind = kind_of(stage)
+    if kind == TRACED:
+        stage, kind = stage.lower(lowering_platforms=(platform,)), LOWERED
+    if kind == EXPORTED:
+        return of_exported(stage)
+    if kind == COMPILED:
+        protos = [m.as_serialized_hlo_module_proto() for m in stage.runtime_executable().hlo_modules()]
+        if len(protos) != 1:
+            raise ArgumentError(f"a jax.{COMPILED} of {len(protos)} modules: lower the function itself, lower(f, x)")
+        module, kept = Module.from_proto(protos[0]), getattr(stage._executable, "_kept_var_idx", None)
+    else:
+        module, kept = module_of_lowered(stage, None), stage._lowering.compile_args.get("kept_var_idx")
+    _describe_stage(module, stage, None if kept is None else sorted(kept))
+    return module
+
+
+def module_of_lowered(lowered: Any, devices: int | None) -> Module:
+    """The module of a `jax.stages.Lowered`, without names, for so many devices; None: for as many as it says."""
+    module = Module.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+    # As `jax.jit` gives them: the layout of the root is the one that suits its last operation, a transpose above all.
+    module.result_shape = module.entry.root.shape.with_default_layout()
+    if devices is None:
+        devices = lowered.compiler_ir("stablehlo").operation.attributes["mhlo.num_partitions"].value
+    if devices > 1:
+        with_devices(module, 1, devices)
+    add_callbacks(module, lowered._lowering.compile_args.get("host_callbacks", ()))
+    return module
+
+
+def describe(module: Module, listed: Mapping[str, Any], named: Mapping[str, Any], result_paths: Sequence[Any], results: Any) -> None:
+    """Notes the names and the structure of arguments, given by position and by name, and of results, of which these are paths and tree."""
+    import jax
+
+    arguments = {**listed, **named}
+    names = [*arguments]
+    found, tree = jax.tree_util.tree_flatten_with_path([*arguments.values()])
+    paths = [path for path, _ in found]
+    parameters = [p.shape for p in module.entry.parameters]
+    has_names = _attach(module, PARAMETER_NAMES, [dotted(names[path[0].idx], path[1:]) for path in paths], parameters)
+    has_names &= _attach(module, RESULT_NAMES, [dotted("", path) or "result" for path in result_paths], [module.entry.root.shape])
+    if has_names:
+        found = structure(names, len(listed), tree, paths, results, result_paths)
+        module.frontend_attributes[STRUCTURE] = json.dumps(found, separators=(",", ":"))
+
+
+def _attach(module: Module, key: str, names: list[str], shapes: list[Shape]) -> bool:
+    # JAX may add parameters of its own (hoisted constants): then names would be on the wrong ones. Tokens have no names.
+    fits = len(names) == sum(1 for shape in shapes for _, leaf in shape.leaves() if not leaf.is_token)
+    if fits:
+        module.frontend_attributes[key] = json.dumps(unique(names))
+    return fits
+
+
+def _describe_stage(module: Module, stage: Any, kept: Sequence[int] | None) -> None:
+    """As `describe`, with what the stage knows of its arguments, of which the program takes those that are kept."""
+    import jax
+
+    flat = jax.tree_util.tree_flatten_with_path(stage.args_info)[0]
+    told = dict(zip(kept or range(len(flat)), (p.metadata.op_name if p.metadata else "" for p in module.entry.parameters)))
+    _add_unused(module, [(info.shape, info.dtype) for _, info in flat], kept)
+    args, kwargs = stage.args_info
+    first: dict[int, str] = {}  # the number of an argument -> its name, from what the program calls a leaf of it: p['w']
+    for i, (path, _) in enumerate(flat):
+        if path[0].idx == 0 and (name := re.match(r"\w+", told.get(i) or "")):
+            first.setdefault(path[1].idx, name[0])
+    names = unique(first.get(i) or f"arg{i}" for i in range(len(args)))
+    results, tree = jax.tree_util.tree_flatten_with_path(stage.out_info)
+    describe(module, dict(zip(names, args)), {name: kwargs[name] for name in sorted(kwargs)}, [path for path, _ in results], tree)
+
+
+def _add_unused(module: Module, leaves: Sequence[tuple[Sequence[int], Any]], kept: Sequence[int] | None) -> None:
+    """Parameters for the leaves that JAX has left out, so that callers give all of them."""
+    parameters = module.entry.parameters
+    if len(parameters) == len(leaves):
+        return
+    if kept is None or len(kept) != len(parameters):
+        raise ArgumentError(f"the program takes {len(parameters)} arrays of {len(leaves)}: lower the function itself, lower(f, x)")
+    numbers = dict(enumerate(kept))
+    for p in parameters:
+        p.attrs["parameter_number"] = numbers[p.attrs["parameter_number"]]
+    module.input_output_alias = [(o, numbers[p], i, kind) for o, p, i, kind in module.input_output_alias]
+    module.buffer_donor = [(numbers[p], i) for p, i in module.buffer_donor]
+    shapes = dict(zip(kept, module.parameter_shapes or [p.shape for p in parameters]))
+    for k, (sizes, dtype) in enumerate(leaves):
+        if k not in shapes:
+            shapes[k] = _shape_of(sizes, dtype)
+            attrs = {"parameter_number": k, "parameter_replication": ()}
+            module.entry.instructions.insert(0, Instruction(f"unused.{k}", "parameter", shapes[k], [], attrs))
+    if module.parameter_shapes is not None:
+        module.parameter_shapes = [shapes[k] for k in sorted(shapes)]
+
+
+def _shape_of(sizes: Sequence[int], dtype: Any) -> Shape:
+    """The shape of an array of JAX's; random keys are the words that they consist of."""
+    import jax
+
+    if is_key(dtype):
+        return _shape_of(*_words(sizes, dtype))
+    # The module of a function of this one array knows what HLO calls its type.
+    return (
+        module_of_lowered(jax.jit(lambda x: x, keep_unused=True).lower(jax.ShapeDtypeStruct(tuple(sizes), dtype)), 1)
+        .entry.parameters[0]
+        .shape
+    )
+
+
+def _words(sizes: Sequence[int], dtype: Any) -> tuple[tuple[int, ...], Any]:
+    import jax
+
+    words = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct(tuple(sizes), dtype))
+    return words.shape, words.dtype
+
+
+def of_exported(exported: Any, given: tuple[tuple[Any, ...], dict[str, Any]] | None = None) -> Module:
+    """The module of a `jax.export.Exported`, with the structure of its arguments and results; `given` arguments say its sizes."""
+    import jax
+
+    dims: dict[str, int] = {}
+    leaves, tree = jax.tree_util.tree_flatten(given or ((), {}))
+    shapes = [tuple(getattr(leaf, "shape", ())) for leaf in leaves]
+    if given is not None:
+        if tree != exported.in_tree:
+            raise ArgumentError(f"'{exported.fun_name}' was exported for arguments {exported.in_tree}, not {tree}")
+        for aval, sizes in zip(exported.in_avals, shapes):
+            dims |= {str(d): n for d, n in zip(aval.shape, sizes) if not isinstance(d, int) and str(d).isidentifier()}
+    module = Module.from_exported(bytes(exported.serialize()), dims)
+    parameters = [p.shape.dimensions for p in module.entry.parameters if not p.shape.is_token]
+    for aval, sizes, dimensions in zip(exported.in_avals, shapes, parameters):
+        if dimensions[: len(aval.shape)] != sizes:
+            raise ArgumentError(f"'{exported.fun_name}' was exported for {aval.str_short()}, and an argument has the sizes {[*sizes]}")
+    args, kwargs = exported.in_tree.unflatten(range(exported.in_tree.num_leaves))
+    names = json.loads(module.frontend_attributes.get(PARAMETER_NAMES, "null"))
+    if names is None or len(names) != exported.in_tree.num_leaves or RESULT_NAMES not in module.frontend_attributes:
+        return module
+    results, tree = jax.tree_util.tree_flatten_with_path(exported.out_tree.unflatten(range(exported.out_tree.num_leaves)))
+    flat = jax.tree_util.tree_flatten_with_path(args)[0]
+    first: dict[int, str] = {}
+    for (path, _), name in zip(flat, names):
+        parts = name.split(".")
+        first.setdefault(path[0].idx, ".".join(parts[: max(1, len(parts) - len(path) + 1)]))
+    listed = dict(zip(unique(first.get(i, f"arg{i}") for i in range(len(args))), args))
+    describe(module, listed, {name: kwargs[name] for name in sorted(kwargs)}, [path for path, _ in results], tree)
+    return module
