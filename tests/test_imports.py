@@ -47,11 +47,12 @@ ARROWS = {
     "target": "",
     "options": "target",
     "files": "",
+    "showing": "",
     "mlir": "hlo",
     # code
     "wasm": "",
     "link": "wasm",
-    "artifact": "files wasm",
+    "artifact": "files showing wasm",
     "loop": "hlo target wasm",
     "kernels": "hlo target loop",
     # operations: one room for each reader
@@ -68,7 +69,7 @@ ARROWS = {
     "plan": "hlo records shared target loop kernels lowering",
     "compiler": "hlo options target shared writing lowering passes plan loop wasm link artifact",
     # what runs a module, makes one by hand, or judges one
-    "host": "hlo target artifact",
+    "host": "hlo target artifact showing",
     "devices": "host",
     "server": "hlo artifact host",
     "builder": "hlo",

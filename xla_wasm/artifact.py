@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import files
+from . import files, showing
 from .errors import ArtifactError
 from .wasm.encoding import custom_section
 
@@ -67,7 +67,19 @@ class Artifact:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Artifact {self.manifest.get('name')!r} of {self.sizes[0]} bytes, weights {self.sizes[1]}>"
+        return showing.line("Artifact", str(self.manifest.get("name")), showing.of_manifest(self.manifest), self._notes())
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return showing.table("Artifact", str(self.manifest.get("name")), showing.of_manifest(self.manifest), self._notes())
+
+    def _notes(self) -> list[str]:
+        size, weights = self.sizes
+        return [f"{size:,} bytes", *([f"{weights:,} bytes of weights"] if weights else [])]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and copies: bytes in the place of views of the file that they came from."""
+        return {"manifest": self.manifest, "callbacks": self.callbacks, "_wasm": (self.wasm,), "_weights": (self.weights,)}
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the `.wasm` to `path`, and the weights (if any) beside it under the suffix `.weights`; returns `path`."""

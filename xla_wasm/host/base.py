@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from .. import showing
 from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
@@ -32,6 +33,8 @@ class BaseExecutable:
         """`plain` makes the slots of host functions, `slot` all others: those of arguments, results, weights, states and transfers."""
         manifest.check_for_host()
         self.manifest = manifest
+        self.closed = False
+        """Whether `close` has been called."""
         slot = slot or plain
         self._calls = tuple(
             HostCall(manifest.name, request, custom_calls or {}, plain)
@@ -56,12 +59,40 @@ class BaseExecutable:
         """All results in order; those of kind "output" are what `run` returns."""
         return self.manifest.results
 
+    def close(self) -> None:
+        """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is called later
+        raises RunError; to close once more does nothing. `with load(...) as exe:` closes at the end.
+        """
+        self.closed = True
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return showing.line("Executable", self.manifest.name, self._shown(), ["closed"] if self.closed else ())
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return showing.table("Executable", self.manifest.name, self._shown(), ["closed"] if self.closed else ())
+
+    def _shown(self) -> list[showing.Shown]:
+        leaves = (*self.parameters, *(leaf for leaf in self.results if leaf.kind == "output"))
+        return [showing.array(x.name, x.element_type, x.dimensions, x.sizes, x.kind, x.bytes) for x in leaves]
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise closed(self.manifest.name)
+
     def _accept(self, arrays: Sequence[Any]) -> list[Any]:
         """The arguments of one device, checked."""
         slots = self._inputs
         if len(arrays) != len(slots):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
-            raise ArgumentError(f"'{self.manifest.name}' takes {len(slots)} arguments ({names}), got {len(arrays)}")
+            raise ArgumentError(f"'{self.manifest.name}' takes {showing.counted(len(slots), 'argument')} ({names}), got {len(arrays)}")
         return [slot.accept(array) for slot, array in zip(slots, arrays)]
 
     def input(self, name: str) -> Any:
@@ -92,6 +123,11 @@ class BaseExecutable:
             known = ", ".join(list(self._held)[:8]) or "it has none"
             raise ArgumentError(f"'{self.manifest.name}' has no weight or state called '{name}' (known: {known})")
         return slot
+
+
+def closed(name: str) -> RunError:
+    """The error of a call after `close`."""
+    return RunError(f"'{name}' is closed: load it again")
 
 
 class Keeping:

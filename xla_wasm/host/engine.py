@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import wasmtime
+from wasmtime._managed import Managed
 
 from ..errors import ArtifactError
 from .budget import Limits
@@ -113,7 +114,7 @@ def _finalize_quietly() -> None:
     would say so on standard error. Which objects live so long is not in our hands: JAX keeps functions and modules for ever, and with
     them whatever they refer to, errors of wasmtime as well. Nothing is closed here, since whoever registered before runs after this.
     """
-    close = wasmtime.Managed.close
+    close = Managed.close
 
     def finalize(self: Any, close: Callable[[Any], None] = close, expected: type[Exception] = Exception) -> None:
         try:
@@ -121,7 +122,7 @@ def _finalize_quietly() -> None:
         except expected:
             pass
 
-    wasmtime.Managed.__del__ = finalize  # type: ignore[method-assign]
+    Managed.__del__ = finalize  # type: ignore[method-assign]
 
 
 @cache
