@@ -74,8 +74,8 @@ ARROWS = {
     "server": "hlo artifact host",
     "builder": "hlo",
     "samples": "hlo records shared meaning builder",
-    "checking": "files hlo options target records shared meaning passes compiler host command",
-    "command": "files hlo options target records meaning wasm artifact compiler host devices checking site server frontend",
+    "checking": "files hlo options target showing records shared meaning passes compiler host command",
+    "command": "files hlo options target showing records meaning wasm artifact compiler host devices checking site server frontend",
     "site": "files hlo options target records meaning loop wasm artifact passes plan compiler host builder checking frontend",
     "frontend": "hlo shared host",
 }

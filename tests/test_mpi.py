@@ -188,7 +188,7 @@ def test_ranks_that_disagree_are_refused_and_may_go_on(tmp_path: Path) -> None:
     fails(good, [x[rank]], ExchangeError, **({"num_partitions": 3} if rank == 2 else {"num_replicas": 3}))
     assert seen[-1].startswith("rank 2 of 3 runs other numbers of replicas and partitions than rank 0"), seen
     fails(good, [x[rank]] * (2 if rank == 2 else 1), ArgumentError if rank == 2 else ExchangeError)
-    assert ("takes 1 arguments" in seen[-1]) and (rank == 2 or seen[-1].startswith("device 2 (rank 2, process ")), seen
+    assert ("takes 1 argument " in seen[-1]) and (rank == 2 or seen[-1].startswith("device 2 (rank 2, process ")), seen
     fails(good, [x[rank]], ArgumentError, num_replicas=2)
     assert seen[-1] == "'m' runs on 1 to 64 devices, a multiple of 2 replicas, got 3", seen
     print("good")
@@ -351,7 +351,7 @@ def test_the_command_with_and_without_mpiexec(folder: Path) -> None:
         (("--devices", 2), "--devices, --num-partitions and --mpi are about runs on several devices: add --replicated"),
         (("--replicated", "--devices", 4, "--num-partitions", 3), "'m' runs on .*, got 4"),
         (("--replicated", "--devices", 4, "--output", "out"), "each device writes its own; put {rank} into the name, as in out.{rank}"),
-        (("--replicated", "--devices", 5), "x.4.npy: No such file or directory"),
+        (("--replicated", "--devices", 5), "x.4.npy: there is no such file"),
     ],
 )
 def test_wrong_commands(folder: Path, options: tuple[object, ...], message: str) -> None:

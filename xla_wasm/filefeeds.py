@@ -14,7 +14,8 @@ from . import files
 from .errors import ArgumentError
 from .host.arrays import Array
 from .host.manifest import Leaf, Manifest
-from .inputs import load_arrays, random_array
+from .inputs import File, random_array
+from .showing import counted
 
 Key = tuple[str, str]
 """Kind and name of a transfer; infeed and outfeed have no name."""
@@ -74,7 +75,7 @@ class FileFeeds:
         # Files do not know the small types; where instructions differ in theirs, items have to be of others.
         known = next(iter(types)) if len(types) == 1 else None
         sizes = [max(map(_elements, same)) for same in itertools.zip_longest(*shapes)]
-        yield from (tuple(load_arrays(path, known, sizes)) for path in self._files.get(key, ()))
+        yield from (tuple(File(path).listed(known, sizes)) for path in self._files.get(key, ()))
         if self._seed is not None and len({tuple(leaf.dimensions for leaf in leaves) for leaves in shapes}) == len(types) == 1:
             rng = np.random.default_rng(self._seed)
             while True:
@@ -101,5 +102,5 @@ class FileFeeds:
                         np.save(file, arrays[0])
                     else:
                         np.savez(file, *arrays)
-            said.append(f"{len(own)} items of {f'{kind} {name}'.strip()} written to {folder}/")
+            said.append(f"{counted(len(own), 'item')} of {f'{kind} {name}'.strip()} written to {folder}/")
         return said
