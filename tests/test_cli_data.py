@@ -126,7 +126,7 @@ WRONG = {
     "-i x.npy --set params.npz": "error: --set params.npz: no array of the file has the name of a weight or state: it has w, b, and "
     "there are params.w, params.b; --set PREFIX=FILE puts 'PREFIX.' in front of its names\n",
     "-i x.npy --set layers=params.npz": "error: --set layers=params.npz: there is no weight or state called 'layers': there are "
-    "params, params.w, params.b\n",
+    "params.w, params.b\n",
     "-i - -i -": "error: standard input is named twice, and can be read once: give the other as a file\n",
 }
 

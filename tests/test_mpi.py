@@ -337,8 +337,8 @@ def test_the_command_with_and_without_mpiexec(folder: Path) -> None:
     assert "3 runs: fastest" in ok(processes)
     for d in range(4):
         for where in ("threads", "mpi"):
-            np.testing.assert_array_equal(np.load(folder / f"{where}.{d}" / "0.npy"), total)
-            assert f"1 results written to {where}.{d}/" in threads + processes.stdout
+            np.testing.assert_array_equal(np.load(folder / f"{where}.{d}" / "result.npy"), total)
+            assert f"1 result written to {where}.{d}/" in threads + processes.stdout
     rows = [line for line in threads.splitlines() if re.match(r"\d +result ", line)]
     assert len(rows) == 4 and all(row in processes.stdout.splitlines() for row in rows)
     assert sorted(re.findall(r"^rank (\d) of 4 is process \d+ on", processes.stderr, re.M)) == list("0123")
@@ -364,7 +364,7 @@ def test_wrong_commands(folder: Path, options: tuple[object, ...], message: str)
 def test_wrong_commands_with_mpiexec(folder: Path) -> None:
     (folder / "x.1.npy").unlink()
     for words, message in (
-        (command(folder), r"rank 1, process \d+ on .*: x\.1\.npy: No such file or directory; ending the job"),
+        (command(folder), r"rank 1, process \d+ on .*: --input x\.1\.npy: there is no such file; ending the job"),
         (command(folder, "--devices", 3), "--devices 3: MPI has started 2 processes, and each is a device"),
         (command(folder, "--profile"), "--profile is for threads: run it without mpiexec, with --devices"),
     ):
@@ -377,7 +377,7 @@ def test_random_inputs_and_weights_are_the_same_over_mpi(folder: Path) -> None:
     ok(alone(folder, *words, "threads.{rank}", "--devices", 2))
     ok(mpiexec(2, *words, "mpi.{rank}", cwd=folder))
     for d in range(2):
-        assert (folder / f"threads.{d}" / "0.npy").read_bytes() == (folder / f"mpi.{d}" / "0.npy").read_bytes()
+        assert (folder / f"threads.{d}" / "result.npy").read_bytes() == (folder / f"mpi.{d}" / "result.npy").read_bytes()
 
 
 # --- what needs no job --------------------------------------------------------------------------------------------------

@@ -131,7 +131,9 @@ def read_manifest(wasm: bytes) -> dict[str, Any]:
         raise ArtifactError("this is not a WebAssembly module: it does not begin with the bytes '\\0asm'")
     section = custom_section(wasm, SECTION)
     if section is None:
-        raise ArtifactError(f"this WebAssembly module has no custom section '{SECTION}': it was not made by xla_wasm, or was stripped")
+        raise ArtifactError(
+            f"this WebAssembly module has no custom section '{SECTION}': it was not made by xla_wasm, or was stripped: compile it with xla_wasm, and leave its sections in it"
+        )
     try:
         manifest = json.loads(bytes(section).decode(), parse_constant=_refuse_constant)
         json.dumps(manifest, ensure_ascii=False).encode()  # JSON can state half of a surrogate pair, which is no text

@@ -56,7 +56,7 @@ def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: in
 def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> dict[str, Array]:
     """What one `--input` gives, by name, beside what was `found` before."""
     by_name = {leaf.name: leaf for leaf in leaves}
-    name, path = named_file(text, by_name, "--input", "input")
+    name, path = named_file(text, by_name, by_name, "--input", "input")
     file = File(path)
     free = [leaf for leaf in leaves if leaf.name not in found] if name is None else [by_name[name]]
     if name in found:
@@ -92,7 +92,7 @@ def held_values(shapes: Mapping[str, Sized], settings: Iterable[str]) -> dict[st
     values: dict[str, Array] = {}
     prefixes = {name[:at]: None for name in shapes for at, c in enumerate(name) if c == "."}
     for text in settings:
-        key, path = named_file(text, {**prefixes, **shapes}, "--set", "weight or state")
+        key, path = named_file(text, {**prefixes, **shapes}, shapes, "--set", "weight or state")
         values |= _held(shapes, text, key, File(path))
     return values
 
@@ -131,15 +131,14 @@ def compiled_with(
     return compile_as(source, *target, weights=[name for name in parameters if name in given or name in names], threads=threads)
 
 
-def named_file(text: str, names: Container[str], option: str, what: str) -> tuple[str | None, str]:
+def named_file(text: str, names: Container[str], known: Iterable[str], option: str, what: str) -> tuple[str | None, str]:
     """The name, one of `names`, and the file of NAME=FILE; of FILE alone no name. ArgumentError if there is no such file."""
     splits = [(text[:at], text[at + 1 :]) for at, c in enumerate(text) if c == "="]
     name, path = next(((name, path) for name, path in splits if name in names), (None, text))
     if path == STDIN or Path(path).is_file():
         return name, path
     if name is None and splits:
-        known = _some(names) if isinstance(names, Iterable) else ""
-        raise ArgumentError(f"{option} {text}: there is no {what} called '{splits[0][0]}'" + (f": there are {known}" if known else ""))
+        raise ArgumentError(f"{option} {text}: there is no {what} called '{splits[0][0]}': there are {_some(known)}")
     problem = "the name of a file is missing" if not path else "that is a folder" if Path(path).is_dir() else "there is no such file"
     raise ArgumentError(f"{option} {text}: {problem}")
 
@@ -300,7 +299,7 @@ def _unpacked(archive: Path | BytesIO, path: str, most_elements: Callable[[int, 
                     raise ArgumentError(f"'{info.filename}' is larger than the {most} bytes that the program can need")
                 arrays.append((name, npy.parsed(data)))
     except (ArgumentError, *npy.DAMAGED) as error:
-        raise ArgumentError(f"{path} is not a .npz file for this: {error}") from None
+        raise ArgumentError(f"{path} is damaged, or no .npz file for this: {str(error)[:200]}; numpy.savez writes such files") from None
     return arrays
 
 
@@ -308,7 +307,7 @@ def _parsed(data: bytes, path: str) -> Array:
     try:
         return npy.parsed(data)
     except ArgumentError as error:
-        raise ArgumentError(f"{path} is not a .npy file, nor a .npz file: {error}") from None
+        raise ArgumentError(f"{path} is damaged, or no .npy file for this: {error}; numpy.save writes such files") from None
 
 
 def _described(data: bytes, path: str) -> str:
@@ -316,7 +315,7 @@ def _described(data: bytes, path: str) -> str:
     try:
         dtype, shape, _, _ = npy.header(data)
     except ArgumentError as error:
-        raise ArgumentError(f"{path} is not a .npy file, nor a .npz file: {error}") from None
+        raise ArgumentError(f"{path} is damaged, or no .npy file for this: {error}; numpy.save writes such files") from None
     return f"{dtype}{list(shape)}"
 
 

@@ -89,7 +89,9 @@ def compile_as(
     for pair in state:
         parameter, separator, result = pair.rpartition("=")
         if not separator:
-            raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
+            raise ArgumentError(
+                f"--state {pair}: expected the name or index of a parameter, '=', and that of a result, as in --state w=w_next"
+            )
         pairs.append((selector(parameter), selector(result)))
     names = tuple(map(selector, weights))
     stored = weight_formats_of(weight_formats)

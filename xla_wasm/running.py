@@ -22,6 +22,7 @@ from .filefeeds import FileFeeds
 from .files import make_folder, writing
 from .host.arrays import Array
 from .host.executor import Executable
+from .host.grid import check_alone
 from .inputs import arguments, held_values, random_array
 from .opening import STDIN
 from .showing import counted
@@ -232,6 +233,11 @@ def _communicator(profile: bool) -> Any:
 def _count(exe: Executable, several: Several | None, ranks: int | None) -> int:
     """The number of devices."""
     if several is None:
+        try:
+            check_alone(exe.manifest)
+        except ArgumentError as error:
+            wanted = str(error).partition(": ")[0]
+            raise ArgumentError(f"{wanted}: add --replicated, and --devices N where the module does not say how many") from None
         return 1
     devices = exe.manifest.devices
     fixed = devices.least if devices and devices.least == devices.most else exe.manifest.sharded

@@ -79,7 +79,7 @@ def check(
         _end(agree, facts if as_json else None)
         return
     if weight:
-        raise ArgumentError("--weight says which weights --weight-format is about")
+        raise ArgumentError("--weight says which weights --weight-format is about: add --weight-format")
     from ..check import check
 
     if reproducer is not None and not isolate:

@@ -16,7 +16,7 @@ from ..artifact import Artifact
 from ..artifact import outputs as artifact_outputs
 from ..errors import ArgumentError
 from ..opening import STDIN, compile_as, module_of
-from ..options import HOST
+from ..options import HOST, WEIGHT_FORMATS
 from ..showing import counted
 from ..target import MODULE, PAGE, PORTABLE, SIMD128, WORKER
 from .base import (
@@ -98,7 +98,9 @@ def compile_module(
     if threads and kind != MODULE:
         raise ArgumentError(f"--threads is for modules, whose hosts start threads: leave --threads or --kind {kind} out")
     if not js and (loader is not None or copy_loader):
-        raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes")
+        raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes: add --js")
+    if not weight and weight_format[:1] and weight_format[0] in WEIGHT_FORMATS:
+        raise ArgumentError(f"--weight-format {weight_format[0]}: say which weights, with --weight NAME for each")
     where = output or Path(stem(module) + ".wasm")
     streams = str(where) == STDIN
     if streams and (js or sidecar):

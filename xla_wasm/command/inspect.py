@@ -33,7 +33,7 @@ def inspect(
     from ..host.manifest import Manifest
 
     if c_prefix is not None and not c_header:
-        raise ArgumentError("--c-prefix is about the header that --c-header prints")
+        raise ArgumentError("--c-prefix is about the header that --c-header prints: add --c-header")
     source = read(path, dim)
     if c_header:
         from .. import c_header as writer

@@ -158,7 +158,7 @@ class Keeping:
         """The bytes of a weight as it was set."""
         data = self.weights.get(name)
         if data is None:
-            raise ArgumentError(f"weight '{name}' has not been set")
+            raise ArgumentError(f"weight '{name}' has not been set: call exe.set({name!r}, {self._held[name]}) first")
         return data
 
     def found(self, name: str) -> None:
