@@ -6,9 +6,12 @@ import io
 import json
 import os
 import pty
-import shutil
+import re
+import select
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from fixtures import BIAS, SIDECAR, toy, toy_manifest
 
 import xla_wasm
 from xla_wasm import HloModule, Options
+from xla_wasm.cli import app
 from xla_wasm.command import completion
 from xla_wasm.running import file_names
 
@@ -301,7 +305,7 @@ def test_names_in_files_are_shown_and_not_obeyed(xla_wasm: Cli, tmp_path: Path) 
 
 def shell(name: str, script: str, tmp_path: Path) -> str:
     """What a shell prints that has the completion."""
-    (tmp_path / "completion").write_text(completion.script(name))
+    (tmp_path / "completion").write_text(completion.script(name, app))
     done = subprocess.run([name, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
@@ -336,18 +340,55 @@ def test_bash_completes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", completion.SHELLS)
 def test_scripts_have_every_command_and_option(xla_wasm: Cli, name: str) -> None:
-    script = completion.script(name)
+    script = completion.script(name, app)
     assert xla_wasm("completion", name) == (0, script, "")
-    for command_name, (_, parameters) in completion.commands().items():
+    for command_name, (_, parameters) in completion.commands(app).items():
         help_text = xla_wasm(command_name, "--help")[1]
         assert command_name in script
         for option in (option for parameter in parameters for option in parameter.names):
             assert option in help_text or option.startswith("--no-")
             assert (option if name != "fish" else option.lstrip("-")) in script
-    # Shells that are here read it to its end.
-    if shutil.which(name):
-        done = subprocess.run([name, "-n"], input=script, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_fish_completes(tmp_path: Path) -> None:
+    (tmp_path / "model.hlo").touch()
+    for line, wanted in COMPLETED.items():
+        out = shell("fish", f"source ./completion; complete -C '{line}'", tmp_path)
+        found = {entry.split("\t")[0] for entry in out.splitlines()}
+        assert wanted <= found <= wanted | {"model.hlo", "completion"}, line
+
+
+def test_zsh_completes(tmp_path: Path) -> None:
+    """Keys in a terminal: the shell itself puts in what is the only way to go on."""
+    (tmp_path / "model.hlo").touch()
+    (tmp_path / "script").write_text(completion.script("zsh", app))
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.environ["TERM"] = "dumb"
+        os.execvp("zsh", ["zsh", "-f", "-i"])
+
+    def typed(keys: str, until: str) -> str:
+        os.write(terminal, keys.encode())
+        said, end = "", time.monotonic() + 60
+        while not re.search(until, said):
+            assert time.monotonic() < end, said
+            if select.select([terminal], [], [], 0.1)[0]:
+                said += os.read(terminal, 4096).decode(errors="replace")
+        return said
+
+    try:
+        typed("autoload -U compinit; compinit -u; source ./script; xla-wasm() { print -r -- \"got: $*\" }; print rea''dy\n", "ready")
+        for line, wanted in COMPLETED.items():
+            if len(wanted) == 1:
+                (only,) = wanted
+                said = typed(f"{line}\t\n", r"(?m)^got: (.*)$")
+                whole = " ".join([*line.split()[1:-1], only] if not line.endswith(" ") else [*line.split()[1:], only])
+                assert f"got: {whole}" in said, said
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
 
 
 def on_a_terminal(script: str, folder: Path) -> str:
@@ -379,3 +420,21 @@ def test_progress_on_a_terminal(tmp_path: Path) -> None:
         [sys.executable, "-c", work.format(1.2)], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_the_document(folder: Path) -> None:
+    text = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    lines = [line for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    script = ["set -e", f'xla-wasm() {{ "{sys.executable}" -m xla_wasm "$@"; }}', *(line.removeprefix("$ ") for line in lines)]
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(script)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(lines) > 5 and (folder / "results").is_dir()
+    with np.load(folder / "results.npz") as arrays:
+        assert [arrays[name].tolist() for name in arrays.files] == WANTED

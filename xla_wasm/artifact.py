@@ -132,7 +132,8 @@ def read_manifest(wasm: bytes) -> dict[str, Any]:
     section = custom_section(wasm, SECTION)
     if section is None:
         raise ArtifactError(
-            f"this WebAssembly module has no custom section '{SECTION}': it was not made by xla_wasm, or was stripped: compile it with xla_wasm, and leave its sections in it"
+            f"this WebAssembly module has no custom section '{SECTION}': it was not made by xla_wasm, or was stripped: compile it with "
+            "xla_wasm, and leave its sections in it"
         )
     try:
         manifest = json.loads(bytes(section).decode(), parse_constant=_refuse_constant)

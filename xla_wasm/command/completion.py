@@ -42,19 +42,19 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell that the s
 
     fish: xla-wasm completion fish > ~/.config/fish/completions/xla-wasm.fish
     """
-    print(script(shell), end="")
+    print(script(shell, app), end="")
 
 
-def script(shell: str) -> str:
-    """The script for a shell."""
+def script(shell: str, of: typer.Typer) -> str:
+    """The script for a shell, of an application."""
     scripts: dict[str, Callable[[Commands], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
-    return scripts[shell](commands())
+    return scripts[shell](commands(of))
 
 
-def commands() -> Commands:
+def commands(of: typer.Typer) -> Commands:
     """What there is to complete."""
     found: Commands = {}
-    for command in app.registered_commands:
+    for command in of.registered_commands:
         function = command.callback
         assert function is not None and command.name is not None
         hints = get_type_hints(function, include_extras=True)

@@ -87,7 +87,10 @@ def module_bytes(data: bytes | bytearray | memoryview) -> Buffer:
         if is_module(inner):
             return inner
         inner = _first(inner)
-    raise ParseError("these bytes hold no HLO module: they are neither HloModuleProto, HloProto, HloSnapshot nor HloUnoptimizedSnapshot, nor HLO text, StableHLO or a file of jax.export; docs/models.md says how to make one")
+    raise ParseError(
+        "these bytes hold no HLO module: they are neither HloModuleProto, HloProto, HloSnapshot nor HloUnoptimizedSnapshot, nor HLO text, "
+        "StableHLO or a file of jax.export; docs/models.md says how to make one"
+    )
 
 
 def _reject_others(view: memoryview) -> None:
