@@ -24,6 +24,7 @@ import xla_wasm
 from xla_wasm import HloModule, Options
 from xla_wasm.cli import app
 from xla_wasm.command import completion
+from xla_wasm.dataclass import replace
 from xla_wasm.running import file_names
 
 ROOT = Path(__file__).parents[1]
@@ -271,6 +272,15 @@ def test_folders_are_made(xla_wasm: Cli, folder: Path) -> None:
 EVIL = "\x1b[31mred\x07\r\u202e[bold]x[/bold]"
 
 
+def write_evil_module(path: Path) -> None:
+    module = HloModule.from_text(TEXT)
+    module.frontend_attributes.clear()
+    parameter = module.entry.parameters[0]
+    parameter.name = EVIL
+    parameter.metadata = replace(parameter.metadata, op_name=EVIL)
+    path.write_bytes(module.to_proto())
+
+
 def test_names_in_files_are_shown_and_not_obeyed(xla_wasm: Cli, tmp_path: Path) -> None:
     manifest = toy_manifest()
     manifest["name"] = manifest["parameters"][0]["name"] = manifest["results"][0]["name"] = manifest["parameters"][1]["name"] = EVIL
@@ -279,9 +289,7 @@ def test_names_in_files_are_shown_and_not_obeyed(xla_wasm: Cli, tmp_path: Path) 
     manifest["producer"] = EVIL
     toy(manifest=manifest).save(tmp_path / "evil.wasm")
     np.savez(tmp_path / "evil.npz", **{EVIL: np.zeros(3)})
-    (tmp_path / "evil.hlo").write_text(
-        TEXT.replace('op_name="x"', f'op_name="{EVIL}"').replace('\\"x\\"', json.dumps(EVIL).replace('"', '\\"'))
-    )
+    write_evil_module(tmp_path / "evil.pb")
     for arguments in (
         ("inspect", "evil.wasm"),
         ("inspect", "evil.wasm", "--json"),
@@ -292,9 +300,9 @@ def test_names_in_files_are_shown_and_not_obeyed(xla_wasm: Cli, tmp_path: Path) 
         ("run", "evil.wasm", "--set", "evil.npz"),
         ("run", "evil.wasm", "--set", f"{EVIL}=evil.npz"),
         ("dump", "evil.wasm", "--stage", "manifest"),
-        ("compile", "evil.hlo", "--weight", "nothing"),
-        ("check", "evil.hlo"),
-        ("run", "evil.hlo"),
+        ("compile", "evil.pb", "--weight", "nothing"),
+        ("check", "evil.pb"),
+        ("run", "evil.pb"),
     ):
         _, out, err = xla_wasm(*arguments)
         assert out + err
@@ -391,11 +399,14 @@ def test_zsh_completes(tmp_path: Path) -> None:
         os.close(terminal)
 
 
-def on_a_terminal(script: str, folder: Path) -> str:
-    """What a Python script writes to a standard error that is a terminal."""
+def on_a_terminal(script: str, folder: Path, stream: str = "stderr", code: int = 0) -> tuple[str, str]:
+    """What a Python script writes to a stream that is a terminal, and to the other one, which is none."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
-    process = subprocess.Popen([sys.executable, "-c", script], cwd=folder, stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
+    other = folder / "other"
+    with other.open("wb") as file:
+        streams: dict[str, Any] = {"stdout": file, "stderr": file, stream: theirs}
+        process = subprocess.Popen([sys.executable, "-c", script], cwd=folder, env=environment, **streams)
     os.close(theirs)
     said = b""
     while True:
@@ -407,15 +418,28 @@ def on_a_terminal(script: str, folder: Path) -> str:
             break
         said += part
     os.close(ours)
-    assert process.wait(60) == 0
-    return said.decode()
+    assert process.wait(60) == code
+    return said.decode(), other.read_text()
+
+
+def test_a_terminal_gets_no_files(folder: Path) -> None:
+    begin = "import sys\nfrom xla_wasm import cli\nsys.argv = ['xla-wasm', {}]\ncli.main()"
+    for arguments in (["compile", "layer.hlo", "-o", "-"], ["run", "layer.hlo", "-i", "all.npz", "--output", "-"]):
+        said, error = on_a_terminal(begin.format(", ".join(map(repr, arguments))), folder, "stdout", 2)
+        assert (said, error) == (
+            "",
+            "error: standard output is a terminal, and this is no text: send it on, as in  > FILE  or  | PROGRAM\n",
+        )
+    write_evil_module(folder / "evil.pb")
+    said, error = on_a_terminal(begin.format("'convert', 'evil.pb', '-o', '-'"), folder, "stdout")
+    assert "[bold]x[/bold]" in said and error == "" and not {*"\x1b\x07\u202e"} & {*said}
 
 
 def test_progress_on_a_terminal(tmp_path: Path) -> None:
     work = "import time\nfrom xla_wasm import report\nwith report.progress('compiling a\\x1b[31m'): time.sleep({})"
-    said = on_a_terminal(work.format(1.8), tmp_path)
+    said, _ = on_a_terminal(work.format(1.8), tmp_path)
     assert said.startswith("\rcompiling a\u241b[31m ... 1 s\x1b[K") and said.endswith("\r\x1b[K")
-    assert on_a_terminal(work.format(0.01), tmp_path) == ""
+    assert on_a_terminal(work.format(0.01), tmp_path) == ("", "")
     done = subprocess.run(
         [sys.executable, "-c", work.format(1.2)], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )

@@ -339,7 +339,7 @@ def test_the_command_with_and_without_mpiexec(folder: Path) -> None:
         for where in ("threads", "mpi"):
             np.testing.assert_array_equal(np.load(folder / f"{where}.{d}" / "result.npy"), total)
             assert f"1 result written to {where}.{d}/" in threads + processes.stdout
-    rows = [line for line in threads.splitlines() if re.match(r"\d +result ", line)]
+    rows = [line for line in threads.splitlines() if re.match(r"\d +result +f32", line)]
     assert len(rows) == 4 and all(row in processes.stdout.splitlines() for row in rows)
     assert sorted(re.findall(r"^rank (\d) of 4 is process \d+ on", processes.stderr, re.M)) == list("0123")
 

@@ -298,8 +298,10 @@ def _unpacked(archive: Path | BytesIO, path: str, most_elements: Callable[[int, 
                 if len(data) > most:
                     raise ArgumentError(f"'{info.filename}' is larger than the {most} bytes that the program can need")
                 arrays.append((name, npy.parsed(data)))
-    except (ArgumentError, *npy.DAMAGED) as error:
-        raise ArgumentError(f"{path} is damaged, or no .npz file for this: {str(error)[:200]}; numpy.savez writes such files") from None
+    except ArgumentError as error:
+        raise ArgumentError(f"{path} is not a .npz file for this: {error}") from None
+    except npy.DAMAGED as error:
+        raise ArgumentError(f"{path} is damaged, or no .npz file: {str(error)[:200]}; numpy.savez writes such files") from None
     return arrays
 
 

@@ -9,13 +9,13 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
-from .errors import visible
+from .errors import ArgumentError, visible
 
 
 class _Console(Console):
@@ -52,6 +52,13 @@ def text(content: str) -> None:
 def print_json(facts: Any, error: bool = False) -> None:
     """Prints facts for programs, on standard output, or on standard error if a result goes to standard output."""
     print(json.dumps(facts, indent=2, allow_nan=False), file=sys.stderr if error else sys.stdout)
+
+
+def binary_output() -> BinaryIO:
+    """Standard output for the bytes of a file. ArgumentError if it is a terminal, which would obey them."""
+    if sys.stdout.isatty():
+        raise ArgumentError("standard output is a terminal, and this is no text: send it on, as in  > FILE  or  | PROGRAM")
+    return sys.stdout.buffer
 
 
 def plain(value: Any) -> Any:

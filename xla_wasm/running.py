@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -67,6 +66,7 @@ class Files:
     def check_outputs(self, results: Sequence[str]) -> None:
         """What comes out must not overwrite what else comes out, nor what goes in. `results` are the names of the results."""
         if self.output == STDIN:
+            report.binary_output()
             return
         files = self.result_files(results)
         taken: dict[str, str] = {} if self.output is None else {os.path.realpath(self.output): "--output"}
@@ -177,7 +177,7 @@ def _run(
     count = _count(exe, several, comm.Get_size() if comm else None)
     if count > 1:
         files.check_several()
-        if STDIN in (files.output, *files.inputs):
+        if files.output == STDIN or any(text == STDIN or text.endswith(f"={STDIN}") for text in (*files.inputs, *files.settings)):
             raise ArgumentError(f"standard input and output are for runs on one device: name files, with {RANK} in their names")
     devices = range(count) if comm is None else [comm.Get_rank()]
     parts = [_part(exe, files.of(d) if several else files, d) for d in devices]
@@ -316,8 +316,9 @@ def _write(exe: Executable, part: _Part) -> tuple[list[str], list[str]]:
     names = [leaf.name for leaf in exe.results if leaf.kind == "output"]
     paths = part.files.result_files(names)
     if output == STDIN:
-        _save(sys.stdout.buffer, names, part.results)
-        sys.stdout.buffer.flush()
+        stream = report.binary_output()
+        _save(stream, names, part.results)
+        stream.flush()
     elif output is not None:
         whole = paths == [Path(output)]
         make_folder(Path(output).parent if whole else Path(output))

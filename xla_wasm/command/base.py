@@ -110,8 +110,12 @@ def check_standard_input(*names: str) -> None:
 def write(path: Path, content: bytes | str, as_json: bool) -> None:
     """Writes a file, in a folder that is made if need be, and says so; or to standard output, and then says nothing there."""
     if str(path) == STDIN:
-        sys.stdout.buffer.write(content.encode() if isinstance(content, str) else content)
-        sys.stdout.buffer.flush()
+        if isinstance(content, str) and sys.stdout.isatty():
+            report.text(content)
+            return
+        stream = report.binary_output()
+        stream.write(content.encode() if isinstance(content, str) else content)
+        stream.flush()
         return
     files.make_folder(path.parent)
     files.write(path, content)

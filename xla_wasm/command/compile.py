@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,8 +102,10 @@ def compile_module(
         raise ArgumentError(f"--weight-format {weight_format[0]}: say which weights, with --weight NAME for each")
     where = output or Path(stem(module) + ".wasm")
     streams = str(where) == STDIN
-    if streams and (js or sidecar):
-        raise ArgumentError(f"{'--js' if js else '--sidecar'} writes several files, and -o - is one stream: name a file")
+    if streams:
+        if js or sidecar:
+            raise ArgumentError(f"{'--js' if js else '--sidecar'} writes several files, and -o - is one stream: name a file")
+        stream = report.binary_output()
     if js:
         from .. import javascript
     if not streams:
@@ -129,8 +130,8 @@ def compile_module(
     seconds = time.perf_counter() - began
     written: list[Path] = []
     if streams:
-        sys.stdout.buffer.write(artifact.wasm)
-        sys.stdout.buffer.flush()
+        stream.write(artifact.wasm)
+        stream.flush()
     else:
         files.make_folder(where.parent)
         if js:

@@ -533,6 +533,7 @@ class Executable(BaseExecutable):
         with self._lock:
             device = self._devices.get(d)
             if device is None:
+                self._check_open()  # nobody would close it
                 device = Device(self._program, self._held, 1, self._budget(), helped=False)
                 for name, value in {**self._later[None], **self._later.pop(d, {})}.items():
                     self._put(device, name, value, self._budget())
