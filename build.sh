@@ -176,6 +176,9 @@ test_all() {
   chmod_wasmtime
   apt_install chromium chromium
   apt_install firefox-esr firefox-esr
+  # Shells that the command line is completed in.
+  apt_install zsh zsh
+  apt_install fish fish
   # For examples/embedding: 55 MB of rustc and 81 MB of Go are fetched, as much as the browsers together.
   apt_install gcc build-essential
   apt_install rustc rustc

@@ -6,6 +6,7 @@ It expects the files that test_pyodide.py writes: `toy.wasm` with its weights, a
 from __future__ import annotations
 
 import importlib
+import pickle
 import struct
 import sys
 from pathlib import Path
@@ -96,6 +97,12 @@ def check_toy(folder: Path, numpy: bool) -> None:
     refused(xla_wasm.RunError, "the state 'count' was lost", exe.run, x, 0)
     exe.set("count", 7)
     assert flat(exe.run(x, 0)[0]) == expected(2) and flat(exe.get("count")) == [8]
+
+    refused(xla_wasm.UnsupportedError, "keep its artifact", pickle.dumps, exe)
+    with exe:
+        assert repr(exe).startswith("<Executable 'toy': x f32[2,3], k s64[] -> y f32[2,3], ") and "<td>w</td>" in exe._repr_html_()
+    for call, arguments in ((exe.run, (x, 0)), (exe.profile, (x, 0)), (exe.set, ("w", x)), (exe.get, ("w",)), (exe.get, ("count",))):
+        refused(xla_wasm.RunError, "'toy' is closed: load it again", call, *arguments)
 
     refused(xla_wasm.LimitError, "the limit is 1000", host.load, folder / "toy.wasm", memory_limit=1000)
     refused(xla_wasm.ArgumentError, "fuel cannot be limited", host.load, folder / "toy.wasm", fuel=1)

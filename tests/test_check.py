@@ -19,7 +19,7 @@ from xla_wasm import cli, compare, excerpt, isolate
 from xla_wasm.builder import Builder
 from xla_wasm.errors import ArgumentError, RunError
 from xla_wasm.hlo.ir import Instruction, Module
-from xla_wasm.inputs import load_array, random_array
+from xla_wasm.inputs import File, random_array
 from xla_wasm.isolate import Finding
 from xla_wasm.ops.arrays import DTYPES, Array
 from xla_wasm.ops.elementwise import lower as elementwise
@@ -78,7 +78,7 @@ def test_specials() -> None:
 def test_saved_arrays_of_every_type_are_read_back(element_type: str, tmp_path: Path) -> None:
     x = random_array(np.random.default_rng(1), element_type, (2, 3))
     np.save(tmp_path / "x.npy", x)
-    again = load_array(tmp_path / "x.npy", element_type, x.size)
+    again = File(tmp_path / "x.npy").array(element_type, x.size)
     assert again.dtype == x.dtype
     np.testing.assert_array_equal(again.view(np.uint8), x.view(np.uint8))
 
@@ -87,10 +87,10 @@ def test_saved_arrays_of_every_type_are_read_back(element_type: str, tmp_path: P
 def test_small_types_are_read_from_types_that_numpy_knows(element_type: str, tmp_path: Path) -> None:
     x = random_array(np.random.default_rng(2), element_type, (2, 3))
     np.save(tmp_path / "x.npy", x.astype(np.float32))
-    np.testing.assert_array_equal(load_array(tmp_path / "x.npy", element_type, x.size).astype(np.float32), x.astype(np.float32))
+    np.testing.assert_array_equal(File(tmp_path / "x.npy").array(element_type, x.size).astype(np.float32), x.astype(np.float32))
     np.save(tmp_path / "x.npy", np.full((2, 3), 1.001, np.float32))
     with pytest.raises(ArgumentError, match="not all of its values"):
-        load_array(tmp_path / "x.npy", element_type, x.size)
+        File(tmp_path / "x.npy").array(element_type, x.size)
 
 
 # --- the search -------------------------------------------------------------------------------------------------------
@@ -341,9 +341,9 @@ def test_mistakes_take_one_line(check: Any) -> None:
     for args, message in (
         (["--reproducer", "r.txt"], "--isolate"),
         (["--input", "x.npy"], "expected shape (5,)"),
-        (["--input", "several.npz"], "several arrays"),
+        (["--input", "several.npz"], "several.npz holds a, b, and the module's inputs are "),
         (["--input", "empty.npy"], "not a .npy file"),
-        (["--input", "x.npy", "--input", "x.npy"], "takes 1 inputs"),
+        (["--input", "x.npy", "--input", "x.npy"], "takes 1 input (x"),
     ):
         code, _, err = check("m.pb", *args)
         assert code == 2 and message in err and err.startswith("error: ") and err.count("\n") == 1, err

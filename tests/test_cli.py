@@ -72,7 +72,7 @@ def test_run_writes_what_jax_computed(xla_wasm: Cli, image: Path, artifact: Path
     code, out, err = xla_wasm("run", artifact if compiled else MODEL, "--input", image, "--output", "results")
     assert (code, err) == (0, "")
     assert "f32[1,10]" in out
-    np.testing.assert_allclose(np.load(tmp_path / "results" / "0.npy"), np.load(DIGITS / "logits.npy")[:1], atol=1e-4)
+    np.testing.assert_allclose(np.load(tmp_path / "results" / "result.npy"), np.load(DIGITS / "logits.npy")[:1], atol=1e-4)
 
 
 def test_run_times_and_profiles(xla_wasm: Cli, artifact: Path) -> None:
@@ -95,7 +95,7 @@ def test_run_sets_weights(xla_wasm: Cli, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
     code, out, err = xla_wasm("run", "toy.wasm", "--input", "x.npy", "--random-inputs", "--set", "w=w.npy", "--output", "out", "--profile")
     assert (code, err) == (0, "")
-    np.testing.assert_array_equal(np.load(tmp_path / "out" / "0.npy"), 2 + 3 + BIAS + SIDECAR)
+    np.testing.assert_array_equal(np.load(tmp_path / "out" / "y.npy"), 2 + 3 + BIAS + SIDECAR)
     assert "5.75" in out
 
 
@@ -176,7 +176,7 @@ def test_feeds(xla_wasm: Cli, feeding: Path, tmp_path: Path) -> None:
     files = ("--infeed", "item.npz", "--recv", "channel_1=numbers.npy", "--outfeed", "out", "--send", "channel_2=sent")
     code, out, _ = xla_wasm("run", feeding, *files, "-n", 3, "--profile")
     assert code == 0
-    assert "outfeed 1" in out and "2 items of outfeed written to out/" in out and "1 items of send channel_2 written to sent/" in out
+    assert "outfeed 1" in out and "2 items of outfeed written to out/" in out and "1 item of send channel_2 written to sent/" in out
     with np.load(tmp_path / "out" / "0.npz") as item:
         assert [item[name].tolist() for name in item.files][0] == [1, 2]
     assert np.load(tmp_path / "out" / "1.npy").tolist() == [1, 2] and np.load(tmp_path / "sent" / "0.npy").tolist() == [4, 5]
@@ -320,11 +320,11 @@ def test_layout_is_drawn(xla_wasm: Cli) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["run", MODEL], "1 inputs"),
-        (["run", MODEL, "--input", "image.npy", "--input", "image.npy"], "--input gives 2"),
+        (["run", MODEL], "an input is missing: -i image=X.NPY, of type f32[1,8,8,1]"),
+        (["run", MODEL, "--input", "image.npy", "--input", "image.npy"], "is one too many: the module takes 1 input (image f32[1,8,8,1])"),
         (["run", MODEL, "--input", MODEL], "not a .npy file"),
         (["run", MODEL, "--input", "double.npy"], "float64"),
-        (["compile", MODEL, "-o", "no/such/folder/x.wasm"], "no/such/folder"),
+        (["compile", MODEL, "-o", "image.npy/x.wasm"], "image.npy is a file, and a folder of that name"),
         (["compile", MODEL, "--weight", "no such parameter"], "no such parameter"),
         (["compile", MODEL, "--state", "0"], "--state 0"),
         (["compile", "artifact.wasm"], "compiled already"),

@@ -117,7 +117,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, module: Path) -> None:
     }
     (tmp_path / "js").mkdir()
     (tmp_path / "results").mkdir()
-    old = [tmp_path / name for name in ("out.wasm", "out.hlo", "out.pb", "out.svg", "js/out.js", "js/out.d.ts", "results/0.npy")]
+    old = [tmp_path / name for name in ("out.wasm", "out.hlo", "out.pb", "out.svg", "js/out.js", "js/out.d.ts", "results/result.npy")]
     for path in old:
         path.write_text("old")
     script = (
@@ -152,7 +152,7 @@ REFUSED = [
     (["convert", "m.hlo", "-o", "m.hlo"], "m.hlo would be both what is read and the result"),
     (["convert", "m.hlo", "-o", "."], ". is a folder"),
     (["layout", "f32[2]", "--svg", "."], "Is a directory"),
-    (["run", "m.hlo", "-i", "folder/0.npy", "--output", "folder"], "--output .*folder would overwrite folder/0.npy, which is read"),
+    (["run", "m.hlo", "-i", "folder/result.npy", "--output", "folder"], "--output folder would overwrite folder/result.npy, which is read"),
     (
         ["check", "m.hlo", "-i", "folder/0.npy", "--isolate", "--reproducer", "folder/0.npy"],
         "both what is read and the instruction",
@@ -172,7 +172,7 @@ def test_outputs_that_would_overwrite_something_are_refused_before_any_work(
     (tmp_path / "link.hlo").symlink_to(module)
     (tmp_path / "m.js").write_text(TEXT)
     (tmp_path / "folder").mkdir()
-    for name in ("folder/0.npy", "r.0.npy"):
+    for name in ("folder/0.npy", "folder/result.npy", "r.0.npy"):
         np.save(tmp_path / name, np.zeros(4, np.float32))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     code, out, err = xla_wasm(*arguments)

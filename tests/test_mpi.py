@@ -188,7 +188,7 @@ def test_ranks_that_disagree_are_refused_and_may_go_on(tmp_path: Path) -> None:
     fails(good, [x[rank]], ExchangeError, **({"num_partitions": 3} if rank == 2 else {"num_replicas": 3}))
     assert seen[-1].startswith("rank 2 of 3 runs other numbers of replicas and partitions than rank 0"), seen
     fails(good, [x[rank]] * (2 if rank == 2 else 1), ArgumentError if rank == 2 else ExchangeError)
-    assert ("takes 1 arguments" in seen[-1]) and (rank == 2 or seen[-1].startswith("device 2 (rank 2, process ")), seen
+    assert ("takes 1 argument " in seen[-1]) and (rank == 2 or seen[-1].startswith("device 2 (rank 2, process ")), seen
     fails(good, [x[rank]], ArgumentError, num_replicas=2)
     assert seen[-1] == "'m' runs on 1 to 64 devices, a multiple of 2 replicas, got 3", seen
     print("good")
@@ -337,9 +337,9 @@ def test_the_command_with_and_without_mpiexec(folder: Path) -> None:
     assert "3 runs: fastest" in ok(processes)
     for d in range(4):
         for where in ("threads", "mpi"):
-            np.testing.assert_array_equal(np.load(folder / f"{where}.{d}" / "0.npy"), total)
-            assert f"1 results written to {where}.{d}/" in threads + processes.stdout
-    rows = [line for line in threads.splitlines() if re.match(r"\d +result ", line)]
+            np.testing.assert_array_equal(np.load(folder / f"{where}.{d}" / "result.npy"), total)
+            assert f"1 result written to {where}.{d}/" in threads + processes.stdout
+    rows = [line for line in threads.splitlines() if re.match(r"\d +result +f32", line)]
     assert len(rows) == 4 and all(row in processes.stdout.splitlines() for row in rows)
     assert sorted(re.findall(r"^rank (\d) of 4 is process \d+ on", processes.stderr, re.M)) == list("0123")
 
@@ -351,7 +351,7 @@ def test_the_command_with_and_without_mpiexec(folder: Path) -> None:
         (("--devices", 2), "--devices, --num-partitions and --mpi are about runs on several devices: add --replicated"),
         (("--replicated", "--devices", 4, "--num-partitions", 3), "'m' runs on .*, got 4"),
         (("--replicated", "--devices", 4, "--output", "out"), "each device writes its own; put {rank} into the name, as in out.{rank}"),
-        (("--replicated", "--devices", 5), "x.4.npy: No such file or directory"),
+        (("--replicated", "--devices", 5), "x.4.npy: there is no such file"),
     ],
 )
 def test_wrong_commands(folder: Path, options: tuple[object, ...], message: str) -> None:
@@ -364,7 +364,7 @@ def test_wrong_commands(folder: Path, options: tuple[object, ...], message: str)
 def test_wrong_commands_with_mpiexec(folder: Path) -> None:
     (folder / "x.1.npy").unlink()
     for words, message in (
-        (command(folder), r"rank 1, process \d+ on .*: x\.1\.npy: No such file or directory; ending the job"),
+        (command(folder), r"rank 1, process \d+ on .*: --input x\.1\.npy: there is no such file; ending the job"),
         (command(folder, "--devices", 3), "--devices 3: MPI has started 2 processes, and each is a device"),
         (command(folder, "--profile"), "--profile is for threads: run it without mpiexec, with --devices"),
     ):
@@ -377,7 +377,7 @@ def test_random_inputs_and_weights_are_the_same_over_mpi(folder: Path) -> None:
     ok(alone(folder, *words, "threads.{rank}", "--devices", 2))
     ok(mpiexec(2, *words, "mpi.{rank}", cwd=folder))
     for d in range(2):
-        assert (folder / f"threads.{d}" / "0.npy").read_bytes() == (folder / f"mpi.{d}" / "0.npy").read_bytes()
+        assert (folder / f"threads.{d}" / "result.npy").read_bytes() == (folder / f"mpi.{d}" / "result.npy").read_bytes()
 
 
 # --- what needs no job --------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest
 
 from xla_wasm import safetensors
 from xla_wasm.errors import ArgumentError, ParseError
-from xla_wasm.inputs import load_array, load_arrays, load_named
+from xla_wasm.inputs import File
 
 SIZE = 4
 X = np.arange(SIZE, dtype=np.float32)
@@ -92,19 +92,19 @@ FILES = {
 def test_arrays_that_lie_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(FILES[name])
     with quick(), pytest.raises(ArgumentError, match="x "):
-        load_array(tmp_path / "x", "f32", SIZE)
+        File(tmp_path / "x").array("f32", SIZE)
     if FILES[name][:2] == b"PK" and name not in ("an archive of nothing", "an archive of two"):
         with quick(), pytest.raises(ArgumentError, match="x "):
-            load_named(tmp_path / "x", {"x": SIZE})
+            File(tmp_path / "x").arrays({"x": SIZE})
 
 
 def test_arrays_that_do_not_lie_are_read(tmp_path: Path) -> None:
     for data in (GOOD, DEFLATED, npz(x=GOOD), saved(X), saved(X.astype(">f4")), saved(np.asfortranarray(X.reshape(2, 2)))):
         (tmp_path / "x").write_bytes(data)
-        np.testing.assert_array_equal(load_array(tmp_path / "x", "f32", SIZE).reshape(-1), X)
+        np.testing.assert_array_equal(File(tmp_path / "x").array("f32", SIZE).reshape(-1), X)
     (tmp_path / "x").write_bytes(npz(a=GOOD, b=saved(X[:2])))
-    assert [array.tolist() for array in load_arrays(tmp_path / "x", None, [4, 4])] == [[0, 1, 2, 3], [0, 1]]
-    named, names = load_named(tmp_path / "x", {"b": 2})
+    assert [array.tolist() for array in File(tmp_path / "x").listed(None, [4, 4])] == [[0, 1, 2, 3], [0, 1]]
+    named, names = File(tmp_path / "x").arrays({"b": 2})
     assert list(named) == ["b"] and names == ["a", "b"]
 
 
@@ -121,12 +121,12 @@ def test_what_is_larger_than_the_program_can_need_is_not_read(tmp_path: Path) ->
         "import resource, sys\n"
         "from pathlib import Path\n"
         "from xla_wasm import XlaWasmError\n"
-        "from xla_wasm.inputs import load_array, load_named\n"
+        "from xla_wasm.inputs import File\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20), used + (32 << 20)))\n"
         "bomb, long = map(Path, sys.argv[1:])\n"
         "for path, count in ((bomb, 4), (bomb, 1 << 16), (long, 4), (long, 1 << 16), (bomb, None)):\n"
-        "    try: load_named(path, {'x': 4}) if count is None else load_array(path, 'f32', count)\n"
+        "    try: File(path).arrays({'x': 4}) if count is None else File(path).array('f32', count)\n"
         "    except XlaWasmError as error: print(str(error).endswith('that the program can need'))\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "bomb.npz"), str(tmp_path / "long.npy")]
@@ -176,4 +176,4 @@ def test_tensors_that_do_not_lie_are_read(tmp_path: Path) -> None:
     (tmp_path / "x.safetensors").write_bytes(
         tensors(json.dumps({"__metadata__": {"a": "b"}, "e": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}))
     )
-    assert load_named(tmp_path / "x.safetensors", {"e": 0})[0]["e"].size == 0
+    assert File(tmp_path / "x.safetensors").arrays({"e": 0})[0]["e"].size == 0

@@ -161,7 +161,7 @@ def test_a_program_for_several_devices_does_not_run_on_one() -> None:
 def test_wrong_arguments_name_the_device() -> None:
     exe = ready(reduced())
     x = inputs(1, 8)
-    with pytest.raises(ArgumentError, match=r"device 1: 'm' takes 1 arguments \(x: float32\[8\]\), got 2"):
+    with pytest.raises(ArgumentError, match=r"device 1: 'm' takes 1 argument \(x: float32\[8\]\), got 2"):
         exe.run_replicated([x, x * 2, x])
     with pytest.raises(ArgumentError, match=r"device 2: argument 0 \('x'\) must be float32\[8\], got float64"):
         exe.run_replicated([x, x, [x[0].astype(np.float64)]])

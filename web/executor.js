@@ -3,7 +3,7 @@
 import { Place, accept, describe } from './arrays.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
 import { readManifest } from './manifest.js';
-import { compile, isPlain, pick } from './source.js';
+import { compile, isLocal, isPlain, pick } from './source.js';
 
 /** @typedef {import('./manifest.js').Leaf} Leaf */
 /** @typedef {import('./arrays.js').TypedArray} TypedArray */
@@ -104,13 +104,16 @@ async function attempt(source, options, budget) {
   try {
     signal?.throwIfAborted();
     const chosen = await pick(source);
-    const exe =
-      options.devices !== undefined
-        ? await (await import('./lazy/replicated.js')).loadReplicated(chosen, options)
-        : await (options.worker ? (await import('./remote.js')).loadRemote(chosen, options) : loadHere(chosen, options, budget));
-    // Nobody would end its workers.
-    if (signal?.aborted) exe.dispose();
-    signal?.throwIfAborted();
+    const exe = await (options.devices !== undefined
+      ? (await import('./lazy/replicated.js')).loadReplicated(chosen, options)
+      : options.worker
+        ? (await import('./remote.js')).loadRemote(chosen, options)
+        : loadHere(chosen, options, budget));
+    if (signal?.aborted) {
+      exe.dispose(); // nobody would end its workers
+      throw signal;
+    }
+    if (isLocal('.')) (await import('./lazy/shown.js')).show(exe);
     return exe;
   } catch (error) {
     // Whatever failed because of that, as a fetch does.
@@ -538,9 +541,9 @@ export class Executable {
   #refuseFailed() {
     const { name } = this.manifest;
     if (this.#failure === DISPOSED) throw new RunError(`'${name}' has been disposed of: load it again`);
-    if (this.#busy) throw new RunError(`'${name}' is running: await that before the next call`);
+    if (this.#busy) throw new RunError(`'${name}' is running: await that first`);
     this.#requests?.refuseBusy();
-    if (this.#failure) throw new RunError(`'${name}' failed before and its memory cannot be trusted: load it again`, { cause: this.#failure });
+    if (this.#failure) throw new RunError(`'${name}' failed before: load it again`, { cause: this.#failure });
     this.#budget?.begin(`a call of '${name}'`);
   }
 

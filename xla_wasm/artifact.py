@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import files
+from . import files, showing
 from .errors import ArtifactError
 from .wasm.encoding import custom_section
 from .wasm.module import custom
@@ -68,7 +68,19 @@ class Artifact:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Artifact {self.manifest.get('name')!r} of {self.sizes[0]} bytes, weights {self.sizes[1]}>"
+        return showing.line("Artifact", str(self.manifest.get("name")), showing.of_manifest(self.manifest), self._notes())
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return showing.table("Artifact", str(self.manifest.get("name")), showing.of_manifest(self.manifest), self._notes())
+
+    def _notes(self) -> list[str]:
+        size, weights = self.sizes
+        return [f"{size:,} bytes", *([f"{weights:,} bytes of weights"] if weights else [])]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and copies: bytes in the place of views of the file that they came from."""
+        return {"manifest": self.manifest, "callbacks": self.callbacks, "_wasm": (self.wasm,), "_weights": (self.weights,)}
 
     def is_whole(self) -> bool:
         """Whether the bytes of the module are those that the hash in its manifest was taken of. The sidecar's have hashes of their own."""
@@ -132,7 +144,10 @@ def read_manifest(wasm: bytes) -> dict[str, Any]:
         raise ArtifactError("this is not a WebAssembly module: it does not begin with the bytes '\\0asm'")
     section = custom_section(wasm, SECTION)
     if section is None:
-        raise ArtifactError(f"this WebAssembly module has no custom section '{SECTION}': it was not made by xla_wasm, or was stripped")
+        raise ArtifactError(
+            f"this WebAssembly module has no custom section '{SECTION}': it was not made by xla_wasm, or was stripped: compile it with "
+            "xla_wasm, and leave its sections in it"
+        )
     try:
         manifest = json.loads(bytes(section).decode(), parse_constant=_refuse_constant)
         json.dumps(manifest, ensure_ascii=False).encode()  # JSON can state half of a surrogate pair, which is no text

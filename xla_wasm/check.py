@@ -38,12 +38,14 @@ def check(
     reproducer: Path | None,
     devices: int | None = None,
     partitions: int | None = None,
+    facts: dict[str, Any] | None = None,
 ) -> bool:
     """Prints how results compare and, if `find`, the first instruction that differs. Returns whether all agree.
 
     `devices`: on how many it runs, where the module leaves that open; each has random arguments of its own. `partitions`: how
-    many of them are partitions of one replica.
+    many of them are partitions of one replica. `facts` gets the same as what JSON has.
     """
+    facts = {} if facts is None else facts
     exe = load(compile(module, options))
     count = devices or max(_least(exe), partitions or 1)
     if find and count > 1:
@@ -52,7 +54,7 @@ def check(
             "devices results differ"
         )
     sources = map(Files(inputs, seed=seed).of, range(count))
-    given = [arguments(exe.parameters, [Path(name) for name in own.inputs], True, own.seed) for own in sources]
+    given = [arguments(exe.parameters, own.inputs, True, own.seed) for own in sources]
     hosts = [MadeUpHost(seed + d) for d in range(count)]
     expected = reference.evaluate_with(module, given, hosts, num_partitions=partitions)
     came: list[list[Array]] = [[] for _ in hosts]
@@ -67,6 +69,7 @@ def check(
         if not find:
             raise
         console.print(Text.assemble(("the compiled module does not run to its end: ", "bold red"), str(error)))
+        facts["error"] = str(error)
         agree = False
     else:
         leaves, outputs = [], []
@@ -76,7 +79,9 @@ def check(
             leaves += [(f"{of}{leaf.name}", str(leaf)) for leaf in exe.results]
             leaves += [(f"{of}{x} (to the host)", f"{a.dtype}{list(a.shape)}") for x, a in put_out]
             outputs += [*expected[d], *(a for _, a in put_out)]
-        agree = _print_results(console, module, leaves, [x for own, more in zip(actual, came) for x in (*own, *more)], outputs, tolerance)
+        found_all = [x for own, more in zip(actual, came) for x in (*own, *more)]
+        agree = _print_results(console, module, leaves, found_all, outputs, tolerance, facts)
+    facts["agree"] = agree
     if not find:
         if not agree:
             console.print("--isolate finds the first instruction that differs")
@@ -88,8 +93,19 @@ def check(
         console.print(f"no instruction differs, by itself or with those around it: {reason}")
         return agree
     _print_finding(console, found)
+    x = found.instruction
+    facts["first_difference"] = {
+        "instruction": x.name,
+        "opcode": x.opcode,
+        "where": x.where,
+        "inside": list(found.path),
+        "note": found.note,
+    }
+    if found.verdict is not None:
+        facts["first_difference"]["extent"] = _extent(found.verdict)
     if reproducer is not None:
         files = write_reproducer(found, reproducer, options)
+        facts["files"] = [str(path) for path in (reproducer, *files)]
         console.print(Text.assemble((str(reproducer), "bold"), f"  shows it alone: {_command(reproducer, files, options)}"), soft_wrap=True)
     return False
 
@@ -124,6 +140,7 @@ def _print_results(
     actual: Sequence[Array],
     expected: Sequence[Array],
     tolerance: float | None,
+    facts: dict[str, Any],
 ) -> bool:
     table = report.table("result", "type", ">worst abs", ">worst rel", ">worst ulp", "worst at", ">differing", "")
     agree, usual = len(actual) == len(expected), tolerance_in(module)
@@ -134,6 +151,19 @@ def _print_results(
         allowed = usual(a.dtype) if tolerance is None else compare.Tolerance(tolerance)
         count = int(np.count_nonzero(compare.differing(a, b, allowed)))
         agree &= not count
+        facts.setdefault("results", []).append(
+            {
+                "name": name,
+                "type": type_,
+                "worst_absolute": report.plain(float(worst.absolute)),
+                "worst_relative": report.plain(float(worst.relative)),
+                "worst_ulp": None if worst.ulp is None else int(worst.ulp),
+                "worst_at": None if worst.at is None else [int(i) for i in worst.at],
+                "differing": count,
+                "elements": a.size,
+                "allowed_relative": report.plain(float(allowed.relative)),
+            }
+        )
         at = "" if worst.at is None else str(list(worst.at))
         ulp = "" if worst.ulp is None else str(worst.ulp)
         verdict = Text(f"differs (allowed {allowed.relative:.1e})", "bold red") if count else Text("ok", "green")
@@ -187,6 +217,7 @@ def _print_values(console: Console, verdict: Verdict) -> None:
 
 def write_reproducer(found: Finding, path: Path, options: Options) -> list[Path]:
     """Writes the module as HLO text and its arguments beside it; returns the files of the arguments."""
+    files.make_folder(path.parent)
     beside = [path.with_suffix(f".{i}.npy") for i in range(len(found.arguments))]
     extent = _extent(found.verdict) if found.verdict is not None else found.note
     where = found.instruction.where.replace("\n", " ")

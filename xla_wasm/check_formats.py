@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -16,6 +16,7 @@ from .host.executor import load
 from .inputs import arguments
 from .opening import selector, weight_formats_of
 from .options import Options
+from .showing import counted
 
 
 def check_formats(
@@ -28,15 +29,17 @@ def check_formats(
     inputs: Sequence[str],
     seed: int,
     tolerance: float | None,
+    facts: dict[str, Any] | None = None,
 ) -> bool:
     """Prints how results with stored weights differ from those with weights of f32. Returns whether all are within `tolerance`, if given:
-    the greatest difference, relative to the result's largest value.
+    the greatest difference, relative to the result's largest value. `facts` gets the same as what JSON has.
     """
+    facts = {} if facts is None else facts
     exact = load(compile(module, Options(target=target, tune=tune)))
     stored = load(
         compile(module, Options(target=target, tune=tune, weights=tuple(map(selector, weights)), weight_format=weight_formats_of(formats)))
     )
-    given = arguments(exact.parameters, [Path(name) for name in inputs], True, seed)
+    given = arguments(exact.parameters, inputs, True, seed)
     taken = []
     for leaf, array in zip(stored.parameters, given, strict=True):
         if leaf.kind == "weight":
@@ -55,10 +58,15 @@ def check_formats(
         cosine = f"{float(np.vdot(a, b).real) / norm:.6f}" if norm else ""
         beyond = tolerance is not None and not relative <= tolerance
         agree &= not beyond
+        errors = {"greatest_error": most, "of_the_largest": relative, "mean_error": mean, "cosine": float(cosine) if cosine else None}
+        plain = {key: report.plain(value) for key, value in errors.items()}
+        facts.setdefault("results", []).append({"name": result.name, "type": str(result), **plain, "agrees": not beyond})
         verdict = Text(f"differs (allowed {tolerance:.1e})", "bold red") if beyond else ""
         table.add_row(result.name, str(result), f"{most:.2e}", f"{relative:.1e}", f"{mean:.2e}", cosine, verdict)
     console.print(table)
+    facts["agree"] = agree
+    facts["memory_bytes"] = [exe.manifest.peak_bytes for exe in (exact, stored)]
     kept = sum(leaf.kind == "weight" for leaf in stored.parameters)
     sizes = [report.size(exe.manifest.peak_bytes) for exe in (exact, stored)]
-    console.print(f"memory {sizes[0]} with f32, {sizes[1]} with {kept} weight{'s' * (kept != 1)} in " + ", ".join(formats))
+    console.print(f"memory {sizes[0]} with f32, {sizes[1]} with {counted(kept, 'weight')} in " + ", ".join(formats))
     return agree

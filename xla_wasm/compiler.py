@@ -267,7 +267,9 @@ def _interface(division: PerDevice, options: Options) -> Interface:
         if p in weights:
             raise ArgumentError(f"parameter {name!r} is named both as a weight and as state")
         if before.without_layout() != after.without_layout():
-            raise ArgumentError(f"state {name!r} is {before}, but the result {result!r} that replaces it is {after}")
+            raise ArgumentError(
+                f"state {name!r} is {before}, but the result {result!r} that replaces it is {after}: name a result of the same type"
+            )
         if division.parameters[p] != division.results[r]:
             raise ArgumentError(f"state {name!r} is sharded otherwise than the result {result!r} that replaces it")
         outputs[r] = (result, before)  # it ends where the state lies, and as it does

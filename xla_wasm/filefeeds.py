@@ -14,7 +14,8 @@ from . import files
 from .errors import ArgumentError
 from .host.arrays import Array
 from .host.manifest import Leaf, Manifest
-from .inputs import load_arrays, random_array
+from .inputs import File, random_array
+from .showing import counted
 
 Key = tuple[str, str]
 """Kind and name of a transfer; infeed and outfeed have no name."""
@@ -44,14 +45,16 @@ class FileFeeds:
             self._folders[("send", name)] = folder
         for kind, given in (("infeed", infeed), ("outfeed", outfeed)):
             if given and (kind, "") not in self._leaves:
-                raise ArgumentError(f"--{kind}: the module has no {kind}")
+                raise ArgumentError(f"--{kind}: the module has no {kind}, leave it out")
         self._seed = seed
         self.came: list[tuple[str, list[Array]]] = []
 
     def _named(self, kind: str, pair: str) -> tuple[str, Path]:
         name, separator, path = pair.rpartition("=")
         if not separator or (kind, name) not in self._leaves or (kind == "recv" and not Path(path).is_file()):
-            known = ", ".join(name for same, name in self._leaves if same == kind) or "there is none"
+            known = ", ".join(name for same, name in self._leaves if same == kind)
+            if not known:
+                raise ArgumentError(f"--{kind} {pair}: the module has no {kind}, leave it out")
             what = "a file" if kind == "recv" else "a folder"
             raise ArgumentError(f"--{kind} {pair}: expected NAME={'X.NPY' if kind == 'recv' else 'DIR'} with a name ({known}) and {what}")
         return name, Path(path)
@@ -68,13 +71,15 @@ class FileFeeds:
                 made[kind] = end
         return made
 
-    def _source(self, key: Key) -> Iterator[tuple[Array, ...]]:
+    def _source(self, key: Key) -> Iterator[Array | tuple[Array, ...]]:
         shapes = self._leaves[key]
         types = {tuple(leaf.element_type for leaf in leaves) for leaves in shapes}
         # Files do not know the small types; where instructions differ in theirs, items have to be of others.
         known = next(iter(types)) if len(types) == 1 else None
         sizes = [max(map(_elements, same)) for same in itertools.zip_longest(*shapes)]
-        yield from (tuple(load_arrays(path, known, sizes)) for path in self._files.get(key, ()))
+        for path in self._files.get(key, ()):
+            arrays = File(path).listed(known, sizes)
+            yield arrays[0] if len(arrays) == 1 else tuple(arrays)
         if self._seed is not None and len({tuple(leaf.dimensions for leaf in leaves) for leaves in shapes}) == len(types) == 1:
             rng = np.random.default_rng(self._seed)
             while True:
@@ -101,5 +106,5 @@ class FileFeeds:
                         np.save(file, arrays[0])
                     else:
                         np.savez(file, *arrays)
-            said.append(f"{len(own)} items of {f'{kind} {name}'.strip()} written to {folder}/")
+            said.append(f"{counted(len(own), 'item')} of {f'{kind} {name}'.strip()} written to {folder}/")
         return said

@@ -52,6 +52,16 @@ def _place(path: Path) -> tuple[str, int | None]:
         raise ArgumentError(f"{os.fspath(path)!a} cannot be the name of a file: {error}") from None
 
 
+def make_folder(path: Path) -> None:
+    """Makes a folder, and those that it lies in, unless it is there."""
+    try:
+        os.makedirs(path or ".", exist_ok=True)
+    except FileExistsError:
+        raise ArgumentError(f"{os.fspath(path)} is a file, and a folder of that name is to be written to: choose another name") from None
+    except ValueError as error:
+        raise ArgumentError(f"{os.fspath(path)!a} cannot be the name of a folder: {error}") from None
+
+
 def write(path: Path, content: bytes | bytearray | memoryview | str) -> None:
     """Writes a file; text as UTF-8."""
     with writing(path) as file:

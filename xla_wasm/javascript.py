@@ -79,6 +79,12 @@ def outputs(path: Path, weights: bool, kind: str) -> Iterator[tuple[str, Path]]:
     yield "its types", path.with_suffix(".d.ts")
 
 
+def written(artifact: Artifact, path: Path, kind: str) -> list[Path]:
+    """The files that `save` has written at and beside a path, the loader apart."""
+    parts = [path.parent / ASSETS / name for name in _parts(artifact, path.name)] if kind == WORKER else []
+    return [*(place for _, place in outputs(path, artifact.sizes[1] > 0, kind)), *parts]
+
+
 def write(artifact: Artifact, path: Path, loader: str = PACKAGE, kind: str = MODULE) -> list[Path]:
     """Writes the `.js` and `.d.ts` that go with the artifact at `path`, importing `load` from `loader`; returns their paths."""
     texts = {".js": source(artifact, path.name, loader, kind), ".d.ts": declarations(artifact, loader, kind)}

@@ -94,6 +94,12 @@ def summary(shape: Shape) -> list[str]:
     return lines
 
 
+def facts(shape: Shape) -> dict[str, int]:
+    """How much of it there is: elements, positions in memory, and bytes."""
+    _check(shape)
+    return {"elements": shape.size, "positions": physical_elements(shape), "bytes": physical_bytes(shape)}
+
+
 def _check(shape: Shape) -> None:
     if not shape.is_array:
         raise ArgumentError(f"{shape} is no array: it has no layout")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from .hlo.container import EXPORTED, mlir_kind, read_module
 from .hlo.ir import Module
 from .options import ALL_WEIGHTS, HOST, Options
 from .target import MODULE
+
+STDIN = "-"
+"""Stands for standard input, and for standard output, in the place of a file's name."""
 
 
 def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
@@ -23,19 +27,28 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
         if name in sizes:
             raise ArgumentError(f"--dim gives the size of {name} twice")
         sizes[name] = size
+    if str(path) != STDIN and not path.exists():
+        raise ArgumentError(f"{path}: there is no such file")
+    if path.is_dir():
+        raise ArgumentError(f"{path} is a folder: name the file of a module or an artifact in it")
     try:
-        data = path.read_bytes()
+        data = sys.stdin.buffer.read() if str(path) == STDIN else path.read_bytes()
         if data.startswith(b"\0asm"):
-            return Artifact.open(path)
+            return Artifact.open(data if str(path) == STDIN else path)
         if sizes:
             if mlir_kind(data) != EXPORTED:
                 raise ArgumentError("--dim is for files of jax.export, which alone have symbolic sizes")
             return Module.from_exported(data, sizes)
         return read_module(data)
     except ParseError as error:
-        raise ParseError(f"{path}: {error}") from error
+        raise ParseError(f"{shown(path)}: {error}") from error
     except XlaWasmError as error:
-        raise type(error)(f"{path}: {error}") from error
+        raise type(error)(f"{shown(path)}: {error}") from error
+
+
+def shown(path: Path) -> str:
+    """How messages name a file."""
+    return "standard input" if str(path) == STDIN else str(path)
 
 
 def _size(text: str) -> tuple[str, int | range]:
@@ -51,7 +64,7 @@ def module_of(path: Path, command: str, dims: Iterable[str] = ()) -> Module:
     """The HLO module in a file. ArgumentError if it is compiled already, which `command` has no use for."""
     source = read(path, dims)
     if isinstance(source, Artifact):
-        raise ArgumentError(f"{path} is compiled already; '{command}' needs the HLO module it was made from")
+        raise ArgumentError(f"{shown(path)} is compiled already; '{command}' needs the HLO module it was made from")
     return source
 
 
@@ -76,7 +89,9 @@ def compile_as(
     for pair in state:
         parameter, separator, result = pair.rpartition("=")
         if not separator:
-            raise ArgumentError(f"--state {pair}: expected the name or index of a parameter, '=', and that of a result")
+            raise ArgumentError(
+                f"--state {pair}: expected the name or index of a parameter, '=', and that of a result, as in --state w=w_next"
+            )
         pairs.append((selector(parameter), selector(result)))
     names = tuple(map(selector, weights))
     stored = weight_formats_of(weight_formats)

@@ -18,8 +18,7 @@ from .hlo.ir import Module
 from .hlo.signature import parameter_leaves
 from .host.arrays import Array
 from .host.manifest import Leaf, Manifest
-from .inputs import load_array, load_named, rounded
-from .opening import artifact_of, compile_as
+from .inputs import File, compiled_with, held_values, rounded
 
 EXTRA = "pip install 'xla-wasm[server]'"
 _PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "prometheus_client")
@@ -64,8 +63,8 @@ def serve_model(
     shapes = _shapes(source)
     floats = {name for name, (element_type, _) in shapes.items() if element_type == "f32"}
     elements = {name: size for name, (_, size) in shapes.items()}
-    given, names = load_named(weights, elements, floats) if weights is not None else ({}, [])
-    artifact = _compiled(source, target, [*given, *(setting.rpartition("=")[0] for setting in settings)])
+    given, names = File(weights).arrays(elements, floats) if weights is not None else ({}, [])
+    artifact = compiled_with(source, target, settings, names=[*given])
     manifest = Manifest.parse(artifact.manifest)
     check_servable(manifest)
     values = _values(manifest, given, names, settings)
@@ -92,14 +91,6 @@ def serve_model(
         return serve(Source(artifact, values), chosen, listener, workers, access_log, ready)
 
 
-def _compiled(source: Module | Artifact, target: tuple[str, str], names: Sequence[str]) -> Artifact:
-    """The artifact; of a module that is compiled for it, the parameters that files give become weights."""
-    if isinstance(source, Artifact):
-        return source
-    wanted = [name for name, _ in parameter_leaves(source) if name in names]
-    return compile_as(source, *target, weights=wanted) if wanted else artifact_of(source, *target)
-
-
 def _shapes(source: Module | Artifact) -> Mapping[str, tuple[str, int]]:
     """Names of all parameters, each with its element type and the number of its elements."""
     if isinstance(source, Module):
@@ -115,9 +106,5 @@ def _values(manifest: Manifest, given: dict[str, Array], names: Sequence[str], s
     if names and not values:
         has = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise ArgumentError(f"--weights: no array of the file has the name of a weight or state ({known}); the file has {has}")
-    for setting in settings:
-        name, separator, path = setting.rpartition("=")
-        if not separator or name not in leaves or not Path(path).is_file():
-            raise ArgumentError(f"--set {setting}: expected NAME=X.NPY with the name of a weight or state ({known}) and a file")
-        values[name] = load_array(Path(path), leaves[name].element_type, prod(leaves[name].dimensions))
+    values |= held_values(leaves, settings)
     return values

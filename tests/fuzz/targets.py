@@ -157,18 +157,18 @@ def _file(data: bytes, name: str) -> Path:
 
 
 def _npy(data: bytes) -> None:
-    from xla_wasm.inputs import load_array
+    from xla_wasm.inputs import File
 
-    load_array(_file(data, "x.npy"), "f32", 100)
+    File(_file(data, "x.npy")).array("f32", 100)
 
 
 def _npz(data: bytes) -> None:
-    from xla_wasm.inputs import load_arrays, load_named
+    from xla_wasm.inputs import File
 
     path = _file(data, "x.npz")
     with contextlib.suppress(XlaWasmError):
-        load_arrays(path, None, (100, 100))
-    load_named(path, {"x": 100})
+        File(path).listed(None, (100, 100))
+    File(path).arrays({"x": 100})
 
 
 def _safetensors(data: bytes) -> None:

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { inspect } from 'node:util';
 import { accept, TYPES } from '../../web/arrays.js';
 import * as api from '../../web/xla_wasm.js';
 import { decode, encode } from './vectors.mjs';
@@ -53,6 +54,20 @@ test('arguments by name, as plain numbers, nested and flat', async () => {
   assert.deepEqual([...exe.run([...X], [41].at(0))[0]], Y);
   assert.throws(() => exe.run({ x: X }), { name: 'ArgumentError', message: "argument 'k' is missing" });
   assert.throws(() => exe.run({ x: X, k: K, z: 1 }), { name: 'ArgumentError', message: "'toy' has no argument called 'z' (known: x, k)" });
+});
+
+test('console.log shows one line', async () => {
+  const exe = await ready();
+  const line = "<Executable 'toy': x f32[2,3], k s64[] -> y f32[2,3], k_next s64[], positive pred[2,3]; weight w f32[2,3]; state count s32[]>";
+  assert.equal(inspect(exe), line);
+  const remote = await load(file('toy.wasm'), { worker: true });
+  assert.equal(inspect({ remote }, { breakLength: Infinity }), `{ remote: ${line} }`);
+  remote.dispose();
+  assert.doesNotThrow(() => inspect(api.Executable.prototype));
+  const leaf = { kind: 'input', element_type: 'f32', dimensions: [2] };
+  const names = ['a\u001b[31m\nb', 'n'.repeat(1000), ...Array(1000).fill('x')];
+  const large = Object.create(api.Executable.prototype, { manifest: { value: { name: 'large', parameters: names.map((name) => ({ ...leaf, name })), results: [] } } });
+  assert.match(inspect(large), /^<Executable 'large': a\ufffd\[31m\ufffdb f32\[2\], n{39}\u2026 f32\[2\], x f32\[2\], x f32\[2\], and 998 more -> no outputs>$/);
 });
 
 test('wrong arguments', async () => {

@@ -87,14 +87,17 @@ def module_bytes(data: bytes | bytearray | memoryview) -> Buffer:
         if is_module(inner):
             return inner
         inner = _first(inner)
-    raise ParseError("these bytes hold no HLO module: they are neither HloModuleProto, HloProto, HloSnapshot nor HloUnoptimizedSnapshot")
+    raise ParseError(
+        "these bytes hold no HLO module: they are neither HloModuleProto, HloProto, HloSnapshot nor HloUnoptimizedSnapshot, nor HLO text, "
+        "StableHLO or a file of jax.export; docs/models.md says how to make one"
+    )
 
 
 def _reject_others(view: memoryview) -> None:
     """Say what it is, if it is something else that people have at hand."""
     head = bytes(view[:4096])
     if not head.lstrip(b"\xef\xbb\xbf \t\r\n"):
-        raise ParseError("the module is empty")
+        raise ParseError("the module is empty: nothing was written to it, make it anew")
     if is_text(view):
         raise UnsupportedError("this is HLO text: give it to HloModule.from_text")
     kind = mlir_kind(view)

@@ -70,11 +70,12 @@ def leaf_index(leaves: list[Leaf], key: str | int, what: str) -> int:
     if isinstance(key, int):
         if 0 <= key < len(leaves):
             return key
-        raise ArgumentError(f"there is no {what} {key}: the module has {len(leaves)}")
+        raise ArgumentError(f"there is no {what} {key}: the module has {len(leaves)}, numbered from 0")
     names = [name for name, _ in leaves]
     if key in names:
         return names.index(key)
-    raise ArgumentError(f"there is no {what} named {key!r}; there are {', '.join(names) or 'none'}")
+    are = "there is" if len(names) == 1 else "there are"
+    raise ArgumentError(f"there is no {what} named {key!r}; {are} {', '.join(names) or 'none'}")
 
 
 def leaf_indices(leaves: list[Leaf], key: str | int, what: str) -> list[int]:

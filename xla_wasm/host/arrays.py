@@ -87,6 +87,14 @@ def _in_range(array: Array, element_type: str) -> bool:
     return bits >= 8 or bool(np.all((array >= low) & (array < high)))
 
 
+def _python(array: Array) -> str:
+    """What a caller gave who gave no array, in Python's words."""
+    kinds = {"b": "bool", "u": "int", "i": "int", "f": "float", "c": "complex", "U": "str", "S": "bytes"}
+    first = array.reshape(-1)[0]
+    name = "None" if first is None else kinds.get(array.dtype.kind) or type(first).__name__
+    return f"a list of Python's {name}" if array.ndim else f"Python's {name}"
+
+
 class Slot:
     """What goes into a leaf, checked, and what comes out of it."""
 
@@ -109,7 +117,9 @@ class Slot:
         try:
             array = np.asarray(value)
         except Exception as error:  # whatever a foreign __array__ may raise
-            raise ArgumentError(f"{self.what} must be {self}: {error}") from error
+            ragged = isinstance(value, (list, tuple)) and isinstance(error, ValueError)
+            why = "the lists in it have different lengths" if ragged else str(error)
+            raise ArgumentError(f"{self.what} must be {self}: {why}") from error
         if not typed:
             array = self._convert(array)
         if array.dtype != self.dtype or not self.leaf.fits(array.shape):
@@ -145,7 +155,7 @@ class Slot:
         kind = TYPES[self.leaf.element_type].kind
         target = {"pred": 0, "signed": 1, "unsigned": 1, "float": 2, "complex": 3}[kind]
         if array.dtype.kind not in order or order[array.dtype.kind] > target or (array.dtype.kind == "b") != (kind == "pred"):
-            raise ArgumentError(f"{self.what} must be {self}, got Python values of type {array.dtype.name}")
+            raise ArgumentError(f"{self.what} must be {self}, got {_python(array)}: pass an array of that type, or numbers that fit it")
         with np.errstate(all="ignore"):
             converted = array.astype(self.dtype)
             exact = array.dtype.kind in "fc" or bool(np.all(converted.astype(array.dtype) == array))

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from .. import showing
 from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
@@ -35,6 +36,8 @@ class BaseExecutable(ABC):
         """`plain` makes the slots of host functions, `slot` all others: those of arguments, results, weights, states and transfers."""
         manifest.check_for_host()
         self.manifest = manifest
+        self.closed = False
+        """Whether `close` has been called."""
         slot = slot or plain
         self._calls = tuple(
             HostCall(manifest.name, request, custom_calls or {}, plain)
@@ -80,6 +83,34 @@ class BaseExecutable(ABC):
     def _heads(self) -> list[str]:
         return heads(self.manifest)
 
+    def close(self) -> None:
+        """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is called later
+        raises RunError; to close once more does nothing. `with load(...) as exe:` closes at the end.
+        """
+        self.closed = True
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return showing.line("Executable", self.manifest.name, self._shown(), ["closed"] if self.closed else ())
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return showing.table("Executable", self.manifest.name, self._shown(), ["closed"] if self.closed else ())
+
+    def _shown(self) -> list[showing.Shown]:
+        leaves = (*self.parameters, *(leaf for leaf in self.results if leaf.kind == "output"))
+        return [showing.array(x.name, x.element_type, x.dimensions, x.sizes, x.kind, x.bytes) for x in leaves]
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise closed(self.manifest.name)
+
     def _accept(self, arrays: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
         """The arguments of one device, checked: an array for each input, or structures of them by position and by name."""
         slots = self._inputs
@@ -91,7 +122,7 @@ class BaseExecutable(ABC):
                     raise
         elif not named and len(arrays) != len(self._heads) and not any(map(is_structure, arrays)):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
-            raise ArgumentError(f"'{self.manifest.name}' takes {len(slots)} arguments ({names}), got {len(arrays)}")
+            raise ArgumentError(f"'{self.manifest.name}' takes {showing.counted(len(slots), 'argument')} ({names}), got {len(arrays)}")
         found = self._found(arrays, named or {})
         return [slot.accept(found[slot.leaf.name]) for slot in slots]
 
@@ -196,6 +227,11 @@ class BaseExecutable(ABC):
         return slot
 
 
+def closed(name: str) -> RunError:
+    """The error of a call after `close`."""
+    return RunError(f"'{name}' is closed: load it again")
+
+
 class Keeping:
     """What one device keeps from run to run beside its memory: the weights as they were set, and what it lacks."""
 
@@ -224,7 +260,7 @@ class Keeping:
         """The bytes of a weight as it was set."""
         data = self.weights.get(name)
         if data is None:
-            raise ArgumentError(f"weight '{name}' has not been set")
+            raise ArgumentError(f"weight '{name}' has not been set: call exe.set({name!r}, {self._held[name]}) first")
         return data
 
     def found(self, name: str) -> None:

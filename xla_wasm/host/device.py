@@ -80,6 +80,15 @@ class Device(Keeping):
         self.lose()
         return Instance(self._program, budget)
 
+    def close(self) -> None:
+        """Has its instances go, now or when their runs are over, and waits for the threads of those that go now."""
+        self.weights = {}
+        teams = [instance.team for instance in self.pool.close() if instance.team is not None]
+        for team in teams:
+            team.end()
+        for team in teams:
+            team.join()
+
     def is_output(self, number: int, array: Any) -> bool:
         """Whether an array is the place of an output, as `lease` gives it."""
         lease = self._lease()

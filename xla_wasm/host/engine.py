@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import wasmtime
+from wasmtime._managed import Managed
 
 from ..errors import ArtifactError
 from .budget import Limits
@@ -103,20 +104,25 @@ class Clock:
 
 
 _clocks: weakref.WeakSet[Clock] = weakref.WeakSet()
-_alive: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Engines and modules that still exist. What is left of them when the interpreter takes its own modules apart can no
-longer be freed, and says so on standard error; stores keep their own hold on what they run."""
-
-
-def close_at_exit(thing: Any) -> None:
-    """Has an object of wasmtime freed when the interpreter ends, if it still exists then."""
-    _alive.add(thing)
 
 
 @atexit.register
-def _close_all() -> None:
-    for thing in list(_alive):
-        thing.close()
+def _finalize_quietly() -> None:
+    """From now on an object of wasmtime that can no longer be freed is left to the system.
+
+    When the interpreter takes modules apart, wasmtime's finalizers find None in the place of the functions that free something, and each
+    would say so on standard error. Which objects live so long is not in our hands: JAX keeps functions and modules for ever, and with
+    them whatever they refer to, errors of wasmtime as well. Nothing is closed here, since whoever registered before runs after this.
+    """
+    close = Managed.close
+
+    def finalize(self: Any, close: Callable[[Any], None] = close, expected: type[Exception] = Exception) -> None:
+        try:
+            close(self)
+        except expected:
+            pass
+
+    Managed.__del__ = finalize  # type: ignore[method-assign]
 
 
 @cache
@@ -134,7 +140,6 @@ def _engine(fuel: bool, epochs: bool, untrusted: bool, parallel: bool, threads: 
         # Objects of the engine's own heap, which exceptions are too, would take memory beside the module's.
         config.wasm_gc = config.wasm_exceptions = False
     engine = wasmtime.Engine(config)
-    _alive.add(engine)
     return engine, Clock(engine) if epochs else None
 
 
@@ -170,7 +175,6 @@ class _ModuleCache:
             module = wasmtime.Module(engine, wasm)
         except wasmtime.WasmtimeError as error:
             raise ArtifactError(f"wasmtime refuses the module: {first_lines(error)}") from error
-        _alive.add(module)
         with self._lock:
             self._modules[key] = module
             if len(self._modules) > _KEPT_MODULES:

@@ -15,6 +15,7 @@ import numpy as np
 from ..artifact import Artifact
 from ..dataclass import dataclass
 from ..errors import ArgumentError, LimitError, RunError
+from ..showing import counted
 from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .base import BaseExecutable
@@ -78,7 +79,16 @@ def load(
         memory_limit, fuel, timeout = memory_limit or UNTRUSTED.memory, fuel or UNTRUSTED.fuel, timeout or UNTRUSTED.timeout
     functions = {**artifact.callbacks, **(custom_calls or {})}
     count = _threads(artifact, threads, fuel is not None, untrusted)
-    return Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted, count, threads is None), physical, functions)
+    exe = Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted, count, threads is None), physical, functions)
+    exe._threads = threads
+    return exe
+
+
+def _unpickled(artifact: Artifact, options: dict[str, Any], held: dict[int | None, dict[str, Any]]) -> Executable:
+    """An executable as `Executable.__reduce__` has described it."""
+    exe = load(artifact, **options)
+    exe._take_held(held)
+    return exe
 
 
 def _threads(artifact: Artifact, threads: int | None, fuel: bool, untrusted: bool) -> int:
@@ -135,6 +145,8 @@ class Executable(BaseExecutable):
         super().__init__(manifest, custom_calls, Slot, PhysicalSlot if physical else None)
         self._limits = limits
         self._origin = artifact, physical, custom_calls
+        self._threads: int | None = None
+        """How many were asked for; None: as many as there are processors, also where it is unpickled."""
         self._program = program or Program(artifact.wasm, manifest, artifact.weights, limits)
         self._lock = threading.Lock()
         """Of what all devices begin with, and of their list."""
@@ -152,16 +164,72 @@ class Executable(BaseExecutable):
         """Another executable of the same compiled module, with the same limits and the weights as they are now, which both share. Its
         states and its runs are its own: for many users of one model, and for functions of the host that run it while it runs.
         """
+        self._check_open()
         artifact, physical, custom_calls = self._origin
         made = Executable(artifact, self._limits, physical, custom_calls, self._program)
-        with self._lock:
-            made._later = {d: {n: v for n, v in values.items() if n not in self._states} for d, values in self._later.items()}
-            for d, device in self._devices.items():
-                kept = made._later.setdefault(d, {})
-                kept |= device.weights
-        for name, data in made._later.pop(0, {}).items():
-            made._first.set_weight(name, data)
+        made._threads = self._threads
+        made._take_held(self._weights())
         return made
+
+    def close(self) -> None:
+        """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is called later
+        raises RunError; to close once more does nothing. `with load(...) as exe:` closes at the end. What `input` and `output` gave
+        stays readable for as long as somebody holds it.
+        """
+        with self._lock:
+            super().close()
+            devices = list(self._devices.values())
+            self._later = {None: {}}
+        for device in devices:
+            device.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickles and copies: the artifact, the options of `load`, and the weights and states of all devices as they are between two
+        runs. Functions in `custom_calls` have to be picklable; what `rng` would draw next does not travel.
+        """
+        self._check_open()
+        artifact, physical, custom_calls = self._origin
+        limits = self._limits
+        options = {
+            "memory_limit": limits.memory,
+            "fuel": limits.fuel,
+            "timeout": limits.timeout,
+            "physical": physical,
+            "custom_calls": dict(custom_calls or {}),
+            "untrusted": limits.untrusted,
+            "threads": self._threads,
+        }
+        budget = self._budget()
+        held = self._weights()
+
+        def add_states() -> None:
+            for d, device in list(self._devices.items()):
+                held.setdefault(d, {}).update(device.use(self._copied_states, self._states, budget))
+
+        if self._states:
+            with self._lock:
+                for d, values in self._later.items():
+                    held.setdefault(d, {}).update({name: value for name, value in values.items() if name in self._states})
+            self._with_all_devices(budget, add_states)
+        return _unpickled, (artifact, options, held)
+
+    def _weights(self) -> dict[int | None, dict[str, Any]]:
+        """The weights of each device, and of those that are made later, as bytes."""
+        with self._lock:
+            held = {d: {n: v for n, v in values.items() if n not in self._states} for d, values in self._later.items()}
+            for d, device in self._devices.items():
+                held.setdefault(d, {}).update(device.weights)
+        return held
+
+    def _copied_states(self, instance: Instance) -> dict[str, Array]:
+        slots = [(name, self._held[name]) for name in self._states]
+        return {name: np.array(slot.accept(slot.give(instance.states[name]))) for name, slot in slots}
+
+    def _take_held(self, held: Mapping[int | None, Mapping[str, Any]]) -> None:
+        """Takes weights and states of another executable of the same module, which has not run."""
+        self._later = {d: dict(values) for d, values in held.items() if d != 0}
+        for name, value in held.get(0, {}).items():
+            self._put(self._first, name, value, self._budget())
 
     @property
     def digest(self) -> str:
@@ -239,6 +307,12 @@ class Executable(BaseExecutable):
             raise ArgumentError("there are views of logical arrays only: load without physical=True")
         return self._first.lease(self._budget()).array(leaf, writable)
 
+    async def run_async(self, *arrays: Any, **options: Any) -> list[Array]:
+        """As `run`, in a thread, while others of the event loop go on. A caller who no longer waits does not end the run."""
+        from asyncio import to_thread
+
+        return await to_thread(self.run, *arrays, **options)
+
     def run_replicated(
         self,
         arguments: Sequence[Sequence[Any]],
@@ -281,6 +355,7 @@ class Executable(BaseExecutable):
         Each device gets its shards, and the results are put together from those of the devices; what several devices have alike
         is the first one's. `timeout` and the rest are as in `run_replicated`.
         """
+        self._check_open()
         inputs, outputs = self._global_inputs, self._global_outputs
         if len(arrays) != len(inputs):
             self._accept(arrays)  # says what is wrong
@@ -363,6 +438,7 @@ class Executable(BaseExecutable):
 
         Of a device, or as all devices have it: the whole of what they have shards of, and otherwise that of the first one.
         """
+        self._check_open()
         if below := self._below(name):
             return {key.removeprefix(f"{name}."): self.get(key, device) for key in below}
         slot = self._slot(name)
@@ -390,7 +466,9 @@ class Executable(BaseExecutable):
         slots = self._outputs
         if not isinstance(out, (list, tuple)) or len(out) != len(slots):
             given = f"{len(out)}" if isinstance(out, (list, tuple)) else f"one {type(out).__name__}"
-            raise ArgumentError(f"out is a list of {len(slots)} arrays, one for each result ({', '.join(map(str, slots))}), not {given}")
+            raise ArgumentError(
+                f"out is a list of {counted(len(slots), 'array')}, one for each result ({', '.join(map(str, slots))}), not {given}"
+            )
         for i, (slot, target) in enumerate(zip(slots, out)):
             if not self._first.is_output(i, target):
                 slot.check_target(target)
@@ -466,7 +544,8 @@ class Executable(BaseExecutable):
                 _on_all_devices.set(above)
 
     def _budget(self) -> Budget:
-        """Of a call that begins now."""
+        """Of a call that begins now. RunError if the executable is closed."""
+        self._check_open()
         limits = self._limits
         return UNLIMITED if limits.fuel is None and limits.timeout is None else Budget(limits)
 
@@ -488,6 +567,7 @@ class Executable(BaseExecutable):
         with self._lock:
             device = self._devices.get(d)
             if device is None:
+                self._check_open()  # nobody would close it
                 device = Device(self._program, self._held, 1, self._budget())
                 for name, value in {**self._later[None], **self._later.pop(d, {})}.items():
                     self._put(device, name, value, self._budget())

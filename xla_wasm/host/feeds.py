@@ -158,7 +158,8 @@ class _Items:
         try:
             item = self._next()
         except StopIteration:
-            raise RunError(f"{site.what} takes item {number} of this run, {site.wanted}, but its feed has ended") from None
+            cure = "give it an item for each time that the program asks"
+            raise RunError(f"{site.what} takes item {number} of this run, {site.wanted}, but its feed has ended: {cure}") from None
         except Exception as error:
             raise RunError(f"{site.what}: item {number} of this run could not be had: {type(error).__name__}: {error}") from error
         self._count += 1

@@ -62,6 +62,7 @@ class FreshExecutable(BaseExecutable):
 
         RunError if it traps, LimitError if it takes too long or there is no memory for an instance.
         """
+        self._check_open()
         accepted = self._accept(arrays)
         if missing := self.unset:
             raise ArgumentError(f"weight '{missing[0]}' has not been set: call set({missing[0]!r}, {self._held[missing[0]]}) first")

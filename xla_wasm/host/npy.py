@@ -41,9 +41,10 @@ def header(data: bytes) -> Header:
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, columns, dtype = read(stream, max_header_size=HEADER)
     except Exception as error:  # NumPy evaluates the header's text, which may fail in any way
-        raise ArgumentError(str(error).partition("\n")[0][:200] or type(error).__name__) from None
+        is_cut = len(data) < HEADER and "EOF" in str(error)
+        raise ArgumentError("it ends in the middle of its header" if is_cut else "its header makes no sense") from None
     if version > (3, 0) or any(size < 0 for size in shape):
-        raise ArgumentError(f"version {version}, shape {shape}")
+        raise ArgumentError(f"its header states version {version}, shape {shape}")
     return dtype, shape, columns, stream.tell()
 
 
@@ -51,7 +52,7 @@ def parsed(data: bytes) -> Array:
     """The array of a `.npy` file, which lies in `data`. ArgumentError if the file is no such one, or has too few or too many bytes."""
     dtype, shape, columns, begin = header(data)
     if dtype.hasobject or dtype.subdtype is not None or not dtype.itemsize:
-        raise ArgumentError(f"its elements are {dtype}: Python objects, arrays, or nothing")
+        raise ArgumentError(f"its elements are Python objects, arrays or nothing ({dtype}), and no numbers")
     size, there = math.prod(shape) * dtype.itemsize, len(data) - begin
     if size != there:
         raise ArgumentError(f"its header states {dtype}{list(shape)}, and {there} bytes of elements are there")

@@ -13,9 +13,11 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from ..errors import LimitError, RunError
+from .base import closed
 from .budget import UNLIMITED, Budget
 from .instance import Instance
 
@@ -65,6 +67,7 @@ class Pool:
         """Gives an instance back, whose place says that nobody holds it; then `ring`."""
         self.leave = self._places.discard
         """Forgets a place, by a weak reference; then `ring`."""
+        self._closed = False
         if taken is None:
             self._idle.append(self._create(self._occupy(), budget))
         else:
@@ -76,8 +79,8 @@ class Pool:
         """An instance that nobody else uses. Note its holder, and pair it with `put`, or with `leave` where nothing in its memory can
         be trusted, as after a trap.
 
-        LimitError if the time of the budget is over before there is one; RunError if there never will be, because every instance is
-        held by a thread that itself waits for one.
+        LimitError if the time of the budget is over before there is one; RunError if there never will be, because the pool is
+        closed, or every instance is held by a thread that itself waits for one.
         """
         try:
             return self._idle.pop()  # the only thing that happens in a quiet pool
@@ -85,9 +88,22 @@ class Pool:
             return self._acquire_slowly(budget)
 
     def ring(self) -> None:
-        """Wakes a caller who waits."""
+        """Wakes a caller who waits. Of a closed pool, lets go of what has been given back."""
+        if self._closed:
+            self._idle.clear()
         if _waits:
             self._bell.put(None)
+
+    def close(self) -> list[Instance]:
+        """Lets go of the instances: of those that are idle, which are returned, now, of others when they are given back."""
+        self._closed = True
+        idle = []
+        while self._idle:
+            with suppress(IndexError):
+                idle.append(self._idle.pop())
+        for _ in range(len(_waits)):
+            self._bell.put(None)
+        return idle
 
     def limit(self, limit: int) -> None:
         """Allows fewer instances from now on; those that are idle and too many go."""
@@ -133,6 +149,8 @@ class Pool:
     def _acquire_slowly(self, budget: Budget) -> Instance:
         thread = threading.get_ident()
         while True:
+            if self._closed:
+                raise closed(self._what)
             place = None
             with self._lock:
                 if self._occupied() < self._limit:
@@ -164,7 +182,7 @@ class Pool:
                 return self._idle.pop()
             except IndexError:
                 pass
-            if self._occupied() < self._limit:
+            if self._closed or self._occupied() < self._limit:
                 return None
             if _never_ends(thread):
                 raise RunError(

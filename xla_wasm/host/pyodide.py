@@ -115,6 +115,18 @@ class Executable(BaseExecutable):
             results = [slot.give(self._read(instance.outputs[i])) for i, slot in enumerate(self._outputs)]
         return self._named(results) if as_dict else results
 
+    async def run_async(self, *arrays: Any, **options: Any) -> list[Any]:
+        """As `run`, which keeps the only thread that there is here until it is done."""
+        return self.run(*arrays, **options)
+
+    def close(self) -> None:
+        """Lets go of the module and its memory; whatever is called later raises RunError."""
+        super().close()
+        self._instance = self._module = None
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(f"'{self.manifest.name}' cannot be pickled in Pyodide: keep its artifact, and load that")
+
     def run_replicated(self, *_: Any, **__: Any) -> NoReturn:
         """Not here: Pyodide has one thread."""
         raise UnsupportedError(
@@ -155,6 +167,7 @@ class Executable(BaseExecutable):
 
     def get(self, name: str, device: int | None = None) -> Any:
         """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, of all by name."""
+        self._check_open()
         self._check_device(device or 0)
         if below := self._below(name):
             return {part.removeprefix(f"{name}."): self.get(part) for part in below}
@@ -179,6 +192,7 @@ class Executable(BaseExecutable):
 
     def _ready(self) -> _Instance:
         """The instance; after a failure a new one, since nothing in the old one's memory can be trusted."""
+        self._check_open()
         if self._instance is None:
             made = _Instance(self._module, self.manifest, self._sidecar)
             for name, data in self._kept.weights.items():

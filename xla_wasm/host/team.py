@@ -14,7 +14,7 @@ import wasmtime
 from wasmtime import _ffi as ffi
 
 from ..target import ALONE, FAILED, MOST_PAGES, MOST_THREADS, PAGE, STOPPED
-from .engine import close_at_exit, first_lines
+from .engine import first_lines
 
 _FOR_EVER = 1 << 62
 """Epochs and fuel of threads that only help: the limits are those of the thread that runs the program."""
@@ -32,7 +32,6 @@ class Shared(wasmtime.SharedMemory):
 
     def __init__(self, engine: wasmtime.Engine, pages: int) -> None:
         self.engine = engine
-        close_at_exit(self)
         super().__init__(engine, wasmtime.MemoryType(wasmtime.Limits(pages, pages), shared=True))
 
     def _as_extern(self) -> ffi.wasmtime_extern_t:

@@ -108,7 +108,7 @@ class Reader:
         self.end = len(data) if end is None else end
 
     def fail(self, message: str) -> ArtifactError:
-        return ArtifactError(f"damaged WebAssembly at byte {self.pos}: {message}")
+        return ArtifactError(f"damaged WebAssembly at byte {self.pos}, {message}: copy it again, or compile it anew")
 
     def u8(self) -> int:
         if self.pos >= self.end:

@@ -1,0 +1,104 @@
+"""`xla-wasm check`."""
+
+from __future__ import annotations
+
+import glob
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .. import files, report
+from ..errors import ArgumentError
+from ..opening import module_of
+from ..options import Options
+from ..target import PORTABLE, SIMD128
+from .base import (
+    DimOption,
+    FormatOption,
+    InputOption,
+    JsonOption,
+    ModulePath,
+    SeedOption,
+    TargetOption,
+    TuneOption,
+    WeightOption,
+    check_standard_input,
+)
+
+
+def check(
+    module: ModulePath,
+    inputs: InputOption = [],  # noqa: B006
+    dim: DimOption = [],  # noqa: B006
+    seed: SeedOption = 0,
+    target: TargetOption = SIMD128,
+    tune: TuneOption = PORTABLE,
+    tolerance: Annotated[
+        float | None,
+        typer.Option("--tolerance", min=0, help="Difference allowed, relative to the result's largest value. By default the type's."),
+    ] = None,
+    isolate: Annotated[bool, typer.Option("--isolate", help="Find the first instruction that differs, in loops and branches too.")] = False,
+    reproducer: Annotated[
+        Path | None,
+        typer.Option("--reproducer", dir_okay=False, metavar="FILE", help="With --isolate: its HLO text, with its inputs beside."),
+    ] = None,
+    devices: Annotated[int | None, typer.Option("--devices", min=1, help="On how many devices, if MODULE does not say.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--num-partitions", min=1, help="How many of the devices are partitions of one replica.")
+    ] = None,
+    weight: WeightOption = [],  # noqa: B006
+    weight_format: FormatOption = [],  # noqa: B006
+    as_json: JsonOption = False,
+) -> None:
+    """Compares the compiled MODULE with the reference evaluator, on random inputs where --input gives none.
+
+    Inputs are arrays in files; bfloat16 and its like as NumPy saves them, or as any type that holds the same values.
+    Integers must be equal, sums may differ by some hundred rounding errors.
+    Exit code 1 if results differ.
+
+    On several devices each has inputs of its own: {rank} in the names of files stands for the number of the device.
+
+    With --isolate, every instruction is compiled anew and judged by itself.
+    The first that differs is printed: its name, source line and shapes, and its values both ways.
+
+    With --weight-format, results are compared with those of weights in f32 instead: the greatest and the mean difference of each, and
+    the cosine. They only fail beyond --tolerance.
+    """
+    check_standard_input(str(module), *inputs)
+    console, facts = report.quiet_console() if as_json else report.console(), dict[str, Any]()
+    if weight_format:
+        from ..check_formats import check_formats
+
+        if isolate or devices is not None or partitions is not None:
+            raise ArgumentError("--weight-format compares whole results on one device: leave --isolate, --devices and --num-partitions out")
+        source = module_of(module, "check", dim)
+        with report.progress(f"checking {source.name}"):
+            agree = check_formats(console, source, target, tune, weight, weight_format, inputs, seed, tolerance, facts)
+        _end(agree, facts if as_json else None)
+        return
+    if weight:
+        raise ArgumentError("--weight says which weights --weight-format is about: add --weight-format")
+    from ..check import check
+
+    if reproducer is not None and not isolate:
+        raise ArgumentError(f"--reproducer {reproducer}: it takes --isolate to find what to write there")
+    if reproducer is not None:
+        own = [Path(part) for text in inputs for part in (text, text.rpartition("=")[2])]
+        beside = [path for path in own if path.match(f"{glob.escape(reproducer.stem)}.*.npy")]  # its inputs are REPRODUCER.0.npy, ...
+        files.check_outputs(
+            [("the instruction", reproducer), *(("its inputs", reproducer.with_name(p.name)) for p in beside)], [module, *own]
+        )
+    source = module_of(module, "check", dim)
+    options = Options(target=target, tune=tune)
+    with nullcontext() if isolate else report.progress(f"checking {source.name}"):  # isolating says by itself what it is at
+        agree = check(console, source, options, inputs, seed, tolerance, isolate, reproducer, devices, partitions, facts)
+    _end(agree, facts if as_json else None)
+
+
+def _end(agree: bool, facts: dict[str, Any] | None) -> None:
+    if facts is not None:
+        report.print_json(facts)
+    if not agree:
+        raise typer.Exit(1)

@@ -1,0 +1,140 @@
+"""`xla-wasm inspect`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from .. import report
+from ..errors import ArgumentError, ArtifactError, UnsupportedError
+from ..hlo.ir import Module
+from ..opening import artifact_of, read, shown
+from ..target import MODULE, PORTABLE, SERVER, SIMD128
+from ..wasi_http import INTERFACES
+from .base import AnyPath, DimOption, JsonOption, TargetOption, TuneOption
+
+
+def inspect(
+    path: AnyPath,
+    dim: DimOption = [],  # noqa: B006
+    target: TargetOption = SIMD128,
+    tune: TuneOption = PORTABLE,
+    c_header: Annotated[bool, typer.Option("--c-header", help="Print a C header with the interface of an artifact instead.")] = False,
+    c_prefix: Annotated[
+        str | None, typer.Option("--c-prefix", metavar="NAME", help="With --c-header: what its macros begin with; else OUT.WASM's name.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Shows the interface, operations, sizes, memory and imports of a module or an artifact, and what is not supported, if anything."""
+    from ..host.manifest import Manifest
+
+    if c_prefix is not None and not c_header:
+        raise ArgumentError("--c-prefix is about the header that --c-header prints: add --c-header")
+    source = read(path, dim)
+    if c_header:
+        from .. import c_header as writer
+
+        if isinstance(source, Module):
+            raise ArgumentError(f"{shown(path)} is not compiled: --c-header needs the .wasm that is to run, since options move its arrays")
+        report.text(writer.header(Manifest.parse(source.manifest), c_prefix or writer.prefix_for(path.stem)).removesuffix("\n"))
+        return
+    facts: dict[str, Any] = {}
+    console = report.quiet_console() if as_json else report.console()
+    if isinstance(source, Module):
+        facts["module"] = _module(source)
+        _print_module(console, facts["module"])
+        if facts["module"]["unsupported"]:
+            if as_json:
+                report.print_json(facts)
+            raise UnsupportedError("the module cannot be compiled: see the instructions above, and docs/gaps.md")
+    with report.progress(f"compiling {path.name}"):
+        artifact = artifact_of(source, target, tune)
+    manifest = Manifest.parse(artifact.manifest)
+    table = report.table("", "name", "type", "kind", ">bytes")
+    for title, leaves in (("parameter", manifest.parameters), ("result", manifest.results)):
+        rows = facts[f"{title}s"] = [{"name": x.name, "type": str(x), "kind": x.kind, "bytes": x.bytes} for x in leaves]
+        for i, row in enumerate(rows):
+            table.add_row(f"{title} {i}", row["name"], row["type"], row["kind"], f"{row['bytes']:,}")
+    facts["host"] = []
+    for request in manifest.transfers.values():
+        passed = request.results or request.operands
+        types = ", ".join(map(str, passed))
+        name, type_ = request.target or request.name, types if len(passed) == 1 else f"({types})"
+        size = sum(leaf.bytes for leaf in passed)
+        facts["host"].append({"name": name, "type": type_, "kind": request.kind, "bytes": size})
+        table.add_row("host", name, type_, request.kind, f"{size:,}")
+    console.print(table)
+    compiled: dict[str, Any] = {
+        "bytes": len(artifact.wasm),
+        "weights_bytes": len(artifact.weights),
+        "memory_bytes": manifest.memory_bytes,
+        "peak_bytes": manifest.peak_bytes,
+        "steps": len(manifest.steps),
+        "needs": list(manifest.features),
+        "kind": manifest.kind,
+        "imports": list(INTERFACES) if manifest.kind == SERVER else _imports(artifact.wasm),
+        "producer": manifest.producer,
+        "hash": manifest.hash,
+    }
+    if as_json:
+        report.print_json({**facts, "compiled": compiled})
+        return
+    shown_facts = report.table("compiled", "")
+    shown_facts.add_row("size", report.size(compiled["bytes"]))
+    if artifact.weights:
+        shown_facts.add_row("weights", report.size(compiled["weights_bytes"]))
+    shown_facts.add_row("memory", f"{report.size(manifest.memory_bytes)}, peak use {report.size(manifest.peak_bytes)}")
+    shown_facts.add_row("steps", str(compiled["steps"]))
+    shown_facts.add_row("needs", ", ".join(compiled["needs"]))
+    shown_facts.add_row(
+        "kind", manifest.kind if manifest.kind != MODULE else f"{MODULE}, for a host: `wasmtime run` takes what --kind command makes"
+    )
+    shown_facts.add_row("imports", ", ".join(compiled["imports"]) or "nothing")
+    shown_facts.add_row("producer", manifest.producer)
+    shown_facts.add_row("hash", manifest.hash)
+    console.print(shown_facts)
+
+
+def _module(module: Module) -> dict[str, Any]:
+    """What a module holds, and what of it cannot be compiled."""
+    from ..compiler import unsupported
+
+    counts = Counter(instruction.opcode for instruction in module.instructions())
+    return {
+        "name": module.name,
+        "computations": len(module.computations),
+        "instructions": sum(counts.values()),
+        "constants_bytes": sum(i.shape.bytes for i in module.instructions() if i.opcode == "constant"),
+        "operations": dict(sorted(counts.items())),
+        "unsupported": [{"where": instruction.where, "why": why} for instruction, why in unsupported(module)],
+    }
+
+
+def _print_module(console: Console, module: dict[str, Any]) -> None:
+    facts = report.table("module", "")
+    facts.add_row("name", module["name"])
+    facts.add_row("computations", str(module["computations"]))
+    facts.add_row("instructions", str(module["instructions"]))
+    facts.add_row("constants", report.size(module["constants_bytes"]))
+    facts.add_row("operations", ", ".join(f"{opcode} {n}" if n > 1 else opcode for opcode, n in module["operations"].items()))
+    console.print(facts)
+    if module["unsupported"]:
+        table = report.table("not supported", "why")
+        for problem in module["unsupported"]:
+            table.add_row(Text(problem["where"], "red"), problem["why"])
+        console.print(table)
+
+
+def _imports(wasm: bytes) -> list[str]:
+    """What the module imports, according to wasmtime, which also validates it."""
+    import wasmtime
+
+    try:
+        module = wasmtime.Module(wasmtime.Engine(), wasm)
+    except wasmtime.WasmtimeError as error:
+        raise ArtifactError(f"the WebAssembly module is damaged: {str(error).strip()}") from error
+    return [f"{item.module}.{item.name}" for item in module.imports]

@@ -1,0 +1,90 @@
+"""`xla-wasm serve` and `xla-wasm serve-model`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from .. import report
+from ..opening import read
+from ..target import PORTABLE, SIMD128
+from .base import AnyPath, SetOption, TargetOption, TuneOption
+
+
+def serve(
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", file_okay=False, metavar="DIR", help="Write the pages there as static files and serve nothing."),
+    ] = None,
+    allow_host: Annotated[
+        list[str],
+        typer.Option("--allow-host", metavar="NAME", help="A name, beside localhost and --host, by which browsers come. Repeatable."),
+    ] = [],  # noqa: B006
+) -> None:
+    """Serves the pages: draw digits and train on them, compile HLO in the browser, search by meaning, train on several workers."""
+    from .. import pages
+    from ..serve import make_server
+
+    if write is not None:
+        for missing in pages.write(write):
+            report.console().print(Text.assemble(("left out ", "bold"), missing))
+        return
+    server = make_server(host, port, names=allow_host)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{server.server_address[1]}/"
+    report.console().print(Text.assemble((url, "bold"), "   Ctrl-C ends"))
+    if open_browser:
+        import webbrowser
+
+        webbrowser.open(url)
+    with server:
+        server.serve_forever()
+
+
+def serve_model(
+    path: AnyPath,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 takes requests from other machines.")] = "127.0.0.1",
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", exists=True, dir_okay=False, metavar="FILE", help="Weights by name: a .safetensors or .npz file."),
+    ] = None,
+    settings: SetOption = [],  # noqa: B006
+    target: TargetOption = SIMD128,
+    tune: TuneOption = PORTABLE,
+    max_concurrency: Annotated[
+        int | None, typer.Option("--max-concurrency", min=1, help="Runs at once, in each process. By default one for each processor.")
+    ] = None,
+    queue: Annotated[int, typer.Option("--queue", min=0, help="Requests that wait beside those; more are answered with 429.")] = 256,
+    batch_deadline: Annotated[
+        float | None,
+        typer.Option("--batch-deadline", min=0, metavar="MS", help="Run requests together: how long the first waits for more."),
+    ] = None,
+    run_timeout: Annotated[float | None, typer.Option("--run-timeout", metavar="SECONDS", help="How long a run may take.")] = None,
+    body_timeout: Annotated[float, typer.Option("--body-timeout", metavar="SECONDS", help="How long a body may take to arrive.")] = 30.0,
+    max_body: Annotated[
+        int | None, typer.Option("--max-body", min=0, metavar="BYTES", help="The largest body. By default what the inputs can need.")
+    ] = None,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long it finishes what it began, when told to end.")
+    ] = 30.0,
+    reuse: Annotated[
+        bool, typer.Option("--reuse-instances", help="Let instances serve one request after another: faster with large weights.")
+    ] = False,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Print a line for each request.")] = False,
+) -> None:
+    """Serves a module or a compiled artifact over HTTP: POST / runs it. Needs the extra 'server'; see docs/serving.md.
+
+    SIGTERM and Ctrl-C end it when what it has begun is answered.
+    """
+    from ..serving import Options, serve_model
+
+    options = Options(max_concurrency, queue, batch_deadline, run_timeout, body_timeout, max_body, grace, reuse)
+    code = serve_model(read(path), (target, tune), weights, settings, options, (host, port), workers, access_log)
+    raise typer.Exit(code)
