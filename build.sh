@@ -17,7 +17,7 @@ usage: ./build.sh COMMAND
   test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs (three times as long)
   fuzz     damaged files for everything that reads any: --seconds N (60), --target NAME; what fails goes to tests/fuzz/findings/
   bench    time it beside onnxruntime-web, TensorFlow.js and jax-js (half an hour); --quick: 5 minutes, --filter NAME, --list
-  serve    open the pages: draw and train digits, compile HLO, search by meaning, train on workers
+  serve    open the pages: draw and train digits, train a writer, compile HLO, search by meaning, train on workers
   site     write the pages to dist/site/, as static files for any host
   wheel    build a wheel in dist/ that installs without a compiler
   npm      build the npm package of the loader in dist/npm/

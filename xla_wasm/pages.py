@@ -12,17 +12,15 @@ from . import collectives, files, minilm
 from .compiler import compile
 from .dataclass import dataclass, replace
 from .errors import XlaWasmError
+from .hlo import signature
 from .hlo.ir import Module
 from .options import Options
-from .target import RELAXED_SIMD, TARGETS
+from .target import RELAXED_SIMD, TARGETS, V8
 
 _PACKAGE = Path(__file__).parent
 _CHECKOUT = _PACKAGE.parent
 
-_WEIGHTS = tuple(f"params.{layer}{part}" for layer in ("conv1", "conv2", "dense") for part in ("", "_bias"))
-_MOMENTS = tuple(name.replace("params", moment) for moment in ("mean", "square") for name in _WEIGHTS)
-_STEP = {name: name for name in (*_WEIGHTS, *_MOMENTS, "count", "key")}
-_SHARED_STEP = {name: name for name in (*_WEIGHTS, *(name.replace("params", "velocity") for name in _WEIGHTS))}
+_DIGITS = tuple(f"params.{layer}{part}" for layer in ("conv1", "conv2", "dense") for part in ("", "_bias"))
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,8 @@ class Model:
     folder: str
     name: str
     options: Options = Options()
+    trains: bool = False
+    """Whether each parameter with the name of a result is state, which the result replaces."""
 
     @property
     def source(self) -> Path:
@@ -48,9 +48,16 @@ class Model:
 MODELS = (
     Model("digits", "digits"),
     Model("digits", "initial"),
-    Model("digits", "step", Options(state=tuple(_STEP.items()))),
-    Model("digits", "classify", Options(weights=_WEIGHTS)),
-    *(Model("workers", f"step-{n}", Options(state=tuple(_SHARED_STEP.items()))) for n in range(1, collectives.MOST + 1)),
+    Model("digits", "step", trains=True),
+    Model("digits", "classify", Options(weights=_DIGITS)),
+    *(Model("workers", f"step-{n}", trains=True) for n in range(1, collectives.MOST + 1)),
+    Model("generate", "initial"),
+    Model("generate", "step", Options(tune=V8, threads=True), trains=True),
+    Model("generate", "write", Options(tune=V8, weight_format=(("weights.*", "f32"),)), trains=True),
+    *(
+        Model("generate", name, Options(tune=V8, threads=True, weight_format=(("weights.*", "int8"),)), trains=True)
+        for name in ("tiny", "distil", "small")
+    ),
 )
 
 _TO_THE_PAGES = '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
@@ -70,8 +77,12 @@ def pyodide() -> Path:
 
 
 @functools.cache
-def _compiled(model: Model, target: str) -> bytes:
-    return compile(Module.from_proto(model.source.read_bytes()), replace(model.options, target=target)).wasm
+def compiled(model: Model, target: str) -> bytes:
+    """The module that the site has for a target."""
+    module = Module.from_proto(model.source.read_bytes())
+    results = {name for name, _ in signature.result_leaves(module)}
+    state = tuple((name, name) for name, _ in signature.parameter_leaves(module) if name in results) if model.trains else ()
+    return compile(module, replace(model.options, target=target, state=state)).wasm
 
 
 @functools.cache
@@ -80,7 +91,7 @@ def _collective(program: collectives.Collective) -> bytes:
 
 
 _PLACES: dict[str, Callable[[], bytes]] = {
-    **{model.path(target): functools.partial(_compiled, model, target) for model in MODELS for target in TARGETS},
+    **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
     **{f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program) for program in collectives.PROGRAMS},
 }
 
