@@ -146,6 +146,8 @@ pyodide_folder() {
   ensure_pyodide
   wheel
   $PY tools/pyodide_package.py dist/*.whl .tools/pyodide/node_modules/pyodide dist/pyodide
+  ensure_node
+  node tools/pyodide_snapshot.mjs dist/pyodide web/demo/playground/examples/gradient.hlo
 }
 
 # The weights of the search page's model, 84 MB. The package asks for PyTorch, which nothing here needs.

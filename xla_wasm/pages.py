@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import json
 import shutil
 import threading
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from . import collectives, files, minilm
 from .compiler import compile
 from .dataclass import dataclass, replace
 from .errors import XlaWasmError
+from .explain import Workbench
 from .hlo import signature
 from .hlo.ir import Module
 from .options import Options
@@ -90,9 +93,21 @@ def _collective(program: collectives.Collective) -> bytes:
     return compile(program.module(), program.options).wasm
 
 
+@functools.cache
+def _compiled_example(source: Path) -> bytes:
+    """What the playground shows of an example before its own compiler is there: JSON with what `explain` tells, and the module."""
+    bench = Workbench(source.read_text(encoding="utf-8"))
+    wasm = bench.compile().wasm
+    return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()
+
+
 _PLACES: dict[str, Callable[[], bytes]] = {
     **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
     **{f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program) for program in collectives.PROGRAMS},
+    **{
+        f"/demo/playground/examples/{source.stem}.json": functools.partial(_compiled_example, source)
+        for source in sorted((site() / "demo" / "playground" / "examples").glob("*.hlo"))
+    },
 }
 
 

@@ -236,6 +236,7 @@ const described = () => {
 };
 
 function schedule() {
+  document.body.dataset.training = state;
   drawing ||= requestAnimationFrame(() => {
     drawing = 0;
     draw();
@@ -252,7 +253,6 @@ function draw() {
   $('save').disabled = !usable || Boolean(brought);
   $('back').hidden = !brought;
   $('progress').hidden = state !== 'loading';
-  document.body.dataset.training = state;
   if (state === 'loading') $('status').textContent = 'Loading the modules';
   else if (state === 'failed') $('status').textContent = 'Failed';
   else if (brought) $('status').textContent = `${brought} writes. Training is for the model of this page.`;

@@ -168,7 +168,8 @@ class Studio {
   async write(prompt, isOn) {
     const writer = this.#brought ?? this.#writer();
     await this.#write(writer, prompt, PIECE, PIECE_TIME, isOn, writer.vocabulary);
-    tell({ type: 'paused' });
+    // Unless something else is wanted by now.
+    if (isOn()) tell({ type: 'paused' });
   }
 
   /**
