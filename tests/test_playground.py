@@ -274,7 +274,7 @@ def test_an_example_is_there_before_the_compiler(chromium: Browser, site: str) -
     with chromium.new_context() as context:
         page = context.new_page()
         held: list[Any] = []
-        page.context.route("**/pyodide/pyodide-lock.json", held.append)
+        page.context.route("**/pyodide/pyodide-lock.json", lambda route: held.append(route))
         page.goto(f"{site}/demo/playground/")
         page.wait_for_selector("body[data-state=compiled][data-run=done]", timeout=60_000)
         assert page.locator(".node").count() == 16 and page.locator("#kernels tbody tr").count() == 1
