@@ -8,6 +8,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 from . import collectives, files, minilm
@@ -79,6 +80,18 @@ def pyodide() -> Path:
     return inside if inside.is_dir() else _CHECKOUT / "dist" / "pyodide"
 
 
+def documents() -> Path:
+    """The folder with the documents, at /docs/ of the site: inside it, or that of the checkout, where README.md lies beside it."""
+    inside = site() / "docs"
+    return inside if inside.is_dir() else _CHECKOUT / "docs"
+
+
+def readme() -> Path:
+    """README.md, which is at /docs/README.md of the site."""
+    inside = documents() / "README.md"
+    return inside if inside.is_file() else _CHECKOUT / "README.md"
+
+
 @functools.cache
 def compiled(model: Model, target: str) -> bytes:
     """The module that the site has for a target."""
@@ -93,6 +106,16 @@ def _collective(program: collectives.Collective) -> bytes:
     return compile(program.module(), program.options).wasm
 
 
+def _links() -> bytes:
+    """The addresses that the package was published with, by their names in its metadata ("Repository"), as JSON."""
+    try:
+        given = metadata.metadata("xla-wasm").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        given = []
+    pairs = [item.partition(", ")[::2] for item in given]
+    return json.dumps({name: url for name, url in pairs if url.startswith("https://")}).encode()
+
+
 @functools.cache
 def _compiled_example(source: Path) -> bytes:
     """What the playground shows of an example before its own compiler is there: JSON with what `explain` tells, and the module."""
@@ -102,6 +125,8 @@ def _compiled_example(source: Path) -> bytes:
 
 
 _PLACES: dict[str, Callable[[], bytes]] = {
+    "/demo/links.json": _links,
+    "/docs/README.md": lambda: readme().read_bytes(),
     **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
     **{f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program) for program in collectives.PROGRAMS},
     **{
@@ -137,6 +162,7 @@ def write(folder: Path) -> list[str]:
             files.write(folder / "demo" / "search" / name, made(f"/demo/search/{name}") or b"")
     except XlaWasmError as error:
         missing.append(f"the model of the search page: {error}")
+    shutil.copytree(documents(), folder / "docs", dirs_exist_ok=True, copy_function=files.copy)
     if pyodide().is_dir():
         shutil.copytree(pyodide(), folder / "pyodide", dirs_exist_ok=True, copy_function=files.copy)
     else:

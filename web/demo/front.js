@@ -25,6 +25,18 @@ function show(model, index) {
   bars.forEach((bar, digit) => (bar.style.height = `${100 * shares[digit]}%`));
 }
 
+/** Shows the links that the package was published with. */
+async function link() {
+  const answer = await fetch('links.json');
+  for (const [name, url] of Object.entries(answer.ok ? await answer.json() : {})) {
+    const item = $(name.toLowerCase());
+    if (!item) continue;
+    item.querySelector('a').href = url;
+    item.hidden = false;
+  }
+}
+
+link().catch(() => {});
 for (const id of ['python', 'javascript']) $(id).replaceChildren(...coloured($(id).textContent, WORDS));
 try {
   const model = await load(builds('digits/digits', import.meta.url));
