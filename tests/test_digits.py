@@ -61,10 +61,6 @@ def test_the_artifact_is_small_and_imports_nothing(module: xla_wasm.HloModule) -
 PAGE = {model.name: model for model in pages.MODELS if model.folder == "digits"}
 
 
-def page_module(name: str) -> xla_wasm.HloModule:
-    return xla_wasm.HloModule.from_proto(PAGE[name].source.read_bytes())
-
-
 @pytest.fixture(scope="module")
 def functions(monkeypatch_module: pytest.MonkeyPatch) -> Any:
     """The JAX functions that the modules of the page were lowered from."""
