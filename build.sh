@@ -17,7 +17,7 @@ usage: ./build.sh COMMAND
   test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs (three times as long)
   fuzz     damaged files for everything that reads any: --seconds N (60), --target NAME; what fails goes to tests/fuzz/findings/
   bench    time it beside onnxruntime-web, TensorFlow.js and jax-js (half an hour); --quick: 5 minutes, --filter NAME, --list
-  serve    open the pages: draw and train digits, compile HLO, search by meaning, train on workers
+  serve    open the pages: draw and train digits, train a writer, compile HLO, search by meaning, train on workers
   site     write the pages to dist/site/, as static files for any host
   wheel    build a wheel in dist/ that installs without a compiler
   npm      build the npm package of the loader in dist/npm/
@@ -146,6 +146,8 @@ pyodide_folder() {
   ensure_pyodide
   wheel
   $PY tools/pyodide_package.py dist/*.whl .tools/pyodide/node_modules/pyodide dist/pyodide
+  ensure_node
+  node tools/pyodide_snapshot.mjs dist/pyodide web/demo/playground/examples/gradient.hlo
 }
 
 # The weights of the search page's model, 84 MB. The package asks for PyTorch, which nothing here needs.
@@ -187,6 +189,7 @@ test_all() {
   ensure_pyodide
   ensure_esbuild
   ensure_tools bundlers vite@8.3.8 webpack@5.112.2
+  ensure_tools axe axe-core@4.14.1
   ensure_tools runtimes deno@2.9.6 bun@1.4.5
   ensure_miniflare
   ensure_tensorflow

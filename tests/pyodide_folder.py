@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from node_host import node_for
 
 ROOT = Path(__file__).parents[1]
 PYODIDE = ROOT / ".tools" / "pyodide" / "node_modules" / "pyodide"
@@ -40,5 +41,9 @@ def pyodide_folder(factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     (wheel,) = place.glob("*.whl")
     package(wheel, PYODIDE, place / "dist")
+    example = ROOT / "web" / "demo" / "playground" / "examples" / "gradient.hlo"
+    snapshot = [node_for("simd128"), ROOT / "tools" / "pyodide_snapshot.mjs", place / "dist", example]
+    done = subprocess.run(snapshot, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
     (place / "done").touch()
     return place / "dist"

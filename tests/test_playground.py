@@ -20,6 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 from pyodide_folder import ROOT, pyodide_folder
 
 import xla_wasm
+from xla_wasm import pages
 from xla_wasm.errors import XlaWasmError
 from xla_wasm.explain import Workbench, failure
 
@@ -59,7 +60,7 @@ def opened(chromium: Browser, site: str, complaints: list[str], **options: Any) 
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda m: m.type == "error" and complaints.append(m.text))
     page.goto(f"{site}/demo/playground/")
-    page.wait_for_selector("body[data-state=compiled][data-run=done]", timeout=90_000)
+    page.wait_for_selector("body[data-state=compiled][data-run=done][data-ready=true]", timeout=90_000)
     return page
 
 
@@ -90,7 +91,10 @@ def shoot(page: Page, name: str) -> None:
 
 
 def test_it_starts_with_an_example(shared: Page) -> None:
-    expect(shared.locator("#says")).to_contain_text("Compiled in")
+    expect(shared.locator("#says")).to_contain_text("Compiled beforehand. The compiler is here now")
+    shared.get_by_role("button", name="Compile").click()
+    expect(shared.locator("#says")).to_contain_text("Compiled in", timeout=30_000)
+    done(shared)
     assert shared.locator(".node").count() == 16
     assert shared.locator("#kernels tbody tr").count() == 1
     assert shared.locator(".pane").count() == 4
@@ -263,6 +267,50 @@ def test_a_hold_up_does_not_spoil_the_time(chromium: Browser, site: str) -> None
     page.goto(f"{site}/demo/playground/")
     expect(page.locator("#timing")).to_have_text(re.compile(r"^[0-9.]+ [µm]s a run, the best of"), timeout=90_000)
     page.context.close()
+
+
+def test_an_example_is_there_before_the_compiler(chromium: Browser, site: str) -> None:
+    """What the site compiled is shown, linked and run while Python is on its way; what is typed meanwhile is compiled when it has come."""
+    with chromium.new_context() as context:
+        page = context.new_page()
+        held: list[Any] = []
+        # The page asks first; Pyodide will ask again.
+        page.context.route("**/pyodide/pyodide-lock.json", lambda route: route.continue_() if held else held.append(route))
+        page.goto(f"{site}/demo/playground/")
+        page.wait_for_selector("body[data-state=compiled][data-run=done]", timeout=60_000)
+        assert page.locator(".node").count() == 16 and page.locator("#kernels tbody tr").count() == 1
+        expect(page.locator("#timing")).to_contain_text("a run, the best of")
+        page.select_option("#example", "gelu")
+        expect(page.locator("#download")).to_have_attribute("download", "dense_gelu.wasm", timeout=30_000)
+        done(page)
+        page.locator(".node[data-name=erf]").click()
+        assert all(pane.locator(".line.chosen").count() > 0 for pane in page.locator(".pane").all())
+        expect(page.get_by_role("button", name="Compile")).to_be_disabled()
+        page.locator("#source").fill(DOUBLE)
+        (route,) = held
+        route.continue_()
+        expect(page.locator("#download")).to_have_attribute("download", "twice.wasm", timeout=90_000)
+        expect(page.locator("#says")).to_contain_text("Compiled in")
+
+
+def test_without_a_snapshot_python_starts_all_the_same(chromium: Browser, site: str) -> None:
+    with chromium.new_context() as context:
+        page = context.new_page()
+        asked: list[str] = []
+        page.context.route("**/snapshot.bin.gz", lambda route: (asked.append(route.request.url), route.fulfill(status=404, body="none")))
+        page.goto(f"{site}/demo/playground/")
+        page.wait_for_selector("body[data-ready=true]", timeout=90_000)
+        page.get_by_role("button", name="Compile").click()
+        expect(page.locator("#says")).to_contain_text("Compiled in", timeout=30_000)
+        assert len(asked) == 1
+
+
+def test_the_site_has_every_example_compiled() -> None:
+    for source in EXAMPLES.glob("*.hlo"):
+        told = json.loads(pages.made(f"/demo/playground/examples/{source.stem}.json") or b"")
+        module = xla_wasm.HloModule.from_text(source.read_text())
+        assert base64.b64decode(told["wasm"]) == xla_wasm.compile(module).wasm
+        assert told["explained"]["name"] == module.name and len(told["explained"]["nodes"]) == len(list(module.instructions()))
 
 
 def test_zoom_and_pan(shared: Page) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
+import ml_dtypes
 import numpy as np
 import pytest
 from browsing import SCREENSHOTS, WAIT
@@ -20,6 +22,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "minilm"))
 import check  # noqa: E402
 import model  # noqa: E402
+import sentences  # noqa: E402
+
+SEARCH = ROOT / "web" / "demo" / "search"
 
 FEW = ["Cats spend most of their lives asleep.", "Bread rises because of yeast.", "Trains are seldom late in Japan."]
 CATS = "Cats spend around two thirds of their lives asleep."
@@ -40,7 +45,9 @@ def open_page(chromium: Browser, site: str) -> Iterator[Any]:
     contexts = []
     complaints: list[str] = []
 
-    def open_(sentences: list[str] | None = None, ready: bool = True, works: bool = True, **options: Any) -> Page:
+    def open_(
+        sentences: list[str] | None = None, ready: bool = True, works: bool = True, routes: dict[str, Any] | None = None, **options: Any
+    ) -> Page:
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
@@ -50,6 +57,8 @@ def open_page(chromium: Browser, site: str) -> Iterator[Any]:
             page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
         if sentences is not None:
             page.route("**/sentences.txt", lambda route: route.fulfill(body="\n".join(sentences), content_type="text/plain"))
+        for pattern, handler in (routes or {}).items():
+            page.route(pattern, handler)
         page.goto(f"{site}/demo/search/")
         if ready:
             page.wait_for_selector("body[data-ready=true]", timeout=WAIT)
@@ -72,7 +81,7 @@ def picture(page: Page, name: str) -> None:
 
 def test_what_one_means_is_found(open_page: Any) -> None:
     page = open_page(viewport={"width": 1200, "height": 1000})
-    expect(page.locator("#status")).to_contain_text("305 sentences read in")
+    expect(page.locator("#status")).to_have_text("305 sentences, whose vectors came with the page")
     assert set(page.locator("#examples button").all_inner_texts()) == set(FOUND)
     page.locator("#query").press_sequentially("sleepy kittens", delay=20)
     expect_first(page, CATS)
@@ -89,6 +98,33 @@ def test_what_one_means_is_found(open_page: Any) -> None:
     facts = dict(zip(page.locator("#facts dt").all_inner_texts(), page.locator("#facts dd").all_inner_texts()))
     assert facts["Weights"] == "45.2 MB" and facts["Instructions"] == "relaxed-simd" and float(facts["Code"].removesuffix(" KB")) < 100
     picture(page, "light")
+
+
+def test_the_vectors_that_come_with_the_page() -> None:
+    """Every sentence has the vector that JAX makes of it, and the page will see that they are of its weights."""
+    head, _, data = (SEARCH / "sentences.bin").read_bytes().partition(b"\n")
+    known = json.loads(head)
+    assert known["sentences"] == [line for line in (SEARCH / "sentences.txt").read_text().split("\n") if line]
+    assert known["weights"] == sentences.weights_of(minilm.compiled()) and len(known["weights"]) > 100
+    vectors = np.frombuffer(data, ml_dtypes.bfloat16).reshape(len(known["sentences"]), -1).astype(np.float32)
+    encode, weights, tokenizer = jax.jit(model.encode), check.weights(), check.tokenizer()
+    for i in range(0, len(vectors), 5):
+        expected = np.asarray(encode(*check.arguments(tokenizer.encode(known["sentences"][i])), weights))
+        assert float(vectors[i] @ expected) / float(np.linalg.norm(vectors[i])) >= 0.9999, known["sentences"][i]
+
+
+def test_vectors_of_other_weights_are_not_taken(open_page: Any) -> None:
+    """Of a model that is not the one that made them: the page makes its own."""
+    page = open_page(FEW, ready=False, routes={"**/sentences.bin": other_weights})
+    expect(page.locator("#status")).to_contain_text("3 sentences read in", timeout=WAIT)
+    page.locator("#query").fill("railway")
+    expect_first(page, FEW[2])
+
+
+def other_weights(route: Any) -> None:
+    """The vectors of one sentence for another one, and weights that nobody has."""
+    data = json.dumps({"weights": "00000000", "sentences": FEW}).encode() + b"\n" + np.full((3, 384), 0.05, ml_dtypes.bfloat16).tobytes()
+    route.fulfill(body=data, content_type="application/octet-stream")
 
 
 def test_embeddings_are_those_of_jax(open_page: Any) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ from firefox import Firefox
 from fixtures import SHAPE, SIDECAR, toy, toy_expected
 from playwright.sync_api import Browser, Page, Route, expect
 from playwright.sync_api import Error as PlaywrightError
+
+from xla_wasm import pages
 
 ROOT = Path(__file__).parents[1]
 
@@ -86,14 +90,16 @@ def test_the_front_page_says_what_the_readme_says() -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_front_page(open_page: Any, scheme: str) -> None:
     page = open_page("/demo/", color_scheme=scheme, viewport={"width": 1280, "height": 860})
-    assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    assert page.evaluate("document.querySelector('.pages').getBoundingClientRect().bottom <= innerHeight")
+    assert page.locator(".drawing.across").is_visible() and not page.locator(".drawing.down").is_visible()
     assert int(page.locator("#size").inner_text().removesuffix(" KB")) < 60
     assert float(page.locator("#time").inner_text().removesuffix(" µs")) > 0
     expect(page.locator("#read")).to_have_text(re.compile("[0-9]"))
     assert page.locator("#python").inner_text().startswith("import jax")
-    page.screenshot(path=SCREENSHOTS / f"front-{scheme}.png")
+    page.screenshot(path=SCREENSHOTS / f"front-{scheme}.png", full_page=True)
     phone = open_page("/demo/", color_scheme=scheme, viewport={"width": 360, "height": 780}, device_scale_factor=2, is_mobile=True)
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert phone.locator(".drawing.down").is_visible() and not phone.locator(".drawing.across").is_visible()
     phone.screenshot(path=SCREENSHOTS / f"front-phone-{scheme}.png", full_page=True)
 
 
@@ -120,7 +126,7 @@ def test_the_front_page_leads_to_the_pages(open_page: Any) -> None:
     page = open_page("/demo/")
     cards = page.get_by_role("navigation", name="What to try").get_by_role("link")
     targets = [cards.nth(i).get_attribute("href") for i in range(cards.count())]
-    assert targets == ["digits/", "playground/", "search/", "workers/"]
+    assert targets == ["digits/", "generate/", "playground/", "search/", "workers/"]
     for target in targets:
         assert (ROOT / "web" / "demo" / target / "index.html").is_file()
     page.keyboard.press("Tab")
@@ -128,6 +134,35 @@ def test_the_front_page_leads_to_the_pages(open_page: Any) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**/demo/digits/")
     page.wait_for_selector("body[data-ready=true]")
+
+
+def test_the_front_page_leads_to_documents_and_installation(open_page: Any, site: str) -> None:
+    """Every document that it links is served; what it says to run are commands of build.sh."""
+    page = open_page("/demo/")
+    links = page.get_by_role("navigation", name="Documents").get_by_role("link")
+    targets = [str(links.nth(i).get_attribute("href")) for i in range(links.count())] + ["../docs/README.md"]
+    assert len(targets) > 4
+    for target in targets:
+        answer = page.request.get(f"{site}/demo/{target}")
+        assert answer.ok and answer.headers["content-type"].startswith("text/plain")
+        source = ROOT / target.removeprefix("../") if "README" not in target else ROOT / "README.md"
+        assert answer.text() == source.read_text()
+    commands = page.get_by_label("Commands that install it").inner_text().splitlines()
+    usage = (ROOT / "build.sh").read_text()
+    built = [line.split()[1] for line in commands if line.startswith("./build.sh")]
+    assert built == ["wheel", "npm"] and all(f"\n  {name} " in usage for name in built)
+    # Nothing has been published yet, so there are no addresses.
+    assert not page.locator("#repository").is_visible()
+
+
+def test_the_front_page_links_where_it_was_published(open_page: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The addresses in the metadata of the package."""
+    urls = ["Repository, https://example.org/x", "Documentation, https://docs.example.org", "Bad, javascript:alert(1)"]
+    monkeypatch.setattr(pages.metadata, "metadata", lambda _: SimpleNamespace(get_all=lambda _: urls))
+    page = open_page("/demo/")
+    expect(page.get_by_role("link", name="Repository")).to_have_attribute("href", "https://example.org/x")
+    expect(page.get_by_role("link", name="Documentation")).to_have_attribute("href", "https://docs.example.org")
+    assert json.loads(pages.made("/demo/links.json") or b"").keys() == {"Repository", "Documentation"}
 
 
 def _isolated(page: Page) -> bool:

@@ -82,7 +82,7 @@ def test_the_step_is_that_of_jax(workers: int, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "workers"))
     functions: Any = importlib.import_module("step")
     (model,) = (m for m in pages.MODELS if (m.folder, m.name) == ("workers", f"step-{workers}"))
-    exe = xla_wasm.load(xla_wasm.compile(xla_wasm.HloModule.from_proto(model.source.read_bytes()), model.options))
+    exe = xla_wasm.load(pages.compiled(model, "simd128"))
     params = jax.tree.map(np.asarray, functions.init(jax.random.key(1)))
     velocity = jax.tree.map(np.zeros_like, params)
     for group, values in (("params", params), ("velocity", velocity)):

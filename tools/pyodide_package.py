@@ -4,7 +4,7 @@
 
 The folder gets Pyodide's runtime, the wheel, and a `pyodide-lock.json` that names what is there: the wheel under `xla-wasm`, and those of
 Pyodide's own packages whose files somebody has put into the folder (numpy, for one). Beside it, `xla-wasm.lock.json` holds the wheel's
-entry alone, for those who have a lock file of their own.
+entry alone, for those who have a lock file of their own. A snapshot of another wheel is removed: pyodide_snapshot.mjs makes it anew.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def lock_entry(wheel: Path) -> dict[str, Any]:
 def package(wheel: Path, pyodide: Path, folder: Path) -> dict[str, Any]:
     """Fills the folder; its lock file."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("xla_wasm-*.whl"):
+    for old in (*folder.glob("xla_wasm-*.whl"), *folder.glob("snapshot.bin.gz")):
         old.unlink()
     for source in (*(pyodide / name for name in RUNTIME), wheel):
         shutil.copyfile(source, folder / source.name)

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import json
 import shutil
 import threading
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 from . import collectives, files, minilm
 from .compiler import compile
 from .dataclass import dataclass, replace
 from .errors import XlaWasmError
+from .explain import Workbench
+from .hlo import signature
 from .hlo.ir import Module
 from .options import Options
-from .target import RELAXED_SIMD, TARGETS
+from .target import RELAXED_SIMD, TARGETS, V8
 
 _PACKAGE = Path(__file__).parent
 _CHECKOUT = _PACKAGE.parent
 
-_WEIGHTS = tuple(f"params.{layer}{part}" for layer in ("conv1", "conv2", "dense") for part in ("", "_bias"))
-_MOMENTS = tuple(name.replace("params", moment) for moment in ("mean", "square") for name in _WEIGHTS)
-_STEP = {name: name for name in (*_WEIGHTS, *_MOMENTS, "count", "key")}
-_SHARED_STEP = {name: name for name in (*_WEIGHTS, *(name.replace("params", "velocity") for name in _WEIGHTS))}
+_DIGITS = tuple(f"params.{layer}{part}" for layer in ("conv1", "conv2", "dense") for part in ("", "_bias"))
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Model:
     folder: str
     name: str
     options: Options = Options()
+    trains: bool = False
+    """Whether each parameter with the name of a result is state, which the result replaces."""
 
     @property
     def source(self) -> Path:
@@ -48,9 +52,16 @@ class Model:
 MODELS = (
     Model("digits", "digits"),
     Model("digits", "initial"),
-    Model("digits", "step", Options(state=tuple(_STEP.items()))),
-    Model("digits", "classify", Options(weights=_WEIGHTS)),
-    *(Model("workers", f"step-{n}", Options(state=tuple(_SHARED_STEP.items()))) for n in range(1, collectives.MOST + 1)),
+    Model("digits", "step", trains=True),
+    Model("digits", "classify", Options(weights=_DIGITS)),
+    *(Model("workers", f"step-{n}", trains=True) for n in range(1, collectives.MOST + 1)),
+    Model("generate", "initial"),
+    Model("generate", "step", Options(tune=V8, threads=True), trains=True),
+    Model("generate", "write", Options(tune=V8, weight_format=(("weights.*", "f32"),)), trains=True),
+    *(
+        Model("generate", name, Options(tune=V8, threads=True, weight_format=(("weights.*", "int8"),)), trains=True)
+        for name in ("tiny", "distil", "small")
+    ),
 )
 
 _TO_THE_PAGES = '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
@@ -69,9 +80,25 @@ def pyodide() -> Path:
     return inside if inside.is_dir() else _CHECKOUT / "dist" / "pyodide"
 
 
+def documents() -> Path:
+    """The folder with the documents, at /docs/ of the site: inside it, or that of the checkout, where README.md lies beside it."""
+    inside = site() / "docs"
+    return inside if inside.is_dir() else _CHECKOUT / "docs"
+
+
+def readme() -> Path:
+    """README.md, which is at /docs/README.md of the site."""
+    inside = documents() / "README.md"
+    return inside if inside.is_file() else _CHECKOUT / "README.md"
+
+
 @functools.cache
-def _compiled(model: Model, target: str) -> bytes:
-    return compile(Module.from_proto(model.source.read_bytes()), replace(model.options, target=target)).wasm
+def compiled(model: Model, target: str) -> bytes:
+    """The module that the site has for a target."""
+    module = Module.from_proto(model.source.read_bytes())
+    results = {name for name, _ in signature.result_leaves(module)}
+    state = tuple((name, name) for name, _ in signature.parameter_leaves(module) if name in results) if model.trains else ()
+    return compile(module, replace(model.options, target=target, state=state)).wasm
 
 
 @functools.cache
@@ -79,9 +106,33 @@ def _collective(program: collectives.Collective) -> bytes:
     return compile(program.module(), program.options).wasm
 
 
+def _links() -> bytes:
+    """The addresses that the package was published with, by their names in its metadata ("Repository"), as JSON."""
+    try:
+        given = metadata.metadata("xla-wasm").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        given = []
+    pairs = [item.partition(", ")[::2] for item in given]
+    return json.dumps({name: url for name, url in pairs if url.startswith("https://")}).encode()
+
+
+@functools.cache
+def _compiled_example(source: Path) -> bytes:
+    """What the playground shows of an example before its own compiler is there: JSON with what `explain` tells, and the module."""
+    bench = Workbench(source.read_text(encoding="utf-8"))
+    wasm = bench.compile().wasm
+    return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()
+
+
 _PLACES: dict[str, Callable[[], bytes]] = {
-    **{model.path(target): functools.partial(_compiled, model, target) for model in MODELS for target in TARGETS},
+    "/demo/links.json": _links,
+    "/docs/README.md": lambda: readme().read_bytes(),
+    **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
     **{f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program) for program in collectives.PROGRAMS},
+    **{
+        f"/demo/playground/examples/{source.stem}.json": functools.partial(_compiled_example, source)
+        for source in sorted((site() / "demo" / "playground" / "examples").glob("*.hlo"))
+    },
 }
 
 
@@ -111,6 +162,7 @@ def write(folder: Path) -> list[str]:
             files.write(folder / "demo" / "search" / name, made(f"/demo/search/{name}") or b"")
     except XlaWasmError as error:
         missing.append(f"the model of the search page: {error}")
+    shutil.copytree(documents(), folder / "docs", dirs_exist_ok=True, copy_function=files.copy)
     if pyodide().is_dir():
         shutil.copytree(pyodide(), folder / "pyodide", dirs_exist_ok=True, copy_function=files.copy)
     else:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote_to_bytes
 
 from .errors import XlaWasmError
-from .pages import made, pyodide, site
+from .pages import documents, made, pyodide, site
 
 POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; worker-src 'self' blob:; "
@@ -98,6 +98,7 @@ class _StaticHandler(SimpleHTTPRequestHandler):
         ".css": "text/css; charset=utf-8",
         ".js": "text/javascript",
         ".mjs": "text/javascript",
+        ".md": "text/plain; charset=utf-8",
         ".wasm": "application/wasm",
         ".bin": "application/octet-stream",
     }
@@ -160,7 +161,8 @@ class _Handler(_StaticHandler):
         return io.BytesIO(data)
 
     def translate_path(self, path: str) -> str:
-        if path.startswith("/pyodide/"):
-            inside = super().translate_path(path[len("/pyodide") :])
-            return str(pyodide() / Path(inside).relative_to(self.directory))
+        for start, folder in (("/pyodide/", pyodide), ("/docs/", documents)):
+            if path.startswith(start):
+                inside = super().translate_path(path[len(start) - 1 :])
+                return str(folder() / Path(inside).relative_to(self.directory))
         return super().translate_path(path)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,15 +81,24 @@ def config_of(shapes: Mapping[str, tuple[int, ...]]) -> Config:
     return config
 
 
+def is_scale(name: str) -> bool:
+    """Whether a weight is one of those that begin as 1."""
+    return "ln_" in name and name.endswith("weight")
+
+
+def deviation(name: str, config: Config) -> float:
+    """How large the numbers of a matrix are as training begins: what goes back into the sum of the layers is small."""
+    return 0.02 / (2 * config.layers) ** 0.5 if name.endswith("c_proj.weight") else 0.02
+
+
 def random_weights(config: Config, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     """Weights as training begins with them."""
     rng = np.random.default_rng(seed)
 
     def made(name: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
         if len(shape) == 1:
-            return np.full(shape, "ln_" in name and name.endswith("weight"), np.float32)
-        scale = 0.02 / (2 * config.layers) ** 0.5 if name.endswith("c_proj.weight") else 0.02
-        return rng.standard_normal(shape, np.float32) * np.float32(scale)
+            return np.full(shape, is_scale(name), np.float32)
+        return rng.standard_normal(shape, np.float32) * np.float32(deviation(name, config))
 
     return {name: made(name, shape) for name, shape in config.shapes.items()}
 
@@ -153,12 +162,17 @@ def sample(logits: Array, key: Array, temperature: Array, top: int) -> Array:
     return tokens[jnp.where(temperature > 0, drawn, 0)]
 
 
-def step(w: Tree, state: Tree, given: Array, temperature: Array, config: Config, top: int) -> dict[str, Any]:
-    """One token more: `given`, or the one that was drawn last if that is negative; and the token that is drawn to follow it."""
+def step(
+    w: Tree, state: Tree, given: Array, temperature: Array, config: Config, top: int, only: Callable[[Array], Array] = lambda logits: logits
+) -> dict[str, Any]:
+    """One token more: `given`, or the one that was drawn last if that is negative; and the token that is drawn to follow it.
+
+    `only` may keep tokens from being drawn, by their logits.
+    """
     token = jnp.where(given < 0, state["token"], given)
     found, cache = decode(w, state["cache"], token, state["position"], config)
     key, own = jax.random.split(jax.random.wrap_key_data(state["key"]))
-    drawn = sample(found, own, temperature, top)
+    drawn = sample(only(found), own, temperature, top)
     after = {"cache": cache, "position": state["position"] + 1, "key": jax.random.key_data(key), "token": drawn}
     return {"token": drawn, "state": after}
 

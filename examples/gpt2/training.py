@@ -29,7 +29,7 @@ HELD_OUT = 0.05
 
 def text() -> np.ndarray[Any, Any]:
     """The plays, a number for each character."""
-    return np.frombuffer((HERE / "plays.txt").read_bytes(), np.uint8).astype(np.int32)
+    return np.frombuffer((HERE.parents[1] / "web" / "demo" / "generate" / "plays.txt").read_bytes(), np.uint8).astype(np.int32)
 
 
 def loss(weights: gpt2.Tree, tokens: Array) -> Array:

@@ -3,7 +3,7 @@
 import { element } from './svg.js';
 
 const MARGIN = { left: 44, right: 8, top: 10, bottom: 24 };
-const STRIDES = [0.5, 1, 2, 5, 10, 20, 50, 100, 200]; // from one number to the next along the horizontal axis
+const STRIDES = [0.5, ...[1, 10, 100, 1000, 10_000].flatMap((unit) => [unit, 2 * unit, 5 * unit])]; // from one number to the next along the horizontal axis
 
 /** @typedef {[number, number][]} Points what is measured along the horizontal axis, and the value there, in order */
 /** @typedef {{name: string, points: Points}} Series its name is a class */

@@ -73,6 +73,22 @@ export function fetchedBytes(name) {
   return files.find((file) => new RegExp(`/${name}(\\.relaxed)?\\.wasm$`).test(file.name))?.decodedBodySize || undefined;
 }
 
+/**
+ * Microseconds of a run: the least of some rounds, since a page is never alone and its first runs are in code that is not optimised yet.
+ * @param {() => void} run
+ * @param {number} rounds
+ * @param {number} runs of each round, long enough for the clock
+ */
+export function microseconds(run, rounds, runs) {
+  let least = Infinity;
+  for (let round = 0; round < rounds; round++) {
+    const begin = performance.now();
+    for (let i = 0; i < runs; i++) run();
+    least = Math.min(least, ((performance.now() - begin) / runs) * 1000);
+  }
+  return least;
+}
+
 /** Lets messages in, in the midst of work; a timer would wait for 4 ms each time. */
 export function breathe() {
   return new Promise((resolve) => {

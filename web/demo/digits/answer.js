@@ -32,7 +32,7 @@ export function present(probabilities, microseconds) {
   const says = best < 0 ? 'Waiting for a digit' : sure > 0.9 ? `That is a ${best}` : sure > 0.5 ? `Probably a ${best}` : `Perhaps a ${best}`;
   $('says').textContent = says;
   if (best < 0) $('time').innerHTML = '&nbsp;';
-  else $('time').innerHTML = `answered in <strong>${microseconds < 100 ? microseconds.toFixed(1) : microseconds.toFixed(0)} µs</strong>`;
+  else $('time').innerHTML = `answered in <strong>${microseconds.toFixed(0)} µs</strong>`;
   // Spoken when the hand rests, not at every move.
   clearTimeout(announce);
   if (best >= 0) announce = setTimeout(() => ($('live').textContent = `${says}, ${percent(sure)}`), 700);

@@ -240,7 +240,7 @@ export class TrainingPanel {
     const button = document.createElement('button');
     button.type = 'button';
     button.className = 'miss';
-    button.ariaLabel = `A ${label} that it takes for a ${said}: show it`;
+    button.ariaLabel = `${label} as ${said}: show the ${label} that it takes for a ${said}`;
     const canvas = document.createElement('canvas');
     canvas.width = canvas.height = 8;
     const caption = document.createElement('span');

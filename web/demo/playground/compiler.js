@@ -62,6 +62,33 @@ function countFetches() {
   };
 }
 
+/** The memory of a Python that has imported the compiler, as tools/pyodide_snapshot.mjs made it; a folder may be without. */
+async function fetchSnapshot() {
+  const response = await fetch(`${FOLDER}snapshot.bin.gz`);
+  if (!response.ok || !response.body) return undefined;
+  return new Uint8Array(await new Response(response.body.pipeThrough(new DecompressionStream('gzip'))).arrayBuffer());
+}
+
+/** Options of Pyodide. @param {Uint8Array} snapshot */
+const from = (snapshot) => ({
+  _loadSnapshot: snapshot,
+  createPyodideModule: async (/** @type {object} */ settings) => {
+    const { default: create } = await import(`${FOLDER}pyodide.asm.mjs`);
+    const made = await create(settings);
+    // It begins with less memory than the snapshot has, and would not grow by itself.
+    made.growMemory(snapshot.length);
+    return made;
+  },
+});
+
+/** @param {Record<string, {file_name: string, sha256: string}>} packages */
+async function fetchWheel(packages) {
+  const name = packages['xla-wasm']?.file_name;
+  const response = name && (await fetch(`${FOLDER}${name}`));
+  if (!response || !response.ok) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm that is there`);
+  return response.arrayBuffer();
+}
+
 async function start() {
   const answer = await fetch(`${FOLDER}pyodide-lock.json`).catch((error) => {
     throw new Error(`${FOLDER} cannot be reached: ${error.message}`);
@@ -71,11 +98,12 @@ async function start() {
   }
   const { packages } = await answer.json();
   countFetches();
-  const { loadPyodide } = await import(`${FOLDER}pyodide.mjs`);
-  const python = await loadPyodide({ indexURL: FOLDER, lockFileURL: `${FOLDER}pyodide-lock.json` });
-  const wanted = Object.keys(packages).filter((name) => ['xla-wasm', 'numpy', 'ml-dtypes', 'ml_dtypes'].includes(name));
-  await python.loadPackage(wanted, { messageCallback: () => {} });
-  if (!python.loadedPackages['xla-wasm']) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm that loads`);
+  const [{ loadPyodide }, snapshot, wheel] = await Promise.all([import(`${FOLDER}pyodide.mjs`), fetchSnapshot(), fetchWheel(packages)]);
+  const python = await loadPyodide({ indexURL: FOLDER, lockFileURL: `${FOLDER}pyodide-lock.json`, ...(snapshot && from(snapshot)) });
+  // The memory of Python has its modules; their files it may still want.
+  python.unpackArchive(wheel, 'wheel');
+  const others = Object.keys(packages).filter((name) => ['numpy', 'ml-dtypes', 'ml_dtypes'].includes(name));
+  if (others.length) await python.loadPackage(others, { messageCallback: () => {} });
   python.runPython(PYTHON);
   const lacking = ['numpy', 'ml_dtypes'].filter((name) => python.runPython(`import importlib.util as u; u.find_spec("${name}") is None`));
   return { python, version: python.runPython('import sys; sys.version.partition(" ")[0]'), lacking };

@@ -112,11 +112,12 @@ export class Graph {
       const { x, y, width: w } = /** @type {{x: number, y: number, width: number}} */ (placed.places.get(id));
       const box = element('g', { class: `node f-${node.family}`, transform: `translate(${x - w / 2} ${y})`, tabindex: 0, role: 'button' });
       box.setAttribute('data-name', node.name);
-      box.ariaLabel = `${node.opcode} ${node.name}, ${node.shape}${badge(node) ? `, kernel ${badge(node)}` : ''}`;
-      box.append(element('rect', { width: w, height: HEIGHT, rx: 9 }));
+            box.append(element('rect', { width: w, height: HEIGHT, rx: 9 }));
       box.append(element('text', { class: 'n-op', x: 10, y: 17 }, node.opcode + (node.root ? ' ⏎' : '')));
       box.append(element('text', { class: 'n-name', x: 10, y: 32 }, label(node)));
       if (badge(node)) box.append(element('text', { class: 'n-kernel', x: w - 8, y: 16, 'text-anchor': 'end' }, badge(node)));
+      // What is read out begins with what is seen.
+      box.ariaLabel = `${box.textContent}, ${node.opcode} ${node.name}, ${node.shape}${badge(node) ? `, kernel ${badge(node)}` : ''}`;
       const calls = node.called.length ? `, calls ${node.called.join(', ')}` : '';
       box.append(element('title', {}, `${node.name} = ${node.shape} ${node.opcode}${calls}`));
       box.addEventListener('pointerenter', () => this.selection.set('hover', node.origin, this));

@@ -61,6 +61,8 @@ let readInputs = () => /** @type {any[]} */ ([]);
 /** @type {string[]} */
 let lacking = [];
 let ready = false;
+/** What is shown was compiled when the site was made, since the compiler was not there yet. */
+let beforehand = false;
 let version = 0;
 let timer = 0;
 
@@ -89,7 +91,9 @@ function told(message) {
     $('progress').hidden = true;
     $('compile').disabled = false;
     document.body.dataset.ready = 'true';
-    compile();
+    if (!beforehand || !lacking.length) return compile();
+    say('Compiled beforehand. The compiler is here now: change the text, or press Compile.');
+    compare([], []);
   } else if (message.kind === 'broken') {
     $('progress').hidden = true;
     say(`The compiler could not be loaded: ${message.message}`, true);
@@ -107,6 +111,9 @@ function say(text, bad = false) {
 
 function typed() {
   binary = null;
+  // What was compiled beforehand is of another text.
+  version += Number(beforehand);
+  beforehand = false;
   $('example').value = '';
   selection.set('chosen', []);
   clearTimeout(timer);
@@ -128,6 +135,7 @@ function use(source) {
 async function compile() {
   clearTimeout(timer);
   if (!ready) return;
+  beforehand = false;
   const current = ++version;
   document.body.dataset.state = 'compiling';
   editor.clear();
@@ -151,6 +159,26 @@ async function compile() {
   } catch (error) {
     if (current === version) say(`Something went wrong: ${/** @type {Error} */ (error).message}`, true);
   }
+}
+
+/**
+ * Shows and runs an example as it was compiled when the site was made, while the compiler is on its way.
+ * @param {string} name
+ */
+async function showBeforehand(name) {
+  const current = ++version;
+  const answer = await fetch(`examples/${name}.json`);
+  if (!answer.ok || ready || current !== version) return;
+  const made = await answer.json();
+  if (ready || current !== version) return;
+  const wasm = Uint8Array.from(atob(made.wasm), (character) => character.charCodeAt(0));
+  beforehand = true;
+  explained = made.explained;
+  show(wasm);
+  await loadModule(wasm);
+  if (current !== version) return;
+  document.body.dataset.state = 'compiled';
+  await run();
 }
 
 /** @param {{kind: string, message: string, line: number | null, column: number | null}} failure */
@@ -282,6 +310,8 @@ async function run() {
  * @param {any[]} outputs
  */
 async function compare(inputs, outputs) {
+  // The reference evaluator comes with the compiler.
+  if (beforehand && !ready) return ($('reference').textContent = '');
   if (lacking.length) {
     const names = lacking.map((name) => (name === 'numpy' ? 'NumPy' : name)).join(' and ');
     $('reference').textContent = `Not compared with the reference evaluator: it needs ${names}, which this copy of Pyodide does not have.`;
@@ -323,8 +353,11 @@ async function open(file) {
 
 async function example() {
   const answer = await fetch(`examples/${$('example').value}.hlo`);
-  if (answer.ok) use(await answer.text());
-  else say(`The example could not be loaded: HTTP ${answer.status}`, true);
+  if (answer.ok) {
+    const name = $('example').value;
+    use(await answer.text());
+    if (!ready) await showBeforehand(name);
+  } else say(`The example could not be loaded: HTTP ${answer.status}`, true);
 }
 
 for (const [value, title] of EXAMPLES) $('example').add(new Option(title, value));

@@ -57,6 +57,12 @@ export class Encoder {
     return this.#exe.manifest;
   }
 
+  /** What tells its weights: the beginnings of their hashes. */
+  get weights() {
+    const sidecar = this.#exe.manifest.inits.filter(({ kind }) => kind === 'sidecar');
+    return sidecar.map(({ sha256 }) => sha256.slice(0, 8)).join('');
+  }
+
   /**
    * The vector of a text, of length one, and how many tokens the text has; it ends after 128.
    * @param {string} text

@@ -37,10 +37,11 @@ const handlers = {
       Vector: '384 numbers',
     });
   },
-  embedded({ done, of, spent }) {
+  embedded({ done, of, made, spent }) {
     const finished = done === of;
-    const each = (spent / Math.max(done, 1)).toFixed(1);
-    if (finished) show(`${counted(of, 'sentence')} read in ${(spent / 1000).toFixed(1)} s, ${each} ms each`, undefined, true);
+    const each = (spent / Math.max(made, 1)).toFixed(1);
+    if (finished && !made) show(`${counted(of, 'sentence')}, whose vectors came with the page`, undefined, true);
+    else if (finished) show(`${counted(of, 'sentence')} read in ${(spent / 1000).toFixed(1)} s, ${each} ms each`, undefined, true);
     else show(`Reading the sentences: ${done} of ${of}, ${each} ms each`, done / of);
     if (finished) document.body.dataset.ready = 'true';
   },

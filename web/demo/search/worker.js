@@ -16,6 +16,8 @@ let asked = null;
 let sentences = [];
 let done = 0;
 let spent = 0;
+/** Sentences that were embedded here, and did not come with the page. */
+let made = 0;
 /** @type {Map<string, Float32Array>} a person may come back to sentences */
 const vectors = new Map();
 /** @type {() => void} */
@@ -24,7 +26,7 @@ let wake = () => {};
 page.onmessage = (/** @type {MessageEvent} */ { data }) => {
   if (data.sentences) {
     sentences = data.sentences;
-    done = spent = 0;
+    done = spent = made = 0;
     asked = null;
   }
   if (data.query) query = data.query;
@@ -53,7 +55,7 @@ function dot(a, b) {
 }
 
 function report() {
-  page.postMessage({ kind: 'embedded', done, of: sentences.length, spent });
+  page.postMessage({ kind: 'embedded', done, of: sentences.length, made, spent });
   answer();
 }
 
@@ -68,10 +70,13 @@ async function serve(encoder) {
       asked = { id, ...encoder.embed(text), embedding: performance.now() - begin };
       answer();
     } else if (done < sentences.length) {
-      const sentence = sentences[done];
+      while (vectors.has(sentences[done])) done++;
       const begin = performance.now();
-      if (!vectors.has(sentence)) vectors.set(sentence, encoder.embed(sentence).vector);
-      done++;
+      if (done < sentences.length) {
+        vectors.set(sentences[done], encoder.embed(sentences[done]).vector);
+        done++;
+        made++;
+      }
       const now = performance.now();
       spent += now - begin;
       if (now - reported > REPORT || done === sentences.length) {
@@ -85,6 +90,27 @@ async function serve(encoder) {
   }
 }
 
+/**
+ * Takes the vectors that come with the page, if those who made them had the weights that are here.
+ * @param {Encoder} encoder
+ */
+async function takeVectors(encoder) {
+  const response = await coming;
+  if (!response?.ok) return;
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  const head = bytes.indexOf(0x0a) + 1;
+  const known = JSON.parse(new TextDecoder().decode(bytes.subarray(0, head)));
+  if (known.weights !== encoder.weights) return;
+  const halves = new Uint16Array(bytes.slice(head).buffer);
+  const width = halves.length / known.sentences.length;
+  known.sentences.forEach((/** @type {string} */ sentence, /** @type {number} */ i) => {
+    // The upper half of a number of 32 bits is one of bf16.
+    const numbers = Uint32Array.from(halves.subarray(i * width, (i + 1) * width), (half) => half << 16);
+    vectors.set(sentence, new Float32Array(numbers.buffer));
+  });
+}
+
+const coming = fetch(new URL('sentences.bin', import.meta.url)).catch(() => undefined);
 let told = 0;
 const onProgress = (/** @type {number} */ loaded, /** @type {number} */ total) => {
   if (performance.now() - told < REPORT / 2 && loaded !== total) return;
@@ -93,7 +119,8 @@ const onProgress = (/** @type {number} */ loaded, /** @type {number} */ total) =
 };
 
 Encoder.load(new URL('.', import.meta.url), onProgress)
-  .then((encoder) => {
+  .then(async (encoder) => {
+    await takeVectors(encoder);
     const { target, memoryBytes } = encoder.manifest;
     page.postMessage({ kind: 'loaded', target, memoryBytes, codeBytes: fetchedBytes('minilm') });
     return serve(encoder);

@@ -20,7 +20,7 @@ export class Ring {
 
   /** @param {HTMLElement} place */
   constructor(place) {
-    this.svg = element('svg', { viewBox: `0 0 ${SIDE} ${SIDE}`, role: 'img' });
+    this.svg = element('svg', { viewBox: `0 0 ${SIDE} ${SIDE}`, role: 'img', 'aria-label': 'Nothing has been sent yet' });
     this.paths = element('g', {});
     this.nodes = element('g', {});
     this.packets = element('g', {});
