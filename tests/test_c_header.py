@@ -147,7 +147,12 @@ def _size(leaf: Any) -> int:
     return leaf.bytes // _elements(leaf) // (2 if leaf.element_type[0] == "c" else 1)
 
 
-@pytest.mark.parametrize("name", [*artifacts(), "toy"])
+def headed() -> dict[str, Artifact]:
+    """The artifacts that have headers: hosts in C know no weights that come in parts."""
+    return {name: artifact for name, artifact in artifacts().items() if name != "in parts"}
+
+
+@pytest.mark.parametrize("name", [*headed(), "toy"])
 def test_what_c_makes_of_it(name: str, tmp_path: Path) -> None:
     artifact = toy() if name == "toy" else artifacts()[name]
     manifest, text = Manifest.parse(artifact.manifest), header(artifact)
@@ -160,7 +165,7 @@ def test_what_c_makes_of_it(name: str, tmp_path: Path) -> None:
 
 def test_names_stay_apart() -> None:
     """No macro is defined twice, each begins with the prefix, and names that leave the same letters get numbers."""
-    for artifact in (*artifacts().values(), toy()):
+    for artifact in (*headed().values(), toy()):
         text = header(artifact)
         assert text == header(artifact) and text.isascii()
         macros = re.findall(r"^#define (\S+)", text, re.MULTILINE)

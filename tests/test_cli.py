@@ -396,3 +396,10 @@ def test_symbolic_sizes(xla_wasm: Cli, tmp_path: Path) -> None:
     assert code == 2 and "--dim gives the size of b twice" in err
     code, _, err = xla_wasm("compile", "f.txt", "--dim", "b=4")
     assert code == 2 and "--dim is for files of jax.export" in err
+
+
+def test_an_option_without_effect_is_one_line(xla_wasm: Cli, tmp_path: Path) -> None:
+    (tmp_path / "add.hlo").write_text("HloModule add\nENTRY e {\n x = f32[2] parameter(0)\n ROOT y = f32[2] add(x, x)\n}\n")
+    code, out, err = xla_wasm("compile", tmp_path / "add.hlo", "--threads")
+    assert code == 0 and "add.wasm" in out
+    assert err == "warning: 'add': threads=True: no operation is large enough to be shared, so it runs on one thread\n"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated, NoReturn
+import warnings
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 from rich.text import Text
@@ -22,7 +23,7 @@ from .command.dump import convert, dump
 from .command.inspect import inspect
 from .command.run import run
 from .command.serve import serve, serve_model
-from .errors import XlaWasmError
+from .errors import OptionWarning, XlaWasmError
 
 __all__ = ["app", "main"]
 
@@ -49,12 +50,26 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names have characters that not every terminal has
+    warnings.showwarning = _warn
     try:
         app()
     except XlaWasmError as error:
         _fail(str(error))
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+_python_shows = warnings.showwarning
+
+
+def _warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+) -> None:
+    """Shows what an option does not do in one line, and other warnings as Python does."""
+    if issubclass(category, OptionWarning):
+        report.error_console().print(Text.assemble(("warning: ", "bold yellow"), str(message)))
+    else:
+        _python_shows(message, category, filename, lineno, file, line)
 
 
 def _fail(message: str) -> NoReturn:
