@@ -79,7 +79,7 @@ def _in_page(page: Page, script: str) -> Call:
             if not page.workers:
                 break
             page.wait_for_timeout(50)
-        assert not page.workers, "workers are left"
+        assert not page.workers, f"workers are left: {[worker.url for worker in page.workers]}"
         return outcome
 
     return call
