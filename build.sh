@@ -19,6 +19,7 @@ usage: ./build.sh COMMAND
   bench    time it beside onnxruntime-web, TensorFlow.js and jax-js (half an hour); --quick: 5 minutes, --filter NAME, --list
   serve    open the pages: draw and train digits, compile HLO, search by meaning, train on workers
   site     write the pages to dist/site/, as static files for any host
+  docs     write the documentation to dist/docs/, as static files that fetch nothing from elsewhere
   wheel    build a wheel in dist/ that installs without a compiler
   npm      build the npm package of the loader in dist/npm/
   pyodide  check the wheel in Pyodide and put both into dist/pyodide/, with the wheel's entry for a pyodide-lock.json
@@ -267,6 +268,13 @@ site() {
   .venv/bin/xla-wasm serve --write dist/site
 }
 
+docs() {
+  ensure_package docs
+  ensure_node
+  say "writing dist/docs/"
+  NO_MKDOCS_2_WARNING=1 $PY -m mkdocs build --strict
+}
+
 wheel() {
   ensure_venv
   say "building a wheel"
@@ -285,6 +293,7 @@ case $command in
   bench) bench "$@" ;;
   serve) serve "$@" ;;
   site) site ;;
+  docs) docs ;;
   wheel) wheel ;;
   npm) npm_package ;;
   pyodide) pyodide ;;
