@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from documents import GENERATED, ROOT, Block, blocks, navigation, written
+from documents import FENCE, GENERATED, ROOT, Block, blocks, navigation, written
 from node_host import node_for
-from test_documents import COMMANDS, EXAMPLES
+from test_documents import COMMANDS, EXAMPLES, PYTHON
 from typer.main import get_command
 
 import xla_wasm
@@ -123,9 +123,10 @@ def test_the_reference_has_everything_that_is_public(site: Path) -> None:
 
 RUN = {
     "README.md python": "test_package.py test_readme_example_runs",
-    "README.md console": "test_documents.py test_commands",
+    "README.md console 1": "test_documents.py test_commands",
     "README.md js": "test_documents.py test_javascript",
     "docs/builder.md python": "test_xla_builder.py test_the_page_is_up_to_date_and_its_examples_hold",
+    "docs/command.md console": "test_documents.py test_commands",
     "docs/command.md js": "test_documents.py test_javascript",
     "docs/custom_calls.md python": "test_custom_calls.py test_the_document",
     "docs/custom_calls.md js": "test_custom_calls.py test_the_document",
@@ -139,6 +140,7 @@ RUN = {
     "docs/replicas.md python 2": "test_shard_map.py test_the_document",
     "docs/replicas.md js": "test_documents.py test_javascript",
     "docs/replicas.md sh 0": "test_documents.py test_commands",
+    "docs/security.md python": "test_documents.py test_python",
     "docs/security.md js": "test_documents.py test_javascript",
     "docs/serving.md python": "test_serving_document.py test_the_example_runs_as_it_is_written",
     "docs/serving.md json": "test_serving_document.py test_signature_and_error_are_what_the_server_gives",
@@ -166,7 +168,10 @@ RUN = {
 """The blocks of each page, all of a language or one of them, and the test that runs them."""
 
 NOT_RUN = {
+    "README.md console 0": "the project's own commands, which install and run the tests; test_package.py looks whether they are there",
     "docs/contributing.md console": "it installs, tests or serves the project itself",
+    "docs/host_io.md console": "M stands for a program of the reader; test_cli.py runs one with these options",
+    "docs/performance.md console": "it times everything for half an hour; test_benchmark_suite.py runs the suite's parts",
     "docs/replicas.md python 1": "it needs four devices of JAX; test_partitioned.py compiles what XLA's partitioner makes there",
     "docs/replicas.md sh 1": "it installs MPI; test_mpi.py runs the command under mpiexec",
     "docs/serving.md console 0": "it installs the extra; test_serve_process.py runs the command, and the example asks the server",
@@ -201,6 +206,13 @@ def test_every_block_of_code_is_run_or_says_why_not() -> None:
     assert both == ["docs/tutorial.md console 0"], "all but the first of its commands are run"
 
 
+@pytest.mark.parametrize("page", written())
+def test_blocks_have_fences(page: str) -> None:
+    """Code that is only indented has no language, so nobody would know whether to run it."""
+    prose = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    assert not re.search(r"\n\n    (?! *[-*\d])", prose)
+
+
 @pytest.mark.parametrize("key", RUN)
 def test_the_tests_that_run_blocks_are_there(key: str) -> None:
     """And read the page."""
@@ -209,7 +221,7 @@ def test_the_tests_that_run_blocks_are_there(key: str) -> None:
     assert any(isinstance(node, ast.FunctionDef) and node.name == name for node in ast.parse(text).body)
     page = Path(key.split()[0]).name
     assert page in text or (page == "builder.md" and "docs.PATH" in text)
-    places = {"test_javascript": EXAMPLES, "test_commands": COMMANDS}.get(name)
+    places = {"test_javascript": EXAMPLES, "test_commands": COMMANDS, "test_python": PYTHON}.get(name)
     assert file != "test_documents.py" or places is None or all(block.place in places for block in of(key))
 
 

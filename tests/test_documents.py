@@ -20,6 +20,7 @@ import pytest
 from documents import ROOT, Block, block, blocks
 from node_host import node_for
 from playwright.sync_api import Page, expect
+from test_command_engines import wasmtime
 
 import xla_wasm
 from xla_wasm import HloModule, Options, javascript
@@ -154,6 +155,22 @@ def test_javascript(place: str, tmp_path: Path) -> None:
     assert done.stdout.strip() == printed
 
 
+# --- Python -------------------------------------------------------------------------------------------------------------------
+
+
+PYTHON = ["docs/security.md python 0"]
+
+
+@pytest.mark.parametrize("place", PYTHON)
+def test_python(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, language, number = place.split()
+    compiled(DOUBLED).save(tmp_path / "stranger.wasm")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"xla_wasm": xla_wasm}
+    exec(block(page, language, int(number)).code, names)
+    assert names["exe"].run(np.float32([1, 2, 3, 4, 5]))[0].tolist() == [2, 4, 6, 8, 10]
+
+
 # --- the command --------------------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +180,13 @@ def lines(block: Block) -> list[str]:
     return marked if block.language == "console" else block.code.splitlines()
 
 
-COMMANDS = ["README.md console 0", "docs/web.md console 1", "docs/embedding.md console 0", "docs/replicas.md sh 0"]
+COMMANDS = [
+    "README.md console 1",
+    "docs/command.md console 0",
+    "docs/web.md console 1",
+    "docs/embedding.md console 0",
+    "docs/replicas.md sh 0",
+]
 
 
 @pytest.mark.parametrize("place", COMMANDS)
@@ -175,11 +198,17 @@ def test_commands(place: str, xla_wasm: Callable[..., tuple[int, str, str]], tmp
     shutil.copy(DIGITS, tmp_path / "model.hlo.pb")
     doubled(tmp_path)
     (tmp_path / "M").write_text(SUMMED)
+    np.save(tmp_path / "x.npy", np.zeros((1, 8, 8, 1), np.float32))
     for d in range(4):
         np.save(tmp_path / f"x.{d}.npy", np.float32([d, 1]))
     for line in lines(block(page, language, int(number))):
         words = shlex.split(line, comments=True)
-        assert words.pop(0) == "xla-wasm", line
+        program = words.pop(0)
+        if program == "wasmtime":
+            done = subprocess.run([wasmtime(), *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+            assert (done.returncode, done.stderr) == (0, ""), line
+            continue
+        assert program == "xla-wasm", line
         target = words[words.index(">") + 1] if ">" in words else None
         if words[0] == "serve-model":
             command = [sys.executable, "-m", "xla_wasm", *words, "--port", "0"]
