@@ -22,6 +22,7 @@ usage: ./build.sh COMMAND
   docs     write the documentation to dist/docs/, as static files that fetch nothing from elsewhere
   wheel    build a wheel in dist/ that installs without a compiler
   npm      build the npm package of the loader in dist/npm/
+  release  build wheel, sdist and npm package in dist/release/, each twice with the same bytes, and check them; nothing is uploaded
   pyodide  check the wheel in Pyodide and put both into dist/pyodide/, with the wheel's entry for a pyodide-lock.json
 
 Each installs what it needs first: Python packages into .venv/, Node into .tools/, and for `test`, with apt and where there is none,
@@ -185,6 +186,7 @@ test_all() {
   ensure_pyodide
   ensure_esbuild
   ensure_tools bundlers vite@8.3.8 webpack@5.112.2
+  ensure_npm_checks
   ensure_tools runtimes deno@2.9.6 bun@1.4.5
   ensure_miniflare
   ensure_tensorflow
@@ -252,6 +254,18 @@ npm_package() {
   ls -l dist/npm/*.tgz
 }
 
+# What looks for mistakes in an npm package.
+ensure_npm_checks() { ensure_tools release publint@0.3.25 @arethetypeswrong/cli@0.18.5; }
+
+release() {
+  ensure_package release
+  ensure_node
+  ensure_esbuild
+  ensure_npm_checks
+  say "building and checking dist/release/"
+  $PY tools/release.py .tools dist/release
+}
+
 serve() {
   ensure_package
   pyodide_folder
@@ -296,6 +310,7 @@ case $command in
   docs) docs ;;
   wheel) wheel ;;
   npm) npm_package ;;
+  release) release ;;
   pyodide) pyodide ;;
   help | -h | --help) usage ;;
   *) usage >&2; die "there is no command '$command'" ;;
