@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from browsing import SCREENSHOTS, WAIT, served
 from documents import FENCE, GENERATED, ROOT, Block, blocks, navigation, written
 from node_host import node_for
+from playwright.sync_api import Browser, expect
 from test_documents import COMMANDS, EXAMPLES, PYTHON
 from typer.main import get_command
 
@@ -95,15 +98,37 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_searched_and_ask_nobody_else(scheme: Literal["light", "dark"], site: Path, chromium: Browser) -> None:
+    complaints: list[str] = []
+    with served(site, isolated=False) as address, chromium.new_context(color_scheme=scheme) as context:
+        page = context.new_page()
+        page.on("request", lambda request: request.url.startswith((address, "data:", "blob:")) or complaints.append(request.url))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
+        page.goto(f"{address}/tutorial.html")
+        assert page.evaluate("document.body.dataset.mdColorScheme") == {"light": "default", "dark": "slate"}[scheme]
+        page.locator("input.md-search__input").fill("weight_format")
+        expect(page.locator(".md-search-result__meta")).to_have_text(re.compile(r"\d+ matching documents"), timeout=WAIT)
+        page.locator("input.md-search__input").press("Escape")
+        page.screenshot(path=SCREENSHOTS / f"docs-{scheme}.png")
+    assert complaints == []
+
+
 # --- the reference ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_reference_has_everything_that_is_public(site: Path) -> None:
+def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "docs"))
+    import python_reference
+
     python = (site / "reference" / "python.html").read_text(encoding="utf-8")
     for name in {*xla_wasm.__all__} - {"__version__"}:
         assert f'id="xla_wasm.{name}"' in python, name
     for name in ("Options.weights", "Executable.run", "Artifact.save", "HloModule.from_bytes", "jax.lower"):
         assert f'id="xla_wasm.{name}"' in python, name
+    for name in (name for group in python_reference.names().values() for name in group):
+        assert f'id="{name}"' in python, name
     command = html.unescape((site / "reference" / "command.html").read_text(encoding="utf-8"))
     for name, inner in get_command(cli.app).commands.items():  # type: ignore[attr-defined]
         assert f'id="xla-wasm-{name}"' in command

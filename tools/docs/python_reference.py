@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import xla_wasm
 
 GROUPS = {
@@ -14,12 +16,12 @@ GROUPS = {
 FIELDS = "    options:\n      show_if_no_docstring: true\n"
 """For classes whose docstrings tell of their fields: each is shown with its type and its default."""
 
-MODULES = {
-    "JAX": ("xla_wasm.jax", ["lower", "mesh"]),
+MODULES: dict[str, tuple[str, list[str] | None]] = {
+    "JAX": ("xla_wasm.jax", None),
     "JavaScript for a page": ("xla_wasm.javascript", ["save"]),
     "Weights in files": ("xla_wasm.safetensors", ["Tensor", "read", "save", "bind"]),
 }
-"""Modules that are imported by name, with what is public in them."""
+"""Modules that are imported by name, with what is public in them: all that has no underscore, if nothing is said."""
 
 
 def names() -> dict[str, list[str]]:
@@ -30,7 +32,14 @@ def names() -> dict[str, list[str]]:
     missing = {f"xla_wasm.{name}" for name in xla_wasm.__all__ if name != "__version__"} - listed
     if missing:
         raise ValueError(f"tools/docs/python_reference.py has no place for {', '.join(sorted(missing))}")
-    return groups | {title: [f"{module}.{name}" for name in public] for title, (module, public) in MODULES.items()}
+    modules = {title: [f"{module}.{name}" for name in public or _public(module)] for title, (module, public) in MODULES.items()}
+    return groups | modules
+
+
+def _public(module: str) -> list[str]:
+    """The functions and classes that a module defines, in their order there."""
+    contents = vars(import_module(module)).items()
+    return [name for name, value in contents if name[0] != "_" and callable(value) and value.__module__.startswith(module)]
 
 
 def page() -> str:
