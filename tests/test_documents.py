@@ -146,13 +146,18 @@ def test_javascript(place: str, tmp_path: Path) -> None:
     page, language, number = place.split()
     make, before, after, printed = EXAMPLES[place]
     make(tmp_path)
-    (tmp_path / "node_modules").mkdir()
-    (tmp_path / "node_modules" / "xla-wasm").symlink_to(ROOT / "web")
-    (tmp_path / "example.mjs").write_text(f"{before}{block(page, language, int(number)).code}{after}\n")
+    assert in_node(tmp_path, f"{before}{block(page, language, int(number)).code}{after}\n") == printed
+
+
+def in_node(folder: Path, script: str) -> str:
+    """What a module of JavaScript prints, where the loader is installed as a package."""
+    (folder / "node_modules").mkdir()
+    (folder / "node_modules" / "xla-wasm").symlink_to(ROOT / "web")
+    (folder / "example.mjs").write_text(script)
     command = [node_for("simd128"), "--no-warnings", "example.mjs"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == printed
+    return done.stdout.strip()
 
 
 # --- Python -------------------------------------------------------------------------------------------------------------------
@@ -169,6 +174,25 @@ def test_python(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     names: dict[str, Any] = {"xla_wasm": xla_wasm}
     exec(block(page, language, int(number)).code, names)
     assert names["exe"].run(np.float32([1, 2, 3, 4, 5]))[0].tolist() == [2, 4, 6, 8, 10]
+
+
+def test_weights_states_and_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/state.md from its first block to its last, and what it says beside them."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for found in blocks("docs/state.md"):
+        if found.language == "python":
+            exec(found.code, names)
+    fresh = xla_wasm.load(names["artifact"])
+    with pytest.raises(xla_wasm.ArgumentError, match=r"params\.bias"):
+        fresh.run(names["x"])
+    fresh = xla_wasm.load(names["counting"])
+    fresh.run(np.float32(4))
+    assert (fresh.get("mean"), fresh.get("count")) == (4, 1), "states begin as zeros"
+    other = fresh.clone()
+    other.run(np.float32(8))
+    assert (fresh.get("mean"), other.get("mean")) == (4, 8), "those of a clone are its own, and begin anew"
+    assert in_node(tmp_path, f"{block('docs/state.md', 'js').code}console.log([...y].map((v) => v.toFixed(3)).join());\n") == "0.999,0.999"
 
 
 # --- the command --------------------------------------------------------------------------------------------------------------
