@@ -19,8 +19,10 @@ usage: ./build.sh COMMAND
   bench    time it beside onnxruntime-web, TensorFlow.js and jax-js (half an hour); --quick: 5 minutes, --filter NAME, --list
   serve    open the pages: draw and train digits, train a writer, compile HLO, search by meaning, train on workers
   site     write the pages to dist/site/, as static files for any host
+  docs     write the documentation to dist/docs/, as static files that fetch nothing from elsewhere
   wheel    build a wheel in dist/ that installs without a compiler
   npm      build the npm package of the loader in dist/npm/
+  release  build wheel, sdist and npm package in dist/release/, each twice with the same bytes, and check them; nothing is uploaded
   pyodide  check the wheel in Pyodide and put both into dist/pyodide/, with the wheel's entry for a pyodide-lock.json
 
 Each installs what it needs first: Python packages into .venv/, Node into .tools/, and for `test`, with apt and where there is none,
@@ -190,6 +192,7 @@ test_all() {
   ensure_esbuild
   ensure_tools bundlers vite@8.3.8 webpack@5.112.2
   ensure_tools axe axe-core@4.14.1
+  ensure_npm_checks
   ensure_tools runtimes deno@2.9.6 bun@1.4.5
   ensure_miniflare
   ensure_tensorflow
@@ -257,6 +260,18 @@ npm_package() {
   ls -l dist/npm/*.tgz
 }
 
+# What looks for mistakes in an npm package.
+ensure_npm_checks() { ensure_tools release publint@0.3.25 @arethetypeswrong/cli@0.18.5; }
+
+release() {
+  ensure_package release
+  ensure_node
+  ensure_esbuild
+  ensure_npm_checks
+  say "building and checking dist/release/"
+  $PY tools/release.py .tools dist/release
+}
+
 serve() {
   ensure_package
   pyodide_folder
@@ -271,6 +286,13 @@ site() {
   rm -rf dist/site
   say "writing dist/site/"
   .venv/bin/xla-wasm serve --write dist/site
+}
+
+docs() {
+  ensure_package docs
+  ensure_node
+  say "writing dist/docs/"
+  NO_MKDOCS_2_WARNING=1 $PY -m mkdocs build --strict
 }
 
 wheel() {
@@ -291,8 +313,10 @@ case $command in
   bench) bench "$@" ;;
   serve) serve "$@" ;;
   site) site ;;
+  docs) docs ;;
   wheel) wheel ;;
   npm) npm_package ;;
+  release) release ;;
   pyodide) pyodide ;;
   help | -h | --help) usage ;;
   *) usage >&2; die "there is no command '$command'" ;;
