@@ -26,7 +26,7 @@ MODULES: dict[str, tuple[str, list[str] | None]] = {
 
 def names() -> dict[str, list[str]]:
     """The headings, each with the full names of what stands below it; all public names of the package are among them."""
-    errors = [name for name in xla_wasm.__all__ if name.endswith("Error")]
+    errors = [name for name in xla_wasm.__all__ if name.endswith(("Error", "Warning"))]
     groups = {title: [f"xla_wasm.{name}" for name in group or errors] for title, group in GROUPS.items()}
     listed = {name for group in groups.values() for name in group}
     missing = {f"xla_wasm.{name}" for name in xla_wasm.__all__ if name != "__version__"} - listed
