@@ -75,7 +75,7 @@ def _in_node(node: Sequence[Any], script: str, site: Site) -> Call:
 def _in_page(page: Page, script: str) -> Call:
     def call(name: str, argument: Any = None) -> Any:
         outcome = page.evaluate(IN_A_PAGE, [script, name, argument])
-        for _ in range(200):
+        for _ in range(1200):  # an engine ends a worker where its code looks for that
             if not page.workers:
                 break
             page.wait_for_timeout(50)
