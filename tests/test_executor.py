@@ -256,7 +256,7 @@ sys.path[:0] = {sys.path!r}
 from fixtures import toy
 from xla_wasm.host.executor import load
 from xla_wasm.errors import LimitError
-load(toy())
+kept = load(toy())  # what it takes is not free again
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), resource.RLIM_INFINITY))
 try:

@@ -15,10 +15,10 @@ IMPORTS = {
 MODULE = """
 import sys
 import numpy as np
-TEXT = "HloModule m\\n\\nENTRY e {\\n  x = f32[4] parameter(0)\\n  ROOT y = f32[4] negate(x)\\n}\\n"
+TEXT = "HloModule m\\n\\nENTRY e {\\n  x = f32[400000] parameter(0)\\n  ROOT y = f32[400000] negate(x)\\n}\\n"
 artifact = xla_wasm.compile(xla_wasm.HloModule.from_text(TEXT), xla_wasm.Options(threads=%s))
 exe = xla_wasm.load(artifact%s)
-x = np.ones(4, np.float32)
+x = np.ones(400000, np.float32)
 exe.run(x)
 """
 LOADED = {"plain": (False, ""), "limits": (False, ", timeout=60, fuel=10**9"), "threads": (True, ", threads=2")}

@@ -117,7 +117,7 @@ COMMANDS = [
     "run layer.wasm -i two.npy --set two.npy",
     "run layer.wasm -i two.npy --set pair.npz",
     "run layer.wasm -i two.npy --set damaged.safetensors",
-    "run add.hlo --random-inputs --threads 2 --output both --outfeed both",
+    "run add.hlo --random-inputs --output both --outfeed both",
     "run add.hlo --random-inputs --infeed x.npy",
     "run fed.hlo",
     "run fed.hlo --infeed n.npy",

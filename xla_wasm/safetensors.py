@@ -16,7 +16,7 @@ from .errors import ArgumentError, ParseError
 from .hlo.ir import Instruction, Module
 from .hlo.literal import Literal
 from .hlo.shape import Layout, Shape
-from .hlo.signature import PARAMETER_NAMES, names_in
+from .hlo.signature import PARAMETER_NAMES, STRUCTURE, names_in
 from .hlo.types import TYPES
 
 Array = Any
@@ -168,6 +168,7 @@ def bind(module: Module, tensors: Mapping[str, Tensor], prefix: str = "") -> Non
     for number, parameter in enumerate(kept):
         parameter.attrs["parameter_number"] = number
     module.parameter_shapes = None
+    module.frontend_attributes.pop(STRUCTURE, None)  # it is that of the arguments with the parameters that are no longer there
     module.frontend_attributes[PARAMETER_NAMES] = json.dumps([name for i, name in enumerate(names) if i not in wanted])
 
 

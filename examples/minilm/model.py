@@ -18,6 +18,7 @@ import numpy as np
 from jax import lax
 
 import xla_wasm
+from xla_wasm.hlo.signature import STRUCTURE
 from xla_wasm.jax import lower
 
 HERE = Path(__file__).parent
@@ -123,6 +124,8 @@ def lowered() -> xla_wasm.HloModule:
         instruction.metadata = None  # where in these sources it comes from takes more room than the instruction
     # The tables that the places of instructions refer to.
     module.unknown = b""
+    # The structure of arguments, of which the weights become constants.
+    module.frontend_attributes.pop(STRUCTURE, None)
     return module
 
 

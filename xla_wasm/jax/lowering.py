@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
+from types import MethodType
 from typing import Any
 
 from ..dataclass import dataclass
@@ -134,7 +135,7 @@ def trace(
     # JAX remembers what it has traced by the function and its static values, of which 0.0 and -0.0 are equal: each time another function.
     if frozen or is_filter or any(static.values()) or not _hashable(mapped):
         if inner is None:
-            inner = mapped.__wrapped__ if hasattr(mapped, "_jit_info") else mapped  # `jax.jit` takes no leaves but arrays
+            inner = _plain(mapped)
         mapped = _Settling(inner, known, {i: leaves[i] for i in frozen}, is_filter, outside)
         args, kwargs = known.whole(args, kwargs, [None if i in frozen else leaf for i, leaf in enumerate(leaves)])
         dynamic, by_name = known.dynamic(args, kwargs)
@@ -153,6 +154,13 @@ def trace(
     listed = {name: value for name, value in zip(known.positional, dynamic) if name not in known.static}
     stages.describe(module, listed, {name: by_name[name] for name in sorted(by_name)}, result_paths, out_tree)
     return Traced(module, [value for _, value in results], partial(_restored, out_tree, outside))
+
+
+def _plain(fn: Any) -> Any:
+    """The function inside of what `jax.jit` made, which takes no leaves but arrays; of a method the method."""
+    if not hasattr(fn, "_jit_info"):
+        return fn
+    return MethodType(fn.__func__.__wrapped__, fn.__self__) if hasattr(fn, "__func__") else fn.__wrapped__
 
 
 class _Settling:
