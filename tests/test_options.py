@@ -115,7 +115,8 @@ def test_types_take_what_the_documents_give(tmp_path: Path) -> None:
         "Options(state={'w': 0})",
     ]
     assert len(calls) > 10
-    lines = ["from xla_wasm import Options", "names: list[str] = []", "pairs: dict[str, str] = {}", *calls]
+    variables = ["names: list[str] = []", "pairs: dict[str, str] = {}", "state: dict[str, str] = {}"]
+    lines = ["from xla_wasm import Options", *variables, *calls]
     lines += ["reveal_type(Options().weights)", "reveal_type(Options().state)"]
     (tmp_path / "calls.py").write_text("\n".join(lines))
     out, _, status = api.run(["--strict", "--no-incremental", "--follow-imports=silent", str(tmp_path / "calls.py")])
