@@ -132,3 +132,23 @@ def test_plans() -> None:
     for n in range(1, 200):
         plan = complex_plan(n)
         assert prod(plan.factors) == (plan.m or n) and max(plan.factors, default=1) <= 31
+
+
+@pytest.mark.parametrize("function", ["fftn", "ifftn", "rfftn", "irfftn", "fft2", "irfft"])
+def test_rows_in_several_calls(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call of the C runtime takes a few rows, also of what is transformed along other dimensions first."""
+    import jax.numpy as jnp
+
+    from xla_wasm.jax import lower
+    from xla_wasm.ops import kernel
+
+    monkeypatch.setattr(kernel, "_CALL", 1)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 6, 5, 16)).astype(np.float32)
+    given = x if function == "rfftn" else (x + 1j * rng.standard_normal(x.shape)).astype(np.complex64)
+    axes = (1, 2, 3) if function.endswith("n") else None
+    call = getattr(jnp.fft, function)
+    module = lower((lambda x: call(x, axes=axes)) if axes else call, given)
+    (result,) = xla_wasm.load(xla_wasm.compile(module)).run(given)
+    expected = getattr(np.fft, function)(given, axes=axes) if axes else getattr(np.fft, function)(given)
+    np.testing.assert_allclose(result, expected, atol=2e-5 * np.abs(expected).max())

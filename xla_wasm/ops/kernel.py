@@ -60,17 +60,20 @@ class Kernel:
         count: int,
         *numbers: int,
         shared: Sequence[Source] = (),
+        divided: Sequence[Source] = (),
         together: int = 1,
         work: int = 0,
     ) -> None:
         """Calls a C function that does the same for `count` items, each a part of all arrays but those that are `shared` and scratch
-        memory: `symbol(arrays, count, numbers)`. Several calls for some items each are a range that callers may split.
+        memory that is not `divided`: `symbol(arrays, count, numbers)`. Several calls for some items each are a range that callers may
+        split.
 
         The function takes `together` items side by side. `work`: about how many operations an item takes.
         """
         b = self.b
         written = {output.number for outputs in self.outputs.values() for output in outputs}
         whole = {source.number for source in shared} | set(range(b.pointers - len(self.scratch_bytes), b.pointers))
+        whole -= {source.number for source in divided}
         size = max((prod(s.dims) // max(count, 1) for s in arrays if isinstance(s, Source) and s.number not in whole), default=1)
         work = work or size * max(1, isqrt(size))
         most = together * -(-_CALL // max(1, work * together))

@@ -90,6 +90,7 @@ class _Transform:
             (self.output, source, plan, table, self.work),
             *(prod(source.dims[:-1]), _KINDS[self.kind], total, self.widths[d]),
             shared=(plan, table),
+            divided=(source,),
             together=self.widths[d],
             work=2 * points * points.bit_length(),
         )
