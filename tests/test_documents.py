@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from documents import ROOT, Block, block, blocks
+from documents import ROOT, Block, block, blocks, written
 from node_host import node_for
 from playwright.sync_api import Page, expect
 from test_command_engines import wasmtime
+from typer.main import get_command
 
 import xla_wasm
-from xla_wasm import HloModule, Options, javascript
+from xla_wasm import HloModule, Options, cli, javascript
 
 DIGITS = ROOT / "examples" / "digits" / "digits.hlo.pb"
 SCALED = (
@@ -244,6 +245,13 @@ def test_commands(place: str, xla_wasm: Callable[..., tuple[int, str, str]], tmp
         assert (code, err) == (0, ""), (line, err)
         if target:
             (tmp_path / target).write_text(out)
+
+
+@pytest.mark.parametrize("page", written())
+def test_pages_name_commands_that_there_are(page: str) -> None:
+    """Also in their sentences, which nothing runs."""
+    named = re.findall(r"(?:`|\$ )xla-wasm ([a-z][\w-]*)", (ROOT / page).read_text(encoding="utf-8"))
+    assert {*named} <= {*get_command(cli.app).commands}  # type: ignore[attr-defined]
 
 
 # --- contributing -------------------------------------------------------------------------------------------------------------
