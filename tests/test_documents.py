@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from documents import ROOT, Block, block, blocks
+from documents import ROOT, Block, block, blocks, written
 from node_host import node_for
 from playwright.sync_api import Page, expect
 from test_command_engines import wasmtime
+from typer.main import get_command
 
 import xla_wasm
-from xla_wasm import HloModule, Options, javascript
+from xla_wasm import HloModule, Options, cli, javascript
 
 DIGITS = ROOT / "examples" / "digits" / "digits.hlo.pb"
 SCALED = (
@@ -244,6 +245,50 @@ def test_commands(place: str, xla_wasm: Callable[..., tuple[int, str, str]], tmp
         assert (code, err) == (0, ""), (line, err)
         if target:
             (tmp_path / target).write_text(out)
+
+
+@pytest.mark.parametrize("page", written())
+def test_pages_name_commands_that_there_are(page: str) -> None:
+    """Also in their sentences, which nothing runs."""
+    named = re.findall(r"(?:`|\$ )xla-wasm ([a-z][\w-]*)", (ROOT / page).read_text(encoding="utf-8"))
+    assert {*named} <= {*get_command(cli.app).commands}  # type: ignore[attr-defined]
+
+
+# --- contributing -------------------------------------------------------------------------------------------------------------
+
+ROW = re.compile(r"^\| (`.*?) \| (.*) \|$", re.MULTILINE)
+PLACES = ("", "xla_wasm/", "web/", "examples/embedding/")
+
+
+def files_of(names: list[str]) -> list[Path]:
+    """The files of these names: paths from the top, from the package, or from the file before them."""
+    found: list[Path] = []
+    for name in names:
+        pattern = re.sub(r"<\w+>", "*", name)
+        beside = [f"{found[-1].parent.relative_to(ROOT)}/"] if found else []
+        there = next((paths for place in (*beside, *PLACES) if (paths := [*ROOT.glob(place + pattern)])), [])
+        assert there, f"docs/contributing.md names {name}, which is not there"
+        found += there
+    return found
+
+
+def test_contributing_names_what_there_is() -> None:
+    """Files of the tasks, tables in them, and tests."""
+    text = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    rows = ROW.findall(text)
+    assert len(rows) > 25
+    tables = 0
+    for files, what in rows:
+        names = [*re.findall(r"`([^`]+)`", files), *re.findall(r"`([\w/]+\.(?:py|js|c|h|go|rs))`", what)]
+        sources = [path.read_text(encoding="utf-8") for path in files_of(names)]
+        for table in re.findall(r"`(_?[A-Z][A-Za-z_]+)`", what):
+            tables += 1
+            assert any(re.search(rf"\b{table}\b", source) for source in sources), f"{table} is not in {files}"
+    assert tables > 20
+    for name in {*re.findall(r"\btests/\w+\.py", text), *re.findall(r"`benchmarks/\w+\.py", text)}:
+        assert (ROOT / name.strip("`")).is_file(), name
+    for name in re.findall(r"`(test_\w+)`", text):
+        assert any(f"def {name}(" in path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py")), name
 
 
 # --- the tutorial -------------------------------------------------------------------------------------------------------------

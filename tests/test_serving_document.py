@@ -55,7 +55,7 @@ def test_all_options_are_there_with_their_defaults() -> None:
 
 
 def test_types_and_statuses_are_those_of_the_server() -> None:
-    for title, kinds in (("Bodies", formats.BODIES), ("Answers", formats.ANSWERS)):
+    for title, kinds in (("Request bodies", formats.BODIES), ("Answers", formats.ANSWERS)):
         assert set(re.findall(r"`((?:application|multipart)/[a-z-]+)`", section(title))) == set(kinds)
 
 

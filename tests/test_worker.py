@@ -128,8 +128,9 @@ def test_the_documents(url: str, folder: Path) -> None:
     # The version that build.sh installs for the tests.
     (version,) = re.findall(r"wrangler@([\d.]+)", (ROOT / "build.sh").read_text())
     assert json.loads((EXAMPLES / "package.json").read_text())["devDependencies"] == {"wrangler": version}
-    error = re.search(r"Errors are `(\{.*?\}\})`", document, re.DOTALL)
-    assert error and set(re.findall(r'"(\w+)":', error[1])) == {"error", "status", "message", "field", "expected", "given"}
+    (error,) = re.findall(r'```json\n(\{"error": .*?)```', (ROOT / "docs" / "serving.md").read_text(), re.DOTALL)
+    wrong = post(url, {"image": [0] * 63})
+    assert "serving.md#routes" in document and wrong.json.keys() == {"error"} and wrong.error.keys() == json.loads(error)["error"].keys()
 
 
 def test_addresses_and_methods(url: str) -> None:

@@ -46,7 +46,7 @@ exe = xla_wasm.load(xla_wasm.compile(module))
 (result,) = exe.run(np.float32(2), np.arange(4, dtype=np.float32), np.ones(4, np.float32))  # 1, 3, 5, 7
 ```
 
-Computations that an operation calls are made by builders of their own and ended with `Build`:
+If an operation calls a computation, make that with a builder of its own and end it with `Build`:
 
 ```python
 def function(body, *shapes):
@@ -63,11 +63,11 @@ below_100 = function(lambda b, x: b.Lt(x, b.Constant(100)), f32)
 running_sum = function(lambda b, x, total: b.Tuple([b.Add(total, x)] * 2), f32, f32)
 ```
 
-The examples below use these. In them `b` is a new builder, and the value of a line is shown as its shape and its elements.
+The examples below use these. In them `b` is a new builder, and the value of a line is printed as its shape and its elements.
 
 ## Broadcasting
 
-HLO broadcasts nothing by itself. The builder inserts what is needed where a binary operation has
+HLO itself never broadcasts. The builder inserts the broadcasts of a binary operation, if it has
 
 - a scalar and an array: the scalar is repeated;
 - dimensions of size 1 on one side: they are repeated;
@@ -97,11 +97,11 @@ model.py:17: add: f32[2,3] and f32[3] differ in rank, which needs broadcast_dime
 
 ## Arguments
 
-Several operands, starts or computations are given as a sequence; one array alone need not be wrapped where its count is free.
+Give several operands, starts or computations as a sequence; if their number is free, you may give a single array without one.
 `padding` is "SAME", "VALID" or (low, high) for each dimension of the window; `window_strides` and dilations may be None for 1
 everywhere. `precision_config` is a `PrecisionConfig`, or "DEFAULT", "HIGH" or "HIGHEST" for all operands. `replica_groups` are
 lists of device numbers or a `ReplicaGroups`. Dimension numbers and other attributes are classes of `xla_wasm.hlo.attrs`.
-Opcodes that XLA's interface lacks are methods with the name of the opcode, as `b.custom_call(...)` or `b.sinh(x)`;
+Opcodes that XLA's interface lacks are methods with the name of the opcode, such as `b.custom_call(...)` or `b.sinh(x)`;
 [operations.md](operations.md) lists them. What `compile` cannot take yet is in [gaps.md](gaps.md).
 
 This page is written by `python -m xla_wasm.builder.docs`; tests run its examples.

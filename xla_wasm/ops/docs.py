@@ -15,16 +15,18 @@ PATH = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 
 _HEAD = """# Operations
 
-Every operation of HLO that a module may hold, by family. The verifier checks the numbered constraints; its errors cite them
-as (C1), (C2), ... Attributes bear the names they have in `Instruction.attrs`; one whose name ends in `numbers`, `config` or
-`options` holds several attributes of HLO text at once.
+This page lists every HLO operation that a module may hold, by family. The verifier checks the numbered constraints; its errors cite
+them as (C1), (C2), ... Attributes have the names that they have in `Instruction.attrs`. An attribute whose name ends in `numbers`,
+`config` or `options` holds several attributes of HLO text at once.
 
-Each operation says how it reads its operands, from which fusion, the merging of views and the splitting over devices follow. The
-operands are `a`, `b`, `c`, and `i0`, `i1` the dimensions of the result's index: a transpose of `f32[2,3]` reads `a[i1, i0]`. `//` and
-`%` split a dimension, and a `?` is known at run time only. Where an element of the result is made of many, `k0`, `k1` run over them: a
-sum of rows reads `a[i0, k0] for k0 < 3`; of a window, what lies outside is passed over. (A `select-and-scatter` reads windows at the
-index of its source.) With an arrow, each element of the operand, at its own index, goes to a place of the result. An operand that is
-read `whole` has to lie in memory, and nothing more is known.
+**reads** says how an operation reads its operands. Fusion, the merging of views and the division among devices follow from it. The
+operands are `a`, `b`, `c`, and `i0`, `i1` the dimensions of the result's index: a transpose of `f32[2,3]` reads `a[i1, i0]`.
+
+- `//` and `%` split a dimension, and a `?` is known only at run time.
+- If an element of the result is computed from many, `k0`, `k1` run over them: a sum of rows reads `a[i0, k0] for k0 < 3`. Elements of a
+  window that lie outside of the operand are skipped. (A `select-and-scatter` reads windows at the index of its source.)
+- With an arrow, each element of the operand, at its own index, goes to a position of the result.
+- An operand that is read `whole` has to lie in memory; nothing more is known.
 
 This page is written by `python -m xla_wasm.ops.docs` from the records in `xla_wasm/ops/*/record.py`.
 """
