@@ -40,6 +40,7 @@ _ELSEWHERE = {
     "keep_unused": "arguments that are not used are kept always",
     "sidecar": "compile it yourself: xla_wasm.compile(jit(f).lower(*args), Options(sidecar=True))",
     "kind": "compile it yourself: xla_wasm.compile(jit(f).lower(*args), Options(kind=...))",
+    "initial": "a call is given its states; for others, compile it yourself: xla_wasm.compile(jit(f).lower(*args), Options(initial=...))",
     "host_calls": "compile and load it yourself: load(..., custom_calls=...)",
     "num_replicas": "programs for several devices: docs/replicas.md",
     "num_partitions": "programs for several devices: docs/replicas.md",
