@@ -89,6 +89,7 @@ EXCEPTIONS = {
     ("server.openapi", ""): "the same",
     ("compiler", "host.prepared"): "the memory after `init` is what an engine makes of it",
     ("initial", "host.structures"): "the leaves of a structure have the names by which hosts take them",
+    ("host.arrayfiles", "safetensors"): "weights are set from the files that bind them, too",
     ("ops.custom.expand", "ops.lowering"): "the targets that have a routine stay custom calls",
     ("ops.indexing.expand", "ops.apply"): "whether a computation can be part of a loop, or has to become other operations",
     ("ops.reduce.expand", "ops.apply"): "the same",
