@@ -66,7 +66,7 @@ def _leaves(inputs: list[Leaf], state: Mapping[int, int], key: str | int, value:
         what = f"{name!r} is no state, which Options.state pairs with a result" if is_input else f"there is no state {name!r}"
         raise ArgumentError(f"initial: {what}; states: {_some([*names])}")
 
-    wanted = below(prefix, names)
+    wanted = [prefix] if prefix in names else below(prefix, names)
     if not wanted:
         unknown(prefix, value)
     found = spread(prefix, value, names, unknown)
@@ -94,9 +94,7 @@ def _bytes_of(value: Any, shape: Shape, what: str) -> bytes:
     dtype, dimensions = value.dtype, tuple(value.shape)
     name, wanted = getattr(dtype, "name", str(dtype)), _dtype_name(shape.element_type)
     if name != wanted or dimensions != shape.dimensions:
-        hint = "; jax.random.key_data gives the words of a key" if name.startswith("key<") else ""
-        if not hint and dimensions == shape.dimensions:
-            hint = f"; .astype({wanted!r}) converts it"
+        hint = f"; .astype({wanted!r}) converts it" if dimensions == shape.dimensions else ""
         raise ArgumentError(f"{what}, got {name}[{','.join(map(str, dimensions))}]{hint}")
     if not getattr(dtype, "isnative", True):
         value = value.astype(dtype.newbyteorder("="))
