@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import subprocess
 import warnings
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 import seeds
 from commands import as_bytes, command, samples
 from commands import run as run_command
-from node_host import run_in_node
+from node_host import ROOT, node_for, run_in_node
 from served import ask
 from served import serving as serving_here
 from test_cli import Cli
@@ -155,6 +158,29 @@ ENTRY e {{
     if not sidecar:
         made = run_command(command(text, state={"s": 0}, initial={"s": x}), tmp_path / "c", "-o", "y.npy", "--repeat", "2")
         same(made.array("y.npy").view(x.dtype), x[::-1], element_type, "")
+
+
+@pytest.mark.parametrize("sidecar", [False, True])
+def test_javascript_reads_and_sets_them(sidecar: bool, tmp_path: Path) -> None:
+    module = lower(lambda s, n: (s, n - 1), np.zeros(400, np.float32), np.zeros(2, ml_dtypes.int4))
+    begun = {"s": np.arange(400, dtype=np.float32), "n": np.array([-3, 5], ml_dtypes.int4)}
+    options = Options(state={"s": "0", "n": "1"}, initial=begun, sidecar=sidecar)
+    xla_wasm.compile(module, options).save(tmp_path / "m.wasm")
+    script = f"""import {{ load }} from {json.dumps((ROOT / "web" / "xla_wasm.js").as_uri())};
+for (const worker of [false, true]) {{
+  const exe = await load(new URL('m.wasm', import.meta.url), {{ worker }});
+  const got = [(await exe.get('s'))[399], ...(await exe.get('n'))];
+  await exe.run();
+  got.push(...(await exe.get('n')));
+  await exe.set('n', [1, 2]);
+  await exe.run();
+  console.log(JSON.stringify([...got, ...(await exe.get('n'))]));
+  exe.dispose();
+}}
+"""
+    (tmp_path / "m.mjs").write_text(script)
+    done = subprocess.run([node_for("simd128"), "m.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == ["[399,-3,5,-4,4,0,1]"] * 2
 
 
 def test_structures_and_numbers() -> None:
