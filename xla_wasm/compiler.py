@@ -24,7 +24,6 @@ from .hlo.shape import Shape
 from .hlo.signature import Leaf, leaf_index, leaf_indices, leaf_pairs, parameter_leaves, result_leaves, size_places, structure_of
 from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
-from .initial import initial_values
 from .ops.collective.groups import Devices, devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
@@ -281,7 +280,11 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     stored = tuple((i, format) for i, format in formats.items() if format != "f32")
     shards = (division.parameters, division.results)
     structure = structure_of(module, len(inputs), len(outputs))
-    initial = initial_values(inputs, state, division.parameters, options.initial)
+    initial: dict[int, bytes] = {}
+    if options.initial:
+        from .initial import initial_values  # which knows structures as hosts do
+
+        initial = initial_values(inputs, state, division.parameters, options.initial)
     return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided, stored, structure, initial)
 
 
