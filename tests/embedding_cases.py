@@ -97,10 +97,10 @@ ENTRY main {{
 
 
 @cache
-def counter() -> Artifact:
-    """A state that grows by the input in each run, and the sum of it as a result."""
+def counter(*begun: float) -> Artifact:
+    """A state that grows by the input in each run, and the sum of it as a result; the artifact may have what it begins with."""
     module = lower(lambda total, x: (total + x, jnp.sum(total + x)), np.zeros(4, np.float32), np.zeros(4, np.float32))
-    return xla_wasm.compile(module, Options(state={"total": 0}))
+    return xla_wasm.compile(module, Options(state={"total": 0}, initial={"total": begun} if begun else {}))
 
 
 @cache

@@ -147,10 +147,11 @@ def test_constants_come_before_weights(host: Host) -> None:
     assert host.run("w=w", stdin=x.tobytes(), w=w) == outputs(exe, x)
 
 
+@pytest.mark.parametrize("begun", [(), (5, 6, 7, 8)])
 @pytest.mark.parametrize("first", [None, np.float32([1, 2, 3, 4])])
-def test_states_stay(host: Host, first: Array | None) -> None:
-    host.take(counter())
-    exe = xla_wasm.load(counter())
+def test_states_stay(host: Host, first: Array | None, begun: tuple[float, ...]) -> None:
+    host.take(counter(*begun))
+    exe = xla_wasm.load(counter(*begun))
     given = {}
     if first is not None:
         exe.set("total", first)

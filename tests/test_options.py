@@ -113,9 +113,12 @@ def test_types_take_what_the_documents_give(tmp_path: Path) -> None:
         "Options(weights=names)",
         "Options(state=pairs)",
         "Options(state={'w': 0})",
+        "Options(initial={'w': 0})",
+        "Options(initial={0: [1, 2]})",
+        "Options(initial=[('w', 1.5), (0, key)])",
     ]
     assert len(calls) > 10
-    variables = ["names: list[str] = []", "pairs: dict[str, str] = {}", "state: dict[str, str] = {}"]
+    variables = ["names: list[str] = []", "pairs: dict[str, str] = {}", "key: object = 0", "params: object = 0", "import numpy as np"]
     lines = ["from xla_wasm import Options", *variables, *calls]
     lines += ["reveal_type(Options().weights)", "reveal_type(Options().state)"]
     (tmp_path / "calls.py").write_text("\n".join(lines))

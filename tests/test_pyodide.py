@@ -173,6 +173,7 @@ pathlib.Path("/data/missing.json").write_text(json.dumps(missing))
 
 
 NUMPY_HOST = {
+    "arrayfiles",
     "arrays",
     "device",
     "dynamic",

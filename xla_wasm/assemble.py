@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import __version__, driver, front, threads, wasi_http
@@ -57,6 +57,8 @@ class Interface:
     """Parameters that are stored otherwise than they are given, and what as."""
     structure: dict[str, Any] | None = None
     """That of the function which the program is made of, as the manifest has it."""
+    initial: Mapping[int, Data] = field(default_factory=dict)
+    """What states begin with, by their parameters, where that is not zeros."""
 
 
 @dataclass(slots=True)
@@ -88,8 +90,11 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     sidecar = _Sidecar()
     brought: dict[int, driver.Segment] = {}
     calls = _first_calls(plan)
+    # A server begins each request with them anew, so its front has them.
+    kept_apart = interface.initial if options.kind == SERVER else {}
+    elsewhere = {plan.parameters[p].buffer for p in kept_apart}
     for buffer in plan.buffers:
-        if buffer.data is None or not buffer.bytes:
+        if buffer.data is None or not buffer.bytes or buffer in elsewhere:
             continue
         group = plan.group_of(buffer)
         index = len(plan.init_calls()) if group is None else calls[group]
@@ -105,7 +110,7 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     running = (step, driver.run_function(room, waits), driver.init_function(driver.init_starts(plan), brought))
     room_left = _Room(driver.start_of_buffers(plan, target.threads), front.low_bytes(options.kind), plan.end)
     arena = room_left.alloc(16 + front.ARENA, 8, False) if options.kind == SERVER else 0
-    linker = _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena) if options.kind != MODULE else None
+    linker = _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena, kept_apart) if options.kind != MODULE else None
     if linker:
         wasm.add(driver.dispatch_function(kernels))
     wasm.add(driver.copy_kernel())
@@ -188,7 +193,15 @@ class _Room:
         return address
 
 
-def _add_front(wasm: Module, alloc: Alloc, kind: str, manifest: dict[str, Any], running: Sequence[Func], arena: int) -> Linker:
+def _add_front(
+    wasm: Module,
+    alloc: Alloc,
+    kind: str,
+    manifest: dict[str, Any],
+    running: Sequence[Func],
+    arena: int,
+    initial: Mapping[int, Data],
+) -> Linker:
     """Adds the front of an artifact of this kind, what it calls and what it reads, before all else, so that their numbers are short."""
     from .link.link import Linker
 
@@ -196,7 +209,7 @@ def _add_front(wasm: Module, alloc: Alloc, kind: str, manifest: dict[str, Any], 
     c_code = front.FRONTS[kind]
     linker = Linker(wasm, alloc, chosen=c_code.chosen(front.used_by(manifest)))
     linker.import_for(*c_code.exports.values())
-    model, address, content = front.describe(manifest, alloc)
+    model, address, content = front.describe(manifest, alloc, initial)
     linker.place_by_size(*c_code.exports.values())
     wasm.data(address, content)
     for func in (*running, *(_constant(name, address) for name, address in ((front.DESCRIPTION, model), ("arena", arena)) if address)):

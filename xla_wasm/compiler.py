@@ -188,7 +188,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     prepares = _prepares(options)
     poured = None if prepares or options.kind != MODULE else SIDECAR_BYTES if options.sidecar else BROUGHT_BYTES
     state, is_hosted = _state_with_sizes(interface), options.kind == MODULE  # a program by itself reads all weights, then packs them
-    plan = plan_module(canonical, target, lay, interface.weights, state, devices is not None, poured, is_hosted)
+    plan = plan_module(canonical, target, lay, interface.weights, state, devices is not None, poured, is_hosted, interface.initial)
     if 0 in plan.inits and prepares:
         from .host.prepared import memory_after_init
 
@@ -280,7 +280,12 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     stored = tuple((i, format) for i, format in formats.items() if format != "f32")
     shards = (division.parameters, division.results)
     structure = structure_of(module, len(inputs), len(outputs))
-    return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided, stored, structure)
+    initial: dict[int, bytes] = {}
+    if options.initial:
+        from .initial import initial_values  # which knows structures as hosts do
+
+        initial = initial_values(inputs, state, division.parameters, options.initial)
+    return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided, stored, structure, initial)
 
 
 def _weight_formats(inputs: list[Leaf], weights: Sequence[int], options: Options) -> dict[int, str]:

@@ -14,7 +14,7 @@ from . import files
 from .errors import ArgumentError
 from .host.arrays import Array
 from .host.manifest import Leaf, Manifest
-from .inputs import File, random_array
+from .inputs import opened, random_array
 from .showing import counted
 
 Key = tuple[str, str]
@@ -78,7 +78,7 @@ class FileFeeds:
         known = next(iter(types)) if len(types) == 1 else None
         sizes = [max(map(_elements, same)) for same in itertools.zip_longest(*shapes)]
         for path in self._files.get(key, ()):
-            arrays = File(path).listed(known, sizes)
+            arrays = opened(path).listed(known, sizes)
             yield arrays[0] if len(arrays) == 1 else tuple(arrays)
         if self._seed is not None and len({tuple(leaf.dimensions for leaf in leaves) for leaves in shapes}) == len(types) == 1:
             rng = np.random.default_rng(self._seed)

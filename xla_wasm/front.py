@@ -164,19 +164,23 @@ ARRAY_BYTES = 44
 """The size of `struct array`."""
 
 
-def describe(manifest: Mapping[str, Any], alloc: Alloc) -> tuple[int, int, bytes]:
-    """The description of a program: the address of `struct model`, and where its bytes go."""
+def describe(manifest: Mapping[str, Any], alloc: Alloc, initial: Mapping[int, bytes | memoryview] | None = None) -> tuple[int, int, bytes]:
+    """The description of a program: the address of `struct model`, and where its bytes go.
+
+    `initial` is what states begin with, by their parameters, where the front has them begin anew.
+    """
     # Where it lies depends on how long it is, and that on nothing else.
-    _, draft = _described(manifest, _Memory(0))
+    initial = initial or {}
+    _, draft = _described(manifest, _Memory(0), initial)
     base = alloc(len(draft), 4, True)
-    model, content = _described(manifest, _Memory(base))
+    model, content = _described(manifest, _Memory(base), initial)
     return model, base, content
 
 
-def _described(manifest: Mapping[str, Any], memory: _Memory) -> tuple[int, bytes]:
+def _described(manifest: Mapping[str, Any], memory: _Memory, initial: Mapping[int, bytes | memoryview]) -> tuple[int, bytes]:
     types: dict[str, int] = {}
     parameters, results = manifest["parameters"], [r for r in manifest["results"] if r["kind"] == "output"]
-    given = _arrays(parameters, manifest["inits"], types, memory)
+    given = _arrays(parameters, manifest["inits"], types, memory, {p: memory.put(bytes(data)) for p, data in initial.items()})
     made = _arrays(results, (), types, memory)
     inits = [i["index"] for i in manifest["inits"] if i["kind"] == "segment"]
     parts = [i for i in manifest["inits"] if i["kind"] == "sidecar"]
@@ -196,10 +200,16 @@ def _described(manifest: Mapping[str, Any], memory: _Memory) -> tuple[int, bytes
     return memory.words(words), memory.content()
 
 
-def _arrays(leaves: Sequence[Mapping[str, Any]], inits: Sequence[Mapping[str, Any]], types: dict[str, int], memory: _Memory) -> int:
-    """The address of an array of `struct array`."""
+def _arrays(
+    leaves: Sequence[Mapping[str, Any]],
+    inits: Sequence[Mapping[str, Any]],
+    types: dict[str, int],
+    memory: _Memory,
+    initial: Mapping[int, int] | None = None,
+) -> int:
+    """The address of an array of `struct array`. `initial`: by the numbers of leaves, where lies what they begin with."""
     words = []
-    for leaf in leaves:
+    for i, leaf in enumerate(leaves):
         name, dimensions = leaf["element_type"], leaf["dimensions"]
         if name not in types:
             types[name] = memory.put(_format(name))
@@ -211,7 +221,7 @@ def _arrays(leaves: Sequence[Mapping[str, Any]], inits: Sequence[Mapping[str, An
         dims = memory.words(word for row in zip(dimensions, strides, sizes) for word in (row[0], row[1], row[2] or 0))
         kind = min(_LEAVES.index(leaf["kind"]), _LEAVES.index("output"))
         init = leaf.get("init")
-        step = 0 if init is None else inits[init]["index"] + 1
+        step = (initial or {}).get(i, 0) if init is None else inits[init]["index"] + 1
         data = leaf["offset"] if prod(dimensions) else 0
         words += [memory.text(leaf["name"]), types[name], kind, len(dimensions), dims, data, leaf["bytes"], step, 0, 0, 0]
     return memory.words(words)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from .artifact import Artifact
 from .errors import ArgumentError, ParseError, XlaWasmError
@@ -81,10 +82,28 @@ def compile_as(
     winograd: str = "f2",
     weight_formats: Iterable[str] = (),
     threads: bool = False,
+    initial: Mapping[str, Any] | None = None,
 ) -> Artifact:
     """The compiled module; parameters and results are named, or numbered in decimal, as on the command line."""
     from .compiler import compile
 
+    names = tuple(map(selector, weights))
+    stored = weight_formats_of(weight_formats)
+    options = Options(
+        *(target, tune, names, state_pairs(state), sidecar),
+        kind=kind,
+        prepared=prepared,
+        callbacks=callbacks,
+        winograd=winograd,
+        weight_format=stored,
+        threads=threads,
+        initial=initial or {},
+    )
+    return compile(module, options)
+
+
+def state_pairs(state: Iterable[str]) -> tuple[tuple[str | int, str | int], ...]:
+    """Parameters and the results that replace them, as on the command line: NAME=RESULT."""
     pairs = []
     for pair in state:
         parameter, separator, result = pair.rpartition("=")
@@ -93,18 +112,7 @@ def compile_as(
                 f"--state {pair}: expected the name or index of a parameter, '=', and that of a result, as in --state w=w_next"
             )
         pairs.append((selector(parameter), selector(result)))
-    names = tuple(map(selector, weights))
-    stored = weight_formats_of(weight_formats)
-    options = Options(
-        *(target, tune, names, tuple(pairs), sidecar),
-        kind=kind,
-        prepared=prepared,
-        callbacks=callbacks,
-        winograd=winograd,
-        weight_format=stored,
-        threads=threads,
-    )
-    return compile(module, options)
+    return tuple(pairs)
 
 
 def weight_formats_of(texts: Iterable[str]) -> tuple[tuple[str | int, str], ...]:

@@ -36,6 +36,8 @@ class Options:
     each column of a product, "int4" one for each 32 numbers of a column. Biases and other vectors stay as they are.
     `state`: parameters and the results that replace them after each run, as a mapping or pairs: {"w": "w_next"}. Beginnings of names pair
     all that they begin: {"params": "0"} pairs "params.w" with "0.w", and so on; "" means all results.
+    `initial`: what states begin with, in every host, since the artifact holds it: {"w": array}. Arrays have the states' dtypes and shapes;
+    there may be numbers, and structures below a name: {"params": {"w": w, "b": b}}. States that are not named begin as zeros.
     `kind`: "module", which a host runs; "command", a program of WASI preview 1 that reads and writes files; or "server", a component of
     `wasi:http`.
     `prepared`: do when compiling what `init` does with constants, as packing those of products, so that a new instance is ready at
@@ -66,6 +68,7 @@ class Options:
     winograd: str = "f2"
     weight_format: tuple[tuple[str | int, str], ...] = ()
     threads: bool = False
+    initial: tuple[tuple[str | int, Any], ...] = ()
 
     if TYPE_CHECKING:
         # What callers may give; the fields are what becomes of it.
@@ -85,6 +88,7 @@ class Options:
             winograd: str = "f2",
             weight_format: str | Mapping[str, str] | Mapping[str | int, str] | Sequence[tuple[str | int, str]] = (),
             threads: bool = False,
+            initial: Mapping[str | int, Any] | Mapping[str, Any] | Mapping[int, Any] | Sequence[tuple[str | int, Any]] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -114,6 +118,7 @@ class Options:
         calls = _listed("host_calls", self.host_calls, (str,), "host_calls=['my_target']")
         object.__setattr__(self, "host_calls", tuple(sorted(set(calls))))
         object.__setattr__(self, "state", _pairs("state", self.state, "state={'w': 'w_next'}"))
+        object.__setattr__(self, "initial", _pairs("initial", self.initial, "initial={'w': array}", values=object))
 
 
 def _listed(option: str, given: Any, kinds: tuple[type, ...], example: str) -> tuple[Any, ...]:
@@ -128,13 +133,17 @@ def _listed(option: str, given: Any, kinds: tuple[type, ...], example: str) -> t
     return items
 
 
-def _pairs(option: str, given: Any, example: str) -> tuple[tuple[Any, Any], ...]:
-    """A mapping as pairs, or the pairs themselves."""
+def _pairs(option: str, given: Any, example: str, values: type | tuple[type, ...] = (str, int)) -> tuple[tuple[Any, Any], ...]:
+    """A mapping as pairs, or the pairs themselves; keys are names or numbers."""
     try:
         items = tuple(given.items() if isinstance(given, Mapping) else given)
         pairs = tuple((a, b) for a, b in items) if not any(isinstance(item, str) for item in items) else None
     except (TypeError, ValueError):
         pairs = None
-    if pairs is None or any(isinstance(x, bool) or not isinstance(x, (str, int)) for pair in pairs for x in pair):
+    if pairs is None or not all(_is_a(key, (str, int)) and (values is object or _is_a(value, values)) for key, value in pairs):
         raise ArgumentError(f"{option} is a mapping, as in {example}; got {given!r}")
     return pairs
+
+
+def _is_a(x: Any, kinds: type | tuple[type, ...]) -> bool:
+    return isinstance(x, kinds) and not isinstance(x, bool)

@@ -16,9 +16,10 @@ from .dataclass import dataclass
 from .errors import ArgumentError, XlaWasmError
 from .hlo.ir import Module
 from .hlo.signature import parameter_leaves
+from .host.arrayfiles import rounded
 from .host.arrays import Array
 from .host.manifest import Leaf, Manifest
-from .inputs import File, compiled_with, held_values, rounded
+from .inputs import compiled_with, held_values, opened
 
 EXTRA = "pip install 'xla-wasm[server]'"
 _PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "prometheus_client")
@@ -63,7 +64,7 @@ def serve_model(
     shapes = _shapes(source)
     floats = {name for name, (element_type, _) in shapes.items() if element_type == "f32"}
     elements = {name: size for name, (_, size) in shapes.items()}
-    given, names = File(weights).arrays(elements, floats) if weights is not None else ({}, [])
+    given, names = opened(weights).arrays(elements, floats) if weights is not None else ({}, [])
     artifact = compiled_with(source, target, settings, names=[*given])
     manifest = Manifest.parse(artifact.manifest)
     check_servable(manifest)

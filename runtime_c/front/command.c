@@ -357,7 +357,7 @@ void xw_command(void) {
   read_weights(m, count ? args[0] : "", given[SIDECAR], given[WEIGHTS]);
   array *batch = given[BATCH] ? next_input(m) : 0;
   for (array *x = m->parameter; x < m->end; x++) {
-    if (x->given || x == batch || x->kind == STATE) continue; // states start as zeros
+    if (x->given || x == batch || x->kind == STATE) continue; // states start as the module has them
     if (!given[RANDOM]) misused(x->kind == INPUT ? "this input is missing" : "this weight is missing: name a file with --weights", x->name);
     make_up(x);
   }

@@ -38,7 +38,7 @@ typedef struct {
   uint32_t kind, rank;
   const dimension *dims;
   uint8_t *data;
-  uint32_t bytes, init; // init: number of the step that packs a weight, plus 1
+  uint32_t bytes, init; // init: number of the step that packs a weight, plus 1; of a server's state where lies what it begins with, 0: zeros
   uint32_t given;
   uint32_t sum, start; // while an archive is written
 } array;

@@ -451,7 +451,12 @@ static void post(model *m, int fields) {
   uint64_t limit = 65536, bytes = 0, announced = 0;
   for (array *x = m->parameter; x < m->end; x++) {
     x->given = 0;
-    if (x->kind == STATE) __builtin_memset(x->data, 0, x->bytes); // each request begins with the states as they are at first
+    if (x->kind == STATE) { // each request begins with the states as they are at first
+      if (x->init) copy(x->data, (const uint8_t *)x->init, x->bytes);
+      else __builtin_memset(x->data, 0, x->bytes);
+      for (uint32_t d = 0; d < x->rank; d++)
+        if (x->dims[d].actual) *x->dims[d].actual = 0;
+    }
     if (x->kind != INPUT) continue;
     bytes += x->bytes;
     limit += (uint64_t)x->bytes / x->type->bytes * NUMBER_BYTES + 65536;

@@ -68,6 +68,15 @@ StateOption = Annotated[
     list[str],
     typer.Option("--state", metavar="NAME=RESULT", help="A parameter that stays inside, and the result it becomes. Repeatable."),
 ]
+InitialOption = Annotated[
+    list[str],
+    typer.Option(
+        "--initial",
+        metavar="[NAME=]FILE",
+        help="What a state begins with: NAME=X.NPY. An .npz or safetensors file gives all that it has by name, and PREFIX=FILE those "
+        "called PREFIX.NAME. Repeatable.",
+    ),
+]
 InputOption = Annotated[
     list[str],
     typer.Option(

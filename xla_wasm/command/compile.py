@@ -23,6 +23,7 @@ from .base import (
     Callbacks,
     DimOption,
     FormatOption,
+    InitialOption,
     JsonOption,
     Kind,
     ModulePath,
@@ -30,6 +31,7 @@ from .base import (
     TargetOption,
     TuneOption,
     WeightOption,
+    check_standard_input,
     stem,
 )
 
@@ -44,6 +46,7 @@ def compile_module(
     weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
     weight_format: FormatOption = [],  # noqa: B006
     state: StateOption = [],  # noqa: B006
+    initial: InitialOption = [],  # noqa: B006
     dim: DimOption = [],  # noqa: B006
     kind: Annotated[
         Kind,
@@ -100,6 +103,7 @@ def compile_module(
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes: add --js")
     if not weight and weight_format[:1] and weight_format[0] in WEIGHT_FORMATS:
         raise ArgumentError(f"--weight-format {weight_format[0]}: say which weights, with --weight NAME for each")
+    check_standard_input(str(module), *initial)
     where = output or Path(stem(module) + ".wasm")
     streams = str(where) == STDIN
     if streams:
@@ -109,8 +113,14 @@ def compile_module(
     if js:
         from .. import javascript
     if not streams:
-        files.check_outputs(javascript.outputs(where, sidecar, kind) if js else artifact_outputs(where, sidecar), [module])
+        read = [module, *(Path(text[at:]) for text in initial for at in range(len(text)) if at == 0 or text[at - 1] == "=")]
+        files.check_outputs(javascript.outputs(where, sidecar, kind) if js else artifact_outputs(where, sidecar), read)
     source = module_of(module, "compile", dim)
+    begin = {}
+    if initial:
+        from ..inputs import initial_states  # which needs numpy
+
+        begin = initial_states(source, state, initial)
     began = time.perf_counter()
     with report.progress(f"compiling {source.name}"):
         artifact = compile_as(
@@ -126,6 +136,7 @@ def compile_module(
             winograd,
             weight_format,
             threads,
+            begin,
         )
     seconds = time.perf_counter() - began
     written: list[Path] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -10,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .. import showing
+from ..dataclass import replace
 from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 MakeSlot = Callable[[Leaf, str], "Slot"]
 
+FILE: Any = object()
+"""Stands for the array that `set` is not given where its first argument is a file."""
 _DONE, _WAITING = 0, 1
 """What `run` gives."""
 _STEP_WAITS = -2
@@ -178,8 +182,16 @@ class BaseExecutable(ABC):
         what = "argument" if kind == INPUT else "weight or state"
         raise ArgumentError(f"'{self.manifest.name}' has no {what} called '{name}' ({known})")
 
-    def _parts(self, name: str, value: Any) -> dict[str, Any] | None:
-        """Of a structure of weights or states its arrays by name, one for each below the name; None if the name is that of one."""
+    def _parts(self, name: str | os.PathLike[str], value: Any, device: int | None = None) -> dict[str, Any] | None:
+        """Of a structure of weights or states its arrays by name, one for each below the name, and of a file likewise; None if it is one
+        array of this name. `device`: for which it is, or for all, which share the arrays of which they have shards.
+        """
+        if value is FILE:
+            return self._in_file(name, None, device)
+        if not isinstance(name, str):
+            raise ArgumentError(f"the name of a weight or state is a text, not {type(name).__name__}")
+        if isinstance(value, (str, os.PathLike)):
+            return self._in_file(value, name, device)
         below = self._below(name)
         if not below:
             return None
@@ -188,6 +200,22 @@ class BaseExecutable(ABC):
         if missing is not None:
             raise ArgumentError(f"'{self.manifest.name}': '{missing}' ({self._held[missing]}) is missing in what '{name}' is set to")
         return {n: found[n] for n in below}
+
+    def _in_file(self, path: str | os.PathLike[str], key: str | None, device: int | None) -> dict[str, Any]:
+        """The weights and states in a file, by name, each of the shape and dtype that it has to have: see `set`."""
+        if not isinstance(path, (str, os.PathLike)):
+            raise ArgumentError(f"set takes a name and an array, or a file; {type(path).__name__} is the path of none")
+        try:
+            from .arrayfiles import values_in
+        except ImportError as error:
+            raise UnsupportedError(f"files of arrays are read with numpy, which is not there: {error}") from error
+        if key is not None and key not in self._held and not self._below(key):
+            self._unknown(key, path, "weight")
+        leaves = {name: slot.leaf for name, slot in self._held.items()}
+        if device is None:
+            whole = {name: leaf.shards.dimensions for name, leaf in leaves.items() if leaf.shards is not None}
+            leaves |= {name: replace(leaves[name], dimensions=dimensions) for name, dimensions in whole.items()}
+        return values_in(path, leaves, key)
 
     def _below(self, name: str) -> list[str]:
         """The weights and states below a name; empty if it is that of one, or of none."""

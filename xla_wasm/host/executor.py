@@ -18,7 +18,7 @@ from ..errors import ArgumentError, LimitError, RunError
 from ..showing import counted
 from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
-from .base import BaseExecutable
+from .base import FILE, BaseExecutable
 from .budget import UNLIMITED, Budget, Limits
 from .calls import HostFunction
 from .device import Device
@@ -399,20 +399,26 @@ class Executable(BaseExecutable):
         grid = make_grid(self.manifest, len(arguments), num_replicas, num_partitions)
         return self._on_all(grid, arguments, self._transfers.begin_all(grid.count, **feeds), timeout, self._profile)
 
-    def set(self, name: str, array: Any, device: int | None = None) -> None:
+    def set(self, name: str | os.PathLike[str], array: Any = FILE, device: int | None = None) -> None:
         """Sets a weight, for all runs that begin from now on, or the state that the next run begins with: on all devices, or on one.
+
+        Files give arrays, too: .npz and safetensors files all that they have by name, `set("model.safetensors")`, or with the name that
+        theirs lack in front, `set("params", "params.npz")`; and .npy files one, `set("table", "table.npy")`. Floats in other widths than
+        the program's are converted, numbers in 8 bits are multiplied by their scales. ArgumentError or ParseError, and nothing is set, if
+        a file is damaged, has an array too many, lacks one below the name, or has one of another shape or type.
 
         A name that others begin with stands for all of them: `set("params", {"w": w, "b": b})` sets "params.w" and "params.b", or neither
         if one is missing or does not fit. Where devices have different shards of an array, all of them together get the whole array, and
         one its shard.
         """
-        if (leaves := self._parts(name, array)) is not None:
+        if (leaves := self._parts(name, array, device)) is not None:
             for key, each in leaves.items():
                 own = self._slot(key)
                 (GlobalSlot(own.leaf, own.what).split if device is None and is_sharded(own.leaf) else own.accept)(each)
             for key, each in leaves.items():
                 self.set(key, each, device)
             return
+        name = os.fspath(name)
         slot = self._slot(name)
         if device is None and is_sharded(slot.leaf):
             for d, part in enumerate(GlobalSlot(slot.leaf, slot.what).split(array)):

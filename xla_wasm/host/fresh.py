@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..artifact import Artifact
 from ..errors import ArgumentError
 from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
-from .base import BaseExecutable
+from .base import FILE, BaseExecutable
 from .budget import Budget, Limits
 from .grid import ALONE, check_alone
 from .instance import Instance, Program
@@ -18,7 +19,8 @@ from .manifest import Exchange, Manifest
 
 
 class FreshExecutable(BaseExecutable):
-    """A module of which every run begins as the first one: with the weights and initial states that were set, states not set being zeros.
+    """A module of which every run begins as the first one: with the weights and initial states that were set. States not set are as the
+    artifact has them.
 
     For programs on one device that need no host while they run. Threads may call `run` concurrently; call `set` before that.
     """
@@ -37,14 +39,18 @@ class FreshExecutable(BaseExecutable):
         self._weights: dict[str, bytes] = {}
         self._initial: dict[str, Array] = {}
 
-    def set(self, name: str, array: Any) -> None:
-        """Sets a weight, or what a state begins with in every run. ArgumentError if there is none of that name, shape and dtype."""
+    def set(self, name: str | os.PathLike[str], array: Any = FILE) -> None:
+        """Sets a weight, or what a state begins with in every run. ArgumentError if there is none of that name, shape and dtype.
+
+        Files and structures are as in `xla_wasm.host.executor.Executable.set`.
+        """
         if (parts := self._parts(name, array)) is not None:
             for part, value in parts.items():
                 self._slot(part).accept(value)
             for part, value in parts.items():
                 self.set(part, value)
             return
+        name = os.fspath(name)
         slot = self._slot(name)
         checked = slot.accept(array)
         if name in self._states:

@@ -19,7 +19,7 @@ from ..artifact import Artifact
 from ..errors import ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError
 from ..target import EXPORTS, MEMORY, SIMD128
 from .alone import Alone, BasePort
-from .base import BaseExecutable, BaseInstance, Keeping
+from .base import FILE, BaseExecutable, BaseInstance, Keeping
 from .calls import HostFunction
 from .feeds import Feeds, Sink, Source
 from .grid import check_alone
@@ -144,8 +144,11 @@ class Executable(BaseExecutable):
         with _Guard(self):
             return instance.profile(serve)
 
-    def set(self, name: str, array: Any, device: int | None = None) -> None:
-        """Sets a weight, or the state that the next run begins with, or all below a name. There is only device 0 here."""
+    def set(self, name: str | os.PathLike[str], array: Any = FILE, device: int | None = None) -> None:
+        """Sets a weight, or the state that the next run begins with, or all below a name. There is only device 0 here.
+
+        Files are as in `xla_wasm.host.executor.Executable.set`; they need numpy.
+        """
         self._check_device(device or 0)
         if (parts := self._parts(name, array)) is not None:
             for part, value in parts.items():
@@ -153,6 +156,7 @@ class Executable(BaseExecutable):
             for part, value in parts.items():
                 self.set(part, value)
             return
+        name = os.fspath(name)
         slot = self._slot(name)
         accepted = slot.accept(array)
         data = self._arrays.to_memory(slot.leaf, accepted)

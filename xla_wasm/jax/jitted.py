@@ -18,7 +18,7 @@ from ..target import SIMD128
 from . import stages
 from .cache import Cache, key_of
 from .leaves import NUMBERS, filtered, inside_modules, settled, static_of
-from .lowering import Known, Traced, need_jax, trace
+from .lowering import Known, Traced, Tracing, need_jax, trace
 from .names import in_tuple, positional_names, static_names
 from .values import Converter, Keep, Resident, to_numpy
 
@@ -40,6 +40,7 @@ _ELSEWHERE = {
     "keep_unused": "arguments that are not used are kept always",
     "sidecar": "compile it yourself: xla_wasm.compile(jit(f).lower(*args), Options(sidecar=True))",
     "kind": "compile it yourself: xla_wasm.compile(jit(f).lower(*args), Options(kind=...))",
+    "initial": "a call is given its states; for others, compile it yourself: xla_wasm.compile(jit(f).lower(*args), Options(initial=...))",
     "host_calls": "compile and load it yourself: load(..., custom_calls=...)",
     "num_replicas": "programs for several devices: docs/replicas.md",
     "num_partitions": "programs for several devices: docs/replicas.md",
@@ -295,7 +296,7 @@ class Jitted:
         shown = [_shown(leaf) for leaf in leaves]
         if any(a is not b for a, b in zip(leaves, shown)):
             args, kwargs = Known(known.positional, known.static, tree).whole(args, kwargs, shown)
-        traced = trace(self.__wrapped__, args, kwargs, **self._static, platform=self._platform)
+        traced = trace(self.__wrapped__, args, kwargs, Tracing(**self._static, platform=self._platform))
         with self._lock:
             self._traces += 1
         return traced

@@ -58,9 +58,8 @@ def lower(
         if args or kwargs or mesh is not None:
             raise ArgumentError(f"a jax.{stage} has its arguments already: lower(x), or compile(x), without others")
         return stages.module_of(fn, platform)
-    specs: dict[str, Any] = {"in_specs": in_specs, "out_specs": out_specs, "check_vma": check_vma}
-    static: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames}
-    return trace(fn, args, kwargs, mesh=mesh, **specs, donate_argnums=donate_argnums, **static, platform=platform).module
+    how = Tracing(mesh, in_specs, out_specs, check_vma, donate_argnums, static_argnums, static_argnames, platform)
+    return trace(fn, args, kwargs, how).module
 
 
 def lowered(source: Any, args: Sequence[Any] | None) -> Module:
@@ -83,6 +82,20 @@ def lowered(source: Any, args: Sequence[Any] | None) -> Module:
 
 
 @dataclass(frozen=True, slots=True)
+class Tracing:
+    """How a function is traced: what `lower` takes beside the function and its arguments."""
+
+    mesh: Any = None
+    in_specs: Any = None
+    out_specs: Any = None
+    check_vma: bool = True
+    donate_argnums: int | Sequence[int] = ()
+    static_argnums: int | Sequence[int] = ()
+    static_argnames: str | Iterable[str] = ()
+    platform: str = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
 class Traced:
     """What tracing a function on arguments gives."""
 
@@ -102,28 +115,15 @@ def need_jax() -> Any:
     return jax
 
 
-def trace(
-    fn: Any,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    *,
-    mesh: Any = None,
-    in_specs: Any = None,
-    out_specs: Any = None,
-    check_vma: bool = True,
-    donate_argnums: int | Sequence[int] = (),
-    static_argnums: int | Sequence[int] = (),
-    static_argnames: str | Iterable[str] = (),
-    platform: str = "cpu",
-) -> Traced:
+def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing) -> Traced:
     """The module of `fn(*args, **kwargs)` as `lower` makes it, with what puts its results together."""
     jax = need_jax()
     tree_util = jax.tree_util
-    static: dict[str, Any] = {"static_argnums": in_tuple(static_argnums), "static_argnames": in_tuple(static_argnames)}
-    if not any(static.values()) and out_specs is None:
+    static: dict[str, Any] = {"static_argnums": in_tuple(how.static_argnums), "static_argnames": in_tuple(how.static_argnames)}
+    if not any(static.values()) and how.out_specs is None:
         static["static_argnums"], static["static_argnames"] = static_of(fn)
-    abstract = _abstract(mesh)
-    mapped = _mapped(fn, abstract, in_specs, out_specs, check_vma, kwargs, any(static.values()))
+    abstract = _abstract(how.mesh)
+    mapped = _mapped(fn, abstract, how, kwargs, any(static.values()))
     inner = filtered(fn)
     named = fn if inner is None else inner
     known = Known(positional_names(named, len(args)), static_names(named, len(args), **static))
@@ -140,10 +140,10 @@ def trace(
         args, kwargs = known.whole(args, kwargs, [None if i in frozen else leaf for i, leaf in enumerate(leaves)])
         dynamic, by_name = known.dynamic(args, kwargs)
     options = {name: given or None for name, given in static.items()}
-    jitted = jax.jit(mapped, keep_unused=True, donate_argnums=in_tuple(donate_argnums), **options)
+    jitted = jax.jit(mapped, keep_unused=True, donate_argnums=in_tuple(how.donate_argnums), **options)
     with nullcontext() if abstract is None else jax.sharding.use_abstract_mesh(abstract):
         try:
-            lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(platform,))
+            lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(how.platform,))
         except ValueError as error:
             if "Non-hashable static" in str(error) and not any(static.values()):
                 raise ArgumentError("fn has static arguments: name them here too, as in lower(fn, x, 3, static_argnums=1)") from error
@@ -226,10 +226,11 @@ def _restored(tree: Any, outside: Mapping[str, Any], values: Sequence[Any]) -> A
     return outside["tree"].unflatten([static[i] if i in static else next(rest) for i in range(outside["tree"].num_leaves)])
 
 
-def _mapped(fn: Any, abstract: Any, in_specs: Any, out_specs: Any, check_vma: bool, kwargs: Mapping[str, Any], static: bool) -> Any:
+def _mapped(fn: Any, abstract: Any, how: Tracing, kwargs: Mapping[str, Any], static: bool) -> Any:
     """The function as each device has it, if there are to be several."""
     import jax
 
+    in_specs, out_specs = how.in_specs, how.out_specs
     if abstract is None and not (in_specs is None and out_specs is None):
         raise ArgumentError("in_specs and out_specs need a mesh to refer to: lower(..., mesh={'x': 4})")
     if out_specs is None:
@@ -242,7 +243,7 @@ def _mapped(fn: Any, abstract: Any, in_specs: Any, out_specs: Any, check_vma: bo
         raise ArgumentError("jax.shard_map has no static arguments: bind them first, as in functools.partial(fn, n=3)")
     if kwargs:
         raise ArgumentError(f"jax.shard_map takes positional arguments only, got {', '.join(kwargs)} by name")
-    return jax.shard_map(fn, mesh=abstract, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma)
+    return jax.shard_map(fn, mesh=abstract, in_specs=in_specs, out_specs=out_specs, check_vma=how.check_vma)
 
 
 def _hashable(fn: Any) -> bool:

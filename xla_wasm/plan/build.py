@@ -14,7 +14,7 @@ from .draft import Draft
 from .hoist import hoist
 from .kernels import KernelCache
 from .memory import live_ranges, share, share_carries
-from .plan import Plan, Step, View
+from .plan import Data, Plan, Step, View
 from .scope import Scope
 
 
@@ -27,14 +27,18 @@ def plan_module(
     configured: bool = False,
     poured: int | None = None,
     one_by_one: bool = False,
+    initial: Mapping[int, Data] | None = None,
 ) -> Plan:
     """The whole plan of a canonical module. `lay` gives each buffer its address.
 
     `weights` are leaves of the parameters that are set once, `state` maps such leaves to the result leaves that replace them.
     A program that is `configured` has a place for the numbers of its device, whether it reads them or not. Constants of `poured` bytes and
     more come from a file, one after another; weights come `one_by_one`. Each of these is packed before the next one comes.
+    `initial` has what leaves of the parameters hold from the start.
     """
     plan = _build(module, target, weights, state or {}, configured)
+    for leaf, data in (initial or {}).items():
+        plan.parameters[leaf].buffer.data = data
     hoist(plan, poured)
     delay_updates(plan)
     live_ranges(plan, one_by_one)

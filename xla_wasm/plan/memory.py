@@ -132,8 +132,10 @@ def place(plan: Plan, start: int, page: int = 0) -> None:
     lasting = [b for b in plan.buffers if b.merged is None and b.kind != "temporary"]
     address = start
     if page:
-        address = -(-_place_side_by_side((b for b in lasting if b.data is not None), address) // page) * page
-    address = _place_side_by_side((b for b in lasting if b.data is None or not page), address)
+        unwritten = [b for b in lasting if b.data is not None and b not in plan.states]
+        address = -(-_place_side_by_side(unwritten, address) // page) * page
+        lasting = [b for b in lasting if b not in unwritten]
+    address = _place_side_by_side(lasting, address)
     temporaries = [b for b in plan.buffers if b.merged is None and b.kind == "temporary" and b.first >= 0]
     temporaries.sort(key=lambda b: -b.bytes)
     placed: list[tuple[int, int, int, int, int]] = []

@@ -26,7 +26,7 @@ class Buffer:
     """A range of linear memory. `first` and `last` are the steps between which it holds something; `address` comes last.
 
     `kind`: temporary (shares memory with others), parameter, constant (`data` holds its bytes), persistent, or
-    configuration (what the host says about the device).
+    configuration (what the host says about the device). `data` of a state's parameter is what it begins with.
     """
 
     bytes: int
