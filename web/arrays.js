@@ -42,6 +42,9 @@ for (const [array, kind, names] of rows) for (const name of names.split(' ')) TY
 /** A leaf as the reader of a message knows it. @param {Leaf} leaf */
 export const describe = (leaf) => `${leaf.element_type}[${leaf.dimensions}]`;
 
+/** A number of things, as in "1 argument" and "2 arguments". @param {number} count @param {string} what */
+export const counted = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
+
 /** One leaf's place in linear memory. The memory never grows, so the view stays valid. */
 export class Place {
   /**
@@ -123,7 +126,7 @@ function physicalOrder(leaf, components) {
 export function accept(leaf, value, what) {
   const type = TYPES[leaf.element_type];
   const count = leaf.bytes / type.array.BYTES_PER_ELEMENT;
-  const wanted = `${what} must be ${describe(leaf)}, a ${type.array.name} of ${count} elements`;
+  const wanted = `${what} must be ${describe(leaf)}, a ${type.array.name} of ${counted(count, 'element')}`;
   if (ArrayBuffer.isView(value)) {
     // By tag and not by instanceof: the array may come from a frame or another realm.
     const tag = /** @type {any} */ (value)[Symbol.toStringTag];

@@ -52,6 +52,7 @@ const MAX_RANK = 32;
  * @property {any[]} requests what a run may ask of the host: see lazy/requests.js
  * @property {number} request where the record of the request lies that a run waits for: its number, and the step to go on with
  * @property {any} devices the devices that the program is for, see lazy/exchange.js; null if it is the same on all
+ * @property {any} [structure] in which structures the function that it was lowered from has its arguments and results, see lazy/structures.js
  * @property {boolean} stateful whether the module itself keeps something from run to run
  * @property {string} undivided why global arrays cannot be cut for it, if they cannot
  * @property {any} threads what threads share, see lazy/threads.js; undefined if there is one

@@ -10,7 +10,7 @@ import { supports } from './features.js';
 
 // Node, Bun and Deno have this; a bundler for browsers sees no import.
 export const builtin = (/** @type {string} */ name) => /** @type {any} */ (globalThis).process?.getBuiltinModule?.(name);
-const files = builtin('node:fs')?.promises;
+const hasFiles = builtin('node:fs');
 
 /** By tag and not by class: the value may come from a frame or another realm. @param {any} value @param {string} name */
 const is = (value, name) => value?.[Symbol.toStringTag] === name;
@@ -38,7 +38,7 @@ export async function pick(source) {
 export const locationOf = (source) => (typeof source === 'string' || source instanceof URL ? String(source) : '');
 
 /** @param {string} location */
-export const isLocal = (location) => location && files && !/^(https?|data|blob):/.test(location);
+export const isLocal = (location) => location && hasFiles && !/^(https?|data|blob):/.test(location);
 
 /**
  * The bytes of a source that is in memory already.
@@ -82,12 +82,7 @@ export async function* chunks(source, signal) {
   if (bytes) {
     yield bytes;
   } else if (isLocal(location)) {
-    try {
-      const file = await files.open(location.startsWith('file:') ? new URL(location) : location);
-      yield* file.createReadStream({ highWaterMark: 1 << 20 });
-    } catch (error) {
-      throw (await import('./lazy/hints.js')).notRead(location, error);
-    }
+    yield* (await import('./lazy/files.js')).read(location);
   } else {
     const response = await respond(source, { signal });
     if (!response.body) return;

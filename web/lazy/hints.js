@@ -3,9 +3,6 @@
 import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
 import { supports } from '../features.js';
 
-/** The error of a file that cannot be read. @param {string} path @param {unknown} cause */
-export const notRead = (path, cause) => new ArtifactError(`cannot read ${path}: ${/** @type {Error} */ (cause).message}`, { cause });
-
 /** The features this engine lacks. */
 const missing = () => ['simd128', 'relaxed-simd'].filter((feature) => !supports(feature));
 
