@@ -19,9 +19,11 @@ import { compile, isLocal, isPlain, pick } from './source.js';
  */
 
 /**
- * How far loading is: `module` until the code is compiled, `weights` while they arrive, `ready` at the end. `loaded` and `total` count
- * the bytes of weights that the module takes from files, as its manifest states them; 0 until it is known.
- * @typedef {{phase: 'module' | 'weights' | 'ready', loaded: number, total: number}} Progress
+ * How far loading is.
+ * @typedef {object} Progress
+ * @property {'module' | 'weights' | 'ready'} phase `module` until the code is compiled, `weights` while they arrive, `ready` at the end
+ * @property {number} loaded the bytes of weights that have arrived, of those that the module takes from files
+ * @property {number} total how many these are, as the manifest states them; 0 until it is known
  */
 
 /**
@@ -29,10 +31,10 @@ import { compile, isLocal, isPlain, pick } from './source.js';
  * @property {import('./source.js').Bytes | import('./source.js').Bytes[]} [weights] the `.weights` file, by default the one beside the module's URL, if the
  *   module needs one; or a safetensors file with the parameters that are weights, by name; or a list of both
  * @property {boolean} [cache] keep weights in the browser for the next visit, by their hash
- * @property {(progress: Progress) => void} [onProgress]
+ * @property {(progress: Progress) => void} [onProgress] is told how far loading is; what it throws ends the loading
  * @property {AbortSignal} [signal] gives up loading
  * @property {boolean | string | URL} [worker] load and run in a worker of its own; an address is that of a copy of `worker.js`
- * @property {boolean} [named] `run` returns an object with the results by name
+ * @property {boolean} [named] runs give an object with the results by name, unless a run says `{named: false}`
  * @property {number} [memoryLimit] the most bytes of linear memory the module may have, on all devices together
  * @property {Record<string, import('./lazy/requests.js').HostFunction>} [customCalls] the functions that the module calls by name
  * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
@@ -67,7 +69,7 @@ const DISPOSED = new Error('disposed');
  */
 export function takeOptions(values, first, structures) {
   const last = values.at(-1);
-  const options = (first || values.length > 1) && isPlain(last) && Object.keys(last).length && !structures?.isArgument(values, RUN_OPTIONS) ? values.pop() : {};
+  const options = (first || values.length > 1) && isPlain(last) && !structures?.isArgument(values, RUN_OPTIONS) ? values.pop() : {};
   for (const name of Object.keys(options)) if (!RUN_OPTIONS.includes(name)) throw new ArgumentError(`after its arguments, run takes {${RUN_OPTIONS}}, not '${name}'`);
   return options;
 }
@@ -148,14 +150,9 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
   early?.catch(() => {});
   const { manifest, instance } = await begun;
   const { given, loaded, total } = manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
-  let passage;
-  if (physical) passage = (await import('./lazy/layouts.js')).physical(manifest);
-  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) {
-    passage = (await import('./lazy/dynamic.js')).dynamic(manifest, /** @type {any} */ (instance.exports).memory.buffer);
-  }
-  const structures = await readStructures(manifest);
-  const serve = manifest.requests.length || manifest.devices ? await (await import('./lazy/requests.js')).requests(manifest, options) : undefined;
-  const exe = new Executable(manifest, instance, { given, passage, structures, serve, named, budget });
+  const isRare = physical || manifest.requests.length || manifest.devices || [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
+  const rare = isRare && (await (await import('./lazy/rarely.js')).rarely(manifest, instance.exports.memory.buffer, options));
+  const exe = new Executable(manifest, instance, { given, named, budget, structures: await readStructures(manifest), ...rare });
   onProgress({ phase: 'ready', loaded, total });
   return exe;
 }
@@ -276,7 +273,7 @@ export class Executable {
     this.#structures = structures;
     this.#named = named;
     this.#budget = budget;
-    /** @readonly */
+    /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
     this.#exports = instance.exports;
     this.#buffer = /** @type {ArrayBuffer} */ (this.#exports.memory.buffer);
@@ -288,7 +285,12 @@ export class Executable {
     }
     this.#outputs = manifest.results.filter((leaf) => leaf.kind === 'output').map((leaf) => new Place(leaf, this.#buffer));
     // Where files were poured this was done before their weights, which may need it.
-    if (!given) for (const { kind, index, name } of manifest.inits) if (kind === 'segment') this.#guard(() => this.#exports.init(index), `preparing the weights of '${name}'`);
+    if (!given) for (const { kind, index, name } of manifest.inits) if (kind === 'segment') this.#prepare(index, name);
+  }
+
+  /** @param {number} index @param {string} name */
+  #prepare(index, name) {
+    this.#guard(() => this.#exports.init(index), `preparing the weights of '${name}'`);
   }
 
   /** All parameters in order; those of kind `input` are the arguments of `run`. */
@@ -339,7 +341,7 @@ export class Executable {
 
   #called() {
     if (this.#structures) return this.#structures;
-    throw new ArgumentError(`'${this.manifest.name}' does not say in which structure its arguments and results are: use run`);
+    throw new ArgumentError(`'${this.manifest.name}' describes no structure: use run`);
   }
 
   /**
@@ -349,12 +351,12 @@ export class Executable {
    * @returns {Promise<any>}
    */
   async runAsync(...values) {
-    const { inSlices } = this.#budget || (isPlain(values.at(-1)) && values.at(-1).signal) ? await import('./lazy/slices.js') : {};
+    const { inSlices } = this.#budget || values.at(-1)?.signal ? await import('./lazy/slices.js') : {};
     const begun = this.#begin(values);
     const go = async (/** @type {AbortSignal | undefined} */ signal) => {
-      if (signal && inSlices && this.manifest.steps.length) {
+      if (signal && this.manifest.steps.length) {
         this.#busy = true;
-        await inSlices((pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held, () => {
+        await /** @type {any} */ (inSlices)((/** @type {number} */ pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held, () => {
           this.#busy = false;
           this.#requests?.forget();
         });
@@ -499,7 +501,7 @@ export class Executable {
       let at = 0;
       do {
         new Uint8Array(this.#buffer).set(new Uint8Array(laid.view.buffer, at, Math.min(part, bytes - at)), staging);
-        this.#guard(() => this.#exports.init(call++), `preparing the weights of '${name}'`);
+        this.#prepare(call++, name);
       } while ((at += part) < bytes);
     }
     this.#unset.delete(name);

@@ -18,6 +18,7 @@ const MAX_RANK = 32;
  * @property {number} bytes
  * @property {'input' | 'weight' | 'state' | 'output' | 'operand' | 'result'} kind
  * @property {any} raw the manifest's entry, which may say more: of the layout that callers use, see lazy/layouts.js, or of dynamic dimensions, see lazy/dynamic.js
+ * @property {Uint32Array} [order] where each element of a row-major array stands, if not there, see lazy/orders.js
  * @property {number | null} [alias]
  * @property {number | null} [init]
  */
@@ -65,6 +66,9 @@ export function fail(where, why) {
   throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}`);
 }
 
+/** @type {(where: string, what: string, value: unknown) => never} */
+const expected = (where, what, value) => fail(where, `expected ${what}, got ${show(value)}`);
+
 /** @param {unknown} value */
 export function show(value) {
   try {
@@ -82,7 +86,7 @@ export class Fields {
    */
   constructor(raw, path) {
     this.path = path;
-    if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) fail(path, `expected an object, got ${show(raw)}`);
+    if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) expected(path, 'an object', raw);
     this.raw = raw;
   }
 
@@ -103,9 +107,7 @@ export class Fields {
   /** @param {string} key */
   int(key, low = 0, high = Number.MAX_SAFE_INTEGER) {
     const value = this.get(key);
-    if (!Number.isSafeInteger(value) || value < low || value > high) {
-      fail(this.at(key), `expected an integer from ${low} to ${high}, got ${show(value)}`);
-    }
+    if (!Number.isSafeInteger(value) || value < low || value > high) expected(this.at(key), `an integer from ${low} to ${high}`, value);
     return /** @type {number} */ (value);
   }
 
@@ -123,8 +125,8 @@ export class Fields {
    */
   text(key, choices) {
     const value = this.get(key);
-    if (typeof value !== 'string') fail(this.at(key), `expected a string, got ${show(value)}`);
-    if (choices && !choices.includes(value)) fail(this.at(key), `expected one of ${choices.join(', ')}, got ${show(value)}`);
+    if (typeof value !== 'string') expected(this.at(key), 'a string', value);
+    if (choices && !choices.includes(value)) expected(this.at(key), `one of ${choices.join(', ')}`, value);
     return value;
   }
 
@@ -137,7 +139,7 @@ export class Fields {
    */
   list(key, passes = () => true) {
     const value = this.get(key);
-    if (!Array.isArray(value)) fail(this.at(key), `expected a list, got ${show(value)}`);
+    if (!Array.isArray(value)) expected(this.at(key), 'a list', value);
     const wrong = value.findIndex((/** @type {any} */ item) => !passes(item));
     if (wrong >= 0) fail(`${this.at(key)}[${wrong}]`, `unexpected ${show(value[wrong])}`);
     return value;
@@ -294,6 +296,8 @@ export async function readManifest(module) {
   }
   if (raw?.kind) throw (await import('./lazy/hints.js')).byItself(raw);
   const manifest = parseManifest(raw);
+  const leaves = [...manifest.parameters, ...manifest.results];
+  if (leaves.some((leaf) => leaf.minor_to_major.some((d, i) => d + i + 1 !== leaf.dimensions.length))) (await import('./lazy/orders.js')).order(leaves);
   const lacking = manifest.features.filter((feature) => !supports(feature));
   if (lacking.length) throw (await import('./lazy/hints.js')).featureless(lacking);
   return manifest;

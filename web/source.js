@@ -26,8 +26,8 @@ export const isPlain = (value) => value !== null && typeof value === 'object' &&
 export async function pick(source) {
   if (!isPlain(source)) return /** @type {Source} */ (source);
   const builds = /** @type {Builds} */ (source);
-  if (builds['relaxed-simd'] && supports('relaxed-simd')) return builds['relaxed-simd'];
-  if (builds.simd128) return builds.simd128;
+  const best = (supports('relaxed-simd') && builds['relaxed-simd']) || builds.simd128;
+  if (best) return best;
   throw (await import('./lazy/hints.js')).noBuild(builds);
 }
 
@@ -39,6 +39,15 @@ export const locationOf = (source) => (typeof source === 'string' || source inst
 
 /** @param {string} location */
 export const isLocal = (location) => location && hasFiles && !/^(https?|data|blob):/.test(location);
+
+/**
+ * The error with what to do about it, if that can be loaded.
+ * @param {'notFetched' | 'notCompiled'} what
+ * @param {ArtifactError} error
+ * @param {any[]} about
+ * @returns {Promise<Error>}
+ */
+const explain = (what, error, ...about) => import('./lazy/hints.js').then((hints) => /** @type {any} */ (hints)[what](error, ...about), () => error);
 
 /**
  * The bytes of a source that is in memory already.
@@ -61,10 +70,7 @@ export async function respond(source, manner) {
   try {
     response = await (location ? fetch(location, manner) : /** @type {Promise<Response>} */ (source));
   } catch (error) {
-    const why = /** @type {Error} */ (error).message;
-    // What a browser says here is hardly more than that it failed.
-    const hint = /** @type {any} */ (globalThis).location ? ' (no network, no such server, no CORS headers or forbidden by a Content-Security-Policy)' : '';
-    throw new ArtifactError(`cannot fetch ${location || 'the response'}: ${why}${hint}`, { cause: error });
+    throw await explain('notFetched', new ArtifactError(`cannot fetch ${location || 'the response'}: ${/** @type {Error} */ (error).message}`, { cause: error }));
   }
   if (!is(response, 'Response') || !response.ok || response.bodyUsed) throw (await import('./lazy/hints.js')).noSource(response, location);
   return response;
@@ -156,7 +162,6 @@ async function explained(work, where, bytes) {
   try {
     return await work();
   } catch (error) {
-    const plain = new ArtifactError(`cannot compile ${where || 'the module'}: ${/** @type {Error} */ (error).message}`, { cause: error });
-    throw await import('./lazy/hints.js').then(({ hinted }) => hinted(plain, where, bytes), () => plain);
+    throw await explain('notCompiled', new ArtifactError(`cannot compile ${where || 'the module'}: ${/** @type {Error} */ (error).message}`, { cause: error }), where, bytes);
   }
 }

@@ -34,7 +34,14 @@ import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
 
 /**
  * What a device did in an exchange, for onlookers. `bytes` go to each device of `to`.
- * @typedef {{device: number, name: string, opcode: string, to: number[], from: number[], bytes: number, milliseconds: number}} ExchangeEvent
+ * @typedef {object} ExchangeEvent
+ * @property {number} device which device tells of it
+ * @property {string} name the instruction
+ * @property {string} opcode its operation, such as `all-reduce`
+ * @property {number[]} to the devices that it has sent to
+ * @property {number[]} from the devices that it has received from
+ * @property {number} bytes how many went to each of `to`
+ * @property {number} milliseconds how long it took, waiting included
  */
 
 /** What a device was doing when it gave up. @typedef {{where: string, others: number[], ended: boolean}} Wait */

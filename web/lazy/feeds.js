@@ -17,8 +17,8 @@ import { ArgumentError, RunError } from '../errors.js';
 /**
  * Both ends of the transfers of a run.
  * @typedef {object} FeedOptions
- * @property {Source} [infeed]
- * @property {Sink} [outfeed]
+ * @property {Source} [infeed] the items that the run takes, in order
+ * @property {Sink} [outfeed] what takes the items that the run gives
  * @property {Record<string, Sink>} [send] functions by the names of what the module sends
  * @property {Record<string, Source>} [recv] items by the names of what it receives
  */

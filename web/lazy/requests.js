@@ -5,6 +5,7 @@
 import { Place, accept, describe } from '../arrays.js';
 import { ArgumentError, ArtifactError, RunError, XlaWasmError } from '../errors.js';
 import { Fields, readLeaf } from '../manifest.js';
+import { order } from './orders.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 
@@ -115,6 +116,7 @@ function refuseFeeds(module, options) {
  */
 function readTransfer(item, memory) {
   const [operands, results] = ['operand', 'result'].map((kind) => item.objects(`${kind}s`, (leaf) => readLeaf(leaf, memory, [kind], true)));
+  order([...operands, ...results]);
   const [place, format] = item.raw.kind === 'callback' ? [item.text('place'), item.text('format')] : [];
   return { name: item.text('name'), target: item.text('target'), opaque: item.text('opaque'), operands, results, place, format };
 }

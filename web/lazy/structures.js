@@ -405,4 +405,4 @@ function built(tree, numbers, arrays) {
 }
 
 /** The error of a module that says nothing of structures. @param {string} name */
-export const noStructure = (name) => new ArgumentError(`'${name}' does not say in which structure its arguments and results are: use run`);
+export const noStructure = (name) => new ArgumentError(`'${name}' describes no structure: use run`);
