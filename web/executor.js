@@ -64,7 +64,7 @@ const DISPOSED = new Error('disposed');
  * Takes the options from behind the arguments of a run.
  * @param {any[]} values
  * @param {boolean} first whether they may come first, since there are no arguments
- * @param {Structures} [structures] of the arguments
+ * @param {Pick<Structures, 'isArgument'>} [structures] of the arguments
  * @returns {RunOptions}
  */
 export function takeOptions(values, first, structures) {

@@ -131,9 +131,10 @@ export class Structures {
    * Whether the last of the values of a run is an argument, and not the options that may follow them.
    * @param {any[]} values
    * @param {string[]} options that there are
+   * @param {string[]} [names] of the arguments
    */
-  isArgument(values, options) {
-    const head = this.#heads[values.length - 1];
+  isArgument(values, options, names = this.#heads) {
+    const head = names[values.length - 1];
     if (head === undefined || this.#names.has(head)) return false;
     const below = [...this.#names].filter((name) => name.startsWith(`${head}.`)).map((name) => name.slice(head.length + 1));
     return Object.keys(values.at(-1)).some((key) => !options.includes(key) || below.some((name) => name === key || name.startsWith(`${key}.`)));
@@ -162,7 +163,8 @@ export class Structures {
   call(values, run) {
     const { structure, name, results } = this.#manifest;
     if (structure == null) throw noStructure(name);
-    const options = takeOptions(values, !this.#inputs.length, this);
+    const names = [...this.#arguments.keys()];
+    const options = takeOptions(values, !this.#inputs.length, { isArgument: (given, known) => this.isArgument(given, known, names) });
     if (options.out || options.named) throw new ArgumentError(`call gives what the function returns, without {${options.out ? 'out' : 'named'}}: use run`);
     const numbers = new Map(results.flatMap((leaf, i) => (leaf.kind === 'output' ? [i] : [])).map((i, place) => [i, place]));
     const build = (/** @type {any[]} */ arrays) => built(structure.results, numbers, arrays);
@@ -270,7 +272,10 @@ export class Structures {
     if (!isObject(value)) return undefined;
     const prefix = name && `${name}.`;
     const asked = () => [...new Set([...names].filter((full) => full.startsWith(prefix)).map((full) => full.slice(prefix.length).split('.', 1)[0]))];
-    return members(value) ?? ((keys) => (keys.length && keys.every((key) => key in value) ? keys.map((key) => [key, value[key]]) : undefined))(asked());
+    const own = members(value);
+    if (own) return own;
+    const there = asked().filter((key) => key in value);
+    return there.length ? there.map((key) => [key, value[key]]) : undefined;
   }
 
   /**

@@ -78,8 +78,8 @@ def _children(name: str, value: Any, names: frozenset[str]) -> Iterable[tuple[An
     # Of an object only what is asked for: it may have more attributes than leaves.
     prefix = f"{name}." if name else ""
     asked = dict.fromkeys(n.removeprefix(prefix).partition(".")[0] for n in sorted(names) if n.startswith(prefix))
-    has_them = asked and not hasattr(value, "dtype") and all(hasattr(value, key) for key in asked)
-    return [(key, getattr(value, key)) for key in asked] if has_them else None
+    there = [(key, getattr(value, key)) for key in asked if hasattr(value, key)]
+    return there if there and not hasattr(value, "dtype") else None
 
 
 def described(leaf: Leaf) -> str:
@@ -138,6 +138,8 @@ class Structure:
         """Notes the leaves of a value by the numbers that they have in its tree."""
         if not isinstance(tree, list):
             if tree is not None and self._is_input[tree]:
+                if is_structure(value):
+                    raise ArgumentError(f"{described(self._manifest.parameters[tree])} must be one array, not a structure of several")
                 found[tree] = value
             elif tree is not None and value is not None:
                 p = self._manifest.parameters[tree]
