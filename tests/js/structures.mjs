@@ -130,7 +130,7 @@ export async function handmade({ load }, base, { where }) {
     'an array for a structure': [(exe) => exe.run({ params: W, x: X, scale: 1 }), /'params' stands for params\.b\.0, params\.w: give an object or a list of them, not Float32Array/],
     'a number for a structure': [(exe) => exe.run({ params: 3, x: X, scale: 1 }), /'params' stands for params\.b\.0, params\.w: .*, not number/],
     'the length of a leaf': [(exe) => exe.run({ w: B, b: [B] }, X, 1), /argument 1 \('params\.w'\) must be f32\[3,2\], a Float32Array of 6 elements; got a Float32Array of 2/],
-    'a structure for a leaf': [(exe) => exe.run({ w: { a: W }, b: [B] }, X, 1), /argument 1 \('params\.w'\) must be f32\[3,2\].*; got Object/],
+    'a structure for a leaf': [(exe) => exe.run({ w: { a: W }, b: [B] }, X, 1), /'params\.w' \(f32\[3,2\]\) must be one array, not a structure of several/],
     'twice': [(exe) => exe.run({ params, 'params.w': W, x: X, scale: 1 }), /two of the arguments given are called 'params\.w'/],
     'too many': [(exe) => exe.run(params, X, 1, 2, 3), /'jit_f' takes \(params, x, scale\), or an array for each input; got 5/],
     'too few arrays': [(exe) => exe.run(W, X), /'jit_f' takes 4 arguments \(params\.b\.0: f32\[2\], .*\), got 2/],

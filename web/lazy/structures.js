@@ -26,8 +26,8 @@ const isMapping = (value) => isObject(value) && !Array.isArray(value);
 /** Whether this can be nothing but a structure: lists may be arrays of numbers, too. @param {any} value @returns {boolean} */
 const isStructure = (value) => isMapping(value) || (Array.isArray(value) && value.some((item) => item == null || ArrayBuffer.isView(item) || isStructure(item)));
 
-/** Whether this has no leaves. @param {any} value @returns {boolean} */
-const isNothing = (value) => value == null || (Array.isArray(value) && value.every(isNothing)) || (isPlain(value) && Object.values(value).every(isNothing));
+/** Whether this has no arrays: what is none was settled when the program was traced. @param {any} value @returns {boolean} */
+const isNothing = (value) => value == null || ['function', 'string'].includes(typeof value) || (isObject(value) && [...(value instanceof Map ? value.values() : Object.values(value))].every(isNothing));
 
 /**
  * The members of what has all of them to show; of other objects only what is asked for is of interest, since they may have more.
@@ -47,6 +47,12 @@ const some = (names) => names.slice(0, MOST_NAMED).join(', ') + (names.length > 
 
 /** @param {Leaf} leaf */
 const described = (leaf) => `'${leaf.name}' (${describe(leaf)})`;
+
+/** What a leaf was given, if it is no structure. @param {Leaf} leaf @param {any} value */
+function oneArray(leaf, value) {
+  if (isStructure(value)) throw new ArgumentError(`${described(leaf)} must be one array, not a structure of several`);
+  return value;
+}
 
 /**
  * The keys of a tree that is no leaf, or the numbers of its children, and the children.
@@ -149,10 +155,7 @@ export class Structures {
     const { length } = values;
     if (!values.some(isStructure) && (length === this.#inputs.length || length !== this.#heads.length)) return values;
     const found = this.#found(values);
-    return this.#inputs.map((leaf) => {
-      if (found.has(leaf.name)) return found.get(leaf.name);
-      throw new ArgumentError(`'${this.#manifest.name}': the argument ${described(leaf)} is missing`);
-    });
+    return this.#inputs.map((leaf) => oneArray(leaf, found.get(leaf.name)));
   }
 
   /**
@@ -257,8 +260,7 @@ export class Structures {
     const children = this.#members(name, value, names);
     if (children && depth > DEEPEST) throw new ArgumentError(`'${name.slice(0, 60)}...' is deeper than any structure may be: ${DEEPEST}`);
     if (children) for (const [key, child] of children) this.#spread(`${name}.${key}`, child, names, found, inputs, depth + 1);
-    // What is no array was settled when the program was traced.
-    else if (typeof value !== 'function' && typeof value !== 'string') throw this.#unknown(name, value, inputs);
+    else if (!isNothing(value)) throw this.#unknown(name, value, inputs);
   }
 
   /**
@@ -347,8 +349,7 @@ export class Structures {
     if (!Array.isArray(tree)) {
       const leaf = this.#manifest.parameters[tree];
       if (leaf.kind === 'input') {
-        if (isStructure(value)) throw new ArgumentError(`${described(leaf)} must be one array, not a structure of several`);
-        found.set(tree, value);
+        found.set(tree, oneArray(leaf, value));
       } else if (value != null) throw new ArgumentError(`${described(leaf)} is a ${leaf.kind}, which stays in the module: exe.set('${leaf.name}', ...) sets it; give null here`);
       return;
     }
