@@ -143,16 +143,15 @@ async function attempt(source, options, budget) {
 export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }, budget) {
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const begun = instantiate(source, options, signal);
-  const { physical, named, device } = options;
-  const files = () => import('./weights.js').then(({ ask }) => ask(begun, weights, device?.source ?? source, { ...options, signal, onProgress, budget }));
+  const files = () => import('./weights.js').then(({ ask }) => ask(begun, weights, options.device?.source ?? source, { ...options, signal, onProgress, budget }));
   // They are asked for while the module comes, if it is known where they are.
   const early = weights === undefined ? undefined : files();
   early?.catch(() => {});
   const { manifest, instance } = await begun;
   const { given, loaded, total } = manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
-  const isRare = physical || manifest.requests.length || manifest.devices || [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
+  const isRare = options.physical || manifest.requests.length || manifest.devices || [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
   const rare = isRare && (await (await import('./lazy/rarely.js')).rarely(manifest, instance.exports.memory.buffer, options));
-  const exe = new Executable(manifest, instance, { given, named, budget, structures: await readStructures(manifest), ...rare });
+  const exe = new Executable(manifest, instance, { given, named: options.named, budget, structures: await readStructures(manifest), ...rare });
   onProgress({ phase: 'ready', loaded, total });
   return exe;
 }

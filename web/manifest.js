@@ -1,7 +1,7 @@
 // The manifest, checked before anything relies on it: a manifest can lie. Mirrors xla_wasm/host/manifest.py.
 
 import { ArtifactError } from './errors.js';
-import { TYPES } from './arrays.js';
+import { TYPES, counted } from './arrays.js';
 import { supports } from './features.js';
 
 const PAGE = 65536;
@@ -164,7 +164,7 @@ export class Fields {
   address(key, size, memory, align) {
     const address = this.int(key, 0, memory);
     if (address % align) fail(this.at(key), `${address} is not a multiple of ${align}`);
-    if (address + size > memory) fail(this.at(key), `${size} bytes at ${address} reach beyond the memory of ${memory} bytes`);
+    if (address + size > memory) fail(this.at(key), `${counted(size, 'byte')} at ${address} reach${size === 1 ? 'es' : ''} beyond the memory of ${memory} bytes`);
     return address;
   }
 }
@@ -191,11 +191,11 @@ export function readLeaf(item, memory, kinds, placed) {
   /** @type {number[]} */
   const minor_to_major = item.list('minor_to_major', isSize);
   if ([...minor_to_major].sort((a, b) => a - b).join() !== [...dimensions.keys()].join()) {
-    fail(item.at('minor_to_major'), `${show(minor_to_major)} is not a permutation of ${dimensions.length} dimensions`);
+    fail(item.at('minor_to_major'), `${show(minor_to_major)} is not a permutation of ${counted(dimensions.length, 'dimension')}`);
   }
   const bytes = item.int('bytes');
   const expected = dimensions.reduce((product, d) => product * d, width);
-  if (bytes !== expected) fail(item.at('bytes'), `${element_type}[${dimensions}] takes ${expected} bytes, not ${bytes}`);
+  if (bytes !== expected) fail(item.at('bytes'), `${element_type}[${dimensions}] takes ${counted(expected, 'byte')}, not ${bytes}`);
   return {
     name: item.text('name'),
     element_type,
@@ -247,7 +247,7 @@ export function parseManifest(raw) {
   /** @type {string[]} */
   const names = steps.list('names', isText);
   const count = steps.int('count');
-  if (count !== names.length) fail('steps.count', `${count} steps, but ${names.length} names`);
+  if (count !== names.length) fail('steps.count', `${counted(count, 'step')}, but ${counted(names.length, 'name')}`);
   steps.address('address', count * steps.int('entry_bytes', 1), memory, 4);
   const inits = top.objects('inits', (item) => readInit(item, memory));
   const results = top.objects('results', (item) => readLeaf(item, memory, ['output', 'state'], true));
@@ -259,7 +259,7 @@ export function parseManifest(raw) {
     seen.add(leaf.name);
     if (init !== null) {
       if (leaf.kind !== 'weight' || inits[init].kind !== 'weight') fail(item.at('init'), `a parameter of kind ${leaf.kind} with an init of kind ${inits[init].kind}`);
-      if (inits[init].bytes !== leaf.bytes) fail(item.at('init'), `the weight has ${leaf.bytes} bytes, its init ${inits[init].bytes}`);
+      if (inits[init].bytes !== leaf.bytes) fail(item.at('init'), `the weight has ${counted(leaf.bytes, 'byte')}, its init ${inits[init].bytes}`);
     }
     return leaf;
   });

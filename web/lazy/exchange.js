@@ -1,6 +1,7 @@
 // Exchanges between devices, as a module asks for them: which of its memory goes to which device, and what comes from which. Blocks that a
 // device sends to itself are copied here; the others go by shared.js or ports.js. Mirrors xla_wasm/host/exchange.py.
 
+import { counted } from '../arrays.js';
 import { ArgumentError, ArtifactError, ExchangeError } from '../errors.js';
 import { Fields, fail } from '../manifest.js';
 import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
@@ -133,7 +134,7 @@ export class Port {
 
   /** @param {number} bytes what a device sent */
   misfit(bytes) {
-    return new ArtifactError(`${this} gets blocks of ${bytes} bytes where it has room for ${this.room}`);
+    return new ArtifactError(`${this} gets blocks of ${counted(bytes, 'byte')} where it has room for ${this.room}`);
   }
 
   toString() {

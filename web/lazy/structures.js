@@ -3,7 +3,7 @@
 //
 // A name such as "params.dense.kernel" is a path: keys, indices and fields, joined by dots.
 
-import { describe } from '../arrays.js';
+import { counted, describe } from '../arrays.js';
 import { ArgumentError } from '../errors.js';
 import { takeOptions } from '../executor.js';
 import { fail } from '../manifest.js';
@@ -27,7 +27,8 @@ const isMapping = (value) => isObject(value) && !Array.isArray(value);
 const isStructure = (value) => isMapping(value) || (Array.isArray(value) && value.some((item) => item == null || ArrayBuffer.isView(item) || isStructure(item)));
 
 /** Whether this has no arrays: what is none was settled when the program was traced. @param {any} value @returns {boolean} */
-const isNothing = (value) => value == null || ['function', 'string'].includes(typeof value) || (isObject(value) && [...(value instanceof Map ? value.values() : Object.values(value))].every(isNothing));
+const isNothing = (value, depth = 0) =>
+  value == null || ['function', 'string'].includes(typeof value) || (isObject(value) && depth <= DEEPEST && [...(value instanceof Map ? value.values() : Object.values(value))].every((item) => isNothing(item, depth + 1)));
 
 /**
  * The members of what has all of them to show; of other objects only what is asked for is of interest, since they may have more.
@@ -100,7 +101,7 @@ function check({ structure, parameters, results }) {
   const { names, positional } = structure;
   if (!Array.isArray(names) || !names.every((name) => typeof name === 'string') || new Set(names).size !== names.length) fail('structure.names', 'expected a list of names, each once');
   if (!Number.isSafeInteger(positional) || positional < 0 || positional > names.length) fail('structure.positional', `expected an integer from 0 to ${names.length}`);
-  if (!Array.isArray(structure.arguments) || structure.arguments.length !== names.length) fail('structure.arguments', `expected a list of ${names.length} trees`);
+  if (!Array.isArray(structure.arguments) || structure.arguments.length !== names.length) fail('structure.arguments', `expected a list of ${counted(names.length, 'tree')}`);
   for (const [key, tree, { length }] of /** @type {const} */ ([['arguments', ['list', ...structure.arguments], parameters], ['results', structure.results, results]])) {
     const why = fault(tree, 0) ?? (tree === undefined || String(leaves(tree)) !== String([...Array(length).keys()]) ? `its leaves are not the numbers from 0 to ${length - 1}` : '');
     if (why) fail(`structure.${key}`, why);
