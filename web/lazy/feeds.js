@@ -126,7 +126,7 @@ export function endsOfAll(count, options) {
   for (const [name, ends] of given) {
     if (!Object.hasOwn(OPCODES, name)) throw new ArgumentError(`after its arguments, a run takes {signal, ${Object.keys(OPCODES).join(', ')}}, not '${name}'`);
     if (!Array.isArray(ends) || ends.length !== count) {
-      throw new ArgumentError(`${name} must be a list with one for each of ${counted(count, 'device')}; got ${Array.isArray(ends) ? counted(ends.length, 'item') : typeof ends}`);
+      throw new ArgumentError(`${name} must be a list with an entry for each of ${counted(count, 'device')}; got ${Array.isArray(ends) ? `${ends.length} ${ends.length === 1 ? 'entry' : 'entries'}` : typeof ends}`);
     }
   }
   return Array.from({ length: count }, (_, device) => (given.length ? new Ends(Object.fromEntries(given.map(([name, ends]) => [name, ends[device]]))) : undefined));

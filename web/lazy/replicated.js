@@ -114,7 +114,7 @@ function board(transport, count, manifest, limit) {
     return makeBoard(count, stated, limit);
   } catch (error) {
     if (transport === 'auto') return undefined;
-    throw new LimitError(`there is no room for the memory that ${count} devices share: ${/** @type {Error} */ (error).message}; load with transport: 'messages'`, { cause: error });
+    throw new LimitError(`there is no room for the memory that ${counted(count, 'device')} share${count === 1 ? 's' : ''}: ${/** @type {Error} */ (error).message}; load with transport: 'messages'`, { cause: error });
   }
 }
 
