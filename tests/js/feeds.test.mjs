@@ -108,7 +108,7 @@ both('errors say what is wanted, and the next run works', 'loop.wasm', async (ex
     [{ infeed: [X, [1, 2]], outfeed: [] }, 'ArgumentError', /item 1 of this run: the array must be f32\[3\]/],
     [{ infeed: [X, X], outfeed: () => { throw new TypeError('full'); } }, 'RunError', /outfeed 'o' failed: .*TypeError: full/],
     [{ infeed: ending(), outfeed: [] }, 'RunError', /infeed 'f' failed: .*TypeError: gone/],
-    [{ feed: [X] }, 'ArgumentError', /after its arguments, run takes \{out,signal,infeed,outfeed,send,recv\}, not 'feed'/],
+    [{ feed: [X] }, 'ArgumentError', /after its arguments, run takes \{out,signal,named,infeed,outfeed,send,recv\}, not 'feed'/],
   ];
   for (const [options, name, message] of wrong) {
     const ends = Object.keys(options).length ? [options] : [];
