@@ -148,7 +148,7 @@ SURROUNDINGS: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
         "ArtifactError: the worker failed: its script could not be loaded (wrong address, not JavaScript, or a Content-Security-",
     ),
     "another origin without CORS": ("", "", {}, "other", "ArtifactError: cannot fetch http://"),
-    "no network": ("offline", "", {}, "/toy.wasm", "ArtifactError: cannot fetch /toy.wasm: Failed to fetch (no network, "),
+    "no network": ("offline", "", {}, "/toy.wasm", "ArtifactError: cannot fetch /toy.wasm: Failed to fetch"),
 }
 
 

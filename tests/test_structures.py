@@ -46,6 +46,11 @@ class Plain:
     more: str = "no leaf"
 
 
+@dataclass
+class Empty:
+    none: Any
+
+
 class Attributes:
     def __init__(self) -> None:
         self.w, self.b, self.other = W, [B], object()
@@ -121,6 +126,28 @@ def test_nothing_has_no_name() -> None:
             np.testing.assert_array_equal(exe.run(given, X)[0], X + X)
     with pytest.raises(ArgumentError, match=r"the argument 'tree.a.b' \(float32\[3,3\]\) is missing"):
         exe.run({"a": {"b": None}}, X)
+
+
+def test_as_many_lists_as_inputs() -> None:
+    """A list of the one array that an argument has is a structure of it, where it is no array of the shape itself."""
+    exe = xla_wasm.load(xla_wasm.compile(lower(lambda ps, x: ps[0] + x, [B], B)))
+    np.testing.assert_array_equal(exe.run([B], B)[0], 2 * B)
+    np.testing.assert_array_equal(exe.run([1, -1], B)[0], 2 * B)
+    with pytest.raises(ArgumentError, match=r"argument 0 \('ps.0'\) must be float32\[2\]"):
+        exe.run([W], B)
+
+
+def test_a_structure_for_one_array() -> None:
+    exe = executable()
+    with pytest.raises(ArgumentError, match=r"'x' \(f32\[3,3\]\) must be one array, not a structure of several"):
+        exe.call(PARAMS, {"x": X}, scale=1)
+
+
+def test_objects_without_arrays_are_nothing() -> None:
+    jax.tree_util.register_dataclass(Empty, ["none"], [])
+    given = {"w": W, "more": Empty(None)}
+    exe = xla_wasm.load(xla_wasm.compile(lower(lambda tree: tree["w"] + 1, given)))
+    np.testing.assert_array_equal(exe.run(given)[0], W + 1)
 
 
 def test_names_that_are_options_of_run() -> None:

@@ -17,7 +17,7 @@ const folder = join(output, 'package');
 const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
 const CORE = ['arrays', 'errors', 'executor', 'features', 'manifest', 'source', 'transfer'];
-const ON_DEMAND = ['remote', 'weights', 'lazy/budget', 'lazy/callbacks', 'lazy/dynamic', 'lazy/exchange', 'lazy/feeds', 'lazy/hints', 'lazy/layouts', 'lazy/parts', 'lazy/replicated', 'lazy/requests', 'lazy/shards', 'lazy/shown', 'lazy/slices', 'lazy/threads', 'lazy/untrusted', 'http/handler'];
+const ON_DEMAND = ['remote', 'weights', 'lazy/budget', 'lazy/callbacks', 'lazy/dynamic', 'lazy/exchange', 'lazy/feeds', 'lazy/files', 'lazy/hints', 'lazy/layouts', 'lazy/orders', 'lazy/parts', 'lazy/rarely', 'lazy/replicated', 'lazy/requests', 'lazy/shards', 'lazy/shown', 'lazy/slices', 'lazy/structures', 'lazy/threads', 'lazy/untrusted', 'http/handler'];
 const SHARED = { bundle: true, format: 'esm', minify: true, target: 'es2022', legalComments: 'none', absWorkingDir: web, outdir: folder };
 
 /** Keeps core.js and what it imports on demand apart; `top` is where core.js lies as seen from what is made. */

@@ -42,6 +42,9 @@ for (const [array, kind, names] of rows) for (const name of names.split(' ')) TY
 /** A leaf as the reader of a message knows it. @param {Leaf} leaf */
 export const describe = (leaf) => `${leaf.element_type}[${leaf.dimensions}]`;
 
+/** A number of things, as in "1 argument" and "2 arguments". @param {number} count @param {string} what */
+export const counted = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
+
 /** One leaf's place in linear memory. The memory never grows, so the view stays valid. */
 export class Place {
   /**
@@ -54,7 +57,7 @@ export class Place {
     this.leaf = leaf;
     /** @type {any} */
     this.view = new type.array(buffer, leaf.bytes ? offset : 0, leaf.bytes / type.array.BYTES_PER_ELEMENT);
-    this.order = physicalOrder(leaf, type.components);
+    this.order = leaf.order;
   }
 
   /** @param {TypedArray} array elements in row-major order */
@@ -87,33 +90,6 @@ export class Place {
 }
 
 /**
- * Where each element of a row-major array stands in memory; null if the layout is row-major too.
- * @param {Leaf} leaf
- * @param {number} components
- */
-function physicalOrder(leaf, components) {
-  // A dimension of size 1 may stand anywhere.
-  const real = leaf.minor_to_major.filter((d) => leaf.dimensions[d] !== 1);
-  // Of an array without elements another one may be as long as it says.
-  if (!leaf.bytes || real.every((d, i) => i === 0 || d < real[i - 1])) return null;
-  const strides = leaf.dimensions.map(() => 0);
-  let step = components;
-  for (const d of leaf.minor_to_major) {
-    strides[d] = step;
-    step *= leaf.dimensions[d];
-  }
-  let places = Uint32Array.of(0);
-  const widen = (/** @type {number} */ size, /** @type {number} */ stride) => {
-    const next = new Uint32Array(places.length * size);
-    for (let i = 0, k = 0; i < places.length; i++) for (let j = 0; j < size; j++) next[k++] = places[i] + j * stride;
-    places = next;
-  };
-  leaf.dimensions.forEach((size, d) => widen(size, strides[d]));
-  if (components > 1) widen(components, 1);
-  return places;
-}
-
-/**
  * The value as a typed array of exactly the leaf's type and length.
  * @param {Leaf} leaf
  * @param {any} value
@@ -123,7 +99,7 @@ function physicalOrder(leaf, components) {
 export function accept(leaf, value, what) {
   const type = TYPES[leaf.element_type];
   const count = leaf.bytes / type.array.BYTES_PER_ELEMENT;
-  const wanted = `${what} must be ${describe(leaf)}, a ${type.array.name} of ${count} elements`;
+  const wanted = `${what} must be ${describe(leaf)}, a ${type.array.name} of ${counted(count, 'element')}`;
   if (ArrayBuffer.isView(value)) {
     // By tag and not by instanceof: the array may come from a frame or another realm.
     const tag = /** @type {any} */ (value)[Symbol.toStringTag];
@@ -132,7 +108,7 @@ export function accept(leaf, value, what) {
     if (type.array === Float16Array && tag === 'Uint16Array' && length === count) return new Float16Array(value.buffer, value.byteOffset, count);
     throw new ArgumentError(`${wanted}; got ${tag ? `a ${tag} of ${length}` : 'a DataView'}`);
   }
-  if (typeof value === 'object' ? !Array.isArray(value) : !['number', 'bigint', 'boolean'].includes(typeof value)) {
+  if (!Array.isArray(value) && !['number', 'bigint', 'boolean'].includes(typeof value)) {
     throw new ArgumentError(`${wanted}; got ${value === null ? 'null' : typeof value === 'object' ? value.constructor?.name : typeof value}`);
   }
   if (type.components > 1 && leaf.dimensions.length && !Array.isArray(value)) throw new ArgumentError(`${wanted}; got one number`);

@@ -1,6 +1,6 @@
 // Loads artifacts and runs them: `load` and `Executable`. Mirrors xla_wasm/host/executor.py and instance.py.
 
-import { Place, accept, describe } from './arrays.js';
+import { Place, accept, counted, describe } from './arrays.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
 import { readManifest } from './manifest.js';
 import { compile, isLocal, isPlain, pick } from './source.js';
@@ -8,6 +8,7 @@ import { compile, isLocal, isPlain, pick } from './source.js';
 /** @typedef {import('./manifest.js').Leaf} Leaf */
 /** @typedef {import('./arrays.js').TypedArray} TypedArray */
 /** @typedef {import('./arrays.js').Value} Value */
+/** @typedef {import('./lazy/structures.js').Structures} Structures */
 
 /**
  * How arrays come from callers and go to them; `accept` gives a row-major array of the leaf's type, `give` takes one.
@@ -18,9 +19,11 @@ import { compile, isLocal, isPlain, pick } from './source.js';
  */
 
 /**
- * How far loading is: `module` until the code is compiled, `weights` while they arrive, `ready` at the end. `loaded` and `total` count
- * the bytes of weights that the module takes from files, as its manifest states them; 0 until it is known.
- * @typedef {{phase: 'module' | 'weights' | 'ready', loaded: number, total: number}} Progress
+ * How far loading is.
+ * @typedef {object} Progress
+ * @property {'module' | 'weights' | 'ready'} phase `module` until the code is compiled, `weights` while they arrive, `ready` at the end
+ * @property {number} loaded the bytes of weights that have arrived, of those that the module takes from files
+ * @property {number} total how many these are, as the manifest states them; 0 until it is known
  */
 
 /**
@@ -28,10 +31,10 @@ import { compile, isLocal, isPlain, pick } from './source.js';
  * @property {import('./source.js').Bytes | import('./source.js').Bytes[]} [weights] the `.weights` file, by default the one beside the module's URL, if the
  *   module needs one; or a safetensors file with the parameters that are weights, by name; or a list of both
  * @property {boolean} [cache] keep weights in the browser for the next visit, by their hash
- * @property {(progress: Progress) => void} [onProgress]
+ * @property {(progress: Progress) => void} [onProgress] is told how far loading is; what it throws ends the loading
  * @property {AbortSignal} [signal] gives up loading
  * @property {boolean | string | URL} [worker] load and run in a worker of its own; an address is that of a copy of `worker.js`
- * @property {boolean} [named] `run` returns an object with the results by name
+ * @property {boolean} [named] runs give an object with the results by name, unless a run says `{named: false}`
  * @property {number} [memoryLimit] the most bytes of linear memory the module may have, on all devices together
  * @property {Record<string, import('./lazy/requests.js').HostFunction>} [customCalls] the functions that the module calls by name
  * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
@@ -43,20 +46,30 @@ import { compile, isLocal, isPlain, pick } from './source.js';
  * @property {boolean} [untrusted] for modules of strangers: into a worker, with 1 GiB and 10 s where nothing else is said, see lazy/untrusted.js
  */
 
-/** What may follow the arguments of a run. @typedef {{out?: TypedArray[], signal?: AbortSignal} & import('./lazy/feeds.js').FeedOptions} RunOptions */
+/**
+ * What may follow the arguments of a run.
+ * @typedef {object} OwnRunOptions
+ * @property {TypedArray[]} [out] a typed array for each output, into which it is written; no copy is returned then
+ * @property {AbortSignal} [signal] ends a run of `runAsync`, or in a worker, between two of its steps
+ * @property {boolean} [named] results come in an object by name; by default as the option of `load` says
+ */
+
+/** What may follow the arguments of a run. @typedef {OwnRunOptions & import('./lazy/feeds.js').FeedOptions} RunOptions */
 
 const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange threads untrusted'.split(' ');
-const RUN_OPTIONS = 'out signal infeed outfeed send recv'.split(' ');
+const RUN_OPTIONS = 'out signal named infeed outfeed send recv'.split(' ');
 const DISPOSED = new Error('disposed');
 
 /**
  * Takes the options from behind the arguments of a run.
  * @param {any[]} values
  * @param {boolean} first whether they may come first, since there are no arguments
+ * @param {Pick<Structures, 'isArgument'>} [structures] of the arguments
  * @returns {RunOptions}
  */
-export function takeOptions(values, first) {
-  const options = (first || values.length > 1) && isPlain(values.at(-1)) && Object.keys(values.at(-1)).length ? values.pop() : {};
+export function takeOptions(values, first, structures) {
+  const last = values.at(-1);
+  const options = (first || values.length > 1) && isPlain(last) && !structures?.isArgument(values, RUN_OPTIONS) ? values.pop() : {};
   for (const name of Object.keys(options)) if (!RUN_OPTIONS.includes(name)) throw new ArgumentError(`after its arguments, run takes {${RUN_OPTIONS}}, not '${name}'`);
   return options;
 }
@@ -130,20 +143,15 @@ async function attempt(source, options, budget) {
 export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }, budget) {
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const begun = instantiate(source, options, signal);
-  const { physical, named, device } = options;
-  const files = () => import('./weights.js').then(({ ask }) => ask(begun, weights, device?.source ?? source, { ...options, signal, onProgress, budget }));
+  const files = () => import('./weights.js').then(({ ask }) => ask(begun, weights, options.device?.source ?? source, { ...options, signal, onProgress, budget }));
   // They are asked for while the module comes, if it is known where they are.
   const early = weights === undefined ? undefined : files();
   early?.catch(() => {});
   const { manifest, instance } = await begun;
   const { given, loaded, total } = manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
-  let passage;
-  if (physical) passage = (await import('./lazy/layouts.js')).physical(manifest);
-  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) {
-    passage = (await import('./lazy/dynamic.js')).dynamic(manifest, /** @type {any} */ (instance.exports).memory.buffer);
-  }
-  const serve = manifest.requests.length || manifest.devices ? await (await import('./lazy/requests.js')).requests(manifest, options) : undefined;
-  const exe = new Executable(manifest, instance, { given, passage, serve, named, budget });
+  const isRare = options.physical || manifest.requests.length || manifest.devices || [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
+  const rare = isRare && (await (await import('./lazy/rarely.js')).rarely(manifest, instance.exports.memory.buffer, options));
+  const exe = new Executable(manifest, instance, { given, named: options.named, budget, structures: await readStructures(manifest), ...rare });
   onProgress({ phase: 'ready', loaded, total });
   return exe;
 }
@@ -188,6 +196,22 @@ export async function open(source, options, signal) {
 }
 
 /**
+ * The structures of a module that has any.
+ * @param {import('./manifest.js').Manifest} manifest
+ */
+export async function readStructures(manifest) {
+  if (manifest.structure || manifest.parameters.some(({ name }) => name.includes('.'))) return new (await import('./lazy/structures.js')).Structures(manifest);
+}
+
+/**
+ * Arrays by the names of the outputs that they are.
+ * @param {Leaf[]} results
+ * @param {any[]} arrays
+ * @returns {Record<string, any>}
+ */
+export const byName = (results, arrays) => Object.fromEntries(results.filter(({ kind }) => kind === 'output').map(({ name }, i) => [name, arrays[i]]));
+
+/**
  * @param {import('./manifest.js').Manifest} manifest
  * @param {LoadOptions} options
  * @param {number} [devices]
@@ -215,12 +239,9 @@ const lacking = (module) =>
 
 /** A module ready to run. It runs one thing at a time. */
 export class Executable {
-  /** @type {WebAssembly.Memory | undefined} */
-  #memory;
+  /** @type {{memory: WebAssembly.Memory, run: () => number, init: (index: number) => void, step: (pc: number) => number}} */
+  #exports;
   #buffer;
-  #run;
-  #init;
-  #step;
   /** @type {Place[]} */
   #inputs = [];
   /** @type {Place[]} */
@@ -232,6 +253,7 @@ export class Executable {
   /** @type {Set<string>} */
   #unset = new Set();
   #passage;
+  #structures;
   #requests;
   #named;
   #budget;
@@ -243,21 +265,18 @@ export class Executable {
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
    * @param {{exports: any}} instance with the weights that files hold
-   * @param {{given?: Set<string>, passage?: Passage, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean, budget?: import('./lazy/budget.js').Budget}} [parts]
+   * @param {{given?: Set<string>, passage?: Passage, structures?: Structures, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean, budget?: import('./lazy/budget.js').Budget}} [parts]
    */
-  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, serve, named, budget } = {}) {
+  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, structures, serve, named, budget } = {}) {
     this.#passage = passage;
+    this.#structures = structures;
     this.#named = named;
     this.#budget = budget;
-    /** @readonly */
+    /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
-    const { memory, run, init, step } = /** @type {any} */ (instance.exports);
-    this.#memory = memory;
-    this.#buffer = /** @type {ArrayBuffer} */ (memory.buffer);
+    this.#exports = instance.exports;
+    this.#buffer = /** @type {ArrayBuffer} */ (this.#exports.memory.buffer);
     this.#requests = serve?.(this.#buffer);
-    this.#run = /** @type {() => number} */ (run);
-    this.#init = /** @type {(index: number) => void} */ (init);
-    this.#step = /** @type {(pc: number) => number} */ (step);
     for (const leaf of manifest.parameters) {
       if (leaf.kind === 'input') this.#inputs.push(new Place(leaf, this.#buffer));
       else this.#held.push({ leaf });
@@ -265,7 +284,12 @@ export class Executable {
     }
     this.#outputs = manifest.results.filter((leaf) => leaf.kind === 'output').map((leaf) => new Place(leaf, this.#buffer));
     // Where files were poured this was done before their weights, which may need it.
-    if (!given) for (const { kind, index, name } of manifest.inits) if (kind === 'segment') this.#guard(() => this.#init(index), `preparing the weights of '${name}'`);
+    if (!given) for (const { kind, index, name } of manifest.inits) if (kind === 'segment') this.#prepare(index, name);
+  }
+
+  /** @param {number} index @param {string} name */
+  #prepare(index, name) {
+    this.#guard(() => this.#exports.init(index), `preparing the weights of '${name}'`);
   }
 
   /** All parameters in order; those of kind `input` are the arguments of `run`. */
@@ -280,16 +304,43 @@ export class Executable {
 
   /**
    * Runs the module on one array for each input, or on one object that maps their names to arrays; returns copies of the outputs.
+   * Where names have several parts, as "params.w" and "params.b.0", structures serve too, by name or by position: `run({x, params})` or
+   * `run(params, x)` with `params = {w, b: [b0]}`.
    * Arrays are row-major; typed arrays must be of the parameter's type, plain numbers and arrays are converted when nothing is lost.
    * After them may come `{out}`, a list of a typed array for each output, into which it is written: no copy is returned then, and a run that
    * fails leaves them as they were. And `{infeed, outfeed, send, recv}`: what goes between the run and its host, see lazy/feeds.js.
    * @param {...any} values
-   * @returns {any} a typed array for each output, in a list or, with the option `named`, by name
+   * @returns {any} a typed array for each output, in a list or, with the option `named` here or of `load`, in an object by name
    */
   run(...values) {
-    const { out } = this.#begin(values);
+    const begun = this.#begin(values);
     while (this.#waits()) this.#requests?.serve();
-    return this.#results(out);
+    return this.#results(begun);
+  }
+
+  /**
+   * Runs on the arguments of the function that the module was lowered from, and gives what that returns, in the same structures. The
+   * arguments come in their order, or all in one object by name; those that stay in the module as weights or states are left out, and
+   * results that do are null. Tuples are lists, and dataclasses and their like objects. ArgumentError for modules that describe no structure.
+   * @param {...any} values
+   * @returns {any}
+   */
+  call(...values) {
+    return this.#called().call(values, (arrays, options) => this.run(...arrays, options));
+  }
+
+  /**
+   * As `call`, for what needs `runAsync`; `{signal}` and the like may follow the arguments.
+   * @param {...any} values
+   * @returns {Promise<any>}
+   */
+  async callAsync(...values) {
+    return this.#called().call(values, (arrays, options) => this.runAsync(...arrays, options));
+  }
+
+  #called() {
+    if (this.#structures) return this.#structures;
+    throw new ArgumentError(`'${this.manifest.name}' describes no structure: use run`);
   }
 
   /**
@@ -299,19 +350,19 @@ export class Executable {
    * @returns {Promise<any>}
    */
   async runAsync(...values) {
-    const { inSlices } = this.#budget || (isPlain(values.at(-1)) && values.at(-1).signal) ? await import('./lazy/slices.js') : {};
-    const { out, signal: given } = this.#begin(values);
+    const { inSlices } = this.#budget || values.at(-1)?.signal ? await import('./lazy/slices.js') : {};
+    const begun = this.#begin(values);
     const go = async (/** @type {AbortSignal | undefined} */ signal) => {
-      if (signal && inSlices && this.manifest.steps.length) {
+      if (signal && this.manifest.steps.length) {
         this.#busy = true;
-        await inSlices((pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held, () => {
+        await /** @type {any} */ (inSlices)((/** @type {number} */ pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held, () => {
           this.#busy = false;
           this.#requests?.forget();
         });
       } else while (this.#waits()) await this.#requests?.serveAsync(signal);
     };
-    await (this.#budget ? this.#budget.telling(given, go) : go(given));
-    return this.#results(out);
+    await (this.#budget ? this.#budget.telling(begun.signal, go) : go(begun.signal));
+    return this.#results(begun);
   }
 
   /**
@@ -323,19 +374,19 @@ export class Executable {
   #stepFrom(pc, wait) {
     const { length } = this.manifest.steps;
     if (pc >= length) throw new ArtifactError(`the module jumps to step ${pc} of ${length}`);
-    const next = this.#guard(() => this.#step(pc));
+    const next = this.#guard(() => this.#exports.step(pc));
     return next < -1 && this.#requests ? (wait ? this.#requests.serveAsync(wait) : this.#requests.serve()) : next;
   }
 
-  /** @param {any[]} [out] */
-  #results(out) {
+  /** @param {RunOptions} options */
+  #results({ out, named }) {
     const targets = this.#targets(out);
     // One of them may lie where another result does.
     const apart = targets?.some((target, i) => this.#isAside(this.#outputs[i], target));
     const made = this.#outputs.map((place, i) => this.#passage.give(place.leaf, place.read(apart ? undefined : targets?.[i])));
     if (apart) targets?.forEach((target, i) => target.set(made[i]));
     const arrays = out ?? made;
-    return this.#named ? Object.fromEntries(this.#outputs.map(({ leaf }, i) => [leaf.name, arrays[i]])) : arrays;
+    return named ? byName(this.results, arrays) : arrays;
   }
 
   /** Whether an array is memory of the module, but not this place. @param {Place} place @param {any} array */
@@ -349,7 +400,7 @@ export class Executable {
    */
   #targets(out) {
     const places = this.#outputs;
-    if (out && out.length !== places.length) throw new ArgumentError(`out is a list of ${places.length} arrays, one for each result, not ${out.length}`);
+    if (out && out.length !== places.length) throw new ArgumentError(`out is a list of ${counted(places.length, 'array')}, one for each result, not ${out.length}`);
     return out?.map((target, i) => {
       const { leaf } = places[i];
       this.#refuseUnplain(leaf, 'out');
@@ -392,7 +443,7 @@ export class Executable {
 
   /** Runs on to the end, or to a request. */
   #waits() {
-    const outcome = this.#guard(this.#run);
+    const outcome = this.#guard(this.#exports.run);
     if (outcome && !this.#requests?.made(outcome)) throw new RunError(`'${this.manifest.name}' waits for its host, but stated no requests`);
     return outcome;
   }
@@ -405,27 +456,38 @@ export class Executable {
   profile(...values) {
     this.#begin(values);
     const names = this.manifest.steps;
-    /** @type {Record<string, number>} in the order of its keys, as those of all objects that are numbers */
-    const spent = {};
+    /** @type {[string, number][]} */
+    const spent = [];
     for (let pc = names.length ? 0 : -1; pc >= 0; ) {
       const current = pc;
       const begin = performance.now();
       pc = this.#stepFrom(current);
-      spent[current] = (spent[current] ?? 0) + (performance.now() - begin) / 1000;
+      (spent[current] ??= [names[current], 0])[1] += (performance.now() - begin) / 1000;
     }
     this.#requests?.forget();
-    return Object.entries(spent).map(([pc, seconds]) => [names[+pc], seconds]);
+    return spent.filter(Boolean); // which skips what has never run
   }
 
   /**
-   * Sets a weight, or the state that the next run begins with.
+   * Sets a weight, or the state that the next run begins with. A name that others begin with stands for all of them: `set('params', {w, b})`
+   * sets "params.w" and "params.b", or neither if one is missing or does not fit.
    * @param {string} name
-   * @param {Value} value
+   * @param {any} value an array, or a structure of them
    */
   set(name, value) {
-    const leaf = this.#leaf(name);
-    const array = this.#passage.accept(leaf, value, `${leaf.kind} '${name}'`);
+    const arrays = [...(this.#structures?.parts(name, value) ?? [[name, value]])].map(([name, value]) => {
+      const leaf = this.#leaf(name);
+      const array = this.#passage.accept(leaf, value, `${leaf.kind} '${name}'`);
+      // Setting one writes into the memory that others may be views of.
+      return /** @type {const} */ ([leaf, array.buffer === this.#buffer ? array.slice() : array]);
+    });
     this.#refuseFailed();
+    for (const [leaf, array] of arrays) this.#put(leaf, array);
+  }
+
+  /** @param {Leaf} leaf @param {any} array */
+  #put(leaf, array) {
+    const { name } = leaf;
     if (leaf.init == null) {
       new Place(leaf, this.#buffer).write(array);
     } else {
@@ -438,18 +500,21 @@ export class Executable {
       let at = 0;
       do {
         new Uint8Array(this.#buffer).set(new Uint8Array(laid.view.buffer, at, Math.min(part, bytes - at)), staging);
-        this.#guard(() => this.#init(call++), `preparing the weights of '${name}'`);
+        this.#prepare(call++, name);
       } while ((at += part) < bytes);
     }
     this.#unset.delete(name);
   }
 
   /**
-   * A copy of a weight as it was set, or of a state as the last run left it.
+   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, an object of all of them by
+   * what follows in their names, which `set` takes.
    * @param {string} name
-   * @returns {any} a typed array
+   * @returns {any} a typed array, or an object of them
    */
   get(name) {
+    const below = this.#structures?.get(name, (own) => this.get(own));
+    if (below) return below;
     const leaf = this.#leaf(name);
     this.#refuseFailed();
     if (this.#unset.has(name)) throw new ArgumentError(`weight '${name}' has not been set`);
@@ -461,11 +526,9 @@ export class Executable {
   /** Lets go of the module and its memory; whatever is called after that throws. */
   dispose() {
     // Views that are held have no elements from now on, rather than those of a memory that nobody runs on. That of threads ends these.
-    this.#memory?.grow(0);
+    this.#exports?.memory.grow(0);
     this.#failure = DISPOSED;
-    this.#memory = undefined;
-    this.#buffer = this.#run = this.#init = this.#step = /** @type {any} */ (undefined);
-    this.#requests = undefined;
+    this.#exports = this.#buffer = this.#requests = /** @type {any} */ (undefined);
     this.#inputs = this.#outputs = [];
     this.#weights.clear();
   }
@@ -495,13 +558,13 @@ export class Executable {
    */
   #begin(values) {
     this.#refuseFailed();
-    const { out, signal, ...feeds } = takeOptions(values, !this.#inputs.length);
+    const { out, signal, named = this.#named, ...feeds } = takeOptions(values, !this.#inputs.length, this.#structures);
     signal?.throwIfAborted();
     this.#targets(out);
     if (this.#requests) this.#requests.begin(feeds);
     else for (const kind of Object.keys(feeds)) throw new ArgumentError(`'${this.manifest.name}' was given ${kind}, but there is no ${kind} in it`);
     this.#write(values);
-    return { out, signal };
+    return { out, signal, named };
   }
 
   /** @param {any[]} values */
@@ -509,10 +572,11 @@ export class Executable {
     for (const name of this.#unset) throw new ArgumentError(`weight '${name}' has not been set: call exe.set('${name}', ...) first`);
     const places = this.#inputs;
     const [first] = values;
-    if (values.length === 1 && isPlain(first)) values = this.#byName(first);
+    if (this.#structures) values = this.#structures.flat(values);
+    else if (values.length === 1 && isPlain(first)) values = this.#byName(first);
     if (values.length !== places.length) {
       const names = places.slice(0, 8).map(({ leaf }) => `${leaf.name}: ${describe(leaf)}`).join(', ');
-      throw new ArgumentError(`'${this.manifest.name}' takes ${places.length} arguments (${names}), got ${values.length}`);
+      throw new ArgumentError(`'${this.manifest.name}' takes ${counted(places.length, 'argument')} (${names}), got ${values.length}`);
     }
     const arrays = places.map((place, i) => this.#accept(place, values[i], `argument ${i} ('${place.leaf.name}')`));
     places.forEach((place, i) => place.write(arrays[i]));

@@ -1,7 +1,7 @@
 // The manifest, checked before anything relies on it: a manifest can lie. Mirrors xla_wasm/host/manifest.py.
 
 import { ArtifactError } from './errors.js';
-import { TYPES } from './arrays.js';
+import { TYPES, counted } from './arrays.js';
 import { supports } from './features.js';
 
 const PAGE = 65536;
@@ -18,6 +18,7 @@ const MAX_RANK = 32;
  * @property {number} bytes
  * @property {'input' | 'weight' | 'state' | 'output' | 'operand' | 'result'} kind
  * @property {any} raw the manifest's entry, which may say more: of the layout that callers use, see lazy/layouts.js, or of dynamic dimensions, see lazy/dynamic.js
+ * @property {Uint32Array} [order] where each element of a row-major array stands, if not there, see lazy/orders.js
  * @property {number | null} [alias]
  * @property {number | null} [init]
  */
@@ -52,6 +53,7 @@ const MAX_RANK = 32;
  * @property {any[]} requests what a run may ask of the host: see lazy/requests.js
  * @property {number} request where the record of the request lies that a run waits for: its number, and the step to go on with
  * @property {any} devices the devices that the program is for, see lazy/exchange.js; null if it is the same on all
+ * @property {any} [structure] in which structures the function that it was lowered from has its arguments and results, see lazy/structures.js
  * @property {boolean} stateful whether the module itself keeps something from run to run
  * @property {string} undivided why global arrays cannot be cut for it, if they cannot
  * @property {any} threads what threads share, see lazy/threads.js; undefined if there is one
@@ -63,6 +65,9 @@ const MAX_RANK = 32;
 export function fail(where, why) {
   throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}`);
 }
+
+/** @type {(where: string, what: string, value: unknown) => never} */
+const expected = (where, what, value) => fail(where, `expected ${what}, got ${show(value)}`);
 
 /** @param {unknown} value */
 export function show(value) {
@@ -81,7 +86,7 @@ export class Fields {
    */
   constructor(raw, path) {
     this.path = path;
-    if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) fail(path, `expected an object, got ${show(raw)}`);
+    if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) expected(path, 'an object', raw);
     this.raw = raw;
   }
 
@@ -102,9 +107,7 @@ export class Fields {
   /** @param {string} key */
   int(key, low = 0, high = Number.MAX_SAFE_INTEGER) {
     const value = this.get(key);
-    if (!Number.isSafeInteger(value) || value < low || value > high) {
-      fail(this.at(key), `expected an integer from ${low} to ${high}, got ${show(value)}`);
-    }
+    if (!Number.isSafeInteger(value) || value < low || value > high) expected(this.at(key), `an integer from ${low} to ${high}`, value);
     return /** @type {number} */ (value);
   }
 
@@ -122,8 +125,8 @@ export class Fields {
    */
   text(key, choices) {
     const value = this.get(key);
-    if (typeof value !== 'string') fail(this.at(key), `expected a string, got ${show(value)}`);
-    if (choices && !choices.includes(value)) fail(this.at(key), `expected one of ${choices.join(', ')}, got ${show(value)}`);
+    if (typeof value !== 'string') expected(this.at(key), 'a string', value);
+    if (choices && !choices.includes(value)) expected(this.at(key), `one of ${choices.join(', ')}`, value);
     return value;
   }
 
@@ -136,7 +139,7 @@ export class Fields {
    */
   list(key, passes = () => true) {
     const value = this.get(key);
-    if (!Array.isArray(value)) fail(this.at(key), `expected a list, got ${show(value)}`);
+    if (!Array.isArray(value)) expected(this.at(key), 'a list', value);
     const wrong = value.findIndex((/** @type {any} */ item) => !passes(item));
     if (wrong >= 0) fail(`${this.at(key)}[${wrong}]`, `unexpected ${show(value[wrong])}`);
     return value;
@@ -161,7 +164,7 @@ export class Fields {
   address(key, size, memory, align) {
     const address = this.int(key, 0, memory);
     if (address % align) fail(this.at(key), `${address} is not a multiple of ${align}`);
-    if (address + size > memory) fail(this.at(key), `${size} bytes at ${address} reach beyond the memory of ${memory} bytes`);
+    if (address + size > memory) fail(this.at(key), `${counted(size, 'byte')} at ${address} reach${size === 1 ? 'es' : ''} beyond the memory of ${memory} bytes`);
     return address;
   }
 }
@@ -188,11 +191,11 @@ export function readLeaf(item, memory, kinds, placed) {
   /** @type {number[]} */
   const minor_to_major = item.list('minor_to_major', isSize);
   if ([...minor_to_major].sort((a, b) => a - b).join() !== [...dimensions.keys()].join()) {
-    fail(item.at('minor_to_major'), `${show(minor_to_major)} is not a permutation of ${dimensions.length} dimensions`);
+    fail(item.at('minor_to_major'), `${show(minor_to_major)} is not a permutation of ${counted(dimensions.length, 'dimension')}`);
   }
   const bytes = item.int('bytes');
   const expected = dimensions.reduce((product, d) => product * d, width);
-  if (bytes !== expected) fail(item.at('bytes'), `${element_type}[${dimensions}] takes ${expected} bytes, not ${bytes}`);
+  if (bytes !== expected) fail(item.at('bytes'), `${element_type}[${dimensions}] takes ${counted(expected, 'byte')}, not ${bytes}`);
   return {
     name: item.text('name'),
     element_type,
@@ -244,7 +247,7 @@ export function parseManifest(raw) {
   /** @type {string[]} */
   const names = steps.list('names', isText);
   const count = steps.int('count');
-  if (count !== names.length) fail('steps.count', `${count} steps, but ${names.length} names`);
+  if (count !== names.length) fail('steps.count', `${counted(count, 'step')}, but ${counted(names.length, 'name')}`);
   steps.address('address', count * steps.int('entry_bytes', 1), memory, 4);
   const inits = top.objects('inits', (item) => readInit(item, memory));
   const results = top.objects('results', (item) => readLeaf(item, memory, ['output', 'state'], true));
@@ -256,7 +259,7 @@ export function parseManifest(raw) {
     seen.add(leaf.name);
     if (init !== null) {
       if (leaf.kind !== 'weight' || inits[init].kind !== 'weight') fail(item.at('init'), `a parameter of kind ${leaf.kind} with an init of kind ${inits[init].kind}`);
-      if (inits[init].bytes !== leaf.bytes) fail(item.at('init'), `the weight has ${leaf.bytes} bytes, its init ${inits[init].bytes}`);
+      if (inits[init].bytes !== leaf.bytes) fail(item.at('init'), `the weight has ${counted(leaf.bytes, 'byte')}, its init ${inits[init].bytes}`);
     }
     return leaf;
   });
@@ -293,6 +296,8 @@ export async function readManifest(module) {
   }
   if (raw?.kind) throw (await import('./lazy/hints.js')).byItself(raw);
   const manifest = parseManifest(raw);
+  const leaves = [...manifest.parameters, ...manifest.results];
+  if (leaves.some((leaf) => leaf.minor_to_major.some((d, i) => d + i + 1 !== leaf.dimensions.length))) (await import('./lazy/orders.js')).order(leaves);
   const lacking = manifest.features.filter((feature) => !supports(feature));
   if (lacking.length) throw (await import('./lazy/hints.js')).featureless(lacking);
   return manifest;

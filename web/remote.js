@@ -1,7 +1,7 @@
 // An executable in a worker of its own: `load(source, {worker: true})`. The worker runs worker.js; this is the page's side.
 
 import * as errors from './errors.js';
-import { takeOptions } from './executor.js';
+import { byName, readStructures, takeOptions } from './executor.js';
 import { after, late } from './lazy/budget.js';
 import { Ends } from './lazy/feeds.js';
 import { pack, unpack } from './messages.js';
@@ -20,7 +20,7 @@ const AS_THEY_ARE = ['load', 'join', 'connect'];
  * @param {Source} source
  * @param {import('./executor.js').LoadOptions} options
  */
-export async function loadRemote(source, { worker, signal, onProgress, customCalls = {}, weights, timeout, ...options }) {
+export async function loadRemote(source, { worker, signal, onProgress, customCalls = {}, weights, timeout, named, ...options }) {
   const moved = /** @type {ArrayBuffer[]} */ ([]);
   const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved, signal)));
   signal?.throwIfAborted();
@@ -30,7 +30,8 @@ export async function loadRemote(source, { worker, signal, onProgress, customCal
   signal?.addEventListener('abort', stop);
   try {
     const what = [await portable(source, moved, signal, most && most + 1), { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') }];
-    return new RemoteExecutable(await link.ask('load', what, moved), link);
+    const manifest = await link.ask('load', what, moved);
+    return new RemoteExecutable(manifest, link, named, await readStructures(manifest));
   } catch (error) {
     link.end(error);
     throw error;
@@ -242,16 +243,22 @@ function revive({ name, message, cause, wait }) {
 /** A module ready to run in a worker: an `Executable` whose methods give promises. Calls are served one after another. */
 export class RemoteExecutable {
   #link;
+  #named;
+  #structures;
 
   /**
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
    * @param {Link} link
+   * @param {boolean} [named] whether results come by name
+   * @param {import('./lazy/structures.js').Structures} [structures]
    */
-  constructor(manifest, link) {
-    /** @readonly */
+  constructor(manifest, link, named, structures) {
+    /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
     this.#link = link;
+    this.#named = named;
+    this.#structures = structures;
   }
 
   /** All parameters in order; those of kind `input` are the arguments of `run`. */
@@ -265,14 +272,40 @@ export class RemoteExecutable {
   }
 
   /**
-   * As `run` of an Executable; `{signal, infeed, ...}` may follow the arguments. Arrays are copied, or handed over if they are marked with `transfer`.
+   * As `run` of an Executable, structures included; `{signal, named, infeed, ...}` may follow the arguments. Arrays are copied, or handed over
+   * if they are marked with `transfer`.
    * @param {...any} values
    * @returns {Promise<any>}
    */
   async run(...values) {
-    const { out, signal, ...feeds } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'));
+    const { out, signal, named = this.#named, ...feeds } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'), this.#structures);
     if (out) throw new UnsupportedError(`'${this.manifest.name}' runs in a worker, from which results come in arrays of their own: there is no {out}`);
-    return this.#link.ask('run', values, [], signal, Object.keys(feeds).length ? new Ends(feeds) : undefined);
+    const arrays = await this.#link.ask('run', this.#flat(values), [], signal, Object.keys(feeds).length ? new Ends(feeds) : undefined);
+    return named ? byName(this.results, arrays) : arrays;
+  }
+
+  /**
+   * As `call` of an Executable: the arguments of the function that the module was lowered from, and what that returns.
+   * @param {...any} values
+   * @returns {Promise<any>}
+   */
+  async call(...values) {
+    if (!this.#structures) throw (await import('./lazy/structures.js')).noStructure(this.manifest.name);
+    return this.#structures.call(values, (arrays, options) => this.run(...arrays, options));
+  }
+
+  /**
+   * The same as `call`.
+   * @param {...any} values
+   * @returns {Promise<any>}
+   */
+  callAsync(...values) {
+    return this.call(...values);
+  }
+
+  /** @param {any[]} values */
+  #flat(values) {
+    return this.#structures ? this.#structures.flat(values) : values;
   }
 
   /**
@@ -306,22 +339,23 @@ export class RemoteExecutable {
    * @param {...any} values
    * @returns {Promise<[string, number][]>} instruction and seconds of every step that ran, loops summed
    */
-  profile(...values) {
-    return this.#link.ask('profile', values);
+  async profile(...values) {
+    return this.#link.ask('profile', this.#flat(values));
   }
 
   /**
-   * Sets a weight, or the state that the next run begins with.
+   * Sets a weight, or the state that the next run begins with; with a structure those that its name stands for, as an Executable does.
    * @param {string} name
-   * @param {import('./arrays.js').Value} value
+   * @param {any} value
    * @returns {Promise<void>}
    */
-  set(name, value) {
-    return this.#link.ask('set', [name, value]);
+  async set(name, value) {
+    const parts = this.#structures?.parts(name, value);
+    return this.#link.ask('set', [name, parts ? Object.fromEntries([...parts].map(([own, array]) => [own.slice(name.length + 1), array])) : value]);
   }
 
   /**
-   * A copy of a weight as it was set, or of a state as the last run left it.
+   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, an object of all of them.
    * @param {string} name
    * @returns {Promise<any>}
    */

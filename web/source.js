@@ -10,7 +10,7 @@ import { supports } from './features.js';
 
 // Node, Bun and Deno have this; a bundler for browsers sees no import.
 export const builtin = (/** @type {string} */ name) => /** @type {any} */ (globalThis).process?.getBuiltinModule?.(name);
-const files = builtin('node:fs')?.promises;
+const hasFiles = builtin('node:fs');
 
 /** By tag and not by class: the value may come from a frame or another realm. @param {any} value @param {string} name */
 const is = (value, name) => value?.[Symbol.toStringTag] === name;
@@ -26,8 +26,8 @@ export const isPlain = (value) => value !== null && typeof value === 'object' &&
 export async function pick(source) {
   if (!isPlain(source)) return /** @type {Source} */ (source);
   const builds = /** @type {Builds} */ (source);
-  if (builds['relaxed-simd'] && supports('relaxed-simd')) return builds['relaxed-simd'];
-  if (builds.simd128) return builds.simd128;
+  const best = (supports('relaxed-simd') && builds['relaxed-simd']) || builds.simd128;
+  if (best) return best;
   throw (await import('./lazy/hints.js')).noBuild(builds);
 }
 
@@ -38,7 +38,16 @@ export async function pick(source) {
 export const locationOf = (source) => (typeof source === 'string' || source instanceof URL ? String(source) : '');
 
 /** @param {string} location */
-export const isLocal = (location) => location && files && !/^(https?|data|blob):/.test(location);
+export const isLocal = (location) => location && hasFiles && !/^(https?|data|blob):/.test(location);
+
+/**
+ * The error with what to do about it, if that can be loaded.
+ * @param {'notFetched' | 'notCompiled'} what
+ * @param {ArtifactError} error
+ * @param {any[]} about
+ * @returns {Promise<Error>}
+ */
+const explain = (what, error, ...about) => import('./lazy/hints.js').then((hints) => /** @type {any} */ (hints)[what](error, ...about), () => error);
 
 /**
  * The bytes of a source that is in memory already.
@@ -61,10 +70,7 @@ export async function respond(source, manner) {
   try {
     response = await (location ? fetch(location, manner) : /** @type {Promise<Response>} */ (source));
   } catch (error) {
-    const why = /** @type {Error} */ (error).message;
-    // What a browser says here is hardly more than that it failed.
-    const hint = /** @type {any} */ (globalThis).location ? ' (no network, no such server, no CORS headers or forbidden by a Content-Security-Policy)' : '';
-    throw new ArtifactError(`cannot fetch ${location || 'the response'}: ${why}${hint}`, { cause: error });
+    throw await explain('notFetched', new ArtifactError(`cannot fetch ${location || 'the response'}: ${/** @type {Error} */ (error).message}`, { cause: error }));
   }
   if (!is(response, 'Response') || !response.ok || response.bodyUsed) throw (await import('./lazy/hints.js')).noSource(response, location);
   return response;
@@ -82,12 +88,7 @@ export async function* chunks(source, signal) {
   if (bytes) {
     yield bytes;
   } else if (isLocal(location)) {
-    try {
-      const file = await files.open(location.startsWith('file:') ? new URL(location) : location);
-      yield* file.createReadStream({ highWaterMark: 1 << 20 });
-    } catch (error) {
-      throw (await import('./lazy/hints.js')).notRead(location, error);
-    }
+    yield* (await import('./lazy/files.js')).read(location);
   } else {
     const response = await respond(source, { signal });
     if (!response.body) return;
@@ -161,7 +162,6 @@ async function explained(work, where, bytes) {
   try {
     return await work();
   } catch (error) {
-    const plain = new ArtifactError(`cannot compile ${where || 'the module'}: ${/** @type {Error} */ (error).message}`, { cause: error });
-    throw await import('./lazy/hints.js').then(({ hinted }) => hinted(plain, where, bytes), () => plain);
+    throw await explain('notCompiled', new ArtifactError(`cannot compile ${where || 'the module'}: ${/** @type {Error} */ (error).message}`, { cause: error }), where, bytes);
   }
 }

@@ -1,6 +1,6 @@
 // Weights from files, straight into the module's memory as they arrive: the sidecar that the compiler wrote, and safetensors files.
 
-import { describe, Place, TYPES } from './arrays.js';
+import { Place, TYPES, counted, describe } from './arrays.js';
 import { Kept } from './cache.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
 import { Broken, Download } from './lazy/download.js';
@@ -144,7 +144,7 @@ async function pour(vessel, given, source) {
   for (const source of named) await pourTensors(vessel, wanted, set, source, (loaded) => report(size(sidecar) + loaded));
   const missing = wanted.filter((leaf) => !set.has(leaf.name));
   if (named.length && missing.length) {
-    throw new ArtifactError(`${missing.length} of ${wanted.length} weights of '${manifest.name}' are in none of the files: ${list(missing.map((leaf) => `'${leaf.name}'`))}`);
+    throw new ArtifactError(`${missing.length} of ${counted(wanted.length, 'weight')} of '${manifest.name}' ${missing.length === 1 ? 'is' : 'are'} in none of the files: ${list(missing.map((leaf) => `'${leaf.name}'`))}`);
   }
   return { given: set, loaded: most, total };
 }
@@ -180,7 +180,7 @@ const isSafetensors = (bytes) => bytes && bytes.length > 8 && bytes[8] === 0x7b 
  */
 async function pourSidecar(vessel, entries, source, report) {
   const { manifest, buffer } = vessel;
-  const needs = `the weights file of '${manifest.name}' must have ${manifest.sidecarBytes} bytes`;
+  const needs = `the weights file of '${manifest.name}' must have ${counted(manifest.sidecarBytes, 'byte')}`;
   if (source === undefined) throw new ArtifactError(`${needs} and none was given: load(source, {weights: ...})`);
   // Web Crypto exists in secure contexts only; elsewhere the size must do.
   const subtle = globalThis.crypto?.subtle;
@@ -236,7 +236,7 @@ async function pourTensors(vessel, wanted, set, source, report) {
   const { manifest, buffer } = vessel;
   const what = locationOf(source) || /** @type {any} */ (source)?.url || 'the weights';
   const damaged = (/** @type {string} */ why) => new ArtifactError(`${what} is not a safetensors file, or damaged: ${why}`);
-  const short = (/** @type {number} */ position) => (position ? `${what} is cut short: it ends after ${position} bytes` : `${what} is not a safetensors file`);
+  const short = (/** @type {number} */ position) => (position ? `${what} is cut short: it ends after ${counted(position, 'byte')}` : `${what} is not a safetensors file`);
   await attempts(vessel, source, vessel.cache ? locationOf(source) : undefined, false, short, async (reader) => {
     const length = Number(new DataView((await reader.take(8)).buffer).getBigUint64(0, true));
     if (length > LONGEST_HEADER) throw damaged(`its header would have ${length} bytes`);
@@ -258,7 +258,7 @@ async function pourTensors(vessel, wanted, set, source, report) {
     /** Checks that a tensor takes so many bytes of the file. @param {string} name @param {any} tensor @param {number} bytes */
     const place = (name, tensor, bytes) => {
       const [from, to] = [0, 1].map((i) => tensor.data_offsets?.[i]);
-      if (!Number.isSafeInteger(from) || from < 0 || to !== from + bytes) throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${bytes} bytes`);
+      if (!Number.isSafeInteger(from) || from < 0 || to !== from + bytes) throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${counted(bytes, 'byte')}`);
       return from;
     };
     let loaded = 0;

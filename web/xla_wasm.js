@@ -22,40 +22,45 @@ export { transfer } from './transfer.js';
  * A model loaded with the option `named`, as the JavaScript of `xla-wasm compile --js` gives it.
  * @template Inputs, Results, Held
  * @typedef {object} Model
- * @property {(inputs: Inputs, options?: Omit<RunOptions, 'signal'>) => Results} run
- * @property {(inputs: Inputs, options?: RunOptions) => Promise<Results>} runAsync may be ended by a signal
- * @property {<K extends keyof Held>(name: K, value: Held[K]) => void} set
- * @property {<K extends keyof Held>(name: K) => Held[K]} get
- * @property {<K extends keyof Inputs>(name: K) => Extract<Inputs[K], ArrayBufferView>} input
- * @property {<K extends keyof Results>(name: K) => Results[K]} output
- * @property {(inputs: Inputs) => [string, number][]} profile
- * @property {() => void} dispose
- * @property {import('./manifest.js').Manifest} manifest
+ * @property {(inputs: Inputs, options?: Omit<RunOptions, 'signal' | 'named'>) => Results} run runs the model on its inputs by name, and gives the results by name
+ * @property {(inputs: Inputs, options?: Omit<RunOptions, 'named'>) => Promise<Results>} runAsync the same, with pauses; may be ended by a signal
+ * @property {(...values: any[]) => any} call takes the arguments of the function that the model was lowered from, and gives what that returns
+ * @property {(...values: any[]) => Promise<any>} callAsync the same, with pauses
+ * @property {<K extends keyof Held>(name: K, value: Held[K]) => void} set sets a weight, or the state that the next run begins with
+ * @property {<K extends keyof Held>(name: K) => Held[K]} get gives a copy of a weight or a state
+ * @property {<K extends keyof Inputs>(name: K) => Extract<Inputs[K], ArrayBufferView>} input the memory of an input, to be written before a run
+ * @property {<K extends keyof Results>(name: K) => Results[K]} output the memory of a result, to be read until the next call
+ * @property {(inputs: Inputs) => [string, number][]} profile instruction and seconds of every step of a run, loops summed
+ * @property {() => void} dispose lets go of the model and its memory
+ * @property {import('./manifest.js').Manifest} manifest what the artifact says of itself: its name, parameters, results, memory
  */
 
 /**
  * The same in a worker.
  * @template Inputs, Results, Held
  * @typedef {object} RemoteModel
- * @property {(inputs: Inputs, options?: Omit<RunOptions, 'out'>) => Promise<Results>} run
- * @property {(inputs: Inputs, options?: Omit<RunOptions, 'out'>) => Promise<Results>} runAsync
- * @property {<K extends keyof Held>(name: K, value: Held[K]) => Promise<void>} set
- * @property {<K extends keyof Held>(name: K) => Promise<Held[K]>} get
- * @property {(inputs: Inputs) => Promise<[string, number][]>} profile
- * @property {() => void} dispose
- * @property {import('./manifest.js').Manifest} manifest
+ * @property {(inputs: Inputs, options?: Omit<RunOptions, 'out' | 'named'>) => Promise<Results>} run runs the model on its inputs by name, and gives the results by name
+ * @property {(inputs: Inputs, options?: Omit<RunOptions, 'out' | 'named'>) => Promise<Results>} runAsync the same
+ * @property {(...values: any[]) => Promise<any>} call takes the arguments of the function that the model was lowered from, and gives what that returns
+ * @property {(...values: any[]) => Promise<any>} callAsync the same
+ * @property {<K extends keyof Held>(name: K, value: Held[K]) => Promise<void>} set sets a weight, or the state that the next run begins with
+ * @property {<K extends keyof Held>(name: K) => Promise<Held[K]>} get gives a copy of a weight or a state
+ * @property {(inputs: Inputs) => Promise<[string, number][]>} profile instruction and seconds of every step of a run, loops summed
+ * @property {() => void} dispose ends the worker
+ * @property {import('./manifest.js').Manifest} manifest what the artifact says of itself: its name, parameters, results, memory
  */
 
 /**
  * The same on several devices.
  * @template Inputs, Results, Held
  * @typedef {object} ReplicatedModel
- * @property {(lists: (Inputs | any[])[], options?: ReplicatedOptions) => Promise<Results[]>} runReplicated
- * @property {(inputs: Inputs, options?: ReplicatedOptions) => Promise<Results>} runGlobal
- * @property {<K extends keyof Held>(name: K, value: Held[K], device?: number) => Promise<void>} set
- * @property {<K extends keyof Held>(name: K, device?: number) => Promise<Held[K]>} get
- * @property {() => void} dispose
- * @property {{replicas: number, partitions: number, count: number}} devices
- * @property {'shared' | 'messages'} transport
- * @property {import('./manifest.js').Manifest} manifest
+ * @property {(lists: (Inputs | any[])[], options?: Omit<ReplicatedOptions, 'named'>) => Promise<Results[]>} runReplicated runs the model on the inputs of each device, and gives the results of each
+ * @property {(inputs: Inputs, options?: Omit<ReplicatedOptions, 'named'>) => Promise<Results>} runGlobal runs the model on whole arrays, of which each device gets its part
+ * @property {(...values: any[]) => Promise<any>} call takes the arguments of the function that the model was lowered from, and gives what that returns
+ * @property {<K extends keyof Held>(name: K, value: Held[K], device?: number) => Promise<void>} set sets a weight or a state, on all devices or on one
+ * @property {<K extends keyof Held>(name: K, device?: number) => Promise<Held[K]>} get gives a copy of a weight or a state, of all devices or of one
+ * @property {() => void} dispose ends the workers
+ * @property {{replicas: number, partitions: number, count: number}} devices how many replicas and partitions there are
+ * @property {'shared' | 'messages'} transport how devices exchange data
+ * @property {import('./manifest.js').Manifest} manifest what the artifact says of itself: its name, parameters, results, memory
  */

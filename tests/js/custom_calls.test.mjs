@@ -62,7 +62,7 @@ test('failures leave the executable usable', async () => {
     [new TypeError('no'), 'RunError', /custom call 'f' \('y'\) failed: TypeError: no/],
     [Float32Array.of(1), 'ArgumentError', /result 0 of custom call 'f' \('y'\) must be f32\[3\]/],
     [Float64Array.of(1, 2, 3), 'ArgumentError', /result 0/],
-    [[X, X], 'ArgumentError', /must return 1 typed arrays \(f32\[3\]\)/],
+    [[X, X], 'ArgumentError', /must return 1 typed array \(f32\[3\]\)/],
     [undefined, 'ArgumentError', /must return 1/],
   ];
   for (const [answer, name, message] of wrong) {

@@ -108,7 +108,7 @@ both('errors say what is wanted, and the next run works', 'loop.wasm', async (ex
     [{ infeed: [X, [1, 2]], outfeed: [] }, 'ArgumentError', /item 1 of this run: the array must be f32\[3\]/],
     [{ infeed: [X, X], outfeed: () => { throw new TypeError('full'); } }, 'RunError', /outfeed 'o' failed: .*TypeError: full/],
     [{ infeed: ending(), outfeed: [] }, 'RunError', /infeed 'f' failed: .*TypeError: gone/],
-    [{ feed: [X] }, 'ArgumentError', /after its arguments, run takes \{out,signal,infeed,outfeed,send,recv\}, not 'feed'/],
+    [{ feed: [X] }, 'ArgumentError', /after its arguments, run takes \{out,signal,named,infeed,outfeed,send,recv\}, not 'feed'/],
   ];
   for (const [options, name, message] of wrong) {
     const ends = Object.keys(options).length ? [options] : [];
@@ -168,7 +168,7 @@ test('several devices, each with feeds of its own', async () => {
   const second = [];
   for await (const item of outs[1]) second.push([...item]);
   assert.deepEqual([outs[0].length, second], [3, lists([sum(Y, Y), sum(Y, Y, Y), sum(Y, Y, Y)])]);
-  await assert.rejects(group.runReplicated([[2, X], [2, Y]], { infeed: [[X, Y]], outfeed: outs }), { name: 'ArgumentError', message: /infeed must be a list with an entry for each of 2 devices; got 1 entries/ });
+  await assert.rejects(group.runReplicated([[2, X], [2, Y]], { infeed: [[X, Y]], outfeed: outs }), { name: 'ArgumentError', message: /infeed must be a list with an entry for each of 2 devices; got 1 entry/ });
   await assert.rejects(group.runReplicated([[2, X], [2, Y]], { infeed: [[X, X], [X]], outfeed: [[], []] }), { message: /device 1.*infeed 'f' takes item 1 of this run/ });
   assert.equal((await group.runReplicated([[3, X], [3, Y]], { infeed: [[X], [X]], outfeed: [[], []] })).length, 2);
   group.dispose();

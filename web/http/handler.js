@@ -15,13 +15,17 @@ import { isDynamic, sizes, slots } from './slots.js';
 /**
  * A model that `load` gave, by `model.js` or by the loader itself.
  * @typedef {object} Served
- * @property {(...arrays: any[]) => any} run
- * @property {(name: never) => any} get
- * @property {(name: never, value: never) => void} set
- * @property {import('../manifest.js').Manifest} manifest
+ * @property {(...arrays: any[]) => any} run takes an array for each input, and gives the results
+ * @property {(name: never) => any} get gives a copy of a state
+ * @property {(name: never, value: never) => void} set sets a state
+ * @property {import('../manifest.js').Manifest} manifest what the artifact says of itself
  */
 
-/** What a platform hands over beside the request. @typedef {{waitUntil?: (promise: Promise<any>) => void}} Context */
+/**
+ * What a platform hands over beside the request.
+ * @typedef {object} Context
+ * @property {(promise: Promise<any>) => void} [waitUntil] keeps the worker until a promise is settled
+ */
 
 const METHODS = new Map([['/', 'GET, HEAD, POST'], ['/healthz', 'GET, HEAD']]);
 const TEXT = 'text/plain; charset=utf-8';

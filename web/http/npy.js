@@ -1,5 +1,6 @@
 // Arrays as .npy files, in any order of bytes and of dimensions; and as raw bytes.
 
+import { counted } from '../arrays.js';
 import { numbersOf, smallFloat } from './numbers.js';
 import { unreadable } from './refusal.js';
 import { fits, isDynamic, placeOf, product, refuse, refuseNumber } from './slots.js';
@@ -61,6 +62,9 @@ function readHeader(bytes, what) {
   return { descr: descr === '[' ? descr : descr.slice(1, -1), fortran: order === 'True', shape, start: start + length };
 }
 
+/** @param {number} count */
+const are = (count) => `${count === 1 ? 'is' : 'are'} ${count}`;
+
 /**
  * An input from an .npy file. Numbers of other types are converted as NumPy's "same_kind" does it, if they fit.
  * @param {Slot} slot
@@ -82,8 +86,8 @@ export function fromNpy(slot, bytes, what) {
   const width = opaque ? slot.array.BYTES_PER_ELEMENT : Number(code.slice(1)) / (complex ? 2 : 1);
   const count = product(shape);
   const [needed, there] = [count * width * (complex ? 2 : 1), bytes.length - start];
-  if (there < needed) unreadable(`${what} ends early: ${given} takes ${needed} bytes, and there are ${there}`, { field: slot.name });
-  if (there > needed) unreadable(`${what} goes on after its end: ${given} takes ${needed} bytes, and there are ${there}`, { field: slot.name });
+  if (there < needed) unreadable(`${what} ends early: ${given} takes ${counted(needed, 'byte')}, and there ${are(there)}`, { field: slot.name });
+  if (there > needed) unreadable(`${what} goes on after its end: ${given} takes ${counted(needed, 'byte')}, and there ${are(there)}`, { field: slot.name });
   if (!fits(slot, shape)) refuse(slot, given);
   const from = { p: 'pred', s: 'signed', u: 'unsigned', c: 'complex' }[type[0]] ?? 'float';
   if (!opaque && ORDER.indexOf(from) > ORDER.indexOf(kind)) refuse(slot, given, 'it would lose what the other type has');
@@ -137,7 +141,7 @@ export function fromRaw(slot, bytes, shape) {
     const [bound, ...rest] = slot.dimensions;
     if (slot.dynamic.slice(1).includes(true)) refuse(slot, 'raw bytes', 'they do not say what the sizes are; npy and JSON do');
     const row = width * product(isDynamic(slot) ? rest : slot.dimensions);
-    if (bytes.length % width) unreadable(`the body ends in the middle of an element: ${slot.type} takes ${width} bytes, and there are ${bytes.length}`, { field: slot.name });
+    if (bytes.length % width) unreadable(`the body ends in the middle of an element: ${slot.type} takes ${counted(width, 'byte')}, and there ${are(bytes.length)}`, { field: slot.name });
     const count = row ? bytes.length / row : bytes.length ? NaN : isDynamic(slot) ? bound : 1;
     if (!Number.isInteger(count) || count > (isDynamic(slot) ? bound : 1) || (!isDynamic(slot) && count !== 1)) refuse(slot, `${slot.type}[${bytes.length / width}]`);
     shape = isDynamic(slot) ? [count, ...rest] : slot.dimensions;

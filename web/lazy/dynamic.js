@@ -1,7 +1,7 @@
 // Arrays with dynamic dimensions: callers pass and get the part that counts, the module has room for the bounds and the sizes beside it.
 // The loader imports it when a module has such arrays. Mirrors xla_wasm/host/dynamic.py.
 
-import { TYPES, accept } from '../arrays.js';
+import { TYPES, accept, counted } from '../arrays.js';
 import { ArgumentError, ArtifactError } from '../errors.js';
 import { Fields, fail, isSize, show } from '../manifest.js';
 
@@ -68,7 +68,7 @@ function readSizes(leaf, item, memory) {
   const rank = leaf.dimensions.length;
   const sizes = /** @type {Sizes} */ (item.list('sizes', (size) => size === null || (isSize(size) && size % 4 === 0 && size <= memory - 4)));
   if (sizes.length !== rank || sizes.every((size) => size === null)) {
-    fail(item.at('sizes'), `expected an address or null for each of ${rank} dimensions, got ${show(sizes)}`);
+    fail(item.at('sizes'), `expected an address or null for each of ${counted(rank, 'dimension')}, got ${show(sizes)}`);
   }
   if (leaf.kind === 'weight') fail(item.at('sizes'), 'a weight has no dynamic dimensions');
   return sizes;

@@ -1,6 +1,7 @@
 // Exchanges between devices, as a module asks for them: which of its memory goes to which device, and what comes from which. Blocks that a
 // device sends to itself are copied here; the others go by shared.js or ports.js. Mirrors xla_wasm/host/exchange.py.
 
+import { counted } from '../arrays.js';
 import { ArgumentError, ArtifactError, ExchangeError } from '../errors.js';
 import { Fields, fail } from '../manifest.js';
 import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
@@ -34,7 +35,14 @@ import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
 
 /**
  * What a device did in an exchange, for onlookers. `bytes` go to each device of `to`.
- * @typedef {{device: number, name: string, opcode: string, to: number[], from: number[], bytes: number, milliseconds: number}} ExchangeEvent
+ * @typedef {object} ExchangeEvent
+ * @property {number} device which device tells of it
+ * @property {string} name the instruction
+ * @property {string} opcode its operation, such as `all-reduce`
+ * @property {number[]} to the devices that it has sent to
+ * @property {number[]} from the devices that it has received from
+ * @property {number} bytes how many went to each of `to`
+ * @property {number} milliseconds how long it took, waiting included
  */
 
 /** What a device was doing when it gave up. @typedef {{where: string, others: number[], ended: boolean}} Wait */
@@ -126,7 +134,7 @@ export class Port {
 
   /** @param {number} bytes what a device sent */
   misfit(bytes) {
-    return new ArtifactError(`${this} gets blocks of ${bytes} bytes where it has room for ${this.room}`);
+    return new ArtifactError(`${this} gets blocks of ${counted(bytes, 'byte')} where it has room for ${this.room}`);
   }
 
   toString() {

@@ -1,7 +1,7 @@
 // What goes between a run and its host while it is under way: infeed, outfeed, and what is sent and received by name. `load` takes this in
 // for modules that do so. Mirrors xla_wasm/host/feeds.py.
 
-import { Place, describe } from '../arrays.js';
+import { Place, counted, describe } from '../arrays.js';
 import { ArgumentError, RunError } from '../errors.js';
 
 /**
@@ -17,8 +17,8 @@ import { ArgumentError, RunError } from '../errors.js';
 /**
  * Both ends of the transfers of a run.
  * @typedef {object} FeedOptions
- * @property {Source} [infeed]
- * @property {Sink} [outfeed]
+ * @property {Source} [infeed] the items that the run takes, in order
+ * @property {Sink} [outfeed] what takes the items that the run gives
  * @property {Record<string, Sink>} [send] functions by the names of what the module sends
  * @property {Record<string, Source>} [recv] items by the names of what it receives
  */
@@ -126,7 +126,7 @@ export function endsOfAll(count, options) {
   for (const [name, ends] of given) {
     if (!Object.hasOwn(OPCODES, name)) throw new ArgumentError(`after its arguments, a run takes {signal, ${Object.keys(OPCODES).join(', ')}}, not '${name}'`);
     if (!Array.isArray(ends) || ends.length !== count) {
-      throw new ArgumentError(`${name} must be a list with an entry for each of ${count} devices; got ${Array.isArray(ends) ? `${ends.length} entries` : typeof ends}`);
+      throw new ArgumentError(`${name} must be a list with an entry for each of ${counted(count, 'device')}; got ${Array.isArray(ends) ? `${ends.length} ${ends.length === 1 ? 'entry' : 'entries'}` : typeof ends}`);
     }
   }
   return Array.from({ length: count }, (_, device) => (given.length ? new Ends(Object.fromEntries(given.map(([name, ends]) => [name, ends[device]]))) : undefined));

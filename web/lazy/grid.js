@@ -1,5 +1,6 @@
 // How many devices a program runs on, and which of them is which. Mirrors xla_wasm/host/grid.py.
 
+import { counted } from '../arrays.js';
 import { ArgumentError, UnsupportedError } from '../errors.js';
 import { Fields } from '../manifest.js';
 
@@ -91,7 +92,7 @@ export function makeGrid(manifest, asked) {
     throw new ArgumentError(`devices is how many there are, or {replicas, partitions}, all of 1 or more; got ${JSON.stringify(asked)}`);
   }
   for (const [what, number, fixed] of /** @type {const} */ ([['replicas', r, devices?.replicas], ['partitions', p, devices?.partitions]])) {
-    if (number !== undefined && fixed && number !== fixed) throw new ArgumentError(`'${manifest.name}' is compiled for ${counted(fixed, what)}, got ${number}`);
+    if (number !== undefined && fixed && number !== fixed) throw new ArgumentError(`'${manifest.name}' is compiled for ${counted(fixed, what.slice(0, -1))}, got ${number}`);
   }
   let replicas = r ?? devices?.replicas;
   let partitions = p ?? devices?.partitions;
@@ -104,7 +105,7 @@ export function makeGrid(manifest, asked) {
   const count = typeof asked === 'number' ? asked : grid.count;
   if (manifest.undivided && count > 1) throw new UnsupportedError(`'${manifest.name}' runs on one device: ${manifest.undivided}`);
   const parts = sharded(manifest);
-  if (parts && parts !== count) throw new ArgumentError(`'${manifest.name}' runs on ${counted(parts, 'devices')}, got ${count}`);
+  if (parts && parts !== count) throw new ArgumentError(`'${manifest.name}' runs on ${counted(parts, 'device')}, got ${count}`);
   if (count !== grid.count || !fits(devices, grid)) {
     const both = count === grid.count && grid.replicas > 1 && grid.partitions > 1 ? ` = ${grid.replicas} x ${grid.partitions} (replicas x partitions)` : '';
     throw new ArgumentError(`'${manifest.name}' runs on ${wanted(devices)}, got ${count}${both}`);
@@ -121,9 +122,6 @@ export function fits(devices, { replicas, partitions, count }) {
   return !devices || ([null, replicas].includes(devices.replicas) && [null, partitions].includes(devices.partitions) && devices.least <= count && count <= (devices.most ?? count));
 }
 
-/** @param {number} n @param {string} kind */
-const counted = (n, kind) => `${n} ${n === 1 ? kind.slice(0, -1) : kind}`;
-
 /**
  * The numbers of devices that would do.
  * @param {Devices | null} devices
@@ -131,8 +129,8 @@ const counted = (n, kind) => `${n} ${n === 1 ? kind.slice(0, -1) : kind}`;
 export function wanted(devices) {
   if (!devices) return 'any number of devices';
   const { replicas, partitions, least, most } = devices;
-  if (replicas && partitions) return `${counted(replicas * partitions, 'devices')} (${counted(replicas, 'replicas')} x ${counted(partitions, 'partitions')})`;
+  if (replicas && partitions) return `${counted(replicas * partitions, 'device')} (${counted(replicas, 'replica')} x ${counted(partitions, 'partition')})`;
   const known = replicas ?? partitions ?? 1;
-  const text = least === most ? counted(least, 'devices') : most === null ? `${least} or more devices` : `${least} to ${most} devices`;
+  const text = least === most ? counted(least, 'device') : most === null ? `${least} or more devices` : `${least} to ${most} devices`;
   return known > 1 ? `${text}, a multiple of ${known} ${replicas ? 'replicas' : 'partitions'}` : text;
 }

@@ -3,9 +3,6 @@
 import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
 import { supports } from '../features.js';
 
-/** The error of a file that cannot be read. @param {string} path @param {unknown} cause */
-export const notRead = (path, cause) => new ArtifactError(`cannot read ${path}: ${/** @type {Error} */ (cause).message}`, { cause });
-
 /** The features this engine lacks. */
 const missing = () => ['simd128', 'relaxed-simd'].filter((feature) => !supports(feature));
 
@@ -106,12 +103,21 @@ export function notStarted(cause, { name, memoryBytes }) {
 }
 
 /**
- * The error with what to do about it.
+ * The error of a request that failed. What a browser says then is hardly more than that.
+ * @param {ArtifactError} error
+ */
+export function notFetched({ message, cause }) {
+  const hint = /** @type {any} */ (globalThis).location ? ' (no network, no such server, no CORS headers or forbidden by a Content-Security-Policy)' : '';
+  return new ArtifactError(message + hint, { cause });
+}
+
+/**
+ * The error of a module that does not compile, with what to do about it.
  * @param {ArtifactError} error
  * @param {string} where the module comes from
  * @param {Uint8Array} [bytes] of the module, if they are known
  */
-export function hinted({ message, cause }, where, bytes) {
+export function notCompiled({ message, cause }, where, bytes) {
   if (bytes && String(bytes.subarray(0, 4)) !== '0,97,115,109') {
     const isPage = /^\s*</.test(new TextDecoder().decode(bytes.subarray(0, 64)));
     const why = isPage ? 'it is an HTML page, so the address is probably wrong' : bytes.length ? "it does not begin with the bytes '\\0asm'" : 'it is empty';

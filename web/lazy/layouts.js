@@ -1,7 +1,7 @@
 // Arrays packed into the bytes of a layout and back: tiles, padding, packed elements. Mirrors xla_wasm/hlo/layout.py.
 // The loader imports it when a caller wants physical bytes, and not before.
 
-import { TYPES, describe } from '../arrays.js';
+import { TYPES, counted, describe } from '../arrays.js';
 import { ArgumentError } from '../errors.js';
 import { Fields, fail, isSize, show } from '../manifest.js';
 
@@ -78,7 +78,7 @@ function withLayout(bare) {
   const fault = layoutFault(leaf);
   if (fault) fail(item.at('minor_to_major'), fault);
   const size = item.int('physical_bytes', 0, 2 ** 32);
-  if (size !== physicalBytes(leaf)) fail(item.at('physical_bytes'), `${describe(leaf)} takes ${physicalBytes(leaf)} bytes in its layout, not ${show(size)}`);
+  if (size !== physicalBytes(leaf)) fail(item.at('physical_bytes'), `${describe(leaf)} takes ${counted(physicalBytes(leaf), 'byte')} in its layout, not ${show(size)}`);
   return leaf;
 }
 
@@ -142,9 +142,9 @@ const physicalBytes = (leaf) => leaf.layout.dynamic_shape_metadata_prefix_bytes 
 function layoutFault(leaf) {
   const { tiles, element_size_in_bits: bits, padded_dimensions: padded, dynamic_shape_metadata_prefix_bytes: prefix, padding_element: fill } = leaf.layout;
   if (tiles.some((tile) => tile.at(-1) === '*')) return 'the last dimension of a tile has none to be combined with';
-  if (bits && (bits < narrowBits(leaf) || (bits > 8 && bits % 8))) return `${bits} bits do not hold an element of ${leaf.element_type}`;
+  if (bits && (bits < narrowBits(leaf) || (bits > 8 && bits % 8))) return `${counted(bits, 'bit')} ${bits === 1 ? 'does' : 'do'} not hold an element of ${leaf.element_type}`;
   if (padded.length && (padded.length !== leaf.dimensions.length || padded.some((wide, d) => wide < leaf.dimensions[d]))) return `dimensions padded to ${padded}`;
-  if (prefix && prefix < 4 * leaf.dimensions.length) return `${prefix} bytes do not hold ${leaf.dimensions.length} sizes`;
+  if (prefix && prefix < 4 * leaf.dimensions.length) return `${counted(prefix, 'byte')} ${prefix === 1 ? 'does' : 'do'} not hold ${counted(leaf.dimensions.length, 'size')}`;
   if (!/^[0-9a-f]*$/.test(fill) || ![0, 2 * elementBytes(leaf)].includes(fill.length)) return `padding with '${fill}'`;
   return '';
 }
@@ -265,7 +265,7 @@ function unpack(leaf, bytes) {
  * @param {string} what how a message names the value
  */
 function acceptBytes(leaf, value, what) {
-  const wanted = `${what} must be the ${physicalBytes(leaf)} bytes of ${describe(leaf)} in its layout`;
+  const wanted = `${what} must be the ${counted(physicalBytes(leaf), 'byte')} of ${describe(leaf)} in its layout`;
   const tag = ArrayBuffer.isView(value) ? /** @type {any} */ (value)[Symbol.toStringTag] : typeof value;
   if (tag !== 'Uint8Array') throw new ArgumentError(`${wanted}, a Uint8Array; got ${tag}`);
   if (value.length !== physicalBytes(leaf)) throw new ArgumentError(`${wanted}; got ${value.length}`);

@@ -2,7 +2,11 @@
 
 import { ArgumentError, ArtifactError } from '../errors.js';
 
-/** Where files come from, such as `env.ASSETS` of a Worker. @typedef {{fetch: (url: string) => Promise<Response>}} Assets */
+/**
+ * Where files come from, such as `env.ASSETS` of a Worker.
+ * @typedef {object} Assets
+ * @property {(url: string) => Promise<Response>} fetch gives the file at an address
+ */
 
 /** A binding to assets looks at the path of an address only. */
 const NOWHERE = 'https://assets.invalid/';

@@ -1,8 +1,8 @@
 // One program on many devices at once, each in a worker: `load(source, {devices: ...})`. Mirrors xla_wasm/host/replicas.py.
 
-import { accept, describe } from '../arrays.js';
+import { accept, counted, describe } from '../arrays.js';
 import { ArgumentError, LimitError, RunError, UnsupportedError } from '../errors.js';
-import { checkMemory, open } from '../executor.js';
+import { byName, checkMemory, open, readStructures } from '../executor.js';
 import { Lost } from '../remote.js';
 import { locationOf } from '../source.js';
 import { after, late } from './budget.js';
@@ -18,8 +18,14 @@ import { makeBoard } from './shared.js';
 /** @typedef {import('../executor.js').LoadOptions} LoadOptions */
 /** @typedef {import('./outcomes.js').Outcome} Outcome */
 /**
- * What may follow the arguments of a run; an aborted run ends on all devices. The others are lists with an entry for each device.
- * @typedef {{signal?: AbortSignal, infeed?: Source[], outfeed?: Sink[], send?: Record<string, Sink>[], recv?: Record<string, Source>[]}} ReplicatedOptions
+ * What may follow the arguments of a run; lists have an entry for each device.
+ * @typedef {object} ReplicatedOptions
+ * @property {AbortSignal} [signal] ends the run on all devices
+ * @property {boolean} [named] results come in objects by name; by default as the option of `load` says
+ * @property {Source[]} [infeed] the items that each device takes, in order
+ * @property {Sink[]} [outfeed] what takes the items that each device gives
+ * @property {Record<string, Sink>[]} [send] functions by the names of what each device sends
+ * @property {Record<string, Source>[]} [recv] items by the names of what each device receives
  */
 /** @typedef {import('./feeds.js').Source} Source */
 /** @typedef {import('./feeds.js').Sink} Sink */
@@ -44,6 +50,7 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
   const isRead = typeof (/** @type {any} */ (source)?.arrayBuffer) === 'function' || source instanceof Promise;
   const origin = strict ? await strict.readModule(source, options, signal) : isRead ? await portable(source, [], signal) : source;
   const { module, manifest } = await open(origin, { ...options, untrusted }, signal);
+  const structures = await readStructures(manifest);
   const grid = makeGrid(manifest, /** @type {import('./grid.js').Count} */ (devices));
   await checkMemory(manifest, options, grid.count);
   if (strict) strict.checkManifest(manifest, options, grid.count);
@@ -85,7 +92,7 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
   }
   isReady = true;
   onProgress({ phase: 'ready', loaded: sum('loaded'), total: sum('total') });
-  return new ReplicatedExecutable(manifest, grid, crew, { timeout, limit, named: !!named, isPlain: !options.physical });
+  return new ReplicatedExecutable(manifest, grid, crew, { timeout, limit, named: !!named, isPlain: !options.physical, structures });
 }
 
 /**
@@ -107,7 +114,7 @@ function board(transport, count, manifest, limit) {
     return makeBoard(count, stated, limit);
   } catch (error) {
     if (transport === 'auto') return undefined;
-    throw new LimitError(`there is no room for the memory that ${count} devices share: ${/** @type {Error} */ (error).message}; load with transport: 'messages'`, { cause: error });
+    throw new LimitError(`there is no room for the memory that ${counted(count, 'device')} share${count === 1 ? 's' : ''}: ${/** @type {Error} */ (error).message}; load with transport: 'messages'`, { cause: error });
   }
 }
 
@@ -129,6 +136,7 @@ export class ReplicatedExecutable {
   /** @type {unknown} */
   #late;
   #named;
+  #structures;
   #inputs;
   #accept;
   /** @type {Map<string, any>[]} the weights that were set, by device */
@@ -147,10 +155,11 @@ export class ReplicatedExecutable {
    * @param {Manifest} manifest
    * @param {import('./grid.js').Grid} grid
    * @param {Crew} crew
-   * @param {{timeout: number, limit?: number, named: boolean, isPlain: boolean}} options `timeout` bounds waiting, `limit` a call
+   * @param {{timeout: number, limit?: number, named: boolean, isPlain: boolean, structures?: import('./structures.js').Structures}} options
+   *   `timeout` bounds waiting, `limit` a call
    */
-  constructor(manifest, grid, crew, { timeout, limit, named, isPlain }) {
-    /** @readonly */
+  constructor(manifest, grid, crew, { timeout, limit, named, isPlain, structures }) {
+    /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
     /** How many replicas and partitions there are. @readonly */
     this.devices = grid;
@@ -160,6 +169,7 @@ export class ReplicatedExecutable {
     this.#timeout = timeout;
     this.#limit = limit;
     this.#named = named;
+    this.#structures = structures;
     this.#inputs = manifest.parameters.filter((leaf) => leaf.kind === 'input');
     // Where an array's form is not that of its type and dimensions, the devices check it.
     const plain = isPlain && !manifest.parameters.some((leaf) => leaf.raw.sizes);
@@ -198,30 +208,30 @@ export class ReplicatedExecutable {
 
   /**
    * Runs the program on all devices at once. `lists[d]` holds the arguments of device d (replica `d / partitions`, partition
-   * `d % partitions`), in a list or by name. Arrays are copied, or handed over if they are marked with `transfer`.
+   * `d % partitions`), in a list or by name, in structures as `run` of an Executable takes them. Arrays are copied, or handed over if they are
+   * marked with `transfer`.
    * @param {any[]} lists
    * @param {ReplicatedOptions} [options]
    * @returns {Promise<any[]>} the results of each device
    */
-  async runReplicated(lists, options = {}) {
+  async runReplicated(lists, { named = this.#named, ...options } = {}) {
     const { count } = this.devices;
     if (!Array.isArray(lists) || lists.length !== count) {
-      throw new ArgumentError(`runReplicated takes the arguments of each of ${count} devices, a list of lists; got ${Array.isArray(lists) ? lists.length : typeof lists}`);
+      throw new ArgumentError(`runReplicated takes the arguments of each of ${counted(count, 'device')}, a list of lists; got ${Array.isArray(lists) ? lists.length : typeof lists}`);
     }
     const checked = lists.map((values, device) => this.#arguments(values, device));
     const results = await this.#inTurn(() => this.#run(checked, options));
-    if (!this.#named) return results;
-    const names = this.results.filter((leaf) => leaf.kind === 'output').map(({ name }) => name);
-    return results.map((arrays) => Object.fromEntries(names.map((name, i) => [name, arrays[i]])));
+    return named ? results.map((arrays) => byName(this.results, arrays)) : results;
   }
 
   /**
-   * Runs the program on global arrays, in a list or by name: each device gets its blocks, and of the results a whole is made.
+   * Runs the program on global arrays, in a list or by name, or in structures of them: each device gets its blocks, and of the results a whole
+   * is made.
    * @param {any} values
    * @param {ReplicatedOptions} [options]
-   * @returns {Promise<any>} the results, in a list or, with the option `named` of `load`, by name
+   * @returns {Promise<any>} the results, in a list or, with the option `named` here or of `load`, by name
    */
-  async runGlobal(values, options = {}) {
+  async runGlobal(values, { named = this.#named, ...options } = {}) {
     const { inputs, outputs } = (await import('./shards.js')).shards(this.manifest, this.devices.count);
     if (this.#accept !== accept) throw new ArgumentError(`runGlobal takes arrays whose sizes are fixed and that are not 'physical': call runReplicated`);
     const given = this.#positional(values, 'runGlobal');
@@ -229,42 +239,63 @@ export class ReplicatedExecutable {
     const lists = Array.from(this.#lost, (_, device) => parts.map((blocks) => blocks[device]));
     const results = await this.#inTurn(() => this.#run(lists, options));
     const arrays = outputs.map((whole, i) => whole.join(results.map((own) => own[i])));
-    return this.#named ? Object.fromEntries(outputs.map(({ leaf }, i) => [leaf.name, arrays[i]])) : arrays;
+    return named ? byName(this.results, arrays) : arrays;
+  }
+
+  /**
+   * Runs the program, as `runGlobal` does, on the arguments of the function that it was lowered from, and gives what that returns: as `call` of
+   * an Executable.
+   * @param {...any} values
+   * @returns {Promise<any>}
+   */
+  async call(...values) {
+    if (!this.#structures) throw (await import('./structures.js')).noStructure(this.manifest.name);
+    return this.#structures.call(values, (arrays, options) => this.runGlobal(arrays, options));
   }
 
   /**
    * Sets a weight, or the state that the next run begins with: on all devices, or on one. Where devices have different parts of it, all of
-   * them together get the whole array, and one its part.
+   * them together get the whole array, and one its part. A name that others begin with stands for all of them, as in `set` of an Executable.
    * @param {string} name
-   * @param {any} value
+   * @param {any} value an array, or a structure of them
    * @param {number} [device]
    * @returns {Promise<void>}
    */
   async set(name, value, device) {
-    const leaf = this.#held(name);
     const devices = device === undefined ? [...this.#lost.keys()] : [this.#device(device)];
-    const what = `${leaf.kind} '${name}'`;
-    const whole = device === undefined ? await this.#whole(leaf) : undefined;
-    const kept = whole ? [] : copied(this.#accept(leaf, value, what));
-    const parts = whole ? whole.split(value, what) : devices.map(() => kept);
+    const below = this.#structures?.parts(name, value);
+    /** @type {{leaf: Leaf, parts: any[]}[]} of each leaf what each device gets */
+    const values = [];
+    for (const [own, given] of below ?? [[name, value]]) {
+      const leaf = this.#held(own);
+      const what = `${leaf.kind} '${own}'`;
+      const whole = device === undefined ? await this.#whole(leaf) : undefined;
+      const kept = whole ? [] : copied(this.#accept(leaf, given, what));
+      values.push({ leaf, parts: whole ? whole.split(given, what) : devices.map(() => kept) });
+    }
+    const asked = (/** @type {number} */ i) => (below ? Object.fromEntries(values.map(({ leaf, parts }) => [leaf.name.slice(name.length + 1), parts[i]])) : values[0].parts[i]);
     await this.#inTurn(async () => {
       await this.#ready();
-      await Promise.all(devices.map((d, i) => this.#crew.ask(d, 'set', [name, parts[i]])));
+      await Promise.all(devices.map((d, i) => this.#crew.ask(d, 'set', [name, asked(i)])));
       devices.forEach((d, i) => {
-        this.#lost[d].delete(name);
-        if (leaf.kind === 'weight') this.#weights[d].set(name, parts[i]);
+        for (const { leaf, parts } of values) {
+          this.#lost[d].delete(leaf.name);
+          if (leaf.kind === 'weight') this.#weights[d].set(leaf.name, parts[i]);
+        }
       });
     });
   }
 
   /**
    * A copy of a weight as it was set, or of a state as the last run left it: that of a device, or as all devices have it, the whole of what
-   * they have parts of, and otherwise that of the first one.
+   * they have parts of, and otherwise that of the first one. Of a name that others begin with, an object of all of them.
    * @param {string} name
    * @param {number} [device]
    * @returns {Promise<any>}
    */
   async get(name, device) {
+    const below = this.#structures?.get(name, (own) => this.get(own, device));
+    if (below) return Object.fromEntries(await Promise.all(Object.entries(below).map(async ([key, array]) => [key, await array])));
     const leaf = this.#held(name);
     const whole = device === undefined ? await this.#whole(leaf) : undefined;
     const devices = whole ? [...this.#lost.keys()] : [this.#device(device ?? 0)];
@@ -311,6 +342,13 @@ export class ReplicatedExecutable {
    * @returns {any[]} one for each input
    */
   #positional(values, what) {
+    if (this.#structures) {
+      try {
+        values = this.#structures.flat(Array.isArray(values) ? values : [values]);
+      } catch (error) {
+        throw error instanceof ArgumentError ? new ArgumentError(`${what}: ${error.message}`) : error;
+      }
+    }
     const names = this.#inputs.map((leaf) => leaf.name);
     if (values && Object.getPrototypeOf(values) === Object.prototype) {
       const unknown = Object.keys(values).find((name) => !names.includes(name));
@@ -321,7 +359,7 @@ export class ReplicatedExecutable {
     }
     if (Array.isArray(values) && values.length === names.length) return values;
     const wanted = this.#inputs.slice(0, 8).map((leaf) => `${leaf.name}: ${describe(leaf)}`).join(', ') + (names.length > 8 ? ', ...' : '');
-    throw new ArgumentError(`${what}: '${this.manifest.name}' takes ${names.length} arguments (${wanted}), in a list or by name; got ${Array.isArray(values) ? values.length : typeof values}`);
+    throw new ArgumentError(`${what}: '${this.manifest.name}' takes ${counted(names.length, 'argument')} (${wanted}), in a list or by name; got ${Array.isArray(values) ? values.length : typeof values}`);
   }
 
   /**

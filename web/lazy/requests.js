@@ -2,9 +2,10 @@
 // Here are functions of the host that a module calls; feeds.js has infeed and the like, exchange.js what goes to other devices. Mirrors
 // xla_wasm/host/calls.py.
 
-import { Place, accept, describe } from '../arrays.js';
+import { Place, accept, counted, describe } from '../arrays.js';
 import { ArgumentError, ArtifactError, RunError, XlaWasmError } from '../errors.js';
 import { Fields, readLeaf } from '../manifest.js';
+import { order } from './orders.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 
@@ -115,6 +116,7 @@ function refuseFeeds(module, options) {
  */
 function readTransfer(item, memory) {
   const [operands, results] = ['operand', 'result'].map((kind) => item.objects(`${kind}s`, (leaf) => readLeaf(leaf, memory, [kind], true)));
+  order([...operands, ...results]);
   const [place, format] = item.raw.kind === 'callback' ? [item.text('place'), item.text('format')] : [];
   return { name: item.text('name'), target: item.text('target'), opaque: item.text('opaque'), operands, results, place, format };
 }
@@ -160,7 +162,7 @@ function write(results, given, what, passage) {
   if (results.length === 1 && ArrayBuffer.isView(arrays)) arrays = [arrays];
   arrays ??= [];
   if (!Array.isArray(arrays) || arrays.length !== results.length) {
-    throw new ArgumentError(`${what} must return ${results.length} typed arrays (${results.map(({ leaf }) => describe(leaf)).join(', ')})`);
+    throw new ArgumentError(`${what} must return ${counted(results.length, 'typed array')} (${results.map(({ leaf }) => describe(leaf)).join(', ')})`);
   }
   const accepted = results.map(({ leaf }, i) => passage.accept(leaf, arrays[i], `result ${i} of ${what}`));
   results.forEach((place, i) => place.write(accepted[i]));

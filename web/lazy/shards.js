@@ -1,6 +1,6 @@
 // Global arrays, of which each device has a block: cut before a run, put together after it. Mirrors xla_wasm/host/shards.py.
 
-import { TYPES, accept } from '../arrays.js';
+import { TYPES, accept, counted } from '../arrays.js';
 import { ArgumentError, UnsupportedError } from '../errors.js';
 import { Fields, fail, isSize, show } from '../manifest.js';
 import { MAX_DEVICES } from './grid.js';
@@ -113,7 +113,7 @@ export function wholes(manifest, devices) {
     /** @type {const} */ (['parameters', 'results']).flatMap((key) =>
       manifest[key].flatMap((leaf, i) => {
         const found = readShards(new Fields(leaf.raw, `${key}[${i}]`));
-        if (found && found.starts.length !== devices) fail(`${key}[${i}].shards.starts`, `there are ${found.starts.length}, for ${devices} devices`);
+        if (found && found.starts.length !== devices) fail(`${key}[${i}].shards.starts`, `there ${found.starts.length === 1 ? 'is' : 'are'} ${found.starts.length}, for ${counted(devices, 'device')}`);
         return found ? /** @type {[Leaf, Whole][]} */ ([[leaf, new Whole(leaf, found)]]) : [];
       }),
     ),

@@ -1,5 +1,6 @@
 // Threads: a module with a shared memory, and the workers that help the one that runs it. Mirrors xla_wasm/host/team.py.
 
+import { counted } from '../arrays.js';
 import { ArgumentError, LimitError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { builtin } from '../source.js';
@@ -48,7 +49,7 @@ function count(manifest, { threads, untrusted, device }) {
     return 1;
   }
   const most = Math.min(1 + Math.floor((MOST_PAGES * PAGE - manifest.memoryBytes) / manifest.threads.bytes) || 1, MOST_THREADS);
-  if (threads && threads > most) throw new ArgumentError(`'${manifest.name}' has room for at most ${most} threads, not ${threads}`);
+  if (threads && threads > most) throw new ArgumentError(`'${manifest.name}' has room for at most ${counted(most, 'thread')}, not ${threads}`);
   if (untrusted) return 1;
   const wanted = Math.min(threads ?? (Math.floor(processors() / (device?.grid.count ?? 1)) || 1), most);
   if (wanted > 1 && globalThis.crossOriginIsolated === false) {

@@ -121,14 +121,24 @@ class BaseExecutable(ABC):
         if not named and len(arrays) == len(slots):
             try:
                 return [slot.accept(array) for slot, array in zip(slots, arrays)]
-            except ArgumentError:
+            except ArgumentError as error:
                 if not any(map(is_structure, arrays)):
-                    raise
+                    return self._accept_lists(arrays, error)
         elif not named and len(arrays) != len(self._heads) and not any(map(is_structure, arrays)):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
             raise ArgumentError(f"'{self.manifest.name}' takes {showing.counted(len(slots), 'argument')} ({names}), got {len(arrays)}")
         found = self._found(arrays, named or {})
         return [slot.accept(found[slot.leaf.name]) for slot in slots]
+
+    def _accept_lists(self, arrays: Sequence[Any], error: ArgumentError) -> list[Any]:
+        """Of as many arguments as inputs some may be a list or tuple of the one array that it has. Raises `error` if that is not so."""
+        if len(arrays) != len(self._heads) or not any(isinstance(array, (list, tuple)) for array in arrays):
+            raise error
+        try:
+            found = self._found(arrays, {})
+            return [slot.accept(found[slot.leaf.name]) for slot in self._inputs]
+        except ArgumentError:
+            raise error from None
 
     def _found(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs by name, from structures. Raises ArgumentError that names what is missing or not known."""

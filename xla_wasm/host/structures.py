@@ -53,7 +53,7 @@ def _spread(name: str, value: Any, names: frozenset[str], found: dict[str, Any],
         return
     children = _children(name, value, names)
     if children is None:
-        if callable(value) or isinstance(value, str):  # what is no array was settled when the program was traced
+        if callable(value) or isinstance(value, str) or _is_nothing(value):  # what is no array was settled when the program was traced
             return
         unknown(name, value)
     for key, child in children:
@@ -64,6 +64,8 @@ def _is_nothing(value: Any) -> bool:
     """Whether this has no leaves."""
     if isinstance(value, Mapping):
         return all(map(_is_nothing, value.values()))
+    if hasattr(value, "__dataclass_fields__"):
+        return all(_is_nothing(getattr(value, name, None)) for name in value.__dataclass_fields__)
     return value is None or (isinstance(value, (list, tuple)) and all(map(_is_nothing, value)))
 
 
@@ -78,8 +80,8 @@ def _children(name: str, value: Any, names: frozenset[str]) -> Iterable[tuple[An
     # Of an object only what is asked for: it may have more attributes than leaves.
     prefix = f"{name}." if name else ""
     asked = dict.fromkeys(n.removeprefix(prefix).partition(".")[0] for n in sorted(names) if n.startswith(prefix))
-    has_them = asked and not hasattr(value, "dtype") and all(hasattr(value, key) for key in asked)
-    return [(key, getattr(value, key)) for key in asked] if has_them else None
+    there = [(key, getattr(value, key)) for key in asked if hasattr(value, key)]
+    return there if there and not hasattr(value, "dtype") else None
 
 
 def described(leaf: Leaf) -> str:
@@ -138,6 +140,8 @@ class Structure:
         """Notes the leaves of a value by the numbers that they have in its tree."""
         if not isinstance(tree, list):
             if tree is not None and self._is_input[tree]:
+                if is_structure(value):
+                    raise ArgumentError(f"{described(self._manifest.parameters[tree])} must be one array, not a structure of several")
                 found[tree] = value
             elif tree is not None and value is not None:
                 p = self._manifest.parameters[tree]
@@ -164,7 +168,7 @@ class Structure:
             if extra:
                 raise ArgumentError(f"'{name}' has no '{extra[0]}': it has {', '.join(map(str, keys))}")
             return [_MISSING if key is _MISSING else value[key] for key in own.values()]
-        if tree[0] == "object" and not isinstance(value, (list, tuple)) or hasattr(value, "_fields"):
+        if tree[0] == "object" and not isinstance(value, (list, tuple)) and not hasattr(value, "dtype") or hasattr(value, "_fields"):
             return [getattr(value, str(key), _MISSING) for key in keys]
         if tree[0] == "dict" or not isinstance(value, (list, tuple)):
             kind = {"dict": "a dict", "object": "a dict or an object"}.get(tree[0], f"a {tree[0]}")

@@ -1,0 +1,15 @@
+// What only some modules or options need of a host: arrays that come as bytes of layouts or with dynamic dimensions, and requests.
+
+/**
+ * @param {import('../manifest.js').Manifest} manifest
+ * @param {ArrayBuffer} buffer the module's memory
+ * @param {any} options of `load`
+ * @returns {Promise<{passage?: import('../executor.js').Passage, serve?: (buffer: ArrayBuffer) => import('./requests.js').Requests}>}
+ */
+export async function rarely(manifest, buffer, options) {
+  let passage;
+  if (options.physical) passage = (await import('./layouts.js')).physical(manifest);
+  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) passage = (await import('./dynamic.js')).dynamic(manifest, buffer);
+  const serve = manifest.requests.length || manifest.devices ? await (await import('./requests.js')).requests(manifest, options) : undefined;
+  return { passage, serve };
+}
