@@ -98,7 +98,7 @@ def need_jax() -> Any:
     try:
         import jax
     except ImportError as error:
-        raise XlaWasmError("xla_wasm.jax needs JAX: pip install 'xla-wasm[jax]'") from error
+        raise XlaWasmError("xla_wasm.jax needs JAX: pip install jax") from error
     return jax
 
 
