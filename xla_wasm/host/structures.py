@@ -73,12 +73,15 @@ def _children(name: str, value: Any, names: frozenset[str]) -> Iterable[tuple[An
         return value.items()
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return zip(value._fields, value)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
         return enumerate(value)
+    if f"{name}.value" in names and hasattr(value, "get_value"):  # a variable of flax's nnx, which has a dtype as arrays have
+        return [("value", value.get_value())]
     # Of an object only what is asked for: it may have more attributes than leaves.
     prefix = f"{name}." if name else ""
     asked = dict.fromkeys(n.removeprefix(prefix).partition(".")[0] for n in sorted(names) if n.startswith(prefix))
-    has_them = asked and not hasattr(value, "dtype") and all(hasattr(value, key) for key in asked)
+    is_array = hasattr(value, "dtype") and hasattr(value, "shape")
+    has_them = asked and not is_array and all(hasattr(value, key) for key in asked)
     return [(key, getattr(value, key)) for key in asked] if has_them else None
 
 
