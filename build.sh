@@ -192,6 +192,7 @@ test_all() {
   ensure_esbuild
   ensure_tools bundlers vite@8.3.8 webpack@5.112.2
   ensure_tools axe axe-core@4.14.1
+  ensure_tools pyright pyright@1.1.414
   ensure_npm_checks
   ensure_tools runtimes deno@2.9.6 bun@1.4.5
   ensure_miniflare

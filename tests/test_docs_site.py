@@ -171,6 +171,7 @@ RUN = {
     "docs/jax.md python": "test_jax_document.py test_the_program_runs",
     "docs/python.md python": "test_closing.py test_the_document",
     "docs/models.md python": "test_models.py test_sections_run",
+    "docs/models.md html": "test_models.py test_frameworks_from_the_model_to_the_page",
     "docs/replicas.md python 0": "test_shard_map.py test_the_document",
     "docs/replicas.md python 2": "test_shard_map.py test_the_document",
     "docs/replicas.md js": "test_documents.py test_javascript",
