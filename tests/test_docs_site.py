@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
+import griffe
 import pytest
 from browsing import SCREENSHOTS, WAIT, served
 from documents import FENCE, GENERATED, ROOT, Block, blocks, navigation, written
@@ -148,6 +149,16 @@ def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: py
     (options,) = re.findall(r"const OPTIONS = '(.*?)'", (ROOT / "web" / "executor.js").read_text(encoding="utf-8"))
     for option in options.split():
         assert f"<code>{option}?</code>" in javascript, option
+
+
+def test_every_public_field_says_what_it_is() -> None:
+    """In a docstring of its own, or in a line of its class's."""
+    package = griffe.load("xla_wasm", search_paths=[ROOT])
+    places = ("hlo.ir.Module", "artifact.Artifact", "options.Options", "host.executor.Executable", "safetensors.Tensor", "jax.jitted.Stats")
+    for place in (*places, "jax.jitted.Jitted"):
+        for name, member in package[place].members.items():
+            told = member.docstring or f"`{name}`" in package[place].docstring.value
+            assert name.startswith("_") or told, f"{place}.{name}"
 
 
 # --- blocks of code -----------------------------------------------------------------------------------------------------------
