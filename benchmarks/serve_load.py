@@ -47,6 +47,8 @@ class Load:
     outcomes: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     """Requests that were sent in full before the server was told to end, and not answered."""
+    sent: int = 0
+    """All requests that were sent in full before that."""
     ended_at: float = float("inf")
     """When the server was told to end."""
     idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=list)
@@ -62,6 +64,7 @@ class Load:
                 reader, writer = await self._connection()
                 writer.write(self.bodies[which])
                 sent = clock()
+                self.sent += sent <= self.ended_at
                 status, body, keep = await _answer(reader)
         except ConnectionRefusedError:
             self._missing("refused", sent)

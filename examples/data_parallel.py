@@ -1,6 +1,6 @@
 """Trains a small network on several devices, each of which gets its part of every batch, and on one, and compares the losses.
 
-    pip install 'xla-wasm[jax]' && python examples/data_parallel.py [DEVICES]
+    pip install -e '.[jax]' && python examples/data_parallel.py [DEVICES]
 
 The devices are threads that run one WebAssembly module; JAX lowers the step without having them. The images are those that the digits
 example holds out: handwritten digits, 8x8 grey values.

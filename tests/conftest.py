@@ -47,8 +47,15 @@ def pytest_configure(config: pytest.Config) -> None:
     seeds.exhaustive = config.getoption("--exhaustive")
 
 
-def pytest_report_header() -> str:
-    return "random programs: " + ("all" if seeds.exhaustive else "the first of each kind; all with --exhaustive")
+def pytest_report_header() -> list[str]:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+    import pythons
+
+    missing = [version for version in pythons.VERSIONS if version not in pythons.found()]
+    return [
+        "random programs: " + ("all" if seeds.exhaustive else "the first of each kind; all with --exhaustive"),
+        f"Pythons: {', '.join(pythons.found())}" + (f"; not on this machine: {', '.join(missing)}" if missing else ""),
+    ]
 
 
 def pytest_collection_finish() -> None:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import pytest
 from fixtures import BIAS, SIDECAR, toy, toy_manifest
 
 import xla_wasm
-from xla_wasm import HloModule, Options
+from xla_wasm import HloModule, Options, pages
 from xla_wasm.cli import app
 from xla_wasm.command import completion
 from xla_wasm.dataclass import replace
@@ -217,6 +218,32 @@ def test_compile_lists_what_it_wrote(xla_wasm: Cli, folder: Path) -> None:
     assert worker == ["w/m.wasm", "w/m.js", "w/m.d.ts", "w/assets/m.weights.0", "w/xla-wasm/"]
     everything = {str(path) for path in Path("w").rglob("*") if path.is_file() and "xla-wasm" not in path.parts}
     assert everything == {*worker[:-1]}
+
+
+@pytest.mark.parametrize("command", [["serve"], ["serve-model", str(MODEL)], ["serve-model", str(MODEL), "--workers", "2"]])
+def test_a_server_says_in_one_line_of_json_that_it_can_be_asked(command: list[str], tmp_path: Path) -> None:
+    """And opens no browser then."""
+    browser = tmp_path / "browser"
+    browser.write_text(f"#!/bin/sh\ntouch {tmp_path}/opened\n")
+    browser.chmod(0o755)
+    arguments = [sys.executable, "-m", "xla_wasm", *command, "--port", "0", "--json"]
+    environment = os.environ | {"BROWSER": f"{browser} %s", "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=tmp_path, env=environment, text=True) as process:
+        assert process.stdout is not None
+        facts = json.loads(process.stdout.readline())
+        with urllib.request.urlopen(facts["url"]) as answer:
+            assert answer.status == 200
+        model = {"model": "jit_digits", "workers": int(command[-1]) if "--workers" in command else 1}
+        assert facts == {"url": facts["url"], "pid": process.pid} | (model if command[1:] else {})
+        process.terminate()
+        assert process.stdout.read() == ""
+    assert not (tmp_path / "opened").exists()
+
+
+def test_the_written_site_as_json(xla_wasm: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "write", lambda path: [f"the search page: nothing for {path}"])
+    code, out, err = xla_wasm("serve", "--write", "site", "--json")
+    assert (code, err, json.loads(out)) == (0, "", {"folder": "site", "left_out": ["the search page: nothing for site"]})
 
 
 def test_facts_as_json(xla_wasm: Cli, folder: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
+import griffe
 import pytest
 from browsing import SCREENSHOTS, WAIT, served
 from documents import FENCE, GENERATED, ROOT, Block, blocks, navigation, written
@@ -150,6 +151,16 @@ def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: py
         assert f"<code>{option}?</code>" in javascript, option
 
 
+def test_every_public_field_says_what_it_is() -> None:
+    """In a docstring of its own, or in a line of its class's."""
+    package = griffe.load("xla_wasm", search_paths=[ROOT])
+    places = ("hlo.ir.Module", "artifact.Artifact", "options.Options", "host.executor.Executable", "safetensors.Tensor", "jax.jitted.Stats")
+    for place in (*places, "jax.jitted.Jitted"):
+        for name, member in package[place].members.items():
+            told = member.docstring or f"`{name}`" in package[place].docstring.value
+            assert name.startswith("_") or told, f"{place}.{name}"
+
+
 # --- blocks of code -----------------------------------------------------------------------------------------------------------
 
 RUN = {
@@ -171,6 +182,7 @@ RUN = {
     "docs/jax.md python": "test_jax_document.py test_the_program_runs",
     "docs/python.md python": "test_closing.py test_the_document",
     "docs/models.md python": "test_models.py test_sections_run",
+    "docs/models.md html": "test_models.py test_frameworks_from_the_model_to_the_page",
     "docs/replicas.md python 0": "test_shard_map.py test_the_document",
     "docs/replicas.md python 2": "test_shard_map.py test_the_document",
     "docs/replicas.md js": "test_documents.py test_javascript",

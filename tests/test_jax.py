@@ -166,7 +166,7 @@ def test_evaluates_as_jax_does() -> None:
 def test_without_jax_the_error_says_what_to_install() -> None:
     code = "import sys; sys.modules['jax'] = None\nimport xla_wasm.jax\nxla_wasm.jax.lower(abs, 1)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "XlaWasmError" in result.stderr and "pip install 'xla-wasm[jax]'" in result.stderr
+    assert "XlaWasmError" in result.stderr and "pip install jax" in result.stderr
 
 
 def test_is_reached_from_the_package() -> None:

@@ -223,6 +223,15 @@ def test_flax_nnx() -> None:
     same(jit(lambda state, x: nnx.merge(graph, state)(x))(state, X), model(X), rtol=1e-5)
 
 
+@pytest.mark.parametrize("given", ["model", "state", "dict"])
+def test_an_executable_takes_the_weights_of_flax_nnx(given: str) -> None:
+    model = nnx.Sequential(nnx.Linear(3, 4, rngs=nnx.Rngs(0)), nnx.relu, nnx.Linear(4, 2, dtype=jnp.float32, rngs=nnx.Rngs(1)))
+    exe = xla_wasm.load(jit(lambda model, x: model(x), weights="model").artifact(model, X))
+    linear = [{"kernel": {"value": model.layers[i].kernel[...]}, "bias": {"value": model.layers[i].bias[...]}} for i in (0, 2)]
+    exe.set("model", {"model": model, "state": nnx.state(model), "dict": {"layers": {0: linear[0], 2: linear[1]}}}[given])
+    same(exe.call(X), model(X), rtol=1e-5)
+
+
 def test_equinox() -> None:
     model = eqx.nn.Sequential([eqx.nn.Linear(3, 4, key=jax.random.key(0)), eqx.nn.Lambda(jnp.tanh), eqx.nn.Dropout(0.5, inference=True)])
     for f in (jit(model), partial(jit(lambda model, x: model(x)), model), partial(jit(eqx.filter_jit(lambda m, x: m(x))), model)):

@@ -40,7 +40,7 @@ logging.basicConfig(level=logging.INFO, format="%(message)s")
 def mpiexec(ranks: int, *command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs a job, which must end by itself."""
     launcher = BIN / "mpiexec"
-    assert launcher.exists(), "no mpiexec: pip install 'xla-wasm[test]' brings it (mpich)"
+    assert launcher.exists(), "no mpiexec: pip install -e '.[test]' brings it (mpich)"
     return subprocess.run(
         [str(launcher), "-n", str(ranks), *map(str, command)], capture_output=True, text=True, timeout=300, cwd=cwd, check=False
     )

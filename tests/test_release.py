@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import tarfile
 import zipfile
@@ -89,3 +90,32 @@ def test_the_npm_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         wrong = description | {"exports": description["exports"] | {".": entry}}
         with pytest.raises(release.ReleaseError, match=message):
             release.check_npm(TOOLS, tarball(tmp_path / "wrong.tgz", files | {"package.json": json.dumps(wrong).encode()}))
+
+
+INSTALLED_FROM_A_REGISTRY = re.compile(
+    r"pip install[^\n`]*\s['\"]?xla[-_]wasm(?![-_\w*/.])"
+    r"|npm (?:i|install|add) (?:[-@\w]+ )*xla-wasm(?![-\w])"
+    r"|(?:pypi\.org|npmjs\.com)/\S*xla-wasm"
+)
+
+
+def test_nothing_says_that_a_registry_has_the_packages() -> None:
+    """Until a person has published them: then this test goes, and pages say so (docs/contributing.md, Release)."""
+    for wrong in ("pip install 'xla-wasm[jax]' mpich", "pip install -U xla_wasm", "npm i xla-wasm", "https://pypi.org/project/xla-wasm/"):
+        assert INSTALLED_FROM_A_REGISTRY.search(wrong), wrong
+    for right in (
+        "pip install dist/xla_wasm-*.whl",
+        "npm i ./dist/npm/xla-wasm-*.tgz",
+        "pip install -e '.[jax]'",
+        "pip install xla-wasm-other",
+    ):
+        assert not INSTALLED_FROM_A_REGISTRY.search(right), right
+    texts = [ROOT / "README.md", ROOT / "SECURITY.md"]
+    for folder in ("docs", "xla_wasm", "web", "examples", "benchmarks", "tools"):
+        found = (path for path in (ROOT / folder).rglob("*") if path.suffix in {".md", ".py", ".js", ".mjs", ".html", ".json", ".ts"})
+        texts += [path for path in found if "node_modules" not in path.parts]
+    assert len(texts) > 300
+    told = [
+        f"{path.relative_to(ROOT)}: {what[0]}" for path in texts for what in INSTALLED_FROM_A_REGISTRY.finditer(path.read_text("utf-8"))
+    ]
+    assert not told

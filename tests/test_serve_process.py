@@ -11,6 +11,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +143,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     script = "import sys; sys.modules['starlette'] = None; from xla_wasm.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script, "serve-model", str(DIGITS)], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert "starlette" in done.stderr and "pip install 'xla-wasm[server]'" in done.stderr and "Traceback" not in done.stderr
+    assert "starlette" in done.stderr and "pip install starlette\n" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_the_rest_of_the_command_does_without_the_extra() -> None:
@@ -156,9 +158,33 @@ def test_sigterm_in_the_middle_of_load_loses_no_request(workers: int) -> None:
     with server(DIGITS, "--workers", workers) as (process, url):
         load = serve_load.digits(url)
         asyncio.run(serve_load.run(load, rate=150, seconds=4, end_server=process.pid))
-        assert load.lost == 0 and load.outcomes["right"] >= 300, load.outcomes
+        # How many were sent by then is a matter of how busy the machine is.
+        assert load.lost == 0 and load.outcomes["right"] >= load.sent > 0, load.outcomes
         assert {what for what in load.outcomes if not what.endswith("after the signal")} == {"right"}, load.outcomes
         assert sum(load.outcomes.values()) == 600
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_requests_that_nobody_has_looked_at_when_it_is_told_to_end_are_answered(workers: int) -> None:
+    """Some have come over connections that wait to be accepted, far more than an event loop takes at once."""
+    body = json.dumps(IMAGE).encode()
+    request = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with server(DIGITS, "--workers", workers, "--queue", 1000) as (process, url):
+        address = (httpx.URL(url).host, httpx.URL(url).port or 80)
+        processes = [process.pid, *_workers(process.pid)]
+        for pid in processes:
+            os.kill(pid, signal.SIGSTOP)
+        connections = [socket.create_connection(address, 60) for _ in range(600)]
+        for connection in connections:
+            connection.sendall(request + body)
+        process.terminate()
+        for pid in processes:
+            os.kill(pid, signal.SIGCONT)
+        answers = Counter()
+        for connection in connections:
+            with connection, suppress(ConnectionResetError):
+                answers[connection.recv(65536).split(b"\r\n")[0]] += 1
+        assert answers == {b"HTTP/1.1 200 OK": 600}
 
 
 async def _begun(url: str, count: int) -> None:
@@ -216,12 +242,14 @@ def test_ctrl_c_ends_it_as_shells_expect(workers: int) -> None:
         assert process.wait(60) == 130
 
 
-def test_signals_while_it_ends_change_nothing() -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_signals_while_it_ends_change_nothing(workers: int) -> None:
+    """To the last moment, in which Python takes itself down."""
     for _ in range(3):
-        with server(DIGITS) as (process, _url):
+        with server(DIGITS, "--workers", workers) as (process, _url):
             while process.poll() is None:
                 process.terminate()
-                time.sleep(0.002)
+                time.sleep(0.0005)
 
 
 def _workers(pid: int) -> list[int]:

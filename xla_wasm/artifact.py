@@ -39,7 +39,9 @@ class Artifact:
         callbacks: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.manifest = manifest
+        """What the module has and needs, as docs/embedding.md describes it."""
         self.callbacks = callbacks or {}
+        """The Python functions that the program calls, by the names that hosts have for them; no file holds them."""
         self._wasm: Parts = (wasm,) if isinstance(wasm, bytes) else tuple(wasm)
         self._weights: Parts = (weights,) if isinstance(weights, bytes) else tuple(weights)
 

@@ -3,7 +3,7 @@
     mpiexec -n 4 python -m xla_wasm.launch train.py     # with xla_wasm.mpi.run(exe, arguments of this rank) inside
     mpiexec -n 4 xla-wasm run M --replicated --input 'x.{rank}.npy'
 
-Needs mpi4py and an MPI library: `pip install 'xla-wasm[mpi]' mpich` brings both, and mpiexec.
+Needs mpi4py and an MPI library: `pip install mpi4py mpich` brings both, and mpiexec.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _mpi() -> Any:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # mpi4py is not there, or finds no MPI library
-        raise XlaWasmError(f"running over MPI needs mpi4py and an MPI library: pip install 'xla-wasm[mpi]' mpich ({error})") from error
+        raise XlaWasmError(f"running over MPI needs mpi4py and an MPI library: pip install mpi4py mpich ({error})") from error
     rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
     # Launchers, debuggers and `kill` know processes, not ranks.
     _log.info("rank %d of %d is %s", rank, size, _place())

@@ -54,6 +54,11 @@ def print_json(facts: Any, error: bool = False) -> None:
     print(json.dumps(facts, indent=2, allow_nan=False), file=sys.stderr if error else sys.stdout)
 
 
+def print_ready(facts: Any) -> None:
+    """Prints facts as one line of JSON at once: a server is ready, and goes on."""
+    print(json.dumps(facts, allow_nan=False), flush=True)
+
+
 def binary_output() -> BinaryIO:
     """Standard output for the bytes of a file. ArgumentError if it is a terminal, which would obey them."""
     if sys.stdout.isatty():

@@ -40,8 +40,11 @@ class Tensor:
     """An array of a file: `data` is its little-endian elements in row-major order, read when they are needed."""
 
     element_type: str
+    """HLO's name of the type, as "f32"."""
     dimensions: tuple[int, ...]
+    """Its sizes, outermost first."""
     data: memoryview
+    """The bytes of its elements."""
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:

@@ -21,7 +21,6 @@ from .host.arrays import Array
 from .host.manifest import Leaf, Manifest
 from .inputs import compiled_with, held_values, opened
 
-EXTRA = "pip install 'xla-wasm[server]'"
 _PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "prometheus_client")
 
 
@@ -49,11 +48,16 @@ def serve_model(
     address: tuple[str, int],
     workers: int,
     access_log: bool,
+    as_json: bool,
 ) -> int:
-    """Serves until a signal ends it; the exit code. `target` is that of the compiler, and what it tunes for."""
+    """Serves until a signal ends it; the exit code. `target` is that of the compiler, and what it tunes for.
+
+    When it can be asked it says so in a line, which is JSON if that is wanted.
+    """
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        raise XlaWasmError(f"serve-model needs {', '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed: {EXTRA}")
+        install = f"pip install {' '.join(missing).replace('_', '-')}"
+        raise XlaWasmError(f"serve-model needs {', '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed: {install}")
     from .server.model import Model, Source, check_servable
     from .server.process import listen, serve
     from .server.settings import Settings
@@ -85,6 +89,9 @@ def serve_model(
     url = f"http://{host}:{listener.getsockname()[1]}/"
 
     def ready(model: Model) -> None:
+        if as_json:
+            report.print_ready({"url": url, "pid": os.getpid(), "model": model.name, "workers": workers})
+            return
         text = Text.assemble((url, "bold"), f"   serves '{model.name}'   Ctrl-C ends")
         report.console().print(text, soft_wrap=True)
 

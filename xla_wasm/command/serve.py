@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,15 @@ from ..opening import read
 from ..target import PORTABLE, SIMD128
 from .base import AnyPath, SetOption, TargetOption, TuneOption
 
+ReadyOption = Annotated[bool, typer.Option("--json", help="Print one line of JSON, for programs, when it can be asked: url, pid.")]
+
 
 def serve(
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    open_browser: Annotated[
+        bool | None, typer.Option("--open/--no-open", help="Open the page in a browser. By default it does, unless --json is given.")
+    ] = None,
     write: Annotated[
         Path | None,
         typer.Option("--write", file_okay=False, metavar="DIR", help="Write the pages there as static files and serve nothing."),
@@ -26,19 +31,26 @@ def serve(
         list[str],
         typer.Option("--allow-host", metavar="NAME", help="A name, beside localhost and --host, by which browsers come. Repeatable."),
     ] = [],  # noqa: B006
+    as_json: ReadyOption = False,
 ) -> None:
     """Serves the pages: draw digits and train on them, compile HLO in the browser, search by meaning, train on several workers."""
     from .. import pages
     from ..serve import make_server
 
     if write is not None:
-        for missing in pages.write(write):
+        left_out = pages.write(write)
+        if as_json:
+            report.print_json({"folder": str(write), "left_out": left_out})
+        for missing in left_out if not as_json else ():
             report.console().print(Text.assemble(("left out ", "bold"), missing))
         return
     server = make_server(host, port, names=allow_host)
     url = f"http://{f'[{host}]' if ':' in host else host}:{server.server_address[1]}/"
-    report.console().print(Text.assemble((url, "bold"), "   Ctrl-C ends"))
-    if open_browser:
+    if as_json:
+        report.print_ready({"url": url, "pid": os.getpid()})
+    else:
+        report.console().print(Text.assemble((url, "bold"), "   Ctrl-C ends"))
+    if open_browser or (open_browser is None and not as_json):
         import webbrowser
 
         webbrowser.open(url)
@@ -78,6 +90,7 @@ def serve_model(
         bool, typer.Option("--reuse-instances", help="Let instances serve one request after another: faster with large weights.")
     ] = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Print a line for each request.")] = False,
+    as_json: ReadyOption = False,
 ) -> None:
     """Serves a module or a compiled artifact over HTTP: POST / runs it. Needs the extra 'server'; see docs/serving.md.
 
@@ -86,5 +99,5 @@ def serve_model(
     from ..serving import Options, serve_model
 
     options = Options(max_concurrency, queue, batch_deadline, run_timeout, body_timeout, max_body, grace, reuse)
-    code = serve_model(read(path), (target, tune), weights, settings, options, (host, port), workers, access_log)
+    code = serve_model(read(path), (target, tune), weights, settings, options, (host, port), workers, access_log, as_json)
     raise typer.Exit(code)

@@ -147,25 +147,35 @@ class Module:
 
     def __init__(self, name: str, computations: list[Computation], entry: Computation):
         self.name = name
+        """What it is called; names of files and of artifacts come from it."""
         self.computations = computations
+        """All its computations, callees before callers."""
         self.entry = entry
+        """The computation that a run carries out."""
         self.parameter_shapes: list[Shape] | None = None
         """Shapes with the layouts that callers use (host_program_shape); None, or none of them: those of the entry's parameters."""
         self.result_shape: Shape | None = None
+        """The shape of the result with the layout that callers use; None: that of the entry's root."""
         self.frontend_attributes: dict[str, str] = {}
+        """Texts by name that a front end left, as the names of parameters and results."""
         self.input_output_alias: list[tuple[tuple[int, ...], int, tuple[int, ...], str]] = []
         """(output index, parameter number, parameter index, "may-alias" or "must-alias")."""
         self.buffer_donor: list[tuple[int, tuple[int, ...]]] = []
+        """(parameter number, parameter index) of arguments whose memory any result may take."""
         self.replica_count = 1
+        """How many replicas run it."""
         self.num_partitions = 1
+        """How many partitions each replica has."""
         self.propagate_to_parameters: tuple[bool, ...] = ()
         """For which parameters a partitioner may choose the sharding; only HLO text has this."""
         self.propagate_to_output: tuple[bool, ...] = ()
+        """The same for the leaves of the result."""
         self.is_scheduled = False
         """Whether the order of instructions in every computation is a schedule to keep."""
         self.unknown = b""
         """Wire bytes of the fields this version does not know, written back as they were."""
         self.kept: Kept = {}
+        """Values of messages that hold fields this version does not know, written back while they stay what they are."""
         self.callbacks: dict[str, Callable[..., Any]] = {}
         """The Python functions that the program calls, by the names that hosts have for them; no file holds them."""
 

@@ -75,13 +75,16 @@ def _children(name: str, value: Any, names: frozenset[str]) -> Iterable[tuple[An
         return value.items()
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return zip(value._fields, value)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
         return enumerate(value)
+    if f"{name}.value" in names and hasattr(value, "get_value"):  # a variable of flax's nnx, which has a dtype as arrays have
+        return [("value", value.get_value())]
     # Of an object only what is asked for: it may have more attributes than leaves.
     prefix = f"{name}." if name else ""
     asked = dict.fromkeys(n.removeprefix(prefix).partition(".")[0] for n in sorted(names) if n.startswith(prefix))
+    is_array = hasattr(value, "dtype") and hasattr(value, "shape")
     there = [(key, getattr(value, key)) for key in asked if hasattr(value, key)]
-    return there if there and not hasattr(value, "dtype") else None
+    return there if there and not is_array else None
 
 
 def described(leaf: Leaf) -> str:

@@ -111,7 +111,7 @@ def need_jax() -> Any:
     try:
         import jax
     except ImportError as error:
-        raise XlaWasmError("xla_wasm.jax needs JAX: pip install 'xla-wasm[jax]'") from error
+        raise XlaWasmError("xla_wasm.jax needs JAX: pip install jax") from error
     return jax
 
 
@@ -261,7 +261,7 @@ def mesh(**axes: int) -> Any:
 
 def _abstract(mesh: Any) -> Any:
     """A mesh, or the sizes of its axes by name, as JAX's mesh without devices."""
-    from jax.sharding import AbstractMesh, Mesh
+    from jax.sharding import AbstractMesh, AxisType, Mesh
 
     if mesh is None or isinstance(mesh, AbstractMesh):
         return mesh
@@ -269,4 +269,5 @@ def _abstract(mesh: Any) -> Any:
         return mesh.abstract_mesh
     if not isinstance(mesh, Mapping) or not all(isinstance(size, int) and size > 0 for size in mesh.values()):
         raise ArgumentError(f"a mesh is a jax.sharding.Mesh or AbstractMesh, or sizes of axes such as {{'x': 2, 'y': 4}}; got {mesh!r}")
-    return AbstractMesh(tuple(mesh.values()), tuple(mesh))
+    # JAX 0.12 has axes explicit unless told otherwise, and arguments would need shardings of them.
+    return AbstractMesh(tuple(mesh.values()), tuple(mesh), axis_types=(AxisType.Auto,) * len(mesh))

@@ -23,6 +23,8 @@ from ..errors import XlaWasmError, visible
 from .model import Model, Source
 from .settings import Settings
 
+_BACKLOG = 2048
+"""Connections that wait at the listener at most."""
 _LINGER = 0.25
 """Seconds in which requests that are already on their way over open connections are still taken, once the server was told to end."""
 _AFTER = 2.0
@@ -42,7 +44,7 @@ def listen(host: str, port: int) -> socket.socket:
             if os.name == "posix":
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind(address)
-            made.listen(2048)
+            made.listen(_BACKLOG)
         except BaseException:
             made.close()
             raise
@@ -88,7 +90,7 @@ def serve_here(
         log_level="info" if access_log else "warning",
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE,
-        backlog=2048,
+        backlog=_BACKLOG,
     )
     server = _Server(config)
     ending = _Ending(server, engine, settings.grace, worker)
@@ -108,11 +110,31 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    def _protocol(self) -> asyncio.Protocol:
+        """What speaks on a new connection, as uvicorn makes it for those that it accepts."""
+        return self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+    async def take_waiting(self, listener: socket.socket) -> None:
+        """Takes the connections that wait at the listener: closing it would reset them, and their requests may have been sent already.
+
+        The event loop alone would take one of them each time that it looks, and may not look often on a busy machine.
+        """
+        loop = asyncio.get_running_loop()
+        taking = []
+        with suppress(OSError):  # none waits
+            for _ in range(_BACKLOG):  # those that come meanwhile are behind these
+                connection, _address = listener.accept()
+                connection.setblocking(False)
+                taking.append(loop.connect_accepted_socket(self._protocol, connection))
+        await asyncio.gather(*taking, return_exceptions=True)  # a client may have gone away
+
 
 class _Ending:
     """How one server process ends: no new connections, what was begun is finished, and what takes too long is given up."""
 
-    def __init__(self, server: uvicorn.Server, engine: Any, grace: float, worker: bool) -> None:
+    def __init__(self, server: _Server, engine: Any, grace: float, worker: bool) -> None:
         self._server = server
         self._engine = engine
         self._grace = grace
@@ -141,7 +163,7 @@ class _Ending:
             told = loop.create_task(self._told.wait())
             await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)
             told.cancel()
-            await self._end(serving)
+            await self._end(serving, listener)
         await serving
         for number in signals:
             signal.signal(number, signal.SIG_IGN)  # it ends already, and soon there is no loop to be told
@@ -156,13 +178,15 @@ class _Ending:
         loop.remove_reader(sentinel)
         self._tell(signal.SIGTERM)
 
-    async def _end(self, serving: asyncio.Task[None]) -> None:
+    async def _end(self, serving: asyncio.Task[None], listener: socket.socket) -> None:
         end = time.monotonic() + self._grace
         self._engine.stop()
-        await asyncio.sleep(0.01)  # connections that the system has accepted already are taken
+        await self._server.take_waiting(listener)
         for server in self._server.servers:
             server.close()
         await self._wait(serving, min(_LINGER, self._grace))
+        for _ in range(3):  # on a busy machine, that time may pass before the loop has looked at what has arrived
+            await asyncio.sleep(0)
         self._server.should_exit = True
         await self._wait(serving, end - time.monotonic())
         if not serving.done():
@@ -213,6 +237,8 @@ class _Parent:
                 wait([worker.process.sentinel for worker in workers], timeout=0.1)
             return self._end(workers)
         finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)  # Python would set them back to what ends a process before it has ended itself
             for worker in workers:
                 worker.process.kill()
             shutil.rmtree(counts, ignore_errors=True)
