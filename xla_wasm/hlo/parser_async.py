@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from .ir import Computation, Instruction
+from .kinds.kind import Part
 from .lexer import Lexer
-from .parser_attributes import Part, Spelling, spelling
+from .parser_attributes import Spelling, spelling
 from .shape import Shape
 
 _OWN = ("all-gather", "all-reduce", "collective-permute", "copy", "recv", "send")

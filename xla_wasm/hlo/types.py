@@ -73,6 +73,11 @@ def is_integral(name: str) -> bool:
     return TYPES[name].kind in ("signed", "unsigned")
 
 
+def default_comparison(name: str) -> str:
+    """The type by which elements are compared if nothing else is said."""
+    return {"float": "FLOAT", "complex": "FLOAT", "signed": "SIGNED"}.get(TYPES[name].kind, "UNSIGNED")
+
+
 THROUGH_F16 = frozenset(name for name, t in TYPES.items() if t.kind == "float" and t.bits == 8 and name != "f8e8m0fnu")
 """Types that XLA computes with in f16: what an operation makes is rounded to that, and then to the type."""
 

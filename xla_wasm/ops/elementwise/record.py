@@ -398,7 +398,7 @@ OPS: tuple[Op, ...] = (
         "constant",
         (0, 0),
         _constant,
-        (Attr("literal", "literal", (8,), REQUIRED),),
+        (Attr("literal", "literal", (8,), REQUIRED, text=False),),
         cost=0,
         doc="A value known at compile time.",
         constraints=("The literal has the shape of the result.",),
