@@ -27,7 +27,7 @@ from ..hlo.attrs import (
     WindowDimension,
 )
 from ..hlo.ir import Instruction
-from ..hlo.kinds.table import WORDS
+from ..hlo.kinds.plain import WORDS
 from ..hlo.types import default_comparison
 from ..mlir.tree import Accuracy, Attribute, Number
 from ..mlir.values import Attributes, flag, integer, integers, number, one_of, pairs, precisions, rows, type_of, word

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...errors import ParseError
 from ..attrs import IotaGroups, MeshGroups, ReplicaGroups
 from ..op import REQUIRED
-from ..schema import MESSAGES
-from ..wire import Buffer, Fields, encode
-from .kind import Kind, braced, known
+from ..wire import Buffer, Fields
+from .kind import Kind, braced, known, packed, unpacked
 
 if TYPE_CHECKING:
     from ..ir import Instruction
@@ -20,33 +19,21 @@ if TYPE_CHECKING:
 _MOST_DEVICES = 1 << 20
 
 
-class Pairs(Kind):
-    """source_target_pairs: a tuple of (source, target)."""
-
-    type, absent = tuple, ()
-
-    def decoded(self, value: list[Buffer]) -> tuple[tuple[int, int], ...]:
-        items = [known("SourceTarget", d) for d in value]
-        return tuple((f.get("source", 0), f.get("target", 0)) for f in items)
-
-    def encoded(self, value: Any) -> list[bytes]:
-        return [encode(MESSAGES["SourceTarget"], {"source": s, "target": t}) for s, t in value]
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> tuple[tuple[int, ...], ...]:
-        begin = lexer.skip()
-        pairs = tuple(tuple(items) for items in lexer.listed(lexer.integers))
-        if any(len(pair) != 2 for pair in pairs):
-            lexer.error("each pair has a source and a target", begin)
-        return pairs
-
-    def text(self, value: Any) -> str:
-        return braced(map(braced, value))
+def _pairs(lexer: Lexer, _: Shapes) -> tuple[tuple[int, ...], ...]:
+    """{{0,1},{1,0}}"""
+    begin = lexer.skip()
+    pairs = tuple(tuple(items) for items in lexer.listed(lexer.integers))
+    if any(len(pair) != 2 for pair in pairs):
+        lexer.error("each pair has a source and a target", begin)
+    return pairs
 
 
-class Groups(Kind):
+_GROUPS = ("collective_device_list", "iota_collective_device_list", "mesh_axes_replica_group_list", "replica_groups")
+"""The fields of the notations; the last one is what old modules have."""
+
+
+class _Groups(Kind):
     """ReplicaGroups, for each notation in a field of its own."""
-
-    type, absent = ReplicaGroups, REQUIRED
 
     def read(self, fields: Fields, keys: tuple[str, ...], instruction: Instruction) -> ReplicaGroups:
         lists, iota, mesh, old = (fields.pop(key, None) for key in _GROUPS)
@@ -57,65 +44,53 @@ class Groups(Kind):
             old, iota = listed.get("replica_groups", ()), listed.get("iota", iota)
         if iota is not None:
             return ReplicaGroups(iota=_read_iota(iota))
-        return ReplicaGroups(tuple(tuple(known("ReplicaGroup", d).get("replica_ids", ())) for d in old or ()))
+        return ReplicaGroups(tuple([unpacked("ReplicaGroup", data)[0] for data in old or ()]))
 
     def write(self, fields: Fields, keys: tuple[str, ...], value: ReplicaGroups) -> None:
         lists, iota, mesh, _ = _GROUPS
         if value.iota:
-            fields[iota] = encode(MESSAGES["IotaReplicaGroupListProto"], {key: getattr(value.iota, field) for key, field in _IOTA.items()})
+            i = value.iota
+            fields[iota] = packed("IotaReplicaGroupListProto", (i.num_groups, i.group_size, i.reshape_dims, i.transpose_perm))
         elif value.mesh:
             fields[mesh] = _write_mesh(value.mesh)
         else:
-            groups = [encode(MESSAGES["ReplicaGroup"], {"replica_ids": group}) for group in value.groups]
-            fields[lists] = encode(MESSAGES["CollectiveDeviceListProto"], {"replica_groups": groups})
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> ReplicaGroups:
-        """{{0,1},{2,3}}, [2,2]<=[4], or mesh['x'=2,'y'=2] {'x'}."""
-        from ..parser_messages import axis_refs, iota, mesh
-
-        begin = lexer.skip()
-        if lexer.sees("mesh["):
-            axes, devices, dims, perm = mesh(lexer)
-            refs, _closed = axis_refs(lexer, axes)
-            return ReplicaGroups(mesh=MeshGroups(tuple(axes), tuple(refs), tuple(devices), tuple(dims), tuple(perm)))
-        if not lexer.sees("["):
-            return ReplicaGroups(tuple(tuple(items) for items in lexer.listed(lexer.integers)))
-        sizes = lexer.integers("[", "]")
-        lexer.expect("<=")
-        dims, perm = iota(lexer)
-        total = prod(dims)
-        if len(sizes) != 2 or min(sizes) < 1 or sizes[0] * sizes[1] != total:
-            lexer.error(f"groups are [number, size], with {total} devices in all", begin)
-        return ReplicaGroups(iota=IotaGroups(sizes[0], sizes[1], tuple(dims), tuple(perm)))
-
-    def text(self, value: ReplicaGroups) -> str:
-        from ..sharding_text import iota_text, mesh_text
-
-        if value.iota:
-            iota = value.iota
-            return f"[{iota.num_groups},{iota.group_size}]{iota_text(iota.reshape_dims, iota.transpose_perm)}"
-        if not value.mesh:
-            return braced(map(braced, value.groups))
-        mesh = value.mesh
-        refs = (f"'{mesh.axes[axis][0]}'" + (f":({pre}){size}" if size else "") for axis, pre, size in mesh.refs)
-        return f"{mesh_text(mesh.axes, mesh.device_ids, mesh.reshape_dims, mesh.transpose_perm)} {braced(refs)}"
+            fields[lists] = packed("CollectiveDeviceListProto", [[packed("ReplicaGroup", [group]) for group in value.groups]])
 
 
-_GROUPS = ("collective_device_list", "iota_collective_device_list", "mesh_axes_replica_group_list", "replica_groups")
-"""The fields of the notations; the last one is what old modules have."""
-_IOTA = {
-    "num_replica_groups": "num_groups",
-    "num_devices_per_group": "group_size",
-    "iota_reshape_dims": "reshape_dims",
-    "iota_transpose_perm": "transpose_perm",
-}
-"""The fields of an IotaReplicaGroupListProto, and those of IotaGroups."""
+def _groups(lexer: Lexer, _: Shapes) -> ReplicaGroups:
+    """{{0,1},{2,3}}, [2,2]<=[4], or mesh['x'=2,'y'=2] {'x'}."""
+    from ..parser_messages import axis_refs, iota, mesh
+
+    begin = lexer.skip()
+    if lexer.sees("mesh["):
+        axes, devices, dims, perm = mesh(lexer)
+        refs, _closed = axis_refs(lexer, axes)
+        return ReplicaGroups(mesh=MeshGroups(tuple(axes), tuple(refs), tuple(devices), tuple(dims), tuple(perm)))
+    if not lexer.sees("["):
+        return ReplicaGroups(tuple(tuple(items) for items in lexer.listed(lexer.integers)))
+    sizes = lexer.integers("[", "]")
+    lexer.expect("<=")
+    dims, perm = iota(lexer)
+    total = prod(dims)
+    if len(sizes) != 2 or min(sizes) < 1 or sizes[0] * sizes[1] != total:
+        lexer.error(f"groups are [number, size], with {total} devices in all", begin)
+    return ReplicaGroups(iota=IotaGroups(sizes[0], sizes[1], tuple(dims), tuple(perm)))
+
+
+def _groups_text(value: ReplicaGroups) -> str:
+    from ..sharding_text import iota_text, mesh_text
+
+    iota, mesh = value.iota, value.mesh
+    if iota:
+        return f"[{iota.num_groups},{iota.group_size}]{iota_text(iota.reshape_dims, iota.transpose_perm)}"
+    if not mesh:
+        return braced(map(braced, value.groups))
+    refs = (f"'{mesh.axes[axis][0]}'" + (f":({pre}){size}" if size else "") for axis, pre, size in mesh.refs)
+    return f"{mesh_text(mesh.axes, mesh.device_ids, mesh.reshape_dims, mesh.transpose_perm)} {braced(refs)}"
 
 
 def _read_iota(data: Buffer) -> IotaGroups:
-    fields = known("IotaReplicaGroupListProto", data)
-    groups, size = fields.get("num_replica_groups", 0), fields.get("num_devices_per_group", 0)
-    dims, perm = tuple(fields.get("iota_reshape_dims", ())), tuple(fields.get("iota_transpose_perm", ()))
+    groups, size, dims, perm = unpacked("IotaReplicaGroupListProto", data)
     _check_iota(dims, perm)
     if groups < 1 or size < 1 or groups * size != prod(dims):
         raise ParseError(f"protobuf: replica groups [{groups},{size}] do not fit an iota of {list(dims)}")
@@ -143,15 +118,12 @@ def _read_mesh(data: Buffer) -> MeshGroups:
     for item in fields.get("axes", ()):
         ref = known("AxisRefProto", item)
         axis = ref.get("mesh_axis_index", 0)
-        sub = known("SubAxis", ref.get("sub_axis_info", b""))
-        pre, size = sub.get("pre_size", 0), sub.get("size", 0)
+        pre, size = unpacked("SubAxis", ref.get("sub_axis_info", b""))
         if not 0 <= axis < len(axes) or ("sub_axis_info" in ref and (pre < 1 or size < 1 or axes[axis][1] % (pre * size))):
             raise ParseError(f"protobuf: a replica group refers to axis {axis} (sub-axis {pre}, {size}) that its mesh lacks")
         refs.append((axis, pre, size))
-    iota = known("IotaTransform", mesh.get("iota_transform", b""))
-    dims, perm = tuple(iota.get("reshape_dims", ())), tuple(iota.get("transpose_perm", ()))
-    devices = tuple(mesh.get("device_ids", ()))
-    count = prod(sizes)
+    dims, perm = unpacked("IotaTransform", mesh.get("iota_transform", b""))
+    devices, count = tuple(mesh.get("device_ids", ())), prod(sizes)
     _check_iota(dims, perm)
     if (devices and len(devices) != count) or (dims and prod(dims) != count):
         raise ParseError(f"protobuf: the mesh of replica groups has {count} places for other numbers of devices")
@@ -159,23 +131,14 @@ def _read_mesh(data: Buffer) -> MeshGroups:
 
 
 def _write_mesh(value: MeshGroups) -> bytes:
-    iota = encode(MESSAGES["IotaTransform"], {"reshape_dims": value.reshape_dims, "transpose_perm": value.transpose_perm})
-    mesh = {
-        "axes": [encode(MESSAGES["MeshAxis"], {"name": name, "size": size}) for name, size in value.axes],
-        "device_ids": value.device_ids,
-        "iota_transform": iota or None,
-    }
-    refs = []
-    for axis, pre, size in value.refs:
-        sub = encode(MESSAGES["SubAxis"], {"pre_size": pre, "size": size}) if size else None
-        refs.append(encode(MESSAGES["AxisRefProto"], {"mesh_axis_index": axis, "sub_axis_info": sub}))
-    return encode(MESSAGES["MeshAxesReplicaGroupListProto"], {"mesh": encode(MESSAGES["MeshProto"], mesh), "axes": refs})
+    axes = [packed("MeshAxis", axis) for axis in value.axes]
+    mesh = packed("MeshProto", (axes, value.device_ids, packed("IotaTransform", (value.reshape_dims, value.transpose_perm)) or None))
+    refs = [packed("AxisRefProto", (axis, packed("SubAxis", (pre, size)) if size else None)) for axis, pre, size in value.refs]
+    return packed("MeshAxesReplicaGroupListProto", (mesh, refs))
 
 
-class Domain(Kind):
+class _Domain(Kind):
     """The shardings of a domain: (entry, exit), each an OpSharding as bytes, as in HLO text. The proto has them crossed."""
-
-    type, absent = tuple, REQUIRED
 
     def read(self, fields: Fields, keys: tuple[str, ...], instruction: Instruction) -> tuple[bytes, bytes]:
         entry, exit_ = fields.pop("domain_exit_sharding", b""), fields.pop("domain_entry_sharding", b"")
@@ -184,21 +147,38 @@ class Domain(Kind):
     def write(self, fields: Fields, keys: tuple[str, ...], value: tuple[bytes, bytes]) -> None:
         fields["domain_exit_sharding"], fields["domain_entry_sharding"] = value
 
-    def parse(self, lexer: Lexer, shapes: Shapes) -> tuple[bytes, bytes]:
-        from ..parser_messages import sharding
 
-        found: dict[str, bytes] = {}
-        for key, here in lexer.entries("kind=, entry=, exit= or '}'"):
-            if key == "kind":
-                if lexer.string() != b"sharding":
-                    lexer.error('the kind of a domain is "sharding"', here)
-            elif key in ("entry", "exit"):
-                found[key] = sharding(lexer)
-            else:
-                lexer.error(f"a domain has no attribute {key}", here)
-        return found.get("entry", b""), found.get("exit", b"")
+def _domain(lexer: Lexer, _: Shapes) -> tuple[bytes, bytes]:
+    """{kind="sharding", entry={...}, exit={...}}"""
+    from ..parser_messages import sharding
 
-    def text(self, value: tuple[bytes, bytes]) -> str:
-        from ..sharding_text import sharding_text
+    found: dict[str, bytes] = {}
+    for key, here in lexer.entries("kind=, entry=, exit= or '}'"):
+        if key == "kind":
+            if lexer.string() != b"sharding":
+                lexer.error('the kind of a domain is "sharding"', here)
+        elif key in ("entry", "exit"):
+            found[key] = sharding(lexer)
+        else:
+            lexer.error(f"a domain has no attribute {key}", here)
+    return found.get("entry", b""), found.get("exit", b"")
 
-        return f'{{kind="sharding", entry={sharding_text(value[0])}, exit={sharding_text(value[1])}}}'
+
+def _domain_text(value: tuple[bytes, bytes]) -> str:
+    from ..sharding_text import sharding_text
+
+    return f'{{kind="sharding", entry={sharding_text(value[0])}, exit={sharding_text(value[1])}}}'
+
+
+KINDS: dict[str, Kind] = {
+    "source_target_pairs": Kind(
+        tuple,
+        (),
+        parse=_pairs,
+        text=lambda value: braced(map(braced, value)),
+        decoded=lambda items: tuple([tuple(unpacked("SourceTarget", data)) for data in items]),
+        encoded=lambda value: [packed("SourceTarget", pair) for pair in value],
+    ),
+    "replica_groups": _Groups(ReplicaGroups, REQUIRED, parse=_groups, text=_groups_text),
+    "domain": _Domain(tuple, REQUIRED, parse=_domain, text=_domain_text),
+}

@@ -13,23 +13,38 @@ if TYPE_CHECKING:
     from ..lexer import Lexer
     from ..parser_shapes import Shapes
 
+Parse = Callable[["Lexer", "Shapes"], Any]
+"""Reads a value in HLO text."""
+
 
 class Part(NamedTuple):
     """One attribute as HLO text has it: whether it must be there, and how its value is read."""
 
     required: bool
-    read: Callable[[Lexer, Shapes], Any]
+    read: Parse
 
 
 class Kind:
-    """One kind of attributes: everything about the values that such an attribute has. This one is a field of the proto as it is."""
+    """One kind of attributes: all about their values, which are a field of the proto.
 
-    type: Any = int
-    """The Python type of the values, or several."""
-    nullable = False
-    """Whether None is a value, which is for the shape inference to judge."""
-    absent: Any = None
-    """The value where the proto lacks the field; REQUIRED: only `read` can tell."""
+    `type` is the Python type of the values, or several; `absent` the value where the proto lacks the field, `REQUIRED` if only `read` can
+    tell. `decoded` takes the field to the value, `encoded` back, or to None if there is to be no field. `parse` reads a value in HLO text,
+    and `text` writes it, or None if there is to be no attribute.
+    """
+
+    def __init__(
+        self,
+        type: type | tuple[type, ...],
+        absent: Any = None,
+        *,
+        parse: Parse,
+        text: Callable[[Any], str | None] = str,
+        decoded: Callable[[Any], Any] = lambda field: field,
+        encoded: Callable[[Any], Any] = lambda value: value,
+        nullable: bool = False,
+    ):
+        self.type, self.absent, self.nullable = type, absent, nullable or absent is None
+        self.parse, self.text, self.decoded, self.encoded = parse, text, decoded, encoded
 
     def read(self, fields: Fields, keys: tuple[str, ...], instruction: Instruction) -> Any:
         """Takes the fields that it knows out of a decoded HloInstructionProto. The instruction has its operands already."""
@@ -41,71 +56,52 @@ class Kind:
         if value is not None:
             fields[keys[0]] = self.encoded(value)
 
-    def decoded(self, value: Any) -> Any:
-        """The value that a field of the proto holds."""
-        return value
-
-    def encoded(self, value: Any) -> Any:
-        """The field of the proto for a value; None: there is none."""
-        return value
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> Any:
-        """Reads a value in HLO text."""
-        raise NotImplementedError
-
     def print(self, name: str, value: Any, instruction: Instruction) -> str:
         """The attribute as HLO text, which may be empty."""
-        return f"{name}={self.text(value)}"
-
-    def text(self, value: Any) -> str:
-        """A value as HLO text."""
-        return str(value)
+        text = self.text(value)
+        return "" if text is None else f"{name}={text}"
 
     def check(self, value: Any) -> bool:
-        """Whether an attribute of this kind may have the value."""
+        """Whether an attribute may have the value. None, where it is one, is for the shape inference to judge."""
         return isinstance(value, self.type) or (value is None and self.nullable)
 
 
 class InParts(Kind):
-    """Kinds that HLO text has as several attributes."""
+    """A kind that HLO text has as several attributes; `build` makes the value of those that are there, and `text` writes them all."""
 
-    parts: dict[str, Part]
+    def __init__(
+        self,
+        type: Any,
+        parts: dict[str, Part],
+        build: Callable[[dict[str, Any]], Any],
+        *,
+        text: Callable[[Any], str],
+        decoded: Callable[[Buffer], Any],
+        encoded: Callable[[Any], bytes],
+    ):
+        super().__init__(type, type(), parse=_apart, text=text, decoded=decoded, encoded=encoded)
+        self.parts, self.build = parts, build
 
-    def build(self, found: dict[str, Any]) -> Any:
-        """The value that the parts which the text has make together."""
-        raise NotImplementedError
+    def print(self, name: str, value: Any, instruction: Instruction) -> str:
+        return self.text(value) or ""
 
 
-class Record(Kind):
-    """A class of `hlo.attrs` whose fields are those of the message of the same name."""
-
-    def __init__(self, cls: type, absent: Any = None):
-        self.type, self.absent, self.nullable = cls, absent, absent is None
-
-    def decoded(self, value: Buffer) -> Any:
-        return record(self.type, self.type.__name__, value)
-
-    def encoded(self, value: Any) -> bytes:
-        return message(self.type.__name__, value)
+def _apart(lexer: Lexer, shapes: Shapes) -> Any:
+    raise NotImplementedError("the parts have readers of their own")
 
 
 class Word(Kind):
     """An enum: its words in HLO text, in the order of the numbers. The first `unwritten` do not stand in texts."""
 
-    type = str
-
     def __init__(self, words: str, unwritten: int = 0):
         self.words = tuple(words.split())
-        self.absent, self.written = self.words[0], self.words[unwritten:]
-
-    def decoded(self, value: int) -> str:
-        return word(self.words, value)
-
-    def encoded(self, value: str) -> int:
-        return self.words.index(value)
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> str:
-        return lexer.one_of(self.written)
+        super().__init__(
+            str,
+            self.words[0],
+            parse=lambda lexer, _: lexer.one_of(self.words[unwritten:]),
+            decoded=lambda number: word(self.words, number),
+            encoded=self.words.index,
+        )
 
 
 def known(name: str, data: Buffer) -> Fields:
@@ -116,16 +112,30 @@ def known(name: str, data: Buffer) -> Fields:
     return fields
 
 
-def record(cls: Any, name: str, data: Buffer) -> Any:
-    """A class whose fields are those of the message, absent ones 0, False or ()."""
-    fields = known(name, data)
-    writers = MESSAGES[name].writers
-    return cls(*[tuple(fields.get(f, ())) if writers[f][2] else fields.get(f, 0) for f in cls.__dataclass_fields__])
+def unpacked(name: str, data: Buffer, keys: Iterable[str] = ()) -> list[Any]:
+    """The fields of a message in the order of the keys, by default that of their numbers; absent ones are 0 or ()."""
+    fields, writers = known(name, data), MESSAGES[name].writers
+    return [tuple(fields.get(key, ())) if writers[key][2] else fields.get(key, 0) for key in keys or writers]
 
 
-def message(name: str, value: Any) -> bytes:
+def packed(name: str, values: Iterable[Any]) -> bytes:
+    """A message of the values of its fields, in the order of their numbers."""
+    return encode(MESSAGES[name], dict(zip(MESSAGES[name].writers, values)))
+
+
+def record(cls: Any, data: Buffer, name: str = "") -> Any:
+    """A class whose fields are those of the message, by default that of its own name."""
+    return cls(*unpacked(name or cls.__name__, data, cls.__dataclass_fields__))
+
+
+def message(value: Any, name: str = "") -> bytes:
     """The reverse of `record`."""
-    return encode(MESSAGES[name], {f: getattr(value, f) for f in value.__dataclass_fields__})
+    return encode(MESSAGES[name or type(value).__name__], {f: getattr(value, f) for f in value.__dataclass_fields__})
+
+
+def integers(lexer: Lexer, _: Shapes) -> tuple[int, ...]:
+    """A list of ints."""
+    return tuple(lexer.integers())
 
 
 def braced(values: Iterable[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Kinds of attributes that are numbers, strings or lists of them."""
+"""Kinds of attributes that are numbers, strings, shapes, or lists of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ..shape import Shape
 from ..shape_proto import read_shape, write_shape
 from ..shape_text import laid_out, shape_text
 from ..strings import quoted
+from ..types import default_comparison
 from ..wire import Buffer, Fields, encode
-from .kind import Kind, braced, flag, known
+from .kind import Kind, Word, braced, flag, integers, known
 
 if TYPE_CHECKING:
     from ..ir import Instruction
@@ -21,240 +22,139 @@ if TYPE_CHECKING:
     from ..parser_shapes import Shapes
 
 
-class Int(Kind):
-    """An int."""
-
-    absent: Any = 0
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> Any:
-        return lexer.integer()
+def _integer(lexer: Lexer, _: Shapes) -> int:
+    return lexer.integer()
 
 
-class Count(Int):
-    """feature_group_count, batch_group_count: an int that is 1 if it is absent or 0."""
-
-    absent = 1
-
-    def decoded(self, value: int) -> int:
-        return value or 1
+def _boolean(lexer: Lexer, _: Shapes) -> bool:
+    return lexer.boolean()
 
 
-class FirstInt(Int):
-    """`dimensions` of exactly one element, as an int."""
-
-    absent = REQUIRED
+class _First(Kind):
+    """`dimensions` of exactly one element, as an int; of at most one if it may be None."""
 
     def read(self, fields: Fields, keys: tuple[str, ...], instruction: Instruction) -> Any:
         values = fields.pop(keys[0], ())
+        if self.nullable and not values:
+            return None
         if len(values) != 1:
             raise ParseError(f"{instruction.where}: exactly one dimension expected, not {len(values)}")
         return values[0]
 
-    def encoded(self, value: int) -> list[int]:
-        return [value]
 
-
-class OptionalFirstInt(FirstInt):
-    """`dimensions` of at most one element: an int or None."""
-
-    nullable = True
-
-    def read(self, fields: Fields, keys: tuple[str, ...], instruction: Instruction) -> Any:
-        return super().read(fields, keys, instruction) if fields.get(keys[0]) else fields.pop(keys[0], None) and None
-
-
-class OptionalInt(Int):
+class _Optional(Kind):
     """A field with presence: an int or None. The deprecated is_cross_program_prefetch means index 0."""
-
-    absent, nullable = REQUIRED, True
 
     def read(self, fields: Fields, keys: tuple[str, ...], instruction: Instruction) -> Any:
         old = fields.pop("is_cross_program_prefetch", False) if keys[0] == "cross_program_prefetch_index" else False
         return fields.pop(keys[0], 0 if old else None)
 
 
-class ChannelId(Int):
-    """An int above 0, or None."""
-
-    absent, nullable = None, True
-
-    def decoded(self, value: int) -> int | None:
-        return value if value > 0 else None
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> int | None:
-        return self.decoded(lexer.integer())
-
-
-class Bool(Kind):
-    """True or False."""
-
-    type, absent = bool, False
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> bool:
-        return lexer.boolean()
-
-    def text(self, value: bool) -> str:
-        return flag(value)
-
-
-class TriState(Bool):
-    """True, False or None."""
-
-    absent: Any = None
-    nullable = True
-
-    def decoded(self, value: int) -> bool | None:
-        return {1: True, 2: False}.get(value)
-
-    def encoded(self, value: bool) -> int:
-        return 1 if value else 2
-
-
-class Cholesky(Bool):
-    """CholeskyOptions: whether the lower triangle is meant."""
-
-    def decoded(self, value: Buffer) -> bool:
-        return bool(known("CholeskyOptions", value).get("lower", False))
-
-    def encoded(self, value: bool) -> bytes:
-        return encode(MESSAGES["CholeskyOptions"], {"lower": value})
-
-
-class Float(Kind):
-    """A number that fits f32."""
-
-    type, absent = (float, int), 0.0
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> Any:
-        """A number, rounded to f32, which it must fit."""
-        begin = lexer.skip()
-        value = lexer.number()
-        if abs(value) > 3.4028234663852886e38:
-            lexer.error("the number does not fit f32", begin)
-        return struct.unpack("<f", struct.pack("<f", value))[0]
-
-    def text(self, value: float) -> str:
-        """The shortest text of an f32."""
-        exact = struct.pack("<f", value)
-        return next((text for digits in range(6, 9) if struct.pack("<f", float(text := f"{value:.{digits}g}")) == exact), f"{value:.9g}")
-
-
-class Str(Kind):
-    """A string."""
-
-    type, absent = str, ""
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> str:
-        return lexer.unicode()
-
-    def text(self, value: str) -> str:
-        return quoted(value)
-
-
-class Name(Str):
-    """A string that stands in texts as a bare word, as the kind of a fusion does."""
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> str:
-        return lexer.name("a word")
-
-    def text(self, value: str) -> str:
-        return value
-
-
-class Bytes(Kind):
-    """backend_config, infeed_config, outfeed_config."""
-
-    type = (bytes, bytearray, memoryview)
-    absent: Any = b""
-
-    def decoded(self, value: Buffer) -> bytes:
-        return bytes(value)
-
-    encoded = decoded
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> bytes:
-        return lexer.string()
-
-    def text(self, value: bytes) -> str:
-        return quoted(value)
-
-
-class Ints(Kind):
-    """A list of ints, as a tuple."""
-
-    type, absent = tuple, ()
-
-    def decoded(self, value: Any) -> tuple[int, ...]:
-        return tuple(value)
-
-    def encoded(self, value: Any) -> list[int]:
-        return list(value)
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> tuple[int, ...]:
-        return tuple(lexer.integers())
-
-    def text(self, value: Any) -> str:
-        return braced(value)
-
-
-class NestedInts(Ints):
-    """The same, which texts have as a list of lists: {{2,3}}, or {2,3}."""
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> tuple[int, ...]:
-        lists = lexer.listed(lambda: lexer.integers() if lexer.sees("{") else [lexer.integer()])
-        return tuple(value for items in lists for value in items)
-
-    def text(self, value: Any) -> str:
-        return f"{{{braced(value)}}}"
-
-
-class Bools(Ints):
-    """parameter_replication: a tuple of bool."""
-
-    def decoded(self, value: Buffer) -> tuple[bool, ...]:
-        return tuple(known("ParameterReplication", value).get("replicated_at_leaf_buffers", ()))
-
-    def encoded(self, value: Any) -> Any:
-        return encode(MESSAGES["ParameterReplication"], {"replicated_at_leaf_buffers": value}) if value else None
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> tuple[bool, ...]:
-        return tuple(lexer.listed(lexer.boolean))
-
-    def text(self, value: Any) -> str:
-        return braced(map(flag, value))
-
-
-class ShapeKind(Kind):
-    """outfeed_shape: a Shape or None."""
-
-    type, nullable = Shape, True
-
-    def decoded(self, value: Buffer) -> Shape:
-        return read_shape(value)
-
-    def encoded(self, value: Shape) -> bytes:
-        return write_shape(value)
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> Shape:
-        return shapes.shape()
-
-    def text(self, value: Shape) -> str:
-        return shape_text(value)
-
-
-class ShapeList(Kind):
-    """operand_shapes_with_layout: a tuple of Shape."""
-
-    type, absent = tuple, ()
-
-    def decoded(self, value: list[Buffer]) -> tuple[Shape, ...]:
-        return tuple([read_shape(d) for d in value])
-
-    def encoded(self, value: Any) -> list[bytes]:
-        return [write_shape(s) for s in value]
-
-    def parse(self, lexer: Lexer, shapes: Shapes) -> tuple[Shape, ...]:
-        return tuple(lexer.listed(shapes.shape))
-
-    def text(self, value: Any) -> str:
-        return f"{{{', '.join(shape_text(laid_out(s)) for s in value)}}}"
+class _ComparisonType(Kind):
+    """comparison_type, which old modules leave to the type of the operand."""
+
+    def read(self, fields: Fields, keys: tuple[str, ...], instruction: Instruction) -> str:
+        return fields.pop(keys[0], "") or self._plain(instruction)
+
+    def print(self, name: str, value: str, instruction: Instruction) -> str:
+        return f"{name}={value}" if value and value != self._plain(instruction) else ""
+
+    def _plain(self, instruction: Instruction) -> str:
+        """What goes without saying."""
+        return default_comparison(instruction.operands[0].shape.element_type) if instruction.operands else ""
+
+
+def _channel(number: int) -> int | None:
+    return number if number > 0 else None
+
+
+def _single(lexer: Lexer, _: Shapes) -> Any:
+    """A number, rounded to f32, which it must fit."""
+    begin = lexer.skip()
+    value = lexer.number()
+    if abs(value) > 3.4028234663852886e38:
+        lexer.error("the number does not fit f32", begin)
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+def _single_text(value: float) -> str:
+    """The shortest text of an f32."""
+    exact = struct.pack("<f", value)
+    return next((text for digits in range(6, 9) if struct.pack("<f", float(text := f"{value:.{digits}g}")) == exact), f"{value:.9g}")
+
+
+def _flattened(lexer: Lexer, _: Shapes) -> tuple[int, ...]:
+    """{{2,3}} or {2,3}."""
+    lists = lexer.listed(lambda: lexer.integers() if lexer.sees("{") else [lexer.integer()])
+    return tuple(value for items in lists for value in items)
+
+
+def _replication(data: Buffer) -> tuple[bool, ...]:
+    return tuple(known("ParameterReplication", data).get("replicated_at_leaf_buffers", ()))
+
+
+def _replication_message(value: tuple[bool, ...]) -> bytes | None:
+    return encode(MESSAGES["ParameterReplication"], {"replicated_at_leaf_buffers": value}) if value else None
+
+
+BYTES = (bytes, bytearray, memoryview)
+
+WORDS: dict[str, Word] = {
+    "fft_type": Word("FFT IFFT RFFT IRFFT"),
+    "distribution": Word("rng_invalid rng_uniform rng_normal"),
+    "rng_algorithm": Word("rng_default rng_three_fry rng_philox"),
+    "padding_type": Word("PADDING_INVALID PADDING_VALID PADDING_SAME"),
+    "custom_call_schedule": Word("SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST"),
+    "custom_call_api_version": Word(
+        "API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING API_VERSION_STATUS_RETURNING_UNIFIED "
+        "API_VERSION_TYPED_FFI",
+        unwritten=1,
+    ),
+    "convolution_kind": Word("unset fprop dgrad wgrad"),
+}
+"""Kinds that are enums."""
+
+KINDS: dict[str, Kind] = {
+    **WORDS,
+    "int": Kind(int, 0, parse=_integer),
+    "count": Kind(int, 1, parse=_integer, decoded=lambda number: number or 1),
+    "first_int": _First(int, REQUIRED, parse=_integer, encoded=lambda number: [number]),
+    "optional_first_int": _First(int, REQUIRED, parse=_integer, encoded=lambda number: [number], nullable=True),
+    "optional_int": _Optional(int, REQUIRED, parse=_integer, nullable=True),
+    "channel_id": Kind(int, parse=lambda lexer, _: _channel(lexer.integer()), decoded=_channel),
+    "bool": Kind(bool, False, parse=_boolean, text=flag),
+    "tri_state": Kind(bool, parse=_boolean, text=flag, decoded={1: True, 2: False}.get, encoded=lambda value: 1 if value else 2),
+    "cholesky_options": Kind(
+        bool,
+        False,
+        parse=_boolean,
+        text=flag,
+        decoded=lambda data: known("CholeskyOptions", data).get("lower", False),
+        encoded=lambda lower: encode(MESSAGES["CholeskyOptions"], {"lower": lower}),
+    ),
+    "float": Kind((float, int), 0.0, parse=_single, text=_single_text),
+    "str": Kind(str, "", parse=lambda lexer, _: lexer.unicode(), text=quoted),
+    "name": Kind(str, "", parse=lambda lexer, _: lexer.name("a word")),
+    "comparison_direction": Kind(str, "", parse=lambda lexer, _: lexer.one_of(("EQ", "NE", "GE", "GT", "LE", "LT"))),
+    "comparison_type": _ComparisonType(str, REQUIRED, parse=lambda lexer, _: lexer.one_of(("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"))),
+    "bytes": Kind(BYTES, b"", parse=lambda lexer, _: lexer.string(), text=quoted, decoded=bytes, encoded=bytes),
+    "ints": Kind(tuple, (), parse=integers, text=braced, decoded=tuple, encoded=list),
+    "nested_ints": Kind(tuple, (), parse=_flattened, text=lambda value: f"{{{braced(value)}}}", decoded=tuple, encoded=list),
+    "bools": Kind(
+        tuple,
+        (),
+        parse=lambda lexer, _: tuple(lexer.listed(lexer.boolean)),
+        text=lambda value: braced(map(flag, value)),
+        decoded=_replication,
+        encoded=_replication_message,
+    ),
+    "shape": Kind(Shape, parse=lambda _, shapes: shapes.shape(), text=shape_text, decoded=read_shape, encoded=write_shape),
+    "shapes": Kind(
+        tuple,
+        (),
+        parse=lambda lexer, shapes: tuple(lexer.listed(shapes.shape)),
+        text=lambda value: f"{{{', '.join(shape_text(laid_out(s)) for s in value)}}}",
+        decoded=lambda items: tuple([read_shape(data) for data in items]),
+        encoded=lambda value: [write_shape(shape) for shape in value],
+    ),
+}

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import ArgumentError, ParseError
 from ...hlo.attrs import SliceDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
-from ...hlo.kinds.table import WORDS
+from ...hlo.kinds.plain import WORDS
 from ...hlo.shape import Layout, Shape
 from ...hlo.shardy import SHARDING
 from ...mlir.text_of import attribute_text
