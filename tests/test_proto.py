@@ -17,10 +17,10 @@ from xla_wasm.errors import ParseError, UnsupportedError
 from xla_wasm.hlo import attrs
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.kinds.table import KINDS
-from xla_wasm.hlo.schema import MESSAGES
+from xla_wasm.hlo.proto.schema import MESSAGES
+from xla_wasm.hlo.proto.shapes import read_shape, write_shape
+from xla_wasm.hlo.proto.wire import UNKNOWN, decode, encode, fields, put_varint
 from xla_wasm.hlo.shape import UNBOUNDED, Layout, Shape
-from xla_wasm.hlo.shape_proto import read_shape, write_shape
-from xla_wasm.hlo.wire import UNKNOWN, decode, encode, fields, put_varint
 from xla_wasm.ops.table import OPS
 
 INSTRUCTION = MESSAGES["HloInstructionProto"]

@@ -11,11 +11,11 @@ from typing import Any
 
 from ..errors import ArgumentError, ParseError
 from . import smallfloat
-from .schema import MESSAGES, UnknownFields
+from .proto.schema import MESSAGES, UnknownFields
+from .proto.shapes import read_shape, write_shape
+from .proto.wire import UNKNOWN, Buffer, Fields, check_varints, count_varints, decode, encode, put_varint
 from .shape import Layout, Shape
-from .shape_proto import read_shape, write_shape
 from .types import TYPES
-from .wire import UNKNOWN, Buffer, Fields, check_varints, count_varints, decode, encode, put_varint
 
 _LITERAL = MESSAGES["LiteralProto"]
 _VARINT_WIDTHS = {name: TYPES[name].bytes for name in ("pred", "s32", "u32", "s64", "u64")}

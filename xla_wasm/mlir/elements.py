@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..errors import UnsupportedError
+from ..hlo.proto.wire import Buffer
 from ..hlo.types import COMPLEX_OF, TYPES
-from ..hlo.wire import Buffer
 from .tree import Complex, Quantized, Type
 
 _SMALL_FLOATS = (

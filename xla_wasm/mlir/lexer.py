@@ -10,7 +10,7 @@ import re
 from typing import NoReturn
 
 from ..errors import UnsupportedError
-from ..hlo.lexer import Cursor, TextError
+from ..hlo.text.lexer import Cursor, TextError
 
 BLANK = r"(?:\s++|//[^\n]*+)*+"
 MOST_NESTED = 100

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from ...errors import ParseError
 from ..attrs import IotaGroups, MeshGroups, ReplicaGroups
 from ..op import REQUIRED
-from ..wire import Buffer, Fields
+from ..proto.wire import Buffer, Fields
 from .kind import Kind, braced, known, packed, unpacked
 
 if TYPE_CHECKING:
     from ..ir import Instruction
-    from ..lexer import Lexer
-    from ..parser_shapes import Shapes
+    from ..text.lexer import Lexer
+    from ..text.shapes import Shapes
 
 _MOST_DEVICES = 1 << 20
 
@@ -59,7 +59,7 @@ class _Groups(Kind):
 
 def _groups(lexer: Lexer, _: Shapes) -> ReplicaGroups:
     """{{0,1},{2,3}}, [2,2]<=[4], or mesh['x'=2,'y'=2] {'x'}."""
-    from ..parser_messages import axis_refs, iota, mesh
+    from ..text.messages import axis_refs, iota, mesh
 
     begin = lexer.skip()
     if lexer.sees("mesh["):
@@ -78,7 +78,7 @@ def _groups(lexer: Lexer, _: Shapes) -> ReplicaGroups:
 
 
 def _groups_text(value: ReplicaGroups) -> str:
-    from ..sharding_text import iota_text, mesh_text
+    from ..text.sharding_text import iota_text, mesh_text
 
     iota, mesh = value.iota, value.mesh
     if iota:
@@ -150,7 +150,7 @@ class _Domain(Kind):
 
 def _domain(lexer: Lexer, _: Shapes) -> tuple[bytes, bytes]:
     """{kind="sharding", entry={...}, exit={...}}"""
-    from ..parser_messages import sharding
+    from ..text.messages import sharding
 
     found: dict[str, bytes] = {}
     for key, here in lexer.entries("kind=, entry=, exit= or '}'"):
@@ -165,7 +165,7 @@ def _domain(lexer: Lexer, _: Shapes) -> tuple[bytes, bytes]:
 
 
 def _domain_text(value: tuple[bytes, bytes]) -> str:
-    from ..sharding_text import sharding_text
+    from ..text.sharding_text import sharding_text
 
     return f'{{kind="sharding", entry={sharding_text(value[0])}, exit={sharding_text(value[1])}}}'
 

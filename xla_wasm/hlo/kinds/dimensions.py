@@ -16,12 +16,12 @@ from ..attrs import (
     Window,
     WindowDimension,
 )
-from ..wire import Buffer
+from ..proto.wire import Buffer
 from .kind import InParts, Kind, Part, braced, integers, known, message, packed, record, unpacked
 
 if TYPE_CHECKING:
-    from ..lexer import Lexer
-    from ..parser_shapes import Shapes
+    from ..text.lexer import Lexer
+    from ..text.shapes import Shapes
 
 
 def _slices(lexer: Lexer, _: Shapes) -> tuple[SliceDimension, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..schema import MESSAGES, UnknownFields, word
-from ..wire import UNKNOWN, Buffer, Fields, decode, encode
+from ..proto.schema import MESSAGES, UnknownFields, word
+from ..proto.wire import UNKNOWN, Buffer, Fields, decode, encode
 
 if TYPE_CHECKING:
     from ..ir import Instruction
-    from ..lexer import Lexer
-    from ..parser_shapes import Shapes
+    from ..text.lexer import Lexer
+    from ..text.shapes import Shapes
 
 Parse = Callable[["Lexer", "Shapes"], Any]
 """Reads a value in HLO text."""

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ParseError
 from ..attrs import ACCURACIES, ALGORITHMS, PRECISIONS, TRANSPOSES, PrecisionConfig, ResultAccuracy, TriangularSolveOptions
 from ..literal import Literal
-from ..schema import MESSAGES, word
+from ..proto.schema import MESSAGES, word
+from ..proto.wire import Buffer, Fields, decode, encode
 from ..shape import Shape
-from ..shape_text import shape_text
-from ..wire import Buffer, Fields, decode, encode
+from ..text.shape_text import shape_text
 from .kind import InParts, Kind, Part, braced, known, packed, unpacked
 from .plain import BYTES
 
 if TYPE_CHECKING:
-    from ..lexer import Lexer
-    from ..parser_shapes import Shapes
+    from ..text.lexer import Lexer
+    from ..text.shapes import Shapes
 
 
 def _precision_text(config: PrecisionConfig) -> str:
@@ -146,7 +146,7 @@ def _sparsity_text(data: Buffer) -> str:
 def _literal(lexer: Lexer, shapes: Shapes, depth: int = 0) -> Literal:
     """A literal behind its shape. A tuple is as it is printed, every element with its shape, ( s32[] 1, f32[2] {1, 2} ); or its shape
     stands before it all."""
-    from ..parser_literals import literal
+    from ..text.literals import literal
 
     if not lexer.sees("(") or depth > 64:
         return literal(lexer, shapes.shape(), depth == 0)
@@ -178,7 +178,7 @@ def _has_shape(lexer: Lexer, shapes: Shapes) -> bool:
 
 def _literal_text(value: Literal) -> str:
     """A literal with its shape, which the elements of a tuple have each."""
-    from ..literal_text import literal_text
+    from ..text.literal_text import literal_text
 
     if value.shape.is_tuple:
         return f"( {', '.join(map(_literal_text, value.elements))} )"

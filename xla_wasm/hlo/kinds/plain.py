@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ParseError
 from ..op import REQUIRED
-from ..schema import MESSAGES
+from ..proto.schema import MESSAGES
+from ..proto.shapes import read_shape, write_shape
+from ..proto.wire import Buffer, Fields, encode
 from ..shape import Shape
-from ..shape_proto import read_shape, write_shape
-from ..shape_text import laid_out, shape_text
 from ..strings import quoted
+from ..text.shape_text import laid_out, shape_text
 from ..types import default_comparison
-from ..wire import Buffer, Fields, encode
 from .kind import Kind, Word, braced, flag, integers, known
 
 if TYPE_CHECKING:
     from ..ir import Instruction
-    from ..lexer import Lexer
-    from ..parser_shapes import Shapes
+    from ..text.lexer import Lexer
+    from ..text.shapes import Shapes
 
 
 def _integer(lexer: Lexer, _: Shapes) -> int:

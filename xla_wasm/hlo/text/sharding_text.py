@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import ParseError
-from .printer_messages import metadata_message_text
-from .schema import MESSAGES, word
-from .wire import Buffer, Fields, decode
+from ...errors import ParseError
+from ..proto.schema import MESSAGES, word
+from ..proto.wire import Buffer, Fields, decode
+from .message_text import metadata_message_text
 
 _TYPES = ("replicated", "maximal", "tuple", "devices", "manual", "unknown", "unreduced")
 _AXES = ("replicated", "unreduced", "manual")

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from .ir import Computation, Instruction, Module
-from .kinds.kind import braced, flag
-from .kinds.table import KINDS
+from ..ir import Computation, Instruction, Module
+from ..kinds.kind import braced, flag
+from ..kinds.table import KINDS
+from ..op import REQUIRED, records
+from ..proto.schema import MESSAGES
+from ..proto.wire import Buffer, Fields, decode
+from ..shape import Shape
+from ..strings import quoted
+from ..types import TYPES
 from .literal_text import literal_text
-from .op import REQUIRED, records
-from .printer_messages import metadata_text, origin_table_text, origin_text, stack_frames_text, statistics_text
-from .schema import MESSAGES
-from .shape import Shape
+from .message_text import metadata_text, origin_table_text, origin_text, stack_frames_text, statistics_text
 from .shape_text import laid_out, shape_text
 from .sharding_text import sharding_text
-from .strings import quoted
-from .types import TYPES
-from .wire import Buffer, Fields, decode
 
 _TYPE_WORDS = frozenset(TYPES.keys() - {"tuple", "buffer"})
 """No name at all."""

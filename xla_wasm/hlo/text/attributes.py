@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from .kinds.kind import InParts, Part
-from .kinds.table import KINDS
-from .op import REQUIRED, records
+from ..kinds.kind import InParts, Part
+from ..kinds.table import KINDS
+from ..op import REQUIRED, records
 
 _ONE_DIMENSION = frozenset("concatenate sort all-gather all-gather-start reduce-scatter get-dimension-size set-dimension-size scan".split())
 

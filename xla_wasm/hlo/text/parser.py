@@ -1,20 +1,20 @@
-"""HLO text to modules: the header here, the computations in `parser_computations`."""
+"""HLO text to modules: the header here, the computations in `computations.py`."""
 
 from __future__ import annotations
 
 import gc
 from typing import Any
 
-from ..errors import ParseError
-from .ir import Computation, Module
+from ...errors import ParseError
+from ..ir import Computation, Module
+from ..proto.schema import MESSAGES
+from ..proto.sources import Sources
+from ..proto.wire import encode
+from ..shape import Shape
+from .computations import Computations
 from .lexer import Lexer
-from .parser_computations import Computations
-from .parser_infer import compatible
-from .parser_messages import origin_table, stack_frames
-from .schema import MESSAGES
-from .shape import Shape
-from .sources import Sources
-from .wire import encode
+from .messages import origin_table, stack_frames
+from .omitted import compatible
 
 _DEEPEST = 8
 """Modules inside strings inside modules."""

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ParseError
+from ...errors import ParseError
+from ..proto.schema import MESSAGES
+from ..proto.wire import Fields, encode
 from .lexer import KEY, Lexer, terminal
-from .printer_messages import (
+from .message_text import (
     METADATA_NUMBERS,
     METADATA_STRINGS,
     ORIGIN_ENTRY,
@@ -19,8 +21,6 @@ from .printer_messages import (
     STATISTIC,
     STATISTICS,
 )
-from .schema import MESSAGES
-from .wire import Fields, encode
 
 _MESH_AXIS = terminal(r"'([^'\\]*+)'\s*+=\s*+(\d++)")
 _AXIS_REF = terminal(r"'([^'\\]*+)'(?:\s*+:\s*+\(\s*+(\d++)\s*+\)\s*+(\d++))?+")

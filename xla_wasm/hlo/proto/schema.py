@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import ParseError, UnsupportedError
+from ...errors import ParseError, UnsupportedError
 from .wire import UNKNOWN, Buffer, Message, decode, encode
 
 _TABLE = """

@@ -1,14 +1,14 @@
-"""Metadata, stack frames, statistics and origins as HLO text. The reverse of `parser_messages`."""
+"""Metadata, stack frames, statistics and origins as HLO text. The reverse of `messages.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .attrs import Metadata
-from .schema import MESSAGES
-from .strings import quoted
-from .wire import Buffer, Fields, Message, decode
+from ..attrs import Metadata
+from ..proto.schema import MESSAGES
+from ..proto.wire import Buffer, Fields, Message, decode
+from ..strings import quoted
 
 STATISTICS = Message("StatisticsViz", "1 stat_index_to_visualize:i64; 2 statistics:Statistic*")
 STATISTIC = Message("Statistic", "1 stat_name:str; 2 stat_val:f64")

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import VerifyError
-from .ir import Computation, Instruction
+from ...errors import VerifyError
+from ..ir import Computation, Instruction
+from ..op import REQUIRED, records
+from ..proto.schema import MESSAGES
+from ..proto.sources import Sources
+from ..proto.wire import encode
+from ..shape import Shape
+from .asynchronous import Async, sugar
+from .attributes import Spelling, spelling
 from .lexer import HEAD, KEY, OPCODE, OPERAND, Lexer, terminal
-from .op import REQUIRED, records
-from .parser_async import Async, sugar
-from .parser_attributes import Spelling, spelling
-from .parser_infer import compatible, inferred, settle_attributes, settle_shape
-from .parser_literals import literal
-from .parser_messages import metadata, origin, sharding, statistics
-from .parser_shapes import Shapes
-from .schema import MESSAGES
-from .shape import Shape
-from .sources import Sources
-from .wire import encode
+from .literals import literal
+from .messages import metadata, origin, sharding, statistics
+from .omitted import compatible, inferred, settle_attributes, settle_shape
+from .shapes import Shapes
 
 _INSTRUCTION = MESSAGES["HloInstructionProto"]
 _DEEPEST = 32

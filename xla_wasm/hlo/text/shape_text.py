@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..dataclass import replace
-from .shape import Layout, Shape
+from ...dataclass import replace
+from ..shape import Layout, Shape
 
 
 def shape_text(shape: Shape) -> str:

@@ -7,12 +7,12 @@ import struct
 from math import inf, isfinite, prod
 from typing import Any
 
-from ..dataclass import replace
-from . import smallfloat
+from ...dataclass import replace
+from .. import smallfloat
+from ..literal import Literal, relayout
+from ..shape import Layout, Shape
+from ..types import REAL_OF, TYPES, limits
 from .lexer import NUMBER, WORD, Lexer, terminal
-from .literal import Literal, relayout
-from .shape import Layout, Shape
-from .types import REAL_OF, TYPES, limits
 
 _PLAIN = terminal(r"([-{][-+\d.eE,{}\s]*+)")
 """Braces and decimal numbers, without comments, words or parentheses."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
-from . import smallfloat
-from .literal import Literal
-from .shape import Shape
-from .types import REAL_OF, TYPES
+from .. import smallfloat
+from ..literal import Literal
+from ..shape import Shape
+from ..types import REAL_OF, TYPES
 
 _MOST_SHOWN = 10
 _BF16 = Shape("bf16", (1,))

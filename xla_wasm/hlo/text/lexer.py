@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from ..errors import ParseError
+from ...errors import ParseError
 
 BLANK = r"(?:\s++|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+"
 _NAME = r"[A-Za-z_][\w.-]*+"

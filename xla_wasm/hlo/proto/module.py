@@ -12,16 +12,16 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
-from ..errors import ParseError
-from .attrs import Metadata
+from ...errors import ParseError
+from ..attrs import Metadata
+from ..ir import Computation, Instruction, Kept, Module
+from ..kinds.kind import known
+from ..kinds.table import KINDS
+from ..op import REQUIRED, records
+from ..shape import Shape
 from .container import module_bytes
-from .ir import Computation, Instruction, Kept, Module
-from .kinds.kind import known
-from .kinds.table import KINDS
-from .op import REQUIRED, records
 from .schema import MESSAGES, UnknownFields, known_part
-from .shape import Shape
-from .shape_proto import read_program_shape, read_shape, write_program_shape, write_shape
+from .shapes import read_program_shape, read_shape, write_program_shape, write_shape
 from .sources import Sources, write_metadata
 from .wire import UNKNOWN, Buffer, Fields, Message, decode, encode
 
