@@ -9,17 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from xla_wasm.ops.arrays import DTYPES
 
-DTYPES: dict[str, type[np.generic]] = {
-    "f32": np.float32,
-    "f64": np.float64,
-    "s32": np.int32,
-    "u32": np.uint32,
-    "s64": np.int64,
-    "u64": np.uint64,
-    "pred": np.bool_,
-}
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from xla_wasm.builder import Builder, module
 from xla_wasm.errors import ArgumentError, UnsupportedError, VerifyError
 from xla_wasm.hlo.attrs import PaddingDimension
 from xla_wasm.hlo.literal import Literal
-from xla_wasm.hlo.proto import from_proto, to_proto
+from xla_wasm.hlo.proto.module import from_proto, to_proto
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.verify import verify
 from xla_wasm.ops import docs

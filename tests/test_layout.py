@@ -19,8 +19,8 @@ from rich.console import Console
 from xla_wasm.errors import ArgumentError, ParseError
 from xla_wasm.hlo import layout as lay
 from xla_wasm.hlo.layout import COMBINE
+from xla_wasm.hlo.proto.shapes import read_shape, write_shape
 from xla_wasm.hlo.shape import Layout, Shape
-from xla_wasm.hlo.shape_proto import read_shape, write_shape
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.host import layouts
 from xla_wasm.host.arrays import dtype_of

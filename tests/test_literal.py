@@ -12,11 +12,11 @@ import pytest
 from xla_wasm.errors import ArgumentError, ParseError
 from xla_wasm.hlo import smallfloat
 from xla_wasm.hlo.literal import Literal
-from xla_wasm.hlo.literal_text import literal_text
-from xla_wasm.hlo.schema import MESSAGES
+from xla_wasm.hlo.proto.schema import MESSAGES
+from xla_wasm.hlo.proto.shapes import write_shape
+from xla_wasm.hlo.proto.wire import encode
 from xla_wasm.hlo.shape import Layout, Shape
-from xla_wasm.hlo.shape_proto import write_shape
-from xla_wasm.hlo.wire import encode
+from xla_wasm.hlo.text.literal_text import literal_text
 
 SMALL: dict[str, Any] = {name: getattr(ml_dtypes, f"float{name[1]}_{name[2:]}") for name in smallfloat.FORMATS}
 _NUMPY = "s8 int8,s16 int16,s32 int32,s64 int64,u8 uint8,u16 uint16,u32 uint32,u64 uint64,f16 float16,f32 float32,f64 float64"

@@ -12,10 +12,10 @@ from text_cases import CASES, entry, unary
 
 import xla_wasm
 from xla_wasm.errors import ParseError, UnsupportedError, VerifyError
-from xla_wasm.hlo.container import is_text, read_module
 from xla_wasm.hlo.ir import Module
-from xla_wasm.hlo.lexer import HloTextError
-from xla_wasm.hlo.parser_shapes import parse_shape
+from xla_wasm.hlo.proto.container import is_text, read_module
+from xla_wasm.hlo.text.lexer import HloTextError
+from xla_wasm.hlo.text.shapes import parse_shape
 from xla_wasm.hlo.verify import verify
 
 

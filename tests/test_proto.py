@@ -15,13 +15,12 @@ from hlo_modules import all_modules, as_text, lowered, zeros
 
 from xla_wasm.errors import ParseError, UnsupportedError
 from xla_wasm.hlo import attrs
-from xla_wasm.hlo.attr_kinds import KINDS
 from xla_wasm.hlo.ir import Computation, Instruction, Module
-from xla_wasm.hlo.printer import _PRINTERS
-from xla_wasm.hlo.schema import MESSAGES
+from xla_wasm.hlo.kinds.table import KINDS
+from xla_wasm.hlo.proto.schema import MESSAGES
+from xla_wasm.hlo.proto.shapes import read_shape, write_shape
+from xla_wasm.hlo.proto.wire import UNKNOWN, decode, encode, fields, put_varint
 from xla_wasm.hlo.shape import UNBOUNDED, Layout, Shape
-from xla_wasm.hlo.shape_proto import read_shape, write_shape
-from xla_wasm.hlo.wire import UNKNOWN, decode, encode, fields, put_varint
 from xla_wasm.ops.table import OPS
 
 INSTRUCTION = MESSAGES["HloInstructionProto"]
@@ -51,9 +50,9 @@ def test_round_trip(name: str) -> None:
 def test_every_kind_of_the_records_exists() -> None:
     for op in OPS.values():
         for attr in op.attrs:
-            assert attr.kind in KINDS and attr.kind in _PRINTERS, (op.opcode, attr)
+            assert attr.kind in KINDS, (op.opcode, attr)
             assert all(number in INSTRUCTION.by_number for number in attr.fields), (op.opcode, attr)
-    assert KINDS.keys() == _PRINTERS.keys()
+    assert {*KINDS} == {attr.kind for op in OPS.values() for attr in op.attrs}
 
 
 @pytest.mark.parametrize("name", sorted(n for n in all_modules() if not n.startswith("text")))

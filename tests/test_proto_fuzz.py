@@ -12,9 +12,9 @@ from seeds import count
 
 from xla_wasm.errors import XlaWasmError
 from xla_wasm.hlo.ir import Module
-from xla_wasm.hlo.schema import MESSAGES
+from xla_wasm.hlo.proto.schema import MESSAGES
+from xla_wasm.hlo.proto.wire import encode
 from xla_wasm.hlo.verify import verify
-from xla_wasm.hlo.wire import encode
 
 FAST = settings(max_examples=count(400, 1200), deadline=5000, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
 

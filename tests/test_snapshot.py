@@ -9,10 +9,10 @@ from hlo_modules import lowered
 from xla_wasm.errors import ParseError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.literal import Literal
-from xla_wasm.hlo.schema import MESSAGES
+from xla_wasm.hlo.proto.schema import MESSAGES
+from xla_wasm.hlo.proto.snapshot import KINDS, Snapshot
+from xla_wasm.hlo.proto.wire import encode
 from xla_wasm.hlo.shape import Layout, Shape
-from xla_wasm.hlo.snapshot import KINDS, Snapshot
-from xla_wasm.hlo.wire import encode
 
 MODULE = lowered(lambda x, y: x * 2 + y, np.zeros((2, 3), np.float32), np.float32(1))
 

@@ -11,9 +11,9 @@ import xla_wasm
 from xla_wasm.errors import UnsupportedError
 from xla_wasm.hlo.attrs import Metadata, SliceDimension
 from xla_wasm.hlo.ir import Computation, Instruction, Module
-from xla_wasm.hlo.schema import MESSAGES
+from xla_wasm.hlo.proto.schema import MESSAGES
+from xla_wasm.hlo.proto.wire import decode, encode
 from xla_wasm.hlo.shape import Layout, Shape
-from xla_wasm.hlo.wire import decode, encode
 
 F32 = Shape("f32")
 LATER = bytes([0xC2, 0x3E, 2, 1, 2])

@@ -20,7 +20,7 @@ from jax import lax
 from xla_wasm.builder import Builder, module, scalar_computation
 from xla_wasm.errors import UnsupportedError, VerifyError
 from xla_wasm.hlo.ir import Computation, Instruction, Module
-from xla_wasm.hlo.proto import from_proto
+from xla_wasm.hlo.proto.module import from_proto
 from xla_wasm.hlo.shape import UNBOUNDED, Layout, Shape
 from xla_wasm.hlo.verify import MAX_CALL_DEPTH, verify
 

@@ -11,10 +11,10 @@ import numpy as np
 from . import compare
 from .compare import Tolerance
 from .dataclass import dataclass
-from .hlo.attr_kinds import default_comparison
 from .hlo.ir import Computation, Instruction, Module, callees
 from .hlo.op import REQUIRED
 from .hlo.shape import Shape
+from .hlo.types import default_comparison
 from .ops.arrays import DTYPES, Array, Value, flattened, nested
 from .ops.exactness import Exactness, exactness, is_constant
 from .ops.table import OPS

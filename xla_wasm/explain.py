@@ -16,8 +16,8 @@ from .compiler import Trace, compile, trace
 from .dataclass import replace
 from .errors import UnsupportedError, XlaWasmError
 from .hlo.attrs import Metadata
-from .hlo.container import read_module
 from .hlo.ir import Computation, Instruction, Module
+from .hlo.proto.container import read_module
 from .loop.text import to_text
 from .ops.reading import record
 from .ops.table import FAMILIES

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from . import wasi_http
 from .dataclass import dataclass, field
 from .errors import UnsupportedError
-from .hlo.smallfloat import FORMATS
-from .hlo.types import TYPES
+from .hlo.types import REAL_OF, TYPES
 from .target import COMMAND, MODULE, SERVER
 from .wasm.func import Func
 
@@ -74,9 +73,6 @@ _REQUESTS = ("infeed", "outfeed", "recv", "send", "callback", "assertion")
 _LEAVES = ("input", "weight", "state", "output", "operand", "result")
 _KINDS = ("pred", "unsigned", "signed", "float", "complex")
 _CODES = {"pred": "b", "unsigned": "u", "signed": "i", "float": "f", "complex": "c"}
-_IN_NUMPY = frozenset("pred s8 s16 s32 s64 u8 u16 u32 u64 f16 f32 f64 c64 c128".split())
-_WIDE_FLOATS = {"f16": (5, 10, 15, "ieee"), "bf16": (8, 7, 127, "ieee"), "f32": (8, 23, 127, "ieee"), "f64": (11, 52, 1023, "ieee")}
-_PARTS = {"c64": "f32", "c128": "f64"}
 _ROUNDED, _ONE_ZERO, _NO_SIGN = 1, 2, 4
 
 
@@ -97,7 +93,7 @@ def written_pages(kind: str) -> int:
 def used_by(manifest: Mapping[str, Any]) -> set[str]:
     """The optional functions of fronts that are of use to a program."""
     leaves = [*manifest["parameters"], *manifest["results"], *(x for r in manifest["requests"] for x in (*r["operands"], *r["results"]))]
-    types = {_PARTS.get(leaf["element_type"], leaf["element_type"]) for leaf in leaves}
+    types = {REAL_OF.get(leaf["element_type"], leaf["element_type"]) for leaf in leaves}
     floats = {name for name in types if TYPES[name].kind == "float"}
     used = set()
     if any(TYPES[name].bits < 32 for name in floats):
@@ -235,11 +231,11 @@ def _part(init: Mapping[str, Any]) -> bytes:
 def _format(name: str) -> bytes:
     """An element type as `struct format`."""
     type_ = TYPES[name]
-    value = _PARTS.get(name, name)
-    flags = _ROUNDED if name in _IN_NUMPY else 0
+    value, in_numpy = REAL_OF.get(name, name), "." not in type_.numpy
+    format_, flags = TYPES[value].format, _ROUNDED if in_numpy else 0
     mantissa = bias = largest = infinite = nan = 0
-    if value in _WIDE_FLOATS or value in FORMATS:
-        bits, mantissa, bias, special = _WIDE_FLOATS.get(value) or FORMATS[value]
+    if format_:
+        bits, mantissa, bias, special = format_
         half = 1 << bits + mantissa
         if special == "powers of two":
             flags |= _NO_SIGN
@@ -256,7 +252,7 @@ def _format(name: str) -> bytes:
             largest, nan = infinite - 1, infinite | 1 << mantissa >> 1
     if value in ("f32", "f64"):
         largest = infinite = nan = 0  # these have machine types
-    code = f"{_CODES[type_.kind]}{type_.bytes}" if name in _IN_NUMPY else f"V{type_.bytes}"
+    code = f"{_CODES[type_.kind]}{type_.bytes}" if in_numpy else f"V{type_.bytes}"
     bits = TYPES[value].bits if type_.kind != "pred" else 8
     head = struct.pack("<14s4s6B", name.encode(), code.encode(), _KINDS.index(type_.kind), type_.bytes, bits, mantissa, flags, 0)
     return head + struct.pack("<h3H", bias, largest, infinite, nan)

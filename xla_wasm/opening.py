@@ -10,8 +10,8 @@ from typing import Any
 
 from .artifact import Artifact
 from .errors import ArgumentError, ParseError, XlaWasmError
-from .hlo.container import EXPORTED, mlir_kind, read_module
 from .hlo.ir import Module
+from .hlo.proto.container import EXPORTED, mlir_kind, read_module
 from .options import ALL_WEIGHTS, HOST, Options
 from .target import MODULE
 

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, VerifyError
-from ..hlo.attr_kinds import default_comparison
 from ..hlo.attrs import DotDimensionNumbers
 from ..hlo.infer import UNKNOWN, brief, same, shape_fault
 from ..hlo.ir import Computation, Instruction, Module, callees
 from ..hlo.literal import Literal
 from ..hlo.op import REQUIRED, records
 from ..hlo.shape import Shape
-from ..hlo.types import TYPES
+from ..hlo.types import TYPES, default_comparison
 from ..hlo.verify import inferred, record
 
 

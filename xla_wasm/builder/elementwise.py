@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ..hlo.attr_kinds import default_comparison
 from ..hlo.attrs import ResultAccuracy
 from ..hlo.ir import Instruction
 from ..hlo.op import records
 from ..hlo.shape import Shape
-from ..hlo.types import TYPES
+from ..hlo.types import TYPES, default_comparison
 from .core import Core
 
 

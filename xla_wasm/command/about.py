@@ -20,7 +20,7 @@ def layout(
 ) -> None:
     """Draws the order in which an array's elements lie in memory."""
     from .. import layout_view
-    from ..hlo.parser_shapes import parse_shape
+    from ..hlo.text.shapes import parse_shape
 
     parsed = parse_shape(shape)
     if svg is not None:

@@ -97,9 +97,19 @@ class ScatterDimensionNumbers:
     scatter_indices_batching_dims: tuple[int, ...] = ()
 
 
+PRECISIONS = ("default", "high", "highest")
+ALGORITHMS = tuple(
+    "unset dot_any_f8_any_f8_f32 dot_any_f8_any_f8_f32_fast_accum dot_f16_f16_f16 dot_f16_f16_f32 dot_bf16_bf16_bf16 dot_bf16_bf16_f32 "
+    "dot_bf16_bf16_f32_x3 dot_bf16_bf16_f32_x6 dot_tf32_tf32_f32 dot_tf32_tf32_f32_x3 dot_f32_f32_f32 dot_f64_f64_f64 "
+    "dot_bf16_bf16_f32_x9".split()
+)
+TRANSPOSES = ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
+ACCURACIES = ("default", "highest")
+
+
 @dataclass(frozen=True, slots=True)
 class PrecisionConfig:
-    """`operand_precision` holds names in lower case (default, high, highest); `algorithm` the text's name or unset."""
+    """`operand_precision` holds words of `PRECISIONS`; `algorithm` is one of `ALGORITHMS`."""
 
     operand_precision: tuple[str, ...] = ()
     algorithm: str = "unset"
@@ -107,7 +117,7 @@ class PrecisionConfig:
 
 @dataclass(frozen=True, slots=True)
 class TriangularSolveOptions:
-    """`transpose_a` is NO_TRANSPOSE, TRANSPOSE, ADJOINT or (a damaged module) TRANSPOSE_INVALID."""
+    """`transpose_a` is one of `TRANSPOSES`, the first of them in damaged modules only."""
 
     left_side: bool = False
     lower: bool = False
@@ -117,7 +127,7 @@ class TriangularSolveOptions:
 
 @dataclass(frozen=True, slots=True)
 class ResultAccuracy:
-    """How exact a function must be: a `mode` (default, highest), or tolerances if `mode` is empty."""
+    """How exact a function must be: a `mode` of `ACCURACIES`, or tolerances if `mode` is empty."""
 
     mode: str = "default"
     atol: float = 0.0

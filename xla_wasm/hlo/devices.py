@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .ir import Module
-from .schema import MESSAGES
-from .wire import decode, encode
+from .proto.schema import MESSAGES
+from .proto.wire import decode, encode
 
 _MODULE = MESSAGES["HloModuleProto"]
 

@@ -31,8 +31,6 @@ UNSUPPORTED = (NO_UNBOUNDED, NO_BUFFERS)
 KIND = {name: type_.kind for name, type_ in TYPES.items()}
 NOT_ARRAYS = frozenset(name for name, type_ in TYPES.items() if not type_.bits)
 _SHORT_FLOATS = frozenset(name for name, type_ in TYPES.items() if type_.kind == "float" and type_.bits <= 32)
-REAL_OF = {"c64": "f32", "c128": "f64"}
-COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 PRED = Shape("pred")
 UNKNOWN = Shape("opaque")
 """What an instruction declares while its shape is being inferred."""

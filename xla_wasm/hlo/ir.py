@@ -185,14 +185,14 @@ class Module:
     @staticmethod
     def from_proto(data: bytes | bytearray | memoryview) -> Module:
         """Read a serialized HloModuleProto, or an HloProto or snapshot that holds one. Raises ParseError."""
-        from .proto import from_proto
+        from .proto.module import from_proto
 
         return from_proto(data)
 
     @staticmethod
     def from_text(text: str) -> Module:
         """Read HLO text. Raises ParseError, which shows the place of what is wrong."""
-        from .parser import from_text
+        from .text.parser import from_text
 
         return from_text(text)
 
@@ -221,19 +221,19 @@ class Module:
     @staticmethod
     def from_bytes(data: str | bytes | bytearray | memoryview) -> Module:
         """Read a module in any format, told by its content: HLO (proto or text), StableHLO, jax.export. Raises XlaWasmError."""
-        from .container import read_module
+        from .proto.container import read_module
 
         return read_module(data)
 
     def to_proto(self) -> bytes:
         """The serialized HloModuleProto."""
-        from .proto import to_proto
+        from .proto.module import to_proto
 
         return to_proto(self)
 
     def to_text(self, *, large_constants: bool = True) -> str:
         """HLO text. Without `large_constants`, those of more than ten elements are shown as {...}."""
-        from .printer import to_text
+        from .text.printer import to_text
 
         return to_text(self, large_constants=large_constants)
 

@@ -11,20 +11,15 @@ from typing import Any
 
 from ..errors import ArgumentError, ParseError
 from . import smallfloat
-from .schema import MESSAGES, UnknownFields
+from .proto.schema import MESSAGES, UnknownFields
+from .proto.shapes import read_shape, write_shape
+from .proto.wire import UNKNOWN, Buffer, Fields, check_varints, count_varints, decode, encode, put_varint
 from .shape import Layout, Shape
-from .shape_proto import read_shape, write_shape
 from .types import TYPES
-from .wire import UNKNOWN, Buffer, Fields, check_varints, count_varints, decode, encode, put_varint
 
 _LITERAL = MESSAGES["LiteralProto"]
-_VARINT_WIDTHS = {"pred": 1, "s32": 4, "u32": 4, "s64": 8, "u64": 8}
+_VARINT_WIDTHS = {name: TYPES[name].bytes for name in ("pred", "s32", "u32", "s64", "u64")}
 """The types that LiteralProto stores as packed varints, with their widths in memory."""
-_FORMATS = dict(
-    row.split()
-    for row in "s8 b,s16 h,s32 i,s64 q,u8 B,u16 H,u32 I,u64 Q,f16 e,f32 f,f64 d,c64 f,c128 d,s4 b,s2 b,s1 b,u4 B,u2 B,u1 B".split(",")
-)
-"""Type -> struct format of an element (of a part of it, if complex)."""
 _TRUTH = bytes([0] + [1] * 255)
 _TOKEN = re.compile(rb"[\x80-\xff]*[\x00-\x7f]")
 _CHUNK = 1 << 18
@@ -275,7 +270,7 @@ def _numbers(name: str, data: Buffer) -> list[Any]:
         wide = bytearray(2 * len(data))
         wide[2::4], wide[3::4] = bytes(data)[0::2], bytes(data)[1::2]
         return list(struct.unpack(f"<{len(wide) // 4}f", wide))
-    code = _FORMATS[name]
+    code = TYPES[name].code
     flat = struct.unpack(f"<{len(data) // struct.calcsize('<' + code)}{code}", data)
     if TYPES[name].kind == "complex":
         return list(map(complex, flat[0::2], flat[1::2]))
@@ -291,7 +286,7 @@ def _pack_numbers(name: str, values: list[Any]) -> bytes:
         return bytes(smallfloat.encode(name, float(value)) for value in values)
     if name == "bf16":
         return b"".join(_bf16(float(value)) for value in values)
-    code = _FORMATS[name]
+    code = type_.code
     if type_.kind == "complex":
         values = [part for value in values for part in (complex(value).real, complex(value).imag)]
     if type_.kind in ("complex", "float"):

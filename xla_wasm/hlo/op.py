@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """One attribute: its name in HLO text, its kind (a key of `hlo.attr_kinds.KINDS`, which reads, writes and prints it),
+    """One attribute: its name in HLO text, its kind (a key of `KINDS` in `hlo/kinds/table.py`),
     the field number(s) in HloInstructionProto, and its default (`REQUIRED` if it has none). `stablehlo` names the attributes of
-    StableHLO that say the same, where that is not one of the same name; `stablehlo/kinds.py` reads them."""
+    StableHLO that say the same, where that is not one of the same name; `stablehlo/kinds.py` reads them.
+    `text`: whether HLO text has it."""
 
     name: str
     kind: str
     fields: tuple[int, ...]
     default: Any = None
     stablehlo: str = ""
+    text: bool = True
 
 
 REQUIRED: Any = object()

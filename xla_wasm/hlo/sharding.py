@@ -9,9 +9,9 @@ from typing import Any
 from ..dataclass import dataclass
 from ..errors import UnsupportedError
 from .attrs import MOST_DEVICES, transposed_iota
-from .schema import MESSAGES
+from .proto.schema import MESSAGES
+from .proto.wire import Buffer, Fields, decode
 from .shape import Index
-from .wire import Buffer, Fields, decode
 
 AxisPart = tuple[int, int, int]
 """(axis, pre, size): the part of that size of a mesh axis, `pre` being the product of the parts before it."""

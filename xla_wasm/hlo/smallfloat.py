@@ -6,24 +6,9 @@ from bisect import bisect_right
 from functools import cache
 from math import copysign, inf, isnan, nan
 
-FORMATS: dict[str, tuple[int, int, int, str]] = {
-    "f8e5m2": (5, 2, 15, "ieee"),
-    "f8e4m3": (4, 3, 7, "ieee"),
-    "f8e3m4": (3, 4, 3, "ieee"),
-    "f8e4m3fn": (4, 3, 7, "nan"),
-    "f8e4m3b11fnuz": (4, 3, 11, "no negative zero"),
-    "f8e4m3fnuz": (4, 3, 8, "no negative zero"),
-    "f8e5m2fnuz": (5, 2, 16, "no negative zero"),
-    "f8e8m0fnu": (8, 0, 127, "powers of two"),
-    "f4e2m1fn": (2, 1, 1, "finite"),
-    "f6e3m2fn": (3, 2, 3, "finite"),
-    "f6e2m3fn": (2, 3, 1, "finite"),
-}
-"""Type -> (exponent bits, mantissa bits, bias, what its special codes are).
+from .types import TYPES
 
-"ieee": infinities and NaNs where the exponent is all ones. "nan": only all ones is a NaN, and there is no infinity.
-"no negative zero": the code of -0 is the only NaN. "finite": no specials. "powers of two": no sign, no zero, 255 is NaN.
-"""
+FORMATS = {name: type_.format for name, type_ in TYPES.items() if type_.format and type_.bits <= 8}
 
 
 @cache

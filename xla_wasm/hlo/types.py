@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..dataclass import dataclass
+
+
+class FloatFormat(NamedTuple):
+    """How the bits of a float are used.
+
+    `special` says what its special codes are. "ieee": infinities and NaNs where the exponent is all ones. "nan": only all ones is a NaN,
+    and there is no infinity. "no negative zero": the code of -0 is the only NaN. "finite": no specials. "powers of two": no sign, no zero,
+    255 is NaN.
+    """
+
+    exponent_bits: int
+    mantissa_bits: int
+    bias: int
+    special: str
 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """One element type. `bits` is the width of a value; `kind` is one of pred, signed, unsigned, float, complex or none."""
+    """One element type. `bits` is the width of a value; `kind` is one of pred, signed, unsigned, float, complex or none.
+
+    `code` is the format of an element in `struct`: of a part, if it is complex, and of its bits, if Python has no such numbers. `numpy` is
+    the name of the dtype, behind "ml_dtypes." where NumPy has none. `format` is that of a float.
+    """
 
     name: str
     number: int
     bits: int
     kind: str
+    code: str = ""
+    numpy: str = ""
+    format: FloatFormat | None = None
 
     @property
     def bytes(self) -> int:
@@ -21,56 +44,67 @@ class PrimitiveType:
 
 
 _ROWS = """
-pred 1 1 pred
-s8 2 8 signed
-s16 3 16 signed
-s32 4 32 signed
-s64 5 64 signed
-u8 6 8 unsigned
-u16 7 16 unsigned
-u32 8 32 unsigned
-u64 9 64 unsigned
-f16 10 16 float
-f32 11 32 float
-f64 12 64 float
+pred 1 1 pred ? bool
+s8 2 8 signed b int8
+s16 3 16 signed h int16
+s32 4 32 signed i int32
+s64 5 64 signed q int64
+u8 6 8 unsigned B uint8
+u16 7 16 unsigned H uint16
+u32 8 32 unsigned I uint32
+u64 9 64 unsigned Q uint64
+f16 10 16 float e float16 5 10 15 ieee
+f32 11 32 float f float32 8 23 127 ieee
+f64 12 64 float d float64 11 52 1023 ieee
 tuple 13 0 none
 opaque 14 0 none
-c64 15 64 complex
-bf16 16 16 float
+c64 15 64 complex f complex64
+bf16 16 16 float H ml_dtypes.bfloat16 8 7 127 ieee
 token 17 0 none
-c128 18 128 complex
-f8e5m2 19 8 float
-f8e4m3fn 20 8 float
-s4 21 4 signed
-u4 22 4 unsigned
-f8e4m3b11fnuz 23 8 float
-f8e5m2fnuz 24 8 float
-f8e4m3fnuz 25 8 float
-s2 26 2 signed
-u2 27 2 unsigned
-f8e4m3 28 8 float
-f8e3m4 29 8 float
-s1 30 1 signed
-u1 31 1 unsigned
-f4e2m1fn 32 4 float
-f8e8m0fnu 33 8 float
+c128 18 128 complex d complex128
+f8e5m2 19 8 float B ml_dtypes.float8_e5m2 5 2 15 ieee
+f8e4m3fn 20 8 float B ml_dtypes.float8_e4m3fn 4 3 7 nan
+s4 21 4 signed b ml_dtypes.int4
+u4 22 4 unsigned B ml_dtypes.uint4
+f8e4m3b11fnuz 23 8 float B ml_dtypes.float8_e4m3b11fnuz 4 3 11 no negative zero
+f8e5m2fnuz 24 8 float B ml_dtypes.float8_e5m2fnuz 5 2 16 no negative zero
+f8e4m3fnuz 25 8 float B ml_dtypes.float8_e4m3fnuz 4 3 8 no negative zero
+s2 26 2 signed b ml_dtypes.int2
+u2 27 2 unsigned B ml_dtypes.uint2
+f8e4m3 28 8 float B ml_dtypes.float8_e4m3 4 3 7 ieee
+f8e3m4 29 8 float B ml_dtypes.float8_e3m4 3 4 3 ieee
+s1 30 1 signed b ml_dtypes.int1
+u1 31 1 unsigned B ml_dtypes.uint1
+f4e2m1fn 32 4 float B ml_dtypes.float4_e2m1fn 2 1 1 finite
+f8e8m0fnu 33 8 float B ml_dtypes.float8_e8m0fnu 8 0 127 powers of two
 buffer 34 0 none
-f6e3m2fn 35 6 float
-f6e2m3fn 36 6 float
+f6e3m2fn 35 6 float B ml_dtypes.float6_e3m2fn 3 2 3 finite
+f6e2m3fn 36 6 float B ml_dtypes.float6_e2m3fn 2 3 1 finite
 """
 
-TYPES: dict[str, PrimitiveType] = {
-    name: PrimitiveType(name, int(number), int(bits), kind)
-    for name, number, bits, kind in (row.split() for row in _ROWS.split("\n") if row)
-}
+
+def _type(name: str, number: str, bits: str, kind: str, code: str = "", numpy: str = "", *form: str) -> PrimitiveType:
+    format_ = FloatFormat(int(form[0]), int(form[1]), int(form[2]), " ".join(form[3:])) if form else None
+    return PrimitiveType(name, int(number), int(bits), kind, code, numpy, format_)
+
+
+TYPES: dict[str, PrimitiveType] = {row.split()[0]: _type(*row.split()) for row in _ROWS.split("\n") if row}
 ARRAY_TYPES = tuple(name for name, type_ in TYPES.items() if type_.kind != "none")
 """What the elements of arrays are."""
+REAL_OF = {name: f"f{type_.bits // 2}" for name, type_ in TYPES.items() if type_.kind == "complex"}
+"""Complex type -> that of its parts."""
+COMPLEX_OF = {part: name for name, part in REAL_OF.items()}
 BY_NUMBER: dict[int, PrimitiveType] = {type_.number: type_ for type_ in TYPES.values()}
 
 
 def is_integral(name: str) -> bool:
     """Whether `name` is a signed or unsigned integer type (pred is not)."""
     return TYPES[name].kind in ("signed", "unsigned")
+
+
+def default_comparison(name: str) -> str:
+    """The type by which elements are compared if nothing else is said."""
+    return {"float": "FLOAT", "complex": "FLOAT", "signed": "SIGNED"}.get(TYPES[name].kind, "UNSIGNED")
 
 
 THROUGH_F16 = frozenset(name for name, t in TYPES.items() if t.kind == "float" and t.bits == 8 and name != "f8e8m0fnu")

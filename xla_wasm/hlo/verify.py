@@ -5,22 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import UnsupportedError, VerifyError
-from .attrs import (
-    MOST_DEVICES,
-    ConvolutionDimensionNumbers,
-    DotDimensionNumbers,
-    GatherDimensionNumbers,
-    PrecisionConfig,
-    RaggedDotDimensionNumbers,
-    ReplicaGroups,
-    ResultAccuracy,
-    ScatterDimensionNumbers,
-    TriangularSolveOptions,
-    Window,
-)
+from .attrs import MOST_DEVICES
 from .infer import UNSUPPORTED, brief, same, shape_fault
 from .ir import Computation, Instruction, Module
-from .literal import Literal
+from .kinds.table import KINDS
 from .op import REQUIRED, Op, records
 from .shape import Shape
 
@@ -32,32 +20,6 @@ MAX_EXPANDED = 200_000
 there twice. A gradient of a large model has some thousands."""
 MAX_ALL_EXPANDED = 1_000_000
 """The same of all computations together: each is written out, whether anything calls it or not."""
-
-# the Python type of an attribute, by its kind; a None is for the shape inference to judge
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("int", "count", "first_int", "optional_first_int", "optional_int", "channel_id"), int),
-    **dict.fromkeys(("bool", "cholesky_options", "tri_state"), bool),
-    **dict.fromkeys(("ints", "bools", "slices", "padding", "shapes", "source_target_pairs", "output_operand_aliasing", "domain"), tuple),
-    **dict.fromkeys(("str", "comparison_direction", "comparison_type", "fft_type", "distribution", "rng_algorithm"), str),
-    **dict.fromkeys(("padding_type", "custom_call_schedule", "custom_call_api_version", "convolution_kind"), str),
-    **dict.fromkeys(("bytes", "raw"), (bytes, bytearray, memoryview)),
-    "float": (float, int),
-    "shape": Shape,
-    "literal": Literal,
-    "window": Window,
-    "replica_groups": ReplicaGroups,
-    "convolution_dimension_numbers": ConvolutionDimensionNumbers,
-    "dot_dimension_numbers": DotDimensionNumbers,
-    "ragged_dot_dimension_numbers": RaggedDotDimensionNumbers,
-    "gather_dimension_numbers": GatherDimensionNumbers,
-    "scatter_dimension_numbers": ScatterDimensionNumbers,
-    "precision_config": PrecisionConfig,
-    "triangular_solve_options": TriangularSolveOptions,
-    "result_accuracy": ResultAccuracy,
-}
-_NULLABLE = frozenset("optional_first_int optional_int channel_id raw shape window result_accuracy literal tri_state".split()) | {
-    "convolution_dimension_numbers"
-}
 
 
 def record(instruction: Instruction) -> Op:
@@ -84,7 +46,7 @@ def inferred(instruction: Instruction) -> Shape | None:
         if attr.name not in attrs:
             raise VerifyError(f"{instruction.where}: attribute {attr.name} is missing")
         value = attrs[attr.name]
-        if not isinstance(value, _TYPES[attr.kind]) and not (value is None and attr.kind in _NULLABLE):
+        if not KINDS[attr.kind].check(value):
             raise VerifyError(f"{instruction.where}: attribute {attr.name} cannot be {value!r}")
         if value is None and attr.default is REQUIRED:
             raise VerifyError(f"{instruction.where}: attribute {attr.name} is missing")

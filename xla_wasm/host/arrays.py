@@ -14,24 +14,6 @@ from .manifest import Leaf
 
 Array = np.ndarray[Any, Any]
 
-_NUMPY = {
-    "pred": "bool",
-    "s8": "int8",
-    "s16": "int16",
-    "s32": "int32",
-    "s64": "int64",
-    "u8": "uint8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "c64": "complex64",
-    "c128": "complex128",
-}
-_ML_DTYPES = {"bf16": "bfloat16", "s4": "int4", "u4": "uint4", "s2": "int2", "u2": "uint2", "s1": "int1", "u1": "uint1"}
-
 
 @cache
 def dtype_of(element_type: str) -> np.dtype[Any]:
@@ -40,20 +22,18 @@ def dtype_of(element_type: str) -> np.dtype[Any]:
     Where ml_dtypes is not installed, floats that numpy lacks are their bits in uint16 or uint8, and integers narrower than a
     byte are int8 or uint8.
     """
-    if element_type in _NUMPY:
-        return np.dtype(_NUMPY[element_type])
+    if element_type not in ARRAY_TYPES:
+        raise ArtifactError(f"this host has no numpy dtype for {element_type}")
+    type_ = TYPES[element_type]
+    module, _, name = type_.numpy.rpartition(".")
+    if not module:
+        return np.dtype(name)
     try:
         import ml_dtypes
     except ImportError:
-        if element_type not in ARRAY_TYPES:
-            raise ArtifactError(f"this host has no numpy dtype for {element_type}") from None
-        type_ = TYPES[element_type]
         return np.dtype(f"{'int' if type_.kind == 'signed' else 'uint'}{8 * type_.bytes}")
-
-    # f8e4m3fn is float8_e4m3fn there, f4e2m1fn float4_e2m1fn, and so on.
-    name = _ML_DTYPES.get(element_type) or f"float{element_type[1]}_{element_type[2:]}"
     scalar = getattr(ml_dtypes, name, None)
-    if element_type not in TYPES or scalar is None:
+    if scalar is None:
         raise ArtifactError(f"this host has no numpy dtype for {element_type}")
     return np.dtype(scalar)
 
@@ -125,7 +105,7 @@ class Slot:
         if array.dtype != self.dtype or not self.leaf.fits(array.shape):
             hint = ""
             if array.shape == self.shape:
-                hint = f"; convert it with .astype({self.dtype.name!r})" if self.dtype.name in _NUMPY.values() else "; convert its dtype"
+                hint = f"; convert it with .astype({self.dtype.name!r})" if self.dtype.isbuiltin == 1 else "; convert its dtype"
             elif array.dtype == self.dtype and array.size == self.leaf.bytes // self.dtype.itemsize:
                 hint = f"; .reshape({self.shape}) would give it that shape"
             raise ArgumentError(f"{self.what} must be {self}, got {array.dtype.name}[{','.join(map(str, array.shape))}]{hint}")

@@ -16,17 +16,13 @@ from ..hlo import layout
 from ..hlo.types import TYPES
 from .manifest import Leaf
 
-_FORMATS = dict(
-    row.split() for row in ("pred ?", "s16 h", "s32 i", "s64 q", "u16 H", "u32 I", "u64 Q", "f16 e", "f32 f", "f64 d", "c64 f", "c128 d")
-)
 _NAMES = {"?": "bool", "e": "float16", "f": "float32", "d": "float64"}
 _BITS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def format_of(element_type: str) -> str:
     """The format of a memoryview that holds elements of this type."""
-    type_ = TYPES[element_type]
-    return _FORMATS.get(element_type) or ("b" if type_.kind == "signed" else _BITS[type_.bytes])
+    return TYPES[element_type].code
 
 
 def shape_of(leaf: Leaf, dimensions: Sequence[int]) -> tuple[int, ...]:

@@ -15,8 +15,8 @@ from .. import files
 from ..artifact import Artifact
 from ..errors import XlaWasmError
 from ..hlo.ir import Instruction, Module
-from ..hlo.schema import MESSAGES
-from ..hlo.wire import decode, encode
+from ..hlo.proto.schema import MESSAGES
+from ..hlo.proto.wire import decode, encode
 from ..options import Options
 
 MOST_BYTES = 1 << 30

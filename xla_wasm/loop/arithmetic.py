@@ -32,7 +32,6 @@ def fills(dtype: str, lanes: int) -> bool:
     return lanes > 4 and TYPES[dtype].bits * lanes == 128
 
 
-_FORMATS = {"f32": "<f", "f64": "<d", "s64": "<q", "u64": "<Q"}
 _FOLD = {op: getattr(operator, op) for op in ("eq", "ne", "lt", "le", "gt", "ge")}
 
 
@@ -69,7 +68,6 @@ class Arithmetic:
 
     def const(self, dtype: str, number: float | int | bool) -> Val:
         """A constant of an integer type (wrapped to its width), pred or a float type (rounded to it)."""
-        form = _FORMATS.get(dtype)
         if dtype == "f32":
             try:
                 pattern = struct.unpack("<I", struct.pack("<f", number))[0]
@@ -77,7 +75,7 @@ class Arithmetic:
                 pattern = 0x7F800000 if number > 0 else 0xFF800000
         elif dtype == "f64":
             pattern = struct.unpack("<Q", struct.pack("<d", number))[0]
-        elif form:
+        elif dtype in WIDE:
             pattern = int(number) & (2**64 - 1)
         elif dtype == "pred":
             pattern = int(bool(number))

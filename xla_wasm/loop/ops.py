@@ -33,13 +33,13 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from ..hlo.types import ARRAY_TYPES, TYPES
+from ..hlo.types import ARRAY_TYPES, TYPES, is_integral
 from ..wasm.opcodes import CODE
 
 WIDE = ("f64", "s64", "u64")
 """Types of 64 bits, of which a vector has two lanes."""
 
-NARROW = ("s1", "s2", "s4", "s8", "s16", "u1", "u2", "u4", "u8", "u16")
+NARROW = tuple([name for name in ARRAY_TYPES if is_integral(name) and TYPES[name].bits < 32])
 """Integer types that are narrower than a scalar register: they wrap after each operation that may leave their range."""
 
 COMPUTED = ("f32", "f64")

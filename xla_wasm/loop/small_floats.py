@@ -10,14 +10,11 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from ..hlo import smallfloat
-from ..hlo.types import TYPES
+from ..hlo.types import TYPES, FloatFormat
 from .ir import Val
 
 if TYPE_CHECKING:
     from .arithmetic import Arithmetic
-
-FORMATS = {"f16": (5, 10, 15, "ieee"), **smallfloat.FORMATS}
-"""As `hlo.smallfloat.FORMATS`, and f16."""
 
 _INFINITY = 0x7F800000
 
@@ -46,12 +43,18 @@ def encode(dtype: str, number: float) -> int:
     return (word | 0x400000 if isnan(number) else word + 0x7FFF + (word >> 16 & 1)) >> 16
 
 
+def _format(dtype: str) -> FloatFormat:
+    format_ = TYPES[dtype].format
+    assert format_
+    return format_
+
+
 def to_pred(b: Arithmetic, x: Val) -> Val:
     """Whether a value is other than 0."""
     if x.dtype == "f8e8m0fnu":
         return b.const("pred", True)
     bits = TYPES[x.dtype].bits
-    signed = FORMATS.get(x.dtype, (0, 0, 0, ""))[3] != "no negative zero"
+    signed = _format(x.dtype).special != "no negative zero"
     return b.ne(b.and_(b.word(x), b.const("s32", (1 << bits - signed) - 1)), b.const("s32", 0))
 
 
@@ -68,7 +71,7 @@ def to_f32(b: Arithmetic, x: Val) -> Val:
         return _from_powers(b, x)
     if x in b.narrowed:
         return _rounded(b, b.narrowed[x], x.dtype)
-    exponent_bits, mantissa_bits, bias, special = FORMATS[x.dtype]
+    exponent_bits, mantissa_bits, bias, special = _format(x.dtype)
     word = b.word(x)
     half = 1 << exponent_bits + mantissa_bits
     ones = (1 << exponent_bits) - 1
@@ -119,7 +122,7 @@ def from_f32(b: Arithmetic, x: Val, dtype: str) -> Val:
         return _to_bf16(b, word)
     if dtype == "f8e8m0fnu":
         return _to_powers(b, word)
-    exponent_bits, mantissa_bits, bias, special = FORMATS[dtype]
+    exponent_bits, mantissa_bits, bias, special = _format(dtype)
     half = 1 << exponent_bits + mantissa_bits
     drop = 23 - mantissa_bits
     magnitude = b.and_(word, b.const("s32", 0x7FFFFFFF))
@@ -152,7 +155,7 @@ def from_f32(b: Arithmetic, x: Val, dtype: str) -> Val:
 
 def _rounded(b: Arithmetic, x: Val, dtype: str) -> Val:
     """The f32 that an f32 becomes by way of a small float that has infinities."""
-    _, mantissa_bits, bias, _ = FORMATS[dtype]
+    _, mantissa_bits, bias, _ = _format(dtype)
     drop = 23 - mantissa_bits
     word = b.bitcast(x, "s32")
     magnitude = b.and_(word, b.const("s32", 0x7FFFFFFF))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import ParseError, UnsupportedError, XlaWasmError
-from ..hlo.wire import Buffer
+from ..hlo.proto.wire import Buffer
 from .bytecode_entries import Entries
 from .bytecode_tables import properties
 from .cursor import DEEPEST, Cursor

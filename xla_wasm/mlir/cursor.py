@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import ParseError
-from ..hlo.wire import Buffer
+from ..hlo.proto.wire import Buffer
 
 DEEPEST = 64
 """How deep regions may nest in regions, and attributes and types in each other: a damaged file can nest them without end."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..errors import UnsupportedError
-from ..hlo.types import TYPES
-from ..hlo.wire import Buffer
+from ..hlo.proto.wire import Buffer
+from ..hlo.types import COMPLEX_OF, TYPES
 from .tree import Complex, Quantized, Type
 
 _SMALL_FLOATS = (
@@ -21,10 +21,9 @@ HLO_TYPES: dict[str, str] = {
 }
 """MLIR's name -> HLO's, of types that are not complex."""
 
-_COMPLEX = {"f32": "c64", "f64": "c128"}
 _TEXTS = {
     **{name: text for text, name in HLO_TYPES.items() if text not in ("ui1", "index") and text[:2] != "si"},
-    **{name: f"complex<{text}>" for text, name in _COMPLEX.items()},
+    **{name: f"complex<{text}>" for text, name in COMPLEX_OF.items()},
 }
 """HLO's name -> MLIR's."""
 
@@ -32,7 +31,7 @@ _TEXTS = {
 def hlo_type(element: Type) -> str | None:
     """HLO's name of an element type; None if it has none. Of a quantised type it is that of the integers which are stored."""
     if isinstance(element, Complex):
-        return _COMPLEX.get(element.element)
+        return COMPLEX_OF.get(element.element)
     if isinstance(element, Quantized):
         element = element.storage
     return HLO_TYPES.get(element) if isinstance(element, str) else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..errors import ParseError
-from ..hlo.wire import Buffer
+from ..hlo.proto.wire import Buffer
 from .bytecode import MAGIC
 
 _DEEPEST = 64

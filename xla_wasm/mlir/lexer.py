@@ -10,8 +10,7 @@ import re
 from typing import NoReturn
 
 from ..errors import UnsupportedError
-from ..hlo.lexer import Lexer as TextCursor
-from ..hlo.lexer import TextError
+from ..hlo.text.lexer import Cursor, TextError
 
 BLANK = r"(?:\s++|//[^\n]*+)*+"
 MOST_NESTED = 100
@@ -55,7 +54,7 @@ class MlirTextError(TextError):
     """MLIR text that does not follow the grammar, or means nothing."""
 
 
-class Lexer(TextCursor):
+class Lexer(Cursor):
     """A place in a text, and how deep it stands."""
 
     __slots__ = ("depth",)

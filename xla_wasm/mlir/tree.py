@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..hlo.wire import Buffer
+from ..hlo.proto.wire import Buffer
 
 DYNAMIC = -(2**63)
 """The size of a dimension that is written `?`, and a bound that is absent."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ParseError
-from ..hlo.attr_kinds import PRECISIONS
+from ..hlo.attrs import PRECISIONS
 from .elements import element_bits, hlo_type
 from .strings import readable
 from .tree import UNIT, Attribute, Dense, Elements, Number, Op, Symbol, TypeOf

@@ -10,49 +10,19 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..hlo.shape import Shape
-from ..hlo.types import TYPES
+from ..hlo.types import ARRAY_TYPES, TYPES
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Value: TypeAlias = Any
 """A value in the evaluator: an Array, a tuple of Values, or None (a token)."""
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(type_)
-    for name, type_ in {
-        "pred": np.bool_,
-        "s1": ml_dtypes.int1,
-        "s2": ml_dtypes.int2,
-        "s4": ml_dtypes.int4,
-        "s8": np.int8,
-        "s16": np.int16,
-        "s32": np.int32,
-        "s64": np.int64,
-        "u1": ml_dtypes.uint1,
-        "u2": ml_dtypes.uint2,
-        "u4": ml_dtypes.uint4,
-        "u8": np.uint8,
-        "u16": np.uint16,
-        "u32": np.uint32,
-        "u64": np.uint64,
-        "f16": np.float16,
-        "bf16": ml_dtypes.bfloat16,
-        "f32": np.float32,
-        "f64": np.float64,
-        "f8e5m2": ml_dtypes.float8_e5m2,
-        "f8e4m3": ml_dtypes.float8_e4m3,
-        "f8e3m4": ml_dtypes.float8_e3m4,
-        "f8e4m3fn": ml_dtypes.float8_e4m3fn,
-        "f8e4m3b11fnuz": ml_dtypes.float8_e4m3b11fnuz,
-        "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
-        "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
-        "f8e8m0fnu": ml_dtypes.float8_e8m0fnu,
-        "f4e2m1fn": ml_dtypes.float4_e2m1fn,
-        "f6e2m3fn": ml_dtypes.float6_e2m3fn,
-        "f6e3m2fn": ml_dtypes.float6_e3m2fn,
-        "c64": np.complex64,
-        "c128": np.complex128,
-    }.items()
-}
+
+def _dtype(name: str) -> np.dtype[Any]:
+    module, _, scalar = name.rpartition(".")
+    return np.dtype(getattr(ml_dtypes, scalar) if module else scalar)
+
+
+DTYPES: dict[str, np.dtype[Any]] = {name: _dtype(TYPES[name].numpy) for name in ARRAY_TYPES}
 """The dtype of an array of each element type."""
 
 _WIDER = {"f16", "bf16", "f32", "f64"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction
-from ..hlo.types import TYPES
+from ..hlo.types import REAL_OF, TYPES
 from ..loop.affine import Affine, Index, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
@@ -19,7 +19,7 @@ from ..loop.tiling import Tile
 from .apply import apply, flattened
 from .elementwise.contraction import contracted
 from .elementwise.lower import ELEMENTWISE
-from .source import PARTS, Scratch, Source, load, misplaced
+from .source import Scratch, Source, load, misplaced
 
 Lower = Callable[["Elemental", Instruction, Index], Any]
 """The value of an instruction at an index."""
@@ -91,7 +91,7 @@ class Elemental:
     def load(self, source: Source, position: Affine, dtype: str) -> Any:
         """The element at a position of a source, which it may hold as another type than its own."""
         self.reads.setdefault(source.number, set()).add((position, TYPES[dtype].bytes))
-        across = self.tile.load(self.b, source.number, position, dtype) if self.tile is not None and dtype not in PARTS else None
+        across = self.tile.load(self.b, source.number, position, dtype) if self.tile is not None and dtype not in REAL_OF else None
         return load(self.b, source.number, position, dtype) if across is None else across
 
     def expression(self, x: Instruction, index: Index) -> Any:

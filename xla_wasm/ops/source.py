@@ -7,7 +7,7 @@ from typing import Any
 from ..dataclass import dataclass
 from ..hlo.index_map import IndexMap
 from ..hlo.ir import Instruction
-from ..hlo.types import TYPES
+from ..hlo.types import REAL_OF, TYPES
 from ..loop.affine import ZERO, Affine, Index, delinearize, digit, is_dense, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
@@ -55,13 +55,12 @@ def place(m: IndexMap, index: Index) -> Index | None:
     return tuple(made)
 
 
-PARTS = {"c64": "f32", "c128": "f64"}
 """The type of the two parts of complex numbers, which lie one after the other. As a value a number is the list of both."""
 
 
 def load(b: Builder, number: int, position: Affine, dtype: str) -> Val | list[Val]:
     """The element at a position of a buffer, of any type."""
-    part = PARTS.get(dtype)
+    part = REAL_OF.get(dtype)
     if part is None:
         return b.load(number, position, dtype)
     if _contiguous(b, position, part) and number not in b.written:
@@ -74,7 +73,7 @@ def load(b: Builder, number: int, position: Affine, dtype: str) -> Val | list[Va
 
 def store(b: Builder, number: int, position: Affine, value: Val | list[Val], dtype: str) -> None:
     """Writes the element at a position of a buffer, of any type."""
-    part = PARTS.get(dtype)
+    part = REAL_OF.get(dtype)
     if part is None or not isinstance(value, list):
         assert isinstance(value, Val)
         b.store(number, position, value, dtype)

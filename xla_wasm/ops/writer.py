@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ..errors import VerifyError
-from ..hlo.attr_kinds import default_comparison
 from ..hlo.attrs import DotDimensionNumbers, PaddingDimension, PrecisionConfig, SliceDimension
 from ..hlo.infer import UNKNOWN
 from ..hlo.ir import Computation, Instruction
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
+from ..hlo.types import default_comparison
 from .table import RECORDS
 
 Index = tuple[int, ...]

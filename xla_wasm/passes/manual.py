@@ -19,11 +19,11 @@ from ..dataclass import dataclass, replace
 from ..errors import UnsupportedError
 from ..hlo.devices import with_devices
 from ..hlo.ir import Instruction, Module, callees, needed
-from ..hlo.schema import MESSAGES
+from ..hlo.proto.schema import MESSAGES
+from ..hlo.proto.wire import Fields, decode
 from ..hlo.shape import Index, Shape
 from ..hlo.sharding import Mesh, Sharding, Shards, read_sharding
 from ..hlo.shardy import MESHES, SHARDING, read_meshes, read_shardings
-from ..hlo.wire import Fields, decode
 from ..ops.collective.groups import check_count
 from .clean import has_effect
 from .clone import clone

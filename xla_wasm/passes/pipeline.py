@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..hlo.infer import REAL_OF
 from ..hlo.ir import Module
+from ..hlo.types import REAL_OF
 from ..ops.dynamic.record import SIZES
 from .clean import remove_dead
 from .contract import contract

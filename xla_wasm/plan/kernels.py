@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..hlo.ir import Computation, Instruction
-from ..hlo.types import TYPES
+from ..hlo.types import REAL_OF, TYPES
 from ..loop.affine import ZERO, Affine, Index, row_major_strides
 from ..loop.builder import WIDE, Builder
 from ..loop.interleave import interleave
@@ -20,7 +20,7 @@ from ..ops.kernel import Kernel
 from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
 from ..ops.reduce.columns import ColumnSums, columns, columns_in_memory
-from ..ops.source import PARTS, Scratch, Source, pin
+from ..ops.source import Scratch, Source, pin
 from ..target import V8, Target
 from .cost import AGAIN
 from .fit import row_place
@@ -28,7 +28,7 @@ from .group import Group
 from .order import nest_in_blocks, nest_in_chunks, row_by_row, rows_across, together, work
 from .plan import COPY, View
 
-_WIDE = frozenset(name for name in TYPES if PARTS.get(name, name) in WIDE)
+_WIDE = frozenset(name for name in TYPES if REAL_OF.get(name, name) in WIDE)
 """Types of which an element, or a part of a complex one, has 64 bits."""
 
 

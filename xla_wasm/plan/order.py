@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ..hlo.ir import Instruction
 from ..hlo.op import Kind
+from ..hlo.types import REAL_OF
 from ..loop.affine import Affine, Index
 from ..loop.builder import Builder
 from ..loop.nest import scalar_nest
@@ -13,7 +14,7 @@ from ..ops.reading import record
 from ..ops.reduce.best import best
 from ..ops.reduce.columns import columns_together
 from ..ops.reduce.monoids import monoid
-from ..ops.source import PARTS, Source
+from ..ops.source import Source
 from .cost import LONG_ROW, MOST_IN_TILES
 from .fit import Places, axes
 from .fuse import reduces_rows
@@ -60,7 +61,7 @@ def rows_across(
     votes = [0] * len(dims)
     for x, place in walk.found:
         position = sources[x].position(place)
-        if position.coefficient(along[-1]) in (0, 1) or position.values or sources[x].dtype in PARTS:
+        if position.coefficient(along[-1]) in (0, 1) or position.values or sources[x].dtype in REAL_OF:
             continue
         for d, loop in enumerate(along[:-1]):
             votes[d] += dims[d] >= lanes and position.coefficient(loop) in (1, -1)

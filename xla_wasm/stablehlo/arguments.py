@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import ParseError
-from ..hlo.lexer import Lexer
-from ..hlo.parser_messages import sharding as parse_sharding
-from ..hlo.schema import MESSAGES
-from ..hlo.wire import encode
+from ..hlo.proto.schema import MESSAGES
+from ..hlo.proto.wire import encode
+from ..hlo.text.lexer import Lexer
+from ..hlo.text.messages import sharding as parse_sharding
 from ..mlir.strings import readable
 from ..mlir.text_of import attribute_text
 from ..mlir.tree import Op

@@ -1,4 +1,4 @@
-"""How the attributes of each kind are read from StableHLO's: `hlo.attr_kinds` says what the kinds are.
+"""How the attributes of each kind are read from StableHLO's: `hlo/kinds/` says what the kinds are.
 
 A reader gets the attributes of the operation, the names that its record gives, and the operands. Of a kind with one source the names are
 alternatives.
@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import ParseError, UnsupportedError
-from ..hlo.attr_kinds import TRANSPOSES, WORDS, default_comparison
 from ..hlo.attrs import (
+    ACCURACIES,
+    TRANSPOSES,
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     GatherDimensionNumbers,
@@ -26,6 +27,8 @@ from ..hlo.attrs import (
     WindowDimension,
 )
 from ..hlo.ir import Instruction
+from ..hlo.kinds.plain import WORDS
+from ..hlo.types import default_comparison
 from ..mlir.tree import Accuracy, Attribute, Number
 from ..mlir.values import Attributes, flag, integer, integers, number, one_of, pairs, precisions, rows, type_of, word
 
@@ -145,7 +148,7 @@ def _precision(attributes: Attributes, _: Keys, __: Sequence[Instruction]) -> Pr
 
 def _word(kind: str, prefix: str = "") -> Reader:
     """A kind of words, which StableHLO has in capital letters; HLO has them in small ones behind a prefix."""
-    return _single(lambda value: one_of(WORDS[kind], prefix + word(value).lower() if prefix else word(value)))
+    return _single(lambda value: one_of(WORDS[kind].words, prefix + word(value).lower() if prefix else word(value)))
 
 
 def _accuracy(value: Attribute) -> ResultAccuracy:
@@ -153,7 +156,7 @@ def _accuracy(value: Attribute) -> ResultAccuracy:
         raise ParseError(f"result_accuracy is {value!r}")
     if value.mode == "TOLERANCE":
         return ResultAccuracy("", value.atol, value.rtol, value.ulps)
-    return ResultAccuracy(one_of(("default", "highest"), value.mode.lower()))
+    return ResultAccuracy(one_of(ACCURACIES, value.mode.lower()))
 
 
 def _groups(value: Attribute) -> ReplicaGroups:

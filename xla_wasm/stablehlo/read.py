@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..errors import ArgumentError, ParseError
-from ..hlo.container import EXPORTED, mlir_kind
 from ..hlo.ir import Module
+from ..hlo.proto.container import EXPORTED, mlir_kind
 from ..hlo.shape import Shape
 from ..mlir import bytecode
 from ..mlir.elements import hlo_type

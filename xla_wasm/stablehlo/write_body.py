@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction
-from ..hlo.schema import MESSAGES
+from ..hlo.proto.schema import MESSAGES
+from ..hlo.proto.wire import decode
 from ..hlo.shape import Shape
-from ..hlo.sharding_text import sharding_text
-from ..hlo.wire import decode
+from ..hlo.text.sharding_text import sharding_text
 from ..mlir.strings import string_text, symbol_text
 from .write_attributes import ATTRIBUTES, SAME, UnsupportedInstruction, name_of, quoted_attributes, unsupported
 from .write_text import dictionary, location, signature, truth, type_text

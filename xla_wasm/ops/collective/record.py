@@ -236,7 +236,7 @@ _START = "The operand is what the start gives."
 
 _ALL_REDUCE = (*_COMMON, _GLOBAL)
 _ALL_GATHER = (_DIMENSION, *_COMMON, _GLOBAL)
-_PERMUTE = (Attr("source_target_pairs", "source_target_pairs", (52,), REQUIRED), _CHANNEL, Attr("slice_sizes", "ints", (20,), ()))
+_PERMUTE = (Attr("source_target_pairs", "source_target_pairs", (52,), REQUIRED), _CHANNEL, Attr("slice_sizes", "nested_ints", (20,), ()))
 
 COUNTS: tuple[Op, ...] = (
     Op("replica-count", (0, 0), _id, doc="The number of replicas, as u32."),

@@ -90,7 +90,7 @@ OPS: tuple[Op, ...] = (
             Attr("batch_group_count", "count", (58,), 1),
             Attr("precision_config", "precision_config", (51,), PrecisionConfig()),
             Attr("convolution_kind", "convolution_kind", (97,), "unset"),
-            Attr("sparsity_config", "raw", (98,)),
+            Attr("sparsity_config", "sparsity_config", (98,)),
         ),
         reads=_read_convolution,
         product=True,

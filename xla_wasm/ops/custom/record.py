@@ -17,7 +17,7 @@ OPS: tuple[Op, ...] = (
             Attr("feature_group_count", "count", (50,), 1),
             Attr("batch_group_count", "count", (58,), 1),
             Attr("precision_config", "precision_config", (51,), PrecisionConfig()),
-            Attr("constrain_layout", "bool", (56,), False),
+            Attr("constrain_layout", "bool", (56,), False, text=False),  # operand_layout_constraints says it
             Attr("operand_layout_constraints", "shapes", (57,), ()),
             Attr("custom_call_has_side_effect", "bool", (65,), False),
             Attr("literal", "literal", (8,)),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ArgumentError, ParseError
-from ...hlo.attr_kinds import WORDS
 from ...hlo.attrs import SliceDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
+from ...hlo.kinds.plain import WORDS
 from ...hlo.shape import Layout, Shape
 from ...hlo.shardy import SHARDING
 from ...mlir.text_of import attribute_text
@@ -17,7 +17,7 @@ from ..stablehlo import Mapper, Rule
 from ..writer import Writer
 from .callback import ASSERTION
 
-_APIS = WORDS["custom_call_api_version"]
+_APIS = WORDS["custom_call_api_version"].words
 _TYPED = 4
 
 

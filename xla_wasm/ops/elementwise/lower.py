@@ -181,7 +181,9 @@ def _reduce_precision(b: Builder, x: Instruction, a: Val) -> Val:
     """Works on the bits, of subnormals too: they are rounded at the same place as others, unless all of them become 0."""
     exponent, mantissa = x.attrs["exponent_bits"], x.attrs["mantissa_bits"]
     bits = TYPES[a.dtype].bits
-    own, own_exponent = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}[a.dtype]
+    format_ = TYPES[a.dtype].format
+    assert format_
+    own, own_exponent = format_.mantissa_bits, format_.exponent_bits
     signed = "s64" if bits == 64 else "s32"
     word = b.bitcast(a, signed)
     sign = b.and_(word, b.bits(signed, 1 << (bits - 1)))

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from ...dataclass import replace
 from ...errors import UnsupportedError
-from ...hlo.infer import REAL_OF
 from ...hlo.ir import Computation, Instruction
 from ...hlo.literal import Literal
 from ...hlo.op import Op, read_whole
 from ...hlo.shape import Shape
+from ...hlo.types import REAL_OF
 from ..reduce.monoids import monoid
 from ..table import RECORDS
 from ..writer import Writer

@@ -6,25 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...hlo.index_map import along, identity
-from ...hlo.infer import (
-    COMPLEX_OF,
-    KIND,
-    REAL_OF,
-    array,
-    arrays,
-    brief,
-    broken,
-    declared,
-    dimension,
-    flags,
-    need_kind,
-    result,
-    same,
-)
+from ...hlo.infer import KIND, array, arrays, brief, broken, declared, dimension, flags, need_kind, result, same
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Kind, Narrow, Op, Read, pointwise
 from ...hlo.shape import Shape
-from ...hlo.types import TYPES
+from ...hlo.types import COMPLEX_OF, REAL_OF, TYPES
 
 _INTEGER = ("signed", "unsigned")
 _LOGICAL = ("pred", *_INTEGER)
@@ -398,7 +384,7 @@ OPS: tuple[Op, ...] = (
         "constant",
         (0, 0),
         _constant,
-        (Attr("literal", "literal", (8,), REQUIRED),),
+        (Attr("literal", "literal", (8,), REQUIRED, text=False),),
         cost=0,
         doc="A value known at compile time.",
         constraints=("The literal has the shape of the result.",),

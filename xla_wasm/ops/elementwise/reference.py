@@ -249,10 +249,6 @@ def _odd(x: Array) -> Array:
     return np.where(np.isnan(x) | (near == x), near, odd)
 
 
-_FLOATS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
-"""The bits of mantissa and exponent."""
-
-
 def _reduce_precision(instr: Instruction, operands: list[Value], call: Any) -> Value:
     """Round to a float format; too large becomes infinite, below the smallest normal number becomes 0.
 
@@ -260,10 +256,12 @@ def _reduce_precision(instr: Instruction, operands: list[Value], call: Any) -> V
     """
     x, element_type = operands[0], instr.shape.element_type
     exponent_bits, mantissa_bits = instr.attrs["exponent_bits"], instr.attrs["mantissa_bits"]
-    if element_type not in _FLOATS:
+    if TYPES[element_type].bits < 16:
         element_type = "f32" if element_type == "f8e8m0fnu" else "f16"
         x = narrow(wide(x), element_type, False)
-    own_mantissa, own_exponent = _FLOATS[element_type]
+    format_ = TYPES[element_type].format
+    assert format_
+    own_mantissa, own_exponent = format_.mantissa_bits, format_.exponent_bits
     if exponent_bits < own_exponent or x.dtype != DTYPES[element_type]:
         return _reduced(wide(x), exponent_bits, mantissa_bits)
     drop = own_mantissa - mantissa_bits

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
+from ...hlo.types import REAL_OF
 from ..writer import Rule, Writer
 from .plan import TABLE, plans
 

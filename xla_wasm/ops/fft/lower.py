@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
-from ...hlo.types import TYPES
+from ...hlo.types import REAL_OF, TYPES
 from ..kernel import Kernel
 from ..source import Source
 from .plan import TABLE, FftPlan, plans

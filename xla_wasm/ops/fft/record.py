@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ...hlo.infer import COMPLEX_OF, REAL_OF, array, brief, broken, result
+from ...hlo.infer import array, brief, broken, result
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Op
 from ...hlo.shape import Shape
+from ...hlo.types import COMPLEX_OF, REAL_OF
 
 
 def _fft(instr: Instruction) -> Shape:

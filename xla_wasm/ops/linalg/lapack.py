@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from ...errors import UnsupportedError
 from ...hlo.attrs import TriangularSolveOptions
-from ...hlo.infer import COMPLEX_OF, REAL_OF, joined
+from ...hlo.infer import joined
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
+from ...hlo.types import COMPLEX_OF, REAL_OF
 from ..writer import Rule, Writer
 
 _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}

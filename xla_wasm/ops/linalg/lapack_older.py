@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from ...dataclass import dataclass
 from ...errors import UnsupportedError
-from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
+from ...hlo.types import REAL_OF
 from ..writer import Rule, Writer
 from .lapack import FUNCTIONS, of_each_type
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 
 from ...hlo.attrs import TriangularSolveOptions
-from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
+from ...hlo.types import REAL_OF
 from ..kernel import Kernel
 from ..source import Source
 

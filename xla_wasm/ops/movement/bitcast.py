@@ -6,11 +6,10 @@ from math import prod
 
 from ...errors import UnsupportedError
 from ...hlo.attrs import PaddingDimension
-from ...hlo.infer import REAL_OF
 from ...hlo.ir import Instruction
 from ...hlo.layout import Tiling, element_bits, is_plain, physical_bounds, physical_elements, prefix_bytes, tilings
 from ...hlo.shape import Index, Shape
-from ...hlo.types import TYPES
+from ...hlo.types import REAL_OF, TYPES
 from ..writer import Writer
 
 

@@ -12,7 +12,7 @@ from ...loop.builder import WIDE, Builder, is_float
 from ...loop.ir import Block, Loop, Val
 from ..reading import reads, record
 from ..source import place
-from .running import identity
+from .running import neutral_value
 
 NOWHERE = 1 << 30
 """A place behind all elements."""
@@ -137,7 +137,7 @@ class Running:
     def start(self, lanes: int) -> list[Val]:
         """The state before the first element."""
         b = self.b
-        worst = identity(b, "maximum" if self.greatest else "minimum", self.dtype)
+        worst = neutral_value(b, "maximum" if self.greatest else "minimum", self.dtype)
         state = [worst, b.const("s32", 0), b.const("s32", NOWHERE)]
         return [b.splat(v, lanes) for v in (state if is_float(self.dtype) else state[:2])]
 
@@ -156,7 +156,7 @@ class Running:
 
     def glance(self, lanes: int) -> list[Val]:
         """The state before the first element of a walk that looks for the best number only."""
-        worst = identity(self.b, "maximum" if self.greatest else "minimum", self.dtype)
+        worst = neutral_value(self.b, "maximum" if self.greatest else "minimum", self.dtype)
         state = [worst, self.b.const("pred", True)]
         return [self.b.splat(v, lanes) for v in (state if is_float(self.dtype) else state[:1])]
 

@@ -16,7 +16,7 @@ from ..kernel import Kernel
 from ..source import Source
 from .lower import Parts, block_of, operand_index, side_by_side
 from .monoids import monoid
-from .running import identity, running
+from .running import neutral_value, running
 
 _LEAST_COLUMN = 16
 """Elements in a column from which on neighbouring ones are summed side by side."""
@@ -58,7 +58,7 @@ def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
         def row(inner: Index, acc: list[Val]) -> list[Val]:
             return [b.splat(combine(a, element(i, inner)), b.lanes_at(i)) for a, i in zip(acc, indices)]
 
-        neutral = identity(b, "add", dtype)
+        neutral = neutral_value(b, "add", dtype)
         inits = [b.splat(init, b.lanes_at(i)) for i in indices]
         return Parts(b, [b.splat(neutral, b.lanes_at(i)) for i in indices], combine).fold(sizes, 1, inits, row)
     lanes = b.lanes_at(indices[0])
@@ -122,7 +122,7 @@ class ColumnSums:
         own = self._array(level, width)
 
         def part(first: Affine, size: int, into: Source) -> None:
-            self._fill(own, width, identity(self.b, "add", own.dtype))
+            self._fill(own, width, neutral_value(self.b, "add", own.dtype))
             turns(first, size, own)
             nest(self.b, (width,), lambda i: self._put(into, i, [self._at(own, i)]))
 

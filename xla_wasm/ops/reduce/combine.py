@@ -15,21 +15,6 @@ from .monoids import monoid
 
 Combine = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 
-_IDENTITIES: dict[str, Callable[[np.dtype[Any]], Any]] = {
-    "add": lambda dtype: -0.0 if dtype.kind == "f" else complex(-0.0, -0.0) if dtype.kind == "c" else 0,
-    "multiply": lambda dtype: 1,
-    "maximum": lambda dtype: -np.inf if dtype.kind == "f" else 0 if dtype.kind == "b" else np.iinfo(dtype).min,
-    "minimum": lambda dtype: np.inf if dtype.kind == "f" else 1 if dtype.kind == "b" else np.iinfo(dtype).max,
-    "and": lambda dtype: 1 if dtype.kind == "b" else np.array(-1).astype(dtype),
-    "or": lambda dtype: 0,
-    "xor": lambda dtype: 0,
-}
-
-
-def identity(opcode: str, dtype: np.dtype[Any]) -> Array:
-    """What leaves every value of a widened type as it is, beside it in the operation."""
-    return np.array(_IDENTITIES[opcode](dtype)).astype(dtype)
-
 
 def combiner(computation: Computation, call: Any, at_once: bool = False) -> tuple[Combine, bool]:
     """A function (accumulators, elements) -> accumulators over lanes, and whether accumulators are kept wide.

@@ -16,7 +16,7 @@ from ..elemental import Elemental
 from .best import Running as Search
 from .best import best
 from .monoids import monoid
-from .running import Running, identity, running
+from .running import Running, neutral_value, running
 
 _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""
@@ -76,7 +76,7 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
         return combine(inits[0], _along_lanes(running(b, opcode, x.shape.element_type, combine, b.lanes, prod(sizes)), sizes, element))
     lanes = b.lanes_at(index)
     if opcode == "add" and is_float(x.shape.element_type) and 0 not in sizes:
-        parts = Parts(b, [b.splat(identity(b, opcode, x.shape.element_type), lanes)], combine)
+        parts = Parts(b, [b.splat(neutral_value(b, opcode, x.shape.element_type), lanes)], combine)
         start = [b.splat(inits[0], lanes)]
         return parts.fold(sizes, 1, start, lambda inner, acc: [b.splat(combine(acc[0], element(inner)), lanes)])[0]
     if opcode in ("maximum", "minimum") and 0 not in sizes:
@@ -183,7 +183,7 @@ def _across_lanes(b: Builder, state: list[Val], merge: Callable[[list[Val], list
 def _along_lanes(r: Running, sizes: tuple[int, ...], element: Callable[[Index], Val]) -> Val:
     """Reduces along the lanes of vectors: `_UNROLL` vector accumulators and a scalar one for what is left over."""
     b, combine = r.b, r.combine
-    neutral = identity(b, r.opcode, r.dtype)
+    neutral = neutral_value(b, r.opcode, r.dtype)
     lanes, last = b.lanes, sizes[-1]
     unroll = _UNROLL if last >= 2 * _UNROLL * lanes else 1
     wide = last // (lanes * unroll)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ...hlo.types import TYPES, limits
 
-_WITH_INFINITY = ("f16", "bf16", "f32", "f64", "f8e5m2", "f8e4m3", "f8e3m4")
-
 
 def neutral(opcode: str, dtype: str) -> complex | float | int | None:
     """The Python number that `opcode` leaves every other of the type as it is with; None if there is none, or none that the type has."""
@@ -15,7 +13,8 @@ def neutral(opcode: str, dtype: str) -> complex | float | int | None:
     if kind == "complex":
         return {"add": complex(-0.0, -0.0), "multiply": 1}.get(opcode)
     if kind == "float":
-        if dtype not in _WITH_INFINITY:
+        format_ = TYPES[dtype].format
+        if not format_ or format_.special != "ieee":
             return None
         return {"add": -0.0, "multiply": 1, "maximum": float("-inf"), "minimum": float("inf")}.get(opcode)
     if opcode in ("add", "or", "xor"):

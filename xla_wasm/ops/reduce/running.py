@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dataclass import dataclass
-from ...hlo.types import TYPES, limits
-from ...loop.builder import Builder, is_float
+from ...hlo.types import TYPES
+from ...loop.builder import Builder
 from ...loop.ir import Val
+from .neutral import neutral
 
 _LEAST = 4
 """Elements from which on a greatest number is worth a state of several values."""
 
 
-def identity(b: Builder, opcode: str, dtype: str) -> Val:
-    """The value that leaves every other as it is under a monoid."""
-    if dtype == "pred":
-        return b.const(dtype, opcode in ("multiply", "minimum", "and"))
-    if opcode == "add" and is_float(dtype):
-        return b.const(dtype, -0.0)
-    if opcode in ("add", "or", "xor"):
-        return b.const(dtype, 0)
-    if opcode == "multiply":
-        return b.const(dtype, 1)
-    if opcode == "and":
-        return b.const(dtype, -1)
-    if is_float(dtype):
-        return b.const(dtype, float("-inf") if opcode == "maximum" else float("inf"))
-    low, high = limits(dtype)
-    return b.const(dtype, low if opcode == "maximum" else high)
+def neutral_value(b: Builder, opcode: str, dtype: str) -> Val:
+    """The neutral number of a monoid as a value."""
+    number = neutral(opcode, dtype)
+    assert isinstance(number, (int, float))
+    return b.const(dtype, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +32,7 @@ class Running:
 
     def start(self, lanes: int) -> list[Val]:
         """The state before the first element."""
-        return [self.b.splat(identity(self.b, self.opcode, self.dtype), lanes)]
+        return [self.b.splat(neutral_value(self.b, self.opcode, self.dtype), lanes)]
 
     def step(self, state: list[Val], value: Val) -> list[Val]:
         """The state with one more element in each lane."""
@@ -68,7 +58,7 @@ class _Extreme(Running):
     def start(self, lanes: int) -> list[Val]:
         b = self.b
         bits = b.const(self._word, -1 if self._greatest else 0)
-        return [b.splat(v, lanes) for v in (identity(b, self.opcode, self.dtype), b.const("pred", False), bits)]
+        return [b.splat(v, lanes) for v in (neutral_value(b, self.opcode, self.dtype), b.const("pred", False), bits)]
 
     def step(self, state: list[Val], value: Val) -> list[Val]:
         b = self.b

@@ -56,7 +56,11 @@ OPS: tuple[Op, ...] = (
         "topk",
         (1, 1),
         _topk,
-        (Attr("k", "int", (81,), REQUIRED), Attr("largest", "bool", (85,), True), Attr("is_stable", "bool", (60,), False)),
+        (
+            Attr("k", "int", (81,), REQUIRED),
+            Attr("largest", "bool", (85,), True),
+            Attr("is_stable", "bool", (60,), False, text=False),  # XLA's parser does not know it yet
+        ),
         reads=lambda x: _read_along(x, x.operands[0].shape.rank - 1),
         stablehlo=("chlo.top_k",),
         doc="The k largest or smallest elements of the last dimension, best first, and their indices; of equal ones the first comes first.",

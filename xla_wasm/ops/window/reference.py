@@ -11,10 +11,11 @@ import numpy as np
 from ...dataclass import replace
 from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Computation, Instruction
-from ..arrays import Array, Value, wide
+from ..arrays import TYPES_OF, Array, Value, wide
 from ..elementwise.reference import BINARY
-from ..reduce.combine import combiner, fold, identity
+from ..reduce.combine import combiner, fold
 from ..reduce.monoids import monoid
+from ..reduce.neutral import neutral
 from ..reduce.tree import free, step
 from .cumulative import cumulative
 from .expand import whole
@@ -87,7 +88,7 @@ def reduce_windows(
 
 def _windowed(opcode: str, x: Array, window: Sequence[WindowDimension], out: Sequence[int]) -> Array:
     """Dimension by dimension; the elements of a window are combined by halves, so that wide windows cost their logarithm."""
-    fn, nothing = BINARY[opcode], identity(opcode, x.dtype)
+    fn, nothing = BINARY[opcode], neutral(opcode, TYPES_OF[x.dtype].name)
     for d, (w, count) in enumerate(zip(window, out)):
         x = np.moveaxis(x, d, 0)
         last = (count - 1) * w.stride + (w.size - 1) * w.window_dilation

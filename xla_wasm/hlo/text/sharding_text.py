@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import ParseError
-from .attr_kinds import word
-from .printer_messages import metadata_message_text
-from .schema import MESSAGES
-from .wire import Buffer, Fields, decode
+from ...errors import ParseError
+from ..proto.schema import MESSAGES, word
+from ..proto.wire import Buffer, Fields, decode
+from .message_text import metadata_message_text
 
 _TYPES = ("replicated", "maximal", "tuple", "devices", "manual", "unknown", "unreduced")
 _AXES = ("replicated", "unreduced", "manual")
@@ -40,7 +39,7 @@ def _tiles(fields: Fields) -> str:
     text = f"[{_commas(fields.get('tile_assignment_dimensions', ()))}]"
     dims = fields.get("iota_reshape_dims", ())
     if dims:
-        text += _iota(dims, fields.get("iota_transpose_perm", ()))
+        text += iota_text(dims, fields.get("iota_transpose_perm", ()))
     else:
         text += _commas(fields.get("tile_assignment_devices", ()))
     if fields.get("replicate_on_last_tile_dim"):
@@ -59,7 +58,8 @@ def _commas(values: Iterable[int]) -> str:
     return ",".join(map(str, values))
 
 
-def _iota(dims: Iterable[int], perm: Iterable[int]) -> str:
+def iota_text(dims: Iterable[int], perm: Iterable[int]) -> str:
+    """<=[2,4]T(1,0): sizes, and the order of their dimensions where there are several."""
     dims, perm = list(dims), list(perm)
     return f"<=[{_commas(dims)}]" + (f"T({_commas(perm)})" if len(dims) > 1 else "")
 

@@ -6,11 +6,11 @@ import re
 import struct
 from typing import TYPE_CHECKING
 
-from ..errors import ParseError, UnsupportedError
+from ...errors import ParseError, UnsupportedError
 from .wire import Buffer, fields
 
 if TYPE_CHECKING:
-    from .ir import Module
+    from ..ir import Module
 
 _MLIR_MAGIC = b"ML\xefR"
 EXPORTED = "a file of jax.export"
@@ -25,7 +25,7 @@ _MLIR = _COMMENTS + rb"(?:#\w|!\w+\s*=|module\s*(?:@|\{|attributes\b)|\"?builtin
 def read_module(data: str | bytes | bytearray | memoryview) -> Module:
     """The module in the contents of a file: HLO text, a proto of any of the kinds that `module_bytes` knows, StableHLO as bytecode or text,
     or what jax.export writes."""
-    from .ir import Module
+    from ..ir import Module
 
     if isinstance(data, str):
         return Module.from_stablehlo(data) if re.match(_MLIR, data[:_HEAD].encode("utf-8", "replace")) else Module.from_text(data)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from math import copysign
 from typing import Any
 
-from ..errors import ParseError
+from ...errors import ParseError
 
 UNKNOWN = ""
 """The key under which a decoded message holds the wire bytes of the fields that its table does not list."""

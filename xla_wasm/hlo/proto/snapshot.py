@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dataclass import dataclass, field
+from ...dataclass import dataclass, field
+from ..ir import Module
+from ..literal import Literal
 from .container import is_module, module_bytes
-from .ir import Module
-from .literal import Literal
-from .proto import from_proto, to_proto
+from .module import from_proto, to_proto
 from .schema import MESSAGES, UnknownFields, known_part
 from .wire import Buffer, Fields, decode, encode
 from .wire import fields as fields_of

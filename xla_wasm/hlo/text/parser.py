@@ -1,21 +1,20 @@
-"""HLO text to modules: the header here, the computations in `parser_computations`."""
+"""HLO text to modules: the header here, the computations in `computations.py`."""
 
 from __future__ import annotations
 
 import gc
 from typing import Any
 
-from ..errors import ParseError
-from .ir import Computation, Module
-from .lexer import KEY, NAME, Lexer
-from .parser_attributes import boolean, listed
-from .parser_computations import Computations
-from .parser_infer import compatible
-from .parser_messages import integers, origin_table, stack_frames
-from .schema import MESSAGES
-from .shape import Shape
-from .sources import Sources
-from .wire import encode
+from ...errors import ParseError
+from ..ir import Computation, Module
+from ..proto.schema import MESSAGES
+from ..proto.sources import Sources
+from ..proto.wire import encode
+from ..shape import Shape
+from .computations import Computations
+from .lexer import Lexer
+from .messages import origin_table, stack_frames
+from .omitted import compatible
 
 _DEEPEST = 8
 """Modules inside strings inside modules."""
@@ -51,7 +50,7 @@ class _Parser:
         attributes: dict[str, Any] = {}
         name, frames = "", b""
         if lexer.word("HloModule"):
-            name = lexer.need(NAME, "the name of the module")
+            name = lexer.name("the name of the module")
             lexer.take(":")
             while lexer.take(","):
                 self._module_attribute(attributes)
@@ -82,60 +81,62 @@ class _Parser:
     def _module_attribute(self, found: dict[str, Any]) -> None:
         lexer = self.lexer
         begin = lexer.skip()
-        key = lexer.need(KEY, "an attribute of the module")
+        key = lexer.key("an attribute of the module")
         if key in found:
             lexer.error(f"{key} is given twice", begin)
         if key in ("is_scheduled", "alias_passthrough_params"):
-            value: Any = boolean(lexer)
+            value: Any = lexer.boolean()
         elif key in ("replica_count", "num_partitions"):
             value = lexer.integer()
             if not 0 <= value < 1 << 31:
                 lexer.error(f"{key} cannot be {value}", begin)
         elif key == "input_output_alias":
-            value = listed(lexer, self._alias)
+            value = lexer.listed(self._alias)
         elif key == "buffer_donor":
-            value = listed(lexer, self._donor)
+            value = lexer.listed(self._donor)
         elif key == "entry_computation_layout":
             value = (begin, *self._entry_layout())
         elif key == "frontend_attributes":
             value = self.inner.map()
         elif key in ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"):
-            value = tuple(listed(lexer, boolean)) if lexer.sees("{") else (boolean(lexer),)
+            value = tuple(lexer.listed(lexer.boolean)) if lexer.sees("{") else (lexer.boolean(),)
         elif key == "origin_recovery_table":
             value = origin_table(lexer, self._inner_module)
         else:
             lexer.error(f"a module has no attribute {key}", begin)
         found[key] = value
 
-    def _alias(self, lexer: Lexer) -> tuple[tuple[int, ...], int, tuple[int, ...], str]:
+    def _alias(self) -> tuple[tuple[int, ...], int, tuple[int, ...], str]:
         """{out}: (parameter, {index}, may-alias)"""
-        output = tuple(integers(lexer))
+        lexer = self.lexer
+        output = tuple(lexer.integers())
         lexer.expect(":")
         lexer.expect("(")
         number, kind = lexer.integer(), "may-alias"
         index: tuple[int, ...] = ()
         if lexer.take(","):
-            index = tuple(integers(lexer))
+            index = tuple(lexer.integers())
             if lexer.take(","):
                 begin = lexer.skip()
-                kind = lexer.need(NAME, "may-alias or must-alias")
+                kind = lexer.name("may-alias or must-alias")
                 if kind not in ("may-alias", "must-alias"):
                     lexer.fail("may-alias or must-alias", begin)
         lexer.expect(")")
         return output, number, index, kind
 
-    def _donor(self, lexer: Lexer) -> tuple[int, tuple[int, ...]]:
+    def _donor(self) -> tuple[int, tuple[int, ...]]:
+        lexer = self.lexer
         lexer.expect("(")
         number = lexer.integer()
         lexer.expect(",")
-        index = tuple(integers(lexer))
+        index = tuple(lexer.integers())
         lexer.expect(")")
         return number, index
 
     def _entry_layout(self) -> tuple[list[Shape], Shape]:
         lexer = self.lexer
         lexer.expect("{")
-        parameters = listed(lexer, lambda _: self.inner.shapes.shape(), "(", ")")
+        parameters = lexer.listed(self.inner.shapes.shape, "(", ")")
         lexer.expect("->")
         result = self.inner.shapes.shape()
         lexer.expect("}")

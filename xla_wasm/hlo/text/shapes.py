@@ -6,10 +6,10 @@ import re
 from math import prod
 from typing import NoReturn
 
-from ..errors import UnsupportedError
+from ...errors import UnsupportedError
+from ..shape import UNBOUNDED, Layout, Shape
+from ..types import TYPES
 from .lexer import ARRAY, LAYOUT, NAME, Lexer, terminal
-from .shape import UNBOUNDED, Layout, Shape
-from .types import TYPES
 
 WORDS = {name: name for name, type_ in TYPES.items() if type_.bits or name in ("token", "opaque")}
 """Word -> element type. These words cannot be names."""

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ParseError
-from .lexer import KEY, NUMBER, Lexer, terminal
-from .printer_messages import (
+from ...errors import ParseError
+from ..proto.schema import MESSAGES
+from ..proto.wire import Fields, encode
+from .lexer import KEY, Lexer, terminal
+from .message_text import (
     METADATA_NUMBERS,
     METADATA_STRINGS,
     ORIGIN_ENTRY,
@@ -19,8 +21,6 @@ from .printer_messages import (
     STATISTIC,
     STATISTICS,
 )
-from .schema import MESSAGES
-from .wire import Fields, encode
 
 _MESH_AXIS = terminal(r"'([^'\\]*+)'\s*+=\s*+(\d++)")
 _AXIS_REF = terminal(r"'([^'\\]*+)'(?:\s*+:\s*+\(\s*+(\d++)\s*+\)\s*+(\d++))?+")
@@ -34,47 +34,22 @@ _MOST_DEVICES = 1 << 20
 _TYPES = {"replicated": 0, "manual": 4, "unknown": 5, "unreduced": 6}
 
 
-def string(lexer: Lexer) -> str:
-    """A quoted string of UTF-8."""
-    try:
-        return lexer.string().decode()
-    except UnicodeDecodeError:
-        lexer.error("the string is not UTF-8")
-
-
-def integers(lexer: Lexer, opening: str = "{", closing: str = "}") -> list[int]:
-    """A list of integers in brackets."""
-    lexer.expect(opening)
-    out: list[int] = []
-    if lexer.take(closing):
-        return out
-    while True:
-        out.append(lexer.integer())
-        if not lexer.take(","):
-            lexer.expect(closing)
-            return out
-
-
 def metadata(lexer: Lexer) -> bytes:
     """{op_name="..." source_line=3 ...} as an OpMetadata."""
     fields: Fields = {}
-    lexer.expect("{")
-    while not lexer.take("}"):
-        begin = lexer.skip()
-        key = lexer.need(KEY, "an attribute of the metadata or '}'")
+    for key, begin in lexer.entries("an attribute of the metadata or '}'"):
         if key in fields:
             lexer.error(f"{key} is given twice", begin)
         if key in METADATA_STRINGS:
-            fields[key] = string(lexer)
+            fields[key] = lexer.unicode()
         elif key in METADATA_NUMBERS:
             fields[key] = lexer.integer()
         elif key == "profile_type":
-            fields[key] = integers(lexer)
+            fields[key] = lexer.integers()
         elif key == "metadata_payload":
             fields[key] = encode(MESSAGES["Payload"], {"value": lexer.string()})
         else:
             lexer.error(f"metadata has no attribute {key}", begin)
-        lexer.take(",")
     return encode(MESSAGES["OpMetadata"], fields)
 
 
@@ -87,7 +62,7 @@ def statistics(lexer: Lexer) -> bytes:
         if name == "visualizing_index":
             index = lexer.integer()
         else:
-            items.append(encode(STATISTIC, {"stat_name": name, "stat_val": float(lexer.need(NUMBER, "a number").partition("(")[0])}))
+            items.append(encode(STATISTIC, {"stat_name": name, "stat_val": lexer.number()}))
         lexer.take(",")
     return encode(STATISTICS, {"stat_index_to_visualize": index, "statistics": items})
 
@@ -122,7 +97,7 @@ def origin(lexer: Lexer) -> bytes:
 
 def _rest_of_array(lexer: Lexer) -> bytes:
     """What follows the brace of {"a" {0}}, as an OriginalArrayProto."""
-    fields = {"instruction_name": string(lexer), "shape_index": integers(lexer) if lexer.sees("{") else ()}
+    fields = {"instruction_name": lexer.unicode(), "shape_index": lexer.integers() if lexer.sees("{") else ()}
     lexer.expect("}")
     return encode(ORIGINAL_ARRAY, fields)
 
@@ -141,7 +116,7 @@ def origin_table(lexer: Lexer, module: Callable[[str], bytes]) -> bytes:
         if lexer.take(","):
             begin = lexer.skip()
             try:
-                fields["recovery_module"] = module(string(lexer))
+                fields["recovery_module"] = module(lexer.unicode())
             except ParseError as error:
                 lexer.error(f"the module in the string: {error}", begin)
         entries.append(encode(ORIGIN_ENTRY, fields))
@@ -209,7 +184,7 @@ def _single(lexer: Lexer) -> Fields:
 def _tiles(lexer: Lexer, fields: Fields) -> None:
     """[2,2]<=[4], [2,2]<=[2,2]T(1,0) or [2,2]0,1,2,3."""
     begin = lexer.skip()
-    dims = fields["tile_assignment_dimensions"] = integers(lexer, "[", "]")
+    dims = fields["tile_assignment_dimensions"] = lexer.integers("[", "]")
     if not dims or any(size < 1 for size in dims):
         lexer.error("the sizes of a tile assignment are positive", begin)
     if lexer.take("<="):
@@ -237,14 +212,14 @@ def _product(lexer: Lexer, sizes: list[int], begin: int) -> int:
 def iota(lexer: Lexer) -> tuple[list[int], list[int]]:
     """[2,4]T(1,0): sizes and the order of their dimensions."""
     begin = lexer.skip()
-    dims = integers(lexer, "[", "]")
+    dims = lexer.integers("[", "]")
     _product(lexer, dims, begin)
     perm = [0]
     if len(dims) != 1:
         if not lexer.match(_TRANSPOSED):
             lexer.fail("'T('")
         lexer.pos -= 1
-        perm = integers(lexer, "(", ")")
+        perm = lexer.integers("(", ")")
         if sorted(perm) != list(range(len(dims))):
             lexer.error(f"this is no permutation of {len(dims)} dimensions", begin)
     return dims, perm
@@ -300,7 +275,7 @@ def mesh(lexer: Lexer) -> tuple[list[tuple[str, int]], list[int], list[int], lis
             lexer.expect(")")
         else:
             lexer.pos -= 1
-            devices = integers(lexer, "(", ")")
+            devices = lexer.integers("(", ")")
         if (_product(lexer, dims, begin) if dims else len(devices)) != count:
             lexer.error(f"the mesh has {count} places for another number of devices", begin)
     return axes, devices, dims, perm
@@ -344,7 +319,7 @@ def _named(lexer: Lexer) -> bytes:
         fields["dim_shardings"] = _dimension_shardings(lexer, axes)
     while lexer.take(","):
         begin = lexer.skip()
-        key = lexer.need(KEY, "an attribute of the sharding")
+        key = lexer.key("an attribute of the sharding")
         if key in ("replicated", "unreduced", "manual"):
             fields[key + "_axes"] = _ref_messages(axis_refs(lexer, axes)[0])
         elif key == "metadata":
@@ -386,7 +361,7 @@ def stack_frames(lexer: Lexer) -> bytes:
     fields: Fields = {}
     for title, field in (("FileNames", "file_names"), ("FunctionNames", "function_names")):
         if lexer.word(title):
-            fields[field] = _rows(lexer, string)
+            fields[field] = _rows(lexer, Lexer.unicode)
     if lexer.word("FileLocations"):
         keys = ("file_name_id", "function_name_id", "line", "end_line", "column", "end_column")
         fields["file_locations"] = _rows(lexer, lambda at: encode(MESSAGES["FileLocation"], _record(at, keys)))
@@ -406,15 +381,11 @@ def _rows(lexer: Lexer, value: Any) -> list[Any]:
 
 
 def _record(lexer: Lexer, keys: tuple[str, ...]) -> dict[str, int]:
-    lexer.expect("{")
     out: dict[str, int] = {}
-    while not lexer.take("}"):
-        begin = lexer.skip()
-        key = lexer.need(KEY, "an attribute or '}'")
+    for key, begin in lexer.entries("an attribute or '}'"):
         if key not in keys:
             lexer.error(f"{key} is none of {', '.join(keys)}", begin)
         out[key] = lexer.integer()
-        lexer.take(",")
     return out
 
 

@@ -7,7 +7,9 @@ no table: their bytes are kept and written back.
 
 from __future__ import annotations
 
-from ..errors import ParseError, UnsupportedError
+from collections.abc import Sequence
+
+from ...errors import ParseError, UnsupportedError
 from .wire import UNKNOWN, Buffer, Message, decode, encode
 
 _TABLE = """
@@ -136,6 +138,13 @@ def _messages() -> dict[str, Message]:
 
 MESSAGES: dict[str, Message] = _messages()
 """Message name -> table."""
+
+
+def word(names: Sequence[str], number: int) -> str:
+    """The word of an enum's number."""
+    if 0 <= number < len(names):
+        return names[number]
+    raise ParseError(f"protobuf: enum value {number} is none of {', '.join(names)}")
 
 
 class UnknownFields(UnsupportedError):

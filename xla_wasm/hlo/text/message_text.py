@@ -1,14 +1,14 @@
-"""Metadata, stack frames, statistics, origins and sparsity as HLO text. The reverse of `parser_messages`."""
+"""Metadata, stack frames, statistics and origins as HLO text. The reverse of `messages.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .attrs import Metadata
-from .schema import MESSAGES
-from .strings import quoted
-from .wire import Buffer, Fields, Message, decode
+from ..attrs import Metadata
+from ..proto.schema import MESSAGES
+from ..proto.wire import Buffer, Fields, Message, decode
+from ..strings import quoted
 
 STATISTICS = Message("StatisticsViz", "1 stat_index_to_visualize:i64; 2 statistics:Statistic*")
 STATISTIC = Message("Statistic", "1 stat_name:str; 2 stat_val:f64")
@@ -129,14 +129,3 @@ def _branches(tree: Any) -> str:
         return tree
     last = max(tree, default=-1)
     return "(" + ", ".join(_branches(tree.get(at, "{}")) for at in range(min(last, 8 * len(tree) + 64) + 1)) + ")"
-
-
-def sparsity_text(data: Buffer) -> str:
-    """{lhs={sparsity=2x4 dimension=1 stride=1} rhs={...}}"""
-    sides = []
-    for side, item in decode(MESSAGES["SparsityConfig"], data).items():
-        if side in ("lhs", "rhs"):
-            fields = decode(MESSAGES["TensorSparsityConfig"], item)
-            ratio = f"{fields.get('num_non_zero', 0)}x{fields.get('block_size', 0)}"
-            sides.append(f"{side}={{sparsity={ratio} dimension={fields.get('dimension', 0)} stride={fields.get('stride', 0)}}}")
-    return "{" + " ".join(sides) + "}"

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ..errors import VerifyError
-from .ir import Computation, Instruction
-from .lexer import HEAD, KEY, NAME, OPCODE, OPERAND, Lexer, terminal
-from .op import REQUIRED, records
-from .parser_async import Async, sugar
-from .parser_attributes import Spelling, listed, spelling
-from .parser_infer import compatible, inferred, settle_attributes, settle_shape
-from .parser_literals import literal
-from .parser_messages import metadata, origin, sharding, statistics, string
-from .parser_shapes import Shapes
-from .schema import MESSAGES
-from .shape import Shape
-from .sources import Sources
-from .wire import encode
+from ...errors import VerifyError
+from ..ir import Computation, Instruction
+from ..op import REQUIRED, records
+from ..proto.schema import MESSAGES
+from ..proto.sources import Sources
+from ..proto.wire import encode
+from ..shape import Shape
+from .asynchronous import Async, sugar
+from .attributes import Spelling, spelling
+from .lexer import HEAD, KEY, OPCODE, OPERAND, Lexer, terminal
+from .literals import literal
+from .messages import metadata, origin, sharding, statistics
+from .omitted import compatible, inferred, settle_attributes, settle_shape
+from .shapes import Shapes
 
 _INSTRUCTION = MESSAGES["HloInstructionProto"]
 _DEEPEST = 32
 _NO_SHAPE = Shape("tuple")
 _MAP_EQUALS = terminal(r"(=)")
+
+Scope = dict[str, Instruction]
+"""The instructions that are read already, by name."""
 
 
 class Computations:
@@ -43,13 +47,13 @@ class Computations:
     def computation(self) -> Computation:
         lexer = self.lexer
         begin = lexer.skip()
-        name = lexer.need(NAME, "a computation")
+        name = lexer.name("a computation")
         if name in self.computations:
             lexer.error(f"the name of computation '{name}' is taken", begin)
         declared = None
         if lexer.take("("):
             while not lexer.take(")"):
-                lexer.need(NAME, "the name of a parameter or ')'")
+                lexer.name("the name of a parameter or ')'")
                 lexer.take(":")
                 self.shapes.shape()
                 if not lexer.take(","):
@@ -62,7 +66,7 @@ class Computations:
             lexer.error(f"computation '{name}' is declared to return {declared}, but returns {computation.root.shape}", begin)
         if lexer.take(","):
             lexer.expect("execution_thread=")
-            computation.execution_thread = string(lexer)
+            computation.execution_thread = lexer.unicode()
         self.add(computation)
         return computation
 
@@ -111,7 +115,7 @@ class Computations:
             lexer.error(f"the parameters of '{name}' are numbered {numbers[:16]}, not from 0 on, each once", begin)
         return computation
 
-    def _instruction(self, name: str, scope: dict[str, Instruction], begin: int) -> Instruction:
+    def _instruction(self, name: str, scope: Scope, begin: int) -> Instruction:
         """What stands behind the equals sign."""
         lexer = self.lexer
         shape = self.shapes.optional()
@@ -141,7 +145,7 @@ class Computations:
             settle_shape(instruction)
         return instruction
 
-    def _operands(self, instruction: Instruction, scope: dict[str, Instruction], shape: Shape | None) -> None:
+    def _operands(self, instruction: Instruction, scope: Scope, shape: Shape | None) -> None:
         """What stands in the parentheses."""
         lexer = self.lexer
         begin = lexer.pos
@@ -175,7 +179,7 @@ class Computations:
             return
         lexer.expect(")")
 
-    def _operand(self, scope: dict[str, Instruction]) -> Instruction:
+    def _operand(self, scope: Scope) -> Instruction:
         """An operand with its shape, or a nested instruction, which has no attributes."""
         lexer = self.lexer
         begin = lexer.skip()
@@ -210,7 +214,7 @@ class Computations:
         self.depth -= 1
         return operand
 
-    def _attributes(self, instruction: Instruction, words: Spelling, scope: dict[str, Instruction]) -> dict[str, Any]:
+    def _attributes(self, instruction: Instruction, words: Spelling, scope: Scope) -> dict[str, Any]:
         """The values behind the parentheses, by key. Those that every opcode may have go into the instruction."""
         lexer = self.lexer
         parts = words.parts
@@ -220,42 +224,48 @@ class Computations:
         seen: set[str] = set()
         while lexer.take(","):
             begin = lexer.skip()
-            key = lexer.need(KEY, "an attribute")
+            key = lexer.key("an attribute")
             if key in seen:
                 lexer.error(f"{key} is given twice", begin)
             seen.add(key)
-            part = parts.get(key)
+            part, common = parts.get(key), _COMMON.get(key)
             if part is not None:
                 raw[key] = part.read(lexer, self.shapes)
-            elif key == "metadata":
-                data = metadata(lexer)
-                known = self.known_metadata.get(data)
-                if known is None:
-                    known = self.known_metadata[data] = self.sources.metadata(data)
-                instruction.metadata = known
-            elif key == "sharding":
-                instruction.attrs["sharding"] = sharding(lexer)
-            elif key == "frontend_attributes":
-                instruction.frontend_attributes = self.map()
-            elif key == "backend_config":
-                config = lexer.braces().encode() if lexer.sees("{") else lexer.string()
-                instruction.attrs["backend_config"] = config
-            elif key == "control-predecessors":
-                instruction.control_predecessors = listed(lexer, lambda _: self._predecessor(scope))
-            elif key == "statistics":
-                fields["statistics_viz"] = statistics(lexer)
-            elif key == "origin":
-                fields["original_value"] = origin(lexer)
+            elif common is not None:
+                common(self, instruction, scope)
+            elif key in _UNKNOWN:
+                field, read = _UNKNOWN[key]
+                fields[field] = read(lexer)
             elif self._is_role(instruction, words, key):
                 called[key] = self._called(key)
             elif key == "mode" and "replica_groups" in parts:
-                lexer.need(NAME, "a word")
+                lexer.name("a word")
             else:
                 lexer.error(f"{instruction.opcode} has no attribute {key}", begin)
         if fields:
             instruction.unknown = encode(_INSTRUCTION, fields)
         self._link(instruction, words, called)
         return raw
+
+    def _metadata(self, instruction: Instruction, _: Scope) -> None:
+        data = metadata(self.lexer)
+        known = self.known_metadata.get(data)
+        if known is None:
+            known = self.known_metadata[data] = self.sources.metadata(data)
+        instruction.metadata = known
+
+    def _sharding(self, instruction: Instruction, _: Scope) -> None:
+        instruction.attrs["sharding"] = sharding(self.lexer)
+
+    def _frontend_attributes(self, instruction: Instruction, _: Scope) -> None:
+        instruction.frontend_attributes = self.map()
+
+    def _backend_config(self, instruction: Instruction, _: Scope) -> None:
+        lexer = self.lexer
+        instruction.attrs["backend_config"] = lexer.braces().encode() if lexer.sees("{") else lexer.string()
+
+    def _predecessors(self, instruction: Instruction, scope: Scope) -> None:
+        instruction.control_predecessors = self.lexer.listed(lambda: self._predecessor(scope))
 
     def _is_role(self, instruction: Instruction, words: Spelling, key: str) -> bool:
         roles = _roles(instruction) if instruction.opcode == "conditional" else words.called
@@ -265,7 +275,7 @@ class Computations:
         """One computation, by name or written out in braces; a list of them for those attributes that take one."""
         lexer = self.lexer
         if key in ("branch_computations", "called_computations"):
-            return listed(lexer, lambda _: self._one_called())
+            return lexer.listed(self._one_called)
         return [self._one_called()]
 
     def _one_called(self) -> Computation:
@@ -275,7 +285,7 @@ class Computations:
             self.add(computation)
             return computation
         begin = lexer.skip()
-        name = lexer.need(NAME, "the name of a computation")
+        name = lexer.name("the name of a computation")
         found = self.computations.get(name)
         return found if found is not None else lexer.error(f"no computation '{name}' comes before this one", begin)
 
@@ -291,10 +301,10 @@ class Computations:
         if instruction.opcode == "fusion" and instruction.called:
             instruction.called[0].is_fusion_computation = True
 
-    def _predecessor(self, scope: dict[str, Instruction]) -> Instruction:
+    def _predecessor(self, scope: Scope) -> Instruction:
         lexer = self.lexer
         begin = lexer.skip()
-        name = lexer.need(NAME, "the name of an instruction")
+        name = lexer.name("the name of an instruction")
         found = scope.get(name)
         return found if found is not None else lexer.error(f"no instruction '{name}' comes before this one", begin)
 
@@ -303,21 +313,21 @@ class Computations:
         lexer = self.lexer
         found: dict[str, str] = {}
 
-        def item(_: Lexer) -> None:
+        def item() -> None:
             begin = lexer.skip()
             plain = lexer.match(KEY)
             if plain:
                 key = plain[1]
             elif lexer.sees('"'):
-                key = string(lexer)
+                key = lexer.unicode()
                 lexer.need(_MAP_EQUALS, "'='")
             else:
                 lexer.fail("a name, followed by '=',")
             if key in found:
                 lexer.error(f"{key} is given twice", begin)
-            found[key] = lexer.braces() if lexer.sees("{") else string(lexer)
+            found[key] = lexer.braces() if lexer.sees("{") else lexer.unicode()
 
-        listed(lexer, item)
+        lexer.listed(item)
         return found
 
     def _build(self, instruction: Instruction, words: Spelling, raw: dict[str, Any], begin: int) -> None:
@@ -357,6 +367,21 @@ class Computations:
             return inferred(instruction)
         except VerifyError as error:
             self.lexer.error(f"the shape cannot be inferred: {error}", begin)
+
+
+_COMMON: dict[str, Callable[[Computations, Instruction, Scope], None]] = {
+    "metadata": Computations._metadata,
+    "sharding": Computations._sharding,
+    "frontend_attributes": Computations._frontend_attributes,
+    "backend_config": Computations._backend_config,
+    "control-predecessors": Computations._predecessors,
+}
+"""Attributes that every opcode may have, and what reads them into the instruction."""
+_UNKNOWN: dict[str, tuple[str, Callable[[Lexer], bytes]]] = {
+    "statistics": ("statistics_viz", statistics),
+    "origin": ("original_value", origin),
+}
+"""Those that are kept as fields of the proto, and what reads them."""
 
 
 def _roles(conditional: Instruction) -> tuple[str, ...]:

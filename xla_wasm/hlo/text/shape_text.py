@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .shape import Shape
+from ...dataclass import replace
+from ..shape import Layout, Shape
 
 
 def shape_text(shape: Shape) -> str:
@@ -16,3 +17,10 @@ def shape_text(shape: Shape) -> str:
     if shape.rank or layout is None or str(layout) == "{}":
         return str(shape)
     return str(Shape(shape.element_type, (), None, shape.dynamic)) + str(layout)
+
+
+def laid_out(shape: Shape) -> Shape:
+    """The shape with every layout spelled out."""
+    if shape.tuple_shapes:
+        return replace(shape, tuple_shapes=tuple(laid_out(s) for s in shape.tuple_shapes))
+    return shape if shape.layout or not shape.is_array else replace(shape, layout=Layout.default(shape.rank))

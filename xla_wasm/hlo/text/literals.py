@@ -7,12 +7,12 @@ import struct
 from math import inf, isfinite, prod
 from typing import Any
 
-from ..dataclass import replace
-from . import smallfloat
+from ...dataclass import replace
+from .. import smallfloat
+from ..literal import Literal, relayout
+from ..shape import Layout, Shape
+from ..types import REAL_OF, TYPES, limits
 from .lexer import NUMBER, WORD, Lexer, terminal
-from .literal import Literal, relayout
-from .shape import Layout, Shape
-from .types import TYPES
 
 _PLAIN = terminal(r"([-{][-+\d.eE,{}\s]*+)")
 """Braces and decimal numbers, without comments, words or parentheses."""
@@ -22,16 +22,6 @@ _MINUS_ZERO = re.compile(r"-0++(?![\d.eE])")
 _BAD_POINT = re.compile(r"(?<!\d)\.|(?<![eE])\+")
 _INTEGER = re.compile(r"-?+\d++\Z")
 _ELIDED = terminal(r"(\{\s*+\.\.\.\s*+\})")
-_MANTISSAS = {
-    "f16": ("<H", 10),
-    "bf16": ("<H", 7),
-    "f32": ("<I", 23),
-    "f64": ("<Q", 52),
-    "f8e5m2": ("<B", 2),
-    "f8e4m3": ("<B", 3),
-    "f8e3m4": ("<B", 4),
-}
-"""Types whose NaNs have a payload: struct format of the bits, mantissa bits."""
 _MADE_UP = 1 << 24
 """The most elements that stand in for those of a constant that the text leaves out."""
 
@@ -178,7 +168,7 @@ class _Elements:
             lexer.pos = word.start(1)
         text = lexer.need(NUMBER, f"a value of type {self.name}")
         begin = lexer.pos - len(text)
-        part = {"c64": "f32", "c128": "f64"}.get(self.name, self.name)
+        part = REAL_OF.get(self.name, self.name)
         if "nan" in text and self.kind in ("float", "complex"):
             self.out += self._nan(part, text, begin)
             return
@@ -197,21 +187,17 @@ class _Elements:
         """A NaN with its sign and payload."""
         negative = text.startswith("-")
         quiet = Literal.from_values(Shape(part), [-float("nan") if negative else float("nan")]).data
-        if "(" not in text:
-            if part not in _MANTISSAS:
-                return bytes(quiet)
-            form, mantissa = _MANTISSAS[part]
-            payload = 1 << mantissa - 1
-        else:
-            if part not in _MANTISSAS:
+        format_, width = TYPES[part].format, TYPES[part].bytes
+        if format_ is None or format_.special != "ieee":
+            if "(" in text:
                 self.lexer.error(f"a NaN of type {part} has no payload", begin)
-            form, mantissa = _MANTISSAS[part]
-            payload = int(text[text.index("(") + 1 : -1], 16)
-            if not 0 < payload < 1 << mantissa:
-                self.lexer.error(f"the payload of a NaN of type {part} lies between 1 and {(1 << mantissa) - 1:#x}", begin)
-        width = struct.calcsize(form)
+            return bytes(quiet)
+        mantissa = format_.mantissa_bits
+        payload = int(text[text.index("(") + 1 : -1], 16) if "(" in text else 1 << mantissa - 1
+        if not 0 < payload < 1 << mantissa:
+            self.lexer.error(f"the payload of a NaN of type {part} lies between 1 and {(1 << mantissa) - 1:#x}", begin)
         exponent = (1 << 8 * width - 1) - (1 << mantissa)
-        return struct.pack(form, negative << 8 * width - 1 | exponent | payload)
+        return (negative << 8 * width - 1 | exponent | payload).to_bytes(width, "little")
 
 
 def _packed(name: str, values: list[Any], infinite: bool = False) -> bytes:
@@ -236,12 +222,10 @@ def _packed(name: str, values: list[Any], infinite: bool = False) -> bytes:
         if min(values) < -(1 << 63) or max(values) >= 1 << 64:
             raise ValueError
         return struct.pack(f"<{len(values)}Q", *(value & (1 << 64) - 1 for value in values))
-    bits = TYPES[name].bits
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if kind == "signed" else (0, (1 << bits) - 1)
+    low, high = limits(name)
     if min(values) < low or max(values) > high:
         raise ValueError
-    code = "bhiq"[TYPES[name].bytes.bit_length() - 1]
-    return struct.pack(f"<{len(values)}{code.upper() if kind == 'unsigned' else code}", *values)
+    return struct.pack(f"<{len(values)}{TYPES[name].code}", *values)
 
 
 def _is_nan(number: bytes) -> bool:
@@ -263,5 +247,5 @@ def _check_finite(name: str, data: bytes) -> None:
         high = data[1::2]
         if any(byte & 127 == 127 and low & 128 for byte, low in zip(high, data[0::2])):
             raise ValueError
-    elif not all(map(isfinite, struct.unpack(f"<{len(data) // TYPES[name].bytes}{'e' if name == 'f16' else 'f'}", data))):
+    elif not all(map(isfinite, struct.unpack(f"<{len(data) // TYPES[name].bytes}{TYPES[name].code}", data))):
         raise ValueError

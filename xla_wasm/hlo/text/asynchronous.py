@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .ir import Computation, Instruction
+from ..ir import Computation, Instruction
+from ..kinds.kind import Part
+from ..shape import Shape
+from .attributes import Spelling, spelling
 from .lexer import Lexer
-from .parser_attributes import Part, Spelling, spelling
-from .shape import Shape
 
 _OWN = ("all-gather", "all-reduce", "collective-permute", "copy", "recv", "send")
 """Operations with opcodes of their own for the parts, which have no short forms."""

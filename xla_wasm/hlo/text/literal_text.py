@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
-from . import smallfloat
-from .literal import Literal
-from .shape import Shape
-from .types import TYPES
+from .. import smallfloat
+from ..literal import Literal
+from ..shape import Shape
+from ..types import REAL_OF, TYPES
 
 _MOST_SHOWN = 10
 _BF16 = Shape("bf16", (1,))
-_PACKED = {"f16": ("<e", 10), "f32": ("<f", 23), "c64": ("<f", 23), "f64": ("<d", 52), "c128": ("<d", 52)}
-"""Type -> (struct format of a part, mantissa bits)."""
 
 
 def literal_text(literal: Literal, large: bool) -> str:
@@ -65,8 +63,9 @@ def _words(literal: Literal, values: list[Any]) -> Iterator[str]:
 
 def _formatter(name: str) -> Callable[[float, Any], str]:
     """Formats a number of the type, given its bits too for the sake of NaNs."""
-    _, short, _, special = smallfloat.FORMATS.get(name, (0, 7, 0, ""))
-    form, mantissa_bits = _PACKED.get(name, ("", short))
+    part = TYPES[REAL_OF.get(name, name)]
+    assert part.format
+    form, mantissa_bits, special = "<" + part.code, part.format.mantissa_bits, part.format.special
 
     def same(text: str, value: float) -> bool:
         if name in smallfloat.FORMATS:
@@ -81,7 +80,7 @@ def _formatter(name: str) -> Callable[[float, Any], str]:
     def number(value: float, data: Any) -> str:
         if value != value:
             sign = "" if data[-1] < 128 or special == "powers of two" else "-"
-            return sign + _nan(int.from_bytes(data, "little"), mantissa_bits if special in ("", "ieee") else 0)
+            return sign + _nan(int.from_bytes(data, "little"), mantissa_bits if special == "ieee" else 0)
         if value in (float("inf"), float("-inf")):
             return "inf" if value > 0 else "-inf"
         if value == 0:

@@ -9,9 +9,10 @@ blanks, names or strings (possessive quantifiers), so the time is linear in the 
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
 
-from ..errors import ParseError
+from ...errors import ParseError
 
 BLANK = r"(?:\s++|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+"
 _NAME = r"[A-Za-z_][\w.-]*+"
@@ -67,7 +68,7 @@ class HloTextError(TextError):
     """HLO text that does not follow the grammar, or means nothing."""
 
 
-class Lexer:
+class Cursor:
     """A place in a text."""
 
     __slots__ = ("text", "pos")
@@ -116,6 +117,29 @@ class Lexer:
         if not self.take(mark):
             self.fail(f"'{mark}'")
 
+    def number_in(self, digits: str) -> int:
+        """The value of digits just passed, which must fit 64 bits."""
+        value = int(digits) if len(digits) < 24 else 1 << 64
+        if not -(1 << 63) <= value < 1 << 63:
+            self.error("the number does not fit 64 bits", self.pos - len(digits))
+        return value
+
+    def fail(self, expected: str, at: int | None = None) -> NoReturn:
+        """Says what was expected, and what is there."""
+        at = self.skip() if at is None else at
+        found = re.match(r"[\w.%-]+|\S", self.text[at : at + 40])
+        self.error(f"{expected} expected, not {found[0]!r}" if found else f"{expected} expected, but the text ends", at)
+
+    def error(self, message: str, at: int | None = None) -> NoReturn:
+        """Says what is wrong here or at `at`."""
+        raise self.wrong(message, self.text, self.skip() if at is None else at)
+
+
+class Lexer(Cursor):
+    """A place in HLO text, and what may stand there."""
+
+    __slots__ = ()
+
     def word(self, word: str) -> bool:
         """Passes a word of the grammar if it comes next, whole."""
         found = NAME.match(self.text, self.pos)
@@ -127,12 +151,73 @@ class Lexer:
     def integer(self, expected: str = "an integer") -> int:
         return self.number_in(self.need(INTEGER, expected))
 
-    def number_in(self, digits: str) -> int:
-        """The value of digits just passed, which must fit 64 bits."""
-        value = int(digits) if len(digits) < 24 else 1 << 64
-        if not -(1 << 63) <= value < 1 << 63:
-            self.error("the number does not fit 64 bits", self.pos - len(digits))
-        return value
+    def integers(self, opening: str = "{", closing: str = "}") -> list[int]:
+        """A list of integers in brackets."""
+        return self.listed(self.integer, opening, closing)
+
+    def listed(self, item: Callable[[], Any], opening: str = "{", closing: str = "}") -> list[Any]:
+        """Items between brackets, with commas between them."""
+        self.expect(opening)
+        out: list[Any] = []
+        if self.take(closing):
+            return out
+        while True:
+            out.append(item())
+            if not self.take(","):
+                self.expect(closing)
+                return out
+
+    def entries(self, expected: str) -> Iterator[tuple[str, int]]:
+        """{key=value key=value}: each key, behind which its value stands to be read, and where it begins."""
+        self.expect("{")
+        while not self.take("}"):
+            begin = self.skip()
+            yield self.key(expected), begin
+            self.take(",")
+
+    def key(self, expected: str) -> str:
+        """The name of an attribute, with its equals sign."""
+        return self.need(KEY, expected)
+
+    def name(self, expected: str) -> str:
+        """A name, its `%` dropped."""
+        return self.need(NAME, expected)
+
+    def one_of(self, words: Sequence[str], fold: bool = False) -> str:
+        """One of the words, in whatever letters if `fold`."""
+        begin = self.skip()
+        found = self.match(NAME)
+        word = found[1].lower() if found and fold else found[1] if found else ""
+        return word if word in words else self.fail(" or ".join(words) if len(words) < 8 else f"one of {', '.join(words)}", begin)
+
+    def boolean(self) -> bool:
+        """true or false."""
+        if self.word("true"):
+            return True
+        return False if self.word("false") else self.fail("true or false")
+
+    def number(self) -> float:
+        """A number; the payload of a NaN is dropped."""
+        return float(self.need(NUMBER, "a number").partition("(")[0])
+
+    def sizes(self, expected: str) -> list[int]:
+        """1x2x3"""
+        return [self.number_in(digits) for digits in self.need(SIZES, expected).split("x")]
+
+    def pads(self) -> list[list[int]]:
+        """1_2x3_4: the numbers of each dimension."""
+        return [[self.number_in(digits) for digits in part.split("_")] for part in self.need(PAD, "padding, such as 0_0x1_1,").split("x")]
+
+    def labels(self, expected: str) -> str:
+        """The labels of a convolution's dimensions."""
+        return self.need(DIM_LABELS, expected)
+
+    def unicode(self) -> str:
+        """A quoted string of UTF-8."""
+        try:
+            return self.string().decode()
+        except UnicodeDecodeError:
+            self.error("the string is not UTF-8")
 
     def string(self) -> bytes:
         """A quoted string, as the bytes it stands for."""
@@ -152,16 +237,6 @@ class Lexer:
                 self.pos = pos
                 return self.text[begin:pos]
         self.error("this brace is never closed", begin)
-
-    def fail(self, expected: str, at: int | None = None) -> NoReturn:
-        """Says what was expected, and what is there."""
-        at = self.skip() if at is None else at
-        found = re.match(r"[\w.%-]+|\S", self.text[at : at + 40])
-        self.error(f"{expected} expected, not {found[0]!r}" if found else f"{expected} expected, but the text ends", at)
-
-    def error(self, message: str, at: int | None = None) -> NoReturn:
-        """Says what is wrong here or at `at`."""
-        raise self.wrong(message, self.text, self.skip() if at is None else at)
 
 
 def unquoted(literal: str) -> bytes:

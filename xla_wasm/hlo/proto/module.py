@@ -12,15 +12,16 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
-from ..errors import ParseError
-from .attr_kinds import KINDS, Reader, Writer
-from .attrs import Metadata
+from ...errors import ParseError
+from ..attrs import Metadata
+from ..ir import Computation, Instruction, Kept, Module
+from ..kinds.kind import known
+from ..kinds.table import KINDS
+from ..op import REQUIRED, records
+from ..shape import Shape
 from .container import module_bytes
-from .ir import Computation, Instruction, Kept, Module
-from .op import REQUIRED, records
 from .schema import MESSAGES, UnknownFields, known_part
-from .shape import Shape
-from .shape_proto import read_program_shape, read_shape, write_program_shape, write_shape
+from .shapes import read_program_shape, read_shape, write_program_shape, write_shape
 from .sources import Sources, write_metadata
 from .wire import UNKNOWN, Buffer, Fields, Message, decode, encode
 
@@ -37,7 +38,8 @@ _OLD_COMPARISONS = {
 }
 
 
-_Plan = tuple[str, Reader, Writer, tuple[str, ...], Any]
+_Read = Callable[[Fields, tuple[str, ...], Instruction], Any]
+_Plan = tuple[str, _Read, Callable[[Fields, tuple[str, ...], Any], None], tuple[str, ...], Any]
 """How one attribute of an opcode is read and written: its name, reader, writer, the keys of its fields, and the value where the proto has
 none of them, or `REQUIRED` where the reader is needed for that."""
 
@@ -237,7 +239,7 @@ class _Reader:
         by_id[number] = instruction
 
     @staticmethod
-    def _keep(instruction: Instruction, fields: Fields, data: Buffer, kept: Kept, name: str, read: Reader, keys: tuple[str, ...]) -> None:
+    def _keep(instruction: Instruction, fields: Fields, data: Buffer, kept: Kept, name: str, read: _Read, keys: tuple[str, ...]) -> None:
         """Reads an attribute from the known part of its messages, which hold more, and keeps these."""
         whole = decode(_INSTRUCTION, data)
         known = decode(_INSTRUCTION, known_part(_INSTRUCTION, encode(_INSTRUCTION, {key: whole[key] for key in keys if key in whole})))
@@ -264,18 +266,10 @@ def _restore(fields: Fields, kept: Kept, values: dict[str, Any]) -> None:
             fields.update(messages)
 
 
-def _known(name: str, data: Buffer) -> Fields:
-    """A decoded message of which nothing is lost."""
-    fields = decode(MESSAGES[name], data)
-    if UNKNOWN in fields:
-        raise UnknownFields(name)
-    return fields
-
-
 def _read_aliases(data: Buffer) -> list[tuple[tuple[int, ...], int, tuple[int, ...], str]]:
     found = []
-    for item in _known("HloInputOutputAliasProto", data).get("entries", ()):
-        alias = _known("AliasEntryProto", item)
+    for item in known("HloInputOutputAliasProto", data).get("entries", ()):
+        alias = known("AliasEntryProto", item)
         kind = alias.get("kind", 0)
         if not 0 <= kind < len(_ALIAS_KINDS):
             raise ParseError(f"input_output_alias of kind {kind}")
@@ -285,7 +279,7 @@ def _read_aliases(data: Buffer) -> list[tuple[tuple[int, ...], int, tuple[int, .
 
 
 def _read_donors(data: Buffer) -> list[tuple[int, tuple[int, ...]]]:
-    donors = [_known("BufferDonorEntryProto", item) for item in _known("HloBufferDonorProto", data).get("entries", ())]
+    donors = [known("BufferDonorEntryProto", item) for item in known("HloBufferDonorProto", data).get("entries", ())]
     return [(donor.get("parameter_number", 0), tuple(donor.get("parameter_shape_index", ()))) for donor in donors]
 
 
@@ -293,7 +287,7 @@ def _read_map(data: Buffer) -> dict[str, str]:
     """The map of a FrontendAttributes message."""
     if not data:
         return {}
-    entries = [_known("StringEntry", item) for item in _known("FrontendAttributes", data).get("map", ())]
+    entries = [known("StringEntry", item) for item in known("FrontendAttributes", data).get("map", ())]
     return {entry.get("key", ""): entry.get("value", "") for entry in entries}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .attrs import Metadata
+from ..attrs import Metadata
 from .schema import MESSAGES
 from .wire import UNKNOWN, Buffer, Fields, decode, encode
 

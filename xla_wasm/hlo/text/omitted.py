@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ..dataclass import replace
-from ..errors import VerifyError
-from .attr_kinds import default_comparison
-from .infer import shape_fault
-from .ir import Instruction
-from .op import records
-from .shape import Layout, Shape
+from ...dataclass import replace
+from ...errors import VerifyError
+from ..infer import shape_fault
+from ..ir import Instruction
+from ..op import records
+from ..shape import Layout, Shape
+from ..types import default_comparison
 
 _DECLARED = frozenset(
     "bitcast bitcast-convert constant convert custom-call fusion infeed iota outfeed parameter reduce-precision reshape rng "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..errors import ParseError, UnsupportedError
+from ...errors import ParseError, UnsupportedError
+from ..shape import UNBOUNDED, Layout, Shape
+from ..types import BY_NUMBER, TYPES
 from .schema import MESSAGES, UnknownFields
-from .shape import UNBOUNDED, Layout, Shape
-from .types import BY_NUMBER, TYPES
 from .wire import UNKNOWN, Buffer, Fields, Message, decode, encode
 
 _SHAPE, _LAYOUT, _TILE, _SPLIT, _PROGRAM = (

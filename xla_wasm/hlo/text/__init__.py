@@ -1,0 +1,1 @@
+"""HLO text, read (`parser.py`) and printed (`printer.py`)."""
