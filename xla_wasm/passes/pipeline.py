@@ -14,7 +14,7 @@ from .erfc import find_erfc
 from .expand import ask_host, canonicalize, expand, inline, type_products
 from .fractions import mark_fractions
 from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices, name_formats
-from .layout import forget_layouts
+from .layout import normalize_layouts
 from .loops import settle_loops
 from .reductions import split_reductions
 from .simplify import simplify
@@ -48,7 +48,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     settle_transfers,
     forget_tokens,
     ask_host,
-    forget_layouts,
+    normalize_layouts,
     inline,
     pad_dynamic,
     find_erfc,
