@@ -15,7 +15,7 @@ from .expand import ask_host, canonicalize, expand, inline, type_products
 from .fractions import mark_fractions
 from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices, name_formats
 from .layout import normalize_layouts
-from .loops import settle_loops
+from .loops import simplify_loops
 from .reductions import split_reductions
 from .simplify import simplify
 from .sink import sink_transposes
@@ -60,7 +60,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     split_complex,
     widen,
     simplify,
-    settle_loops,
+    simplify_loops,
     split_products,
     store_weights,
     sink_dequantization,
