@@ -11,7 +11,7 @@ from .clean import remove_dead
 from .contract import contract
 from .dequantize import sink_dequantization
 from .erfc import find_erfc
-from .expand import ask_host, canonicalize, expand, inline, type_products
+from .expand import canonicalize, expand, inline, lower_host_transfers, type_products
 from .fractions import mark_fractions
 from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices, name_formats
 from .layout import normalize_layouts
@@ -47,7 +47,7 @@ NOTES: tuple[Callable[[Module, Given], None], ...] = (ask_for_calls, mark_device
 PASSES: tuple[Callable[[Module], None], ...] = (
     settle_transfers,
     forget_tokens,
-    ask_host,
+    lower_host_transfers,
     normalize_layouts,
     inline,
     pad_dynamic,
