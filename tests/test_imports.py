@@ -94,7 +94,7 @@ EXCEPTIONS = {
     ("ops.window.expand", "ops.apply"): "the same",
     ("ops.window.canonical", "ops.window.cumulative"): "whether a window is a running sum, which has a kernel of its own",
     ("passes.widen", "ops.window.cumulative"): "the same",
-    ("plan.draft", "ops.collective.groups"): "the numbers of a device, in their order",
+    ("plan.plan_builder", "ops.collective.groups"): "the numbers of a device, in their order",
     ("plan.scope", "ops.collective.groups"): "the same",
     ("ops.custom.reference", "ops.custom.registry"): "what a user registers is written once, and so evaluated as it is written",
     ("ops.custom.reference", "ops.writer"): "the same",
