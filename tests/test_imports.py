@@ -95,7 +95,7 @@ EXCEPTIONS = {
     ("ops.window.canonical", "ops.window.cumulative"): "whether a window is a running sum, which has a kernel of its own",
     ("passes.widen", "ops.window.cumulative"): "the same",
     ("plan.plan_builder", "ops.collective.groups"): "the numbers of a device, in their order",
-    ("plan.scope", "ops.collective.groups"): "the same",
+    ("plan.planner", "ops.collective.groups"): "the same",
     ("ops.custom.reference", "ops.custom.registry"): "what a user registers is written once, and so evaluated as it is written",
     ("ops.custom.reference", "ops.writer"): "the same",
     ("ops.dot.reference", "ops.dot.expand"): "the judge should not need this",

@@ -15,7 +15,7 @@ from .kernels import KernelCache
 from .memory import live_ranges, share, share_carries
 from .plan import Plan, Step, View
 from .plan_builder import PlanBuilder
-from .scope import Scope
+from .planner import ComputationPlanner
 
 
 def plan_module(
@@ -59,7 +59,7 @@ def _build(module: Module, target: Target, weights: Sequence[int], state: Mappin
         leaves = [builder.view(shape, "parameter", p.name) for _, shape in p.shape.leaves()]
         parameters += leaves
         arguments.append(leaves)
-    results = list(Scope(builder, entry, arguments, _numbered(entry, weights)).run())
+    results = list(ComputationPlanner(builder, entry, arguments, _numbered(entry, weights)).run())
     if state:
         _keep_state(builder, entry.root, parameters, results, state)
     builder.step(Step("halt", "end"))

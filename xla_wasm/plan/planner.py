@@ -32,7 +32,7 @@ from .plan_builder import PlanBuilder
 from .product import Product, left_side, lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_sides, strided
 
 
-class Scope:
+class ComputationPlanner:
     """One computation while its steps are emitted: where each of its values lies."""
 
     def __init__(
@@ -279,7 +279,7 @@ class Scope:
             count = len(list(parameter.shape.leaves()))
             arguments.append(leaves[start : start + count])
             start += count
-        return Scope(self.builder, computation, arguments).run()
+        return ComputationPlanner(self.builder, computation, arguments).run()
 
     def conditional(self, x: Instruction) -> list[View]:
         builder = self.builder
@@ -315,13 +315,13 @@ def _passed_through(body: Computation) -> set[int]:
     return {i for i, o in enumerate(root.operands) if o.operands == [parameter] and o.attrs.get("index") == i}
 
 
-_PLACES: dict[str, Callable[[Scope, Instruction], list[View]]] = {
+_PLACES: dict[str, Callable[[ComputationPlanner, Instruction], list[View]]] = {
     "parameter": lambda s, x: s.arguments[x.attrs["parameter_number"]],
     "constant": lambda s, x: [s.builder.constant(x)],
     "tuple": lambda s, x: [v for o in x.operands for v in s.views[o]],
-    "get-tuple-element": Scope.tuple_element,
-    "while": Scope.while_,
-    "conditional": Scope.conditional,
+    "get-tuple-element": ComputationPlanner.tuple_element,
+    "while": ComputationPlanner.while_,
+    "conditional": ComputationPlanner.conditional,
     **{count: (lambda s, x: [s.builder.device_number(COUNTS.index(x.opcode))]) for count in COUNTS},
 }
 """The views of what no kernel computes, by opcode."""
