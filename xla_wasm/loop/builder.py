@@ -243,10 +243,10 @@ class Builder(Arithmetic):
 
     @contextmanager
     def repeat(self) -> Iterator[Loop]:
-        """Opens a loop whose body runs once, and again as long as what it sets as the loop's `again` holds."""
+        """Opens a loop whose body runs once, and again as long as what it sets as the loop's `condition` holds."""
         loop = self.open_loop(0)
         yield loop
-        assert loop.again is not None, "a loop without a count needs a condition"
+        assert loop.condition is not None, "a loop without a count needs a condition"
         self.close_loop(loop)
 
     def close_loop(self, loop: Loop) -> None:

@@ -69,8 +69,8 @@ class _Emitter(Values):
             self.set_local(carry.value)
             if carry.result is not None:
                 self.locals[carry.result] = self.locals[carry.value]
-        if loop.again is not None:
-            self.repeat(loop, loop.again)
+        if loop.condition is not None:
+            self.repeat(loop, loop.condition)
             return
         inductions = {c: v for c, v in loop.inductions.items() if v in self.uses.counts}
         if not any(c > 0 for c in inductions):
@@ -146,12 +146,12 @@ class _Emitter(Values):
         self.op("select")
         self.op("local.set", local)
 
-    def repeat(self, loop: Loop, again: Val) -> None:
+    def repeat(self, loop: Loop, condition: Val) -> None:
         """A loop without a count. Its condition may need what the carries hold in this trip, so it is there before they change."""
         assert not any(v in self.uses.counts for v in loop.inductions.values()), "a loop without a count has no variable"
         self.op("loop", None)
         self.block(loop.body)
-        self.value(again)
+        self.value(condition)
         self.advance(loop)
         self.op("br_if", 0)
         self.op("end")

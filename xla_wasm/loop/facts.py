@@ -29,7 +29,7 @@ def facts(func: Func) -> str:
 
 
 def _head(loop: Loop, most: int) -> str:
-    count = "repeat" if loop.again is not None else f"{'ranged ' if loop.ranged else ''}loop {loop.trips}"
+    count = "repeat" if loop.condition is not None else f"{'ranged ' if loop.ranged else ''}loop {loop.trips}"
     if loop.ranged and most < loop.trips:
         count += f" in calls of {most}"
     lanes = f" x {loop.lanes} lanes" if loop.lanes > 1 else f" by {loop.step}" if loop.step > 1 else ""
@@ -106,8 +106,8 @@ def _needed(block: Block) -> Iterator[Val]:
                 yield carry.init
                 if carry.next is not None:
                     yield carry.next
-            if s.again is not None:
-                yield s.again
+            if s.condition is not None:
+                yield s.condition
         elif isinstance(s, Barrier):
             yield from (value for _, value in s.values)
         elif isinstance(s, Invoke):

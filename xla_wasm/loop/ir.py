@@ -65,7 +65,7 @@ class Loop:
     """Runs `body` for its variable from 0 in steps of `step` below `trips * step`, at least once.
 
     With `ranged` its trips are a part of the kernel's range: those between the kernel's `begin` and `end` are made, which may be none.
-    With `again` there is no variable and no count: another trip follows as long as that value of the body holds.
+    With a `condition` there is no variable and no count: another trip follows as long as that value of the body holds.
     `lanes` > 1 marks the loop whose variable runs along the lanes of vectors.
     """
 
@@ -77,7 +77,7 @@ class Loop:
     carries: list[Carry] = field(default_factory=list)
     inductions: dict[int, Val] = field(default_factory=dict)
     """Values `coefficient * variable`, by coefficient: each becomes one local that the loop advances."""
-    again: Val | None = None
+    condition: Val | None = None
 
     @property
     def level(self) -> int:

@@ -66,8 +66,8 @@ def count_uses(func: Func) -> Uses:
                     use(carry.init, block)
                     assert carry.next is not None, "a carried value has no next value"
                     use(carry.next, statement.body)
-                if statement.again is not None:
-                    use(statement.again, statement.body)
+                if statement.condition is not None:
+                    use(statement.condition, statement.body)
             elif isinstance(statement, Barrier):
                 for _, val in statement.values:
                     use(val, block)
