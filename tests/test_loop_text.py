@@ -13,7 +13,7 @@ from test_programs import lowered
 from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
-from xla_wasm.loop.ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
+from xla_wasm.loop.ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 from xla_wasm.loop.text import to_text
 from xla_wasm.target import SIMD128, Target
 
@@ -65,10 +65,10 @@ SHOWN: dict[type, tuple[str, ...]] = {
     Loop: ("trips", "step", "lanes", "ranged", "body", "carries", "inductions", "condition"),
     Carry: ("init", "value", "next", "result"),
     Barrier: ("loop", "values"),
-    Invoke: ("symbol", "args"),
+    Call: ("symbol", "args"),
     If: ("condition", "body"),
 }
-NOT_SHOWN = {(Block, "level"), (Block, "values"), (Val, "block"), (Invoke, "touches"), (Invoke, "cost")}
+NOT_SHOWN = {(Block, "level"), (Block, "values"), (Val, "block"), (Call, "touches"), (Call, "cost")}
 """How deep a block is, what is in it already, and in which a value stands: the text's order says it. What is known of a C function is no
 part of the code."""
 

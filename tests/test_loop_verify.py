@@ -13,7 +13,7 @@ from xla_wasm.compiler import trace
 from xla_wasm.hlo.ir import Module
 from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
-from xla_wasm.loop.ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
+from xla_wasm.loop.ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 from xla_wasm.loop.verify import Argument, KernelError, verify
 from xla_wasm.plan.verify import verify_plan
 from xla_wasm.target import SIMD128, Target
@@ -71,7 +71,7 @@ class Parts:
         self.ranged, self.counted, self.vectors, self.repeated, self.last = (s for _, s in self.all if isinstance(s, Loop))
         self.element, self.sums, self.strided, self.clamped, self.guarded = (s for _, s in self.all if isinstance(s, Store))
         self.when, self.unless = (s for _, s in self.all if isinstance(s, If))
-        self.invoke = next(s for _, s in self.all if isinstance(s, Invoke))
+        self.invoke = next(s for _, s in self.all if isinstance(s, Call))
         self.barrier = next(s for _, s in self.all if isinstance(s, Barrier))
 
     def val(self, op: str, dtype: str = "", number: int = 0) -> Val:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..hlo.types import TYPES
 from ..wasm.func import Func as WasmFunc
-from .ir import Barrier, Block, Carry, Func, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Call, Carry, Func, Loop, Store, Val
 from .ops import lane_bytes, register
 from .uses import Uses, count_uses
 from .values import Values
@@ -47,7 +47,7 @@ class _Emitter(Values):
                 self.loop(statement)
             elif isinstance(statement, Barrier):
                 self.barrier(statement)
-            elif isinstance(statement, Invoke):
+            elif isinstance(statement, Call):
                 for arg in statement.args:
                     self.value(arg)
                 self.out.call(statement.symbol)

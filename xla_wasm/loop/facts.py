@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .arithmetic import is_float
-from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Call, Func, If, Loop, Store, Val
 from .pieces import piece
 
 
@@ -44,7 +44,7 @@ def _accesses(block: Block, used: set[Val]) -> str:
     for s in present:
         if isinstance(s, Store):
             found["stores"][f"{_type(s.dtype, s.value.lanes if s.stride else 1)}{_strided(s.stride)}"] += 1
-        elif isinstance(s, Invoke):
+        elif isinstance(s, Call):
             found["calls"][s.symbol] += 1
         elif isinstance(s, Val):
             _count(s, apart, found)
@@ -110,7 +110,7 @@ def _needed(block: Block) -> Iterator[Val]:
                 yield s.condition
         elif isinstance(s, Barrier):
             yield from (value for _, value in s.values)
-        elif isinstance(s, Invoke):
+        elif isinstance(s, Call):
             yield from s.args
         elif isinstance(s, If):
             yield from _needed(s.body)

@@ -42,7 +42,7 @@ class Block:
     """A straight list of statements at one loop depth."""
 
     level: int
-    statements: list[Val | Store | Loop | If | Barrier | Invoke] = field(default_factory=list)
+    statements: list[Val | Store | Loop | If | Barrier | Call] = field(default_factory=list)
     values: dict[Any, Val] = field(default_factory=dict)
     """Values already in this block, by what they compute: common subexpressions are found as they are built."""
     guarded: bool = False
@@ -116,7 +116,7 @@ class Touch:
 
 
 @dataclass(eq=False, slots=True)
-class Invoke:
+class Call:
     """Calls the C function `symbol`, which returns nothing, with scalars: addresses and numbers."""
 
     symbol: str

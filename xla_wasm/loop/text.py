@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Call, Func, If, Loop, Store, Val
 from .ops import OPS
 
 
@@ -90,7 +90,7 @@ def _statements(block: Block, names: Names, depth: int) -> Iterator[tuple[int, s
         elif isinstance(s, Barrier):
             held = ", ".join(f"{names.of(carry.value)} = {names.of(val)}" for carry, val in s.values)
             yield depth, f"barrier of {names.loops.get(s.loop.body, '?')}: {held}"
-        elif isinstance(s, Invoke):
+        elif isinstance(s, Call):
             yield depth, f"invoke {s.symbol}({names.list(s.args)})"
         else:
             yield depth, f"if {names.of(s.condition)}{', guarded' if s.body.guarded else ''}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
-from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 from .ops import CONVERT, INTEGERS, OPS, WIDE, Op, fits, instructions, lane_bytes, register
 from .ranges import Bounds, Facts, Form
 from .text import Names, typed
@@ -194,8 +194,8 @@ class _Verifier:
                 self.loop(statement, facts)
             elif isinstance(statement, Barrier):
                 self.barrier(statement, block)
-            elif isinstance(statement, Invoke):
-                self.invoke(statement, facts)
+            elif isinstance(statement, Call):
+                self.called(statement, facts)
             elif isinstance(statement, If):
                 self.if_(statement, facts)
             else:
@@ -316,17 +316,17 @@ class _Verifier:
                 self.held.pop(old, None)
             self.held[val] = carry
 
-    def invoke(self, invoke: Invoke, facts: Facts) -> None:
-        what = f"invoke {invoke.symbol}"
-        if not invoke.symbol:
+    def called(self, call: Call, facts: Facts) -> None:
+        what = f"invoke {call.symbol}"
+        if not call.symbol:
             self.fail(what, "names no function")
-        for arg in invoke.args:
+        for arg in call.args:
             self.use(arg, what)
             if arg.lanes != 1:
                 self.fail(what, f"{self.names.of(arg)} is {typed(arg)}, no scalar")
-        self.opaque |= not invoke.touches
-        for touch in invoke.touches:
-            address = invoke.args[touch.argument]
+        self.opaque |= not call.touches
+        for touch in call.touches:
+            address = call.args[touch.argument]
             val = None if touch.written else address
             self.note(Access(what, val, facts.form(address), touch.bytes, 1, 0, facts, tuple(self.loops), self.count))
         for block in self.open:
