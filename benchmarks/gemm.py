@@ -26,7 +26,7 @@ import wasmtime
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.suite.machine import peak_kernel
-from xla_wasm.kernels import Gemm, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
+from xla_wasm.kernels import Gemm, Sides, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
 from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
@@ -87,7 +87,7 @@ def product_kernel(name: str, g: Gemm, shape: Tile, target: Target) -> Func:
             position = position + i * prod(sizes[d + 1 :])
         b.store(0, position, value, "f32")
 
-    gemm_kernel(b, g, shape, (1, 0), 2, store)
+    gemm_kernel(b, g, shape, Sides((1, 0), 2, store))
     return b.func()
 
 

@@ -14,7 +14,7 @@ import xla_wasm
 from xla_wasm.builder import Builder as HloBuilder
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import limits
-from xla_wasm.kernels import Gemm, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
+from xla_wasm.kernels import Gemm, Sides, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
 from xla_wasm.kernels.tiles import parts_of_k, reads_in_place, scratch_size
 from xla_wasm.loop.affine import ZERO, Affine
 from xla_wasm.loop.builder import Builder
@@ -77,7 +77,7 @@ def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, par
         gemm.store(0, position(outer, m, n), value, g.types.result)
 
     park = (lambda outer, m, n: (0, position(outer, m, n))) if parked else None
-    gemm_kernel(gemm, g, shape, (1, 3), 2, store, park, 4 if scratch_size(g, shape) else None)
+    gemm_kernel(gemm, g, shape, Sides((1, 3), 2, store, park, 4 if scratch_size(g, shape) else None))
     return [pack, gemm]
 
 

@@ -13,7 +13,7 @@ from test_programs import lowered
 from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
-from xla_wasm.loop.ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
+from xla_wasm.loop.ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 from xla_wasm.loop.text import to_text
 from xla_wasm.target import SIMD128, Target
 
@@ -36,12 +36,12 @@ def sample() -> Func:
     b.store_lanes(y, Affine(40), b.max(first.result, second.result), "f32")
     with b.loop(2, 4, vector=True) as j:
         b.store(0, j * 3 + 60, b.load(1, j * 2, "f32"), "f32")
-    with b.repeat() as again:
-        count = b.carry(again, b.const("s32", 3))
+    with b.repeat() as repeated:
+        count = b.carry(repeated, b.const("s32", 3))
         count.next = b.pin(b.sub(count.value, b.const("s32", 1)))
         with b.when(b.gt(count.value, b.const("s32", 1))):
             b.invoke("xw_example", y, count.value)
-        again.again = b.pin(b.ne(count.next, b.const("s32", 0)))
+        repeated.condition = b.pin(b.ne(count.next, b.const("s32", 0)))
     return b.func()
 
 
@@ -62,13 +62,13 @@ SHOWN: dict[type, tuple[str, ...]] = {
     Block: ("statements", "guarded"),
     Val: ("op", "args", "dtype", "lanes", "imm", "pinned"),
     Store: ("address", "offset", "value", "dtype", "stride"),
-    Loop: ("trips", "step", "lanes", "ranged", "body", "carries", "inductions", "again"),
+    Loop: ("trips", "step", "lanes", "ranged", "body", "carries", "inductions", "condition"),
     Carry: ("init", "value", "next", "result"),
     Barrier: ("loop", "values"),
-    Invoke: ("symbol", "args"),
+    Call: ("symbol", "args"),
     If: ("condition", "body"),
 }
-NOT_SHOWN = {(Block, "level"), (Block, "values"), (Val, "block"), (Invoke, "touches"), (Invoke, "cost")}
+NOT_SHOWN = {(Block, "level"), (Block, "values"), (Val, "block"), (Call, "touches"), (Call, "cost")}
 """How deep a block is, what is in it already, and in which a value stands: the text's order says it. What is known of a C function is no
 part of the code."""
 
@@ -118,9 +118,9 @@ def test_every_field_is_in_the_text() -> None:
                 continue  # they stand where they are used, as they are
             if kind is Val and (field == "args" and not part.args or field == "imm" and (old is None or isinstance(old, Carry))):
                 continue
-            if kind is Loop and (field in ("carries", "inductions") and not old or field == "again" and old is None):
+            if kind is Loop and (field in ("carries", "inductions") and not old or field == "condition" and old is None):
                 continue
-            if kind is Loop and part.again is not None and field in ("trips", "step", "lanes", "inductions"):
+            if kind is Loop and part.condition is not None and field in ("trips", "step", "lanes", "inductions"):
                 continue  # no count, and no variable
             if kind is Carry and field == "value" or kind is Block and not part.statements and field == "statements":
                 continue  # its name everywhere

@@ -13,7 +13,7 @@ from xla_wasm.compiler import trace
 from xla_wasm.hlo.ir import Module
 from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
-from xla_wasm.loop.ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
+from xla_wasm.loop.ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 from xla_wasm.loop.verify import Argument, KernelError, verify
 from xla_wasm.plan.verify import verify_plan
 from xla_wasm.target import SIMD128, Target
@@ -38,12 +38,12 @@ def sample() -> Func:
     b.store_lanes(b.pointer(0), Affine(96), b.max(first.result, second.result), "f32")
     with b.loop(2, 4, vector=True) as j:
         b.store(0, j * 3 + 3, b.add(b.load(1, j * 2, "f32"), b.load(2, j, "f32")), "f32")
-    with b.repeat() as again:
-        count = b.carry(again, b.const("s32", 3))
+    with b.repeat() as repeated:
+        count = b.carry(repeated, b.const("s32", 3))
         count.next = b.pin(b.sub(count.value, b.const("s32", 1)))
         with b.when(b.gt(count.value, b.const("s32", 1))):
             b.invoke("xw_example", b.pointer(0), count.value)
-        again.again = b.pin(b.ne(count.next, b.const("s32", 0)))
+        repeated.condition = b.pin(b.ne(count.next, b.const("s32", 0)))
     start = b.load(1, Affine(2), "s32")
     clamped = b.min(b.max(start, b.const("s32", 0)), b.const("s32", 99))
     b.store(0, Affine(0, (), ((clamped, 1),)), b.const("f32", 2), "f32")
@@ -68,10 +68,10 @@ class Parts:
     def __init__(self, func: Func):
         self.func = func
         self.all = list(statements(func.body))
-        self.ranged, self.counted, self.vectors, self.again, self.last = (s for _, s in self.all if isinstance(s, Loop))
+        self.ranged, self.counted, self.vectors, self.repeated, self.last = (s for _, s in self.all if isinstance(s, Loop))
         self.element, self.sums, self.strided, self.clamped, self.guarded = (s for _, s in self.all if isinstance(s, Store))
         self.when, self.unless = (s for _, s in self.all if isinstance(s, If))
-        self.invoke = next(s for _, s in self.all if isinstance(s, Invoke))
+        self.invoke = next(s for _, s in self.all if isinstance(s, Call))
         self.barrier = next(s for _, s in self.all if isinstance(s, Barrier))
 
     def val(self, op: str, dtype: str = "", number: int = 0) -> Val:
@@ -227,7 +227,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "a wrong multiple": (lambda p: p.ranged.inductions.update({8: p.ranged.inductions[4]}), r"loop i1: its multiple 8"),
     "a carry without a next value": (lambda p: setattr(p.counted.carries[1], "next", None), r"loop i2, next value of v\d+: is not set"),
     "a next value of another type": (
-        lambda p: setattr(p.again.carries[0], "next", p.again.again),
+        lambda p: setattr(p.repeated.carries[0], "next", p.repeated.condition),
         r"is s32, but its next value v\d+ is pred",
     ),
     "a first value of other lanes": (lambda p: setattr(p.counted.carries[0], "init", const(p, "f32")), r"is f32x4, but its initial value"),
@@ -236,7 +236,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
         assign(lambda p: p.sums, value=lambda p: p.counted.carries[0].value),
         r"is carried by no loop that is open",
     ),
-    "a carry of another loop": (lambda p: p.again.carries.append(Carry(const(p, "s32"), p.counted.carries[0].value)), r"loop i4"),
+    "a carry of another loop": (lambda p: p.repeated.carries.append(Carry(const(p, "s32"), p.counted.carries[0].value)), r"loop i4"),
     "a result before its loop": (lambda p: move_first(p, p.val("max", "f32")), r"v\d+' is used before it is defined"),
     "a stored type that is not the value's": (assign(lambda p: p.element, dtype="s32"), r"stores s32, but the value is f32"),
     "a vector stored without a stride": (assign(lambda p: p.sums, stride=0), r"4 lanes with stride 0"),
@@ -251,9 +251,12 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "a body without a guard": (lambda p: setattr(p.when.body, "guarded", False), r"its body is no guarded block"),
     "a loop without trips": (assign(lambda p: p.counted, trips=0), r"loop i2: has 0 trips"),
     "lanes that do not divide a step": (assign(lambda p: p.vectors, step=3), r"loop i3: 4 lanes do not divide its step 3"),
-    "a loop that repeats on a number": (assign(lambda p: p.again, again=lambda p: p.again.carries[0].next), r"the condition v\d+ is s32"),
+    "a loop that repeats on a number": (
+        assign(lambda p: p.repeated, condition=lambda p: p.repeated.carries[0].next),
+        r"the condition v\d+ is s32",
+    ),
     "a barrier in a guarded block": (into_if, r"does not stand directly in the body of its loop"),
-    "a range without a count": (assign(lambda p: p.again, ranged=True), r"loop i4: cannot be ranged here"),
+    "a range without a count": (assign(lambda p: p.repeated, ranged=True), r"loop i4: cannot be ranged here"),
     "a barrier in a range": (barrier_in_range, r"barrier of i2: its loop has no constant count"),
     "a barrier that forgets a carry": (lambda p: p.barrier.values.pop(), r"has not one value for each of its loop's carries"),
     "a barrier with one value for two": (one_value_for_two, r"gives one value to two"),

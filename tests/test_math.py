@@ -13,16 +13,13 @@ from numpy_builder import NumpyBuilder
 from benchmarks.accuracy_functions import BINARY as BINARY_VALUES
 from benchmarks.accuracy_functions import UNARY as UNARY_VALUES
 from benchmarks.accuracy_functions import reference
-from xla_wasm.loop import math_f32, math_f64
+from xla_wasm.loop.math import CALLED, FUNCTIONS, function
 
 Reference = Callable[..., Any]
 
-F32: dict[str, Reference] = dict(math_f32.FUNCTIONS)
-F64: dict[str, Reference] = dict(math_f64.FUNCTIONS)
-
-UNARY = sorted({*F32} & {*UNARY_VALUES})
-BINARY = sorted({*F32} & {*BINARY_VALUES})
-F64_INLINE = sorted({*UNARY} - {*math_f64.CALLED})
+UNARY = sorted({*FUNCTIONS["f32"]} & {*UNARY_VALUES})
+BINARY = sorted({*FUNCTIONS["f32"]} & {*BINARY_VALUES})
+F64_INLINE = sorted({*UNARY} - {*CALLED})
 C_FUNCTIONS: dict[str, Reference] = {
     "xw_sin_f32": lambda x: np.sin(x.astype(np.float64)),
     "xw_cos_f32": lambda x: np.cos(x.astype(np.float64)),
@@ -114,17 +111,18 @@ def builder(request: pytest.FixtureRequest) -> NumpyBuilder:
     return NumpyBuilder(request.param, C_FUNCTIONS)
 
 
-def apply(table: dict[str, Reference], name: str, builder: NumpyBuilder, dtype: str, *arguments: np.ndarray) -> np.ndarray:
+def apply(name: str, builder: Any, dtype: str, *arguments: np.ndarray) -> np.ndarray:
     """The function on arrays."""
-    result: np.ndarray = table[name](builder, *(builder.value(a, dtype) for a in arguments)).array
-    return result
+    result: Any = function(builder, name, *(builder.value(a, dtype) for a in arguments))
+    array: np.ndarray = result.array
+    return array
 
 
 @pytest.mark.parametrize("name", UNARY)
 def test_f32(builder: NumpyBuilder, name: str) -> None:
     x = np.concatenate([samples_f32(), np.asarray(WORST_F32.get(name, ()), np.float32)])
     with np.errstate(all="ignore"):
-        got = apply(F32, name, builder, "f32", x)
+        got = apply(name, builder, "f32", x)
         want = reference(name, "f32")(x.astype(np.float64))
         error, message = worst(got, want, x)
     assert error <= 2.0, message
@@ -153,7 +151,7 @@ def pairs_f32() -> tuple[np.ndarray, np.ndarray]:
 def test_f32_binary(builder: NumpyBuilder, name: str) -> None:
     x, y = np.concatenate([pairs_f32(), np.asarray(WORST_F32_BINARY.get(name, ()), np.float32).reshape(-1, 2).T], axis=1)
     with np.errstate(all="ignore"):
-        got = apply(F32, name, builder, "f32", x, y)
+        got = apply(name, builder, "f32", x, y)
         want = reference(name, "f32")(x.astype(np.float64), y.astype(np.float64))
         error, message = worst(got, want, x, y)
     assert error <= (0.0 if name == "remainder" else 2.0), message
@@ -180,7 +178,7 @@ def test_f64(builder: NumpyBuilder, name: str) -> None:
     with np.errstate(all="ignore"):
         if name in ("sine", "cosine"):
             x = x[~(np.abs(x) > 3e6)]  # beyond it is the C function
-        got = apply(F64, name, builder, "f64", x)
+        got = apply(name, builder, "f64", x)
         true = reference(name, "f64")
         want = true(x.astype(wide))
         want = np.where(np.isfinite(want), want, true(x).astype(wide))
@@ -191,12 +189,12 @@ def test_f64(builder: NumpyBuilder, name: str) -> None:
     assert (np.signbit(want) == np.signbit(got))[zeros].all()
 
 
-@pytest.mark.parametrize(("table", "dtype"), [(F32, "f32"), (F64, "f64")])
-def test_rounding(table: dict[str, Reference], dtype: str) -> None:
-    b: Any = NumpyBuilder(False)
+@pytest.mark.parametrize("dtype", FUNCTIONS)
+def test_rounding(dtype: str) -> None:
+    b = NumpyBuilder(False)
     half_down = np.nextafter(np.float32(0.5) if dtype == "f32" else np.float64(0.5), 0)
-    x = b.value([2.5, -2.5, half_down, -half_down, 0.5, -0.5, 8388609.0, -0.0, np.inf, np.nan, 1.25], dtype)
-    rounded = table["round-nearest-afz"](b, x).array
+    x = np.asarray([2.5, -2.5, half_down, -half_down, 0.5, -0.5, 8388609.0, -0.0, np.inf, np.nan, 1.25])
+    rounded = apply("round-nearest-afz", b, dtype, x)
     np.testing.assert_array_equal(rounded, [3, -3, 0, 0, 1, -1, 8388609, 0, np.inf, np.nan, 1])
     assert np.signbit(rounded[7]) and np.signbit(rounded[3])
 
@@ -205,8 +203,8 @@ def test_exact_results() -> None:
     """Values that users expect to be exact."""
     b = NumpyBuilder(True, C_FUNCTIONS)
     one = {"exponential": 0.0, "cosine": 0.0, "cosh": 0.0, "tanh": 20.0, "erf": 5.0, "logistic": 40.0, "cbrt": 1.0, "rsqrt": 1.0}
-    for table, dtype in ((F32, "f32"), (F64, "f64")):
+    for dtype in FUNCTIONS:
         for name, argument in one.items():
             if dtype == "f32" or name in F64_INLINE:
                 argument = 7.0 if name == "erf" else argument
-                assert apply(table, name, b, dtype, np.asarray([argument]))[0] == 1.0, (name, dtype)
+                assert apply(name, b, dtype, np.asarray([argument]))[0] == 1.0, (name, dtype)

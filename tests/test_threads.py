@@ -38,7 +38,7 @@ from xla_wasm.host.executor import Executable
 from xla_wasm.host.team import Shared, Team, cpus
 from xla_wasm.jax import lower
 from xla_wasm.loop import pieces
-from xla_wasm.loop.ir import Func, Invoke
+from xla_wasm.loop.ir import Call, Func
 from xla_wasm.ops import kernel
 from xla_wasm.passes import reductions
 from xla_wasm.plan.parts import share
@@ -182,7 +182,7 @@ def loop_statements(func: Func) -> list[Any]:
 
 
 def is_call(statement: Any) -> bool:
-    return isinstance(statement, Invoke)
+    return isinstance(statement, Call)
 
 
 SUMS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {

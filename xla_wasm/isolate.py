@@ -35,7 +35,7 @@ from .ops.hostio.transfers import Starts
 from .ops.table import OPS
 from .passes import pipeline
 from .passes.clone import clone
-from .passes.expand import ask_host, expand
+from .passes.expand import expand, lower_host_transfers
 from .reference import Evaluator, evaluate
 
 _CONTROL = frozenset(opcode for opcode, op in OPS.items() if op.control)
@@ -103,7 +103,7 @@ def _prepared(module: Module, arrays: Sequence[Array]) -> tuple[Module, list[Arr
     moved = [np.asarray(a).transpose(leaf.minor_to_major[::-1]) for a, leaf in zip(arrays, leaves, strict=True)]
     prepared = clone(module)
     for pass_ in pipeline.PASSES[: pipeline.PASSES.index(expand)]:
-        if pass_ is not ask_host:  # the evaluator knows transfers, not what becomes of them
+        if pass_ is not lower_host_transfers:  # the evaluator knows transfers, not what becomes of them
             pass_(prepared)
     shapes = [leaf for p in prepared.entry.parameters for _, leaf in p.shape.leaves() if leaf.is_array]
     if [s.dimensions for s in shapes] != [a.shape for a in moved]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parents[2] / "xla_wasm"
 RULES = ("passes.simplify", "passes.sink", "passes.loops", "passes.split", "ops.*.counting", "ops.*.simplify", "ops.*.canonical")
 """Modules with rules beside those of `plan/`; `*` is a family of operations."""
-NOT_RULES = ("__init__", "plan", "draft", "build", "verify", "prepare")
+NOT_RULES = ("__init__", "plan", "plan_builder", "build", "verify", "prepare")
 """Files of `plan/` that hold what a plan is made of, the one that checks kernels (`tests/test_loop_verify.py` damages plans for it), and
 the one that prepares memory, which golden files do not ask for (`tests/test_prepared.py`)."""
 SHOWN = 3

@@ -37,7 +37,7 @@ from .tiles import (
     unpacks,
 )
 
-__all__ = ["Gemm", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
+__all__ = ["Gemm", "Sides", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
 
 Index = tuple[Affine, ...]
 Store = Callable[[Index, Affine, Affine, Val], None]
@@ -52,29 +52,28 @@ Step = Callable[[Loop | None, Affine, list[Val]], list[Val]]
 """Takes the loop along k if there is one, an index along k and sums; gives the sums with what is there."""
 
 
-def gemm_kernel(
-    b: Builder,
-    g: Gemm,
-    tile: Tile,
-    lhs: tuple[int, int],
-    rhs: int,
-    store: Store,
-    park: Park | None = None,
-    scratch: int | None = None,
-    ranged: bool = True,
-    scales: int | None = None,
-) -> None:
-    """Writes a GEMM: `lhs` is a buffer and the first element in it, `rhs` a buffer with packed right sides.
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Where a GEMM finds its sides, and where its products go."""
 
-    If `g` tells where rows of the right sides lie, these are read there. `scratch` is a buffer of `scratch_size` elements of the sums'
-    type, if that is not 0. `scales` is a buffer with the packed scales of blocks. The outermost loop is the range that callers may split,
-    if it is `ranged`.
+    lhs: tuple[int, int]
+    """A buffer and the first element in it."""
+    rhs: int
+    """A buffer with packed right sides; if the `Gemm` tells where rows of these lie, they are read there."""
+    store: Store
+    """Its code appears once for every vector of a tile."""
+    park: Park | None = None
+    """Where `store` is long: a place for raw products, which is not what `store` reads. `store` becomes a loop over them."""
+    scratch: int | None = None
+    """A buffer of `scratch_size` elements of the sums' type, if that is not 0."""
+    scales: int | None = None
+    """A buffer with the packed scales of blocks."""
 
-    The code of `store` appears once for every vector of a tile. Where it is long, `park` names a place for raw products,
-    which is not what `store` reads, and `store` becomes a loop over them.
-    """
+
+def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, ranged: bool = True) -> None:
+    """Writes a GEMM. The outermost loop is the range that callers may split, if it is `ranged`."""
     assert b.lanes == g.lanes, "accumulators need all lanes of their type"
-    _Writer(b, g, tile, lhs, rhs, store, park, scratch, scales).outer_loops(ranged)
+    _Writer(b, g, tile, sides).outer_loops(ranged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +109,15 @@ class Left:
 class _Writer:
     """Writes one GEMM, from the outermost loop inwards."""
 
-    def __init__(
-        self,
-        b: Builder,
-        g: Gemm,
-        tile: Tile,
-        lhs: tuple[int, int],
-        rhs: int,
-        store: Store,
-        park: Park | None,
-        scratch: int | None,
-        scales: int | None,
-    ):
+    def __init__(self, b: Builder, g: Gemm, tile: Tile, sides: Sides):
         self.b = b
         self.g = g
         self.tile = tile
-        self.lhs, self.lhs_offset, self.lhs_pure = b.pointer(lhs[0]), lhs[1], lhs[0] not in b.written
-        self.rhs = b.pointer(rhs)
-        self.scales = None if scales is None else b.pointer(scales)
-        self.scratch = None if scratch is None else b.pointer(scratch)
-        self.store = store
-        self.park = park
+        (lhs, self.lhs_offset), self.store, self.park = sides.lhs, sides.store, sides.park
+        self.lhs, self.lhs_pure = b.pointer(lhs), lhs not in b.written
+        self.rhs = b.pointer(sides.rhs)
+        self.scales = None if sides.scales is None else b.pointer(sides.scales)
+        self.scratch = None if sides.scratch is None else b.pointer(sides.scratch)
         self.panels: Loop
         """The loop over panels of columns, while it is open."""
         self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)

@@ -17,7 +17,7 @@ from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..loop.nest import fold
-from .gemm import gemm_kernel
+from .gemm import Sides, gemm_kernel
 from .tiles import Gemm, Tile, Types, packed_size
 
 _NEAR = 512 << 10
@@ -232,7 +232,7 @@ class WinogradKernel:
     def multiplies(self, ranged: bool = False) -> None:
         """The products of a block."""
         gemm = self.w.gemm(packed_size(self.w.gemm(), self.tile))
-        gemm_kernel(self.b, gemm, self.tile, (self.transformed, 0), self.packed, self.keep, ranged=ranged)
+        gemm_kernel(self.b, gemm, self.tile, Sides((self.transformed, 0), self.packed, self.keep), ranged)
 
     def finishes(self, n: Affine = ZERO, first: Affine = ZERO, ranged: bool = False) -> None:
         """The results of a block."""

@@ -13,7 +13,7 @@ from ..hlo.types import TYPES
 from ..target import V8, Target
 from .affine import Affine, Index
 from .arithmetic import Arithmetic, is_float
-from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Touch, Val
+from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Touch, Val
 from .ops import NARROW, WIDE
 
 __all__ = ["NARROW", "WIDE", "Builder", "is_float"]
@@ -217,7 +217,7 @@ class Builder(Arithmetic):
     def invoke(self, symbol: str, *args: Val | int, touches: tuple[Touch, ...] = (), cost: int = 1) -> None:
         """Calls the C function `symbol`, which works on memory, here; a Python number is passed as an i32."""
         values = tuple(self.const("s32", a) if isinstance(a, int) else a for a in args)
-        self.stack[-1].statements.append(Invoke(symbol, values, touches, cost))
+        self.stack[-1].statements.append(Call(symbol, values, touches, cost))
 
     @contextmanager
     def loop(self, trips: int, step: int = 1, vector: bool = False, ranged: bool = False) -> Iterator[Affine]:
@@ -243,10 +243,10 @@ class Builder(Arithmetic):
 
     @contextmanager
     def repeat(self) -> Iterator[Loop]:
-        """Opens a loop whose body runs once, and again as long as what it sets as the loop's `again` holds."""
+        """Opens a loop whose body runs once, and again as long as what it sets as the loop's `condition` holds."""
         loop = self.open_loop(0)
         yield loop
-        assert loop.again is not None, "a loop without a count needs a condition"
+        assert loop.condition is not None, "a loop without a count needs a condition"
         self.close_loop(loop)
 
     def close_loop(self, loop: Loop) -> None:

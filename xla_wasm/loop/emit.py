@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..hlo.types import TYPES
 from ..wasm.func import Func as WasmFunc
-from .ir import Barrier, Block, Carry, Func, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Call, Carry, Func, Loop, Store, Val
 from .ops import lane_bytes, register
 from .uses import Uses, count_uses
 from .values import Values
@@ -47,7 +47,7 @@ class _Emitter(Values):
                 self.loop(statement)
             elif isinstance(statement, Barrier):
                 self.barrier(statement)
-            elif isinstance(statement, Invoke):
+            elif isinstance(statement, Call):
                 for arg in statement.args:
                     self.value(arg)
                 self.out.call(statement.symbol)
@@ -69,8 +69,8 @@ class _Emitter(Values):
             self.set_local(carry.value)
             if carry.result is not None:
                 self.locals[carry.result] = self.locals[carry.value]
-        if loop.again is not None:
-            self.repeat(loop, loop.again)
+        if loop.condition is not None:
+            self.repeat(loop, loop.condition)
             return
         inductions = {c: v for c, v in loop.inductions.items() if v in self.uses.counts}
         if not any(c > 0 for c in inductions):
@@ -146,12 +146,12 @@ class _Emitter(Values):
         self.op("select")
         self.op("local.set", local)
 
-    def repeat(self, loop: Loop, again: Val) -> None:
+    def repeat(self, loop: Loop, condition: Val) -> None:
         """A loop without a count. Its condition may need what the carries hold in this trip, so it is there before they change."""
         assert not any(v in self.uses.counts for v in loop.inductions.values()), "a loop without a count has no variable"
         self.op("loop", None)
         self.block(loop.body)
-        self.value(again)
+        self.value(condition)
         self.advance(loop)
         self.op("br_if", 0)
         self.op("end")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .arithmetic import is_float
-from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Call, Func, If, Loop, Store, Val
 from .pieces import piece
 
 
@@ -29,7 +29,7 @@ def facts(func: Func) -> str:
 
 
 def _head(loop: Loop, most: int) -> str:
-    count = "repeat" if loop.again is not None else f"{'ranged ' if loop.ranged else ''}loop {loop.trips}"
+    count = "repeat" if loop.condition is not None else f"{'ranged ' if loop.ranged else ''}loop {loop.trips}"
     if loop.ranged and most < loop.trips:
         count += f" in calls of {most}"
     lanes = f" x {loop.lanes} lanes" if loop.lanes > 1 else f" by {loop.step}" if loop.step > 1 else ""
@@ -44,7 +44,7 @@ def _accesses(block: Block, used: set[Val]) -> str:
     for s in present:
         if isinstance(s, Store):
             found["stores"][f"{_type(s.dtype, s.value.lanes if s.stride else 1)}{_strided(s.stride)}"] += 1
-        elif isinstance(s, Invoke):
+        elif isinstance(s, Call):
             found["calls"][s.symbol] += 1
         elif isinstance(s, Val):
             _count(s, apart, found)
@@ -106,11 +106,11 @@ def _needed(block: Block) -> Iterator[Val]:
                 yield carry.init
                 if carry.next is not None:
                     yield carry.next
-            if s.again is not None:
-                yield s.again
+            if s.condition is not None:
+                yield s.condition
         elif isinstance(s, Barrier):
             yield from (value for _, value in s.values)
-        elif isinstance(s, Invoke):
+        elif isinstance(s, Call):
             yield from s.args
         elif isinstance(s, If):
             yield from _needed(s.body)

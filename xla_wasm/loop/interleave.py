@@ -33,7 +33,7 @@ def _walk(func: Func, block: Block) -> None:
         if isinstance(statement, If):
             _walk(func, statement.body)
         elif isinstance(statement, Loop):
-            if statement.lanes > 1 and statement.again is None and _straight(statement.body) and _longest(statement.body) >= _CHAIN:
+            if statement.lanes > 1 and statement.condition is None and _straight(statement.body) and _longest(statement.body) >= _CHAIN:
                 _widen(func, statement)
                 _order(statement.body)
             else:

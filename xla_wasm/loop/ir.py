@@ -42,7 +42,7 @@ class Block:
     """A straight list of statements at one loop depth."""
 
     level: int
-    statements: list[Val | Store | Loop | If | Barrier | Invoke] = field(default_factory=list)
+    statements: list[Val | Store | Loop | If | Barrier | Call] = field(default_factory=list)
     values: dict[Any, Val] = field(default_factory=dict)
     """Values already in this block, by what they compute: common subexpressions are found as they are built."""
     guarded: bool = False
@@ -65,7 +65,7 @@ class Loop:
     """Runs `body` for its variable from 0 in steps of `step` below `trips * step`, at least once.
 
     With `ranged` its trips are a part of the kernel's range: those between the kernel's `begin` and `end` are made, which may be none.
-    With `again` there is no variable and no count: another trip follows as long as that value of the body holds.
+    With a `condition` there is no variable and no count: another trip follows as long as that value of the body holds.
     `lanes` > 1 marks the loop whose variable runs along the lanes of vectors.
     """
 
@@ -77,7 +77,7 @@ class Loop:
     carries: list[Carry] = field(default_factory=list)
     inductions: dict[int, Val] = field(default_factory=dict)
     """Values `coefficient * variable`, by coefficient: each becomes one local that the loop advances."""
-    again: Val | None = None
+    condition: Val | None = None
 
     @property
     def level(self) -> int:
@@ -116,7 +116,7 @@ class Touch:
 
 
 @dataclass(eq=False, slots=True)
-class Invoke:
+class Call:
     """Calls the C function `symbol`, which returns nothing, with scalars: addresses and numbers."""
 
     symbol: str

@@ -6,7 +6,7 @@ and computes for a second would do so in the worse code. Pieces of the range are
 
 from __future__ import annotations
 
-from .ir import Block, Func, If, Invoke, Loop, Val
+from .ir import Block, Call, Func, If, Loop, Val
 
 _STATEMENTS = 1 << 20
 """What a piece executes at least: some hundred microseconds in the better code, beside which a call is nothing."""
@@ -51,6 +51,6 @@ def _executed(block: Block) -> int:
             total += max(s.trips, 1) * _executed(s.body)
         elif isinstance(s, If):
             total += _executed(s.body)
-        elif isinstance(s, Invoke):
+        elif isinstance(s, Call):
             total += s.cost - 1
     return total

@@ -62,7 +62,7 @@ class Facts:
 
     def inside(self, loop: Loop) -> Facts:
         """The facts in a loop's body."""
-        variables = self.variables if loop.again is not None else {**self.variables, loop: (0, (loop.trips - 1) * loop.step)}
+        variables = self.variables if loop.condition is not None else {**self.variables, loop: (0, (loop.trips - 1) * loop.step)}
         return Facts({**self.loops, loop.body: loop}, variables, self.values)
 
     # --- affine forms -------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .ir import Barrier, Block, Func, If, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Call, Func, If, Loop, Store, Val
 from .ops import OPS
 
 
@@ -90,7 +90,7 @@ def _statements(block: Block, names: Names, depth: int) -> Iterator[tuple[int, s
         elif isinstance(s, Barrier):
             held = ", ".join(f"{names.of(carry.value)} = {names.of(val)}" for carry, val in s.values)
             yield depth, f"barrier of {names.loops.get(s.loop.body, '?')}: {held}"
-        elif isinstance(s, Invoke):
+        elif isinstance(s, Call):
             yield depth, f"invoke {s.symbol}({names.list(s.args)})"
         else:
             yield depth, f"if {names.of(s.condition)}{', guarded' if s.body.guarded else ''}"
@@ -100,7 +100,7 @@ def _statements(block: Block, names: Names, depth: int) -> Iterator[tuple[int, s
 def _loop(loop: Loop, names: Names, depth: int) -> Iterator[tuple[int, str]]:
     lanes = f", {loop.lanes} lanes" if loop.lanes > 1 else ""
     multiples = f", multiples {', '.join(map(str, loop.inductions))}" if loop.inductions else ""
-    count = f"{loop.trips} trips by {loop.step}{lanes}{multiples}" if loop.again is None else f"while {names.of(loop.again)}"
+    count = f"{loop.trips} trips by {loop.step}{lanes}{multiples}" if loop.condition is None else f"while {names.of(loop.condition)}"
     yield depth, f"{'ranged ' if loop.ranged else ''}loop {names.loops[loop.body]}: {count}{', guarded' if loop.body.guarded else ''}"
     for c in loop.carries:
         yield depth + 1, f"carry {names.of(c.value)}: {typed(c.value)} = {names.of(c.init)}"

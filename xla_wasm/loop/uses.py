@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..dataclass import dataclass, field
-from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 
 _MAX_DEPTH = 40
 """How deep a stack expression may nest before its parts get locals."""
@@ -66,12 +66,12 @@ def count_uses(func: Func) -> Uses:
                     use(carry.init, block)
                     assert carry.next is not None, "a carried value has no next value"
                     use(carry.next, statement.body)
-                if statement.again is not None:
-                    use(statement.again, statement.body)
+                if statement.condition is not None:
+                    use(statement.condition, statement.body)
             elif isinstance(statement, Barrier):
                 for _, val in statement.values:
                     use(val, block)
-            elif isinstance(statement, Invoke):
+            elif isinstance(statement, Call):
                 for val in statement.args:
                     use(val, block)
             elif isinstance(statement, If):

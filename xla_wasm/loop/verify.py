@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
-from .ir import Barrier, Block, Carry, Func, If, Invoke, Loop, Store, Val
+from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 from .ops import CONVERT, INTEGERS, OPS, WIDE, Op, fits, instructions, lane_bytes, register
 from .ranges import Bounds, Facts, Form
 from .text import Names, typed
@@ -98,7 +98,7 @@ def _in_order(load: Access, store: Access) -> bool:
         c = left.pop(loop, 0)
         if c != right.pop(loop, 0):
             return False
-        shared.append((abs(c) * loop.step, loop.trips if loop.again is None else 1 << 32))
+        shared.append((abs(c) * loop.step, loop.trips if loop.condition is None else 1 << 32))
     spans = []
     for access, inner in ((load, left), (store, right)):
         bounds = access.facts.form_bounds(Form((), access.form.const, tuple(inner.items())))
@@ -194,8 +194,8 @@ class _Verifier:
                 self.loop(statement, facts)
             elif isinstance(statement, Barrier):
                 self.barrier(statement, block)
-            elif isinstance(statement, Invoke):
-                self.invoke(statement, facts)
+            elif isinstance(statement, Call):
+                self.called(statement, facts)
             elif isinstance(statement, If):
                 self.if_(statement, facts)
             else:
@@ -209,7 +209,7 @@ class _Verifier:
             loop = next((loop for loop in self.loops if loop.body is val.block), None)
             if loop is None or loop.inductions.get(val.imm) is not val:
                 self.fail(what, f"{name} is no variable of a loop that is open")
-            elif loop.again is not None:
+            elif loop.condition is not None:
                 self.fail(what, f"{name} is the variable of a loop without a count")
         elif val.op == "carry":
             if not isinstance(val.imm, Carry) or val.imm not in self.carried or val.imm.value is not val:
@@ -242,9 +242,9 @@ class _Verifier:
         name = f"loop {self.names.loops[loop.body]}"
         if loop.body.level != len(self.open) or loop.body.guarded:
             self.fail(name, f"has a body of level {loop.body.level} at depth {len(self.open)}")
-        if loop.again is None and (loop.trips < 1 or loop.step < 1):
+        if loop.condition is None and (loop.trips < 1 or loop.step < 1):
             self.fail(name, f"has {loop.trips} trips by {loop.step}")
-        if loop.ranged and (loop.again is not None or len(self.open) > 1):
+        if loop.ranged and (loop.condition is not None or len(self.open) > 1):
             self.fail(name, "cannot be ranged here")
         if loop.lanes > 1 and loop.step % loop.lanes:
             self.fail(name, f"{loop.lanes} lanes do not divide its step {loop.step}")
@@ -268,9 +268,9 @@ class _Verifier:
                 return
             self.use(carry.next, what)
             self.alike(carry.value, carry.next, name, "next value")
-        if loop.again is not None:
-            self.use(loop.again, f"{name}, condition")
-            self.scalar(loop.again, "pred", name, "condition")
+        if loop.condition is not None:
+            self.use(loop.condition, f"{name}, condition")
+            self.scalar(loop.condition, "pred", name, "condition")
         self.open.pop()
         self.loops.pop()
         self.carried.difference_update(loop.carries)
@@ -294,7 +294,7 @@ class _Verifier:
         loop, name = barrier.loop, f"barrier of {self.names.loops.get(barrier.loop.body, '?')}"
         if loop.body is not block:
             self.fail(name, "does not stand directly in the body of its loop")
-        if loop.ranged or loop.again is not None:
+        if loop.ranged or loop.condition is not None:
             self.fail(name, "its loop has no constant count")
         if [carry for carry, _ in barrier.values] != loop.carries:
             self.fail(name, "has not one value for each of its loop's carries")
@@ -316,17 +316,17 @@ class _Verifier:
                 self.held.pop(old, None)
             self.held[val] = carry
 
-    def invoke(self, invoke: Invoke, facts: Facts) -> None:
-        what = f"invoke {invoke.symbol}"
-        if not invoke.symbol:
+    def called(self, call: Call, facts: Facts) -> None:
+        what = f"invoke {call.symbol}"
+        if not call.symbol:
             self.fail(what, "names no function")
-        for arg in invoke.args:
+        for arg in call.args:
             self.use(arg, what)
             if arg.lanes != 1:
                 self.fail(what, f"{self.names.of(arg)} is {typed(arg)}, no scalar")
-        self.opaque |= not invoke.touches
-        for touch in invoke.touches:
-            address = invoke.args[touch.argument]
+        self.opaque |= not call.touches
+        for touch in call.touches:
+            address = call.args[touch.argument]
             val = None if touch.written else address
             self.note(Access(what, val, facts.form(address), touch.bytes, 1, 0, facts, tuple(self.loops), self.count))
         for block in self.open:

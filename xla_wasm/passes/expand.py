@@ -33,7 +33,7 @@ EXPAND: dict[str, Rule] = {
 CANONICAL: dict[str, Rule] = {**canonical_dot.CANONICAL, **canonical_conv.CANONICAL, **canonical_window.CANONICAL}
 
 
-def ask_host(module: Module) -> None:
+def lower_host_transfers(module: Module) -> None:
     """Makes requests of the transfers between the program and its host."""
     rewrite(module, hostio.HOST, again=True, suffixed=True)
 

@@ -15,7 +15,7 @@ from ..ops.writer import Writer
 from .rewrite import rewrite, rewrite_computation
 
 
-def forget_layouts(module: Module) -> None:
+def normalize_layouts(module: Module) -> None:
     """Writes layouts, where values depend on them, as transposes of row-major arrays.
 
     A bitcast that is left changes the element type; so does bitcast-convert between widths of whole bytes, which becomes one.

@@ -14,7 +14,7 @@ from .rewrite import rewrite_computation
 from .simplify import simplify_computation
 
 
-def settle_loops(module: Module) -> None:
+def simplify_loops(module: Module) -> None:
     """Replaces the unchanged elements of every loop's state. A loop inside another may leave more of that one unchanged."""
     callers: dict[Computation, int] = {}
     for x in module.instructions():

@@ -11,11 +11,11 @@ from .clean import remove_dead
 from .contract import contract
 from .dequantize import sink_dequantization
 from .erfc import find_erfc
-from .expand import ask_host, canonicalize, expand, inline, type_products
+from .expand import canonicalize, expand, inline, lower_host_transfers, type_products
 from .fractions import mark_fractions
 from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices, name_formats
-from .layout import forget_layouts
-from .loops import settle_loops
+from .layout import normalize_layouts
+from .loops import simplify_loops
 from .reductions import split_reductions
 from .simplify import simplify
 from .sink import sink_transposes
@@ -47,8 +47,8 @@ NOTES: tuple[Callable[[Module, Given], None], ...] = (ask_for_calls, mark_device
 PASSES: tuple[Callable[[Module], None], ...] = (
     settle_transfers,
     forget_tokens,
-    ask_host,
-    forget_layouts,
+    lower_host_transfers,
+    normalize_layouts,
     inline,
     pad_dynamic,
     find_erfc,
@@ -60,7 +60,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     split_complex,
     widen,
     simplify,
-    settle_loops,
+    simplify_loops,
     split_products,
     store_weights,
     sink_dequantization,

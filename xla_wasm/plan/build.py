@@ -10,12 +10,12 @@ from ..hlo.signature import leaf_of
 from ..target import Target
 from .bring import bring_in_parts
 from .delay import delay_updates
-from .draft import Draft
 from .hoist import hoist
 from .kernels import KernelCache
 from .memory import live_ranges, share, share_carries
 from .plan import Data, Plan, Step, View
-from .scope import Scope
+from .plan_builder import PlanBuilder
+from .planner import ComputationPlanner
 
 
 def plan_module(
@@ -53,22 +53,22 @@ def plan_module(
 
 def _build(module: Module, target: Target, weights: Sequence[int], state: Mapping[int, int], configured: bool) -> Plan:
     """All steps in the order of the program, over buffers that share nothing."""
-    draft = Draft(KernelCache(target))
+    builder = PlanBuilder(KernelCache(target))
     if configured:
-        draft.device_number(0)
+        builder.device_number(0)
     entry = module.entry
     parameters: list[View] = []
     arguments: list[list[View]] = []
     for p in entry.parameters:
-        leaves = [draft.view(shape, "parameter", p.name) for _, shape in p.shape.leaves()]
+        leaves = [builder.view(shape, "parameter", p.name) for _, shape in p.shape.leaves()]
         parameters += leaves
         arguments.append(leaves)
-    results = list(Scope(draft, entry, arguments, _numbered(entry, weights)).run())
+    results = list(ComputationPlanner(builder, entry, arguments, _numbered(entry, weights)).run())
     if state:
-        _keep_state(draft, entry.root, parameters, results, state)
-    draft.step(Step("halt", "end"))
+        _keep_state(builder, entry.root, parameters, results, state)
+    builder.step(Step("halt", "end"))
     set_once, replaced = [parameters[i].buffer for i in weights], [parameters[i].buffer for i in state]
-    return Plan(draft.steps, draft.buffers, parameters, results, draft.loops, draft.cache.funcs, set_once, replaced)
+    return Plan(builder.steps, builder.buffers, parameters, results, builder.loops, builder.cache.funcs, set_once, replaced)
 
 
 def _numbered(entry: Computation, weights: Sequence[int]) -> dict[Instruction, int]:
@@ -78,16 +78,16 @@ def _numbered(entry: Computation, weights: Sequence[int]) -> dict[Instruction, i
     return {x: numbers[leaf_of(x)] for x in entry.instructions if numbers and leaf_of(x) in numbers}
 
 
-def _keep_state(draft: Draft, root: Instruction, parameters: list[View], results: list[View], state: Mapping[int, int]) -> None:
+def _keep_state(builder: PlanBuilder, root: Instruction, parameters: list[View], results: list[View], state: Mapping[int, int]) -> None:
     """Ends the program by putting each new state where the old one lies."""
     kept = {parameters[p].buffer for p in state}
     replaced = set(state.values())
     for r, view in enumerate(results):
         if r not in replaced and view.buffer in kept:
-            aside = draft.view(Shape(view.dtype, view.dims), name=f"{root.name}.{r}")
-            draft.copy(aside, view, root.name)
+            aside = builder.view(Shape(view.dtype, view.dims), name=f"{root.name}.{r}")
+            builder.copy(aside, view, root.name)
             results[r] = aside
     targets = [parameters[p] for p in state]
-    draft.parallel_copy(targets, [results[r] for r in state.values()], root)
+    builder.parallel_copy(targets, [results[r] for r in state.values()], root)
     for target, r in zip(targets, state.values()):
         results[r] = target

@@ -12,7 +12,7 @@ from ..hlo.ir import Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
-from ..kernels.gemm import gemm_kernel
+from ..kernels.gemm import Sides, gemm_kernel
 from ..kernels.packing import pack_kernel, word
 from ..kernels.tiles import PAIR, WORD, Gemm, Tile, Types, packed_size, reads_in_place, scales_of, scratch_size, tile
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
@@ -378,7 +378,7 @@ def lower_product(
     # A long epilogue is written once, over products that wait where its results will go.
     long = len(expression.inner) > LONG_EPILOGUE and root.shape.element_type == g.types.result
     scales = 3 if g.types.in_blocks else None
-    gemm_kernel(b, g, shape, (1, 0), 2, store, park if long else None, scratch, scales=scales)
+    gemm_kernel(b, g, shape, Sides((1, 0), 2, store, park if long else None, scratch, scales))
     return _keep(cache, key, b, (size * TYPES[g.types.accumulator].bytes,) if size else ())
 
 

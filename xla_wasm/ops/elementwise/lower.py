@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ...loop import math_f32, math_f64
+from ...loop import math
 from ...loop.builder import NARROW, Builder, is_float
 from ...loop.ir import Val
 from .fraction import FRACTION
@@ -26,12 +26,11 @@ def _plain(name: str) -> Lower:
 
 def _function(b: Builder, x: Instruction, *operands: Val) -> Val:
     """A transcendental function, by its polynomial for the type."""
-    table = {"f32": math_f32.FUNCTIONS, "f64": math_f64.FUNCTIONS}.get(operands[0].dtype, {})
-    if x.opcode not in table:
+    if x.opcode not in math.FUNCTIONS.get(operands[0].dtype, {}):
         raise UnsupportedError(f"{x.where}: {x.opcode} of {operands[0].dtype} is not supported yet")
     if FRACTION in x.attrs:
-        return math_f32.log1p_of_fraction(b, *operands)
-    return table[x.opcode](b, *operands)
+        return math.log1p_of_fraction(b, *operands)
+    return math.function(b, x.opcode, *operands)
 
 
 def _add(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
@@ -235,7 +234,7 @@ def _mulhi(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
 
 
 ELEMENTWISE: dict[str, Lower] = {
-    **dict.fromkeys((*math_f32.FUNCTIONS, *math_f64.FUNCTIONS), _function),
+    **dict.fromkeys((*math.FUNCTIONS["f32"], *math.FUNCTIONS["f64"]), _function),
     "abs": _plain("abs"),
     "negate": _plain("neg"),
     "sign": _sign,

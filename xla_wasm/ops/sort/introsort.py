@@ -96,7 +96,7 @@ class Introsort:
                 for i, value in enumerate((cut, left, cut, end, left), 1):
                     b.store(numbers, at(top) + i, value, "s32")
             count.next = b.add(count.value, b.select(splits, one, self.number(-1)))
-            loop.again = b.gt(count.next, self.number(0))
+            loop.condition = b.gt(count.next, self.number(0))
 
     def partition(self, first: Val, end: Val) -> Val:
         """Puts the median of three elements first, and what may go before it before what may go after; where the latter begins."""
@@ -114,15 +114,15 @@ class Introsort:
             with b.repeat() as loop:
                 low = b.carry(loop, left.value)
                 before = self.less(self.at(low.value), pivot)
-                loop.again = b.pin(b.and_(before, b.lt(low.value, last)))
-                low.next = b.add(low.value, b.select(loop.again, one, self.number(0)))
+                loop.condition = b.pin(b.and_(before, b.lt(low.value, last)))
+                low.next = b.add(low.value, b.select(loop.condition, one, self.number(0)))
             with b.repeat() as loop:
                 high = b.carry(loop, right.value)
                 high.next = b.pin(b.sub(high.value, one))
-                loop.again = b.and_(self.less(pivot, self.at(high.next)), b.gt(high.next, self.number(0)))
+                loop.condition = b.and_(self.less(pivot, self.at(high.next)), b.gt(high.next, self.number(0)))
             assert low.result is not None and high.result is not None
-            outer.again = b.pin(b.lt(low.result, high.result))
-            with b.when(outer.again):
+            outer.condition = b.pin(b.lt(low.result, high.result))
+            with b.when(outer.condition):
                 self.swap(low.result, high.result)
             left.next, right.next, cut.next = b.add(low.result, one), high.result, low.result
         assert cut.result is not None
@@ -142,7 +142,7 @@ class Introsort:
                 self.put(b.add(first, left), self.at(first))
             self.sift(first, b.pin(hole), left, element)
             step.next = b.sub(step.value, one)
-            loop.again = b.gt(b.add(step.value, size), one)
+            loop.condition = b.gt(b.add(step.value, size), one)
 
     def sift(self, first: Val, top: Val, size: Val, element: Element) -> None:
         """Fills the hole at `top` of a heap: the greater children move up to the last level, and `element` up from there."""
@@ -157,7 +157,7 @@ class Introsort:
             with b.when(has):
                 self.put(b.add(first, hole.value), self.at(b.add(first, child)))
             hole.next = b.select(has, child, hole.value)
-            loop.again = has
+            loop.condition = has
         assert hole.result is not None
         even = b.eq(b.and_(size, one), zero)
         lone = b.pin(b.and_(even, b.eq(hole.result, b.shr_s(b.sub(size, two), 1))))
@@ -170,10 +170,10 @@ class Introsort:
             below = b.gt(hole.value, top)
             parent = b.pin(b.select(below, b.shr_s(b.sub(hole.value, one), 1), zero))
             above = self.at(b.add(first, parent))
-            loop.again = b.pin(b.and_(below, self.less(above, element)))
-            with b.when(loop.again):
+            loop.condition = b.pin(b.and_(below, self.less(above, element)))
+            with b.when(loop.condition):
                 self.put(b.add(first, hole.value), above)
-            hole.next = b.select(loop.again, parent, hole.value)
+            hole.next = b.select(loop.condition, parent, hole.value)
         assert hole.result is not None
         self.put(b.add(first, hole.result), element)
 
@@ -197,6 +197,6 @@ class Introsort:
                 with b.when(moves):
                     self.put(place.value, other)
                 place.next = b.select(moves, below, place.value)
-                loop.again = b.and_(moves, b.gt(below, zero))
+                loop.condition = b.and_(moves, b.gt(below, zero))
             assert place.result is not None
             self.put(place.result, element)

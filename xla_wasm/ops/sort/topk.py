@@ -238,7 +238,7 @@ class _TopK:
                 b.store(self.first.number, at(rank), mine, self.key)
                 b.store(self.first_places.number, at(rank), b.load(places, place, "s32"), "s32")
             number.next = b.add(number.value, b.const("s32", 1))
-            loop.again = b.lt(number.next, count)
+            loop.condition = b.lt(number.next, count)
         with b.loop(self.count) as i:
             for first, memory in ((self.first, keys), (self.first_places, places)):
                 b.store(memory, i, b.load(first.number, i, first.dtype), first.dtype)
@@ -257,6 +257,6 @@ class _TopK:
             earlier = b.lt(b.add(start.value, b.ramp()), number)
             found.next = self.counted(found.value, b.or_(self.goes_first(others, mine), b.and_(b.eq(others, mine), earlier)))
             start.next = b.add(start.value, b.const("s32", b.lanes))
-            loop.again = b.lt(start.next, count)
+            loop.condition = b.lt(start.next, count)
         assert found.result is not None
         return self.total(found.result)

@@ -23,22 +23,22 @@ from .convolution import (
     winograd,
     winograd_weights,
 )
-from .draft import Draft
 from .fusion import Fusion
 from .group import Group
 from .kernels import Expression, Lowered, lower_kernel
 from .moves import Move, find_move, is_small_part
 from .plan import Label, Step, View
+from .plan_builder import PlanBuilder
 from .product import Product, left_side, lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_sides, strided
 
 
-class Scope:
+class ComputationPlanner:
     """One computation while its steps are emitted: where each of its values lies."""
 
     def __init__(
-        self, draft: Draft, computation: Computation, arguments: list[list[View]], weights: Mapping[Instruction, int] | None = None
+        self, builder: PlanBuilder, computation: Computation, arguments: list[list[View]], weights: Mapping[Instruction, int] | None = None
     ):
-        self.draft = draft
+        self.builder = builder
         self.computation = computation
         self.arguments = arguments
         self.fusion = Fusion(computation, weights)
@@ -74,9 +74,9 @@ class Scope:
     def group_kernel(self, group: Group) -> None:
         """One kernel for all members that are read outside; the others are part of it."""
         roots = [x for x in group.members if x in self.fusion.outside]
-        expression = Expression(self.draft.cache, roots, self.available)
-        lowered = lower_kernel(self.draft.cache, expression, group)
-        outputs = [self.draft.view(x.shape, name=x.name) for x in roots]
+        expression = Expression(self.builder.cache, roots, self.available)
+        lowered = lower_kernel(self.builder.cache, expression, group)
+        outputs = [self.builder.view(x.shape, name=x.name) for x in roots]
         self.emit(roots[-1].name, outputs, expression, lowered)
         for x, view in zip(roots, outputs):
             self.views[x] = [view]
@@ -87,11 +87,11 @@ class Scope:
         """The step of a lowered kernel."""
         arguments = outputs + list(expression.sources.values()) + self.scratch(lowered)
         made = Step("kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place, holds=expression.inner)
-        self.draft.step(_with_scratch(made, lowered))
+        self.builder.step(_with_scratch(made, lowered))
 
     def scratch(self, lowered: Lowered) -> list[View]:
         """The memory of a kernel's own."""
-        return [self.draft.memory(size) for size in lowered.scratch]
+        return [self.builder.memory(size) for size in lowered.scratch]
 
     def available(self, x: Instruction) -> View | None:
         """The view of an array that has a buffer."""
@@ -117,15 +117,15 @@ class Scope:
     def request(self, x: Instruction) -> list[View]:
         """Has the host do what the instruction asks for."""
         request = x.attrs[REQUEST]
-        results = [self.draft.view(shape, name=x.name) for _, shape in x.shape.leaves()]
+        results = [self.builder.view(shape, name=x.name) for _, shape in x.shape.leaves()]
         operands = [view for o in x.operands for view in self.views[o]]
         if request.kind == "exchange":
             # What comes after the devices and the arrays that are sent is what the results start from.
             sent = 2 + request.count
             for target, source in zip(results, operands[sent:]):
-                self.draft.copy(target, source, x.name)
+                self.builder.copy(target, source, x.name)
             operands = operands[:sent]
-        self.draft.step(Step("request", x.name, None, [*results, *operands], len(results), request=request))
+        self.builder.step(Step("request", x.name, None, [*results, *operands], len(results), request=request))
         return results
 
     def alias(self, x: Instruction) -> View | None:
@@ -141,7 +141,7 @@ class Scope:
 
     def kernel(self, x: Instruction) -> list[View]:
         """The kernel of one instruction, with what it computes on the way."""
-        outputs = [self.draft.view(shape, name=x.name) for _, shape in x.shape.leaves()]
+        outputs = [self.builder.view(shape, name=x.name) for _, shape in x.shape.leaves()]
         if not any(shape.size for _, shape in x.shape.leaves()):
             return outputs
         if x in self.fusion.products:
@@ -152,10 +152,10 @@ class Scope:
         # What an update starts from is there already: its kernel reads it nowhere else.
         starts = [o for o, read in zip(x.operands, reads(x)) if read.kind is Kind.START]
         unread = frozenset(o for o in starts if x.operands.count(o) == 1)
-        expression = Expression(self.draft.cache, [x], self.available, x, unread)
-        lowered = lower_kernel(self.draft.cache, expression)
+        expression = Expression(self.builder.cache, [x], self.available, x, unread)
+        lowered = lower_kernel(self.builder.cache, expression)
         for target, operand in zip(outputs, starts):
-            self.draft.copy(target, self.views[operand][0], x.name)
+            self.builder.copy(target, self.views[operand][0], x.name)
         self.emit(x.name, outputs, expression, lowered)
         return outputs
 
@@ -168,36 +168,36 @@ class Scope:
             return False
         for o in overlapping:
             (held[o],) = self.kernel(o)
-        self.draft.move(target, move.source, move.target, move.origin, move.count, x.name)
-        rest = Expression(self.draft.cache, [x], lambda y: held.get(y) or self.available(y), x, move.operands)
-        self.emit(x.name, outputs, rest, lower_kernel(self.draft.cache, rest))
+        self.builder.move(target, move.source, move.target, move.origin, move.count, x.name)
+        rest = Expression(self.builder.cache, [x], lambda y: held.get(y) or self.available(y), x, move.operands)
+        self.emit(x.name, outputs, rest, lower_kernel(self.builder.cache, rest))
         return True
 
     def reads_buffer(self, x: Instruction, view: View) -> bool:
         """Whether a kernel that computes `x`, or reads it, reads the buffer of an array."""
         found = self.available(x)
-        sources = [found] if found is not None else Expression(self.draft.cache, [x], self.available).sources.values()
+        sources = [found] if found is not None else Expression(self.builder.cache, [x], self.available).sources.values()
         return any(source.buffer is view.buffer for source in sources)
 
     def product(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
         """The kernels of the product `y`, finished as `x`: one packs its right side."""
         if depthwise(y) or winograd_tile(y):
             return self.convolution(x, y, outputs)
-        cache = self.draft.cache
+        cache = self.builder.cache
         left = strided(left_side(y, self.available), self.available)
         product = matches(y, left, x, merges(y, x, self.available), self.available) if left is not None else None
         assert left is not None and product is not None, f"{x.where}: the plan has seen its left side"
         reading, *scales = right_sides(y, product)
         right = [self.packed(y, product, scale, scales=True) for scale in scales]
         right = [self.packed(y, product, reading), *right]
-        packs = self.draft.steps[-1].holds
+        packs = self.builder.steps[-1].holds
         seen = strided(reading, self.available)
         finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))
         lowered = lower_product(cache, product, y, x, finishing)
         sources = [*finishing.sources.values()]
         arguments = [*outputs, left, *right, *sources, *self.scratch(lowered)]
         step = _with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered)
-        self.draft.step(step)
+        self.builder.step(step)
         if seen is not None and lies_in_place(cache, product, seen):
 
             def in_place() -> Step:
@@ -210,21 +210,21 @@ class Scope:
 
     def packed(self, y: Instruction, product: Product, reading: Instruction, scales: bool = False) -> View:
         """Emits the packing of the right side of the product `y`, or of its `scales`, which `reading` names."""
-        cache, packing = self.draft.cache, Expression(self.draft.cache, [reading], self.available)
+        cache, packing = self.builder.cache, Expression(self.builder.cache, [reading], self.available)
         seen = strided(reading, self.available)
         along_k = seen is not None and seen.strides[-2] == 1 and (seen.strides[-1] != 1 and seen.dims[-1] != 1)
         pack = lower_pack(cache, product, packing, along_k, scales)
         dtype = reading.shape.element_type if scales else product.gemm.types.right_element
         kind = "scales" if scales else "packed"
-        packed = self.draft.view(Shape(dtype, (packed_elements(cache, product, scales),)), name=f"{y.name}.{kind}")
+        packed = self.builder.view(Shape(dtype, (packed_elements(cache, product, scales),)), name=f"{y.name}.{kind}")
         # The renaming of indices has the product's name and is in no computation.
         packs = [z for z in packing.inner if z.name != y.name]
-        self.draft.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))
+        self.builder.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))
         return packed
 
     def convolution(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
         """The kernels of a convolution `y` that is no product of its image as it lies, finished as `x`."""
-        cache = self.draft.cache
+        cache = self.builder.cache
         image, kernel = (self.views[o][0] for o in y.operands)
         finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))
         arguments = [*outputs, image, kernel]
@@ -233,43 +233,43 @@ class Scope:
             lowered = lower_depthwise(cache, shape, y, x, (image, kernel), finishing)
         else:
             tiled = winograd(y, winograd_tile(y))
-            packed = self.draft.view(Shape(kernel.dtype, (winograd_weights(cache, tiled),)), name=f"{y.name}.packed")
-            self.draft.step(Step("kernel", f"{y.name}.pack", lower_winograd_pack(cache, tiled, kernel).func, [packed, kernel], 1))
+            packed = self.builder.view(Shape(kernel.dtype, (winograd_weights(cache, tiled),)), name=f"{y.name}.packed")
+            self.builder.step(Step("kernel", f"{y.name}.pack", lower_winograd_pack(cache, tiled, kernel).func, [packed, kernel], 1))
             lowered = lower_winograd(cache, tiled, y, x, (image, kernel), finishing)
             arguments.append(self.winograd_products(y.name, tiled, image, packed) if tiled.in_stages else packed)
         arguments += [*finishing.sources.values(), *self.scratch(lowered)]
-        self.draft.step(_with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered))
+        self.builder.step(_with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered))
         return outputs
 
     def winograd_products(self, name: str, w: Winograd, image: View, packed: View) -> View:
         """Emits the first two stages of a convolution that has them as kernels of their own."""
-        draft = self.draft
+        builder = self.builder
         size, products = (Shape("f32", (bytes // 4,)) for bytes in w.scratch[:2])
-        transformed, made = draft.view(size, name=f"{name}.transformed"), draft.view(products, name=f"{name}.products")
-        first, second = lower_winograd_transform(draft.cache, w, image), lower_winograd_products(draft.cache, w)
+        transformed, made = builder.view(size, name=f"{name}.transformed"), builder.view(products, name=f"{name}.products")
+        first, second = lower_winograd_transform(builder.cache, w, image), lower_winograd_products(builder.cache, w)
         arguments = [transformed, image, *self.scratch(first)]
-        draft.step(_with_scratch(Step("kernel", f"{name}.transform", first.func, arguments, 1), first))
-        draft.step(Step("kernel", f"{name}.products", second.func, [made, transformed, packed], 1))
+        builder.step(_with_scratch(Step("kernel", f"{name}.transform", first.func, arguments, 1), first))
+        builder.step(Step("kernel", f"{name}.products", second.func, [made, transformed, packed], 1))
         return made
 
     def while_(self, x: Instruction) -> list[View]:
-        draft = self.draft
+        builder = self.builder
         body, condition = x.called
         inits = self.views[x.operands[0]]
         passed = _passed_through(body)
-        carries = [inits[i] if i in passed else draft.view(s, name=f"{x.name}.{i}") for i, (_, s) in enumerate(x.shape.leaves())]
+        carries = [inits[i] if i in passed else builder.view(s, name=f"{x.name}.{i}") for i, (_, s) in enumerate(x.shape.leaves())]
         for carry, init in zip(carries, inits):
-            draft.copy(carry, init, x.name)
+            builder.copy(carry, init, x.name)
         start, exit_ = Label(), Label()
-        draft.label(start)
-        first = len(draft.steps)
+        builder.label(start)
+        first = len(builder.steps)
         (keep_going,) = self.inner(condition, carries)
-        draft.step(Step("branch", x.name, None, [keep_going], targets=[exit_]))
+        builder.step(Step("branch", x.name, None, [keep_going], targets=[exit_]))
         results = self.inner(body, carries)
-        draft.parallel_copy(carries, results, x)
-        draft.step(Step("jump", x.name, targets=[start]))
-        draft.loops.append((first, len(draft.steps) - 1))
-        draft.label(exit_)
+        builder.parallel_copy(carries, results, x)
+        builder.step(Step("jump", x.name, targets=[start]))
+        builder.loops.append((first, len(builder.steps) - 1))
+        builder.label(exit_)
         return carries
 
     def inner(self, computation: Computation, leaves: list[View]) -> list[View]:
@@ -279,24 +279,24 @@ class Scope:
             count = len(list(parameter.shape.leaves()))
             arguments.append(leaves[start : start + count])
             start += count
-        return Scope(self.draft, computation, arguments).run()
+        return ComputationPlanner(self.builder, computation, arguments).run()
 
     def conditional(self, x: Instruction) -> list[View]:
-        draft = self.draft
+        builder = self.builder
         selector = self.views[x.operands[0]][0]
-        results = [draft.view(s, name=f"{x.name}.{i}") for i, (_, s) in enumerate(x.shape.leaves())]
+        results = [builder.view(s, name=f"{x.name}.{i}") for i, (_, s) in enumerate(x.shape.leaves())]
         labels, end = [Label() for _ in x.called], Label()
         if selector.dtype == "pred":
-            draft.step(Step("branch", x.name, None, [selector], targets=[labels[1]]))
+            builder.step(Step("branch", x.name, None, [selector], targets=[labels[1]]))
         else:
-            draft.step(Step("switch", x.name, None, [selector], targets=list(labels)))
+            builder.step(Step("switch", x.name, None, [selector], targets=list(labels)))
         for label, branch, operand in zip(labels, x.called, x.operands[1:]):
-            draft.label(label)
+            builder.label(label)
             outs = self.inner(branch, self.views[operand])
             for target, source in zip(results, outs):
-                draft.copy(target, source, x.name)
-            draft.step(Step("jump", x.name, targets=[end]))
-        draft.label(end)
+                builder.copy(target, source, x.name)
+            builder.step(Step("jump", x.name, targets=[end]))
+        builder.label(end)
         return results
 
 
@@ -315,13 +315,13 @@ def _passed_through(body: Computation) -> set[int]:
     return {i for i, o in enumerate(root.operands) if o.operands == [parameter] and o.attrs.get("index") == i}
 
 
-_PLACES: dict[str, Callable[[Scope, Instruction], list[View]]] = {
+_PLACES: dict[str, Callable[[ComputationPlanner, Instruction], list[View]]] = {
     "parameter": lambda s, x: s.arguments[x.attrs["parameter_number"]],
-    "constant": lambda s, x: [s.draft.constant(x)],
+    "constant": lambda s, x: [s.builder.constant(x)],
     "tuple": lambda s, x: [v for o in x.operands for v in s.views[o]],
-    "get-tuple-element": Scope.tuple_element,
-    "while": Scope.while_,
-    "conditional": Scope.conditional,
-    **{count: (lambda s, x: [s.draft.device_number(COUNTS.index(x.opcode))]) for count in COUNTS},
+    "get-tuple-element": ComputationPlanner.tuple_element,
+    "while": ComputationPlanner.while_,
+    "conditional": ComputationPlanner.conditional,
+    **{count: (lambda s, x: [s.builder.device_number(COUNTS.index(x.opcode))]) for count in COUNTS},
 }
 """The views of what no kernel computes, by opcode."""

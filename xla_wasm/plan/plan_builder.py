@@ -12,7 +12,7 @@ from .kernels import KernelCache
 from .plan import Buffer, Label, Step, View
 
 
-class Draft:
+class PlanBuilder:
     """What has been planned so far."""
 
     def __init__(self, cache: KernelCache):
