@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import choosing
 import pytest
 import seeds
 from chromium import FLAGS, find
@@ -31,12 +32,16 @@ JUDGE_ISA = os.environ.get("XLA_WASM_JUDGE_ISA", "AVX2")
 _XLA_FLAGS = ["--xla_force_host_platform_device_count=8", *([] if JUDGE_ISA == "native" else [f"--xla_cpu_max_isa={JUDGE_ISA}"])]
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_XLA_FLAGS]).strip()
 
+CHOSEN: pytest.StashKey[str] = pytest.StashKey()
+"""What `--changed` chose, in words."""
+
 # No test is timed: on a busy machine it would fail.
 settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    choosing.add_options(parser)
     parser.addoption("--exhaustive", action="store_true", help="Draw all random programs, and not only the first of each kind.")
     parser.addoption(
         "--update-golden", action="store_true", help="Write expected texts (tests/golden/, docs/embedding.md) anew, for a diff."
@@ -45,10 +50,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     seeds.exhaustive = config.getoption("--exhaustive")
+    config.stash[CHOSEN] = choosing.choose_files(config)
 
 
-def pytest_report_header() -> str:
-    return "random programs: " + ("all" if seeds.exhaustive else "the first of each kind; all with --exhaustive")
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    chosen = config.stash[CHOSEN]
+    programs = "random programs: " + ("all" if seeds.exhaustive else "the first of each kind; all with --exhaustive")
+    return [f"--changed: {chosen}", programs] if chosen else [programs]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    choosing.choose_cases(config, items)
 
 
 def pytest_collection_finish() -> None:

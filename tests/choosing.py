@@ -1,0 +1,97 @@
+"""Which tests of all a run takes: `--fast` some cases of every test, `--changed` the files that a change concerns. Both can be given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import changed
+import pytest
+
+FAST_CASES = 1
+"""How many of a test's cases `--fast` takes."""
+_OTHER_PROGRAMS = ("firefox", "miniflare", "playwright", "pyodide_folder", "toolchains")
+"""Modules that start what `--fast` leaves out: browsers, compilers of other languages, Pyodide, and a runtime of workers."""
+_OTHER_ENGINES = ("bun", "chromium", "deno", "firefox")
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Adds the options to pytest's."""
+    group = parser.getgroup("which tests run")
+    group.addoption("--fast", action="store_true", help=f"The first {FAST_CASES} of each test's cases; no slow ones, and no browsers.")
+    group.addoption(
+        "--changed",
+        nargs="?",
+        const="",
+        metavar="COMMIT",
+        help="The test files that changes concern, since the branch left main or since a commit (HEAD: what is not committed).",
+    )
+
+
+def choose_files(config: pytest.Config) -> str:
+    """With `--changed`: leaves the files to pytest that changes concern. Says what that made, or nothing."""
+    reference = config.getoption("--changed")
+    if reference is None or hasattr(config, "workerinput"):  # workers get the files from the process that started them
+        return ""
+    try:
+        paths = changed.since(reference or None)
+    except ValueError as error:
+        raise pytest.UsageError(f"--changed: {error}") from None
+    graph = changed.Graph()
+    files, concerns_all = graph.concerned(paths)
+    asked = [Path(config.invocation_params.dir, arg.partition("::")[0]).resolve() for arg in config.args]
+    chosen = [path for path in files if any((changed.ROOT / path).is_relative_to(place) for place in asked)]
+    reason = f" ({concerns_all} concerns all)" if concerns_all else ""
+    said = f"{len(paths)} changed files concern {len(chosen)} of {len(graph.tests())} test files{reason}"
+    if not chosen:
+        pytest.exit(f"--changed: {said}", returncode=0)
+    config.args[:] = [str(changed.ROOT / path) for path in chosen]
+    return said
+
+
+def choose_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--fast`: deselects all but the first cases of each test, what is marked as slow, and what starts other programs."""
+    if not config.getoption("--fast"):
+        return
+    seen: Counter[str] = Counter()
+    kept, left_out = [], []
+    why: Counter[str] = Counter()
+    for item in items:
+        reason = "slow" if item.get_closest_marker("slow") else "of browsers and other programs" if _starts_others(item) else ""
+        if not reason:
+            name = item.nodeid.partition("[")[0]
+            seen[name] += 1
+            reason = "more cases of the same tests" if seen[name] > FAST_CASES else ""
+        why[reason] += 1
+        (left_out if reason else kept).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
+    del why[""]
+    config.stash[LEFT_OUT] = ", ".join(f"{count} {reason}" for reason, count in why.most_common())
+
+
+LEFT_OUT: pytest.StashKey[str] = pytest.StashKey()
+"""What `--fast` left out, in words."""
+
+
+def _starts_others(item: pytest.Item) -> bool:
+    """Whether a test, or a fixture that it asks for, uses something out of the modules that start other programs, or runs in one."""
+    assert isinstance(item, pytest.Function)
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    if "chromium" in item.fixturenames or any(v in _OTHER_ENGINES for v in values if isinstance(v, str)):
+        return True
+    fixtures = [d.func for name in item.fixturenames for d in item._fixtureinfo.name2fixturedefs.get(name, ())]
+    return any(_module_of(used) in _OTHER_PROGRAMS for f in (item.obj, *fixtures) for used in _globals_used(f))
+
+
+def _globals_used(function: Any) -> Iterator[Any]:
+    code, space = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    for name in code.co_names if code else ():
+        if name in space:
+            yield space[name]
+
+
+def _module_of(value: Any) -> str:
+    return str(getattr(value, "__module__", None) or getattr(value, "__name__", "")).partition(".")[0]
