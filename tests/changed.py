@@ -25,6 +25,7 @@ EVERYTHING = ("pyproject.toml", CONFTEST)
 """What every test depends on."""
 BUILT = {"runtime_c": "runtime.bin"}
 """A folder -> the file that is built of it, under which modules know it."""
+_SELF = str(Path(__file__).relative_to(ROOT))
 # A folder that nearly every file names says nothing of what is read there.
 _VAGUE = {"tests", PACKAGE}
 _WORDS = re.compile(r"[^\w.-]+")
@@ -86,7 +87,7 @@ class Graph:
         imports: set[str] = set()
         words: set[str] = set()
         package = name if key.endswith("__init__.py") else name.rpartition(".")[0]
-        in_tests = key.startswith("tests/")
+        in_tests = key.startswith("tests/") and key != _SELF  # what this file has in strings it does not read
         for node in (x for part in nodes for x in _walk(part)):
             if isinstance(node, ast.Import):
                 imports |= {path for alias in node.names for path in self._paths(alias.name)}
@@ -103,12 +104,15 @@ class Graph:
                 imports.add(self.methods[node.attr])
             elif isinstance(node, ast.Attribute) and node.attr in self.front and getattr(node.value, "id", "") == PACKAGE:
                 imports.add(self.front[node.attr])
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and (in_tests or " " not in node.value):
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and key != _SELF:
+                if " " in node.value and not in_tests:
+                    continue
                 words |= {word.strip(".-") for word in _WORDS.split(node.value)}
             elif isinstance(node, ast.arg) and in_tests and node.arg in self.fixtures:
                 imports.add(f"{CONFTEST}::{node.arg}")
             if isinstance(node, ast.Call) and not (key == FRONT and _in_a_dict(nodes, node)):
                 imports |= {path for dotted in self._by_name(node) for path in self._paths(dotted)}
+        words -= {""}
         if in_tests:
             imports.add(CONFTEST)
             imports |= {f"{CONFTEST}::{word}" for word in words & self.fixtures.keys()}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import changed
@@ -12,9 +15,12 @@ import pytest
 
 FAST_CASES = 1
 """How many of a test's cases `--fast` takes."""
-_OTHER_PROGRAMS = ("firefox", "miniflare", "playwright", "pyodide_folder", "toolchains")
-"""Modules that start what `--fast` leaves out: browsers, compilers of other languages, Pyodide, and a runtime of workers."""
+_OTHER_PROGRAMS = ("firefox", "miniflare", "playwright", "pyodide_folder", "subprocess", "toolchains")
+"""Modules that start what `--fast` leaves out: browsers, compilers of other languages, Pyodide, a runtime of workers, and processes."""
+_NODE = ("js_calls", "node_host")
+"""Modules that start Node, which `--fast` does not leave out."""
 _OTHER_ENGINES = ("bun", "chromium", "deno", "firefox")
+_FOLDER = str(Path(__file__).parent)
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -83,15 +89,30 @@ def _starts_others(item: pytest.Item) -> bool:
     if "chromium" in item.fixturenames or any(v in _OTHER_ENGINES for v in values if isinstance(v, str)):
         return True
     fixtures = [d.func for name in item.fixturenames for d in item._fixtureinfo.name2fixturedefs.get(name, ())]
-    return any(_module_of(used) in _OTHER_PROGRAMS for f in (item.obj, *fixtures) for used in _globals_used(f))
+    return any(_leads_to_others(function) for function in (item.function, *fixtures))
 
 
-def _globals_used(function: Any) -> Iterator[Any]:
-    code, space = getattr(function, "__code__", None), getattr(function, "__globals__", {})
-    for name in code.co_names if code else ():
-        if name in space:
-            yield space[name]
+@cache
+def _leads_to_others(function: Any) -> bool:
+    """Whether a function of the tests names something out of those modules, or another function of the tests that does."""
+    open_, seen = [function], {function}
+    while open_:
+        f = inspect.unwrap(open_.pop())
+        for code in _codes(f.__code__) if hasattr(f, "__code__") else ():
+            for name in code.co_names:
+                used = f.__globals__.get(name)
+                module = inspect.ismodule(used) and used.__name__ or str(getattr(used, "__module__", ""))
+                if module in _OTHER_PROGRAMS:
+                    return True
+                if inspect.isfunction(used) and used not in seen and module not in _NODE and _FOLDER in used.__code__.co_filename:
+                    seen.add(used)
+                    open_.append(used)
+    return False
 
 
-def _module_of(value: Any) -> str:
-    return str(getattr(value, "__module__", None) or getattr(value, "__name__", "")).partition(".")[0]
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function and of those inside of it."""
+    yield code
+    for held in code.co_consts:
+        if isinstance(held, CodeType):
+            yield from _codes(held)

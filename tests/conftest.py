@@ -63,6 +63,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     choosing.choose_cases(config, items)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # Only a worker of pytest-xdist, which has collected, knows what was left out; the process that reports gets to know it so.
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(choosing.LEFT_OUT, "")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[choosing.LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", "")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if left_out := config.stash.get(choosing.LEFT_OUT, ""):
+        terminalreporter.write_line(f"--fast left out {left_out}")
+
+
 def pytest_collection_finish() -> None:
     """What lives now stays: the collector need not go through thousands of tests again and again."""
     gc.collect()
