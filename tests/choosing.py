@@ -20,6 +20,7 @@ _OTHER_PROGRAMS = ("firefox", "miniflare", "playwright", "pyodide_folder", "subp
 _NODE = ("js_calls", "node_host")
 """Modules that start Node, which `--fast` does not leave out."""
 _OTHER_ENGINES = ("bun", "chromium", "deno", "firefox")
+SLOW = Path(__file__).with_name("slow_tests.txt")
 _FOLDER = str(Path(__file__).parent)
 
 
@@ -58,16 +59,17 @@ def choose_files(config: pytest.Config) -> str:
 
 
 def choose_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--fast`: deselects all but the first cases of each test, what is marked as slow, and what starts other programs."""
+    """With `--fast`: deselects all but the first cases of each test, the slow ones, and what starts other programs."""
     if not config.getoption("--fast"):
         return
+    slow = _slow(items)
     seen: Counter[str] = Counter()
     kept, left_out = [], []
     why: Counter[str] = Counter()
     for item in items:
-        reason = "slow" if item.get_closest_marker("slow") else "of browsers and other programs" if _starts_others(item) else ""
+        name = _name(item)
+        reason = "that are slow" if name in slow else "of browsers and other programs" if _starts_others(item) else ""
         if not reason:
-            name = item.nodeid.partition("[")[0]
             seen[name] += 1
             reason = "more cases of the same tests" if seen[name] > FAST_CASES else ""
         why[reason] += 1
@@ -80,6 +82,23 @@ def choose_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 LEFT_OUT: pytest.StashKey[str] = pytest.StashKey()
 """What `--fast` left out, in words."""
+
+
+def _name(item: pytest.Item) -> str:
+    """The file and the function of a test, without its case."""
+    return item.nodeid.partition("[")[0].removeprefix("tests/")
+
+
+def _slow(items: list[pytest.Item]) -> set[str]:
+    """The tests that are listed as slow. UsageError if one of them is gone from its file."""
+    listed = {line for line in SLOW.read_text(encoding="utf-8").splitlines() if not line.startswith("#")}
+    names = {_name(item) for item in items}
+    files = {name.partition("::")[0] for name in names}
+    whole = all("::" not in arg for item in items[:1] for arg in item.config.args)
+    gone = sorted(name for name in listed - names if name.partition("::")[0] in files)
+    if gone and whole:
+        raise pytest.UsageError(f"{SLOW.name} lists what is gone: {', '.join(gone)}")
+    return listed
 
 
 def _starts_others(item: pytest.Item) -> bool:

@@ -51,6 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     seeds.exhaustive = config.getoption("--exhaustive")
     config.stash[CHOSEN] = choosing.choose_files(config)
+    if config.getoption("--fast") and config.option.durations is None:
+        config.option.durations, config.option.durations_min = 5, 1.5
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

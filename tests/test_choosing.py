@@ -129,7 +129,20 @@ def test_changes_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def collected(*arguments: str) -> list[str]:
     """The tests that a run would take, and what it says beside."""
-    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "--collect-only", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-o",
+        "addopts=",
+        "--collect-only",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        *arguments,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
