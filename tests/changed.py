@@ -46,7 +46,7 @@ def _git(*arguments: str) -> list[str]:
 
 
 class Graph:
-    """What each file of Python imports and which words stand in its strings. A fixture of conftest.py is a node of its own, `path::name`."""
+    """What each file of Python imports and which words its strings have. A fixture of conftest.py is a node of its own, `path::name`."""
 
     def __init__(self) -> None:
         paths = [p for folder in (PACKAGE, "benchmarks", "tests") for p in sorted((ROOT / folder).rglob("*.py"))]
