@@ -54,7 +54,8 @@ def choose_files(config: pytest.Config) -> str:
     said = f"{len(paths)} changed files concern {len(chosen)} of {len(graph.tests())} test files{reason}"
     if not chosen:
         pytest.exit(f"--changed: {said}", returncode=0)
-    config.args[:] = [str(changed.ROOT / path) for path in chosen]
+    # Processes of pytest-xdist get them from the one or the other.
+    config.args[:] = config.option.file_or_dir = [str(changed.ROOT / path) for path in chosen]
     return said
 
 

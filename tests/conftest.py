@@ -77,6 +77,9 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    # The header, which says it too, is not shown where pytest is quiet.
+    if config.stash[CHOSEN]:
+        terminalreporter.write_line(f"--changed: {config.stash[CHOSEN]}")
     if left_out := config.stash.get(choosing.LEFT_OUT, ""):
         terminalreporter.write_line(f"--fast left out {left_out}")
 
