@@ -40,7 +40,10 @@ def add_options(parser: pytest.Parser) -> None:
 def choose_files(config: pytest.Config) -> str:
     """With `--changed`: leaves the files to pytest that changes concern. Says what that made, or nothing."""
     reference = config.getoption("--changed")
-    if reference is None or hasattr(config, "workerinput"):  # workers get the files from the process that started them
+    if hasattr(config, "workerinput"):
+        config.args[:] = config.workerinput["files"]  # of pytest-xdist: as the process has chosen that started it
+        return ""
+    if reference is None:
         return ""
     try:
         paths = changed.since(reference or None)
@@ -54,8 +57,7 @@ def choose_files(config: pytest.Config) -> str:
     said = f"{len(paths)} changed files concern {len(chosen)} of {len(graph.tests())} test files{reason}"
     if not chosen:
         pytest.exit(f"--changed: {said}", returncode=0)
-    # Processes of pytest-xdist get them from the one or the other.
-    config.args[:] = config.option.file_or_dir = [str(changed.ROOT / path) for path in chosen]
+    config.args[:] = [str(changed.ROOT / path) for path in chosen]
     return said
 
 

@@ -72,6 +72,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["files"] = list(node.config.args)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     node.config.stash[choosing.LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", "")
 
