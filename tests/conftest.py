@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import choosing
 import pytest
 import seeds
 from chromium import FLAGS, find
@@ -31,12 +32,16 @@ JUDGE_ISA = os.environ.get("XLA_WASM_JUDGE_ISA", "AVX2")
 _XLA_FLAGS = ["--xla_force_host_platform_device_count=8", *([] if JUDGE_ISA == "native" else [f"--xla_cpu_max_isa={JUDGE_ISA}"])]
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_XLA_FLAGS]).strip()
 
+CHOSEN: pytest.StashKey[str] = pytest.StashKey()
+"""What `--changed` chose, in words."""
+
 # No test is timed: on a busy machine it would fail.
 settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    choosing.add_options(parser)
     parser.addoption("--exhaustive", action="store_true", help="Draw all random programs, and not only the first of each kind.")
     parser.addoption(
         "--update-golden", action="store_true", help="Write expected texts (tests/golden/, docs/embedding.md) anew, for a diff."
@@ -45,17 +50,50 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     seeds.exhaustive = config.getoption("--exhaustive")
+    config.stash[CHOSEN] = choosing.choose_files(config)
+    if config.getoption("--fast") and config.option.durations is None:
+        config.option.durations, config.option.durations_min = 5, 1.5
 
 
-def pytest_report_header() -> list[str]:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
     import pythons
 
+    chosen = config.stash[CHOSEN]
     missing = [version for version in pythons.VERSIONS if version not in pythons.found()]
     return [
+        *([f"--changed: {chosen}"] if chosen else []),
         "random programs: " + ("all" if seeds.exhaustive else "the first of each kind; all with --exhaustive"),
         f"Pythons: {', '.join(pythons.found())}" + (f"; not on this machine: {', '.join(missing)}" if missing else ""),
     ]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    choosing.choose_cases(config, items)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # Only a worker of pytest-xdist, which has collected, knows what was left out; the process that reports gets to know it so.
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(choosing.LEFT_OUT, "")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["files"] = list(node.config.args)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash[choosing.LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", "")
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    # The header, which says it too, is not shown where pytest is quiet.
+    if config.stash[CHOSEN]:
+        terminalreporter.write_line(f"--changed: {config.stash[CHOSEN]}")
+    if left_out := config.stash.get(choosing.LEFT_OUT, ""):
+        terminalreporter.write_line(f"--fast left out {left_out}")
 
 
 def pytest_collection_finish() -> None:
