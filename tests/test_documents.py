@@ -91,6 +91,18 @@ def for_devices(folder: Path) -> None:
     xla_wasm.compile(names["module"]).save(folder / "model.wasm")
 
 
+def losses(folder: Path) -> None:
+    from xla_wasm.jax import lower
+
+    def step(tok: Any, params: dict[str, Any]) -> dict[str, Any]:
+        return {"loss": (tok * params["w"] + params["b"][0]).sum(), "cache": [tok]}
+
+    three = np.zeros(3, np.float32)
+    module = lower(step, three, {"w": three, "b": [three]})
+    xla_wasm.compile(module).save(folder / "model.wasm")
+    xla_wasm.compile(module, Options(weights=["params.*"])).save(folder / "weighted.wasm")
+
+
 LOAD = "import { load } from 'xla-wasm';\n"
 EXAMPLES: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "README.md js 0": (digits, "", "console.log(logits.length);", "10"),
@@ -102,14 +114,22 @@ EXAMPLES: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
         "setTimeout(async () => console.log((await (await self.default.fetch(new Request('http://host/'))).json()).name));",
         "jit_digits",
     ),
-    "docs/web.md js 1": (doubled, LOAD + "const exe = await load('model.wasm');\n", "console.log(y.join());", "2,4,6,8,10"),
-    "docs/web.md js 2": (
+    "docs/web.md js 1": (
+        losses,
+        LOAD + "const [exe, weighted] = [await load('model.wasm'), await load('weighted.wasm')];\n"
+        "const [tok, w, b0] = [new Float32Array(3).fill(2), new Float32Array(3).fill(1), new Float32Array(3)];\n"
+        "const params = { w, b: [b0] };\n",
+        "console.log(named['loss'][0], loss[0], cache[0].join(), weighted.call(tok).loss[0]);",
+        "6 6 2,2,2 6",
+    ),
+    "docs/web.md js 2": (doubled, LOAD + "const exe = await load('model.wasm');\n", "console.log(y.join());", "2,4,6,8,10"),
+    "docs/web.md js 3": (
         summed,
         LOAD + "const [x0, x1, x2, x3] = [1, 2, 3, 4].map((x) => Float32Array.of(x, 1));\n",
         "console.log(sum.join());\ngroup.dispose();",
         "10,4",
     ),
-    "docs/web.md js 4": (
+    "docs/web.md js 5": (
         scaled,
         "import { handler } from 'xla-wasm/http.js';\nimport { load as loadModel } from './model.js';\n"
         "const load = ({ assets, ...options }) => loadModel(options);\n",
@@ -256,7 +276,7 @@ def test_pages_name_commands_that_there_are(page: str) -> None:
 
 # --- contributing -------------------------------------------------------------------------------------------------------------
 
-ROW = re.compile(r"^\| (`.*?) \| (.*) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (`[^/].*?) \| (.*) \|$", re.MULTILINE)
 PLACES = ("", "xla_wasm/", "web/", "examples/embedding/")
 
 
