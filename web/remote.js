@@ -2,8 +2,8 @@
 
 import * as errors from './errors.js';
 import { byName, readStructures, takeOptions } from './executor.js';
-import { after, late } from './lazy/budget.js';
-import { Ends } from './lazy/feeds.js';
+import { after, late } from './limits/budget.js';
+import { Ends } from './requests/feeds.js';
 import { pack, unpack } from './messages.js';
 import { builtin, inMemory, isLocal, locationOf, readBytes } from './source.js';
 
@@ -24,7 +24,7 @@ export async function loadRemote(source, { worker, signal, onProgress, customCal
   const moved = /** @type {ArrayBuffer[]} */ ([]);
   const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved, signal)));
   signal?.throwIfAborted();
-  const most = options.untrusted ? (await import('./lazy/untrusted.js')).mostBytes(options.memoryLimit) : undefined;
+  const most = options.untrusted ? (await import('./limits/untrusted.js')).mostBytes(options.memoryLimit) : undefined;
   const link = new Link(worker ?? true, customCalls, { onProgress }, timeout);
   const stop = () => link.end(signal?.reason);
   signal?.addEventListener('abort', stop);
@@ -199,7 +199,7 @@ export class Link {
     if (first && this.#timeout) this.#timer = after(() => this.end(late(first.method, /** @type {number} */ (this.#timeout), '; its worker has been ended: load it again')), this.#timeout);
   }
 
-  /** @param {{call: number, target: string, operands: any[], about: any, feed?: import('./lazy/feeds.js').Passing}} request */
+  /** @param {{call: number, target: string, operands: any[], about: any, feed?: import('./requests/feeds.js').Passing}} request */
   async #serve({ call, target, operands, about, feed }) {
     const moved = /** @type {ArrayBuffer[]} */ ([]);
     try {
@@ -233,7 +233,7 @@ export class Link {
   }
 }
 
-/** @param {{name: string, message: string, cause?: string, wait?: import('./lazy/exchange.js').Wait}} error */
+/** @param {{name: string, message: string, cause?: string, wait?: import('./devices/exchange.js').Wait}} error */
 function revive({ name, message, cause, wait }) {
   const Kind = /** @type {any} */ (errors)[name];
   const revived = Kind ? new Kind(message, { cause }) : new RunError(`${name}: ${message}`, { cause });
@@ -251,7 +251,7 @@ export class RemoteExecutable {
    * @param {import('./manifest.js').Manifest} manifest
    * @param {Link} link
    * @param {boolean} [named] whether results come by name
-   * @param {import('./lazy/structures.js').Structures} [structures]
+   * @param {import('./arrays/structures.js').Structures} [structures]
    */
   constructor(manifest, link, named, structures) {
     /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
@@ -290,7 +290,7 @@ export class RemoteExecutable {
    * @returns {Promise<any>}
    */
   async call(...values) {
-    if (!this.#structures) throw (await import('./lazy/structures.js')).noStructure(this.manifest.name);
+    if (!this.#structures) throw (await import('./arrays/structures.js')).noStructure(this.manifest.name);
     return this.#structures.call(values, (arrays, options) => this.run(...arrays, options));
   }
 

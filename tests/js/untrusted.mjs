@@ -1,7 +1,7 @@
 // Modules loaded with `untrusted: true`, in Node and in pages: tests/test_untrusted_js.py makes and serves them.
 
-import { makeBoard } from '../../web/lazy/shared.js';
-import { limited } from '../../web/lazy/untrusted.js';
+import { makeBoard } from '../../web/devices/shared.js';
+import { limited } from '../../web/limits/untrusted.js';
 import { checks, halt, patient, spied } from './devices.mjs';
 
 const X = Float32Array.of(1, 2, 3);

@@ -1,4 +1,4 @@
-"""What `load(..., untrusted=True)` sets and checks beside what every load does. Mirrors web/lazy/untrusted.js."""
+"""What `load(..., untrusted=True)` sets and checks beside what every load does. Mirrors web/limits/untrusted.js."""
 
 from __future__ import annotations
 

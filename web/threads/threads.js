@@ -4,7 +4,7 @@ import { counted } from '../arrays.js';
 import { ArgumentError, LimitError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { builtin } from '../source.js';
-import { late } from './budget.js';
+import { late } from '../limits/budget.js';
 import { hasLocks } from './locks.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
@@ -40,7 +40,7 @@ function mayWait(words) {
 /**
  * How many threads a run has.
  * @param {Manifest} manifest
- * @param {{threads?: number, untrusted?: boolean, device?: import('./exchange.js').Device}} options
+ * @param {{threads?: number, untrusted?: boolean, device?: import('../devices/exchange.js').Device}} options
  */
 function count(manifest, { threads, untrusted, device }) {
   if (threads !== undefined && !(Number.isSafeInteger(threads) && threads > 0)) throw new ArgumentError(`threads is a whole number above zero, got ${threads}`);
@@ -64,7 +64,7 @@ function count(manifest, { threads, untrusted, device }) {
  * An instance of the module with its memory.
  * @param {WebAssembly.Module} module
  * @param {Manifest} manifest
- * @param {{threads?: number, untrusted?: boolean, device?: import('./exchange.js').Device, script?: string, timeout?: number}} options
+ * @param {{threads?: number, untrusted?: boolean, device?: import('../devices/exchange.js').Device, script?: string, timeout?: number}} options
  */
 export async function instantiate(module, manifest, options) {
   const item = new Fields(manifest.threads ?? {}, 'threads');
@@ -81,7 +81,7 @@ export async function instantiate(module, manifest, options) {
   try {
     ({ exports } = await WebAssembly.instantiate(module, { host: { memory } }));
   } catch (error) {
-    throw (await import('./hints.js')).notStarted(error, manifest);
+    throw (await import('../diagnostics/hints.js')).notStarted(error, manifest);
   }
   const words = new Int32Array(memory.buffer, control, 64);
   if (!mayWait(words)) words[AWAKE] = 1;

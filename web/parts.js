@@ -1,6 +1,6 @@
 // Weights in several files, as hosts that limit the size of one want them: one response, of which each part is fetched when its turn comes.
 
-import { ArgumentError, ArtifactError } from '../errors.js';
+import { ArgumentError, ArtifactError } from './errors.js';
 
 /**
  * Where files come from, such as `env.ASSETS` of a Worker.

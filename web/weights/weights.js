@@ -1,16 +1,16 @@
 // Weights from files, straight into the module's memory as they arrive: the sidecar that the compiler wrote, and safetensors files.
 
-import { Place, TYPES, counted, describe } from './arrays.js';
+import { Place, TYPES, counted, describe } from '../arrays.js';
 import { Kept } from './cache.js';
-import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
-import { Broken, Download } from './lazy/download.js';
-import { NARROW, widen } from './lazy/narrow.js';
-import { show } from './manifest.js';
-import { chunks, inMemory, isLocal, locationOf } from './source.js';
+import { ArgumentError, ArtifactError, LimitError, RunError } from '../errors.js';
+import { Broken, Download } from './download.js';
+import { NARROW, widen } from './narrow.js';
+import { show } from '../manifest.js';
+import { chunks, inMemory, isLocal, locationOf } from '../source.js';
 
-/** @typedef {import('./source.js').Bytes} Bytes */
-/** @typedef {import('./manifest.js').Manifest} Manifest */
-/** @typedef {import('./manifest.js').Leaf} Leaf */
+/** @typedef {import('../source.js').Bytes} Bytes */
+/** @typedef {import('../manifest.js').Manifest} Manifest */
+/** @typedef {import('../manifest.js').Leaf} Leaf */
 /** @typedef {AsyncGenerator<Uint8Array<ArrayBuffer>>} Stream */
 
 /**
@@ -19,10 +19,10 @@ import { chunks, inMemory, isLocal, locationOf } from './source.js';
  * @property {Manifest} manifest
  * @property {ArrayBuffer} buffer
  * @property {(index: number) => void} init
- * @property {(progress: import('./executor.js').Progress) => void} onProgress
+ * @property {(progress: import('../executor.js').Progress) => void} onProgress
  * @property {AbortSignal} [signal]
  * @property {boolean} [cache]
- * @property {import('./lazy/budget.js').Budget} [budget]
+ * @property {import('../limits/budget.js').Budget} [budget]
  * @property {Download} [download] of the first file, if it has begun
  */
 
@@ -98,7 +98,7 @@ class Reader {
  * further files, whose servers would wait for a reader.
  * @param {Promise<{manifest: Manifest, instance: WebAssembly.Instance}>} module nothing is wanted if this fails
  * @param {Bytes | Bytes[] | undefined} given
- * @param {import('./source.js').Source} source of the module; the sidecar lies beside it if nothing else is said
+ * @param {import('../source.js').Source} source of the module; the sidecar lies beside it if nothing else is said
  * @param {Omit<Vessel, 'manifest' | 'buffer' | 'init' | 'download'> & {untrusted?: boolean}} options
  * @returns what pours them
  */
@@ -118,7 +118,7 @@ export async function ask(module, given, source, options) {
  * Sets the weights that files hold; gives the names of the parameters among them, and the bytes that have come and that there are.
  * @param {Vessel} vessel
  * @param {Bytes | Bytes[] | undefined} given
- * @param {import('./source.js').Source} source
+ * @param {import('../source.js').Source} source
  * @returns {Promise<{given: Set<string>, loaded: number, total: number}>}
  */
 async function pour(vessel, given, source) {
@@ -159,7 +159,7 @@ function prepareConstants(vessel) {
 
 /**
  * `model.weights` beside `model.wasm`.
- * @param {import('./source.js').Source} source
+ * @param {import('../source.js').Source} source
  */
 function besides(source) {
   const location = locationOf(source);
@@ -174,7 +174,7 @@ const isSafetensors = (bytes) => bytes && bytes.length > 8 && bytes[8] === 0x7b 
 
 /**
  * @param {Vessel} vessel
- * @param {import('./manifest.js').Init[]} entries in the order of the file
+ * @param {import('../manifest.js').Init[]} entries in the order of the file
  * @param {Bytes | undefined} source
  * @param {(loaded: number) => void} report
  */
@@ -273,7 +273,7 @@ async function pourTensors(vessel, wanted, set, source, report) {
         throw new ArtifactError(`${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's '${name}' is ${type ?? show(tensor?.dtype)}${show(tensor?.shape)}${type === 's8' && leaf.element_type === 'f32' ? ` without '${scale}'` : ''}`);
       }
       const from = place(name, tensor, isNarrow ? (leaf.bytes / 4) * NARROW[type] : leaf.bytes);
-      /** @type {import('./lazy/narrow.js').Scales | undefined} */
+      /** @type {import('./narrow.js').Scales | undefined} */
       let scales;
       if (isNarrow && type === 's8') {
         const { dtype, shape } = header[scale] ?? {};
@@ -309,7 +309,7 @@ async function pourTensors(vessel, wanted, set, source, report) {
  * @param {Vessel} vessel
  * @param {Leaf} leaf
  * @param {string} type of the file's elements
- * @param {import('./lazy/narrow.js').Scales | undefined} scales of s8 for f32
+ * @param {import('./narrow.js').Scales | undefined} scales of s8 for f32
  * @param {Reader} reader
  * @param {ArrayBuffer} buffer
  * @param {(done: number) => void} report

@@ -1,7 +1,7 @@
 // Files of this machine, in Node, Deno and Bun: the loader takes this in where a source is a path.
 
-import { ArtifactError } from '../errors.js';
-import { builtin } from '../source.js';
+import { ArtifactError } from './errors.js';
+import { builtin } from './source.js';
 
 /**
  * The bytes of a file, as they come.

@@ -8,8 +8,8 @@
  */
 export async function rarely(manifest, buffer, options) {
   let passage;
-  if (options.physical) passage = (await import('./layouts.js')).physical(manifest);
-  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) passage = (await import('./dynamic.js')).dynamic(manifest, buffer);
+  if (options.physical) passage = (await import('../arrays/layouts.js')).physical(manifest);
+  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) passage = (await import('../arrays/dynamic.js')).dynamic(manifest, buffer);
   const serve = manifest.requests.length || manifest.devices ? await (await import('./requests.js')).requests(manifest, options) : undefined;
   return { passage, serve };
 }

@@ -5,10 +5,10 @@ import { ArgumentError, LimitError, RunError, UnsupportedError } from '../errors
 import { byName, checkMemory, open, readStructures } from '../executor.js';
 import { Lost } from '../remote.js';
 import { locationOf } from '../source.js';
-import { after, late } from './budget.js';
+import { after, late } from '../limits/budget.js';
 import { Crew, pause } from './crew.js';
 import { exchanges } from './exchange.js';
-import { endsOfAll } from './feeds.js';
+import { endsOfAll } from '../requests/feeds.js';
 import { makeGrid } from './grid.js';
 import { explain, explainLate, isOwn } from './outcomes.js';
 import { makeBoard } from './shared.js';
@@ -27,8 +27,8 @@ import { makeBoard } from './shared.js';
  * @property {Record<string, Sink>[]} [send] functions by the names of what each device sends
  * @property {Record<string, Source>[]} [recv] items by the names of what each device receives
  */
-/** @typedef {import('./feeds.js').Source} Source */
-/** @typedef {import('./feeds.js').Sink} Sink */
+/** @typedef {import('../requests/feeds.js').Source} Source */
+/** @typedef {import('../requests/feeds.js').Sink} Sink */
 
 const PATIENCE = 1; // seconds that devices have to say what they were doing when another one failed
 const LAST_WORDS = 0.1; // the same when the time of a run is over
@@ -45,7 +45,7 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const { portable } = await import('../remote.js');
   const files = weights === undefined ? undefined : await Promise.all([weights].flat().map((item) => portable(item, [], signal)));
-  const strict = untrusted && (await import('./untrusted.js'));
+  const strict = untrusted && (await import('../limits/untrusted.js'));
   // A response can be read once, and its bytes may be needed where modules cannot be handed over.
   const isRead = typeof (/** @type {any} */ (source)?.arrayBuffer) === 'function' || source instanceof Promise;
   const origin = strict ? await strict.readModule(source, options, signal) : isRead ? await portable(source, [], signal) : source;
@@ -155,7 +155,7 @@ export class ReplicatedExecutable {
    * @param {Manifest} manifest
    * @param {import('./grid.js').Grid} grid
    * @param {Crew} crew
-   * @param {{timeout: number, limit?: number, named: boolean, isPlain: boolean, structures?: import('./structures.js').Structures}} options
+   * @param {{timeout: number, limit?: number, named: boolean, isPlain: boolean, structures?: import('../arrays/structures.js').Structures}} options
    *   `timeout` bounds waiting, `limit` a call
    */
   constructor(manifest, grid, crew, { timeout, limit, named, isPlain, structures }) {
@@ -249,7 +249,7 @@ export class ReplicatedExecutable {
    * @returns {Promise<any>}
    */
   async call(...values) {
-    if (!this.#structures) throw (await import('./structures.js')).noStructure(this.manifest.name);
+    if (!this.#structures) throw (await import('../arrays/structures.js')).noStructure(this.manifest.name);
     return this.#structures.call(values, (arrays, options) => this.runGlobal(arrays, options));
   }
 

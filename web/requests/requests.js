@@ -5,7 +5,7 @@
 import { Place, accept, counted, describe } from '../arrays.js';
 import { ArgumentError, ArtifactError, RunError, XlaWasmError } from '../errors.js';
 import { Fields, readLeaf } from '../manifest.js';
-import { order } from './orders.js';
+import { order } from '../arrays/orders.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 
@@ -39,7 +39,7 @@ import { order } from './orders.js';
  * What requests need beside the manifest: of the options of `load`, and of the group of devices that this one is in.
  * @typedef {object} Served
  * @property {Record<string, HostFunction>} [customCalls]
- * @property {import('./exchange.js').Device} [device]
+ * @property {import('../devices/exchange.js').Device} [device]
  * @property {boolean} [physical]
  */
 
@@ -61,7 +61,7 @@ export async function requests(manifest, { customCalls = {}, device, physical })
   const leaves = (/** @type {boolean} */ called) => transfers.flatMap((item, i) => (item && called === calls[i] ? [...item.operands, ...item.results] : []));
   // Functions get arrays as such; what is fed goes as arguments and results do.
   const [forCalls, forFeeds] = [await passages(leaves(true)), await passages(leaves(false), physical)];
-  const exchanges = manifest.devices || kinds.includes('exchange') ? await import('./exchange.js') : undefined;
+  const exchanges = manifest.devices || kinds.includes('exchange') ? await import('../devices/exchange.js') : undefined;
   const own = exchanges?.present(manifest, device);
   const bindings = items.map((item, i) => {
     const [kind, transfer] = [/** @type {import('./feeds.js').Kind} */ (kinds[i]), transfers[i]];
@@ -93,11 +93,11 @@ export async function requests(manifest, { customCalls = {}, device, physical })
 async function passages(leaves, physical) {
   const manifest = /** @type {Manifest} */ (/** @type {unknown} */ ({ parameters: leaves, results: [] }));
   if (physical) {
-    const passage = (await import('./layouts.js')).physical(manifest);
+    const passage = (await import('../arrays/layouts.js')).physical(manifest);
     return () => passage;
   }
   if (!leaves.some((leaf) => leaf.raw.sizes !== undefined)) return () => PLAIN;
-  const { dynamic } = await import('./dynamic.js');
+  const { dynamic } = await import('../arrays/dynamic.js');
   return (buffer) => dynamic(manifest, buffer);
 }
 

@@ -2,7 +2,7 @@
 
 import { ExchangeError } from '../errors.js';
 import { Link, Lost, portable } from '../remote.js';
-import { hasLocks } from './locks.js';
+import { hasLocks } from '../threads/locks.js';
 import { clear, end } from './shared.js';
 
 /** @typedef {import('./exchange.js').ExchangeEvent} ExchangeEvent */
@@ -20,7 +20,7 @@ import { clear, end } from './shared.js';
  * @property {true | string | URL} worker
  * @property {() => import('./shared.js').Board | undefined} makeBoard without one, devices exchange data by messages
  * @property {number} timeout
- * @property {Record<string, import('./requests.js').HostFunction>} customCalls
+ * @property {Record<string, import('../requests/requests.js').HostFunction>} customCalls
  * @property {(device: number, progress: import('../executor.js').Progress) => void} onProgress
  * @property {(event: ExchangeEvent) => void} [onExchange]
  */
@@ -74,7 +74,7 @@ export class Crew {
    * @param {number} device
    * @param {string} method
    * @param {any[]} values
-   * @param {import('./feeds.js').Ends} [feeds]
+   * @param {import('../requests/feeds.js').Ends} [feeds]
    * @returns {Promise<any>}
    */
   ask(device, method, values, feeds) {

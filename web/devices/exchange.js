@@ -269,7 +269,7 @@ export function present(manifest, device) {
     },
     /**
      * @param {Fields} item
-     * @returns {import('./requests.js').Binding}
+     * @returns {import('../requests/requests.js').Binding}
      */
     exchange(item) {
       const exchange = readExchange(item, memoryBytes);

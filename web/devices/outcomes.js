@@ -2,7 +2,7 @@
 
 import { ArgumentError, ExchangeError } from '../errors.js';
 import { Lost } from '../remote.js';
-import { late } from './budget.js';
+import { late } from '../limits/budget.js';
 
 /** @typedef {import('./grid.js').Grid} Grid */
 /** @typedef {{value?: any, error?: any}} Outcome */
