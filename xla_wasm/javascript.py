@@ -23,8 +23,8 @@ from .target import MODULE, WORKER
 
 PACKAGE = "xla-wasm"
 """The npm package with the loader."""
-LOADER = ("", "arrays", "devices", "diagnostics", "http", "limits", "requests", "threads", "weights")
-"""The folders of the site with the files of the loader."""
+FOLDERS = ("", "arrays", "devices", "diagnostics", "http", "limits", "requests", "threads", "weights")
+"""The folders of the site that hold the loader."""
 BESIDE = "./xla-wasm/xla_wasm.js"
 """The loader in a folder beside the module, where `copy_loader` puts it."""
 KINDS = ("module", "worker")
@@ -113,7 +113,7 @@ def write_parts(artifact: Artifact, path: Path) -> list[Path]:
 def copy_loader(folder: Path) -> Path:
     """Puts the loader into `xla-wasm/` in `folder`, for sites without npm; what imports it does so from `BESIDE`."""
     target = folder / PACKAGE
-    for part in LOADER:
+    for part in FOLDERS:
         for file in sorted((site() / part).glob("*.js")):
             place = target / part / file.name
             place.parent.mkdir(parents=True, exist_ok=True)
