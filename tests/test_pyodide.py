@@ -187,7 +187,7 @@ NUMPY_HOST = {
     "pool",
     "replicas",
     "shards",
-    "team",
+    "thread_pool",
     "views",
 }
 """The modules of the host that need numpy or wasmtime."""

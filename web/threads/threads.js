@@ -1,4 +1,4 @@
-// Threads: a module with a shared memory, and the workers that help the one that runs it. Mirrors xla_wasm/host/team.py.
+// Threads: a module with a shared memory, and the workers that help the one that runs it. Mirrors xla_wasm/host/thread_pool.py.
 
 import { counted } from '../arrays.js';
 import { ArgumentError, LimitError } from '../errors.js';
@@ -90,8 +90,8 @@ export async function instantiate(module, manifest, options) {
   if (timeout) words[LIMIT] = Math.min(Math.ceil(timeout * 10), LATE);
   if (threads === 1) return { manifest, instance: { exports } };
   const { run, init, step, stop } = /** @type {any} */ (exports);
-  const team = new Team({ module, memory, control }, threads - 1, [manifest.memoryBytes, item.int('bytes', 64, manifest.memoryBytes)], words, stop, options.script);
-  await team.start();
+  const pool = new ThreadPool({ module, memory, control }, threads - 1, [manifest.memoryBytes, item.int('bytes', 64, manifest.memoryBytes)], words, stop, options.script);
+  await pool.start();
   /** @type {unknown} */
   let over;
   const told = (/** @type {(argument?: number) => number} */ call) => (/** @type {number} */ argument) => {
@@ -100,16 +100,16 @@ export async function instantiate(module, manifest, options) {
     try {
       return call(argument);
     } catch (error) {
-      const { failure } = team;
+      const { failure } = pool;
       const isLate = words[FAILED] === LATE;
-      team.end();
+      pool.end();
       if (isLate) over = late(`a call of '${manifest.name}'`, /** @type {number} */ (timeout), '; load it again');
       else over = failure ? new Error(failure, { cause: error }) : error;
       throw over;
     }
   };
   // `dispose` has it grow by nothing.
-  const seen = { buffer: memory.buffer, grow: () => team.end() };
+  const seen = { buffer: memory.buffer, grow: () => pool.end() };
   return { manifest, instance: { exports: { memory: seen, run: told(run), init: told(init), step: told(step) } } };
 }
 
@@ -132,7 +132,7 @@ async function startWorker(script) {
 }
 
 /** The workers that help one instance. */
-export class Team {
+export class ThreadPool {
   #shared;
   #places;
   #words;

@@ -83,11 +83,11 @@ class Device(Keeping):
     def close(self) -> None:
         """Has its instances go, now or when their runs are over, and waits for the threads of those that go now."""
         self.weights = {}
-        teams = [instance.team for instance in self.pool.close() if instance.team is not None]
-        for team in teams:
-            team.end()
-        for team in teams:
-            team.join()
+        pools = [instance.thread_pool for instance in self.pool.close() if instance.thread_pool is not None]
+        for pool in pools:
+            pool.end()
+        for pool in pools:
+            pool.join()
 
     def is_output(self, number: int, array: Any) -> bool:
         """Whether an array is the place of an output, as `lease` gives it."""

@@ -30,7 +30,7 @@ from .layouts import PhysicalSlot
 from .manifest import Manifest
 from .replicas import raise_named, run_together
 from .shards import GlobalSlot, global_slots, is_sharded
-from .team import cpus, most_threads
+from .thread_pool import cpus, most_threads
 from .untrusted import UNTRUSTED, check_handed
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ def cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Shared(wasmtime.SharedMemory):
+class SharedMemory(wasmtime.SharedMemory):
     """A memory of so many pages for several stores."""
 
     def __init__(self, engine: wasmtime.Engine, pages: int) -> None:
@@ -54,10 +54,10 @@ def most_threads(memory_bytes: int, own: int) -> int:
     return min(1 + (MOST_PAGES * PAGE - memory_bytes) // own, MOST_THREADS)
 
 
-class Team:
+class ThreadPool:
     """Threads that help one instance, which does not hold it: it ends with the instance."""
 
-    def __init__(self, module: wasmtime.Module, shared: Shared, words: memoryview, stop: Callable[[], None]) -> None:
+    def __init__(self, module: wasmtime.Module, shared: SharedMemory, words: memoryview, stop: Callable[[], None]) -> None:
         """`words` are the control block's. `stop` has the module's threads end; it holds what it needs."""
         self.failure = ""
         """What went wrong in a thread, once something has."""
@@ -82,7 +82,7 @@ class Team:
             self._words[STOPPED // 4] = 0
             self._threads = [threading.Thread(target=self._work, args=(n + 1,), daemon=True) for n in range(threads - 1)]
             self._process = begun[0]
-            _teams.add(self)
+            _pools.add(self)
             for thread in self._threads:
                 with suppress(RuntimeError):  # no more threads: the program runs on those there are
                     thread.start()
@@ -123,14 +123,14 @@ class Team:
             self._words[FAILED // 4] = 1
 
 
-_teams: weakref.WeakSet[Team] = weakref.WeakSet()
+_pools: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
 
 
 @atexit.register
 def _end_all() -> None:
     """Before the engines go."""
-    teams = list(_teams)
-    for team in teams:
-        team.end()
-    for team in teams:
-        team.join()
+    pools = list(_pools)
+    for pool in pools:
+        pool.end()
+    for pool in pools:
+        pool.join()
