@@ -13,7 +13,7 @@ from .arrays import Slot
 from .base import Keeping
 from .budget import Budget
 from .instance import Instance, Program
-from .pool import Pool
+from .instance_pool import InstancePool
 from .views import Lease, is_same
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Device(Keeping):
             lost.update(states)
             return Instance(program, budget)
 
-        self.pool = Pool(make, instances, program.manifest.name, budget)
+        self.pool = InstancePool(make, instances, program.manifest.name, budget)
         self._lost.clear()  # the first instance is what its states are
         self._lease: Callable[[], Lease | None] = lambda: None
         self._leasing = threading.Lock()
@@ -42,7 +42,7 @@ class Device(Keeping):
         self.check(needed & self._unset)
         instance = self.pool.acquire(budget)
         try:
-            instance.place.holder = get_ident()
+            instance.permit.holder = get_ident()
             self.check(needed)  # again, since a run may have failed while this one waited
             instance.budget = budget
             weights = self.weights
@@ -61,7 +61,7 @@ class Device(Keeping):
                 with self._leasing:  # nobody waits in there
                     lease = self._lease()
                     if lease is None:
-                        self.pool = Pool(self._make_alone, 1, self._program.manifest.name, budget, instance)
+                        self.pool = InstancePool(self._make_alone, 1, self._program.manifest.name, budget, instance)
                         instance.is_seen = True
                         lease = Lease(instance)
                         self._lease = weakref.ref(lease)
@@ -98,7 +98,7 @@ class Device(Keeping):
     def put_back(self, instance: Instance) -> None:
         """Gives an instance back. One that is not sound is not used again, and what the states were is lost."""
         if instance.sound:
-            instance.place.holder = 0
+            instance.permit.holder = 0
             instance.pool.put(instance)
         else:
             self.drop(instance)
@@ -106,7 +106,7 @@ class Device(Keeping):
 
     def drop(self, instance: Instance) -> None:
         """Does not use an instance again: what the states were is lost."""
-        instance.pool.leave(weakref.ref(instance.place))
+        instance.pool.forget(weakref.ref(instance.permit))
         self.lose()
 
     def use(self, work: Callable[[Instance], T], needed: Set[str], budget: Budget) -> T:
@@ -117,9 +117,9 @@ class Device(Keeping):
         finally:
             # As `put_back`, but an interrupt finds no call of Python between the work and the end.
             if instance.sound:
-                instance.place.holder = 0
+                instance.permit.holder = 0
                 instance.pool.put(instance)
             else:
-                instance.pool.leave(weakref.ref(instance.place))
+                instance.pool.forget(weakref.ref(instance.permit))
                 self._lost |= self._states
             instance.pool.ring()

@@ -92,7 +92,7 @@ class Instance(BaseInstance):
         manifest = program.manifest
         super().__init__(manifest)
         self.budget = budget
-        self.place: Any = None
+        self.permit: Any = None
         """What it occupies in its pool."""
         self.pool: Any = None
         self.is_seen = False

@@ -98,7 +98,7 @@ class _Run(Generic[T]):
 
     def _on(self, d: int) -> None:
         endpoint = self._group.endpoints[d]
-        self._instances[d].place.holder = get_ident()
+        self._instances[d].permit.holder = get_ident()
         try:
             self._results[d] = self._work(d, self._instances[d], endpoint)
             endpoint.outcome = "ended its run"

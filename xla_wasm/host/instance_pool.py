@@ -1,8 +1,8 @@
 """Instances for concurrent callers: made when all others are busy, up to a limit, and used again last in, first out.
 
 An interrupt or an exception that another thread sends may come between any two steps of Python, and in a callback of a weak reference
-Python drops it. So nothing is counted up and down, and nothing is called: an instance occupies a place, places are known by weak
-references, and who counts them counts those that are alive. An instance that gets lost on its way gives its place back when it is freed.
+Python drops it. So nothing is counted up and down, and nothing is called: an instance has a permit, permits are known by weak
+references, and who counts them counts those that are alive. An instance that gets lost on its way gives its permit back when it is freed.
 What has to happen for certain is one operation of a built-in type.
 """
 
@@ -25,8 +25,8 @@ _PAUSE = 0.05
 """Seconds after which a caller who waits looks again, though nobody has called."""
 
 
-class Place:
-    """What an instance occupies in a pool."""
+class Permit:
+    """The right of an instance to be in a pool: there are no more of them than the limit."""
 
     __slots__ = ("__weakref__", "holder")
 
@@ -40,16 +40,16 @@ class _Wait:
 
     __slots__ = ("pool",)
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: InstancePool) -> None:
         self.pool = pool
 
 
 _waits: dict[int, _Wait] = {}
 """By thread."""
-_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_pools: weakref.WeakSet[InstancePool] = weakref.WeakSet()
 
 
-class Pool:
+class InstancePool:
     """At most `limit` instances; a caller who finds them all busy waits. `what` they are instances of, for messages."""
 
     def __init__(
@@ -59,24 +59,24 @@ class Pool:
         self._make = make
         self._limit = limit
         self._what = what
-        self._places: set[weakref.ref[Place]] = set()
+        self._permits: set[weakref.ref[Permit]] = set()
         self._idle: deque[Instance] = deque()
         self._lock = threading.Lock()
         self._bell: SimpleQueue[None] = SimpleQueue()
         self.put = self._idle.append
-        """Gives an instance back, whose place says that nobody holds it; then `ring`."""
-        self.leave = self._places.discard
-        """Forgets a place, by a weak reference; then `ring`."""
+        """Gives an instance back, whose permit says that nobody holds it; then `ring`."""
+        self.forget = self._permits.discard
+        """Forgets a permit, by a weak reference; then `ring`."""
         self._closed = False
         if taken is None:
-            self._idle.append(self._create(self._occupy(), budget))
+            self._idle.append(self._create(self._issue(), budget))
         else:
-            taken.place, taken.place.holder = self._occupy(), taken.place.holder
+            taken.permit, taken.permit.holder = self._issue(), taken.permit.holder
             taken.pool = self
         _pools.add(self)
 
     def acquire(self, budget: Budget = UNLIMITED) -> Instance:
-        """An instance that nobody else uses. Note its holder, and pair it with `put`, or with `leave` where nothing in its memory can
+        """An instance that nobody else uses. Note its holder, and pair it with `put`, or with `forget` where nothing in its memory can
         be trusted, as after a trap.
 
         LimitError if the time of the budget is over before there is one; RunError if there never will be, because the pool is
@@ -109,41 +109,41 @@ class Pool:
         """Allows fewer instances from now on; those that are idle and too many go."""
         with self._lock:
             self._limit = min(self._limit, limit)
-            while self._occupied() > self._limit:
+            while self._issued() > self._limit:
                 try:
-                    self.leave(weakref.ref(self._idle.popleft().place))
+                    self.forget(weakref.ref(self._idle.popleft().permit))
                 except IndexError:
                     return
 
     def after_fork(self) -> None:
         """In a child the parent's other threads are gone, and what they held is nobody's."""
-        kept = [instance.place for instance in self._idle]
+        kept = [instance.permit for instance in self._idle]
         own = threading.get_ident()
-        for reference in list(self._places):
-            place = reference()
-            if place not in kept and (place is None or place.holder != own):
-                self.leave(reference)
+        for reference in list(self._permits):
+            permit = reference()
+            if permit not in kept and (permit is None or permit.holder != own):
+                self.forget(reference)
         self._lock = threading.Lock()
         self._bell = SimpleQueue()
 
-    def _occupied(self) -> int:
-        """How many places there are; those of instances that were freed are forgotten."""
+    def _issued(self) -> int:
+        """How many permits there are; those of instances that were freed are forgotten."""
         count = 0
-        for reference in list(self._places):
+        for reference in list(self._permits):
             if reference() is None:
-                self.leave(reference)
+                self.forget(reference)
             else:
                 count += 1
         return count
 
-    def _occupy(self) -> Place:
-        place = Place()
-        self._places.add(weakref.ref(place))
-        return place
+    def _issue(self) -> Permit:
+        permit = Permit()
+        self._permits.add(weakref.ref(permit))
+        return permit
 
-    def _create(self, place: Place, budget: Budget) -> Instance:
+    def _create(self, permit: Permit, budget: Budget) -> Instance:
         instance = self._make(budget)
-        instance.place, instance.pool = place, self
+        instance.permit, instance.pool = permit, self
         return instance
 
     def _acquire_slowly(self, budget: Budget) -> Instance:
@@ -151,16 +151,16 @@ class Pool:
         while True:
             if self._closed:
                 raise closed(self._what)
-            place = None
+            permit = None
             with self._lock:
-                if self._occupied() < self._limit:
-                    place = self._occupy()
-            if place is not None:
+                if self._issued() < self._limit:
+                    permit = self._issue()
+            if permit is not None:
                 try:
-                    return self._create(place, budget)
+                    return self._create(permit, budget)
                 except LimitError:
-                    self.leave(weakref.ref(place))
-                    others = self._occupied()
+                    self.forget(weakref.ref(permit))
+                    others = self._issued()
                     if not others:
                         raise
                     budget.seconds(lambda: f"'{self._what}' has no instance")
@@ -182,7 +182,7 @@ class Pool:
                 return self._idle.pop()
             except IndexError:
                 pass
-            if self._closed or self._occupied() < self._limit:
+            if self._closed or self._issued() < self._limit:
                 return None
             if _never_ends(thread):
                 raise RunError(
@@ -202,11 +202,11 @@ def _never_ends(thread: int) -> bool:
     held: dict[int, set[int]] = {}
     for waiting, wait in waits.items():
         pool = wait.pool
-        if pool._idle or pool._occupied() < pool._limit:
+        if pool._idle or pool._issued() < pool._limit:
             held[waiting] = {0}
         else:
-            places = [reference() for reference in list(pool._places)]
-            held[waiting] = {place.holder if place else 0 for place in places}
+            permits = [reference() for reference in list(pool._permits)]
+            held[waiting] = {permit.holder if permit else 0 for permit in permits}
     stuck = set(waits)
     while loose := {waiting for waiting in stuck if not held[waiting] <= stuck}:
         stuck -= loose
