@@ -270,7 +270,7 @@ def closed(name: str) -> RunError:
     return RunError(f"'{name}' is closed: load it again")
 
 
-class Keeping:
+class WeightsAndStates:
     """What one device keeps from run to run beside its memory: the weights as they were set, and what it lacks."""
 
     def __init__(self, held: Mapping[str, Slot]) -> None:

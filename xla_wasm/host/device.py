@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..errors import RunError
 from .arrays import Slot
-from .base import Keeping
+from .base import WeightsAndStates
 from .budget import Budget
 from .instance import Instance, Program
 from .instance_pool import InstancePool
@@ -19,7 +19,7 @@ from .views import Lease, is_same
 T = TypeVar("T")
 
 
-class Device(Keeping):
+class Device(WeightsAndStates):
     """Instances that have the same weights; where there are states, it is one instance."""
 
     def __init__(self, program: Program, held: Mapping[str, Slot], instances: int, budget: Budget) -> None:
