@@ -271,7 +271,7 @@ def closed(name: str) -> RunError:
 
 
 class WeightsAndStates:
-    """What one device keeps from run to run beside its memory: the weights as they were set, and what it lacks."""
+    """The weights of one device as they were set, and which weights and states it lacks."""
 
     def __init__(self, held: Mapping[str, Slot]) -> None:
         self._held = held

@@ -15,9 +15,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from ..errors import ExchangeError
-from .alone import BasePort
 from .budget import UNLIMITED, Budget
 from .grid import Grid
+from .loopback import BasePort
 from .manifest import Exchange
 
 _GRACE = 0.05

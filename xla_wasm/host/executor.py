@@ -16,7 +16,6 @@ from ..artifact import Artifact
 from ..dataclass import dataclass
 from ..errors import ArgumentError, LimitError, RunError
 from ..showing import counted
-from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .base import FILE, BaseExecutable
 from .budget import UNLIMITED, Budget, Limits
@@ -27,6 +26,7 @@ from .feeds import Feeds, Sink, Source
 from .grid import ALONE, Grid, check_alone, check_device, make_grid
 from .instance import Instance, Program, Serve
 from .layouts import PhysicalSlot
+from .loopback import Loopback
 from .manifest import Manifest
 from .replicas import raise_named, run_together
 from .shards import GlobalSlot, global_slots, is_sharded
@@ -278,7 +278,7 @@ class Executable(BaseExecutable):
         budget = self._budget()
         out = None if out is None else self._targets(out)
         job = Job(ALONE.ids(0), self._accept(arrays, named), self._transfers.begin(infeed, outfeed, send, recv), out)
-        results = self._first.use(lambda instance: self._run(instance, job, Alone()), self._held.keys(), budget)
+        results = self._first.use(lambda instance: self._run(instance, job, Loopback()), self._held.keys(), budget)
         return self._named(results) if as_dict else results
 
     def input(self, name: str) -> Array:
@@ -384,7 +384,7 @@ class Executable(BaseExecutable):
         check_alone(self.manifest)
         budget = self._budget()
         job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(**feeds))
-        return self._first.use(lambda instance: self._profile(instance, job, Alone()), self._held.keys(), budget)
+        return self._first.use(lambda instance: self._profile(instance, job, Loopback()), self._held.keys(), budget)
 
     def profile_replicated(
         self,

@@ -9,12 +9,12 @@ import numpy as np
 
 from ..artifact import Artifact
 from ..errors import ArgumentError
-from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .base import FILE, BaseExecutable
 from .budget import Budget, Limits
 from .grid import ALONE, check_alone
 from .instance import Instance, Program
+from .loopback import Loopback
 from .manifest import Exchange, Manifest
 
 
@@ -77,6 +77,6 @@ class FreshExecutable(BaseExecutable):
         for name, value in self._initial.items():
             instance.states[name][...] = value
         instance.begin(ALONE.ids(0), accepted)
-        alone = Alone()
-        instance.run(lambda instance, number: alone.exchange(instance.ports[number]))
+        loopback = Loopback()
+        instance.run(lambda instance, number: loopback.exchange(instance.ports[number]))
         return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]

@@ -18,11 +18,11 @@ from pyodide.ffi import JsException, can_run_sync, run_sync
 from ..artifact import Artifact
 from ..errors import ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError
 from ..target import EXPORTS, MEMORY, SIMD128
-from .alone import Alone, BasePort
 from .base import FILE, BaseExecutable, BaseInstance, WeightsAndStates
 from .calls import HostFunction
 from .feeds import Feeds, Sink, Source
 from .grid import check_alone
+from .loopback import BasePort, Loopback
 from .manifest import Exchange, Leaf, Manifest
 from .sidecar import sidecar_parts
 
@@ -214,12 +214,12 @@ class Executable(BaseExecutable):
 
     def _server(self, feeds: Feeds) -> Callable[[_Instance, int], None]:
         """What serves the requests of one run."""
-        alone = Alone()
+        loopback = Loopback()
 
         def serve(instance: _Instance, number: int) -> None:
             port = instance.ports[number]
             if port is not None:
-                alone.exchange(port)
+                loopback.exchange(port)
                 return
             call, operands = self._calls[number], [self._read(place) for place in instance.operands[number]]
             for place, result in zip(instance.results[number], call(operands) if call else feeds.serve(number, operands)):

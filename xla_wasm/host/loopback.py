@@ -57,8 +57,8 @@ class BasePort(ABC):
         return f"{self.request.opcode} '{self.request.name}'"
 
 
-class Alone:
-    """The exchanges of one run."""
+class Loopback:
+    """The transport of a run on one device: each exchange receives what this device has sent."""
 
     def __init__(self) -> None:
         self._sent: dict[int, deque[tuple[list[Any], tuple[int, ...]]]] = {}
