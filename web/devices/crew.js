@@ -3,7 +3,7 @@
 import { ExchangeError } from '../errors.js';
 import { Link, Lost, portable } from '../remote.js';
 import { hasLocks } from '../threads/locks.js';
-import { clear, end } from './shared.js';
+import { clear, end } from './shared_memory.js';
 
 /** @typedef {import('./exchange.js').ExchangeEvent} ExchangeEvent */
 /** @typedef {import('./grid.js').Grid} Grid */
@@ -18,7 +18,7 @@ import { clear, end } from './shared.js';
  * @property {import('../manifest.js').Manifest} manifest
  * @property {Record<string, any>} options for the executable of each
  * @property {true | string | URL} worker
- * @property {() => import('./shared.js').Board | undefined} makeBoard without one, devices exchange data by messages
+ * @property {() => import('./shared_memory.js').Mailboxes | undefined} makeMailboxes without one, devices exchange data by messages
  * @property {number} timeout
  * @property {Record<string, import('../requests/requests.js').HostFunction>} customCalls
  * @property {(device: number, progress: import('../executor.js').Progress) => void} onProgress
@@ -50,19 +50,19 @@ export class Crew {
   #links = [];
   /** @type {AbortController[]} of what watches each worker */
   #watches = [];
-  #board;
+  #mailboxes;
   /** @type {unknown} */
   #over;
 
   /** @param {Setup} setup */
   constructor(setup) {
     this.#setup = setup;
-    this.#board = setup.makeBoard();
+    this.#mailboxes = setup.makeMailboxes();
   }
 
   /** @returns {'shared' | 'messages'} */
   get transport() {
-    return this.#board ? 'shared' : 'messages';
+    return this.#mailboxes ? 'shared' : 'messages';
   }
 
   /** The devices whose workers have ended. */
@@ -89,7 +89,7 @@ export class Crew {
     const { customCalls, worker, onProgress, onExchange } = this.#setup;
     if (this.#over) throw this.#over;
     // What a worker writes while it ends must not reach the others.
-    if (this.#board && this.#links.length) this.#board = this.#setup.makeBoard();
+    if (this.#mailboxes && this.#links.length) this.#mailboxes = this.#setup.makeMailboxes();
     for (const device of devices) {
       this.#drop(device, new Lost('its worker has been started again'));
       const named = Object.entries(customCalls).map(([name, f]) => [name, (/** @type {any[]} */ ...all) => f(...all.slice(0, -1), { ...all.at(-1), device })]);
@@ -100,7 +100,7 @@ export class Crew {
     }
     const ports = this.#ports(devices);
     const work = [...this.#links.keys()].map((device) => {
-      const connections = { board: this.#board, ports: ports[device] };
+      const connections = { mailboxes: this.#mailboxes, ports: ports[device] };
       return devices.includes(device) ? this.#load(device, connections) : this.#tell(device, 'connect', connections, connections);
     });
     const outcomes = await Promise.allSettled(work);
@@ -112,7 +112,7 @@ export class Crew {
 
   /** Before a run. */
   clear() {
-    if (this.#board) clear(this.#board);
+    if (this.#mailboxes) clear(this.#mailboxes);
   }
 
   /**
@@ -120,7 +120,7 @@ export class Crew {
    * @param {number} run
    */
   fail(run) {
-    if (this.#board) end(this.#board);
+    if (this.#mailboxes) end(this.#mailboxes);
     else for (const link of this.#links) link.tell({ over: run });
   }
 
@@ -146,7 +146,7 @@ export class Crew {
   #ports(devices) {
     const { count } = this.#setup.grid;
     const ports = Array.from({ length: count }, () => /** @type {Record<number, MessagePort>} */ ({}));
-    if (this.#board) return ports;
+    if (this.#mailboxes) return ports;
     for (const device of devices) {
       for (let peer = 0; peer < count; peer++) {
         if (peer === device || ports[device][peer]) continue;

@@ -1,5 +1,5 @@
 // Exchanges between devices, as a module asks for them: which of its memory goes to which device, and what comes from which. Blocks that a
-// device sends to itself are copied here; the others go by shared.js or ports.js. Mirrors xla_wasm/host/exchange.py.
+// device sends to itself are copied here; the others go by shared_memory.js or message_ports.js. Mirrors xla_wasm/host/exchange.py.
 
 import { counted } from '../arrays.js';
 import { ArgumentError, ArtifactError, ExchangeError } from '../errors.js';

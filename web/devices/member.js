@@ -2,14 +2,14 @@
 
 import { Device } from './exchange.js';
 import { Grid } from './grid.js';
-import { Ports } from './ports.js';
-import { Shared } from './shared.js';
+import { MessageTransport } from './message_ports.js';
+import { SharedMemoryTransport } from './shared_memory.js';
 
 /** @typedef {import('./exchange.js').ExchangeEvent} ExchangeEvent */
 
 /**
  * How a device reaches the others: by memory that they share, or by a port to each.
- * @typedef {{board?: import('./shared.js').Board, ports: Record<number, MessagePort>}} Connections
+ * @typedef {{mailboxes?: import('./shared_memory.js').Mailboxes, ports: Record<number, MessagePort>}} Connections
  */
 
 /**
@@ -41,9 +41,9 @@ export async function join({ id, replicas, partitions, timeout, source, reports,
  * @param {Device} device
  * @param {Connections} connections
  */
-export function connect(device, { board, ports }) {
-  if (board) device.transport = new Shared(device, board);
-  else if (device.transport instanceof Ports) device.transport = new Ports(device, { ...device.transport.ports, ...ports });
-  else device.transport = new Ports(device, ports);
-  device.blocks = !!board;
+export function connect(device, { mailboxes, ports }) {
+  if (mailboxes) device.transport = new SharedMemoryTransport(device, mailboxes);
+  else if (device.transport instanceof MessageTransport) device.transport = new MessageTransport(device, { ...device.transport.ports, ...ports });
+  else device.transport = new MessageTransport(device, ports);
+  device.blocks = !!mailboxes;
 }

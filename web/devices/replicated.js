@@ -11,7 +11,7 @@ import { exchanges } from './exchange.js';
 import { endsOfAll } from '../requests/feeds.js';
 import { makeGrid } from './grid.js';
 import { explain, explainLate, isOwn } from './outcomes.js';
-import { makeBoard } from './shared.js';
+import { makeMailboxes } from './shared_memory.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 /** @typedef {import('../manifest.js').Leaf} Leaf */
@@ -67,8 +67,8 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
     manifest,
     options: { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') },
     worker: typeof worker === 'string' || worker instanceof URL ? worker : true,
-    makeBoard() {
-      const made = board(kind, grid.count, manifest, untrusted ? options.memoryLimit : undefined);
+    makeMailboxes() {
+      const made = mailboxes(kind, grid.count, manifest, untrusted ? options.memoryLimit : undefined);
       kind = made ? 'shared' : 'messages';
       return made;
     },
@@ -102,7 +102,7 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
  * @param {Manifest} manifest
  * @param {number} [limit] the most bytes that it may have
  */
-function board(transport, count, manifest, limit) {
+function mailboxes(transport, count, manifest, limit) {
   const stated = exchanges(manifest);
   if (transport === 'messages') return undefined;
   const isIsolated = typeof SharedArrayBuffer !== 'undefined' && /** @type {any} */ (globalThis).crossOriginIsolated !== false;
@@ -111,7 +111,7 @@ function board(transport, count, manifest, limit) {
     throw new UnsupportedError(`this page has no shared memory, since it is not cross-origin isolated: serve it with the headers ${HEADERS}, or load with transport: 'messages'`);
   }
   try {
-    return makeBoard(count, stated, limit);
+    return makeMailboxes(count, stated, limit);
   } catch (error) {
     if (transport === 'auto') return undefined;
     throw new LimitError(`there is no room for the memory that ${counted(count, 'device')} share${count === 1 ? 's' : ''}: ${/** @type {Error} */ (error).message}; load with transport: 'messages'`, { cause: error });

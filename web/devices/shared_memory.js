@@ -10,7 +10,7 @@
 /**
  * The shared memory: numbers for all, a block of numbers for each device, counts of who has still to read what, lists of what is there
  * from one device for another, and the outboxes.
- * @typedef {object} Board
+ * @typedef {object} Mailboxes
  * @property {SharedArrayBuffer} buffer
  * @property {number} count of devices
  * @property {number} slots in each list
@@ -40,40 +40,40 @@ const aligned = (bytes) => Math.ceil(bytes / 64) * 64;
 /** @param {number} count of devices */
 const blocksAt = (count) => LINE * (1 + count);
 
-/** @param {{count: number, slots: number}} board */
+/** @param {{count: number, slots: number}} mailboxes */
 const listsAt = ({ count }) => blocksAt(count) + BLOCKS * count;
 
-/** @param {{count: number, slots: number}} board */
-const numbers = (board) => listsAt(board) + board.count ** 2 * (LIST + SLOT * board.slots);
+/** @param {{count: number, slots: number}} mailboxes */
+const numbers = (mailboxes) => listsAt(mailboxes) + mailboxes.count ** 2 * (LIST + SLOT * mailboxes.slots);
 
 /**
- * Shared memory for these exchanges; throws RangeError if there is no room for it.
+ * SharedMemoryTransport memory for these exchanges; throws RangeError if there is no room for it.
  * @param {number} count of devices
  * @param {Exchange[]} exchanges
  * @param {number} [limit] the most bytes that it may have
- * @returns {Board}
+ * @returns {Mailboxes}
  */
-export function makeBoard(count, exchanges, limit = Infinity) {
+export function makeMailboxes(count, exchanges, limit = Infinity) {
   const sizes = exchanges.map(({ sends, to }) => sends.reduce((sum, { bytes, stride }) => sum + (stride ? Math.min(to.count, count - 1) : 1) * aligned(bytes), 0));
   const piece = aligned(Math.min(Math.max(4096, ...sizes), PIECE));
   const most = Math.max(4, ...exchanges.map(({ sends }) => sends.length));
-  const board = { count, slots: 2 ** Math.ceil(Math.log2(2 * most)), piece, capacity: Math.max(2 * piece, 65536) };
-  const size = aligned(4 * numbers(board)) + count * board.capacity;
+  const mailboxes = { count, slots: 2 ** Math.ceil(Math.log2(2 * most)), piece, capacity: Math.max(2 * piece, 65536) };
+  const size = aligned(4 * numbers(mailboxes)) + count * mailboxes.capacity;
   if (size > limit) throw new RangeError(`it would take ${size} bytes, the limit is ${limit}`);
-  return { ...board, buffer: new SharedArrayBuffer(size) };
+  return { ...mailboxes, buffer: new SharedArrayBuffer(size) };
 }
 
 /**
  * As it is before a run; no device may be running.
- * @param {Board} board
+ * @param {Mailboxes} mailboxes
  */
-export function clear(board) {
-  new Int32Array(board.buffer, 0, numbers(board)).fill(0);
+export function clear(mailboxes) {
+  new Int32Array(mailboxes.buffer, 0, numbers(mailboxes)).fill(0);
 }
 
 /**
  * Ends the run of all devices; those that wait wake.
- * @param {Board} board
+ * @param {Mailboxes} mailboxes
  */
 export function end({ buffer, count }) {
   const words = new Int32Array(buffer);
@@ -85,10 +85,10 @@ export function end({ buffer, count }) {
 }
 
 /** @implements {Transport} */
-export class Shared {
+export class SharedMemoryTransport {
   #device;
   #id;
-  #board;
+  #mailboxes;
   #words;
   #bytes;
   #outboxes;
@@ -113,16 +113,16 @@ export class Shared {
 
   /**
    * @param {Device} device
-   * @param {Board} board
+   * @param {Mailboxes} mailboxes
    */
-  constructor(device, board) {
-    const { buffer, count } = board;
+  constructor(device, mailboxes) {
+    const { buffer, count } = mailboxes;
     this.#device = device;
     this.#id = device.id;
-    this.#board = board;
+    this.#mailboxes = mailboxes;
     this.#words = new Int32Array(buffer);
     this.#bytes = new Uint8Array(buffer);
-    this.#outboxes = aligned(4 * numbers(board));
+    this.#outboxes = aligned(4 * numbers(mailboxes));
     this.#own = LINE * (1 + device.id);
     this.#peers = Array.from({ length: count }, (_, i) => i).filter((i) => i !== device.id);
     this.#tails = new Int32Array(count);
@@ -169,14 +169,14 @@ export class Shared {
     if (this.#queue.length) this.#wait(this.#queue[0].port, () => this.#queue.length > 0);
     // What nobody has asked for is dropped, so that nobody waits for its place.
     this.#take();
-    for (const [key, pieces] of this.#early) for (const { index } of pieces) this.#release(key % this.#board.count, index);
+    for (const [key, pieces] of this.#early) for (const { index } of pieces) this.#release(key % this.#mailboxes.count, index);
     this.#early.clear();
     Atomics.store(this.#words, this.#own + ENDED, 1);
     for (const peer of this.#peers) this.#ring(peer);
   }
 
   fail() {
-    end(this.#board);
+    end(this.#mailboxes);
   }
 
   /**
@@ -256,7 +256,7 @@ export class Shared {
    */
   #put(entry) {
     const { segments, port } = entry;
-    const { piece } = this.#board;
+    const { piece } = this.#mailboxes;
     const { channel, buffered } = port.exchange;
     while (entry.at < segments.length) {
       // As many segments as make a piece, or else a piece of one.
@@ -281,7 +281,7 @@ export class Shared {
       for (; entry.at < next; entry.at++, entry.done = 0) {
         const { view, receivers, first } = segments[entry.at];
         const part = split || entry.done ? view.subarray(entry.done, split ? entry.done + piece : undefined) : view;
-        this.#bytes.set(part, this.#outboxes + this.#id * this.#board.capacity + offset);
+        this.#bytes.set(part, this.#outboxes + this.#id * this.#mailboxes.capacity + offset);
         const marks = (channel << 2) | (first && !entry.done ? FIRST : 0) | (buffered ? BUFFERED : 0);
         for (const receiver of receivers) this.#tell(receiver, marks, block.index, offset, part.length);
         offset += aligned(part.length);
@@ -296,7 +296,7 @@ export class Shared {
 
   /** Whether every receiver's list has room for what an entry may put into it at once. @param {Entry} entry */
   #hasSlots({ receivers, port }) {
-    const { slots } = this.#board;
+    const { slots } = this.#mailboxes;
     const need = port.exchange.sends.length;
     return receivers.every((receiver) => slots - ((this.#tails[receiver] - Atomics.load(this.#words, this.#list(this.#id, receiver) + HEAD)) | 0) >= need);
   }
@@ -308,7 +308,7 @@ export class Shared {
    */
   #allocate(size, readers) {
     for (const again of [false, true]) {
-      const counts = blocksAt(this.#board.count) + BLOCKS * this.#id;
+      const counts = blocksAt(this.#mailboxes.count) + BLOCKS * this.#id;
       if (again) {
         const unread = this.#live.filter(({ index }) => Atomics.load(this.#words, counts + index) > 0 || !this.#free.push(index));
         if (unread.length === this.#live.length) return undefined;
@@ -318,7 +318,7 @@ export class Shared {
       let offset = 0;
       for (let i = 0; i <= this.#live.length; i++) {
         const taken = this.#live[i];
-        if ((taken ? taken.offset : this.#board.capacity) - offset >= size) {
+        if ((taken ? taken.offset : this.#mailboxes.capacity) - offset >= size) {
           const block = { index: /** @type {number} */ (this.#free.pop()), offset, size };
           this.#live.splice(i, 0, block);
           Atomics.store(this.#words, counts + block.index, readers);
@@ -340,7 +340,7 @@ export class Shared {
    */
   #tell(receiver, marks, index, offset, bytes) {
     const list = this.#list(this.#id, receiver);
-    const slot = list + LIST + SLOT * (this.#tails[receiver]++ & (this.#board.slots - 1));
+    const slot = list + LIST + SLOT * (this.#tails[receiver]++ & (this.#mailboxes.slots - 1));
     const words = this.#words;
     words[slot] = marks;
     words[slot + 1] = index;
@@ -358,8 +358,8 @@ export class Shared {
       const tail = Atomics.load(words, list + TAIL);
       if (tail === this.#heads[sender]) continue;
       for (; this.#heads[sender] !== tail; this.#heads[sender]++) {
-        const slot = list + LIST + SLOT * (this.#heads[sender] & (this.#board.slots - 1));
-        const start = this.#outboxes + sender * this.#board.capacity + words[slot + 2];
+        const slot = list + LIST + SLOT * (this.#heads[sender] & (this.#mailboxes.slots - 1));
+        const start = this.#outboxes + sender * this.#mailboxes.capacity + words[slot + 2];
         const view = this.#bytes.subarray(start, start + words[slot + 3]);
         this.#came(sender, words[slot] >> 2, !!(words[slot] & BUFFERED), { view, first: !!(words[slot] & FIRST), index: words[slot + 1] });
       }
@@ -420,7 +420,7 @@ export class Shared {
    * @param {number} index
    */
   #release(sender, index) {
-    if (index >= 0 && Atomics.sub(this.#words, blocksAt(this.#board.count) + BLOCKS * sender + index, 1) === 1) this.#ring(sender);
+    if (index >= 0 && Atomics.sub(this.#words, blocksAt(this.#mailboxes.count) + BLOCKS * sender + index, 1) === 1) this.#ring(sender);
   }
 
   /** @param {number} device that may wait for what has just changed */
@@ -434,11 +434,11 @@ export class Shared {
 
   /** @param {number} sender @param {number} receiver */
   #list(sender, receiver) {
-    return listsAt(this.#board) + (sender * this.#board.count + receiver) * (LIST + SLOT * this.#board.slots);
+    return listsAt(this.#mailboxes) + (sender * this.#mailboxes.count + receiver) * (LIST + SLOT * this.#mailboxes.slots);
   }
 
   /** @param {number} channel @param {number} sender */
   #key(channel, sender) {
-    return channel * this.#board.count + sender;
+    return channel * this.#mailboxes.count + sender;
   }
 }

@@ -9,7 +9,7 @@
 const LONGEST = 2 ** 31 - 1; // milliseconds that a timer can be set to
 
 /** @implements {Transport} */
-export class Ports {
+export class MessageTransport {
   #device;
   #run = 0;
   /** @type {Map<number, Message[]>} what has come from each device and has not been wanted yet */
