@@ -25,15 +25,15 @@ export async function loadRemote(source, { worker, signal, onProgress, customCal
   const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved, signal)));
   signal?.throwIfAborted();
   const most = options.untrusted ? (await import('./limits/untrusted.js')).mostBytes(options.memoryLimit) : undefined;
-  const link = new Link(worker ?? true, customCalls, { onProgress }, timeout);
-  const stop = () => link.end(signal?.reason);
+  const client = new WorkerClient(worker ?? true, customCalls, { onProgress }, timeout);
+  const stop = () => client.end(signal?.reason);
   signal?.addEventListener('abort', stop);
   try {
     const what = [await portable(source, moved, signal, most && most + 1), { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') }];
-    const manifest = await link.ask('load', what, moved);
-    return new RemoteExecutable(manifest, link, named, await readStructures(manifest));
+    const manifest = await client.ask('load', what, moved);
+    return new RemoteExecutable(manifest, client, named, await readStructures(manifest));
   } catch (error) {
-    link.end(error);
+    client.end(error);
     throw error;
   } finally {
     signal?.removeEventListener('abort', stop);
@@ -78,7 +78,7 @@ export function start(where) {
 }
 
 /** The worker is no more: it has ended by itself, or somebody has ended it. */
-export class Lost extends RunError {}
+export class WorkerLost extends RunError {}
 
 /**
  * What a worker says of its own accord, beside asking for functions.
@@ -88,7 +88,7 @@ export class Lost extends RunError {}
  */
 
 /** Requests to the worker and their answers. */
-export class Link {
+export class WorkerClient {
   #worker;
   #customCalls;
   /** @type {Map<number, Waiting>} */
@@ -144,7 +144,7 @@ export class Link {
     if (this.#worker.on) {
       this.#worker.on('message', receive);
       this.#worker.on('error', fail);
-      this.#worker.on('exit', () => this.end(new Lost('its worker has ended')));
+      this.#worker.on('exit', () => this.end(new WorkerLost('its worker has ended')));
     } else {
       this.#worker.onmessage = (/** @type {any} */ event) => receive(event.data);
       this.#worker.onerror = fail;
@@ -242,21 +242,21 @@ function revive({ name, message, cause, wait }) {
 
 /** A module ready to run in a worker: an `Executable` whose methods give promises. Calls are served one after another. */
 export class RemoteExecutable {
-  #link;
+  #client;
   #named;
   #structures;
 
   /**
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
-   * @param {Link} link
+   * @param {WorkerClient} client
    * @param {boolean} [named] whether results come by name
    * @param {import('./arrays/structures.js').Structures} [structures]
    */
-  constructor(manifest, link, named, structures) {
+  constructor(manifest, client, named, structures) {
     /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
-    this.#link = link;
+    this.#client = client;
     this.#named = named;
     this.#structures = structures;
   }
@@ -280,7 +280,7 @@ export class RemoteExecutable {
   async run(...values) {
     const { out, signal, named = this.#named, ...feeds } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'), this.#structures);
     if (out) throw new UnsupportedError(`'${this.manifest.name}' runs in a worker, from which results come in arrays of their own: there is no {out}`);
-    const arrays = await this.#link.ask('run', this.#flat(values), [], signal, Object.keys(feeds).length ? new Ends(feeds) : undefined);
+    const arrays = await this.#client.ask('run', this.#flat(values), [], signal, Object.keys(feeds).length ? new Ends(feeds) : undefined);
     return named ? byName(this.results, arrays) : arrays;
   }
 
@@ -340,7 +340,7 @@ export class RemoteExecutable {
    * @returns {Promise<[string, number][]>} instruction and seconds of every step that ran, loops summed
    */
   async profile(...values) {
-    return this.#link.ask('profile', this.#flat(values));
+    return this.#client.ask('profile', this.#flat(values));
   }
 
   /**
@@ -351,7 +351,7 @@ export class RemoteExecutable {
    */
   async set(name, value) {
     const parts = this.#structures?.parts(name, value);
-    return this.#link.ask('set', [name, parts ? Object.fromEntries([...parts].map(([own, array]) => [own.slice(name.length + 1), array])) : value]);
+    return this.#client.ask('set', [name, parts ? Object.fromEntries([...parts].map(([own, array]) => [own.slice(name.length + 1), array])) : value]);
   }
 
   /**
@@ -360,11 +360,11 @@ export class RemoteExecutable {
    * @returns {Promise<any>}
    */
   get(name) {
-    return this.#link.ask('get', [name]);
+    return this.#client.ask('get', [name]);
   }
 
   /** Ends the worker; what still waits for it is rejected, and whatever is called after that too. */
   dispose() {
-    this.#link.end(new RunError(`'${this.manifest.name}' has been disposed of: load it again`));
+    this.#client.end(new RunError(`'${this.manifest.name}' has been disposed of: load it again`));
   }
 }

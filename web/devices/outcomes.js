@@ -1,7 +1,7 @@
 // How a run went on each device, and which error is the one to tell.
 
 import { ArgumentError, ExchangeError } from '../errors.js';
-import { Lost } from '../remote.js';
+import { WorkerLost } from '../remote.js';
 import { late } from '../limits/budget.js';
 
 /** @typedef {import('./grid.js').Grid} Grid */
@@ -22,12 +22,12 @@ export const isOwn = (error) => !(error instanceof ExchangeError) && !(error ins
  */
 export function explain(grid, outcomes, failures, seconds) {
   const errorOf = (/** @type {number} */ device) => outcomes[device]?.error;
-  const own = failures.find((device) => !(errorOf(device) instanceof ExchangeError) && !(errorOf(device) instanceof Lost));
+  const own = failures.find((device) => !(errorOf(device) instanceof ExchangeError) && !(errorOf(device) instanceof WorkerLost));
   if (own !== undefined) {
     const { constructor, message, cause } = errorOf(own);
     return new constructor(`device ${own}: ${message}`, { cause });
   }
-  const lost = failures.find((device) => errorOf(device) instanceof Lost);
+  const lost = failures.find((device) => errorOf(device) instanceof WorkerLost);
   if (lost === undefined) {
     const late = failures.find((device) => errorOf(device).wait?.ended === false) ?? failures[0];
     const { message, wait } = errorOf(late);
@@ -68,7 +68,7 @@ function whereabouts(outcomes, device, told) {
     told.add(other);
     if (isTold) return `device ${other}`;
     if (outcome && !outcome.error) return `device ${other}, which ended its run`;
-    if (outcome?.error instanceof Lost) return `device ${other}, which never arrived: ${outcome.error.message}`;
+    if (outcome?.error instanceof WorkerLost) return `device ${other}, which never arrived: ${outcome.error.message}`;
     if (outcome?.error.wait?.others.length) return `device ${other}, which waits in ${whereabouts(outcomes, other, told)}`;
     return `device ${other}, which never arrived`;
   });

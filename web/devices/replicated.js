@@ -3,10 +3,10 @@
 import { accept, counted, describe } from '../arrays.js';
 import { ArgumentError, LimitError, RunError, UnsupportedError } from '../errors.js';
 import { byName, checkMemory, open, readStructures } from '../executor.js';
-import { Lost } from '../remote.js';
+import { WorkerLost } from '../remote.js';
 import { locationOf } from '../source.js';
 import { after, late } from '../limits/budget.js';
-import { Crew, pause } from './crew.js';
+import { WorkerGroup, pause } from './worker_group.js';
 import { exchanges } from './exchange.js';
 import { endsOfAll } from '../requests/feeds.js';
 import { makeGrid } from './grid.js';
@@ -59,7 +59,7 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
   const sum = (/** @type {'loaded' | 'total'} */ key) => progress.reduce((all, one) => all + one[key], 0);
   let isReady = false;
   let kind = transport;
-  const crew = new Crew({
+  const workers = new WorkerGroup({
     grid,
     source: origin,
     location: locationOf(source) && (await portable(source, [])),
@@ -80,19 +80,19 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
     },
     onExchange,
   });
-  const stop = () => crew.end(signal?.reason);
+  const stop = () => workers.end(signal?.reason);
   signal?.addEventListener('abort', stop);
   try {
-    await crew.start(Array.from(progress.keys()));
+    await workers.start(Array.from(progress.keys()));
   } catch (error) {
-    crew.end(error);
+    workers.end(error);
     throw error;
   } finally {
     signal?.removeEventListener('abort', stop);
   }
   isReady = true;
   onProgress({ phase: 'ready', loaded: sum('loaded'), total: sum('total') });
-  return new ReplicatedExecutable(manifest, grid, crew, { timeout, limit, named: !!named, isPlain: !options.physical, structures });
+  return new ReplicatedExecutable(manifest, grid, workers, { timeout, limit, named: !!named, isPlain: !options.physical, structures });
 }
 
 /**
@@ -128,7 +128,7 @@ function copied(value) {
 
 /** A program on many devices. Calls are served one after another. */
 export class ReplicatedExecutable {
-  #crew;
+  #workers;
   #timeout;
   #limit;
   /** What to do when the time of a call is over. @type {() => void} */
@@ -154,18 +154,18 @@ export class ReplicatedExecutable {
    * Use `load`.
    * @param {Manifest} manifest
    * @param {import('./grid.js').Grid} grid
-   * @param {Crew} crew
+   * @param {WorkerGroup} workers
    * @param {{timeout: number, limit?: number, named: boolean, isPlain: boolean, structures?: import('../arrays/structures.js').Structures}} options
    *   `timeout` bounds waiting, `limit` a call
    */
-  constructor(manifest, grid, crew, { timeout, limit, named, isPlain, structures }) {
+  constructor(manifest, grid, workers, { timeout, limit, named, isPlain, structures }) {
     /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
     /** How many replicas and partitions there are. @readonly */
     this.devices = grid;
     /** How devices exchange data. @readonly @type {'shared' | 'messages'} */
-    this.transport = crew.transport;
-    this.#crew = crew;
+    this.transport = workers.transport;
+    this.#workers = workers;
     this.#timeout = timeout;
     this.#limit = limit;
     this.#named = named;
@@ -276,7 +276,7 @@ export class ReplicatedExecutable {
     const asked = (/** @type {number} */ i) => (below ? Object.fromEntries(values.map(({ leaf, parts }) => [leaf.name.slice(name.length + 1), parts[i]])) : values[0].parts[i]);
     await this.#inTurn(async () => {
       await this.#ready();
-      await Promise.all(devices.map((d, i) => this.#crew.ask(d, 'set', [name, asked(i)])));
+      await Promise.all(devices.map((d, i) => this.#workers.ask(d, 'set', [name, asked(i)])));
       devices.forEach((d, i) => {
         for (const { leaf, parts } of values) {
           this.#lost[d].delete(leaf.name);
@@ -302,14 +302,14 @@ export class ReplicatedExecutable {
     return this.#inTurn(async () => {
       await this.#ready();
       if (devices.some((d) => this.#lost[d].has(name))) throw lostState(name);
-      const parts = await Promise.all(devices.map((d) => this.#crew.ask(d, 'get', [name])));
+      const parts = await Promise.all(devices.map((d) => this.#workers.ask(d, 'get', [name])));
       return whole ? whole.join(parts) : parts[0];
     });
   }
 
   /** Ends the workers; what still waits for them is rejected, and whatever is called after that too. */
   dispose() {
-    this.#crew.end(new RunError(`'${this.manifest.name}' has been disposed of: load it again`));
+    this.#workers.end(new RunError(`'${this.manifest.name}' has been disposed of: load it again`));
   }
 
   /** @param {string} name */
@@ -395,7 +395,7 @@ export class ReplicatedExecutable {
     this.#late = undefined;
     this.#expire = () => {
       this.#late = late(`a call of '${this.manifest.name}'`, limit);
-      this.#crew.stop([...this.#lost.keys()], this.#late);
+      this.#workers.stop([...this.#lost.keys()], this.#late);
     };
     const timer = after(() => this.#expire(), limit);
     return work().finally(() => clearTimeout(timer));
@@ -411,13 +411,13 @@ export class ReplicatedExecutable {
       for (const device of this.#busy.keys()) this.#broken.add(device);
       this.#busy.clear();
     }
-    const devices = [...new Set([...this.#broken, ...this.#crew.gone])];
+    const devices = [...new Set([...this.#broken, ...this.#workers.gone])];
     if (!devices.length) return;
     if (this.#late) throw this.#late;
-    await this.#crew.start(devices);
+    await this.#workers.start(devices);
     const states = this.parameters.filter((leaf) => leaf.kind === 'state').map(({ name }) => name);
     for (const device of devices) {
-      for (const [name, value] of this.#weights[device]) await this.#crew.ask(device, 'set', [name, value]);
+      for (const [name, value] of this.#weights[device]) await this.#workers.ask(device, 'set', [name, value]);
       for (const name of states) this.#lost[device].add(name);
       this.#broken.delete(device);
     }
@@ -432,7 +432,7 @@ export class ReplicatedExecutable {
     signal?.throwIfAborted();
     await this.#ready();
     for (const names of this.#lost) for (const name of names) throw lostState(name);
-    const crew = this.#crew;
+    const workers = this.#workers;
     const run = ++this.#runs;
     const begin = performance.now();
     /** @type {(Outcome | undefined)[]} */
@@ -442,13 +442,13 @@ export class ReplicatedExecutable {
     let stop = () => {};
     const over = new Promise((resolve) => (stop = () => resolve(undefined)));
     const fail = () => {
-      crew.fail(run);
+      workers.fail(run);
       stop();
     };
-    crew.clear();
+    workers.clear();
     signal?.addEventListener('abort', fail);
     const tasks = lists.map((values, device) =>
-      crew.ask(device, 'replica', [run, ...values], feeds[device]).then(
+      workers.ask(device, 'replica', [run, ...values], feeds[device]).then(
         (value) => void (outcomes[device] = { value }),
         (error) => {
           outcomes[device] = { error };
@@ -472,7 +472,7 @@ export class ReplicatedExecutable {
     await Promise.race([all, last.done]);
     last.stop();
     if (isDone()) return outcomes.map((outcome) => outcome?.value);
-    if (isLate) crew.stop([...outcomes.keys()].filter((device) => !outcomes[device]), new Lost('its worker has been ended'));
+    if (isLate) workers.stop([...outcomes.keys()].filter((device) => !outcomes[device]), new WorkerLost('its worker has been ended'));
     this.#afterFailure(outcomes, tasks);
     if (isLate && !signal?.aborted) throw explainLate(this.devices, outcomes, /** @type {number} */ (this.#limit));
     throw signal?.aborted ? signal.reason : explain(this.devices, outcomes, failures, (performance.now() - begin) / 1000);

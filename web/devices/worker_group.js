@@ -1,7 +1,7 @@
 // The workers of the devices of a group: started together, and again after they have failed.
 
 import { ExchangeError } from '../errors.js';
-import { Link, Lost, portable } from '../remote.js';
+import { WorkerClient, WorkerLost, portable } from '../remote.js';
 import { hasLocks } from '../threads/locks.js';
 import { clear, end } from './shared_memory.js';
 
@@ -44,10 +44,10 @@ export function pause(seconds) {
 }
 
 /** The workers of a group, by the number of the device. */
-export class Crew {
+export class WorkerGroup {
   #setup;
-  /** @type {Link[]} */
-  #links = [];
+  /** @type {WorkerClient[]} */
+  #clients = [];
   /** @type {AbortController[]} of what watches each worker */
   #watches = [];
   #mailboxes;
@@ -67,7 +67,7 @@ export class Crew {
 
   /** The devices whose workers have ended. */
   get gone() {
-    return this.#links.flatMap((link, device) => (link.over ? [device] : []));
+    return this.#clients.flatMap((client, device) => (client.over ? [device] : []));
   }
 
   /**
@@ -78,7 +78,7 @@ export class Crew {
    * @returns {Promise<any>}
    */
   ask(device, method, values, feeds) {
-    return this.#links[device].ask(method, values, [], undefined, feeds);
+    return this.#clients[device].ask(method, values, [], undefined, feeds);
   }
 
   /**
@@ -89,17 +89,17 @@ export class Crew {
     const { customCalls, worker, onProgress, onExchange } = this.#setup;
     if (this.#over) throw this.#over;
     // What a worker writes while it ends must not reach the others.
-    if (this.#mailboxes && this.#links.length) this.#mailboxes = this.#setup.makeMailboxes();
+    if (this.#mailboxes && this.#clients.length) this.#mailboxes = this.#setup.makeMailboxes();
     for (const device of devices) {
-      this.#drop(device, new Lost('its worker has been started again'));
+      this.#drop(device, new WorkerLost('its worker has been started again'));
       const named = Object.entries(customCalls).map(([name, f]) => [name, (/** @type {any[]} */ ...all) => f(...all.slice(0, -1), { ...all.at(-1), device })]);
-      this.#links[device] = new Link(worker, Object.fromEntries(named), {
+      this.#clients[device] = new WorkerClient(worker, Object.fromEntries(named), {
         onProgress: (progress) => onProgress(device, progress),
         onExchange: (event) => onExchange?.({ device, ...event }),
       });
     }
     const ports = this.#ports(devices);
-    const work = [...this.#links.keys()].map((device) => {
+    const work = [...this.#clients.keys()].map((device) => {
       const connections = { mailboxes: this.#mailboxes, ports: ports[device] };
       return devices.includes(device) ? this.#load(device, connections) : this.#tell(device, 'connect', connections, connections);
     });
@@ -121,7 +121,7 @@ export class Crew {
    */
   fail(run) {
     if (this.#mailboxes) end(this.#mailboxes);
-    else for (const link of this.#links) link.tell({ over: run });
+    else for (const client of this.#clients) client.tell({ over: run });
   }
 
   /**
@@ -136,7 +136,7 @@ export class Crew {
   /** @param {unknown} reason what all who wait, and who come, are told */
   end(reason) {
     this.#over ??= reason;
-    for (const device of this.#links.keys()) this.#drop(device, this.#over);
+    for (const device of this.#clients.keys()) this.#drop(device, this.#over);
   }
 
   /**
@@ -168,7 +168,7 @@ export class Crew {
   async #tell(device, method, what, { ports }) {
     const { grid, timeout } = this.#setup;
     const { done, stop } = pause(timeout);
-    const heard = this.#links[device].ask(method, [what], Object.values(ports)).then(() => true);
+    const heard = this.#clients[device].ask(method, [what], Object.values(ports)).then(() => true);
     const isInTime = await Promise.race([heard, done.then(() => false)]).finally(stop);
     if (!isInTime) throw new ExchangeError(`${grid.name(device)} did not start within ${timeout} s: its worker does not answer`);
   }
@@ -180,11 +180,11 @@ export class Crew {
   async #load(device, connections) {
     const { grid, timeout, location, manifest, options, module, source, onExchange } = this.#setup;
     const { replicas, partitions } = grid;
-    const link = this.#links[device];
+    const client = this.#clients[device];
     const lock = hasLocks() ? `xla-wasm ${crypto.randomUUID()}` : undefined;
     await this.#tell(device, 'join', { id: device, replicas, partitions, timeout, source: location, reports: !!onExchange, lock, connections }, connections);
     if (lock) this.#watch(device, lock);
-    const load = (/** @type {any} */ what) => link.ask('load', [what, options]);
+    const load = (/** @type {any} */ what) => client.ask('load', [what, options]);
     const program = await load(module).catch(async (error) => {
       // Some engines cannot hand a compiled module to a worker.
       if (error.cause?.name !== 'DataCloneError') throw error;
@@ -200,9 +200,9 @@ export class Crew {
    * @param {string} lock
    */
   #watch(device, lock) {
-    const link = this.#links[device];
+    const client = this.#clients[device];
     const { signal } = (this.#watches[device] = new AbortController());
-    navigator.locks.request(lock, { signal }, () => link.end(new Lost('its worker has ended'))).catch(() => {});
+    navigator.locks.request(lock, { signal }, () => client.end(new WorkerLost('its worker has ended'))).catch(() => {});
   }
 
   /**
@@ -211,6 +211,6 @@ export class Crew {
    */
   #drop(device, reason) {
     this.#watches[device]?.abort();
-    this.#links[device]?.end(reason);
+    this.#clients[device]?.end(reason);
   }
 }
