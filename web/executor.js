@@ -12,7 +12,7 @@ import { compile, isLocal, isPlain, pick } from './source.js';
 
 /**
  * How arrays come from callers and go to them; `accept` gives a row-major array of the leaf's type, `give` takes one.
- * @typedef {object} Passage
+ * @typedef {object} Converter
  * @property {(leaf: Leaf, value: any, what: string) => any} accept
  * @property {(leaf: Leaf, array: any) => any} give
  * @property {boolean} [physical] whether they are bytes of layouts
@@ -252,7 +252,7 @@ export class Executable {
   #weights = new Map();
   /** @type {Set<string>} */
   #unset = new Set();
-  #passage;
+  #converter;
   #structures;
   #requests;
   #named;
@@ -265,10 +265,10 @@ export class Executable {
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
    * @param {{exports: any}} instance with the weights that files hold
-   * @param {{given?: Set<string>, passage?: Passage, structures?: Structures, serve?: (buffer: ArrayBuffer) => import('./requests/requests.js').Requests, named?: boolean, budget?: import('./limits/budget.js').Budget}} [parts]
+   * @param {{given?: Set<string>, converter?: Converter, structures?: Structures, serve?: (buffer: ArrayBuffer) => import('./requests/requests.js').Requests, named?: boolean, budget?: import('./limits/budget.js').Budget}} [parts]
    */
-  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, structures, serve, named, budget } = {}) {
-    this.#passage = passage;
+  constructor(manifest, instance, { given, converter = { accept, give: (_, array) => array }, structures, serve, named, budget } = {}) {
+    this.#converter = converter;
     this.#structures = structures;
     this.#named = named;
     this.#budget = budget;
@@ -383,7 +383,7 @@ export class Executable {
     const targets = this.#targets(out);
     // One of them may lie where another result does.
     const apart = targets?.some((target, i) => this.#isAside(this.#outputs[i], target));
-    const made = this.#outputs.map((place, i) => this.#passage.give(place.leaf, place.read(apart ? undefined : targets?.[i])));
+    const made = this.#outputs.map((place, i) => this.#converter.give(place.leaf, place.read(apart ? undefined : targets?.[i])));
     if (apart) targets?.forEach((target, i) => target.set(made[i]));
     const arrays = out ?? made;
     return named ? byName(this.results, arrays) : arrays;
@@ -410,7 +410,7 @@ export class Executable {
 
   /** @param {Leaf} leaf @param {string} what */
   #refuseUnplain({ name, raw }, what) {
-    if (this.#passage.physical || raw.sizes) throw new ArgumentError(`'${name}': ${what} goes with logical arrays of fixed sizes only`);
+    if (this.#converter.physical || raw.sizes) throw new ArgumentError(`'${name}': ${what} goes with logical arrays of fixed sizes only`);
   }
 
   /**
@@ -477,7 +477,7 @@ export class Executable {
   set(name, value) {
     const arrays = [...(this.#structures?.parts(name, value) ?? [[name, value]])].map(([name, value]) => {
       const leaf = this.#leaf(name);
-      const array = this.#passage.accept(leaf, value, `${leaf.kind} '${name}'`);
+      const array = this.#converter.accept(leaf, value, `${leaf.kind} '${name}'`);
       // Setting one writes into the memory that others may be views of.
       return /** @type {const} */ ([leaf, array.buffer === this.#buffer ? array.slice() : array]);
     });
@@ -520,7 +520,7 @@ export class Executable {
     if (this.#unset.has(name)) throw new ArgumentError(`weight '${name}' has not been set`);
     const weight = this.#weights.get(name);
     if (leaf.init != null && !weight) throw new ArgumentError(`weight '${name}' came from a file and is kept packed: it cannot be read back`);
-    return this.#passage.give(leaf, weight?.slice() ?? new Place(leaf, this.#buffer).read());
+    return this.#converter.give(leaf, weight?.slice() ?? new Place(leaf, this.#buffer).read());
   }
 
   /** Lets go of the module and its memory; whatever is called after that throws. */
@@ -589,7 +589,7 @@ export class Executable {
    * @param {string} what
    */
   #accept(place, value, what) {
-    const array = this.#passage.accept(place.leaf, value, what);
+    const array = this.#converter.accept(place.leaf, value, what);
     return this.#isAside(place, array) ? array.slice() : array;
   }
 

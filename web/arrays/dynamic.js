@@ -15,7 +15,7 @@ const describe = (leaf, sizes) => `${leaf.element_type}[${leaf.dimensions.map((s
  * How arrays with dynamic dimensions come and go; all others as they are.
  * @param {import('../manifest.js').Manifest} manifest
  * @param {ArrayBuffer} buffer the module's memory
- * @returns {import('../executor.js').Passage}
+ * @returns {import('../executor.js').Converter}
  */
 export function dynamic(manifest, buffer) {
   const memory = new DataView(buffer);

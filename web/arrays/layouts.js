@@ -35,7 +35,7 @@ const MAX_RANK = 32;
 /**
  * How arrays come and go as physical bytes, for the leaves of a manifest; throws ArtifactError if it is wrong about a layout.
  * @param {Manifest} manifest
- * @returns {import('../executor.js').Passage}
+ * @returns {import('../executor.js').Converter}
  */
 export function physical(manifest) {
   /** @type {Map<import('../manifest.js').Leaf, Leaf>} */

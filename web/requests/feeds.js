@@ -169,21 +169,21 @@ export class Feeds {
    * One of its requests.
    * @param {Kind} kind
    * @param {import('./requests.js').Transfer} transfer
-   * @param {(buffer: ArrayBuffer) => import('../executor.js').Passage} passages
+   * @param {(buffer: ArrayBuffer) => import('../executor.js').Converter} converters
    * @returns {import('./requests.js').Binding}
    */
-  bind(kind, { name, target, operands, results }, passages) {
+  bind(kind, { name, target, operands, results }, converters) {
     const leaves = results.length ? results : operands;
     const shapes = leaves.map(describe).join(', ');
     const what = `${OPCODES[kind]} '${name}'`;
     const wanted = leaves.length === 1 ? shapes : `(${shapes})`;
     this.#sites.push({ kind, target, name, wanted });
     return (buffer) => {
-      const passage = passages(buffer);
+      const converter = converters(buffer);
       const places = leaves.map((leaf) => new Place(leaf, buffer));
       if (!results.length) {
         const ask = () => {
-          const arrays = places.map((place) => passage.give(place.leaf, place.read()));
+          const arrays = places.map((place) => converter.give(place.leaf, place.read()));
           return this.#ends.give(kind, target, arrays.length === 1 ? arrays[0] : arrays);
         };
         return { what, ask, take: () => {} };
@@ -197,7 +197,7 @@ export class Feeds {
         const arrays = asList(value, leaves.length);
         const item = `${what}, item ${number} of this run:`;
         if (!arrays) throw new ArgumentError(`${item} it must be ${leaves.length} typed arrays, ${wanted}`);
-        const accepted = leaves.map((leaf, i) => passage.accept(leaf, arrays[i], `${item} ${leaves.length === 1 ? 'the array' : `array ${i}`}`));
+        const accepted = leaves.map((leaf, i) => converter.accept(leaf, arrays[i], `${item} ${leaves.length === 1 ? 'the array' : `array ${i}`}`));
         places.forEach((place, i) => place.write(accepted[i]));
       };
       return { what, ask, take };

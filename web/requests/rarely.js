@@ -4,12 +4,12 @@
  * @param {import('../manifest.js').Manifest} manifest
  * @param {ArrayBuffer} buffer the module's memory
  * @param {any} options of `load`
- * @returns {Promise<{passage?: import('../executor.js').Passage, serve?: (buffer: ArrayBuffer) => import('./requests.js').Requests}>}
+ * @returns {Promise<{converter?: import('../executor.js').Converter, serve?: (buffer: ArrayBuffer) => import('./requests.js').Requests}>}
  */
 export async function rarely(manifest, buffer, options) {
-  let passage;
-  if (options.physical) passage = (await import('../arrays/layouts.js')).physical(manifest);
-  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) passage = (await import('../arrays/dynamic.js')).dynamic(manifest, buffer);
+  let converter;
+  if (options.physical) converter = (await import('../arrays/layouts.js')).physical(manifest);
+  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) converter = (await import('../arrays/dynamic.js')).dynamic(manifest, buffer);
   const serve = manifest.requests.length || manifest.devices ? await (await import('./requests.js')).requests(manifest, options) : undefined;
-  return { passage, serve };
+  return { converter, serve };
 }

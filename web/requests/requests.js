@@ -25,7 +25,7 @@ import { order } from '../arrays/orders.js';
 
 /** @typedef {(buffer: ArrayBuffer) => Call} Binding a request of a manifest, for the memory of an instance */
 
-/** @typedef {import('../executor.js').Passage} Passage */
+/** @typedef {import('../executor.js').Converter} Converter */
 
 /**
  * A request that takes and gives whole arrays.
@@ -60,7 +60,7 @@ export async function requests(manifest, { customCalls = {}, device, physical })
   const feeds = kinds.some((kind, i) => kind !== 'exchange' && !calls[i]) ? new (await import('./feeds.js')).Feeds(manifest.name) : undefined;
   const leaves = (/** @type {boolean} */ called) => transfers.flatMap((item, i) => (item && called === calls[i] ? [...item.operands, ...item.results] : []));
   // Functions get arrays as such; what is fed goes as arguments and results do.
-  const [forCalls, forFeeds] = [await passages(leaves(true)), await passages(leaves(false), physical)];
+  const [forCalls, forFeeds] = [await converters(leaves(true)), await converters(leaves(false), physical)];
   const exchanges = manifest.devices || kinds.includes('exchange') ? await import('../devices/exchange.js') : undefined;
   const own = exchanges?.present(manifest, device);
   const bindings = items.map((item, i) => {
@@ -88,13 +88,13 @@ export async function requests(manifest, { customCalls = {}, device, physical })
  * How the arrays of requests come and go, for the memory of an instance.
  * @param {Leaf[]} leaves
  * @param {boolean} [physical]
- * @returns {Promise<(buffer: ArrayBuffer) => Passage>}
+ * @returns {Promise<(buffer: ArrayBuffer) => Converter>}
  */
-async function passages(leaves, physical) {
+async function converters(leaves, physical) {
   const manifest = /** @type {Manifest} */ (/** @type {unknown} */ ({ parameters: leaves, results: [] }));
   if (physical) {
-    const passage = (await import('../arrays/layouts.js')).physical(manifest);
-    return () => passage;
+    const converter = (await import('../arrays/layouts.js')).physical(manifest);
+    return () => converter;
   }
   if (!leaves.some((leaf) => leaf.raw.sizes !== undefined)) return () => PLAIN;
   const { dynamic } = await import('../arrays/dynamic.js');
@@ -138,15 +138,15 @@ function named({ target, operands, results }, module, functions) {
  * @param {Transfer} transfer
  * @param {string} what how messages name it
  * @param {HostFunction} run
- * @param {(buffer: ArrayBuffer) => Passage} passages
+ * @param {(buffer: ArrayBuffer) => Converter} converters
  * @returns {Binding}
  */
-function customCall({ name, opaque, operands, results }, what, run, passages) {
+function customCall({ name, opaque, operands, results }, what, run, converters) {
   return (buffer) => {
-    const passage = passages(buffer);
+    const converter = converters(buffer);
     const [given, wanted] = [operands, results].map((leaves) => leaves.map((leaf) => new Place(leaf, buffer)));
-    const ask = () => run(...given.map((place) => passage.give(place.leaf, place.read())), { opaque, name });
-    return { what, ask, take: (arrays) => write(wanted, arrays, what, passage) };
+    const ask = () => run(...given.map((place) => converter.give(place.leaf, place.read())), { opaque, name });
+    return { what, ask, take: (arrays) => write(wanted, arrays, what, converter) };
   };
 }
 
@@ -155,16 +155,16 @@ function customCall({ name, opaque, operands, results }, what, run, passages) {
  * @param {Place[]} results
  * @param {any} given
  * @param {string} what
- * @param {Passage} passage
+ * @param {Converter} converter
  */
-function write(results, given, what, passage) {
+function write(results, given, what, converter) {
   let arrays = given;
   if (results.length === 1 && ArrayBuffer.isView(arrays)) arrays = [arrays];
   arrays ??= [];
   if (!Array.isArray(arrays) || arrays.length !== results.length) {
     throw new ArgumentError(`${what} must return ${counted(results.length, 'typed array')} (${results.map(({ leaf }) => describe(leaf)).join(', ')})`);
   }
-  const accepted = results.map(({ leaf }, i) => passage.accept(leaf, arrays[i], `result ${i} of ${what}`));
+  const accepted = results.map(({ leaf }, i) => converter.accept(leaf, arrays[i], `result ${i} of ${what}`));
   results.forEach((place, i) => place.write(accepted[i]));
 }
 
