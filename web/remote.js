@@ -3,7 +3,7 @@
 import * as errors from './errors.js';
 import { byName, readStructures, takeOptions } from './executor.js';
 import { after, late } from './limits/budget.js';
-import { Ends } from './requests/feeds.js';
+import { SourcesAndSinks } from './requests/feeds.js';
 import { pack, unpack } from './messages.js';
 import { builtin, inMemory, isLocal, locationOf, readBytes } from './source.js';
 
@@ -93,7 +93,7 @@ export class WorkerClient {
   #customCalls;
   /** @type {Map<number, Waiting>} */
   #waiting = new Map();
-  /** What goes to and from runs that are under way. @type {Map<number, Ends>} */
+  /** What goes to and from runs that are under way. @type {Map<number, SourcesAndSinks>} */
   #feeds = new Map();
   #count = 0;
   /** @type {unknown} */
@@ -156,7 +156,7 @@ export class WorkerClient {
    * @param {any[]} values
    * @param {(ArrayBuffer | MessagePort)[]} [moved]
    * @param {AbortSignal} [signal]
-   * @param {Ends} [feeds] of a run
+   * @param {SourcesAndSinks} [feeds] of a run
    * @returns {Promise<any>}
    */
   ask(method, values, moved = [], signal, feeds) {
@@ -199,7 +199,7 @@ export class WorkerClient {
     if (first && this.#timeout) this.#timer = after(() => this.end(late(first.method, /** @type {number} */ (this.#timeout), '; its worker has been ended: load it again')), this.#timeout);
   }
 
-  /** @param {{call: number, target: string, operands: any[], about: any, feed?: import('./requests/feeds.js').Passing}} request */
+  /** @param {{call: number, target: string, operands: any[], about: any, feed?: import('./requests/feeds.js').FeedMessage}} request */
   async #serve({ call, target, operands, about, feed }) {
     const moved = /** @type {ArrayBuffer[]} */ ([]);
     try {
@@ -280,7 +280,7 @@ export class RemoteExecutable {
   async run(...values) {
     const { out, signal, named = this.#named, ...feeds } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'), this.#structures);
     if (out) throw new UnsupportedError(`'${this.manifest.name}' runs in a worker, from which results come in arrays of their own: there is no {out}`);
-    const arrays = await this.#client.ask('run', this.#flat(values), [], signal, Object.keys(feeds).length ? new Ends(feeds) : undefined);
+    const arrays = await this.#client.ask('run', this.#flat(values), [], signal, Object.keys(feeds).length ? new SourcesAndSinks(feeds) : undefined);
     return named ? byName(this.results, arrays) : arrays;
   }
 

@@ -34,7 +34,7 @@ const imported = (target) => (/** @type {any[]} */ ...operands) =>
 
 /**
  * Hands an item of a run to the page, or asks it for one.
- * @param {import('./requests/feeds.js').Passing} feed
+ * @param {import('./requests/feeds.js').FeedMessage} feed
  */
 const passed = (feed) =>
   new Promise((resolve, reject) => {

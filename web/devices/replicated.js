@@ -8,7 +8,7 @@ import { locationOf } from '../source.js';
 import { after, late } from '../limits/budget.js';
 import { WorkerGroup, pause } from './worker_group.js';
 import { exchanges } from './exchange.js';
-import { endsOfAll } from '../requests/feeds.js';
+import { sourcesAndSinksOfAll } from '../requests/feeds.js';
 import { makeGrid } from './grid.js';
 import { explain, explainLate, isOwn } from './outcomes.js';
 import { makeMailboxes } from './shared_memory.js';
@@ -428,7 +428,7 @@ export class ReplicatedExecutable {
    * @param {ReplicatedOptions} options
    */
   async #run(lists, { signal, ...rest }) {
-    const feeds = endsOfAll(lists.length, rest);
+    const feeds = sourcesAndSinksOfAll(lists.length, rest);
     signal?.throwIfAborted();
     await this.#ready();
     for (const names of this.#lost) for (const name of names) throw lostState(name);

@@ -74,7 +74,7 @@ export class WorkerGroup {
    * @param {number} device
    * @param {string} method
    * @param {any[]} values
-   * @param {import('../requests/feeds.js').Ends} [feeds]
+   * @param {import('../requests/feeds.js').SourcesAndSinks} [feeds]
    * @returns {Promise<any>}
    */
   ask(device, method, values, feeds) {

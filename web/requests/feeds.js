@@ -27,7 +27,7 @@ import { ArgumentError, RunError } from '../errors.js';
 
 /**
  * A message of a worker to its page: an item of a run, or that it wants one.
- * @typedef {{run: number, kind: string, name: string, item?: any}} Passing
+ * @typedef {{run: number, kind: string, name: string, item?: any}} FeedMessage
  */
 
 const OPCODES = { infeed: 'infeed', outfeed: 'outfeed', send: 'send', recv: 'recv-done' };
@@ -50,7 +50,7 @@ const example = (kind, name) => {
 const whenThere = (value, work) => (typeof value?.then === 'function' ? value.then(work) : work(value));
 
 /** What a caller gives for the transfers of a run, by kind and name. */
-export class Ends {
+export class SourcesAndSinks {
   /** @type {Map<string, any>} */
   #given = new Map();
   /** @type {Map<string, Items>} */
@@ -119,9 +119,9 @@ export class Ends {
  * The ends of a run on several devices, from lists with an entry for each.
  * @param {number} count
  * @param {Record<string, any>} options
- * @returns {(Ends | undefined)[]}
+ * @returns {(SourcesAndSinks | undefined)[]}
  */
-export function endsOfAll(count, options) {
+export function sourcesAndSinksOfAll(count, options) {
   const given = Object.entries(options).filter(([, ends]) => ends != null);
   for (const [name, ends] of given) {
     if (!Object.hasOwn(OPCODES, name)) throw new ArgumentError(`after its arguments, a run takes {signal, ${Object.keys(OPCODES).join(', ')}}, not '${name}'`);
@@ -129,7 +129,7 @@ export function endsOfAll(count, options) {
       throw new ArgumentError(`${name} must be a list with an entry for each of ${counted(count, 'device')}; got ${Array.isArray(ends) ? `${ends.length} ${ends.length === 1 ? 'entry' : 'entries'}` : typeof ends}`);
     }
   }
-  return Array.from({ length: count }, (_, device) => (given.length ? new Ends(Object.fromEntries(given.map(([name, ends]) => [name, ends[device]]))) : undefined));
+  return Array.from({ length: count }, (_, device) => (given.length ? new SourcesAndSinks(Object.fromEntries(given.map(([name, ends]) => [name, ends[device]]))) : undefined));
 }
 
 /** The items of one source, counted. */
@@ -157,8 +157,8 @@ export class Feeds {
   #module;
   /** @type {{kind: Kind, target: string, name: string, wanted: string}[]} */
   #sites = [];
-  /** @type {Ends} */
-  #ends = new Ends({});
+  /** @type {SourcesAndSinks} */
+  #ends = new SourcesAndSinks({});
 
   /** @param {string} module its name */
   constructor(module) {
@@ -209,7 +209,7 @@ export class Feeds {
    * @param {FeedOptions} options
    */
   begin({ infeed, outfeed, send, recv }) {
-    const ends = new Ends({ infeed, outfeed, send, recv });
+    const ends = new SourcesAndSinks({ infeed, outfeed, send, recv });
     for (const [kind, name] of ends.keys) {
       if (!this.#sites.some((site) => site.kind === kind && site.target === name)) {
         const known = this.#sites.filter((site) => site.kind === kind).map(({ target }) => `'${target}'`);
