@@ -3,7 +3,7 @@
 const NAME = 'xla-wasm';
 
 /** A file in the cache, or its place there. */
-export class Kept {
+export class CacheEntry {
   #cache;
   #key;
   #hasAll = false;
@@ -23,7 +23,7 @@ export class Kept {
    */
   static async open(key) {
     try {
-      return new Kept(await caches.open(NAME), `https://${NAME}/${encodeURIComponent(key)}`);
+      return new CacheEntry(await caches.open(NAME), `https://${NAME}/${encodeURIComponent(key)}`);
     } catch {
       return undefined;
     }

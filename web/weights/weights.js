@@ -1,7 +1,7 @@
 // Weights from files, straight into the module's memory as they arrive: the sidecar that the compiler wrote, and safetensors files.
 
 import { Place, TYPES, counted, describe } from '../arrays.js';
-import { Kept } from './cache.js';
+import { CacheEntry } from './cache.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from '../errors.js';
 import { Broken, Download } from './download.js';
 import { NARROW, widen } from './narrow.js';
@@ -372,7 +372,7 @@ function prepare({ manifest, init, budget }, index, name) {
 async function attempts({ signal, download: begun }, source, key, isHashed, short, use) {
   const location = locationOf(source);
   const download = location && !isLocal(location) ? (begun?.location === location ? begun : new Download(location, signal)) : undefined;
-  const kept = download && key ? await Kept.open(key) : undefined;
+  const kept = download && key ? await CacheEntry.open(key) : undefined;
   const fresh = (/** @type {RequestCache} */ cache) => async () => {
     if (!download) return chunks(source, signal);
     const { stream, headers } = await download.open(cache, isHashed);
