@@ -326,7 +326,7 @@ export class ReplicatedExecutable {
    */
   async #whole(leaf) {
     if (leaf.raw.shards == null) return undefined;
-    const whole = (await import('./shards.js')).wholes(this.manifest, this.devices.count).get(leaf);
+    const whole = (await import('./shards.js')).globalArrays(this.manifest, this.devices.count).get(leaf);
     return whole?.isDivided ? whole : undefined;
   }
 

@@ -34,8 +34,8 @@ function readShards(item) {
   return { dimensions, starts };
 }
 
-/** The whole of an array whose blocks lie on several devices. */
-class Whole {
+/** A global array, whose blocks lie on several devices. */
+class GlobalArray {
   /**
    * @param {Leaf} leaf
    * @param {Shards} shards
@@ -103,18 +103,18 @@ class Whole {
 }
 
 /**
- * The wholes of leaves whose blocks the devices have, by the manifest's entry; what nothing is said of is not among them.
+ * The global arrays of leaves whose blocks the devices have, by the manifest's entry; what nothing is said of is not among them.
  * @param {import('../manifest.js').Manifest} manifest
  * @param {number} devices
- * @returns {Map<Leaf, Whole>}
+ * @returns {Map<Leaf, GlobalArray>}
  */
-export function wholes(manifest, devices) {
+export function globalArrays(manifest, devices) {
   return new Map(
     /** @type {const} */ (['parameters', 'results']).flatMap((key) =>
       manifest[key].flatMap((leaf, i) => {
         const found = readShards(new Fields(leaf.raw, `${key}[${i}]`));
         if (found && found.starts.length !== devices) fail(`${key}[${i}].shards.starts`, `there ${found.starts.length === 1 ? 'is' : 'are'} ${found.starts.length}, for ${counted(devices, 'device')}`);
-        return found ? /** @type {[Leaf, Whole][]} */ ([[leaf, new Whole(leaf, found)]]) : [];
+        return found ? /** @type {[Leaf, GlobalArray][]} */ ([[leaf, new GlobalArray(leaf, found)]]) : [];
       }),
     ),
   );
@@ -127,7 +127,7 @@ export function wholes(manifest, devices) {
  */
 export function shards(manifest, devices) {
   const { name, undivided } = manifest;
-  const known = wholes(manifest, devices);
+  const known = globalArrays(manifest, devices);
   if (undivided) throw new UnsupportedError(`'${name}' runs on one device: ${undivided}`);
   const [inputs, outputs] = [manifest.parameters.filter((leaf) => leaf.kind === 'input'), manifest.results.filter((leaf) => leaf.kind === 'output')].map((leaves) =>
     leaves.map((leaf) => {
