@@ -5,19 +5,19 @@ import { TYPES } from '../arrays.js';
 import { ArgumentError, RunError } from '../errors.js';
 
 /** @typedef {import('../manifest.js').Leaf} Leaf */
-/** @typedef {import('./requests.js').Transfer} Transfer */
+/** @typedef {import('./requests.js').Request} Request */
 
-/** How messages name one. @param {Transfer} transfer */
+/** How messages name one. @param {Request} request */
 export const callbackName = ({ name, place }) => `callback '${name}'${place ? ` (${place})` : ''}`;
 
 /**
  * What serves a callback.
- * @param {Transfer} transfer
+ * @param {Request} request
  * @param {Record<string, import('./requests.js').HostFunction>} functions
  * @returns {import('./requests.js').HostFunction}
  */
-export function callback(transfer, functions) {
-  const { target, format = '', operands, results } = transfer;
+export function callback(request, functions) {
+  const { target, format = '', operands, results } = request;
   if (target && Object.hasOwn(functions, target)) return functions[target];
   if (format && target && !results.length) return (...arrays) => void console.log(visible(line(format, operands, arrays)));
   const why = target
@@ -25,7 +25,7 @@ export function callback(transfer, functions) {
     : "where the program was compiled to end (callbacks='trap')";
   return (...arrays) => {
     if (format && !target) throw new ArgumentError(line(format, operands, arrays));
-    throw new RunError(`the run has reached ${callbackName(transfer)}, ${why}`);
+    throw new RunError(`the run has reached ${callbackName(request)}, ${why}`);
   };
 }
 

@@ -168,7 +168,7 @@ export class Feeds {
   /**
    * One of its requests.
    * @param {Kind} kind
-   * @param {import('./requests.js').Transfer} transfer
+   * @param {import('./requests.js').Request} transfer
    * @param {(buffer: ArrayBuffer) => import('../executor.js').Converter} converters
    * @returns {import('./requests.js').Binding}
    */

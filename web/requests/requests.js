@@ -29,7 +29,7 @@ import { order } from '../arrays/orders.js';
 
 /**
  * A request that takes and gives whole arrays.
- * @typedef {{name: string, target: string, opaque: string, operands: Leaf[], results: Leaf[], place?: string, format?: string}} Transfer place and
+ * @typedef {{name: string, target: string, opaque: string, operands: Leaf[], results: Leaf[], place?: string, format?: string}} Request place and
  *   format: of a callback
  */
 
@@ -54,24 +54,24 @@ const PLAIN = { accept, give: (/** @type {Leaf} */ _, /** @type {any} */ array) 
 export async function requests(manifest, { customCalls = {}, device, physical }) {
   const items = manifest.requests.map((raw, i) => new Fields(raw, `requests[${i}]`));
   const kinds = items.map((item) => item.text('kind', ['custom_call', 'callback', 'exchange', 'infeed', 'outfeed', 'send', 'recv']));
-  const transfers = items.map((item, i) => (kinds[i] === 'exchange' ? undefined : readTransfer(item, manifest.memoryBytes)));
+  const read = items.map((item, i) => (kinds[i] === 'exchange' ? undefined : readRequest(item, manifest.memoryBytes)));
   const calls = kinds.map((kind) => kind === 'custom_call' || kind === 'callback');
   const callbacks = kinds.includes('callback') ? await import('./callbacks.js') : undefined;
   const feeds = kinds.some((kind, i) => kind !== 'exchange' && !calls[i]) ? new (await import('./feeds.js')).Feeds(manifest.name) : undefined;
-  const leaves = (/** @type {boolean} */ called) => transfers.flatMap((item, i) => (item && called === calls[i] ? [...item.operands, ...item.results] : []));
+  const leaves = (/** @type {boolean} */ called) => read.flatMap((item, i) => (item && called === calls[i] ? [...item.operands, ...item.results] : []));
   // Functions get arrays as such; what is fed goes as arguments and results do.
   const [forCalls, forFeeds] = [await converters(leaves(true)), await converters(leaves(false), physical)];
   const exchanges = manifest.devices || kinds.includes('exchange') ? await import('../devices/exchange.js') : undefined;
   const own = exchanges?.present(manifest, device);
   const bindings = items.map((item, i) => {
-    const [kind, transfer] = [/** @type {import('./feeds.js').Kind} */ (kinds[i]), transfers[i]];
-    if (!transfer) return /** @type {any} */ (own).exchange(item);
+    const [kind, request] = [/** @type {import('./feeds.js').Kind} */ (kinds[i]), read[i]];
+    if (!request) return /** @type {any} */ (own).exchange(item);
     if (calls[i]) {
       const made = kinds[i] === 'callback' ? callbacks : undefined;
-      const run = made ? made.callback(transfer, customCalls) : named(transfer, manifest.name, customCalls);
-      return customCall(transfer, made?.callbackName(transfer) ?? `custom call '${transfer.target}' ('${transfer.name}')`, run, forCalls);
+      const run = made ? made.callback(request, customCalls) : named(request, manifest.name, customCalls);
+      return customCall(request, made?.callbackName(request) ?? `custom call '${request.target}' ('${request.name}')`, run, forCalls);
     }
-    return /** @type {import('./feeds.js').Feeds} */ (feeds).bind(kind, transfer, forFeeds);
+    return /** @type {import('./feeds.js').Feeds} */ (feeds).bind(kind, request, forFeeds);
   });
   return (/** @type {ArrayBuffer} */ buffer) => {
     own?.place(buffer);
@@ -112,9 +112,9 @@ function refuseFeeds(module, options) {
 /**
  * @param {Fields} item
  * @param {number} memory
- * @returns {Transfer}
+ * @returns {Request}
  */
-function readTransfer(item, memory) {
+function readRequest(item, memory) {
   const [operands, results] = ['operand', 'result'].map((kind) => item.objects(`${kind}s`, (leaf) => readLeaf(leaf, memory, [kind], true)));
   order([...operands, ...results]);
   const [place, format] = item.raw.kind === 'callback' ? [item.text('place'), item.text('format')] : [];
@@ -123,7 +123,7 @@ function readTransfer(item, memory) {
 
 /**
  * The function that serves a custom call.
- * @param {Transfer} transfer
+ * @param {Request} request
  * @param {string} module
  * @param {Record<string, HostFunction>} functions
  */
@@ -135,7 +135,7 @@ function named({ target, operands, results }, module, functions) {
 }
 
 /**
- * @param {Transfer} transfer
+ * @param {Request} request
  * @param {string} what how messages name it
  * @param {HostFunction} run
  * @param {(buffer: ArrayBuffer) => Converter} converters
