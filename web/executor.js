@@ -149,9 +149,9 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
   early?.catch(() => {});
   const { manifest, instance } = await begun;
   const { given, loaded, total } = manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
-  const isRare = options.physical || manifest.requests.length || manifest.devices || [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
-  const rare = isRare && (await (await import('./requests/rarely.js')).rarely(manifest, instance.exports.memory.buffer, options));
-  const exe = new Executable(manifest, instance, { given, named: options.named, budget, structures: await readStructures(manifest), ...rare });
+  const needsMore = options.physical || manifest.requests.length || manifest.devices || [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
+  const more = needsMore && (await (await import('./requests/host.js')).hostParts(manifest, instance.exports.memory.buffer, options));
+  const exe = new Executable(manifest, instance, { given, named: options.named, budget, structures: await readStructures(manifest), ...more });
   onProgress({ phase: 'ready', loaded, total });
   return exe;
 }

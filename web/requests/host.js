@@ -1,4 +1,5 @@
-// What only some modules or options need of a host: arrays that come as bytes of layouts or with dynamic dimensions, and requests.
+// Converters and requests, which only some modules or options need of their host: arrays that come as bytes of layouts or with dynamic dimensions,
+// and what a module asks for while it runs.
 
 /**
  * @param {import('../manifest.js').Manifest} manifest
@@ -6,7 +7,7 @@
  * @param {any} options of `load`
  * @returns {Promise<{converter?: import('../executor.js').Converter, serve?: (buffer: ArrayBuffer) => import('./requests.js').Requests}>}
  */
-export async function rarely(manifest, buffer, options) {
+export async function hostParts(manifest, buffer, options) {
   let converter;
   if (options.physical) converter = (await import('../arrays/layouts.js')).physical(manifest);
   else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) converter = (await import('../arrays/dynamic.js')).dynamic(manifest, buffer);
