@@ -47,14 +47,14 @@ import { compile, isLocal, isPlain, pick } from './source.js';
  */
 
 /**
- * What may follow the arguments of a run.
+ * Options behind the arguments of a run, without those of feeds.
  * @typedef {object} OwnRunOptions
  * @property {TypedArray[]} [out] a typed array for each output, into which it is written; no copy is returned then
  * @property {AbortSignal} [signal] ends a run of `runAsync`, or in a worker, between two of its steps
  * @property {boolean} [named] results come in an object by name; by default as the option of `load` says
  */
 
-/** What may follow the arguments of a run. @typedef {OwnRunOptions & import('./requests/feeds.js').FeedOptions} RunOptions */
+/** Options behind the arguments of a run. @typedef {OwnRunOptions & import('./requests/feeds.js').FeedOptions} RunOptions */
 
 const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange threads untrusted'.split(' ');
 const RUN_OPTIONS = 'out signal named infeed outfeed send recv'.split(' ');
@@ -231,7 +231,7 @@ function grows(memory) {
 }
 
 /**
- * What a module has to export that this one does not.
+ * Returns the name of an export that a module has to have and this one lacks; undefined if it lacks none.
  * @param {WebAssembly.Module} module
  */
 const lacking = (module) =>
@@ -272,7 +272,7 @@ export class Executable {
     this.#structures = structures;
     this.#named = named;
     this.#budget = budget;
-    /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
+    /** The artifact's manifest: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
     this.#exports = instance.exports;
     this.#buffer = /** @type {ArrayBuffer} */ (this.#exports.memory.buffer);
@@ -389,13 +389,13 @@ export class Executable {
     return named ? byName(this.results, arrays) : arrays;
   }
 
-  /** Whether an array is memory of the module, but not this place. @param {Place} place @param {any} array */
+  /** Returns true if an array is memory of the module, but not this place. @param {Place} place @param {any} array */
   #isAside(place, array) {
     return array.buffer === this.#buffer && !place.holds(array);
   }
 
   /**
-   * What the outputs are to be written to, checked.
+   * Returns the arrays that the outputs are to be written to. Throws ArgumentError if they do not fit.
    * @param {any[]} [out]
    */
   #targets(out) {

@@ -81,7 +81,7 @@ export function start(where) {
 export class WorkerLost extends RunError {}
 
 /**
- * What a worker says of its own accord, beside asking for functions.
+ * Functions that hear the messages of a worker which need no answer.
  * @typedef {object} Listeners
  * @property {(progress: any) => void} [onProgress]
  * @property {(event: any) => void} [onExchange]
@@ -93,7 +93,7 @@ export class WorkerClient {
   #customCalls;
   /** @type {Map<number, Waiting>} */
   #waiting = new Map();
-  /** What goes to and from runs that are under way. @type {Map<number, SourcesAndSinks>} */
+  /** The sources and sinks of runs that are under way, by request. @type {Map<number, SourcesAndSinks>} */
   #feeds = new Map();
   #count = 0;
   /** @type {unknown} */
@@ -254,7 +254,7 @@ export class RemoteExecutable {
    * @param {import('./arrays/structures.js').Structures} [structures]
    */
   constructor(manifest, client, named, structures) {
-    /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
+    /** The artifact's manifest: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
     this.#client = client;
     this.#named = named;

@@ -20,13 +20,13 @@ const MOST_NAMED = 8;
 /** @param {any} value */
 const isObject = (value) => value !== null && typeof value === 'object' && !ArrayBuffer.isView(value);
 
-/** Whether this is an object with members, and neither a list nor an array. @param {any} value */
+/** Returns true for an object with members that is neither a list nor an array. @param {any} value */
 const isMapping = (value) => isObject(value) && !Array.isArray(value);
 
-/** Whether this can be nothing but a structure: lists may be arrays of numbers, too. @param {any} value @returns {boolean} */
+/** Returns true for a value that can only be a structure: lists may be arrays of numbers, too. @param {any} value @returns {boolean} */
 const isStructure = (value) => isMapping(value) || (Array.isArray(value) && value.some((item) => item == null || ArrayBuffer.isView(item) || isStructure(item)));
 
-/** Whether this has no arrays: what is none was settled when the program was traced. @param {any} value @returns {boolean} */
+/** Returns true for a value without arrays: such values were fixed when the program was traced. @param {any} value @returns {boolean} */
 const isNothing = (value, depth = 0) =>
   value == null || ['function', 'string'].includes(typeof value) || (isObject(value) && depth <= DEEPEST && [...(value instanceof Map ? value.values() : Object.values(value))].every((item) => isNothing(item, depth + 1)));
 
@@ -49,7 +49,7 @@ const some = (names) => names.slice(0, MOST_NAMED).join(', ') + (names.length > 
 /** @param {Leaf} leaf */
 const described = (leaf) => `'${leaf.name}' (${describe(leaf)})`;
 
-/** What a leaf was given, if it is no structure. @param {Leaf} leaf @param {any} value */
+/** Returns the value that a leaf was given. Throws ArgumentError if it is a structure. @param {Leaf} leaf @param {any} value */
 function oneArray(leaf, value) {
   if (isStructure(value)) throw new ArgumentError(`${described(leaf)} must be one array, not a structure of several`);
   return value;
@@ -113,7 +113,7 @@ export class Structures {
   #manifest;
   #inputs;
   #names;
-  /** What the arguments are called that have an input among their leaves, in order: "params" and "x" of "params.w", "params.b" and "x". */
+  /** The names of the arguments that have inputs, in order: "params" and "x" of "params.w", "params.b" and "x". */
   #heads;
   /** The trees of the arguments of `call`, by name. @type {Map<string, Tree>} */
   #arguments = new Map();
@@ -135,7 +135,7 @@ export class Structures {
   }
 
   /**
-   * Whether the last of the values of a run is an argument, and not the options that may follow them.
+   * Returns true if the last of the values of a run is an argument, and not the options that may follow them.
    * @param {any[]} values
    * @param {string[]} options that there are
    * @param {string[]} [names] of the arguments
@@ -282,7 +282,7 @@ export class Structures {
   }
 
   /**
-   * What is wrong with a name that is none of an input, or of a weight or state.
+   * Returns the error for a name that is none of an input, or of a weight or state.
    * @param {string} name
    * @param {any} value
    * @param {boolean} inputs
@@ -367,7 +367,7 @@ export class Structures {
   }
 
   /**
-   * What a value has for each child of its tree; undefined where it has nothing.
+   * Returns a value's part for each child of its tree; undefined where it has none.
    * @param {any[]} tree
    * @param {any} value
    * @param {string} name
@@ -396,7 +396,7 @@ export class Structures {
 }
 
 /**
- * A structure of results. Those that stay in the module are null, and so are parts of no others.
+ * A structure of results. Those that stay in the module are null, as are parts without others.
  * @param {Tree} tree
  * @param {Map<number, number>} numbers the places of results among the arrays
  * @param {any[]} arrays

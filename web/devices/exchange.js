@@ -34,7 +34,7 @@ import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
  */
 
 /**
- * What a device did in an exchange, for onlookers. `bytes` go to each device of `to`.
+ * An event: a device has finished an exchange. `bytes` go to each device of `to`.
  * @typedef {object} ExchangeEvent
  * @property {number} device which device tells of it
  * @property {string} name the instruction
@@ -45,7 +45,7 @@ import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
  * @property {number} milliseconds how long it took, waiting included
  */
 
-/** What a device was doing when it gave up. @typedef {{where: string, others: number[], ended: boolean}} Wait */
+/** The wait in which a device gave up. @typedef {{where: string, others: number[], ended: boolean}} Wait */
 
 const MAX_CHANNEL = 32767; // what MPI promises for a tag
 
@@ -170,7 +170,7 @@ export class Device {
     this.report = report;
     /** @type {Transport | undefined} */
     this.transport = undefined;
-    /** Whether it waits by blocking its thread. */
+    /** True if it waits by blocking its thread. */
     this.blocks = true;
   }
 

@@ -33,7 +33,7 @@ export class Grid {
   }
 
   /**
-   * What a module is told of its place: replica, partition, and the numbers of both.
+   * Returns the four numbers that a module gets: its replica, its partition, and the numbers of replicas and partitions.
    * @param {number} device
    */
   ids(device) {
@@ -114,7 +114,7 @@ export function makeGrid(manifest, asked) {
 }
 
 /**
- * Whether a program can run on this grid.
+ * Returns true if a program can run on this grid.
  * @param {Devices | null} devices
  * @param {Grid} grid
  */

@@ -8,7 +8,7 @@ import { late } from '../limits/budget.js';
 /** @typedef {{value?: any, error?: any}} Outcome */
 
 /**
- * Whether an error is of the device itself, whose memory cannot be trusted after that.
+ * Returns true for an error of the device itself, whose memory cannot be trusted after that.
  * @param {any} error
  */
 export const isOwn = (error) => !(error instanceof ExchangeError) && !(error instanceof ArgumentError);
@@ -54,7 +54,7 @@ export function explainLate(grid, outcomes, seconds) {
 }
 
 /**
- * What a device waits in and for whom, and where those are, as far as nobody has told yet.
+ * Returns the exchange that a device waits in, for whom, and where those wait, as far as nobody has told yet.
  * @param {(Outcome | undefined)[]} outcomes
  * @param {number} device
  * @param {Set<number>} told

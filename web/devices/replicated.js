@@ -18,7 +18,7 @@ import { makeMailboxes } from './shared_memory.js';
 /** @typedef {import('../executor.js').LoadOptions} LoadOptions */
 /** @typedef {import('./outcomes.js').Outcome} Outcome */
 /**
- * What may follow the arguments of a run; lists have an entry for each device.
+ * Options behind the arguments of a run; lists have an entry for each device.
  * @typedef {object} ReplicatedOptions
  * @property {AbortSignal} [signal] ends the run on all devices
  * @property {boolean} [named] results come in objects by name; by default as the option of `load` says
@@ -131,7 +131,7 @@ export class ReplicatedExecutable {
   #workers;
   #timeout;
   #limit;
-  /** What to do when the time of a call is over. @type {() => void} */
+  /** Is called when the time of a call is over. @type {() => void} */
   #expire = () => {};
   /** @type {unknown} */
   #late;
@@ -159,7 +159,7 @@ export class ReplicatedExecutable {
    *   `timeout` bounds waiting, `limit` a call
    */
   constructor(manifest, grid, workers, { timeout, limit, named, isPlain, structures }) {
-    /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
+    /** The artifact's manifest: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
     /** How many replicas and partitions there are. @readonly */
     this.devices = grid;

@@ -46,7 +46,7 @@ class GlobalArray {
     this.starts = starts;
     this.components = components;
     this.own = leaf.dimensions;
-    /** Whether devices have different parts of it. */
+    /** True if devices have different parts of it. */
     this.isDivided = String(dimensions) !== String(leaf.dimensions);
   }
 

@@ -214,7 +214,7 @@ export class SharedMemoryTransport {
   }
 
   /**
-   * What an exchange sends.
+   * Returns the bytes that an exchange sends, and to whom.
    * @param {Port} port
    * @returns {Entry}
    */
@@ -294,7 +294,7 @@ export class SharedMemoryTransport {
     return true;
   }
 
-  /** Whether every receiver's list has room for what an entry may put into it at once. @param {Entry} entry */
+  /** Returns true if every receiver's list has room for all slots of an entry. @param {Entry} entry */
   #hasSlots({ receivers, port }) {
     const { slots } = this.#mailboxes;
     const need = port.exchange.sends.length;

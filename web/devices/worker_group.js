@@ -9,7 +9,7 @@ import { clear, end } from './shared_memory.js';
 /** @typedef {import('./grid.js').Grid} Grid */
 
 /**
- * What every device is started with.
+ * Everything that a device is started with.
  * @typedef {object} Setup
  * @property {Grid} grid
  * @property {import('../source.js').Source} source

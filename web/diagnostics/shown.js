@@ -8,7 +8,7 @@ import { describe } from '../arrays.js';
 const MOST_NAMED = 4;
 const LONGEST = 40;
 
-/** What a terminal would obey, turn around or not show. */
+/** Characters that a terminal would obey, turn around or not show. */
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]/gu;
 
 /**

@@ -4,7 +4,7 @@ import { unreadable } from './refusal.js';
 
 /** @typedef {{name: string, filename: string, type: string | undefined, bytes: Uint8Array<ArrayBuffer>}} Part */
 
-/** What browsers write in names for the signs that would end them. @param {string} name */
+/** Returns a name without the escapes that browsers write for signs that would end it. @param {string} name */
 const unescape = (name) => name.replace(/%22/g, '"').replace(/%0d/gi, '\r').replace(/%0a/gi, '\n').replace(/\\(["\\])/g, '$1');
 
 /**

@@ -11,7 +11,7 @@ import { ArgumentError, RunError } from '../errors.js';
 export const callbackName = ({ name, place }) => `callback '${name}'${place ? ` (${place})` : ''}`;
 
 /**
- * What serves a callback.
+ * Returns the function that serves a callback: the caller's own, one that prints its line, or one that throws.
  * @param {Request} request
  * @param {Record<string, import('./requests.js').HostFunction>} functions
  * @returns {import('./requests.js').HostFunction}
@@ -29,7 +29,7 @@ export function callback(request, functions) {
   };
 }
 
-/** What moves no cursor of a terminal: the line may come with a stranger's file. @param {string} text */
+/** Returns a text that moves no cursor of a terminal: the line may come with a stranger's file. @param {string} text */
 const visible = (text) => text.replace(/[\0-\x08\x0b-\x1f\x7f-\x9f]/g, '\ufffd');
 
 /**
@@ -121,7 +121,7 @@ function alone(x) {
   return text.includes('.') || Number.isInteger(x) === false ? text : `${text}.0`;
 }
 
-/** What stands for NaN and the infinities; "" for numbers. @param {number} x */
+/** Returns the text of NaN and the infinities; "" for other numbers. @param {number} x */
 const noNumber = (x) => (Number.isNaN(x) ? 'nan' : Number.isFinite(x) ? '' : x > 0 ? 'inf' : '-inf');
 
 /** At least two digits of an exponent. @param {string} text */

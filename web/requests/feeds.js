@@ -43,13 +43,13 @@ const example = (kind, name) => {
 };
 
 /**
- * What is made of a value, now or, if it is a promise, once it is there.
+ * Does the work with a value, now or, if it is a promise, once it is there.
  * @param {any} value
  * @param {(value: any) => any} work
  */
 const whenThere = (value, work) => (typeof value?.then === 'function' ? value.then(work) : work(value));
 
-/** What a caller gives for the transfers of a run, by kind and name. */
+/** The sources and sinks that a caller gives for the transfers of a run, by kind and name. */
 export class SourcesAndSinks {
   /** @type {Map<string, any>} */
   #given = new Map();

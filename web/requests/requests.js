@@ -36,7 +36,7 @@ import { order } from '../arrays/orders.js';
 /** @typedef {import('../manifest.js').Leaf} Leaf */
 
 /**
- * What requests need beside the manifest: of the options of `load`, and of the group of devices that this one is in.
+ * Options of `load` that requests need, and the device that this one is among others.
  * @typedef {object} Served
  * @property {Record<string, HostFunction>} [customCalls]
  * @property {import('../devices/exchange.js').Device} [device]

@@ -2,5 +2,5 @@
 
 import { builtin } from '../source.js';
 
-/** Whether an ended worker is told by a lock only, and there are locks: in pages of https or localhost. */
+/** Returns true if only a lock tells of an ended worker, and there are locks: in pages of https or localhost. */
 export const hasLocks = () => !builtin('node:worker_threads') && !!globalThis.navigator?.locks;

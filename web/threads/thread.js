@@ -6,7 +6,7 @@ const SAID = 160;
 const SAID_BYTES = 96;
 
 /**
- * What comes free when this worker ends, however it does: a lock, or a port that is closed then.
+ * An object that is freed when this worker ends, however it does: a lock, or a port that is closed then.
  * @type {unknown}
  */
 let held;

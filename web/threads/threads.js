@@ -12,7 +12,7 @@ import { hasLocks } from './locks.js';
 const PAGE = 65536;
 const MOST_PAGES = 65536;
 const MOST_THREADS = 1024;
-/** What hosts write in the control block: see `CONTROL_BYTES` in xla_wasm/target.py. */
+/** The words of the control block that hosts write: see `CONTROL_BYTES` in xla_wasm/target.py. */
 const FAILED = 136 / 4;
 const LOOKS = 72 / 4;
 const AWAKE = 140 / 4;
@@ -21,13 +21,13 @@ const LATE = 2 ** 30;
 const RESTARTS = 3;
 const PATIENCE = 10_000; // milliseconds for workers to start
 
-/** Whether it was said that threads are out of reach. */
+/** True once the console has said that threads are out of reach. */
 let warned = false;
 
 /** How many threads can run at once. */
 const processors = () => builtin('node:os')?.availableParallelism?.() ?? globalThis.navigator?.hardwareConcurrency ?? 1;
 
-/** Whether this thread may wait: the main thread of a page may not. @param {Int32Array} words */
+/** Returns true if this thread may wait: the main thread of a page may not. @param {Int32Array} words */
 function mayWait(words) {
   try {
     Atomics.wait(words, AWAKE, 1, 0);
@@ -227,7 +227,7 @@ export class ThreadPool {
     return Atomics.load(this.#words, FAILED) !== 0;
   }
 
-  /** What a thread failed with; empty if none has. */
+  /** The message of the error that ended a thread; empty if none has failed. */
   get failure() {
     const number = Atomics.load(this.#words, FAILED);
     if (!number) return '';

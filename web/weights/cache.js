@@ -33,7 +33,7 @@ export class CacheEntry {
     return this.#cache.match(this.#key);
   }
 
-  /** What is being kept has come as far as somebody needs it: it may end there. */
+  /** Says that the file being kept has come as far as somebody needs it: it may end there. */
   hasAll() {
     this.#hasAll = true;
   }

@@ -27,10 +27,10 @@ const pause = (milliseconds, signal) =>
     signal?.addEventListener('abort', stop);
   });
 
-/** Whether an error may go away by itself: no answer, one that says so, or a connection that broke. @param {any} error */
+/** Returns true for an error that may go away by itself: no answer, one that says so, or a connection that broke. @param {any} error */
 const mayPass = (error) => error instanceof ArtifactError && !(/** @type {any} */ (error.cause) < 500);
 
-/** What tells one version of a file from another. @param {Response} response */
+/** Returns a text that tells one version of a file from another. @param {Response} response */
 const version = ({ headers }) => `${headers.get('ETag')} ${headers.get('Last-Modified')}`;
 const UNKNOWN = 'null null';
 

@@ -14,7 +14,7 @@ import { chunks, inMemory, isLocal, locationOf } from '../source.js';
 /** @typedef {AsyncGenerator<Uint8Array<ArrayBuffer>>} Stream */
 
 /**
- * What files are poured into.
+ * The instance that files are poured into.
  * @typedef {object} Vessel
  * @property {Manifest} manifest
  * @property {ArrayBuffer} buffer
@@ -26,7 +26,7 @@ import { chunks, inMemory, isLocal, locationOf } from '../source.js';
  * @property {Download} [download] of the first file, if it has begun
  */
 
-/** What safetensors files call the element types. */
+/** The names of the element types in safetensors files. */
 const DTYPES = new Map(
   'BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64 C64:c64 F8_E4M3:f8e4m3fn F8_E5M2:f8e5m2'
     .split(' ')
@@ -169,7 +169,7 @@ function besides(source) {
 /** @param {string[]} items */
 const list = (items) => items.slice(0, 5).join(', ') + (items.length > 5 ? ', ...' : '');
 
-/** Whether bytes begin as a safetensors file does. @param {Uint8Array | undefined} bytes */
+/** Returns true for bytes that begin as a safetensors file does. @param {Uint8Array | undefined} bytes */
 const isSafetensors = (bytes) => bytes && bytes.length > 8 && bytes[8] === 0x7b && !(bytes[4] | bytes[5] | bytes[6] | bytes[7]);
 
 /**
@@ -262,7 +262,7 @@ async function pourTensors(vessel, wanted, set, source, report) {
       return from;
     };
     let loaded = 0;
-    /** What is read, in the order of the file. @type {{name: string, from: number, read: () => Promise<void>}[]} */
+    /** The reads, in the order of the file. @type {{name: string, from: number, read: () => Promise<void>}[]} */
     const reads = [];
     for (const { leaf, name, tensor } of pairs) {
       const type = /** @type {string} */ (DTYPES.get(tensor?.dtype));
@@ -398,7 +398,7 @@ async function attempts({ signal, download: begun }, source, key, isHashed, shor
 }
 
 /**
- * Whether what is kept under its address is still what the server has; without a network it has to do.
+ * Returns true if the file in the cache is still what the server has, or if there is no network.
  * @param {string} location
  * @param {Response} old
  */

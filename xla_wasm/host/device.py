@@ -90,7 +90,7 @@ class Device(WeightsAndStates):
             pool.join()
 
     def is_output(self, number: int, array: Any) -> bool:
-        """Whether an array is the place of an output, as `lease` gives it."""
+        """Returns True if an array is the memory of an output, as `lease` gives it."""
         lease = self._lease()
         place: Any = lease.instance.outputs[number] if lease else None
         return is_same(array, place) and array.dtype == place.dtype and array.shape == place.shape

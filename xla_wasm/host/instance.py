@@ -93,10 +93,10 @@ class Instance(BaseInstance):
         super().__init__(manifest)
         self.budget = budget
         self.permit: Any = None
-        """What it occupies in its pool."""
+        """Its `Permit` in the pool."""
         self.pool: Any = None
         self.is_seen = False
-        """Whether callers have arrays that are its memory."""
+        """True once callers have arrays that are its memory."""
         self._limits = program.limits
         self._clock = program.clock
         self._store = wasmtime.Store(program.engine)
@@ -253,7 +253,7 @@ class Instance(BaseInstance):
         return with_fuel
 
     def _export(self, name: str) -> Any:
-        """What the module exports under a name that it is known to export: `wasmtime.Instance.exports` makes objects of all there is."""
+        """Returns the export of this name, which has to exist. `wasmtime.Instance.exports` would make objects of all exports."""
         item = ffi.wasmtime_extern_t()
         instance, encoded = self._instance._instance, name.encode()
         found = ffi.wasmtime_instance_export_get(self._store._context(), ctypes.byref(instance), encoded, len(encoded), ctypes.byref(item))

@@ -79,7 +79,7 @@ class InstancePool:
         """An instance that nobody else uses. Note its holder, and pair it with `put`, or with `forget` where nothing in its memory can
         be trusted, as after a trap.
 
-        LimitError if the time of the budget is over before there is one; RunError if there never will be, because the pool is
+        Raises LimitError if the time of the budget is over before there is one, RunError if there never will be, because the pool is
         closed, or every instance is held by a thread that itself waits for one.
         """
         try:
@@ -127,7 +127,7 @@ class InstancePool:
         self._bell = SimpleQueue()
 
     def _issued(self) -> int:
-        """How many permits there are; those of instances that were freed are forgotten."""
+        """Returns the number of permits; those of instances that were freed are forgotten."""
         count = 0
         for reference in list(self._permits):
             if reference() is None:
@@ -197,7 +197,7 @@ class InstancePool:
 
 
 def _never_ends(thread: int) -> bool:
-    """Whether what a thread waits for is held by threads that wait, which wait for such, and so on."""
+    """Returns True for a deadlock: what the thread waits for is held by threads that wait, which wait for such, and so on."""
     waits = dict(_waits)
     held: dict[int, set[int]] = {}
     for waiting, wait in waits.items():

@@ -24,31 +24,31 @@ class BasePort(ABC):
 
     @abstractmethod
     def receivers(self) -> list[int]:
-        """The devices that each block goes to, -1 for none."""
+        """Returns the device that each block goes to, -1 for none."""
 
     @abstractmethod
     def senders(self) -> list[int]:
-        """The devices that each row comes from, -1 for none."""
+        """Returns the device that each row comes from, -1 for none."""
 
     @abstractmethod
     def blocks(self, j: int) -> list[Any]:
-        """What goes to the j-th receiver, for `put`; it may be gone when the exchange is over."""
+        """Returns the blocks for the j-th receiver, for `put`; they may be overwritten when the exchange is over."""
 
     @abstractmethod
     def copies(self, j: int) -> list[Any]:
-        """The same as copies, which last."""
+        """Returns copies of the blocks for the j-th receiver, which last."""
 
     @abstractmethod
     def put(self, i: int, blocks: Sequence[Any]) -> None:
         """Writes blocks of the right sizes into row i of what comes in."""
 
     def check(self, device: int, count: int) -> None:
-        """ArtifactError if there is no such device."""
+        """Raises ArtifactError if there is no such device among `count`."""
         if device >= count:
             raise ArtifactError(f"{self} names device {device}, and there {'is one' if count == 1 else f'are {count}'}")
 
     def write(self, i: int, blocks: Sequence[Any], sizes: tuple[int, ...]) -> None:
-        """Writes blocks of these sizes into row i, if they are the right ones."""
+        """Writes blocks of these sizes, in bytes, into row i. Raises ArtifactError if the row has other sizes."""
         if sizes != self.row_sizes:
             raise ArtifactError(f"{self} gets blocks of {list(sizes)} bytes where it has room for {list(self.row_sizes)}")
         self.put(i, blocks)

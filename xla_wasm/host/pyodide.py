@@ -58,7 +58,7 @@ def load(
 
 
 def _arrays() -> ModuleType:
-    """What makes arrays of bytes: with numpy if it is loaded by now."""
+    """Returns the module that makes arrays of bytes: `ndarrays` where numpy can be imported, else `buffers`."""
     try:
         import numpy  # noqa: F401
     except ImportError:
@@ -213,7 +213,7 @@ class Executable(BaseExecutable):
         return self._arrays.from_memory(place.leaf, place.read(), place.dimensions())
 
     def _server(self, feeds: Feeds) -> Callable[[_Instance, int], None]:
-        """What serves the requests of one run."""
+        """Returns the function that serves the requests of one run, by their number."""
         loopback = Loopback()
 
         def serve(instance: _Instance, number: int) -> None:

@@ -23,7 +23,7 @@ _END = 5.0
 
 
 def cpus() -> int:
-    """How many threads can run at once in this process."""
+    """Returns the number of threads that can run at once in this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -40,7 +40,7 @@ class SharedMemory(wasmtime.SharedMemory):
 
     @property
     def address(self) -> int:
-        """Where it lies in this process."""
+        """Its address in this process, in bytes."""
         return ctypes.addressof(self.data_ptr().contents)
 
 
@@ -60,7 +60,7 @@ class ThreadPool:
     def __init__(self, module: wasmtime.Module, shared: SharedMemory, words: memoryview, stop: Callable[[], None]) -> None:
         """`words` are the control block's. `stop` has the module's threads end; it holds what it needs."""
         self.failure = ""
-        """What went wrong in a thread, once something has."""
+        """The message of the error that ended a thread; empty if none has failed."""
         self._engine, self._module, self._shared = shared.engine, module, shared
         self._words, self._stop = words, stop
         self._threads: list[threading.Thread] = []
