@@ -69,7 +69,7 @@ export function start(where) {
   try {
     // Bundlers look for exactly this.
     return where === true ? new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }) : new Worker(where, { type: 'module' });
-  } catch (error) {
+  } catch {
     // A worker's script must be of the page's origin, what it imports need not be.
     const script = where === true ? new URL('./worker.js', address).href : new URL(where, location.href).href;
     const blob = new Blob([`import ${JSON.stringify(script)};`], { type: 'text/javascript' });

@@ -24,8 +24,8 @@ export function explain(grid, outcomes, failures, seconds) {
   const errorOf = (/** @type {number} */ device) => outcomes[device]?.error;
   const own = failures.find((device) => !(errorOf(device) instanceof ExchangeError) && !(errorOf(device) instanceof WorkerLost));
   if (own !== undefined) {
-    const { constructor, message, cause } = errorOf(own);
-    return new constructor(`device ${own}: ${message}`, { cause });
+    const { constructor: Kind, message, cause } = errorOf(own);
+    return new Kind(`device ${own}: ${message}`, { cause });
   }
   const lost = failures.find((device) => errorOf(device) instanceof WorkerLost);
   if (lost === undefined) {
@@ -61,7 +61,7 @@ export function explainLate(grid, outcomes, seconds) {
  * @returns {string}
  */
 function whereabouts(outcomes, device, told) {
-  const { where, others } = outcomes[device]?.error.wait;
+  const { where, others } = /** @type {Outcome} */ (outcomes[device]).error.wait;
   const parts = others.map((/** @type {number} */ other) => {
     const outcome = outcomes[other];
     const isTold = told.has(other);

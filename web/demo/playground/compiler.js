@@ -85,7 +85,7 @@ const from = (snapshot) => ({
 async function fetchWheel(packages) {
   const name = packages['xla-wasm']?.file_name;
   const response = name && (await fetch(`${FOLDER}${name}`));
-  if (!response || !response.ok) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm that is there`);
+  if (!response?.ok) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm that is there`);
   return response.arrayBuffer();
 }
 
