@@ -194,6 +194,7 @@ test_all() {
   ensure_tools bundlers vite@8.3.8 webpack@5.112.2
   ensure_tools axe axe-core@4.14.1
   ensure_tools pyright pyright@1.1.414
+  ensure_tools biome @biomejs/biome@2.6.8
   ensure_npm_checks
   ensure_tools runtimes deno@2.9.6 bun@1.4.5
   ensure_miniflare
@@ -206,6 +207,8 @@ test_all() {
   export PATH=$PWD/.venv/bin:$PATH
   say "ruff"
   ruff check .
+  say "biome"
+  .tools/biome/node_modules/.bin/biome lint --error-on-warnings
   say "mypy"
   mypy
   say "pytest, with Node, Chromium and Firefox"

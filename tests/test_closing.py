@@ -167,11 +167,11 @@ def test_threads_end() -> None:
     exe = xla_wasm.load(xla_wasm.compile(HloModule.from_text(large), Options(threads=True)), threads=3)
     x = np.ones(100000, np.float32)
     exe.run(x, x)
-    team = exe._first.pool._idle[0].team
-    assert team is not None and sum(thread.is_alive() for thread in team._threads) == 2
+    pool = exe._first.pool._idle[0].thread_pool
+    assert pool is not None and sum(thread.is_alive() for thread in pool._threads) == 2
     view = exe.input("x")
     exe.close()
-    assert not any(thread.is_alive() for thread in team._threads)
+    assert not any(thread.is_alive() for thread in pool._threads)
     assert view[0] == 1
 
 

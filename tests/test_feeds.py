@@ -300,7 +300,9 @@ def test_the_document(tmp_path: Path) -> None:
     names["artifact"].save(tmp_path / "artifact.wasm")
     (example,) = [code for language, code in blocks if language == "js"]
     web, artifact = (root / "web").as_uri(), json.dumps(str(tmp_path / "artifact.wasm"))
-    head = f"import {{ load }} from '{web}/xla_wasm.js';\nimport {{ Queue }} from '{web}/lazy/feeds.js';\nconst artifact = {artifact};\n"
+    head = (
+        f"import {{ load }} from '{web}/xla_wasm.js';\nimport {{ Queue }} from '{web}/requests/feeds.js';\nconst artifact = {artifact};\n"
+    )
     script = tmp_path / "example.mjs"
     script.write_text(f"{head}{example}\nconsole.log(JSON.stringify([[...mean], [...again], seen.map((item) => [...item])]));\n")
     done = subprocess.run([node_for("simd128"), script], capture_output=True, text=True, check=True, timeout=60)

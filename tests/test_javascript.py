@@ -123,3 +123,11 @@ def test_names_are_text(kind: str, tmp_path: Path) -> None:
     command = [node_for("relaxed-simd"), compiler, "--noEmit", "--strict", "--module", "esnext", "--target", "es2022", files[1]]
     said = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout
     assert [line for line in said.splitlines() if "error TS2307" not in line and "error TS7016" not in line] == []
+
+
+def test_the_whole_loader_is_copied(tmp_path: Path) -> None:
+    """Every file of the JavaScript host, in its folder; the demo pages are not part of it."""
+    web = ROOT / "web"
+    files = {path.relative_to(web) for path in web.rglob("*.js") if path.relative_to(web).parts[0] != "demo"}
+    copied = javascript.copy_loader(tmp_path)
+    assert {path.relative_to(copied) for path in copied.rglob("*.js")} == files

@@ -93,7 +93,7 @@ def test_the_types_hold() -> None:
     found = shutil.which("tsc", path=os.pathsep.join([str(ROOT / ".tools" / "node_modules" / ".bin"), os.environ["PATH"]]))
     assert found, "no TypeScript: ./build.sh test installs it"
     options = "--noEmit --allowJs --checkJs --strict --noUnusedLocals --target es2022 --module esnext --lib es2022,dom,dom.iterable".split()
-    files = [ROOT / "web" / name for name in ("xla_wasm.js", "worker.js", "http/handler.js", "lazy/parts.js")]
+    files = [ROOT / "web" / name for name in ("xla_wasm.js", "worker.js", "http/handler.js", "parts.js")]
     files += sorted([*(ROOT / "web" / "demo").rglob("*.js"), *(ROOT / "benchmarks" / "web").glob("*.js")])
     done = subprocess.run([found, *files, *options], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout

@@ -215,7 +215,7 @@ def test_size(built: tuple[Path, dict[str, Any]]) -> None:
     """What every page loads, compressed as servers do it; the worker and what only some modules need come on top."""
     sizes = built[1]["gzipped"]
     assert sizes["xla_wasm.js"] + sizes["core.js"] <= 8192, sizes
-    assert sizes["http/handler.js"] <= 12288 and sizes["lazy/parts.js"] <= 1024, sizes
+    assert sizes["http/handler.js"] <= 12288 and sizes["parts.js"] <= 1024, sizes
     package = built[0] / "package"
     core = (package / "core.js").read_text()
     assert "from" not in core[: core.index(";")] and 'from"' not in core
@@ -229,7 +229,7 @@ def test_content(built: tuple[Path, dict[str, Any]]) -> None:
         "types/xla_wasm.d.ts",
         "types/http/handler.d.ts",
         "http/handler.js",
-        "lazy/parts.js",
+        "parts.js",
         "xla_wasm.js",
         "worker.js",
         "LICENSE",

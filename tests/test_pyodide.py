@@ -181,13 +181,13 @@ NUMPY_HOST = {
     "executor",
     "fresh",
     "instance",
+    "instance_pool",
     "layouts",
     "ndarrays",
     "npy",
-    "pool",
     "replicas",
     "shards",
-    "team",
+    "thread_pool",
     "views",
 }
 """The modules of the host that need numpy or wasmtime."""

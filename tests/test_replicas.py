@@ -13,9 +13,9 @@ from scripted import LIES, SHARD_LIES, lies
 
 import xla_wasm
 from xla_wasm import ArgumentError, Artifact, ArtifactError, LimitError, Options
-from xla_wasm.host.alone import Alone
 from xla_wasm.host.exchange import EAGER, Group, Port
 from xla_wasm.host.grid import Grid
+from xla_wasm.host.loopback import Loopback
 from xla_wasm.host.manifest import Exchange
 
 # --- programs -----------------------------------------------------------------------------------------------------------
@@ -425,23 +425,23 @@ def test_buffered_sends_do_not_wait(size: int) -> None:
 
 
 def test_a_device_alone() -> None:
-    alone = Alone()
+    loopback = Loopback()
     for value in (5, 6):
-        alone.exchange(one_way(3, value, 0, -1, True).port)
+        loopback.exchange(one_way(3, value, 0, -1, True).port)
     for value in (5, 6):
         sheet = one_way(3, 0, -1, 0, True)
-        alone.exchange(sheet.port)
+        loopback.exchange(sheet.port)
         assert sheet.row(0, 0).tolist() == [value] * 4
     with pytest.raises(xla_wasm.ExchangeError, match="waits in test 'x' for itself"):
-        alone.exchange(one_way(3, 0, -1, 0, True).port)
+        loopback.exchange(one_way(3, 0, -1, 0, True).port)
     with pytest.raises(xla_wasm.ExchangeError, match="does not receive it"):
-        alone.exchange(one_way(3, 1, 0, -1, False).port)
+        loopback.exchange(one_way(3, 1, 0, -1, False).port)
 
 
 def test_exchanges_that_cannot_be() -> None:
     group = Group(Grid(2, 1), 10.0)
     for to, sender in ((2, -1), (-1, 7)):
-        for exchange in (group.endpoints[0].exchange, Alone().exchange):
+        for exchange in (group.endpoints[0].exchange, Loopback().exchange):
             with pytest.raises(ArtifactError, match=r"test 'x' names device [27], and there (is one|are 2)"):
                 exchange(one_way(0, 1, to, sender, False).port)
     group.endpoints[0].exchange(one_way(0, 1, 1, -1, True, 8).port)

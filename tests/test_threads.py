@@ -35,7 +35,7 @@ from xla_wasm.artifact import Artifact
 from xla_wasm.compiler import trace
 from xla_wasm.host import executor
 from xla_wasm.host.executor import Executable
-from xla_wasm.host.team import Shared, Team, cpus
+from xla_wasm.host.thread_pool import SharedMemory, ThreadPool, cpus
 from xla_wasm.jax import lower
 from xla_wasm.loop import pieces
 from xla_wasm.loop.ir import Call, Func
@@ -311,8 +311,8 @@ def helpers(exe: Executable) -> list[int]:
     found = []
     for device in exe._devices.values():
         (instance,) = device.pool._idle
-        assert instance.team is not None
-        found.append(sum(thread.is_alive() for thread in instance.team._threads))
+        assert instance.thread_pool is not None
+        found.append(sum(thread.is_alive() for thread in instance.thread_pool._threads))
     return found
 
 
@@ -478,8 +478,8 @@ def test_a_thread_that_fails() -> None:
         # What the host does when a thread traps.
         memory = exe.input(exe.parameters[0].name)
         instance = exe._first.take(frozenset(), exe._budget())
-        assert instance.team is not None
-        instance.team.failure = "out of bounds memory access"
+        assert instance.thread_pool is not None
+        instance.thread_pool.failure = "out of bounds memory access"
         instance.memory[control.control + FAILED] = 1
         exe._first.put_back(instance)
         del instance
@@ -494,20 +494,20 @@ def test_a_trap_in_a_thread_is_noticed() -> None:
     config.wasm_threads = config.shared_memory = True
     engine = wasmtime.Engine(config)
     text = '(module (import "host" "memory" (memory 1 65536 shared)) (func (export "work") (param i32) unreachable))'
-    shared, words = Shared(engine, 1), memoryview(bytearray(256)).cast("I")
-    team = Team(wasmtime.Module(engine, text), shared, words, lambda: None)
-    team.start(2)
-    team.join()
-    assert words[FAILED // 4] == 1 and "unreachable" in team.failure
+    shared, words = SharedMemory(engine, 1), memoryview(bytearray(256)).cast("I")
+    pool = ThreadPool(wasmtime.Module(engine, text), shared, words, lambda: None)
+    pool.start(2)
+    pool.join()
+    assert words[FAILED // 4] == 1 and "unreachable" in pool.failure
 
 
 def test_threads_that_have_ended() -> None:
     exe, arguments = xla_wasm.load(product(), threads=3), factors()
     (expected,) = exe.run(*arguments)
     instance = exe._first.take(frozenset(), exe._budget())
-    assert instance.team is not None
-    instance.team.end()
-    instance.team.join()
+    assert instance.thread_pool is not None
+    instance.thread_pool.end()
+    instance.thread_pool.join()
     exe._first.put_back(instance)
     assert exe.run(*arguments)[0].tobytes() == expected.tobytes()
 
@@ -616,7 +616,7 @@ def test_a_process_ends(ending: str, tmp_path: Any) -> None:
 def test_by_default_all_processors_help() -> None:
     exe = xla_wasm.load(product())
     instance = exe._first.take(frozenset(), exe._budget())
-    assert (instance.team is not None) == (cpus() > 1)
+    assert (instance.thread_pool is not None) == (cpus() > 1)
     exe._first.put_back(instance)
     assert cpus() == len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else True
 

@@ -59,7 +59,7 @@ def test_commands(tmp_path: Path) -> None:
     shutil.copy(ROOT / "examples" / "digits" / "digits.hlo.pb", tmp_path / "model.hlo.pb")
     for line in re.findall(r"^\$ xla-wasm ([^#\n]*)", block("console"), re.MULTILINE):
         subprocess.run([sys.executable, "-m", "xla_wasm", *shlex.split(line)], cwd=tmp_path, check=True, timeout=120)
-    assert (tmp_path / "site" / "xla-wasm" / "lazy" / "slices.js").is_file() and (tmp_path / "src" / "model.weights").is_file()
+    assert (tmp_path / "site" / "xla-wasm" / "limits" / "slices.js").is_file() and (tmp_path / "src" / "model.weights").is_file()
     assert "from './xla-wasm/xla_wasm.js'" in (tmp_path / "site" / "model.js").read_text()
     assert "from 'xla-wasm'" in (tmp_path / "src" / "model.js").read_text()
     command = [sys.executable, "-m", "xla_wasm", "compile", "model.hlo.pb", "--loader", "a"]

@@ -7,7 +7,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join, relative, resolve } from 'node:path';
+import { basename, join, relative, resolve } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
 const [tools, output] = process.argv.slice(2).map((path) => resolve(path));
@@ -17,7 +17,14 @@ const folder = join(output, 'package');
 const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
 const CORE = ['arrays', 'errors', 'executor', 'features', 'manifest', 'source', 'transfer'];
-const ON_DEMAND = ['remote', 'weights', 'lazy/budget', 'lazy/callbacks', 'lazy/dynamic', 'lazy/exchange', 'lazy/feeds', 'lazy/files', 'lazy/hints', 'lazy/layouts', 'lazy/orders', 'lazy/parts', 'lazy/rarely', 'lazy/replicated', 'lazy/requests', 'lazy/shards', 'lazy/shown', 'lazy/slices', 'lazy/structures', 'lazy/threads', 'lazy/untrusted', 'http/handler'];
+const ON_DEMAND = `
+  remote files parts weights/weights arrays/dynamic arrays/layouts arrays/orders arrays/structures devices/exchange devices/replicated devices/shards
+  diagnostics/hints diagnostics/shown limits/budget limits/slices limits/untrusted requests/callbacks requests/feeds requests/host
+  requests/requests threads/threads http/handler`
+  .trim()
+  .split(/\s+/);
+/** Where a file of web/ lies in the package: all in one folder, for short addresses, but those of http/. */
+const place = (name) => (name.startsWith('http/') ? name : basename(name));
 const SHARED = { bundle: true, format: 'esm', minify: true, target: 'es2022', legalComments: 'none', absWorkingDir: web, outdir: folder };
 
 /** Keeps core.js and what it imports on demand apart; `top` is where core.js lies as seen from what is made. */
@@ -28,7 +35,7 @@ const apart = (top) => ({
       if (kind === 'entry-point' || importer === '<stdin>') return undefined;
       const name = relative(web, join(resolveDir, path)).replace(/\.js$/, '');
       // What starts the worker has to stay beside it.
-      if (kind === 'dynamic-import' || name === 'remote') return { path: `${top}/${name}.js`, external: true };
+      if (kind === 'dynamic-import' || name === 'remote') return { path: `${top}/${place(name)}.js`, external: true };
       const isCore = CORE.some((core) => relative(web, importer) === `${core}.js`);
       return !isCore && CORE.includes(name) ? { path: `${top}/core.js`, external: true } : undefined;
     });
@@ -49,8 +56,8 @@ mkdirSync(folder, { recursive: true });
 const everything = CORE.map((name) => `export * from './${name}.js';`).join('\n');
 await build({ ...SHARED, outdir: undefined, outfile: join(folder, 'core.js'), stdin: { contents: everything, resolveDir: web }, plugins: [apart('.')] });
 for (const top of ['.', '..']) {
-  const entryPoints = ON_DEMAND.filter((name) => name.includes('/') === (top === '..')).map((name) => `${name}.js`);
-  await build({ ...SHARED, entryPoints, outbase: web, plugins: [apart(top)] });
+  const entryPoints = ON_DEMAND.filter((name) => place(name).includes('/') === (top === '..')).map((name) => ({ in: `${name}.js`, out: place(name) }));
+  await build({ ...SHARED, entryPoints, plugins: [apart(top)] });
 }
 await build({ ...SHARED, entryPoints: ['worker.js'], plugins: [alone] });
 const exported = readFileSync(join(web, 'xla_wasm.js'), 'utf8');
@@ -59,7 +66,7 @@ writeFileSync(join(folder, 'xla_wasm.js'), lines.map((line) => line.replace(/\.\
 
 const options = '--allowJs --checkJs --strict --declaration --emitDeclarationOnly --target es2022 --module esnext --lib es2022,dom,dom.iterable';
 const tsc = join(tools, 'node_modules', 'typescript', 'bin', 'tsc');
-const entries = ['xla_wasm.js', 'http/handler.js', 'lazy/parts.js'].map((name) => join(web, name));
+const entries = ['xla_wasm.js', 'http/handler.js', 'parts.js'].map((name) => join(web, name));
 execFileSync(process.execPath, [tsc, ...entries, ...options.split(' '), '--outDir', join(folder, 'types')], { stdio: 'inherit' });
 
 const description = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
@@ -73,5 +80,5 @@ cpSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
 // npm packs what `files` of package.json names; a tar of our own would be one more thing to get wrong.
 execFileSync('npm', ['pack', '--silent', '--pack-destination', output], { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] });
 const size = (name) => gzipSync(readFileSync(join(folder, name)), { level: 9 }).length;
-const sizes = Object.fromEntries(['xla_wasm.js', 'core.js', ...ON_DEMAND.map((name) => `${name}.js`), 'worker.js'].map((name) => [name, size(name)]));
+const sizes = Object.fromEntries(['xla_wasm.js', 'core.js', ...ON_DEMAND.map((name) => `${place(name)}.js`), 'worker.js'].map((name) => [name, size(name)]));
 process.stdout.write(JSON.stringify({ package: `xla-wasm-${version}.tgz`, gzipped: sizes }, null, 1) + '\n');

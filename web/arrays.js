@@ -82,7 +82,7 @@ export class Place {
     return array;
   }
 
-  /** Whether an array of its type and length is this very memory. @param {any} array */
+  /** Returns true if an array of its type and length is this very memory. @param {any} array */
   holds({ buffer, byteOffset }) {
     const { view, order } = this;
     return !order && view.buffer === buffer && view.byteOffset === byteOffset;

@@ -8,11 +8,11 @@ import { compile, isLocal, isPlain, pick } from './source.js';
 /** @typedef {import('./manifest.js').Leaf} Leaf */
 /** @typedef {import('./arrays.js').TypedArray} TypedArray */
 /** @typedef {import('./arrays.js').Value} Value */
-/** @typedef {import('./lazy/structures.js').Structures} Structures */
+/** @typedef {import('./arrays/structures.js').Structures} Structures */
 
 /**
  * How arrays come from callers and go to them; `accept` gives a row-major array of the leaf's type, `give` takes one.
- * @typedef {object} Passage
+ * @typedef {object} Converter
  * @property {(leaf: Leaf, value: any, what: string) => any} accept
  * @property {(leaf: Leaf, array: any) => any} give
  * @property {boolean} [physical] whether they are bytes of layouts
@@ -36,25 +36,25 @@ import { compile, isLocal, isPlain, pick } from './source.js';
  * @property {boolean | string | URL} [worker] load and run in a worker of its own; an address is that of a copy of `worker.js`
  * @property {boolean} [named] runs give an object with the results by name, unless a run says `{named: false}`
  * @property {number} [memoryLimit] the most bytes of linear memory the module may have, on all devices together
- * @property {Record<string, import('./lazy/requests.js').HostFunction>} [customCalls] the functions that the module calls by name
+ * @property {Record<string, import('./requests/requests.js').HostFunction>} [customCalls] the functions that the module calls by name
  * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
- * @property {import('./lazy/grid.js').Count} [devices] run on so many devices, each in a worker of its own
+ * @property {import('./devices/grid.js').Count} [devices] run on so many devices, each in a worker of its own
  * @property {'auto' | 'shared' | 'messages'} [transport] how devices exchange data: through shared memory, by messages, or as the page can
  * @property {number} [timeout] the seconds that a call may take, `load` included; and that a device waits for others in one exchange, 60 if nothing is said
- * @property {(event: import('./lazy/exchange.js').ExchangeEvent) => void} [onExchange] is told of every exchange
+ * @property {(event: import('./devices/exchange.js').ExchangeEvent) => void} [onExchange] is told of every exchange
  * @property {number} [threads] how many share the work of a run, of a module compiled with threads, on each device; by default as many as can run at once
- * @property {boolean} [untrusted] for modules of strangers: into a worker, with 1 GiB and 10 s where nothing else is said, see lazy/untrusted.js
+ * @property {boolean} [untrusted] for modules of strangers: into a worker, with 1 GiB and 10 s where nothing else is said, see limits/untrusted.js
  */
 
 /**
- * What may follow the arguments of a run.
+ * Options behind the arguments of a run, without those of feeds.
  * @typedef {object} OwnRunOptions
  * @property {TypedArray[]} [out] a typed array for each output, into which it is written; no copy is returned then
  * @property {AbortSignal} [signal] ends a run of `runAsync`, or in a worker, between two of its steps
  * @property {boolean} [named] results come in an object by name; by default as the option of `load` says
  */
 
-/** What may follow the arguments of a run. @typedef {OwnRunOptions & import('./lazy/feeds.js').FeedOptions} RunOptions */
+/** Options behind the arguments of a run. @typedef {OwnRunOptions & import('./requests/feeds.js').FeedOptions} RunOptions */
 
 const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange threads untrusted'.split(' ');
 const RUN_OPTIONS = 'out signal named infeed outfeed send recv'.split(' ');
@@ -78,8 +78,8 @@ export function takeOptions(values, first, structures) {
  * Makes an artifact ready to run. Given builds for several targets, it takes the best that this engine can run.
  * @overload
  * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
- * @param {LoadOptions & {devices: import('./lazy/grid.js').Count}} options
- * @returns {Promise<import('./lazy/replicated.js').ReplicatedExecutable>}
+ * @param {LoadOptions & {devices: import('./devices/grid.js').Count}} options
+ * @returns {Promise<import('./devices/replicated.js').ReplicatedExecutable>}
  */
 /**
  * @overload
@@ -96,21 +96,21 @@ export function takeOptions(values, first, structures) {
 /**
  * @param {import('./source.js').Source | import('./source.js').Builds} source
  * @param {LoadOptions} [options]
- * @returns {Promise<Executable | import('./remote.js').RemoteExecutable | import('./lazy/replicated.js').ReplicatedExecutable>}
+ * @returns {Promise<Executable | import('./remote.js').RemoteExecutable | import('./devices/replicated.js').ReplicatedExecutable>}
  */
 export async function load(source, options = {}) {
-  if (!isPlain(options) || Object.keys(options).some((name) => !OPTIONS.includes(name))) throw (await import('./lazy/hints.js')).noOption(options, OPTIONS);
-  if (options.untrusted) [source, options] = (await import('./lazy/untrusted.js')).limited(source, options);
+  if (!isPlain(options) || Object.keys(options).some((name) => !OPTIONS.includes(name))) throw (await import('./diagnostics/hints.js')).noOption(options, OPTIONS);
+  if (options.untrusted) [source, options] = (await import('./limits/untrusted.js')).limited(source, options);
   const { signal, timeout } = options;
   if (timeout === undefined) return attempt(source, options);
-  const budget = new (await import('./lazy/budget.js')).Budget(timeout);
+  const budget = new (await import('./limits/budget.js')).Budget(timeout);
   return budget.within(signal, (told) => attempt(source, { ...options, signal: told }, budget));
 }
 
 /**
  * @param {import('./source.js').Source | import('./source.js').Builds} source
  * @param {LoadOptions} options
- * @param {import('./lazy/budget.js').Budget} [budget]
+ * @param {import('./limits/budget.js').Budget} [budget]
  */
 async function attempt(source, options, budget) {
   const { signal } = options;
@@ -118,7 +118,7 @@ async function attempt(source, options, budget) {
     signal?.throwIfAborted();
     const chosen = await pick(source);
     const exe = await (options.devices !== undefined
-      ? (await import('./lazy/replicated.js')).loadReplicated(chosen, options)
+      ? (await import('./devices/replicated.js')).loadReplicated(chosen, options)
       : options.worker
         ? (await import('./remote.js')).loadRemote(chosen, options)
         : loadHere(chosen, options, budget));
@@ -126,7 +126,7 @@ async function attempt(source, options, budget) {
       exe.dispose(); // nobody would end its workers
       throw signal;
     }
-    if (isLocal('.')) (await import('./lazy/shown.js')).show(exe);
+    if (isLocal('.')) (await import('./diagnostics/shown.js')).show(exe);
     return exe;
   } catch (error) {
     // Whatever failed because of that, as a fetch does.
@@ -137,44 +137,44 @@ async function attempt(source, options, budget) {
 /**
  * Loads into this thread.
  * @param {import('./source.js').Source} source
- * @param {LoadOptions & {device?: import('./lazy/exchange.js').Device, script?: string}} options
- * @param {import('./lazy/budget.js').Budget} [budget]
+ * @param {LoadOptions & {device?: import('./devices/exchange.js').Device, script?: string}} options
+ * @param {import('./limits/budget.js').Budget} [budget]
  */
 export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }, budget) {
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const begun = instantiate(source, options, signal);
-  const files = () => import('./weights.js').then(({ ask }) => ask(begun, weights, options.device?.source ?? source, { ...options, signal, onProgress, budget }));
+  const files = () => import('./weights/weights.js').then(({ ask }) => ask(begun, weights, options.device?.source ?? source, { ...options, signal, onProgress, budget }));
   // They are asked for while the module comes, if it is known where they are.
   const early = weights === undefined ? undefined : files();
   early?.catch(() => {});
   const { manifest, instance } = await begun;
   const { given, loaded, total } = manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
-  const isRare = options.physical || manifest.requests.length || manifest.devices || [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
-  const rare = isRare && (await (await import('./lazy/rarely.js')).rarely(manifest, instance.exports.memory.buffer, options));
-  const exe = new Executable(manifest, instance, { given, named: options.named, budget, structures: await readStructures(manifest), ...rare });
+  const needsMore = options.physical || manifest.requests.length || manifest.devices || [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
+  const more = needsMore && (await (await import('./requests/host.js')).hostParts(manifest, instance.exports.memory.buffer, options));
+  const exe = new Executable(manifest, instance, { given, named: options.named, budget, structures: await readStructures(manifest), ...more });
   onProgress({ phase: 'ready', loaded, total });
   return exe;
 }
 
 /**
  * @param {import('./source.js').Source} source
- * @param {LoadOptions & {device?: import('./lazy/exchange.js').Device, script?: string}} options
+ * @param {LoadOptions & {device?: import('./devices/exchange.js').Device, script?: string}} options
  * @param {AbortSignal} [signal]
  * @returns {Promise<{manifest: import('./manifest.js').Manifest, instance: {exports: any}}>}
  */
 async function instantiate(source, options, signal) {
   const { module, manifest } = await open(source, options, signal);
-  if (manifest.threads || /** @type {any} */ (options).threads > 1) return (await import('./lazy/threads.js')).instantiate(module, manifest, options);
+  if (manifest.threads || /** @type {any} */ (options).threads > 1) return (await import('./threads/threads.js')).instantiate(module, manifest, options);
   let instance;
   try {
     instance = await WebAssembly.instantiate(module, {});
   } catch (error) {
-    throw (await import('./lazy/hints.js')).notStarted(error, manifest);
+    throw (await import('./diagnostics/hints.js')).notStarted(error, manifest);
   }
   const { memory } = /** @type {any} */ (instance.exports);
   const { buffer } = memory;
   // No view of a memory that grows would hold after that, nor the limit.
-  if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer) || grows(memory)) throw (await import('./lazy/hints.js')).otherMemory(manifest, memory, buffer);
+  if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer) || grows(memory)) throw (await import('./diagnostics/hints.js')).otherMemory(manifest, memory, buffer);
   return { manifest, instance };
 }
 
@@ -185,11 +185,11 @@ async function instantiate(source, options, signal) {
  * @param {AbortSignal} [signal]
  */
 export async function open(source, options, signal) {
-  const strict = options.untrusted && (await import('./lazy/untrusted.js'));
+  const strict = options.untrusted && (await import('./limits/untrusted.js'));
   const module = await compile(strict ? await strict.readModule(source, options, signal) : source, signal);
   const manifest = await readManifest(module);
   const lacks = lacking(module);
-  if (lacks || WebAssembly.Module.imports(module).length !== (manifest.threads ? 1 : 0)) throw (await import('./lazy/hints.js')).otherModule(module, lacks);
+  if (lacks || WebAssembly.Module.imports(module).length !== (manifest.threads ? 1 : 0)) throw (await import('./diagnostics/hints.js')).otherModule(module, lacks);
   if (strict) strict.checkManifest(manifest, options);
   await checkMemory(manifest, options);
   return { module, manifest };
@@ -200,7 +200,7 @@ export async function open(source, options, signal) {
  * @param {import('./manifest.js').Manifest} manifest
  */
 export async function readStructures(manifest) {
-  if (manifest.structure || manifest.parameters.some(({ name }) => name.includes('.'))) return new (await import('./lazy/structures.js')).Structures(manifest);
+  if (manifest.structure || manifest.parameters.some(({ name }) => name.includes('.'))) return new (await import('./arrays/structures.js')).Structures(manifest);
 }
 
 /**
@@ -218,7 +218,7 @@ export const byName = (results, arrays) => Object.fromEntries(results.filter(({ 
  */
 export async function checkMemory({ memoryBytes }, { memoryLimit = Infinity }, devices = 1) {
   const needed = memoryBytes * devices;
-  if (!(needed <= memoryLimit)) throw (await import('./lazy/hints.js')).tooLarge(needed, memoryLimit);
+  if (!(needed <= memoryLimit)) throw (await import('./diagnostics/hints.js')).tooLarge(needed, memoryLimit);
 }
 
 /** Only trying tells, of a compiled module too; a memory with 64-bit addresses has another error. @param {WebAssembly.Memory} memory */
@@ -231,7 +231,7 @@ function grows(memory) {
 }
 
 /**
- * What a module has to export that this one does not.
+ * Returns the name of an export that a module has to have and this one lacks; undefined if it lacks none.
  * @param {WebAssembly.Module} module
  */
 const lacking = (module) =>
@@ -252,7 +252,7 @@ export class Executable {
   #weights = new Map();
   /** @type {Set<string>} */
   #unset = new Set();
-  #passage;
+  #converter;
   #structures;
   #requests;
   #named;
@@ -265,14 +265,14 @@ export class Executable {
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
    * @param {{exports: any}} instance with the weights that files hold
-   * @param {{given?: Set<string>, passage?: Passage, structures?: Structures, serve?: (buffer: ArrayBuffer) => import('./lazy/requests.js').Requests, named?: boolean, budget?: import('./lazy/budget.js').Budget}} [parts]
+   * @param {{given?: Set<string>, converter?: Converter, structures?: Structures, serve?: (buffer: ArrayBuffer) => import('./requests/requests.js').Requests, named?: boolean, budget?: import('./limits/budget.js').Budget}} [parts]
    */
-  constructor(manifest, instance, { given, passage = { accept, give: (_, array) => array }, structures, serve, named, budget } = {}) {
-    this.#passage = passage;
+  constructor(manifest, instance, { given, converter = { accept, give: (_, array) => array }, structures, serve, named, budget } = {}) {
+    this.#converter = converter;
     this.#structures = structures;
     this.#named = named;
     this.#budget = budget;
-    /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
+    /** The artifact's manifest: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
     this.#exports = instance.exports;
     this.#buffer = /** @type {ArrayBuffer} */ (this.#exports.memory.buffer);
@@ -308,7 +308,7 @@ export class Executable {
    * `run(params, x)` with `params = {w, b: [b0]}`.
    * Arrays are row-major; typed arrays must be of the parameter's type, plain numbers and arrays are converted when nothing is lost.
    * After them may come `{out}`, a list of a typed array for each output, into which it is written: no copy is returned then, and a run that
-   * fails leaves them as they were. And `{infeed, outfeed, send, recv}`: what goes between the run and its host, see lazy/feeds.js.
+   * fails leaves them as they were. And `{infeed, outfeed, send, recv}`: what goes between the run and its host, see requests/feeds.js.
    * @param {...any} values
    * @returns {any} a typed array for each output, in a list or, with the option `named` here or of `load`, in an object by name
    */
@@ -350,7 +350,7 @@ export class Executable {
    * @returns {Promise<any>}
    */
   async runAsync(...values) {
-    const { inSlices } = this.#budget || values.at(-1)?.signal ? await import('./lazy/slices.js') : {};
+    const { inSlices } = this.#budget || values.at(-1)?.signal ? await import('./limits/slices.js') : {};
     const begun = this.#begin(values);
     const go = async (/** @type {AbortSignal | undefined} */ signal) => {
       if (signal && this.manifest.steps.length) {
@@ -383,19 +383,19 @@ export class Executable {
     const targets = this.#targets(out);
     // One of them may lie where another result does.
     const apart = targets?.some((target, i) => this.#isAside(this.#outputs[i], target));
-    const made = this.#outputs.map((place, i) => this.#passage.give(place.leaf, place.read(apart ? undefined : targets?.[i])));
+    const made = this.#outputs.map((place, i) => this.#converter.give(place.leaf, place.read(apart ? undefined : targets?.[i])));
     if (apart) targets?.forEach((target, i) => target.set(made[i]));
     const arrays = out ?? made;
     return named ? byName(this.results, arrays) : arrays;
   }
 
-  /** Whether an array is memory of the module, but not this place. @param {Place} place @param {any} array */
+  /** Returns true if an array is memory of the module, but not this place. @param {Place} place @param {any} array */
   #isAside(place, array) {
     return array.buffer === this.#buffer && !place.holds(array);
   }
 
   /**
-   * What the outputs are to be written to, checked.
+   * Returns the arrays that the outputs are to be written to. Throws ArgumentError if they do not fit.
    * @param {any[]} [out]
    */
   #targets(out) {
@@ -410,7 +410,7 @@ export class Executable {
 
   /** @param {Leaf} leaf @param {string} what */
   #refuseUnplain({ name, raw }, what) {
-    if (this.#passage.physical || raw.sizes) throw new ArgumentError(`'${name}': ${what} goes with logical arrays of fixed sizes only`);
+    if (this.#converter.physical || raw.sizes) throw new ArgumentError(`'${name}': ${what} goes with logical arrays of fixed sizes only`);
   }
 
   /**
@@ -477,7 +477,7 @@ export class Executable {
   set(name, value) {
     const arrays = [...(this.#structures?.parts(name, value) ?? [[name, value]])].map(([name, value]) => {
       const leaf = this.#leaf(name);
-      const array = this.#passage.accept(leaf, value, `${leaf.kind} '${name}'`);
+      const array = this.#converter.accept(leaf, value, `${leaf.kind} '${name}'`);
       // Setting one writes into the memory that others may be views of.
       return /** @type {const} */ ([leaf, array.buffer === this.#buffer ? array.slice() : array]);
     });
@@ -520,7 +520,7 @@ export class Executable {
     if (this.#unset.has(name)) throw new ArgumentError(`weight '${name}' has not been set`);
     const weight = this.#weights.get(name);
     if (leaf.init != null && !weight) throw new ArgumentError(`weight '${name}' came from a file and is kept packed: it cannot be read back`);
-    return this.#passage.give(leaf, weight?.slice() ?? new Place(leaf, this.#buffer).read());
+    return this.#converter.give(leaf, weight?.slice() ?? new Place(leaf, this.#buffer).read());
   }
 
   /** Lets go of the module and its memory; whatever is called after that throws. */
@@ -589,7 +589,7 @@ export class Executable {
    * @param {string} what
    */
   #accept(place, value, what) {
-    const array = this.#passage.accept(place.leaf, value, what);
+    const array = this.#converter.accept(place.leaf, value, what);
     return this.#isAside(place, array) ? array.slice() : array;
   }
 

@@ -28,7 +28,7 @@ const PROBES = {
 const known = {};
 
 /**
- * Whether this engine has a WebAssembly feature; false for names it never heard of.
+ * Returns true if this engine has a WebAssembly feature; false for unknown names.
  * @param {string} feature
  * @returns {boolean}
  */

@@ -17,8 +17,8 @@ const MAX_RANK = 32;
  * @property {number} offset
  * @property {number} bytes
  * @property {'input' | 'weight' | 'state' | 'output' | 'operand' | 'result'} kind
- * @property {any} raw the manifest's entry, which may say more: of the layout that callers use, see lazy/layouts.js, or of dynamic dimensions, see lazy/dynamic.js
- * @property {Uint32Array} [order] where each element of a row-major array stands, if not there, see lazy/orders.js
+ * @property {any} raw the manifest's entry, which may say more: of the layout that callers use, see arrays/layouts.js, or of dynamic dimensions, see arrays/dynamic.js
+ * @property {Uint32Array} [order] where each element of a row-major array stands, if not there, see arrays/orders.js
  * @property {number | null} [alias]
  * @property {number | null} [init]
  */
@@ -50,13 +50,13 @@ const MAX_RANK = 32;
  * @property {Init[]} inits
  * @property {string[]} steps the HLO instruction of each step
  * @property {number} config
- * @property {any[]} requests what a run may ask of the host: see lazy/requests.js
+ * @property {any[]} requests what a run may ask of the host: see requests/requests.js
  * @property {number} request where the record of the request lies that a run waits for: its number, and the step to go on with
- * @property {any} devices the devices that the program is for, see lazy/exchange.js; null if it is the same on all
- * @property {any} [structure] in which structures the function that it was lowered from has its arguments and results, see lazy/structures.js
+ * @property {any} devices the devices that the program is for, see devices/exchange.js; null if it is the same on all
+ * @property {any} [structure] in which structures the function that it was lowered from has its arguments and results, see arrays/structures.js
  * @property {boolean} stateful whether the module itself keeps something from run to run
  * @property {string} undivided why global arrays cannot be cut for it, if they cannot
- * @property {any} threads what threads share, see lazy/threads.js; undefined if there is one
+ * @property {any} threads what threads share, see threads/threads.js; undefined if there is one
  * @property {number} memoryBytes
  * @property {number} sidecarBytes
  */
@@ -292,13 +292,13 @@ export async function readManifest(module) {
   try {
     raw = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(section));
   } catch (error) {
-    throw (await import('./lazy/hints.js')).noManifest(section, error);
+    throw (await import('./diagnostics/hints.js')).noManifest(section, error);
   }
-  if (raw?.kind) throw (await import('./lazy/hints.js')).byItself(raw);
+  if (raw?.kind) throw (await import('./diagnostics/hints.js')).byItself(raw);
   const manifest = parseManifest(raw);
   const leaves = [...manifest.parameters, ...manifest.results];
-  if (leaves.some((leaf) => leaf.minor_to_major.some((d, i) => d + i + 1 !== leaf.dimensions.length))) (await import('./lazy/orders.js')).order(leaves);
+  if (leaves.some((leaf) => leaf.minor_to_major.some((d, i) => d + i + 1 !== leaf.dimensions.length))) (await import('./arrays/orders.js')).order(leaves);
   const lacking = manifest.features.filter((feature) => !supports(feature));
-  if (lacking.length) throw (await import('./lazy/hints.js')).featureless(lacking);
+  if (lacking.length) throw (await import('./diagnostics/hints.js')).featureless(lacking);
   return manifest;
 }

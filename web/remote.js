@@ -2,8 +2,8 @@
 
 import * as errors from './errors.js';
 import { byName, readStructures, takeOptions } from './executor.js';
-import { after, late } from './lazy/budget.js';
-import { Ends } from './lazy/feeds.js';
+import { after, late } from './limits/budget.js';
+import { SourcesAndSinks } from './requests/feeds.js';
 import { pack, unpack } from './messages.js';
 import { builtin, inMemory, isLocal, locationOf, readBytes } from './source.js';
 
@@ -24,16 +24,16 @@ export async function loadRemote(source, { worker, signal, onProgress, customCal
   const moved = /** @type {ArrayBuffer[]} */ ([]);
   const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved, signal)));
   signal?.throwIfAborted();
-  const most = options.untrusted ? (await import('./lazy/untrusted.js')).mostBytes(options.memoryLimit) : undefined;
-  const link = new Link(worker ?? true, customCalls, { onProgress }, timeout);
-  const stop = () => link.end(signal?.reason);
+  const most = options.untrusted ? (await import('./limits/untrusted.js')).mostBytes(options.memoryLimit) : undefined;
+  const client = new WorkerClient(worker ?? true, customCalls, { onProgress }, timeout);
+  const stop = () => client.end(signal?.reason);
   signal?.addEventListener('abort', stop);
   try {
     const what = [await portable(source, moved, signal, most && most + 1), { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') }];
-    const manifest = await link.ask('load', what, moved);
-    return new RemoteExecutable(manifest, link, named, await readStructures(manifest));
+    const manifest = await client.ask('load', what, moved);
+    return new RemoteExecutable(manifest, client, named, await readStructures(manifest));
   } catch (error) {
-    link.end(error);
+    client.end(error);
     throw error;
   } finally {
     signal?.removeEventListener('abort', stop);
@@ -69,7 +69,7 @@ export function start(where) {
   try {
     // Bundlers look for exactly this.
     return where === true ? new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }) : new Worker(where, { type: 'module' });
-  } catch (error) {
+  } catch {
     // A worker's script must be of the page's origin, what it imports need not be.
     const script = where === true ? new URL('./worker.js', address).href : new URL(where, location.href).href;
     const blob = new Blob([`import ${JSON.stringify(script)};`], { type: 'text/javascript' });
@@ -78,22 +78,22 @@ export function start(where) {
 }
 
 /** The worker is no more: it has ended by itself, or somebody has ended it. */
-export class Lost extends RunError {}
+export class WorkerLost extends RunError {}
 
 /**
- * What a worker says of its own accord, beside asking for functions.
+ * Functions that hear the messages of a worker which need no answer.
  * @typedef {object} Listeners
  * @property {(progress: any) => void} [onProgress]
  * @property {(event: any) => void} [onExchange]
  */
 
 /** Requests to the worker and their answers. */
-export class Link {
+export class WorkerClient {
   #worker;
   #customCalls;
   /** @type {Map<number, Waiting>} */
   #waiting = new Map();
-  /** What goes to and from runs that are under way. @type {Map<number, Ends>} */
+  /** The sources and sinks of runs that are under way, by request. @type {Map<number, SourcesAndSinks>} */
   #feeds = new Map();
   #count = 0;
   /** @type {unknown} */
@@ -144,7 +144,7 @@ export class Link {
     if (this.#worker.on) {
       this.#worker.on('message', receive);
       this.#worker.on('error', fail);
-      this.#worker.on('exit', () => this.end(new Lost('its worker has ended')));
+      this.#worker.on('exit', () => this.end(new WorkerLost('its worker has ended')));
     } else {
       this.#worker.onmessage = (/** @type {any} */ event) => receive(event.data);
       this.#worker.onerror = fail;
@@ -156,7 +156,7 @@ export class Link {
    * @param {any[]} values
    * @param {(ArrayBuffer | MessagePort)[]} [moved]
    * @param {AbortSignal} [signal]
-   * @param {Ends} [feeds] of a run
+   * @param {SourcesAndSinks} [feeds] of a run
    * @returns {Promise<any>}
    */
   ask(method, values, moved = [], signal, feeds) {
@@ -199,7 +199,7 @@ export class Link {
     if (first && this.#timeout) this.#timer = after(() => this.end(late(first.method, /** @type {number} */ (this.#timeout), '; its worker has been ended: load it again')), this.#timeout);
   }
 
-  /** @param {{call: number, target: string, operands: any[], about: any, feed?: import('./lazy/feeds.js').Passing}} request */
+  /** @param {{call: number, target: string, operands: any[], about: any, feed?: import('./requests/feeds.js').FeedMessage}} request */
   async #serve({ call, target, operands, about, feed }) {
     const moved = /** @type {ArrayBuffer[]} */ ([]);
     try {
@@ -233,7 +233,7 @@ export class Link {
   }
 }
 
-/** @param {{name: string, message: string, cause?: string, wait?: import('./lazy/exchange.js').Wait}} error */
+/** @param {{name: string, message: string, cause?: string, wait?: import('./devices/exchange.js').Wait}} error */
 function revive({ name, message, cause, wait }) {
   const Kind = /** @type {any} */ (errors)[name];
   const revived = Kind ? new Kind(message, { cause }) : new RunError(`${name}: ${message}`, { cause });
@@ -242,21 +242,21 @@ function revive({ name, message, cause, wait }) {
 
 /** A module ready to run in a worker: an `Executable` whose methods give promises. Calls are served one after another. */
 export class RemoteExecutable {
-  #link;
+  #client;
   #named;
   #structures;
 
   /**
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
-   * @param {Link} link
+   * @param {WorkerClient} client
    * @param {boolean} [named] whether results come by name
-   * @param {import('./lazy/structures.js').Structures} [structures]
+   * @param {import('./arrays/structures.js').Structures} [structures]
    */
-  constructor(manifest, link, named, structures) {
-    /** What the artifact says of itself: its name, parameters, results, memory. @readonly */
+  constructor(manifest, client, named, structures) {
+    /** The artifact's manifest: its name, parameters, results, memory. @readonly */
     this.manifest = manifest;
-    this.#link = link;
+    this.#client = client;
     this.#named = named;
     this.#structures = structures;
   }
@@ -280,7 +280,7 @@ export class RemoteExecutable {
   async run(...values) {
     const { out, signal, named = this.#named, ...feeds } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'), this.#structures);
     if (out) throw new UnsupportedError(`'${this.manifest.name}' runs in a worker, from which results come in arrays of their own: there is no {out}`);
-    const arrays = await this.#link.ask('run', this.#flat(values), [], signal, Object.keys(feeds).length ? new Ends(feeds) : undefined);
+    const arrays = await this.#client.ask('run', this.#flat(values), [], signal, Object.keys(feeds).length ? new SourcesAndSinks(feeds) : undefined);
     return named ? byName(this.results, arrays) : arrays;
   }
 
@@ -290,7 +290,7 @@ export class RemoteExecutable {
    * @returns {Promise<any>}
    */
   async call(...values) {
-    if (!this.#structures) throw (await import('./lazy/structures.js')).noStructure(this.manifest.name);
+    if (!this.#structures) throw (await import('./arrays/structures.js')).noStructure(this.manifest.name);
     return this.#structures.call(values, (arrays, options) => this.run(...arrays, options));
   }
 
@@ -340,7 +340,7 @@ export class RemoteExecutable {
    * @returns {Promise<[string, number][]>} instruction and seconds of every step that ran, loops summed
    */
   async profile(...values) {
-    return this.#link.ask('profile', this.#flat(values));
+    return this.#client.ask('profile', this.#flat(values));
   }
 
   /**
@@ -351,7 +351,7 @@ export class RemoteExecutable {
    */
   async set(name, value) {
     const parts = this.#structures?.parts(name, value);
-    return this.#link.ask('set', [name, parts ? Object.fromEntries([...parts].map(([own, array]) => [own.slice(name.length + 1), array])) : value]);
+    return this.#client.ask('set', [name, parts ? Object.fromEntries([...parts].map(([own, array]) => [own.slice(name.length + 1), array])) : value]);
   }
 
   /**
@@ -360,11 +360,11 @@ export class RemoteExecutable {
    * @returns {Promise<any>}
    */
   get(name) {
-    return this.#link.ask('get', [name]);
+    return this.#client.ask('get', [name]);
   }
 
   /** Ends the worker; what still waits for it is rejected, and whatever is called after that too. */
   dispose() {
-    this.#link.end(new RunError(`'${this.manifest.name}' has been disposed of: load it again`));
+    this.#client.end(new RunError(`'${this.manifest.name}' has been disposed of: load it again`));
   }
 }

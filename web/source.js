@@ -28,7 +28,7 @@ export async function pick(source) {
   const builds = /** @type {Builds} */ (source);
   const best = (supports('relaxed-simd') && builds['relaxed-simd']) || builds.simd128;
   if (best) return best;
-  throw (await import('./lazy/hints.js')).noBuild(builds);
+  throw (await import('./diagnostics/hints.js')).noBuild(builds);
 }
 
 /**
@@ -47,7 +47,7 @@ export const isLocal = (location) => location && hasFiles && !/^(https?|data|blo
  * @param {any[]} about
  * @returns {Promise<Error>}
  */
-const explain = (what, error, ...about) => import('./lazy/hints.js').then((hints) => /** @type {any} */ (hints)[what](error, ...about), () => error);
+const explain = (what, error, ...about) => import('./diagnostics/hints.js').then((hints) => /** @type {any} */ (hints)[what](error, ...about), () => error);
 
 /**
  * The bytes of a source that is in memory already.
@@ -72,7 +72,7 @@ export async function respond(source, manner) {
   } catch (error) {
     throw await explain('notFetched', new ArtifactError(`cannot fetch ${location || 'the response'}: ${/** @type {Error} */ (error).message}`, { cause: error }));
   }
-  if (!is(response, 'Response') || !response.ok || response.bodyUsed) throw (await import('./lazy/hints.js')).noSource(response, location);
+  if (!is(response, 'Response') || !response.ok || response.bodyUsed) throw (await import('./diagnostics/hints.js')).noSource(response, location);
   return response;
 }
 
@@ -88,7 +88,7 @@ export async function* chunks(source, signal) {
   if (bytes) {
     yield bytes;
   } else if (isLocal(location)) {
-    yield* (await import('./lazy/files.js')).read(location);
+    yield* (await import('./files.js')).read(location);
   } else {
     const response = await respond(source, { signal });
     if (!response.body) return;
@@ -135,7 +135,7 @@ export async function readBytes(source, signal, most = Infinity) {
  * @returns {Promise<WebAssembly.Module>}
  */
 export async function compile(source, signal) {
-  if (typeof WebAssembly !== 'object' || !supports('simd128')) throw (await import('./lazy/hints.js')).noEngine();
+  if (typeof WebAssembly !== 'object' || !supports('simd128')) throw (await import('./diagnostics/hints.js')).noEngine();
   if (is(source, 'WebAssembly.Module')) return /** @type {WebAssembly.Module} */ (source);
   let bytes = /** @type {Bytes} */ (source);
   let where = locationOf(source);

@@ -1,6 +1,6 @@
 // The worker's side of `load(source, {worker: true})`: one executable, whose methods a page calls by messages; remote.js is the other side.
-// With `load(source, {devices: ...})` it is one of several devices; lazy/replicated.js is the other side of that. And with `threads` it helps
-// an instance in another thread; lazy/threads.js starts it.
+// With `load(source, {devices: ...})` it is one of several devices; devices/replicated.js is the other side of that. And with `threads` it helps
+// an instance in another thread; threads/threads.js starts it.
 
 import { loadHere } from './executor.js';
 import { pack, unpack } from './messages.js';
@@ -10,7 +10,7 @@ import { builtin } from './source.js';
 const port = builtin('node:worker_threads')?.parentPort ?? globalThis;
 /** @type {any} */
 let exe;
-/** @type {import('./lazy/exchange.js').Device | undefined} */
+/** @type {import('./devices/exchange.js').Device | undefined} */
 let device;
 /** @type {Map<number, AbortController>} */
 const controllers = new Map();
@@ -34,7 +34,7 @@ const imported = (target) => (/** @type {any[]} */ ...operands) =>
 
 /**
  * Hands an item of a run to the page, or asks it for one.
- * @param {import('./lazy/feeds.js').Passing} feed
+ * @param {import('./requests/feeds.js').FeedMessage} feed
  */
 const passed = (feed) =>
   new Promise((resolve, reject) => {
@@ -52,12 +52,12 @@ async function perform({ method, values, id, abortable, feeds }) {
     return device ? `${exe.manifest.hash} ${exe.manifest.target}` : exe.manifest;
   }
   if (method === 'join') {
-    device = await (await import('./lazy/member.js')).join(values[0], (exchanged) => port.postMessage({ exchanged }));
+    device = await (await import('./devices/member.js')).join(values[0], (exchanged) => port.postMessage({ exchanged }));
     return undefined;
   }
-  if (method === 'connect') return device && (await import('./lazy/member.js')).connect(device, values[0]);
+  if (method === 'connect') return device && (await import('./devices/member.js')).connect(device, values[0]);
   const taken = unpack(values);
-  const ends = feeds && (await import('./lazy/feeds.js')).proxies(feeds, (kind, name, item) => passed({ run: id, kind, name, item }));
+  const ends = feeds && (await import('./requests/feeds.js')).proxies(feeds, (kind, name, item) => passed({ run: id, kind, name, item }));
   if (method === 'replica') return replica(taken[0], taken.slice(1), ends ? [ends] : []);
   if (method !== 'run') return exe[method](...taken);
   if (!abortable && !ends) return exe.manifest.requests.length ? exe.runAsync(...taken) : exe.run(...taken);
@@ -72,7 +72,7 @@ async function perform({ method, values, id, abortable, feeds }) {
  * @param {any[]} options
  */
 async function replica(run, values, options) {
-  const self = /** @type {import('./lazy/exchange.js').Device} */ (device);
+  const self = /** @type {import('./devices/exchange.js').Device} */ (device);
   self.begin(run);
   try {
     const waits = !self.blocks || exe.manifest.requests.some((/** @type {any} */ request) => request.kind !== 'exchange');
@@ -103,7 +103,7 @@ async function answer(request) {
 
 port.onmessage = (/** @type {{data: any}} */ { data }) => {
   if (data.memory) {
-    import('./lazy/thread.js').then(({ help, watch }) => (data.module ? help(data, port) : watch(data)));
+    import('./threads/thread.js').then(({ help, watch }) => (data.module ? help(data, port) : watch(data)));
   } else if (data.abort !== undefined) {
     controllers.get(data.abort)?.abort();
   } else if (data.over !== undefined) {

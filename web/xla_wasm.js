@@ -13,10 +13,10 @@ export { transfer } from './transfer.js';
 /** @typedef {import('./executor.js').Progress} Progress */
 /** @typedef {import('./executor.js').RunOptions} RunOptions */
 /** @typedef {import('./remote.js').RemoteExecutable} RemoteExecutable */
-/** @typedef {import('./lazy/replicated.js').ReplicatedExecutable} ReplicatedExecutable */
-/** @typedef {import('./lazy/replicated.js').ReplicatedOptions} ReplicatedOptions */
-/** @typedef {import('./lazy/exchange.js').ExchangeEvent} ExchangeEvent */
-/** @typedef {import('./lazy/grid.js').Count} Count */
+/** @typedef {import('./devices/replicated.js').ReplicatedExecutable} ReplicatedExecutable */
+/** @typedef {import('./devices/replicated.js').ReplicatedOptions} ReplicatedOptions */
+/** @typedef {import('./devices/exchange.js').ExchangeEvent} ExchangeEvent */
+/** @typedef {import('./devices/grid.js').Count} Count */
 
 /**
  * A model loaded with the option `named`, as the JavaScript of `xla-wasm compile --js` gives it.

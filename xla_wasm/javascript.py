@@ -23,6 +23,8 @@ from .target import MODULE, WORKER
 
 PACKAGE = "xla-wasm"
 """The npm package with the loader."""
+FOLDERS = ("", "arrays", "devices", "diagnostics", "http", "limits", "requests", "threads", "weights")
+"""The folders of the site that hold the loader."""
 BESIDE = "./xla-wasm/xla_wasm.js"
 """The loader in a folder beside the module, where `copy_loader` puts it."""
 KINDS = ("module", "worker")
@@ -111,7 +113,7 @@ def write_parts(artifact: Artifact, path: Path) -> list[Path]:
 def copy_loader(folder: Path) -> Path:
     """Puts the loader into `xla-wasm/` in `folder`, for sites without npm; what imports it does so from `BESIDE`."""
     target = folder / PACKAGE
-    for part in ("", "lazy", "http"):
+    for part in FOLDERS:
         for file in sorted((site() / part).glob("*.js")):
             place = target / part / file.name
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +189,7 @@ def _importing(artifact: Artifact, manifest: Manifest, wasm: str, loader: str) -
     given = f"options.weights ?? ({weights})"
     if _of_kind(manifest, "weight"):
         given = f"[{weights}, options.weights ?? []].flat()"
-    parts = loader.removesuffix("xla_wasm.js") + "lazy/parts.js" if loader.endswith("xla_wasm.js") else f"{loader}/parts.js"
+    parts = f"{loader.removesuffix('/xla_wasm.js')}/parts.js"
     return (
         f"{imports}import {{ joined }} from {_text(parts)};\n{module}",
         f"""/** The files in {ASSETS}/ that hold the weights, one after another. */

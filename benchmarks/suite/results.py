@@ -14,7 +14,16 @@ from .contestants import ROOT, versions
 from .driver import Effort
 from .machine import describe
 
-SOURCES = ("xla_wasm/**/*.py", "web/*.js", "web/lazy/*.js", "runtime_c/**/*", "benchmarks/*.py", "benchmarks/suite/**/*")
+SOURCES = (
+    "xla_wasm/**/*.py",
+    "web/*.js",
+    "web/[!dh]*/*.js",
+    "web/devices/*.js",
+    "web/diagnostics/*.js",
+    "runtime_c/**/*",
+    "benchmarks/*.py",
+    "benchmarks/suite/**/*",
+)
 SHOWING = ("chart.py", "command.py", "document.py", "results.py", "table.py")
 """Of the suite's files, those that measure nothing."""
 Row = dict[str, Any]

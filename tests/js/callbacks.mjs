@@ -1,6 +1,6 @@
 // Callbacks of JAX programs, in Node and in pages: tests/test_callbacks_js.py makes the programs.
 
-import { line } from '../../web/lazy/callbacks.js';
+import { line } from '../../web/requests/callbacks.js';
 import { checks } from './devices.mjs';
 
 const X = Float32Array.of(0, 1, 2);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Queue } from '../../web/lazy/feeds.js';
+import { Queue } from '../../web/requests/feeds.js';
 import { load } from '../../web/xla_wasm.js';
 
 const at = (name) => join(process.env.MODULES, name);

@@ -309,7 +309,7 @@ export async function forgeries(api, base, { names, seed, count, mode, transport
   for (let i = 0; i < count && wrong.length < 20; i++) {
     const { name, code, manifest, weights } = pick(originals);
     const parts = { code, content: textOf(forge(manifest, random)) };
-    let what = `${name} ${i}`;
+    const what = `${name} ${i}`;
     // A changed program may loop for ever, which nobody can end in this thread.
     const kind = below(mode === 'here' ? 4 : 8);
     const part = kind === 0 ? 'content' : kind > 3 ? 'code' : undefined;

@@ -21,10 +21,6 @@ function recorded() {
   const holder = globalThis.Worker ? globalThis : process.getBuiltinModule('node:worker_threads');
   const Original = holder.Worker;
   holder.Worker = class extends Original {
-    constructor(...all) {
-      super(...all);
-    }
-
     postMessage(message, ...rest) {
       if (message.module) workers.push(this);
       super.postMessage(message, ...rest);

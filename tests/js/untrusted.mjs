@@ -1,7 +1,7 @@
 // Modules loaded with `untrusted: true`, in Node and in pages: tests/test_untrusted_js.py makes and serves them.
 
-import { makeBoard } from '../../web/lazy/shared.js';
-import { limited } from '../../web/lazy/untrusted.js';
+import { makeMailboxes } from '../../web/devices/shared_memory.js';
+import { limited } from '../../web/limits/untrusted.js';
 import { checks, halt, patient, spied } from './devices.mjs';
 
 const X = Float32Array.of(1, 2, 3);
@@ -103,7 +103,7 @@ export async function limits({ load }, base) {
     const exe = await load(`${base}/good.wasm`, group);
     equal(exe.transport, 'messages');
     exe.dispose();
-    const huge = new Promise(() => makeBoard(65536, [], 2 ** 40));
+    const huge = new Promise(() => makeMailboxes(65536, [], 2 ** 40));
     await rejects(huge, 'RangeError', /it would take \d{13} bytes, the limit is 1099511627776/);
   });
   return wrong;

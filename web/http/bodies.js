@@ -21,7 +21,7 @@ const BYTES_AROUND = 1 << 16;
 export const limitOf = (inputs) => inputs.reduce((sum, { count }) => sum + BYTES_AROUND + count * BYTES_OF_A_NUMBER, BYTES_AROUND);
 
 /**
- * What the body is, as its headers have it.
+ * Returns the format of a body, as its headers state it. Throws Refusal for others than the known.
  * @param {Headers} headers
  * @param {Slot[]} inputs
  */

@@ -4,8 +4,8 @@ import { unreadable } from './refusal.js';
 
 /** @typedef {{name: string, filename: string, type: string | undefined, bytes: Uint8Array<ArrayBuffer>}} Part */
 
-/** What browsers write in names for the signs that would end them. @param {string} name */
-const unescape = (name) => name.replace(/%22/g, '"').replace(/%0d/gi, '\r').replace(/%0a/gi, '\n').replace(/\\(["\\])/g, '$1');
+/** Returns a name without the escapes that browsers write for signs that would end it. @param {string} name */
+const unescaped = (name) => name.replace(/%22/g, '"').replace(/%0d/gi, '\r').replace(/%0a/gi, '\n').replace(/\\(["\\])/g, '$1');
 
 /**
  * The parts of a form.
@@ -34,7 +34,7 @@ export function readForm(bytes, boundary) {
     if (name === undefined) return unreadable('a part of the form has no name');
     const [, filename = ''] = /;\s*filename="((?:[^"\\]|\\.)*)"/i.exec(disposition) ?? [];
     const type = /^content-type:\s*(.*?)\s*$/im.exec(headers)?.[1];
-    parts.push({ name: unescape(name), filename, type, bytes: bytes.slice(Math.min(blank + 4, next), next) });
+    parts.push({ name: unescaped(name), filename, type, bytes: bytes.slice(Math.min(blank + 4, next), next) });
     at = next + delimiter.length;
   }
   return parts;

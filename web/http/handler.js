@@ -22,7 +22,7 @@ import { isDynamic, sizes, slots } from './slots.js';
  */
 
 /**
- * What a platform hands over beside the request.
+ * The object that a platform hands over beside the request.
  * @typedef {object} Context
  * @property {(promise: Promise<any>) => void} [waitUntil] keeps the worker until a promise is settled
  */
@@ -120,7 +120,7 @@ function reply(status, type, body, headers) {
 
 /** A model that is loaded, and the states that it was loaded with. */
 class Service {
-  /** Whether it has run, where it serves for one run only. */
+  /** True once it has run, if it serves for one run only. */
   spent = false;
 
   /** @param {Served} model */
@@ -152,7 +152,7 @@ class Service {
     return arrays.map((array, i) => ({ array, shape: array.shape ?? results[i].dimensions }));
   }
 
-  /** What the model takes and gives, for a program or a browser. @param {string | null} accept */
+  /** Returns the answer that describes the model: JSON for a program, a page for a browser. @param {string | null} accept */
   describe(accept) {
     const { inputs, results } = this;
     const { name } = this.model.manifest;

@@ -9,7 +9,7 @@ export function mediaType(text) {
   const parameters = new Map(
     rest.map((parameter) => {
       const [, name = '', value = ''] = /^\s*([^=\s]+)\s*=\s*(.*?)\s*$/.exec(parameter) ?? [];
-      return [name.toLowerCase(), value.replace(/^"([^]*)"$/, '$1').replace(/\\(.)/g, '$1')];
+      return [name.toLowerCase(), value.replace(/^"([\s\S]*)"$/, '$1').replace(/\\(.)/g, '$1')];
     }),
   );
   return { type: type.trim().toLowerCase(), parameters };

@@ -11,7 +11,7 @@ import { fits, isDynamic, placeOf, product, refuse, refuseNumber } from './slots
 const MAGIC = '\x93NUMPY';
 const LONGEST_HEADER = 1 << 16;
 
-/** What files call the element types: HLO's name of each. */
+/** HLO's element types, by their names in files. */
 const TYPES = new Map(
   'b1:pred i1:s8 i2:s16 i4:s32 i8:s64 u1:u8 u2:u16 u4:u32 u8:u64 f2:f16 f4:f32 f8:f64 c8:c64 c16:c128'.split(' ').map((row) => /** @type {[string, string]} */ (row.split(':'))),
 );
@@ -40,7 +40,7 @@ const half = smallFloat('f16');
 export const isNpy = (bytes) => MAGIC === String.fromCharCode(...bytes.subarray(0, 6));
 
 /**
- * What a file says of its array, and where that begins.
+ * Returns the header of a file, and where its elements begin. Throws if it is damaged.
  * @param {Uint8Array} bytes
  * @param {string} what
  */

@@ -153,8 +153,10 @@ function integers(kind, bits) {
   };
 }
 
+// biome-ignore-start lint/suspicious/noDoubleEquals: true and 1n are 1
 /** @type {Numbers} */
 const PRED = { kind: 'pred', store: (value) => (value == 0 || value == 1 ? Number(value) : undefined), text: (stored) => String(stored !== 0) };
+// biome-ignore-end lint/suspicious/noDoubleEquals: true and 1n are 1
 
 /** @type {Map<string, Numbers>} */
 const known = new Map();

@@ -5,7 +5,7 @@ import { expected, isDynamic } from './slots.js';
 /** @typedef {import('./slots.js').Slot} Slot */
 
 /** @param {string} text */
-const escape = (text) => text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+const escaped = (text) => text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 
 const STYLE = `
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
@@ -27,14 +27,14 @@ function field(slot) {
   const { name, count, components } = slot;
   const numbers = count / components;
   const hint = `${isDynamic(slot) ? `up to ${numbers} numbers, as JSON` : numbers === 1 ? 'a number' : `${numbers} numbers`}${components > 1 ? ', each as [real, imaginary]' : ''}`;
-  const label = escape(name);
-  return `<fieldset><legend><code>${label}: ${escape(expected(slot))}</code></legend>
+  const label = escaped(name);
+  return `<fieldset><legend><code>${label}: ${escaped(expected(slot))}</code></legend>
 <textarea name="${label}" rows="3" placeholder="${hint}" aria-label="${label}: ${hint}"></textarea>
 <label>or a file (.npy, .json, .txt): <input type="file" name="${label}"></label></fieldset>`;
 }
 
 /** @param {Slot[]} slots */
-const rows = (slots) => slots.map((slot) => `<tr><td>${escape(slot.name)}</td><td>${escape(expected(slot))}</td></tr>`).join('\n');
+const rows = (slots) => slots.map((slot) => `<tr><td>${escaped(slot.name)}</td><td>${escaped(expected(slot))}</td></tr>`).join('\n');
 
 /**
  * @param {string} name of the model
@@ -45,9 +45,9 @@ export const page = (name, inputs, results) => `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escape(name)}</title>
+<title>${escaped(name)}</title>
 <style>${STYLE}</style>
-<h1>${escape(name)}</h1>
+<h1>${escaped(name)}</h1>
 <form method="post" enctype="multipart/form-data" target="answer">
 ${inputs.map(field).join('\n')}
 <button>Run</button>

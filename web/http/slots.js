@@ -49,7 +49,7 @@ export const expected = (slot) => `${slot.type}[${sizes(slot)}]`;
 export const isDynamic = ({ dynamic }) => dynamic.includes(true);
 
 /**
- * Whether an array of this shape may be given.
+ * Returns true if an array of this shape may be given.
  * @param {Slot} slot
  * @param {number[]} shape
  */

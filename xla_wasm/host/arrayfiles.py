@@ -34,7 +34,7 @@ class Sized(Protocol):
 
 
 class File:
-    """A file of arrays: .npy, .npz or safetensors, told by how it begins. ArgumentError, or ParseError, if it is none of them.
+    """A file of arrays: .npy, .npz or safetensors, told by its first bytes. Raises ArgumentError or ParseError if it is none.
 
     Nothing is read, nor unpacked, that is larger than what is wanted can be.
     """
@@ -44,7 +44,7 @@ class File:
         self._stream = stdin
         self._path = Path(path)
         self.shown = str(path) if stdin is None else "standard input"
-        """How messages name it."""
+        """The file's name in messages."""
         if self._stream is None:
             with self._path.open("rb") as file:
                 self._head = file.read(16)
@@ -158,10 +158,10 @@ def some(names: Iterable[str]) -> str:
 
 
 def values_in(path: str | os.PathLike[str], leaves: Mapping[str, Leaf], key: str | None) -> dict[str, Array]:
-    """What a file has for weights and states, by name: arrays of the shapes and dtypes of the `leaves`, which are all that there are.
+    """Returns the weights and states in a file, by name: arrays of the shapes and dtypes of the `leaves`, which are all of the module.
 
-    `key` is as in `held_in`. ArgumentError, which names the array, if one has no place, does not fit, or is missing below the key;
-    ParseError if a safetensors file is damaged.
+    `key` is as in `held_in`. Raises ArgumentError, which names the array, if one has no place, does not fit, or is missing below the
+    key, ParseError if a safetensors file is damaged.
     """
     shown = os.fspath(path)
     try:

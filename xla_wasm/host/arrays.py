@@ -61,14 +61,14 @@ def physical_bytes(leaf: Leaf, array: Array) -> bytes:
 
 
 def _in_range(array: Array, element_type: str) -> bool:
-    """Whether integers of less than a byte, which a wider dtype holds, have no more bits than they may."""
+    """Returns True if integers of less than a byte, which a wider dtype holds, have no more bits than their type."""
     bits, signed = TYPES[element_type].bits, TYPES[element_type].kind == "signed"
     low, high = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
     return bits >= 8 or bool(np.all((array >= low) & (array < high)))
 
 
 def _python(array: Array) -> str:
-    """What a caller gave who gave no array, in Python's words."""
+    """Returns the name of a type of Python for what a caller gave who gave no array."""
     kinds = {"b": "bool", "u": "int", "i": "int", "f": "float", "c": "complex", "U": "str", "S": "bytes"}
     first = array.reshape(-1)[0]
     name = "None" if first is None else kinds.get(array.dtype.kind) or type(first).__name__
@@ -76,7 +76,7 @@ def _python(array: Array) -> str:
 
 
 class Slot:
-    """What goes into a leaf, checked, and what comes out of it."""
+    """The conversion of a caller's array to a leaf, with its checks, and back."""
 
     __slots__ = ("dtype", "leaf", "shape", "what")
 
@@ -112,7 +112,7 @@ class Slot:
         return array
 
     def give(self, array: Place) -> Array:
-        """What the caller gets of an array in the module's memory: a copy."""
+        """Returns a copy of an array in the module's memory, as callers get it."""
         return array.copy()
 
     def check_target(self, target: Any) -> None:

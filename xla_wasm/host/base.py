@@ -1,4 +1,4 @@
-"""What all hosts share: the module's interface, what callers may do with it, and how an instance runs. Needs no numpy."""
+"""The base classes of all hosts: the module's interface with its checks, and how an instance runs. Needs no numpy."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ MakeSlot = Callable[[Leaf, str], "Slot"]
 FILE: Any = object()
 """Stands for the array that `set` is not given where its first argument is a file."""
 _DONE, _WAITING = 0, 1
-"""What `run` gives."""
+"""The results of the module's `run`: it has ended, or it waits for a request."""
 _STEP_WAITS = -2
-"""What `step` gives where the host has to serve a request."""
+"""The result of the module's `step` where the host has to serve a request."""
 
 
 class BaseExecutable(ABC):
@@ -41,7 +41,7 @@ class BaseExecutable(ABC):
         manifest.check_for_host()
         self.manifest = manifest
         self.closed = False
-        """Whether `close` has been called."""
+        """True once `close` has been called."""
         slot = slot or plain
         self._calls = tuple(
             HostCall(manifest.name, request, custom_calls or {}, plain)
@@ -70,7 +70,7 @@ class BaseExecutable(ABC):
         """Runs on the arguments of the function that the artifact was lowered from, and returns what that returns, in the same structures.
 
         Arguments that stay in the module as weights or states are left out, results that do are None. Where the function has objects, as
-        dataclasses, a dict does too, and results are tuples with names. ArgumentError for artifacts that describe no structure.
+        dataclasses, a dict does too, and results are tuples with names. Raises ArgumentError for artifacts that describe no structure.
         """
         structure = self._structure
         return structure.build(self.run(*structure.flat(args, kwargs)))
@@ -104,7 +104,7 @@ class BaseExecutable(ABC):
         return showing.line("Executable", self.manifest.name, self._shown(), ["closed"] if self.closed else ())
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Returns the table that notebooks show."""
         return showing.table("Executable", self.manifest.name, self._shown(), ["closed"] if self.closed else ())
 
     def _shown(self) -> list[showing.Shown]:
@@ -247,7 +247,7 @@ class BaseExecutable(ABC):
         raise UnsupportedError(f"'{self.manifest.name}': there are no views of its memory here, arrays are copied")
 
     def _viewed(self, slots: Sequence[Slot], name: str, kind: str) -> Leaf:
-        """The leaf of which a view is wanted; ArgumentError if there is none."""
+        """Returns the leaf of which a view is wanted. Raises ArgumentError if there is none, or if it has dynamic dimensions."""
         leaf = next((slot.leaf for slot in slots if slot.leaf.name == name), None)
         if leaf is None:
             known = ", ".join(slot.leaf.name for slot in slots[:8]) or "it has none"
@@ -270,8 +270,8 @@ def closed(name: str) -> RunError:
     return RunError(f"'{name}' is closed: load it again")
 
 
-class Keeping:
-    """What one device keeps from run to run beside its memory: the weights as they were set, and what it lacks."""
+class WeightsAndStates:
+    """The weights of one device as they were set, and which weights and states it lacks."""
 
     def __init__(self, held: Mapping[str, Slot]) -> None:
         self._held = held
@@ -316,9 +316,9 @@ class BaseInstance(ABC):
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._stage = "starting"
-        """What the module is at, for messages; "" while it runs."""
+        """The stage that the module is in, for messages; "" while it runs."""
         self.sound = True
-        """Whether it can run again: not while it runs, nor after a trap. A run that ends because a request could not be served, or because
+        """True if it can run again: not while it runs, nor after a trap. A run that ends because a request could not be served, or because
         it was interrupted while its host was at work, leaves it sound."""
 
     def run(self, serve: Callable[[Self, int], None] | None = None) -> None:
@@ -397,7 +397,7 @@ class BaseInstance(ABC):
         self.sound = True
 
     def _failed(self) -> str:
-        """What a message about a trap begins with."""
+        """Returns the beginning of a message about a trap."""
         name = self._manifest.name
         if self._stage:
             return f"'{name}' failed {self._stage}"

@@ -1,4 +1,4 @@
-"""What one public call may use: time and fuel, over everything that it does."""
+"""The limits of one public call: time and fuel, over everything that it does."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..errors import LimitError
 
 @dataclass(frozen=True)
 class Limits:
-    """What an executable may use; None means no limit. Fuel and time are those of each public call."""
+    """The limits of an executable; None means no limit. `memory` is in bytes, `timeout` in seconds; fuel and time are each call's."""
 
     memory: int | None = None
     fuel: int | None = None
     timeout: float | None = None
     untrusted: bool = False
-    """Whether results must not depend on the processor, because nobody trusts the module."""
+    """True if results must not depend on the processor, because nobody trusts the module."""
     threads: int = 1
-    """How many share the work of a run, where the module says how."""
+    """The number of threads that share the work of a run, if the module is compiled for threads."""
     divided: bool = False
-    """Whether devices that run together divide the threads among themselves, instead of having so many each."""
+    """True if devices that run together divide the threads among themselves, instead of having so many each."""
 
     def threads_for(self, devices: int) -> int:
-        """How many each of so many devices has."""
+        """Returns the number of threads of each of so many devices."""
         return max(1, self.threads // devices) if self.divided else self.threads
 
 
@@ -39,7 +39,7 @@ class Budget:
         self.deadline = None if limits.timeout is None else monotonic() + limits.timeout
 
     def seconds(self, what: Callable[[], str], more: float = 0.0) -> float | None:
-        """How much longer it may take, and `more`; None: as long as it wants. LimitError, which begins with `what`, if no time is left."""
+        """Returns the seconds that are left, and `more`; None: no limit. Raises LimitError, which begins with `what`, if there are none."""
         if self.deadline is None:
             return None
         left = self.deadline + more - monotonic()

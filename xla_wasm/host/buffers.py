@@ -46,7 +46,7 @@ def _width(format_: str) -> int:
 
 
 class Slot:
-    """What goes into a leaf, checked, and what comes out of it."""
+    """The conversion of a caller's array to a leaf, with its checks, and back."""
 
     __slots__ = ("format", "leaf", "shape", "what")
 
@@ -78,7 +78,7 @@ class Slot:
         return made
 
     def give(self, array: memoryview) -> Any:
-        """What the caller gets of an array."""
+        """Returns an array as callers get it."""
         return array
 
     def _format_name(self) -> str:
@@ -89,7 +89,7 @@ class Slot:
         return shape[rank:] == self.shape[rank:] and self.leaf.fits(shape[:rank])
 
     def _holds(self, given: str, itemsize: int) -> bool:
-        """Whether elements of that format are elements of this one: letters differ between machines, sizes do not."""
+        """Returns True if elements of that format are elements of this one: letters differ between machines, sizes do not."""
         width = _width(self.format)
         if itemsize != width:
             return False
@@ -208,7 +208,7 @@ def _is_row_major(leaf: Leaf) -> bool:
 
 
 def _places(leaf: Leaf, dimensions: Sequence[int]) -> Iterator[int]:
-    """Where the elements of a row-major array of these dimensions lie, counted in elements of `_bits`."""
+    """Yields the position of each element of a row-major array of these dimensions, counted in elements of `_bits`."""
     shape = shape_of(leaf, dimensions)
     strides = [1] * len(shape)
     step = shape[-1] if len(shape) > len(dimensions) else 1

@@ -74,7 +74,7 @@ class _Misfit(Exception):
 
 
 def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> HostFunction:
-    """What serves a callback: its function, or what prints its line, or else what says that it is not there."""
+    """Returns the function that serves a callback: the caller's own, or one that prints its line, or one that raises an error."""
     function = functions.get(request.target) if request.target else None
     if function is not None:
         return function

@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 
 from ..errors import RunError
 from .arrays import Slot
-from .base import Keeping
+from .base import WeightsAndStates
 from .budget import Budget
 from .instance import Instance, Program
-from .pool import Pool
+from .instance_pool import InstancePool
 from .views import Lease, is_same
 
 T = TypeVar("T")
 
 
-class Device(Keeping):
+class Device(WeightsAndStates):
     """Instances that have the same weights; where there are states, it is one instance."""
 
     def __init__(self, program: Program, held: Mapping[str, Slot], instances: int, budget: Budget) -> None:
@@ -32,7 +32,7 @@ class Device(Keeping):
             lost.update(states)
             return Instance(program, budget)
 
-        self.pool = Pool(make, instances, program.manifest.name, budget)
+        self.pool = InstancePool(make, instances, program.manifest.name, budget)
         self._lost.clear()  # the first instance is what its states are
         self._lease: Callable[[], Lease | None] = lambda: None
         self._leasing = threading.Lock()
@@ -42,7 +42,7 @@ class Device(Keeping):
         self.check(needed & self._unset)
         instance = self.pool.acquire(budget)
         try:
-            instance.place.holder = get_ident()
+            instance.permit.holder = get_ident()
             self.check(needed)  # again, since a run may have failed while this one waited
             instance.budget = budget
             weights = self.weights
@@ -61,7 +61,7 @@ class Device(Keeping):
                 with self._leasing:  # nobody waits in there
                     lease = self._lease()
                     if lease is None:
-                        self.pool = Pool(self._make_alone, 1, self._program.manifest.name, budget, instance)
+                        self.pool = InstancePool(self._make_alone, 1, self._program.manifest.name, budget, instance)
                         instance.is_seen = True
                         lease = Lease(instance)
                         self._lease = weakref.ref(lease)
@@ -83,14 +83,14 @@ class Device(Keeping):
     def close(self) -> None:
         """Has its instances go, now or when their runs are over, and waits for the threads of those that go now."""
         self.weights = {}
-        teams = [instance.team for instance in self.pool.close() if instance.team is not None]
-        for team in teams:
-            team.end()
-        for team in teams:
-            team.join()
+        pools = [instance.thread_pool for instance in self.pool.close() if instance.thread_pool is not None]
+        for pool in pools:
+            pool.end()
+        for pool in pools:
+            pool.join()
 
     def is_output(self, number: int, array: Any) -> bool:
-        """Whether an array is the place of an output, as `lease` gives it."""
+        """Returns True if an array is the memory of an output, as `lease` gives it."""
         lease = self._lease()
         place: Any = lease.instance.outputs[number] if lease else None
         return is_same(array, place) and array.dtype == place.dtype and array.shape == place.shape
@@ -98,7 +98,7 @@ class Device(Keeping):
     def put_back(self, instance: Instance) -> None:
         """Gives an instance back. One that is not sound is not used again, and what the states were is lost."""
         if instance.sound:
-            instance.place.holder = 0
+            instance.permit.holder = 0
             instance.pool.put(instance)
         else:
             self.drop(instance)
@@ -106,7 +106,7 @@ class Device(Keeping):
 
     def drop(self, instance: Instance) -> None:
         """Does not use an instance again: what the states were is lost."""
-        instance.pool.leave(weakref.ref(instance.place))
+        instance.pool.forget(weakref.ref(instance.permit))
         self.lose()
 
     def use(self, work: Callable[[Instance], T], needed: Set[str], budget: Budget) -> T:
@@ -117,9 +117,9 @@ class Device(Keeping):
         finally:
             # As `put_back`, but an interrupt finds no call of Python between the work and the end.
             if instance.sound:
-                instance.place.holder = 0
+                instance.permit.holder = 0
                 instance.pool.put(instance)
             else:
-                instance.pool.leave(weakref.ref(instance.place))
+                instance.pool.forget(weakref.ref(instance.permit))
                 self._lost |= self._states
             instance.pool.ring()

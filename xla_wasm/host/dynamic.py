@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Place(Protocol):
-    """Where a leaf lies: an array in linear memory, or what acts like one."""
+    """The place of a leaf: an array in linear memory, or an object that acts like one."""
 
     def __setitem__(self, key: EllipsisType, value: Array, /) -> None: ...
 
@@ -37,6 +37,6 @@ class DynamicPlace:
         self._room[tuple(slice(size) for size in value.shape)] = value
 
     def copy(self) -> Array:
-        """The part that counts."""
+        """Returns a copy of the part that has the actual sizes."""
         shape = self._leaf.actual(None if cell is None else int(cell) for cell in self._sizes)
         return self._room[tuple(map(slice, shape))].copy()

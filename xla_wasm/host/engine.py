@@ -48,7 +48,7 @@ class Clock:
         self._calls: dict[int, float] = {}
         """Until when the call of a thread may go on. Setting and dropping an entry cannot be interrupted half-way."""
         self._begun: SimpleQueue[None] = SimpleQueue()
-        """What wakes the thread that advances the epoch."""
+        """The queue that wakes the thread which advances the epoch."""
         self._advancing = False
         self._started = False
         self._only = threading.Lock()
@@ -66,7 +66,7 @@ class Clock:
             self._calls.pop(thread, None)
 
     def periods(self, seconds: float) -> int:
-        """How often the epoch advances in so many seconds, rounded up."""
+        """Returns the number of times that the epoch advances in so many seconds, rounded up."""
         return ceil(seconds / self.PERIOD) + 1
 
     def _wake(self) -> None:
@@ -144,7 +144,7 @@ def _engine(fuel: bool, epochs: bool, untrusted: bool, parallel: bool, threads: 
 
 
 _forked = False
-"""Whether this process is another's child. The threads that compile in parallel stayed in the parent."""
+"""True in a process that was forked: the threads that compile in parallel stayed in the parent."""
 
 
 def engine_for(limits: Limits, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
@@ -165,7 +165,7 @@ class _ModuleCache:
         self._lock = threading.Lock()
 
     def get(self, engine: wasmtime.Engine, wasm: bytes, digest: str) -> wasmtime.Module:
-        """The module of these bytes. ArtifactError if wasmtime refuses them."""
+        """Returns the module of these bytes. Raises ArtifactError if wasmtime refuses them."""
         key = (digest, id(engine))
         with self._lock:
             if key in self._modules:
@@ -186,7 +186,7 @@ modules = _ModuleCache()
 
 
 def first_lines(error: BaseException) -> str:
-    """What an error of wasmtime says, in one line that is not too long."""
+    """Returns the message of an error of wasmtime as one line that is not too long."""
     return " ".join(str(error).split())[:300]
 
 

@@ -15,9 +15,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 from ..errors import ExchangeError
-from .alone import BasePort
 from .budget import UNLIMITED, Budget
 from .grid import Grid
+from .loopback import BasePort
 from .manifest import Exchange
 
 _GRACE = 0.05
@@ -34,7 +34,7 @@ class Port(BasePort):
     def __init__(self, request: Exchange, memory: memoryview, base: int, owner: object) -> None:
         super().__init__(request)
         self.owner = owner
-        """What keeps the memory: whoever copies from it holds the port."""
+        """The object that keeps the memory alive: whoever copies from the memory holds the port."""
         self._receivers, self._senders = (memory[at : at + 4 * count].cast("i") for at, count in (request.to, request.sources))
         starts = [[offset + j * stride for offset, _, stride in request.sends] for j in range(request.to[1])]
         self._addresses = [[base + start for start in block] for block in starts]
@@ -44,9 +44,9 @@ class Port(BasePort):
             for i in range(request.sources[1])
         ]
         self.same = all(not stride for _, _, stride in request.sends)
-        """Whether all receivers get the same."""
+        """True if all receivers get the same blocks."""
         self.in_message = request.buffered or sum(self.sizes) <= EAGER
-        """Whether blocks travel as copies."""
+        """True if blocks travel as copies in messages."""
 
     def receivers(self) -> list[int]:
         return self._receivers.tolist()
@@ -81,7 +81,7 @@ def _copied(view: memoryview, address: int) -> Any:
 
 
 class Transport(Protocol):
-    """What serves the exchanges of one device in one run."""
+    """An object that serves the exchanges of one device in one run."""
 
     def exchange(self, port: Port, /) -> None:
         """Sends the blocks and receives the rows; returns when the blocks may be overwritten and the rows are there."""
@@ -102,7 +102,7 @@ class Group:
         self.inboxes: list[SimpleQueue[Any]] = [SimpleQueue() for _ in range(grid.count)]
         self.endpoints = [Endpoint(self, device) for device in range(grid.count)]
         self.over = False
-        """Whether a device has failed."""
+        """True once a device has failed."""
 
     def fail(self, device: int | None, why: str) -> None:
         """Ends the run on all devices; those that wait wake at once."""
@@ -123,16 +123,16 @@ class Endpoint:
         self._group = group
         self._inbox = group.inboxes[device]
         self._arrived: dict[tuple[int, int], deque[Any]] = {}
-        """What came before it was wanted, by sender and channel."""
+        """Messages that came before they were wanted, by sender and channel."""
         self._waiting: tuple[Port, dict[tuple[int, int], int], set[int]] | None = None
-        """What it waits in, the rows that are still to come, and who has still to read its blocks."""
+        """The exchange that it waits in, the rows that are still to come, and the devices that have still to read its blocks."""
         self.device = device
         self.outcome = ""
-        """How its run ended."""
+        """The end of its run, as in "ended its run"; empty until then."""
 
     @property
     def waits(self) -> bool:
-        """Whether it is in a wait, or its run ended in one."""
+        """True while it waits, or if its run ended in a wait."""
         return self._waiting is not None
 
     def exchange(self, port: Port) -> None:
@@ -205,7 +205,7 @@ class Endpoint:
         return f"{group.grid.name(self.device)} waited {group.timeout:g} s in {self._whereabouts({self.device})}"
 
     def _whereabouts(self, told: set[int]) -> str:
-        """What the device waits in and for whom, and where those are, as far as `told` does not hold them already."""
+        """Returns the exchange that the device waits in, for whom, and where those wait, as far as `told` does not hold them already."""
         waiting = self._waiting
         if waiting is None:
             return ""

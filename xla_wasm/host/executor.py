@@ -16,7 +16,6 @@ from ..artifact import Artifact
 from ..dataclass import dataclass
 from ..errors import ArgumentError, LimitError, RunError
 from ..showing import counted
-from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .base import FILE, BaseExecutable
 from .budget import UNLIMITED, Budget, Limits
@@ -27,10 +26,11 @@ from .feeds import Feeds, Sink, Source
 from .grid import ALONE, Grid, check_alone, check_device, make_grid
 from .instance import Instance, Program, Serve
 from .layouts import PhysicalSlot
+from .loopback import Loopback
 from .manifest import Manifest
 from .replicas import raise_named, run_together
 from .shards import GlobalSlot, global_slots, is_sharded
-from .team import cpus, most_threads
+from .thread_pool import cpus, most_threads
 from .untrusted import UNTRUSTED, check_handed
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ def _unpickled(artifact: Artifact, options: dict[str, Any], held: dict[int | Non
 
 
 def _threads(artifact: Artifact, threads: int | None, fuel: bool, untrusted: bool) -> int:
-    """How many threads a run has. ArgumentError where so many make no sense."""
+    """Returns the number of threads of a run. Raises ArgumentError if the module or the other options do not allow so many."""
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ArgumentError(f"threads must be an integer above zero, got {threads!r}")
     manifest = Manifest.parse(artifact.manifest)
@@ -113,14 +113,14 @@ def _threads(artifact: Artifact, threads: int | None, fuel: bool, untrusted: boo
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one device is to run on."""
+    """One run on one device: its arguments, feeds and targets."""
 
     ids: tuple[int, int, int, int]
     """Its replica and partition, and the numbers of both."""
     arrays: list[Array]
     feeds: Feeds
     out: Sequence[Array] | None = None
-    """Where the outputs go, if not into new arrays."""
+    """The arrays into which the outputs are written; None: new ones."""
 
 
 class Executable(BaseExecutable):
@@ -146,7 +146,7 @@ class Executable(BaseExecutable):
         self._limits = limits
         self._origin = artifact, physical, custom_calls
         self._threads: int | None = None
-        """How many were asked for; None: as many as there are processors, also where it is unpickled."""
+        """The number that was asked for; None: as many as there are processors, also where it is unpickled."""
         self._program = program or Program(artifact.wasm, manifest, artifact.weights, limits)
         self._lock = threading.Lock()
         """Of what all devices begin with, and of their list."""
@@ -278,7 +278,7 @@ class Executable(BaseExecutable):
         budget = self._budget()
         out = None if out is None else self._targets(out)
         job = Job(ALONE.ids(0), self._accept(arrays, named), self._transfers.begin(infeed, outfeed, send, recv), out)
-        results = self._first.use(lambda instance: self._run(instance, job, Alone()), self._held.keys(), budget)
+        results = self._first.use(lambda instance: self._run(instance, job, Loopback()), self._held.keys(), budget)
         return self._named(results) if as_dict else results
 
     def input(self, name: str) -> Array:
@@ -286,7 +286,7 @@ class Executable(BaseExecutable):
 
         What is written stays until it is written anew. From this call on the executable has one instance, so its runs happen one after
         another. If a run fails and another instance is needed, runs are refused for as long as anybody holds an array of the old one.
-        ArgumentError where arrays have no such place: dynamic dimensions, `physical`, `untrusted`, programs that need several devices.
+        Raises ArgumentError where arrays have no such place: dynamic dimensions, `physical`, `untrusted`, several devices.
         """
         return self._view(self._inputs, name, "argument", True)
 
@@ -384,7 +384,7 @@ class Executable(BaseExecutable):
         check_alone(self.manifest)
         budget = self._budget()
         job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(**feeds))
-        return self._first.use(lambda instance: self._profile(instance, job, Alone()), self._held.keys(), budget)
+        return self._first.use(lambda instance: self._profile(instance, job, Loopback()), self._held.keys(), budget)
 
     def profile_replicated(
         self,
@@ -485,7 +485,7 @@ class Executable(BaseExecutable):
         return instance.profile(self._server(job, endpoint))
 
     def _server(self, job: Job, endpoint: Transport) -> Serve:
-        """What serves the requests of one run."""
+        """Returns the function that serves the requests of one run, by their number."""
         calls, feeds = self._calls, job.feeds
 
         def serve(instance: Instance, number: int) -> None:
@@ -515,7 +515,7 @@ class Executable(BaseExecutable):
         timeout: float,
         work: Callable[[Instance, Job, Endpoint], T],
     ) -> list[T]:
-        """What the work gives on each device."""
+        """Runs the work on all devices at once, and returns its results. Raises ArgumentError, which names the device, for arguments."""
         if not timeout > 0:
             raise ArgumentError(f"timeout must be above zero, got {timeout}")
         budgets = [self._budget() for _ in arguments]
@@ -550,7 +550,7 @@ class Executable(BaseExecutable):
                 _on_all_devices.set(above)
 
     def _budget(self) -> Budget:
-        """Of a call that begins now. RunError if the executable is closed."""
+        """Returns the budget of a call that begins now. Raises RunError if the executable is closed."""
         self._check_open()
         limits = self._limits
         return UNLIMITED if limits.fuel is None and limits.timeout is None else Budget(limits)

@@ -1,4 +1,4 @@
-"""What goes between a run and its host while it is under way: infeed, outfeed, and what is sent and received by name."""
+"""Transfers between a run and its host while it is under way: infeed, outfeed, and the host's send and recv by name."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Site:
 
 
 def _are_arrays(item: Any, leaf: Leaf) -> bool:
-    """Whether an item is a sequence of such arrays, where one is wanted, and not one as nested lists."""
+    """Returns True for a sequence of arrays of the leaf's rank, where one array is wanted; False for one array as nested lists."""
     if not isinstance(item, (tuple, list)) or not item:
         return False
     shapes = [getattr(array, "shape", None) for array in item]

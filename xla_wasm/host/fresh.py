@@ -9,12 +9,12 @@ import numpy as np
 
 from ..artifact import Artifact
 from ..errors import ArgumentError
-from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .base import FILE, BaseExecutable
 from .budget import Budget, Limits
 from .grid import ALONE, check_alone
 from .instance import Instance, Program
+from .loopback import Loopback
 from .manifest import Exchange, Manifest
 
 
@@ -26,7 +26,7 @@ class FreshExecutable(BaseExecutable):
     """
 
     def __init__(self, artifact: Artifact, timeout: float | None = None) -> None:
-        """`timeout` bounds each run, in seconds. ArgumentError if the program needs a host or several devices."""
+        """`timeout` bounds each run, in seconds. Raises ArgumentError if the program needs a host or several devices."""
         manifest = Manifest.parse(artifact.manifest)
         for leaf in (*manifest.parameters, *manifest.results):
             dtype_of(leaf.element_type)
@@ -40,7 +40,7 @@ class FreshExecutable(BaseExecutable):
         self._initial: dict[str, Array] = {}
 
     def set(self, name: str | os.PathLike[str], array: Any = FILE) -> None:
-        """Sets a weight, or what a state begins with in every run. ArgumentError if there is none of that name, shape and dtype.
+        """Sets a weight, or what a state begins with in every run. Raises ArgumentError if there is none of that name, shape and dtype.
 
         Files and structures are as in `xla_wasm.host.executor.Executable.set`.
         """
@@ -66,7 +66,7 @@ class FreshExecutable(BaseExecutable):
     def run(self, *arrays: Any) -> list[Array]:
         """Runs the module on one array for each input and returns copies of its outputs.
 
-        RunError if it traps, LimitError if it takes too long or there is no memory for an instance.
+        Raises RunError if it traps, LimitError if it takes too long or there is no memory for an instance.
         """
         self._check_open()
         accepted = self._accept(arrays)
@@ -77,6 +77,6 @@ class FreshExecutable(BaseExecutable):
         for name, value in self._initial.items():
             instance.states[name][...] = value
         instance.begin(ALONE.ids(0), accepted)
-        alone = Alone()
-        instance.run(lambda instance, number: alone.exchange(instance.ports[number]))
+        loopback = Loopback()
+        instance.run(lambda instance, number: loopback.exchange(instance.ports[number]))
         return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]

@@ -1,4 +1,4 @@
-"""How many devices a program runs on, and which of them is which."""
+"""The grid of devices that a program runs on: replicas and partitions, and the number of each device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Grid:
         return self.replicas * self.partitions
 
     def ids(self, device: int) -> tuple[int, int, int, int]:
-        """What a module is told of its place: replica, partition, and the numbers of both."""
+        """Returns the four numbers that a module gets: its replica, its partition, and the numbers of replicas and partitions."""
         return (*divmod(device, self.partitions), self.replicas, self.partitions)
 
     def name(self, device: int) -> str:
@@ -33,7 +33,7 @@ ALONE = Grid(1, 1)
 
 
 def make_grid(manifest: Manifest, count: int, num_replicas: int | None = None, num_partitions: int | None = None) -> Grid:
-    """The grid of `count` devices for a program; ArgumentError where it does not fit what the program or the caller says."""
+    """Returns the grid of `count` devices for a program. Raises ArgumentError if the program or the caller wants another."""
     given = {"num_replicas": num_replicas, "num_partitions": num_partitions}
     for name, number in given.items():
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
@@ -66,7 +66,7 @@ def make_grid(manifest: Manifest, count: int, num_replicas: int | None = None, n
 
 
 def fits(manifest: Manifest, grid: Grid) -> bool:
-    """Whether the program can run on this grid."""
+    """Returns True if the program can run on this grid."""
     devices = manifest.devices
     if manifest.sharded not in (None, grid.count):
         return False
@@ -79,7 +79,7 @@ def fits(manifest: Manifest, grid: Grid) -> bool:
 
 
 def check_alone(manifest: Manifest) -> None:
-    """ArgumentError if the program cannot run on one device."""
+    """Raises ArgumentError if the program cannot run on one device."""
     if not fits(manifest, ALONE):
         raise ArgumentError(
             f"'{manifest.name}' runs on {_wanted(manifest, None, None)}: "
@@ -88,7 +88,7 @@ def check_alone(manifest: Manifest) -> None:
 
 
 def check_device(manifest: Manifest, device: int) -> None:
-    """ArgumentError if the program never runs on a device of that number."""
+    """Raises ArgumentError if the program never runs on a device of that number."""
     devices = manifest.devices
     most = MAX_DEVICES
     if devices is not None:

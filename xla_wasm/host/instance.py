@@ -26,7 +26,7 @@ from .engine import engine_for, first_lines, modules
 from .exchange import Port
 from .manifest import Exchange, Manifest
 from .sidecar import sidecar_parts
-from .team import Shared, Team, pages_for
+from .thread_pool import SharedMemory, ThreadPool, pages_for
 from .views import is_same, lies_in
 
 Serve = Callable[["Instance", int], None]
@@ -92,11 +92,11 @@ class Instance(BaseInstance):
         manifest = program.manifest
         super().__init__(manifest)
         self.budget = budget
-        self.place: Any = None
-        """What it occupies in its pool."""
+        self.permit: Any = None
+        """Its `Permit` in the pool."""
         self.pool: Any = None
         self.is_seen = False
-        """Whether callers have arrays that are its memory."""
+        """True once callers have arrays that are its memory."""
         self._limits = program.limits
         self._clock = program.clock
         self._store = wasmtime.Store(program.engine)
@@ -116,16 +116,16 @@ class Instance(BaseInstance):
         self._run = self._bind("run")
         self._init: Callable[[int], int] | None = None
         self._step: Callable[[int], int] | None = None
-        self.team = self._gather(program)
+        self.thread_pool = self._make_thread_pool(program)
         self._fill_sidecar(program.sidecar)
 
-    def _share(self, program: Program) -> Shared:
+    def _share(self, program: Program) -> SharedMemory:
         try:
-            return Shared(program.engine, program.pages)
+            return SharedMemory(program.engine, program.pages)
         except wasmtime.WasmtimeError as error:
             raise LimitError(f"no room for {program.memory_bytes} bytes of shared memory: {first_lines(error)}") from error
 
-    def _gather(self, program: Program) -> Team | None:
+    def _make_thread_pool(self, program: Program) -> ThreadPool | None:
         """The other threads, which start with the first run."""
         threads = self._manifest.threads
         if threads is None or self._shared is None or program.limits.threads < 2:
@@ -138,9 +138,9 @@ class Instance(BaseInstance):
             stop(store)
 
         words = self.memory[threads.control : threads.control + CONTROL_BYTES].cast("I")
-        team = Team(program.module, self._shared, words, end)
-        weakref.finalize(self, team.end)
-        return team
+        pool = ThreadPool(program.module, self._shared, words, end)
+        weakref.finalize(self, pool.end)
+        return pool
 
     def _requests(self, base: int) -> tuple[Any, ...]:
         """Of each request the arrays of its operands and of its results, and its port if it is an exchange."""
@@ -155,8 +155,8 @@ class Instance(BaseInstance):
 
     def begin(self, ids: tuple[int, int, int, int], arrays: Sequence[Array]) -> None:
         """Tells the module its device (replica, partition, and the numbers of both), has its threads ready, and writes the inputs."""
-        if self.team is not None:
-            self.team.start(self._limits.threads_for(ids[2] * ids[3]))
+        if self.thread_pool is not None:
+            self.thread_pool.start(self._limits.threads_for(ids[2] * ids[3]))
         if ids != self._placed and self._ids is not None:
             self._ids[:] = array("I", ids)
             self._placed = ids
@@ -253,7 +253,7 @@ class Instance(BaseInstance):
         return with_fuel
 
     def _export(self, name: str) -> Any:
-        """What the module exports under a name that it is known to export: `wasmtime.Instance.exports` makes objects of all there is."""
+        """Returns the export of this name, which has to exist. `wasmtime.Instance.exports` would make objects of all exports."""
         item = ffi.wasmtime_extern_t()
         instance, encoded = self._instance._instance, name.encode()
         found = ffi.wasmtime_instance_export_get(self._store._context(), ctypes.byref(instance), encoded, len(encoded), ctypes.byref(item))
@@ -302,7 +302,7 @@ class Instance(BaseInstance):
             raise LimitError(f"{self._failed()}: it used up its fuel of {self._limits.fuel}") from trap
         if code == wasmtime.TrapCode.INTERRUPT:
             raise LimitError(f"{self._failed()}: it took longer than its {self._limits.timeout} s") from trap
-        cause = self.team.failure if self.team and self.team.failure else _cause(trap)
+        cause = self.thread_pool.failure if self.thread_pool and self.thread_pool.failure else _cause(trap)
         raise RunError(f"{self._failed()}: {cause}") from trap
 
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeVar
 from ..errors import ArtifactError
 
 MAX_INT = 2**53 - 1
-"""What a JavaScript host can represent."""
+"""The largest integer that JavaScript represents exactly."""
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class Object:
 
 
 def is_int(value: Any) -> bool:
-    """Whether a value is an integer of JSON; Python's booleans are integers too."""
+    """Returns True for an integer of JSON; Python's booleans are integers too, and are none here."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

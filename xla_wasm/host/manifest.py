@@ -21,7 +21,7 @@ MAX_PAGES = ADDRESS_SPACE["i32"] // PAGE
 MAX_RANK = 32
 MAX_DEVICES = 1 << 16
 MAX_CHANNEL = 32767
-"""What MPI promises for a tag."""
+"""The largest tag that MPI promises."""
 TRANSFERS = ("infeed", "outfeed", "send", "recv")
 """The requests in which whole arrays go to the host or come from it, while no function of the host is called."""
 
@@ -50,7 +50,7 @@ class Leaf:
     sizes: tuple[int | None, ...] = field(default=(), kw_only=True)
     """Of an array with dynamic dimensions (`dimensions` are their bounds), where the actual size of each lies as s32; None: static."""
     shards: Shards | None = field(default=None, kw_only=True)
-    """What each device has of a global array; None if nobody says so."""
+    """The blocks of a global array that the devices have; None if it is unknown."""
 
     def __str__(self) -> str:
         return f"{self.element_type}[{','.join(self.shown_dimensions)}]"
@@ -62,13 +62,13 @@ class Leaf:
         return [str(bound) if size is None else f"<={bound}" for size, bound in zip(sizes, self.dimensions)]
 
     def fits(self, dimensions: tuple[int, ...]) -> bool:
-        """Whether an array of these dimensions goes in: of the leaf's, or where these are dynamic, of up to their bounds."""
+        """Returns True for the dimensions of an array that goes in: the leaf's own, or where these are dynamic, up to their bounds."""
         if not self.sizes or len(dimensions) != len(self.dimensions):
             return dimensions == self.dimensions
         return all(size == bound or at is not None and size < bound for size, bound, at in zip(dimensions, self.dimensions, self.sizes))
 
     def actual(self, stated: Iterable[int | None]) -> tuple[int, ...]:
-        """The dimensions of the array, from the sizes that the module states; None: static. ArtifactError if one is beyond its bound."""
+        """Returns the array's dimensions, from the sizes that the module states; None: static. Raises ArtifactError beyond a bound."""
         made = []
         for d, (size, bound) in enumerate(zip(stated, self.dimensions)):
             size = bound if size is None else size
@@ -109,7 +109,7 @@ class Init:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a run may ask of the host: to take the operands, and to write the results.
+    """A request of a run: the host takes the operands, and writes the results.
 
     `kind`: custom_call or callback (of the function `target`), infeed, outfeed, send or recv (of the name `target`).
     """
@@ -137,11 +137,11 @@ class Exchange:
     name: str
     opcode: str
     channel: int
-    """What sender and receiver agree on."""
+    """The number of the channel, the same for sender and receiver."""
     buffered: bool
-    """Whether it is over before anyone has received what was sent."""
+    """True if it is over before anyone has received what was sent."""
     to: tuple[int, int]
-    """Where the numbers lie, s32, and how many they are."""
+    """The address of the devices' numbers, s32, and how many they are."""
     sources: tuple[int, int]
     sends: tuple[tuple[int, int, int], ...]
     """(address, bytes of a block, bytes from one block to the next: 0 where all receivers get the same)."""
@@ -154,28 +154,28 @@ class Devices:
     """The devices that a program runs on; None for a number that the host chooses."""
 
     offset: int
-    """Where the host says which device this is: u32 replica, partition, number of replicas, number of partitions."""
+    """The address at which the host writes four u32: replica, partition, number of replicas, number of partitions."""
     replicas: int | None
     partitions: int | None
     least: int
     most: int | None
     axis: str
-    """What a number of devices counts when nothing else is said: "replicas" or "partitions"."""
+    """The meaning of a number of devices if nothing else is said: "replicas" or "partitions"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """What threads share, in the memory that they import together."""
+    """The memory of threads, which they import together."""
 
     control: int
-    """Where the words are by which they work together (see `xla_wasm.threads`)."""
+    """The address of the control block, by which they work together (see `xla_wasm.threads`)."""
     bytes: int
-    """What each but the first needs, behind the memory of the program."""
+    """The bytes that each thread but the first needs, behind the memory of the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a host relies on, checked."""
+    """The manifest of an artifact, checked: everything that a host relies on."""
 
     name: str
     hash: str
@@ -191,13 +191,13 @@ class Manifest:
     config: int
     requests: tuple[Request | Exchange, ...]
     request: int
-    """Where the record of the request lies that a run waits for: its number, and the step to go on with."""
+    """The address of the record of the request that a run waits for: its number, and the step to go on with."""
     stateful: bool
-    """Whether the module itself keeps something from run to run, as generators of random numbers do."""
+    """True if the module itself keeps something from run to run, as generators of random numbers do."""
     devices: Devices | None
     """None: the program is the same on every device, and knows of no other."""
     kind: str = MODULE
-    """Whether a host runs it, or what kind of program it is by itself."""
+    """The kind of program: a module that a host runs, or one that runs by itself."""
     undivided: str = ""
     """Of a program on global arrays that says how these are to be divided among devices: why it runs on one."""
     threads: Threads | None = None
@@ -215,7 +215,7 @@ class Manifest:
 
     @property
     def sharded(self) -> int | None:
-        """How many devices have a part of its global arrays; None if nobody says so."""
+        """The number of devices that have a part of its global arrays; None if it is unknown."""
         return next((len(leaf.shards.starts) for leaf in (*self.parameters, *self.results) if leaf.shards), None)
 
     @property
@@ -332,7 +332,7 @@ def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True
 
 
 def _shards(item: Object, own: tuple[int, ...]) -> Shards | None:
-    """Where the blocks of the devices begin, which make up a global array together."""
+    """Returns the starts of the devices' blocks; None if there are none. Raises ArtifactError if they do not make up the global array."""
     if item.raw.get("shards") is None:
         return None
     at = Object(item.get("shards"), f"{item.path}.shards")
@@ -347,7 +347,7 @@ def _shards(item: Object, own: tuple[int, ...]) -> Shards | None:
 
 
 def _sizes(item: Object, rank: int, memory: int) -> tuple[int | None, ...]:
-    """Where the sizes of dynamic dimensions lie; empty if there are none."""
+    """Returns the addresses of the sizes of dynamic dimensions; empty if there are none. Raises ArtifactError for wrong ones."""
     if "sizes" not in item.raw:
         return ()
     sizes = item.array("sizes")
@@ -399,7 +399,7 @@ def _parameter(item: Object, memory: int, results: int, inits: int) -> Parameter
 
 
 def parts_of(init: Init, data: bytes | memoryview) -> list[bytes | memoryview]:
-    """What is written, part by part, before each call of `init`."""
+    """Returns the parts of the data, in order; each is written before a call of `init`."""
     return [data[start : start + init.part] for start in range(0, len(data), init.part)] if init.part else [data]
 
 
@@ -485,7 +485,7 @@ def _request(item: Object, memory: int) -> Request | Exchange:
 
 
 def _check_together(top: Object, manifest: Manifest) -> None:
-    """What concerns several entries at once."""
+    """Raises ArtifactError if entries of the manifest contradict each other."""
     for key, leaves in (("parameters", manifest.parameters), ("results", manifest.results)):
         for i, leaf in enumerate(leaves):
             if leaf.shards and len(leaf.shards.starts) != manifest.sharded:

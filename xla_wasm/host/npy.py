@@ -21,7 +21,7 @@ HEADER = 10_000
 ENTRY = 1024
 """Bytes of an archive for each array: its name twice, and what stands around it."""
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError, struct.error)
-"""What Python's zipfile raises for archives that are damaged, encrypted, or newer than it."""
+"""The exceptions that Python's zipfile raises for archives that are damaged, encrypted, or newer than it."""
 
 Header = tuple[np.dtype[Any], tuple[int, ...], bool, int]
 """The type of an array, its shape, whether columns come first, and where in the file its elements begin."""
@@ -33,7 +33,7 @@ def bound(elements: int) -> int:
 
 
 def header(data: bytes) -> Header:
-    """What a `.npy` file says of its array. ArgumentError if it says nothing that makes sense."""
+    """Returns the header of a `.npy` file. Raises ArgumentError if it is damaged."""
     # NumPy writes float8_e5m2 as '<f1', which it cannot read.
     stream = io.BytesIO(data[: HEADER + 16].replace(b"'descr': '<f1'", b"'descr': '|V1'", 1))
     try:
@@ -49,7 +49,7 @@ def header(data: bytes) -> Header:
 
 
 def parsed(data: bytes) -> Array:
-    """The array of a `.npy` file, which lies in `data`. ArgumentError if the file is no such one, or has too few or too many bytes."""
+    """Returns the array of a `.npy` file, which lies in `data`. Raises ArgumentError if it is no such file, or has another length."""
     dtype, shape, columns, begin = header(data)
     if dtype.hasobject or dtype.subdtype is not None or not dtype.itemsize:
         raise ArgumentError(f"its elements are Python objects, arrays or nothing ({dtype}), and no numbers")

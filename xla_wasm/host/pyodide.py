@@ -18,11 +18,11 @@ from pyodide.ffi import JsException, can_run_sync, run_sync
 from ..artifact import Artifact
 from ..errors import ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError
 from ..target import EXPORTS, MEMORY, SIMD128
-from .alone import Alone, BasePort
-from .base import FILE, BaseExecutable, BaseInstance, Keeping
+from .base import FILE, BaseExecutable, BaseInstance, WeightsAndStates
 from .calls import HostFunction
 from .feeds import Feeds, Sink, Source
 from .grid import check_alone
+from .loopback import BasePort, Loopback
 from .manifest import Exchange, Leaf, Manifest
 from .sidecar import sidecar_parts
 
@@ -58,7 +58,7 @@ def load(
 
 
 def _arrays() -> ModuleType:
-    """What makes arrays of bytes: with numpy if it is loaded by now."""
+    """Returns the module that makes arrays of bytes: `ndarrays` where numpy can be imported, else `buffers`."""
     try:
         import numpy  # noqa: F401
     except ImportError:
@@ -85,7 +85,7 @@ class Executable(BaseExecutable):
         if memory_limit is not None and manifest.memory_bytes > memory_limit:
             raise LimitError(f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {memory_limit}")
         super().__init__(manifest, custom_calls, arrays.Slot, arrays.PhysicalSlot if physical else None)
-        self._kept = Keeping(self._held)
+        self._values = WeightsAndStates(self._held)
         self._module = _compile(artifact.wasm, manifest)
         self._sidecar = sidecar_parts(manifest, artifact.weights)
         self._instance: _Instance | None = _Instance(self._module, manifest, self._sidecar)
@@ -164,10 +164,10 @@ class Executable(BaseExecutable):
         with _Guard(self):
             if name in self._states:
                 instance.states[name].write(data, _dimensions(slot.leaf, accepted))
-                self._kept.found(name)
+                self._values.found(name)
             else:
                 instance.set_weight(name, data)
-                self._kept.set_weight(name, data)
+                self._values.set_weight(name, data)
 
     def get(self, name: str, device: int | None = None) -> Any:
         """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, of all by name."""
@@ -177,9 +177,9 @@ class Executable(BaseExecutable):
             return {part.removeprefix(f"{name}."): self.get(part) for part in below}
         slot = self._slot(name)
         if name in self._states:
-            self._kept.check({name})
+            self._values.check({name})
             return slot.give(self._read(self._ready().states[name]))
-        return slot.give(self._arrays.from_memory(slot.leaf, bytearray(self._kept.weight(name)), slot.leaf.dimensions))
+        return slot.give(self._arrays.from_memory(slot.leaf, bytearray(self._values.weight(name)), slot.leaf.dimensions))
 
     def _check_device(self, device: int) -> None:
         if device != 0:
@@ -188,7 +188,7 @@ class Executable(BaseExecutable):
     def _begin(self, arrays: tuple[Any, ...], named: Mapping[str, Any] | None = None) -> _Instance:
         """Checks the arguments and what has to be there, and writes the arguments."""
         accepted = self._accept(arrays, named)
-        self._kept.check(self._held.keys())
+        self._values.check(self._held.keys())
         instance = self._ready()
         for place, array in zip(instance.inputs, accepted):
             place.write(self._arrays.to_memory(place.leaf, array), _dimensions(place.leaf, array))
@@ -199,27 +199,27 @@ class Executable(BaseExecutable):
         self._check_open()
         if self._instance is None:
             made = _Instance(self._module, self.manifest, self._sidecar)
-            for name, data in self._kept.weights.items():
+            for name, data in self._values.weights.items():
                 made.set_weight(name, data)
             self._instance = made
         return self._instance
 
     def _failed(self) -> None:
         if self._instance is not None and not self._instance.sound:
-            self._kept.lose()
+            self._values.lose()
             self._instance = None
 
     def _read(self, place: _Place) -> Any:
         return self._arrays.from_memory(place.leaf, place.read(), place.dimensions())
 
     def _server(self, feeds: Feeds) -> Callable[[_Instance, int], None]:
-        """What serves the requests of one run."""
-        alone = Alone()
+        """Returns the function that serves the requests of one run, by their number."""
+        loopback = Loopback()
 
         def serve(instance: _Instance, number: int) -> None:
             port = instance.ports[number]
             if port is not None:
-                alone.exchange(port)
+                loopback.exchange(port)
                 return
             call, operands = self._calls[number], [self._read(place) for place in instance.operands[number]]
             for place, result in zip(instance.results[number], call(operands) if call else feeds.serve(number, operands)):

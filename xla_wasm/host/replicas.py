@@ -19,13 +19,13 @@ from .instance import Instance
 
 T = TypeVar("T")
 Work = Callable[[int, Instance, Endpoint], T]
-"""What to do on the device of that number, with an instance and its end of the exchanges."""
+"""A function that works on the device of that number, with an instance and its endpoint of the exchanges."""
 
 
 def run_together(
     devices: Sequence[Device], needed: Set[str], grid: Grid, timeout: float, work: Work[T], budgets: Sequence[Budget]
 ) -> list[T]:
-    """What `work` gives on each device, the first on this thread. If one fails, the run ends on all, and its error is raised."""
+    """Runs `work` on each device, the first on this thread, and returns its results. If one fails, ends all runs and raises its error."""
     instances = _take(devices, needed, budgets)
     run = _Run(Group(grid, timeout, budgets[0]), work, instances)
     try:
@@ -98,7 +98,7 @@ class _Run(Generic[T]):
 
     def _on(self, d: int) -> None:
         endpoint = self._group.endpoints[d]
-        self._instances[d].place.holder = get_ident()
+        self._instances[d].permit.holder = get_ident()
         try:
             self._results[d] = self._work(d, self._instances[d], endpoint)
             endpoint.outcome = "ended its run"
@@ -110,7 +110,7 @@ class _Run(Generic[T]):
         self._group.fail(d, f"failed: {error}")
 
     def results(self) -> list[T]:
-        """What the devices gave, or the error that ended the run."""
+        """Returns the result of each device, or raises the error that ended the run."""
         # Errors hold the frames that they went through, and these hold this object: without the list they go when they are done with.
         failures, self.failures = self.failures, []
         if not failures:

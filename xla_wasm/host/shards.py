@@ -29,7 +29,7 @@ class GlobalSlot(Slot):
         self.blocks: list[tuple[Any, ...]] = [
             (..., *(slice(b, b + n) for b, n in zip(start, leaf.dimensions))) for start in leaf.shards.starts
         ]
-        """What of the array each device has."""
+        """The index of each device's block in the array."""
 
     def split(self, value: Any) -> list[Array]:
         """The block of each device; views of one array."""
@@ -47,7 +47,7 @@ class GlobalSlot(Slot):
 
 
 def is_sharded(leaf: Leaf) -> bool:
-    """Whether devices have different parts of an array."""
+    """Returns True if devices have different parts of an array."""
     return leaf.shards is not None and leaf.shards.dimensions != leaf.dimensions
 
 

@@ -19,12 +19,12 @@ INPUT = "input"
 
 
 def is_structure(value: Any) -> bool:
-    """Whether this can be nothing but a structure: lists and tuples may be arrays of numbers, too."""
+    """Returns True for a value that can only be a structure: lists and tuples may be arrays of numbers, too."""
     return isinstance(value, Mapping) or hasattr(value, "__dataclass_fields__") or (isinstance(value, tuple) and hasattr(value, "_fields"))
 
 
 def heads(manifest: Manifest) -> list[str]:
-    """What the arguments are called that have an input among their leaves, in order: "params" and "x" of "params.w", "params.b" and "x"."""
+    """Returns the names of the arguments that have inputs, in order: "params" and "x" of "params.w", "params.b" and "x"."""
     inputs = [p.kind == INPUT for p in manifest.parameters]
     if manifest.structure is not None:
         trees = zip(manifest.structure["names"], manifest.structure["arguments"])
@@ -61,7 +61,7 @@ def _spread(name: str, value: Any, names: frozenset[str], found: dict[str, Any],
 
 
 def _is_nothing(value: Any) -> bool:
-    """Whether this has no leaves."""
+    """Returns True for a structure without leaves."""
     if isinstance(value, Mapping):
         return all(map(_is_nothing, value.values()))
     if hasattr(value, "__dataclass_fields__"):
@@ -96,7 +96,7 @@ class Structure:
     """The arguments and results of the function that an artifact was made of, without those that stay in the module."""
 
     def __init__(self, manifest: Manifest) -> None:
-        """ArgumentError if the manifest describes none."""
+        """Raises ArgumentError if the manifest describes none."""
         if manifest.structure is None:
             raise ArgumentError(
                 f"'{manifest.name}' does not say in which structure its arguments and results are; what xla_wasm.jax.lower makes says so. "
@@ -133,7 +133,7 @@ class Structure:
         return [found[i] for i in sorted(found)]
 
     def build(self, arrays: Sequence[Any]) -> Any:
-        """What the function returns, from what `run` returns. Results that stay in the module are None, and so are parts of no others."""
+        """Returns results of `run` in the function's own structure. Those that stay in the module are None, as are parts without others."""
         return self._built(self._results, arrays)
 
     def _takes(self, tree: Any) -> bool:
@@ -160,7 +160,7 @@ class Structure:
                 raise ArgumentError(f"'{name}.{key}' is missing: {self._wanted(child)}")
 
     def _parts(self, tree: Any, value: Any, name: str) -> list[Any]:
-        """What a value has for each key of its tree."""
+        """Returns a value's part for each key of its tree. Raises ArgumentError if it is of another kind or has other keys."""
         keys, children = parts(tree)
         if value is None and not self._takes(tree):
             return [_MISSING] * len(keys)

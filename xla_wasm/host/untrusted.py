@@ -1,4 +1,4 @@
-"""What `load(..., untrusted=True)` sets and checks beside what every load does. Mirrors web/lazy/untrusted.js."""
+"""Limits and checks of `load(..., untrusted=True)`, beside those of every load. Mirrors web/limits/untrusted.js."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .budget import Limits
 from .manifest import Exchange, Leaf, Manifest
 
 UNTRUSTED = Limits(memory=1 << 30, fuel=10**11, timeout=10.0, untrusted=True)
-"""What `load(..., untrusted=True)` allows where nothing else is said: 1 GiB, about 10^11 instructions and 10 s for each call."""
+"""The default limits of `load(..., untrusted=True)`: 1 GiB, about 10^11 instructions and 10 s for each call."""
 
 
 def check_handed(manifest: Manifest, limits: Limits, physical: bool, devices: int = 1) -> None:

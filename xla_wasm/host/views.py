@@ -28,12 +28,12 @@ class Lease:
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Whether two arrays of one type and shape are the same memory, element by element; what is no array, is not."""
+    """Returns True if two arrays of one type and shape are the same memory, element by element; False for anything but arrays."""
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return False
     return bool(a.ctypes.data == b.ctypes.data and a.strides == b.strides)
 
 
 def lies_in(array: Any, memory: memoryview) -> bool:
-    """Whether an array has, or may have, elements in that memory."""
+    """Returns True if an array has, or may have, elements in that memory."""
     return bool(np.may_share_memory(array, np.frombuffer(memory, np.uint8)))

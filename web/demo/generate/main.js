@@ -237,7 +237,8 @@ const described = () => {
 
 function schedule() {
   document.body.dataset.training = state;
-  drawing ||= requestAnimationFrame(() => {
+  if (drawing) return;
+  drawing = requestAnimationFrame(() => {
     drawing = 0;
     draw();
   });

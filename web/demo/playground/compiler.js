@@ -84,8 +84,8 @@ const from = (snapshot) => ({
 /** @param {Record<string, {file_name: string, sha256: string}>} packages */
 async function fetchWheel(packages) {
   const name = packages['xla-wasm']?.file_name;
-  const response = name && (await fetch(`${FOLDER}${name}`));
-  if (!response || !response.ok) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm that is there`);
+  const response = name ? await fetch(`${FOLDER}${name}`) : undefined;
+  if (!response?.ok) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm that is there`);
   return response.arrayBuffer();
 }
 

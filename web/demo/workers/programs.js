@@ -3,8 +3,8 @@
 import { load } from '../../xla_wasm.js';
 import { builds } from '../shared.js';
 
-/** @typedef {import('../../lazy/replicated.js').ReplicatedExecutable} Group */
-/** @typedef {import('../../lazy/exchange.js').ExchangeEvent} ExchangeEvent */
+/** @typedef {import('../../devices/replicated.js').ReplicatedExecutable} Group */
+/** @typedef {import('../../devices/exchange.js').ExchangeEvent} ExchangeEvent */
 /** @typedef {'shared' | 'messages'} Transport */
 
 /** What a person sets for the whole page. @typedef {{workers: number, transport: Transport}} Setup */
