@@ -306,7 +306,10 @@ GLOBAL_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "too many": (lambda e: e.run_global([WHOLE, 1, 2, 3]), r"takes \(tree, scale\), or an array for each input; got 4"),
     "too few arrays": (lambda e: e.run_global([B]), r"takes 3 arguments \(tree.more.0: float32\[2\], .*\), got 1"),
     "a text": (lambda e: e.run_global("x"), "takes 3 arguments .*, got 1"),
-    "of a device": (lambda e: e.run_replicated([[WHOLE, 1], [{"y": B}, 1]]), r"^device 0: argument 0 \('tree.more.0'\) must be float32\[1\]"),
+    "of a device": (
+        lambda e: e.run_replicated([[WHOLE, 1], [{"y": B}, 1]]),
+        r"^device 0: argument 0 \('tree.more.0'\) must be float32\[1\]",
+    ),
     "call: a leaf": (lambda e: e.call({"x": X[0]}, 1), r"'tree.more' is missing: 'tree.more.0' \(f32\[2\]\)"),
     "call: a name": (lambda e: e.call(WHOLE, scales=1), r"takes \(tree, scale\): there is no 'scales'"),
 }
