@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .artifact import Artifact
-from .errors import ArgumentError
+from .errors import ArgumentError, counted
 from .hlo.ir import Instruction, Module
 from .hlo.shape import Shape
 from .hlo.signature import leaf_pairs, parameter_leaves, result_leaves
@@ -23,7 +23,6 @@ from .host.manifest import Leaf
 from .opening import STDIN, compile_as, state_pairs
 from .ops.arrays import Value, accepted, flattened, nested
 from .ops.hostio.reference import HostSide
-from .showing import counted
 
 
 def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: int) -> list[Array]:

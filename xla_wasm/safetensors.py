@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .dataclass import dataclass
-from .errors import ArgumentError, ParseError
+from .errors import ArgumentError, ParseError, counted
 from .hlo.ir import Instruction, Module
 from .hlo.literal import Literal
 from .hlo.shape import Layout, Shape
@@ -150,7 +150,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str 
 def _integer(digits: str) -> int:
     """A number of the header. Python takes a second for one of a million digits, so for a file of them minutes."""
     if len(digits) > 19:
-        raise ValueError(f"a number of {len(digits)} digits")
+        raise ValueError(f"a number of {counted(len(digits), 'digit')}")
     return int(digits)
 
 

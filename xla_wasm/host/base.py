@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .. import showing
 from ..dataclass import replace
-from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError
+from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError, counted
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
 from .manifest import Exchange, Init, Leaf, Manifest, Parameter, Result, parts_of
@@ -134,7 +134,7 @@ class BaseExecutable(ABC):
                     return self._accept_lists(arrays, slots, error)
         elif not named and len(arrays) != len(self._heads) and not any(map(is_structure, arrays)):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
-            raise ArgumentError(f"'{self.manifest.name}' takes {showing.counted(len(slots), 'argument')} ({names}), got {len(arrays)}")
+            raise ArgumentError(f"'{self.manifest.name}' takes {counted(len(slots), 'argument')} ({names}), got {len(arrays)}")
         found = self._found(arrays, named or {}, slots)
         return [slot.accept(found[slot.leaf.name]) for slot in slots]
 

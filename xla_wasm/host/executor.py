@@ -14,8 +14,7 @@ import numpy as np
 
 from ..artifact import Artifact
 from ..dataclass import dataclass
-from ..errors import ArgumentError, LimitError, RunError
-from ..showing import counted
+from ..errors import ArgumentError, LimitError, RunError, counted
 from .alone import Alone
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .base import FILE, BaseExecutable, positional
@@ -328,7 +327,19 @@ class Executable(BaseExecutable):
         recv: Sequence[Mapping[str, Source]] | None = None,
     ) -> list[list[Array]]: ...
     @overload
-    def run_replicated(self, arguments: Sequence[Any], *, as_dict: Literal[True], **options: Any) -> list[dict[str, Array]]: ...
+    def run_replicated(
+        self,
+        arguments: Sequence[Any],
+        *,
+        num_replicas: int | None = None,
+        num_partitions: int | None = None,
+        timeout: float = 60.0,
+        as_dict: Literal[True],
+        infeed: Sequence[Source] | None = None,
+        outfeed: Sequence[Sink] | None = None,
+        send: Sequence[Mapping[str, Sink]] | None = None,
+        recv: Sequence[Mapping[str, Source]] | None = None,
+    ) -> list[dict[str, Array]]: ...
     def run_replicated(
         self,
         arguments: Sequence[Any],
@@ -373,7 +384,18 @@ class Executable(BaseExecutable):
         recv: Sequence[Mapping[str, Source]] | None = None,
     ) -> list[Array]: ...
     @overload
-    def run_global(self, arrays: Any, *, as_dict: Literal[True], **options: Any) -> dict[str, Array]: ...
+    def run_global(
+        self,
+        arrays: Any,
+        *,
+        num_partitions: int | None = None,
+        timeout: float = 60.0,
+        as_dict: Literal[True],
+        infeed: Sequence[Source] | None = None,
+        outfeed: Sequence[Sink] | None = None,
+        send: Sequence[Mapping[str, Sink]] | None = None,
+        recv: Sequence[Mapping[str, Source]] | None = None,
+    ) -> dict[str, Array]: ...
     def run_global(
         self,
         arrays: Any,
@@ -599,7 +621,7 @@ class Executable(BaseExecutable):
         if self._limits.memory is not None:
             most = self._limits.memory // self._program.memory_bytes
             if count > most:
-                need = f"{count} devices need {count * self._program.memory_bytes} bytes of memory"
+                need = f"{counted(count, 'device')} need {count * self._program.memory_bytes} bytes of memory"
                 raise LimitError(f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}")
             check_handed(self.manifest, self._limits, self._origin[1], count)
             self._first.pool.limit(most - (max(count, len(self._devices)) - 1))

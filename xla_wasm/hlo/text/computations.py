@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import VerifyError
+from ...errors import VerifyError, counted
 from ..ir import Computation, Instruction
 from ..op import REQUIRED, records
 from ..proto.schema import MESSAGES
@@ -359,8 +359,9 @@ class Computations:
         if instruction.opcode == "rng":
             return  # old texts give the shape as an operand; the verifier refuses that
         if count < least or (most is not None and count > most):
-            wanted = str(least) if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-            self.lexer.error(f"{instruction.opcode} takes {wanted} operands, not {count}", begin)
+            low = f"at least {least}" if most is None else f"{least} to {most}"
+            wanted = counted(least, "operand") if least == most else f"{low} operands"
+            self.lexer.error(f"{instruction.opcode} takes {wanted}, not {count}", begin)
 
     def _inferred(self, instruction: Instruction, begin: int) -> Shape:
         try:
