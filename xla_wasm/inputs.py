@@ -20,7 +20,7 @@ from .hlo.types import TYPES
 from .host.arrayfiles import File, Sized, held_in, some, typed
 from .host.arrays import Array, dtype_of
 from .host.manifest import Leaf
-from .opening import STDIN, compile_as, state_pairs
+from .opening import STDIN, compile_as, no_such_file, state_pairs
 from .ops.arrays import Value, accepted, flattened, nested
 from .ops.hostio.reference import HostSide
 
@@ -131,7 +131,7 @@ def named_file(text: str, names: Container[str], known: Iterable[str], option: s
         return name, path
     if name is None and splits:
         raise ArgumentError(f"{option} {text}: there is no {what} called '{splits[0][0]}': there are {some(known)}")
-    problem = "the name of a file is missing" if not path else "that is a folder" if Path(path).is_dir() else "there is no such file"
+    problem = "the name of a file is missing" if not path else "that is a folder" if Path(path).is_dir() else no_such_file(Path(path))
     raise ArgumentError(f"{option} {text}: {problem}")
 
 

@@ -56,7 +56,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
         content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     length = int.from_bytes(content[:8], "little")
     if length > min(size - 8, _LONGEST_HEADER):
-        raise ParseError(f"{path}: not a safetensors file, or cut short: its header has {length} bytes, the file {size}")
+        raise ParseError(f"{path}: not a safetensors file, or cut short: its header has {length} bytes, the file {size}; copy it again")
     room = size - 8 - length
     try:
         header = json.loads(bytes(content[8 : 8 + length]), parse_int=_integer)

@@ -115,7 +115,10 @@ class _Checker:
             self._shape(instruction)
             shape = inferred(instruction)
             if shape is not None and not same(shape, instruction.shape):
-                raise VerifyError(f"{instruction.where}: its shape is declared as {brief(instruction.shape)}, but it is {brief(shape)}")
+                raise VerifyError(
+                    f"{instruction.where}: its shape is declared as {brief(instruction.shape)}, but it is "
+                    f"{brief(shape)}: write that, or give it other operands"
+                )
             if instruction.opcode == "parameter":
                 numbers.append(instruction.attrs["parameter_number"])
             seen.add(instruction)

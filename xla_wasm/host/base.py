@@ -267,6 +267,8 @@ class BaseExecutable(ABC):
     def _slot(self, name: str) -> Slot:
         """Of a weight or a state."""
         slot = self._held.get(name)
+        if slot is None and any(leaf.name == name for leaf in self.parameters):
+            raise ArgumentError(f"'{name}' is an input of '{self.manifest.name}', and no weight or state: give it to run")
         if slot is None:
             known = ", ".join(list(self._held)[:8]) or "it has none"
             raise ArgumentError(f"'{self.manifest.name}' has no weight or state called '{name}' (known: {known})")

@@ -622,7 +622,7 @@ class Executable(BaseExecutable):
             most = self._limits.memory // self._program.memory_bytes
             if count > most:
                 need = f"{counted(count, 'device')} need {count * self._program.memory_bytes} bytes of memory"
-                raise LimitError(f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}")
+                raise LimitError(f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}: load it with a higher memory_limit")
             check_handed(self.manifest, self._limits, self._origin[1], count)
             self._first.pool.limit(most - (max(count, len(self._devices)) - 1))
         return [self._device(d) for d in range(count)]

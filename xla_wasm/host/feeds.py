@@ -93,7 +93,7 @@ class Transfers:
             if (kind, name) not in keys:
                 known = ", ".join(repr(other) for same, other in sorted(keys) if same == kind)
                 why = f"of the name {name!r} (known: {known or 'it has none'})" if kind in ("send", "recv") else "in it"
-                raise ArgumentError(f"'{self.module}' was given {kind}, but there is no {kind} {why}")
+                raise ArgumentError(f"'{self.module}' was given {kind}, but there is no {kind} {why}: leave it out")
         for site in self.sites.values():
             if site.key not in given:
                 kind, name = site.key

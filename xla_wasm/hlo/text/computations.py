@@ -188,7 +188,7 @@ class Computations:
         if found:
             operand = scope.get(found[1])
             if operand is None:
-                lexer.error(f"no instruction '{found[1]}' comes before this one", found.start(1))
+                lexer.error(f"no instruction '{found[1]}' comes before this one: define it above", found.start(1))
             if shape is not None and shape is not operand.shape and not compatible(shape, operand.shape):
                 lexer.error(f"'{found[1]}' is a {operand.shape}, not a {shape}", begin)
             return operand
@@ -287,7 +287,7 @@ class Computations:
         begin = lexer.skip()
         name = lexer.name("the name of a computation")
         found = self.computations.get(name)
-        return found if found is not None else lexer.error(f"no computation '{name}' comes before this one", begin)
+        return found if found is not None else lexer.error(f"no computation '{name}' comes before this one: define it above", begin)
 
     def _link(self, instruction: Instruction, words: Spelling, called: dict[str, list[Computation]]) -> None:
         """Orders the called computations as the record does."""
@@ -306,7 +306,7 @@ class Computations:
         begin = lexer.skip()
         name = lexer.name("the name of an instruction")
         found = scope.get(name)
-        return found if found is not None else lexer.error(f"no instruction '{name}' comes before this one", begin)
+        return found if found is not None else lexer.error(f"no instruction '{name}' comes before this one: define it above", begin)
 
     def map(self) -> dict[str, str]:
         """{key="value",key={raw}}"""
