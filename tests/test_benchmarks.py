@@ -12,7 +12,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 import xla_wasm
-from benchmarks import edge, replicas, replicas_js, worker
+from benchmarks import edge, pages, replicas, replicas_js, worker
 from benchmarks.models import Encoder
 from benchmarks.onnx_graph import SMALL_FORMS, Graph
 from benchmarks.wasmtime_host import Resident
@@ -109,3 +109,19 @@ def test_the_empty_server_is_one(tmp_path: Path) -> None:
     code, memory = edge.EMPTY_SERVER.replace("SIZE", "2"), edge.MEMORY.replace("BODY", "{}")
     (tmp_path / "empty.wasm").write_bytes(edge.empty_server(code, memory))
     subprocess.run([edge.wasmtime_cli(), "compile", tmp_path / "empty.wasm", "-o", tmp_path / "empty.cwasm"], check=True)
+
+
+def test_a_page_that_trains() -> None:
+    """Two steps in Chromium: figures of the page, and a table that says beside which goal they stand."""
+    from playwright.sync_api import sync_playwright
+
+    measured = pages.Measured()
+    with sync_playwright() as playwright, pages.served() as address, pages.context(playwright, measured) as context:
+        ready, answer = pages.search(context.new_page(), address)
+        pages.generate(context.new_page(), address, 2, measured)
+    measured.note(pages.MODEL, ready)
+    measured.note(pages.ANSWER, answer)
+    assert min(ready, answer, measured.training, measured.rate) > 0 and 2 < measured.loss < 5
+    text = pages.table(measured, 2, 0.25)
+    assert f"| {pages.ANSWER} | " in text and "| Generate: 2 steps of training | " in text and "| 3 s |" in text
+    assert "others used the machine" not in text and "others used" in pages.table(measured, 2, 3.0)

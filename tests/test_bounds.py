@@ -57,7 +57,7 @@ LARGE = {
         ),
         "iota 'p'.*arrays of up to 2\\^31",
     ),
-    "replicas": (reduced(", replica_count=10000000", "{}"), "10000000 replicas.*at most 65536"),
+    "replicas": (reduced(", replica_count=10000000", "{}"), "10,000,000 replicas.*at most 65536"),
     "replicas that exchange": (reduced(", replica_count=2000", "{}"), "all-reduce 'r': it is for 2000 devices; .* at most 1024"),
     "shards": (
         entry(
@@ -65,9 +65,9 @@ LARGE = {
         ).replace("ENTRY e", "ENTRY e_spmd"),
         "'m': it is for 65536 devices.*at most 1024",
     ),
-    "groups": (reduced("", "[1,1000000]<=[1000000]"), "all-reduce 'r': it names 1000000 devices"),
-    "pairs": (permuted(10**7), "collective-permute 'r': it names 10000001 devices"),
-    "pairs of many digits": (permuted(10**13), "collective-permute 'r': it names 10000000000001 devices"),
+    "groups": (reduced("", "[1,1000000]<=[1000000]"), "all-reduce 'r': it names 1,000,000 devices"),
+    "pairs": (permuted(10**7), "collective-permute 'r': it names 10,000,001 devices"),
+    "pairs of many digits": (permuted(10**13), "collective-permute 'r': it names 10,000,000,000,001 devices"),
     "calls, 18 levels": (doubling(18, CALLS), "computation 'f1.': .* up to 200000"),
     "calls, 40 levels": (doubling(40, CALLS), "computation 'f1.': .* up to 200000"),
     "calls that nobody makes": (

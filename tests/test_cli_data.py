@@ -117,7 +117,7 @@ WRONG = {
     "-i x.npy --set params.w=w.npy": "error: a weight is missing: --set params.b=FILE, of type f32[2]; --random-inputs makes it up\n",
     "--set params=params.npz": "error: an input is missing: -i x=X.NPY, of type f32[2]; --random-inputs makes up what is not given\n",
     "-i y=x.npy": "error: --input y=x.npy: there is no input called 'y': there are x\n",
-    "-i z.npy": "error: --input z.npy: there is no such file\n",
+    "-i z.npy": "error: --input z.npy: there is no such file; did you mean x.npy?\n",
     "-i x=": "error: --input x=: the name of a file is missing\n",
     "-i .": "error: --input .: that is a folder\n",
     "-i x.npy -i x=x.npy": "error: --input x=x.npy: 'x' has been given before: leave one of them out\n",

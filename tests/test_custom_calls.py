@@ -311,7 +311,7 @@ def test_failures_leave_the_instance_usable() -> None:
         (ValueError("no"), RunError, "custom call 'f' .* failed: ValueError: no"),
         (np.zeros(2, np.float32), ArgumentError, r"result 0 of custom call 'f' .* must be float32\[3\], got float32\[2\]"),
         (np.zeros(3), ArgumentError, r"must be float32\[3\], got float64\[3\]"),
-        ((X, X), ArgumentError, r"must return 1 arrays \(float32\[3\]\), not 2 results"),
+        ((X, X), ArgumentError, r"must return 1 array \(float32\[3\]\), not 2 results"),
         (None, ArgumentError, "result 0"),
     ]
     for answer, kind, message in wrong:

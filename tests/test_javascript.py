@@ -9,12 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fixtures import toy_manifest
 from node_host import ROOT, node_for
+from test_structures import PARAMS, X, f
+from test_structures_js import Pair
 
-from xla_wasm import ArtifactError, javascript
+import xla_wasm
+from xla_wasm import ArtifactError, Options, javascript
 from xla_wasm.artifact import Artifact
+from xla_wasm.jax import lower
 
 CODE = "globalThis.forged = 1"
 NAMES = [
@@ -131,3 +136,93 @@ def test_the_whole_loader_is_copied(tmp_path: Path) -> None:
     files = {path.relative_to(web) for path in web.rglob("*.js") if path.relative_to(web).parts[0] != "demo"}
     copied = javascript.copy_loader(tmp_path)
     assert {path.relative_to(copied) for path in copied.rglob("*.js")} == files
+
+
+TREES = """
+import { load } from './model.js';
+
+const w = new Float32Array(6), b = new Float32Array(2), x = new Float32Array(9);
+const model = await load();
+const flat: Float32Array = model.run({ 'params.b.0': b, x, scale: 1 }).y;
+const nested: Float32Array = model.run({ params: { b: [b] }, x, scale: 1 }, { out: [] })['sums.1.0'];
+const { y, sums: [total, [top]] } = model.call({ b: [b] }, x, 2);
+const named: Float32Array = model.call({ params: { b: [b], w: null }, x, scale: x }, { infeed: [] }).sums[1][0];
+model.set('params.w', w);
+model.set('params', { w });
+model.set('params', { b: [null], w });
+const held: Float32Array = model.get('params').w;
+const one: Float32Array = model.get('params.w');
+const seen: Float32Array = model.input('params.b.0');
+const remote = await load({ worker: true });
+const far: Float32Array = (await remote.call({ b: [b] }, x, 2)).y;
+const away: Float32Array = (await remote.run({ params: { b: [b] }, x, scale: 1 })).y;
+await remote.set('params', { w });
+const kept: Float32Array = (await remote.get('params')).w;
+const group = await load({ devices: 2 });
+const whole: Float32Array = (await group.call({ b: [b] }, x, 2, { signal: AbortSignal.timeout(9) })).sums[0];
+const list = await group.runReplicated([{ params: { b: [b] }, x, scale: 1 }, [b, x, 1]]);
+await group.set('params', { w }, 1);
+console.log(flat, nested, y, total, top, named, held, one, seen, far, away, kept, whole, list[0].y);
+"""
+MISTYPED_TREES = [
+    "model.run({ params: { b: [1] }, x, scale: 1 });",
+    "model.run({ params: { b: [b] }, x });",
+    "model.run({ params: { b: [b] }, y: x, scale: 1 });",
+    "model.call({ b: [b], w: x }, x, 2);",
+    "model.call({ b: [b] }, x);",
+    "model.call({ b: [b, b] }, x, 2);",
+    "model.call({ params: { b: [b] }, x });",
+    "model.call({ b: [b] }, x, 2).z;",
+    "model.call({ b: [b] }, x, 2).sums[1][1];",
+    "model.set('params', { b: [b] });",
+    "model.set('params', b);",
+    "model.set('parms', { w: b });",
+    "model.get('params').b;",
+    "model.get('x');",
+    "model.input('params');",
+]
+
+
+def types_checked(folder: Path, file: str) -> str:
+    """What the compiler of TypeScript says of a file beside a model and the loader."""
+    compiler = ROOT / ".tools" / "node_modules" / "typescript" / "bin" / "tsc"
+    options = "--noEmit --strict --allowJs --target es2022 --lib es2022,dom,dom.iterable --module esnext --moduleResolution bundler".split()
+    command = [str(node_for("relaxed-simd")), str(compiler), *options, file]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200).stdout
+
+
+def test_types_of_structures(tmp_path: Path) -> None:
+    """What `lower` made is typed with the structures of its function; wrong structures are refused."""
+    artifact = xla_wasm.compile(lower(f, PARAMS, X, scale=1.0), Options(weights="params.w"))
+    javascript.save(artifact, tmp_path / "model.wasm")
+    (tmp_path / "right.ts").write_text(TREES)
+    assert types_checked(tmp_path, "right.ts") == ""
+    head = TREES[: TREES.index("const flat")]
+    (tmp_path / "wrong.ts").write_text(head + "\n".join(MISTYPED_TREES))
+    said, first = types_checked(tmp_path, "wrong.ts"), head.count("\n") + 1
+    assert [line for i, line in enumerate(MISTYPED_TREES) if f"wrong.ts({first + i}," not in said] == [], said
+
+
+def everything(first: Any, rest: Any, *, flag: Any) -> Any:
+    """Each kind of tree: numbers as keys, objects, nothing, static values, and names that are no identifiers."""
+    return {"numbers": {1: first["a b"] + rest[0], 0: None}, "class": Pair(rest[1].then, [first["z"]])}, ()
+
+
+def test_types_of_every_kind_of_structure(tmp_path: Path) -> None:
+    one = np.ones(2, np.float32)
+    given = ({"a b": one, "z": np.int32(3), "n": None}, (one, Pair(None, one)))
+    module = lower(everything, *given, flag=None)
+    for options in (Options(), Options(weights=["first.*"]), Options(state={"first.a b": "0.numbers.1"})):
+        artifact = xla_wasm.compile(module, options)
+        javascript.save(artifact, tmp_path / "model.wasm")
+        (tmp_path / "right.ts").write_text("import { load } from './model.js';\nexport const model = await load();\n")
+        assert types_checked(tmp_path, "right.ts") == ""
+    javascript.save(xla_wasm.compile(module), tmp_path / "model.wasm")
+    (tmp_path / "right.ts").write_text(
+        "import { load } from './model.js';\nconst x = new Float32Array(2);\nconst model = await load();\n"
+        "const [made, empty] = model.call({ 'a b': x, z: 3 }, [x, { then: x }], null);\n"
+        "const sum: Float32Array = made.numbers[1], none: null = made.numbers[0];\n"
+        "const z: Int32Array = made.class.then[0], nothing: [] = empty;\n"
+        "console.log(sum, none, z, nothing);\n"
+    )
+    assert types_checked(tmp_path, "right.ts") == ""

@@ -364,7 +364,7 @@ def test_wrong_commands(folder: Path, options: tuple[object, ...], message: str)
 def test_wrong_commands_with_mpiexec(folder: Path) -> None:
     (folder / "x.1.npy").unlink()
     for words, message in (
-        (command(folder), r"rank 1, process \d+ on .*: --input x\.1\.npy: there is no such file; ending the job"),
+        (command(folder), r"rank 1, process \d+ on .*: --input x\.1\.npy: there is no such file.*; ending the job"),
         (command(folder, "--devices", 3), "--devices 3: MPI has started 2 processes, and each is a device"),
         (command(folder, "--profile"), "--profile is for threads: run it without mpiexec, with --devices"),
     ):

@@ -150,7 +150,7 @@ def test_feeds_of_several_devices() -> None:
     results = exe.run_replicated([[np.int32(2), X], [np.int32(2), Y]], infeed=feeds, outfeed=outs)
     compare_all([r for (r,) in results], [-(2 * X + Y), -(3 * Y)])
     assert [len(out) for out in outs] == [3, 3]
-    with pytest.raises(ArgumentError, match="infeed must be a list with an entry for each of 2 devices, got 1 entries"):
+    with pytest.raises(ArgumentError, match="infeed must be a list with an entry for each of 2 devices, got 1 entry"):
         exe.run_replicated([[np.int32(2), X]] * 2, infeed=[feeds], outfeed=outs)
     with pytest.raises(RunError, match="device 1.*infeed 'f' takes item 1 of this run"):
         exe.run_replicated([[np.int32(2), X]] * 2, infeed=[[X, X], [X]], outfeed=outs)

@@ -215,8 +215,8 @@ def test_what_is_no_stablehlo() -> None:
 @pytest.mark.parametrize(
     ("lines", "error"),
     [
-        ("return %a, %a : tensor<3xf32>, tensor<3xf32>", "'main' declares 1 results, and has 2"),
-        ("return", "'main' declares 1 results, and has 0"),
+        ("return %a, %a : tensor<3xf32>, tensor<3xf32>", "'main' declares 1 result, and has 2"),
+        ("return", "'main' declares 1 result, and has 0"),
         ("return %i : tensor<i32>", "result 0 of 'main' is of another type than declared: it is tensor<i32>, not tensor<3xf32>"),
         ("", "a block must end in a return; this one is empty"),
         ("%0 = call @f(%a) : (tensor<3xf32>) -> tensor<3xf32> return %0 : tensor<3xf32>", "result 0 of 'f' is of another type"),

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 from seeds import count
 
 import xla_wasm
@@ -229,6 +230,96 @@ def test_all_results_are_the_next_state() -> None:
     exe.set("s", PARAMS)
     assert exe.run(1) == [] and exe.call(1) == None  # noqa: E711
     np.testing.assert_array_equal(exe.get("s")["w"], W + 2)
+
+
+def divided_executable(**options: Any) -> Any:
+    """A program for two devices, each of which has half of the function's arrays."""
+
+    def fn(tree: Any, scale: Any) -> Any:
+        doubled = jax.tree.map(lambda x: 2 * x, tree)
+        return {"double": doubled, "sum": jax.lax.psum(tree["x"].sum() * scale, "i")}
+
+    specs = {"double": P("i"), "sum": P()}
+    module = lower(fn, WHOLE, np.float32(1), mesh={"i": 2}, in_specs=(P("i"), P()), out_specs=specs)
+    return xla_wasm.load(xla_wasm.compile(module, Options(**options)))
+
+
+WHOLE = {"x": np.float32([1, 2, 3, 4]), "more": [np.float32([10, 20])]}
+GLOBAL_RUNS: dict[str, Callable[[Any], Any]] = {
+    "flat": lambda exe: exe.run_global([WHOLE["more"][0], WHOLE["x"], 3]),
+    "by position": lambda exe: exe.run_global([WHOLE, 3]),
+    "in a tuple": lambda exe: exe.run_global((WHOLE, 3)),
+    "by name": lambda exe: exe.run_global({"tree": WHOLE, "scale": 3}),
+    "full names": lambda exe: exe.run_global({"tree.x": WHOLE["x"], "tree.more": WHOLE["more"], "scale": 3}),
+    "results by name": lambda exe: exe.run_global([WHOLE, 3], as_dict=True).values(),
+}
+
+
+@pytest.mark.parametrize("way", GLOBAL_RUNS)
+def test_ways_to_give_whole_arrays(way: str) -> None:
+    more, x, total = GLOBAL_RUNS[way](divided_executable())
+    np.testing.assert_array_equal(x, [2, 4, 6, 8])
+    np.testing.assert_array_equal(more, [20, 40])
+    assert total == 30
+
+
+def test_call_on_several_devices() -> None:
+    exe = divided_executable()
+    for result in (exe.call(WHOLE, 3), exe.call(tree=WHOLE, scale=np.float32(3))):
+        assert jax.tree.structure(result) == jax.tree.structure({"double": WHOLE, "sum": 0})
+        np.testing.assert_array_equal(result["double"]["x"], [2, 4, 6, 8])
+        assert result["sum"] == 30
+    assert [*exe.run_global([WHOLE, 3], as_dict=True)] == ["double.more.0", "double.x", "sum"]
+
+
+def test_call_on_several_devices_with_weights() -> None:
+    exe = divided_executable(weights="tree")
+    exe.set("tree", WHOLE)
+    np.testing.assert_array_equal(exe.call(scale=2)["sum"], 20)
+    np.testing.assert_array_equal(exe.run_global({"scale": 2}, as_dict=True)["sum"], 20)
+
+
+def test_structures_for_each_device() -> None:
+    exe = divided_executable()
+    halves = [{"x": WHOLE["x"][:2], "more": [WHOLE["more"][0][:1]]}, {"x": WHOLE["x"][2:], "more": [WHOLE["more"][0][1:]]}]
+    for given in ([[half, 3] for half in halves], [{"tree": half, "scale": 3} for half in halves]):
+        first, second = exe.run_replicated(given, as_dict=True)
+        assert first["sum"] == second["sum"] == 30
+        np.testing.assert_array_equal(second["double.x"], [6, 8])
+
+
+def test_one_whole_array_needs_no_list() -> None:
+    exe = xla_wasm.load(xla_wasm.compile(lower(lambda x: jax.lax.psum(x, "i"), X[:2], mesh={"i": 2}, in_specs=P("i"), out_specs=P())))
+    np.testing.assert_array_equal(exe.run_global(X[:2])[0], exe.run_global([X[:2]])[0])
+    np.testing.assert_array_equal(exe.call(X[:2]), X[:1] + X[1:2])
+
+
+GLOBAL_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "a leaf is missing": (lambda e: e.run_global([{"x": X[0]}, 1]), r"the argument 'tree.more.0' \(float32\[2\]\) is missing"),
+    "an argument is missing": (lambda e: e.run_global({"tree": WHOLE}), r"the argument 'scale' \(float32\[\]\) is missing"),
+    "a name with an error": (lambda e: e.run_global({"tree": WHOLE, "scales": 1}), "no argument called 'scales' .did you mean 'scale'"),
+    "a key too many": (lambda e: e.run_global([{**WHOLE, "y": B}, 1]), "has no argument called 'tree.y'"),
+    "the whole shape": (
+        lambda e: e.run_global([{**WHOLE, "x": B}, 1]),
+        r"argument 1 \('tree.x'\) must be float32\[4\], got float32\[2\]",
+    ),
+    "too many": (lambda e: e.run_global([WHOLE, 1, 2, 3]), r"takes \(tree, scale\), or an array for each input; got 4"),
+    "too few arrays": (lambda e: e.run_global([B]), r"takes 3 arguments \(tree.more.0: float32\[2\], .*\), got 1"),
+    "a text": (lambda e: e.run_global("x"), "takes 3 arguments .*, got 1"),
+    "of a device": (
+        lambda e: e.run_replicated([[WHOLE, 1], [{"y": B}, 1]]),
+        r"^device 0: argument 0 \('tree.more.0'\) must be float32\[1\]",
+    ),
+    "call: a leaf": (lambda e: e.call({"x": X[0]}, 1), r"'tree.more' is missing: 'tree.more.0' \(f32\[2\]\)"),
+    "call: a name": (lambda e: e.call(WHOLE, scales=1), r"takes \(tree, scale\): there is no 'scales'"),
+}
+
+
+@pytest.mark.parametrize("case", GLOBAL_ERRORS)
+def test_errors_of_runs_on_several_devices(case: str) -> None:
+    call, message = GLOBAL_ERRORS[case]
+    with pytest.raises(ArgumentError, match=message):
+        call(divided_executable())
 
 
 def test_a_fresh_executable_takes_structures() -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from . import compare, files, reference, report
 from .compiler import compile
-from .errors import RunError, UnsupportedError, visible
+from .errors import RunError, UnsupportedError, counted, visible
 from .excerpt import Verdict, compiled, tolerance_in
 from .hlo.ir import Module
 from .host.arrays import Array
@@ -50,7 +50,8 @@ def check(
     count = devices or max(_least(exe), partitions or 1)
     if find and count > 1:
         raise UnsupportedError(
-            f"{module.name} runs on {count} devices, and --isolate judges single instructions on one; without it, check shows on which "
+            f"{module.name} runs on {counted(count, 'device')}, and --isolate judges single "
+            "instructions on one; without it, check shows on which "
             "devices results differ"
         )
     sources = map(Files(inputs, seed=seed).of, range(count))

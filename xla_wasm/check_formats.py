@@ -11,12 +11,12 @@ from rich.text import Text
 
 from . import report
 from .compiler import compile
+from .errors import counted
 from .hlo.ir import Module
 from .host.executor import load
 from .inputs import arguments
 from .opening import selector, weight_formats_of
 from .options import Options
-from .showing import counted
 
 
 def check_formats(

@@ -14,7 +14,7 @@ from .artifact import Artifact
 from .assemble import BROUGHT_BYTES, SIDECAR_BYTES, Interface, assemble, check_room
 from .dataclass import dataclass, replace
 from .driver import start_of_buffers
-from .errors import ArgumentError, OptionWarning, ParseError, UnsupportedError, XlaWasmError
+from .errors import ArgumentError, OptionWarning, ParseError, UnsupportedError, XlaWasmError, counted
 from .front import low_bytes, written_pages
 from .hlo.foreign import convert
 from .hlo.ir import Instruction, Module
@@ -156,7 +156,9 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     division = per_device(module)
     if division.module is not module and options.num_partitions not in (None, division.module.num_partitions):
         count = division.module.num_partitions
-        raise ArgumentError(f"num_partitions={options.num_partitions}: the manual computations of '{module.name}' are for {count} devices")
+        raise ArgumentError(
+            f"num_partitions={options.num_partitions}: the manual computations of '{module.name}' are for {counted(count, 'device')}"
+        )
     module = division.module
     refused = unsupported(module, options.host_calls)
     if refused:
@@ -174,7 +176,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     pipeline.run(canonical, given)
     for x in canonical.instructions():
         if x.shape.is_array and x.shape.size > _MOST_ELEMENTS:
-            raise UnsupportedError(f"{x.where}: {x.shape} has {x.shape.size} elements; arrays of up to 2^31 are supported")
+            raise UnsupportedError(f"{x.where}: {x.shape} has {counted(x.shape.size, 'element')}; arrays of up to 2^31 are supported")
         for shape in (*x.attrs[REQUEST].operands, *x.attrs[REQUEST].results) if REQUEST in x.attrs else ():
             _check_layout(x.name, shape)
     if names:

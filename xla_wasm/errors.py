@@ -55,3 +55,12 @@ def visible(text: str) -> str:
     A character of control becomes the picture of it; what has none, and half a surrogate pair, the sign of what cannot be shown.
     """
     return text.translate(_VISIBLE)
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things for a message, as in "1 input", "3 inputs" and "2 entries"."""
+    if count == 1:
+        return f"1 {what}"
+    if what.endswith("y") and what[-2] not in "aeiou":
+        return f"{count:,} {what[:-1]}ies"
+    return f"{count:,} {what}{'es' if what.endswith(('s', 'x', 'ch', 'sh')) else 's'}"

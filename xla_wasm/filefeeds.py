@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from . import files
-from .errors import ArgumentError
+from .errors import ArgumentError, counted
 from .host.arrays import Array
 from .host.manifest import Leaf, Manifest
 from .inputs import opened, random_array
-from .showing import counted
 
 Key = tuple[str, str]
 """Kind and name of a transfer; infeed and outfeed have no name."""

@@ -135,7 +135,7 @@ def _flat(value: Any, what: str) -> tuple[tuple[int, ...], list[Any]]:
         raise ArgumentError(f"{what}, got {type(value).__name__}: give an array, or numbers")
     parts = [_flat(item, what) for item in value]
     if len({dimensions for dimensions, _ in parts}) > 1:
-        raise ArgumentError(f"{what}: the lists in it have different lengths")
+        raise ArgumentError(f"{what}: the lists in it have different lengths, and all rows need as many numbers")
     return (len(parts), *(parts[0][0] if parts else ())), [number for _, numbers in parts for number in numbers]
 
 

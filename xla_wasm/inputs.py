@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .artifact import Artifact
-from .errors import ArgumentError
+from .errors import ArgumentError, counted
 from .hlo.ir import Instruction, Module
 from .hlo.shape import Shape
 from .hlo.signature import leaf_pairs, parameter_leaves, result_leaves
@@ -20,10 +20,9 @@ from .hlo.types import TYPES
 from .host.arrayfiles import File, Sized, held_in, some, typed
 from .host.arrays import Array, dtype_of
 from .host.manifest import Leaf
-from .opening import STDIN, compile_as, state_pairs
+from .opening import STDIN, compile_as, no_such_file, state_pairs
 from .ops.arrays import Value, accepted, flattened, nested
 from .ops.hostio.reference import HostSide
-from .showing import counted
 
 
 def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: int) -> list[Array]:
@@ -132,7 +131,7 @@ def named_file(text: str, names: Container[str], known: Iterable[str], option: s
         return name, path
     if name is None and splits:
         raise ArgumentError(f"{option} {text}: there is no {what} called '{splits[0][0]}': there are {some(known)}")
-    problem = "the name of a file is missing" if not path else "that is a folder" if Path(path).is_dir() else "there is no such file"
+    problem = "the name of a file is missing" if not path else "that is a folder" if Path(path).is_dir() else no_such_file(Path(path))
     raise ArgumentError(f"{option} {text}: {problem}")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from .dataclass import dataclass, replace
-from .errors import RunError, UnsupportedError, XlaWasmError
+from .errors import RunError, UnsupportedError, XlaWasmError, counted
 from .excerpt import (
     Excerpt,
     Run,
@@ -135,7 +135,7 @@ class _Search:
                     return found
                 batch = []
                 values = {y: v for y, v in values.items() if last_use.get(y, total) >= i}
-                self.notify(" > ".join((*path, f"{i} of {total} instructions")))
+                self.notify(" > ".join((*path, f"{i} of {counted(total, 'instruction')}")))
             if x.opcode in _OPAQUE:
                 values[x] = self.evaluator.run(x, [values[o] for o in x.operands])
             elif alone:
@@ -297,7 +297,7 @@ class _Search:
         for size in (*(w for w in _WINDOWS if w < len(body)), len(body)):
             values = dict(zip(computation.parameters, args))
             for number, window in enumerate(_pieces(body, size)):
-                self.notify(f"{size} instructions together, for the {number + 1}th time")
+                self.notify(f"{counted(size, 'instruction')} together, for the {number + 1}th time")
                 found = self._natural(window, values, users, computation.root)
                 if found is not None:
                     return self._cut(found, window, values, users, computation.root)

@@ -11,12 +11,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from . import files
 from .artifact import Artifact
 from .artifact import outputs as artifact_outputs
 from .errors import ArgumentError, visible
+from .hlo.structure import LISTED, leaves, parts
 from .host.manifest import Leaf, Manifest
 from .pages import site
 from .target import MODULE, WORKER
@@ -220,6 +222,9 @@ def declarations(artifact: Artifact, loader: str = PACKAGE, kind: str = MODULE) 
     )
     if kind == WORKER and artifact.sizes[1]:
         load = _WEIGHTED_LOAD
+    trees = "" if manifest.structure is None else _structures(manifest)
+    if trees:
+        load = load.replace("Results, Held>", "Results, Held, Trees>")
     return f"""// {_line(manifest.name)}: what goes in and out of a model compiled by {_line(manifest.producer)}.
 
 import type {{ {taken} }} from {_text(loader)};
@@ -232,7 +237,7 @@ export interface Results {_fields(_outputs(manifest), given=False)}
 
 /** What stays inside between runs: `set` and `get` take these names. */
 export interface Held {_fields(held, given=True)}
-
+{trees}
 export declare const inputs: {_table(_of_kind(manifest, "input"), "readonly ")};
 export declare const results: {_table(_outputs(manifest), "readonly ")};
 
@@ -305,29 +310,108 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_$][\w$]*", name, re.ASCII) else _text(name)
 
 
-def _table(leaves: Sequence[Leaf], modifier: str = "") -> str:
+def _structures(manifest: Manifest) -> str:
+    """The types of the function's arguments and results, in its structures, and of what of them stays inside."""
+    structure = manifest.structure
+    assert structure is not None
+    named = dict(zip(structure["names"], structure["arguments"]))
+    kinds = [leaf.kind for leaf in manifest.parameters]
+    inputs, held = ({name for name, tree in named.items() if any(_is_input(kinds[i], own) for i in leaves(tree))} for own in (True, False))
+    taken = [name for name, tree in named.items() if name in inputs or not [*leaves(tree)]]
+    arguments = [(name, _given(named[name], manifest.parameters, True)) for name in taken]
+    own = {leaf.name for leaf in manifest.parameters if leaf.kind != "input"}
+    kept = [(name, _given(tree, manifest.parameters, False)) for name, tree in named.items() if name in held and name not in own]
+    places = ", ".join(f"Arguments[{_text(name)}]" for name in taken)
+    picked = " | ".join(_text(name) for name in taken if name in inputs)
+    return f"""
+/** The arguments of the function that the model was lowered from, without those that stay inside. */
+export interface Arguments {_members(arguments)}
+
+/** What the function returns; null for what stays inside. */
+export type Returned = {_returned(structure["results"], manifest.results)};
+
+/** What `call` takes, in order or in one object, and gives; what `run` takes by name; and what `set` takes for a name of several. */
+export interface Trees {{
+  arguments: [{places}]{" | [Arguments]" if taken else ""};
+  inputs: {f"Pick<Arguments, {picked}>" if picked else "{}"};
+  returned: Returned;
+  held: {_members(kept, "  ")};
+}}
+"""
+
+
+def _is_input(kind: str, own: bool) -> bool:
+    """Whether a parameter of this kind is an input, or with `own` False, whether it stays inside."""
+    return (kind == "input") == own
+
+
+def _given(tree: Any, parameters: Sequence[Leaf], inputs: bool) -> str:
+    """The type of an argument: of its inputs, or of what of it stays inside. What is not asked for is null, or left out."""
+    if tree is None:
+        return "unknown"
+    if isinstance(tree, int):
+        return _array(parameters[tree], True) if _is_input(parameters[tree].kind, inputs) else "null"
+    keys, children = parts(tree)
+    types = [_given(child, parameters, inputs) for child in children]
+    if tree[0] in LISTED:
+        return f"readonly [{', '.join(types)}]"
+    wanted = [any(_is_input(parameters[i].kind, inputs) for i in leaves(child)) for child in children]
+    return _object([(f"{_key(str(key))}{'' if asked else '?'}", type_) for key, asked, type_ in zip(keys, wanted, types)])
+
+
+def _returned(tree: Any, results: Sequence[Leaf]) -> str:
+    """The type of what a function returns."""
+    own = [*leaves(tree)]
+    if tree is None or (own and not any(results[i].kind == "output" for i in own)):
+        return "null"
+    if isinstance(tree, int):
+        return _array(results[tree], False)
+    keys, children = parts(tree)
+    types = [_returned(child, results) for child in children]
+    if tree[0] in LISTED:
+        return f"[{', '.join(types)}]"
+    return _object([(_key(str(key)), type_) for key, type_ in zip(keys, types)])
+
+
+def _object(members: Sequence[tuple[str, str]]) -> str:
+    return "{ " + "".join(f"{key}: {type_}; " for key, type_ in members) + "}"
+
+
+def _members(fields: Sequence[tuple[str, str]], indent: str = "") -> str:
+    """The body of an interface; a member of any type may be left out."""
+    rows = [f"{indent}  {_key(name)}{'?' if type_ == 'unknown' else ''}: {type_};\n" for name, type_ in fields]
+    return "{\n" + "".join(rows) + indent + "}" if rows else "{}"
+
+
+def _table(arrays: Sequence[Leaf], modifier: str = "") -> str:
     end = ";" if modifier else ","
     rows = [
         f"  {modifier}{_key(leaf.name)}: {{ {modifier}type: {_text(leaf.element_type)}{end} "
         f"{modifier}shape: {modifier}[{', '.join(map(str, leaf.dimensions))}] }}{end}\n"
-        for leaf in leaves
+        for leaf in arrays
     ]
     return "{\n" + "".join(rows) + "}" if rows else "{}"
 
 
-def _fields(leaves: Sequence[Leaf], given: bool) -> str:
+def _fields(arrays: Sequence[Leaf], given: bool) -> str:
     """The body of an interface with an array for each leaf."""
-    rows = []
-    for leaf in leaves:
-        element_type = leaf.element_type
-        array = _ARRAY_OF.get(element_type, "Uint8Array")
-        note = str(leaf) + (", pairs of (real, imaginary)" if element_type[0] == "c" else "")
-        if element_type == "f16" and not given:
-            # A Float16Array where the engine has one.
-            array = "ArrayBufferView & ArrayLike<number>"
-        if leaf.sizes:
-            array = f"({array}) & {{ shape{'?' if given else ''}: number[] }}"
-        elif given and not leaf.dimensions and array != "Uint16Array" and element_type[0] != "c":
-            array += " | number | bigint" if array.startswith("Big") else " | number"
-        rows.append(f"  /** {note} */\n  {_key(leaf.name)}: {array};\n")
+    rows = [f"  /** {leaf}{_note(leaf)} */\n  {_key(leaf.name)}: {_array(leaf, given)};\n" for leaf in arrays]
     return "{\n" + "".join(rows) + "}" if rows else "{}"
+
+
+def _note(leaf: Leaf) -> str:
+    return ", pairs of (real, imaginary)" if leaf.element_type[0] == "c" else ""
+
+
+def _array(leaf: Leaf, given: bool) -> str:
+    """The type of an array that is given to the model, or that comes from it."""
+    element_type = leaf.element_type
+    array = _ARRAY_OF.get(element_type, "Uint8Array")
+    if element_type == "f16" and not given:
+        # A Float16Array where the engine has one.
+        array = "ArrayBufferView & ArrayLike<number>"
+    if leaf.sizes:
+        return f"({array}) & {{ shape{'?' if given else ''}: number[] }}"
+    if given and not leaf.dimensions and array != "Uint16Array" and element_type[0] != "c":
+        return array + (" | number | bigint" if array.startswith("Big") else " | number")
+    return array

@@ -7,7 +7,7 @@ from itertools import islice, product
 from math import prod
 from typing import TYPE_CHECKING
 
-from .errors import ArgumentError
+from .errors import ArgumentError, counted
 from .hlo.layout import element_bits, index_at, physical_bytes, physical_elements, position, prefix_bytes, tilings
 from .hlo.shape import Index, Shape
 
@@ -80,7 +80,7 @@ def summary(shape: Shape) -> list[str]:
     lines = [
         str(shape),
         f"elements: {shape.size:,} of {unit}",
-        f"in memory: {total:,} elements, {total - shape.size:,} of them padding; {physical_bytes(shape):,} bytes",
+        f"in memory: {counted(total, 'element')}, {total - shape.size:,} of them padding; {physical_bytes(shape):,} bytes",
     ]
     if prefix_bytes(shape):
         lines.append(f"{prefix_bytes(shape)} bytes before the first element hold the sizes")

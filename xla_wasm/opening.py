@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,18 @@ from .target import MODULE
 
 STDIN = "-"
 """Stands for standard input, and for standard output, in the place of a file's name."""
+_MOST_LOOKED_AT = 10_000
+"""Files of a folder among which one is looked for that somebody may have meant."""
+
+
+def no_such_file(path: Path) -> str:
+    """That there is no such file, and which there is that one may have meant."""
+    try:
+        names = sorted(entry.name for entry in islice(path.parent.iterdir(), _MOST_LOOKED_AT) if entry.is_file())
+    except OSError:
+        return f"there is no such file, and no folder {path.parent}: look at its path"
+    close = get_close_matches(path.name, names, 1, 0.8)
+    return f"there is no such file{f'; did you mean {path.with_name(close[0])}?' if close else ': look at its name and path'}"
 
 
 def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
@@ -29,7 +43,7 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
             raise ArgumentError(f"--dim gives the size of {name} twice")
         sizes[name] = size
     if str(path) != STDIN and not path.exists():
-        raise ArgumentError(f"{path}: there is no such file")
+        raise ArgumentError(f"{path}: {no_such_file(path)}")
     if path.is_dir():
         raise ArgumentError(f"{path} is a folder: name the file of a module or an artifact in it")
     try:

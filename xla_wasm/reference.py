@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .errors import ArgumentError, UnsupportedError
+from .errors import ArgumentError, UnsupportedError, counted
 from .hlo.ir import Computation, Instruction, Module
 from .hlo.shape import Shape
 from .hlo.types import THROUGH_F16, TYPES
@@ -99,7 +99,7 @@ def evaluate(
 def _on_global(division: PerDevice, arrays: Sequence[Any], **options: Any) -> list[Array]:
     """The whole results of a program that is divided among devices, on whole arrays."""
     if len(arrays) != len(division.parameters):
-        raise ArgumentError(f"{division.module.name} takes {len(division.parameters)} arrays, not {len(arrays)}")
+        raise ArgumentError(f"{division.module.name} takes {counted(len(division.parameters), 'array')}, not {len(arrays)}")
     given = [np.asarray(array) for array in arrays]
     devices = range(division.module.replica_count * division.module.num_partitions)
     parts: list[list[Array]] = [[] for _ in devices]
@@ -165,7 +165,9 @@ def evaluate_with(
     def work(device: Device) -> list[Array]:
         arrays = arguments[device.number]
         if len(arrays) != len(leaves):
-            raise ArgumentError(f"{module.name} takes {len(leaves)} arrays ({', '.join(name for name, _ in leaves)}), not {len(arrays)}")
+            raise ArgumentError(
+                f"{module.name} takes {counted(len(leaves), 'array')} ({', '.join(name for name, _ in leaves)}), not {len(arrays)}"
+            )
         evaluator = Evaluator(precise, device, hosts[device.number], starts)
         evaluator.custom_calls = {**module.callbacks, **(custom_calls or {})}
         with np.errstate(all="ignore"):

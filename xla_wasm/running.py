@@ -16,7 +16,7 @@ from rich.console import Console
 
 from . import mpi, report
 from .dataclass import dataclass, field
-from .errors import ArgumentError, XlaWasmError
+from .errors import ArgumentError, XlaWasmError, counted
 from .filefeeds import FileFeeds
 from .files import make_folder, writing
 from .host.arrays import Array
@@ -24,7 +24,6 @@ from .host.executor import Executable
 from .host.grid import check_alone
 from .inputs import arguments, held_values, random_array
 from .opening import STDIN
-from .showing import counted
 
 RANK = "{rank}"
 """Stands for the number of a device in the names of files and folders."""
@@ -96,7 +95,7 @@ class Files:
             return [output / f"{name}.npy" for name in file_names(names)]
         if output.suffix == ".npy" and len(names) != 1:
             raise ArgumentError(
-                f"--output {output}: there are {len(names)} results, and a .npy file holds one: name a folder, or an .npz file"
+                f"--output {output}: there are {counted(len(names), 'result')}, and a .npy file holds one: name a folder, or an .npz file"
             )
         return [output]
 

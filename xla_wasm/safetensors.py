@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .dataclass import dataclass
-from .errors import ArgumentError, ParseError
+from .errors import ArgumentError, ParseError, counted
 from .hlo.ir import Instruction, Module
 from .hlo.literal import Literal
 from .hlo.shape import Layout, Shape
@@ -56,7 +56,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
         content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     length = int.from_bytes(content[:8], "little")
     if length > min(size - 8, _LONGEST_HEADER):
-        raise ParseError(f"{path}: not a safetensors file, or cut short: its header has {length} bytes, the file {size}")
+        raise ParseError(f"{path}: not a safetensors file, or cut short: its header has {length} bytes, the file {size}; copy it again")
     room = size - 8 - length
     try:
         header = json.loads(bytes(content[8 : 8 + length]), parse_int=_integer)
@@ -150,7 +150,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str 
 def _integer(digits: str) -> int:
     """A number of the header. Python takes a second for one of a million digits, so for a file of them minutes."""
     if len(digits) > 19:
-        raise ValueError(f"a number of {len(digits)} digits")
+        raise ValueError(f"a number of {counted(len(digits), 'digit')}")
     return int(digits)
 
 

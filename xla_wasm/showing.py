@@ -16,11 +16,6 @@ _LONGEST = 40
 """Characters of a name."""
 
 
-def counted(count: int, what: str) -> str:
-    """A number of things, as in "1 input" and "3 inputs"."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
 def array(name: str, element_type: str, dimensions: Sequence[int], sizes: Sequence[int | None] | None, kind: str, size: int) -> Shown:
     """An array as it is shown; where it has a size that changes (an entry of `sizes` that is not None) its dimension is a bound."""
     shown = [f"<={bound}" if at is not None else str(bound) for bound, at in zip(dimensions, sizes or [None] * len(dimensions))]

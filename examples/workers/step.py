@@ -18,7 +18,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, PartitionSpec
 
-from xla_wasm.jax import lower
+from xla_wasm.jax import lower, mesh
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "digits"))
 from train import Params, forward, init
@@ -50,9 +50,10 @@ def step(params: Params, velocity: Params, pixels: jax.Array, labels: jax.Array,
     return {"params": params, "velocity": velocity, "loss": value}
 
 
-def shared(workers: int) -> Any:
-    """The step on so many workers: all have the weights, the rows of the batch are split."""
-    mesh = Mesh(np.array(jax.devices()[:workers]), (WORKERS,))
+def shared(workers: int, mesh: Any = None) -> Any:
+    """The step on so many workers, JAX's own devices or those of a mesh: all have the weights, the rows of the batch are split."""
+    if mesh is None:
+        mesh = Mesh(np.array(jax.devices()[:workers]), (WORKERS,))
     whole, split = PartitionSpec(), PartitionSpec(WORKERS)
     return jax.shard_map(step, mesh=mesh, in_specs=(whole, whole, split, split, whole), out_specs=whole, check_vma=False)
 
@@ -64,13 +65,12 @@ def rows(workers: int) -> int:
 
 def main() -> None:
     """Lowers the step for one to eight workers."""
-    jax.config.update("jax_num_cpu_devices", MOST)
     params = init(jax.random.key(0))
     for workers in range(1, MOST + 1):
         n = rows(workers)
         batch = jnp.zeros((n, 8, 8), jnp.uint8), jnp.zeros(n, jnp.uint8), jnp.float32(0)
         path = HERE / f"step-{workers}.hlo.pb"
-        path.write_bytes(lower(shared(workers), params, params, *batch).to_proto())
+        path.write_bytes(lower(shared(workers, mesh(**{WORKERS: workers})), params, params, *batch).to_proto())
         print(f"{path.relative_to(HERE.parents[1])}: {path.stat().st_size:,} bytes")
 
 

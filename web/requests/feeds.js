@@ -196,7 +196,7 @@ export class Feeds {
       const take = (/** @type {{value: any, number: number}} */ { value, number }) => {
         const arrays = asList(value, leaves.length);
         const item = `${what}, item ${number} of this run:`;
-        if (!arrays) throw new ArgumentError(`${item} it must be ${leaves.length} typed arrays, ${wanted}`);
+        if (!arrays) throw new ArgumentError(`${item} it must be ${counted(leaves.length, 'typed array')}, ${wanted}`);
         const accepted = leaves.map((leaf, i) => converter.accept(leaf, arrays[i], `${item} ${leaves.length === 1 ? 'the array' : `array ${i}`}`));
         places.forEach((place, i) => place.write(accepted[i]));
       };

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import VerifyError
+from ..errors import VerifyError, counted
 from ..hlo.infer import brief, joined
 from ..hlo.ir import Computation, Instruction
 from ..hlo.shape import Layout, Shape
@@ -140,7 +140,9 @@ class Collectives(Core):
         """
         operands = self._elements(operand)
         if inplace and len(operands) != 4:
-            raise VerifyError(f"collective-permute: in place it takes input, output and two start indices, not {len(operands)} operands")
+            raise VerifyError(
+                f"collective-permute: in place it takes input, output and two start indices, not {counted(len(operands), 'operand')}"
+            )
         shapes = [x.shape.without_layout() for x in operands]
         attrs: dict[str, Any] = {"source_target_pairs": tuple(map(tuple, source_target_pairs)), "channel_id": channel_id}
         return self.op("collective-permute", *operands, shape=shapes[1] if inplace else joined(shapes), **attrs)
@@ -150,7 +152,7 @@ class Collectives(Core):
             raise VerifyError(f"{what}: the number of shards must be positive, not {count}")
         for group in groups(replica_groups).expanded():
             if len(group) != count:
-                raise VerifyError(f"{what}: a group of {len(group)} devices for {count} shards")
+                raise VerifyError(f"{what}: a group of {counted(len(group), 'device')} for {counted(count, 'shard')}")
 
     def _scaled(self, what: str, x: Instruction, dim: int, count: int, grows: bool) -> Shape:
         """The operand's shape with a dimension `count` times as large, or that much smaller."""

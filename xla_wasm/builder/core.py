@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
-from ..errors import ArgumentError, VerifyError, XlaWasmError
+from ..errors import ArgumentError, VerifyError, XlaWasmError, counted
 from ..hlo.attrs import PrecisionConfig, ReplicaGroups, WindowDimension
 from ..hlo.infer import brief, dilated, flags
 from ..hlo.ir import Computation, Instruction
@@ -161,7 +161,7 @@ class Core(Builder):
             given.append(("paddings", padding))
         for name, values in given:
             if len(values) != rank:
-                raise VerifyError(f"{what}: {len(values)} {name} for {rank} dimensions")
+                raise VerifyError(f"{what}: {counted(len(values), name.removesuffix('s'))} for {counted(rank, 'dimension')}")
         window, stride, base_dilation, window_dilation, flip = (values for _, values in given[:5])
         for name, values in given[:4]:
             if any(value < 1 for value in values):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ..errors import VerifyError
+from ..errors import VerifyError, counted
 from ..hlo.attrs import GatherDimensionNumbers, PaddingDimension, ScatterDimensionNumbers, SliceDimension
 from ..hlo.infer import brief, flags
 from ..hlo.ir import Computation, Instruction
@@ -104,7 +104,10 @@ class Movement(Core):
         """
         rank, steps = self._array("slice", operand).rank, strides or (1,) * len(start_indices)
         if not rank == len(start_indices) == len(limit_indices) == len(steps):
-            raise VerifyError(f"slice: {len(start_indices)} starts, {len(limit_indices)} limits and {len(steps)} strides for rank {rank}")
+            raise VerifyError(
+                f"slice: {counted(len(start_indices), 'start')}, "
+                f"{counted(len(limit_indices), 'limit')} and {counted(len(steps), 'stride')} for rank {rank}"
+            )
         bounds = tuple(SliceDimension(*bound) for bound in zip(start_indices, limit_indices, steps))
         return self.op("slice", operand, slice=bounds)
 
@@ -227,7 +230,9 @@ class Movement(Core):
         """
         shape = self._array("dynamic-reshape", operand)
         if not len(dim_sizes) == len(new_size_bounds) == len(dims_are_dynamic):
-            counts = f"{len(dim_sizes)} sizes, {len(new_size_bounds)} bounds and {len(dims_are_dynamic)} flags"
+            counts = (
+                f"{counted(len(dim_sizes), 'size')}, {counted(len(new_size_bounds), 'bound')} and {counted(len(dims_are_dynamic), 'flag')}"
+            )
             raise VerifyError(f"dynamic-reshape: {counts}: there must be equally many")
         target = bounded(shape.element_type, new_size_bounds, dims_are_dynamic)
         return self.op("dynamic-reshape", operand, *dim_sizes, shape=target)

@@ -13,10 +13,9 @@ from rich.text import Text
 from .. import files, report
 from ..artifact import Artifact
 from ..artifact import outputs as artifact_outputs
-from ..errors import ArgumentError
+from ..errors import ArgumentError, counted
 from ..opening import STDIN, compile_as, module_of
 from ..options import HOST, WEIGHT_FORMATS
-from ..showing import counted
 from ..target import MODULE, PAGE, PORTABLE, SIMD128, WORKER
 from .base import (
     Algorithm,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import VerifyError
+from ..errors import VerifyError, counted
 from .attrs import WindowDimension
 from .shape import UNBOUNDED, Shape
 from .types import TYPES
@@ -54,9 +54,9 @@ def shape_fault(shape: Shape, depth: int = 0) -> str:
     dims = shape.dimensions
     rank = len(dims)
     if rank > MAX_RANK:
-        return f"has {rank} dimensions, more than {MAX_RANK}"
+        return f"has {counted(rank, 'dimension')}, more than {MAX_RANK}"
     if shape.dynamic and len(shape.dynamic) != rank:
-        return f"has {len(shape.dynamic)} dynamic flags for {rank} dimensions"
+        return f"has {counted(len(shape.dynamic), 'dynamic flag')} for {counted(rank, 'dimension')}"
     if shape.tuple_shapes:
         return "is an array with tuple elements"
     count = 1
@@ -69,7 +69,7 @@ def shape_fault(shape: Shape, depth: int = 0) -> str:
     if shape.layout:
         order = shape.layout.minor_to_major
         if len(order) != rank or sorted(order) != list(range(rank)):
-            return f"has a layout that is no permutation of its {rank} dimensions: {{{','.join(map(str, order[:MAX_RANK]))}}}"
+            return f"has a layout that is no permutation of its {counted(rank, 'dimension')}: {{{','.join(map(str, order[:MAX_RANK]))}}}"
     return ""
 
 
@@ -141,7 +141,7 @@ def need_scalar(instr: Instruction, index: int, element_type: str, rule: int) ->
 def dimension(instr: Instruction, value: int, rank: int, rule: int, what: str = "dimension") -> int:
     """A dimension number, which must lie within the rank."""
     if not 0 <= value < rank:
-        raise broken(instr, rule, f"{what} {value} lies outside of the {rank} dimensions")
+        raise broken(instr, rule, f"{what} {value} lies outside of the {counted(rank, 'dimension')}")
     return value
 
 
@@ -149,7 +149,7 @@ def dimensions(instr: Instruction, values: Sequence[int], rank: int, rule: int, 
     """Dimension numbers, which must lie within the rank and differ."""
     for value in values:
         if not 0 <= value < rank:
-            raise broken(instr, rule, f"{what} {_listed(values)}: {value} lies outside of the {rank} dimensions")
+            raise broken(instr, rule, f"{what} {_listed(values)}: {value} lies outside of the {counted(rank, 'dimension')}")
     if len(set(values)) != len(values):
         raise broken(instr, rule, f"{what} {_listed(values)} hold a dimension twice")
     return values
@@ -237,7 +237,7 @@ def need_call(instr: Instruction, index: int, rule: int, arguments: Sequence[Sha
     computation = instr.called[index]
     found = [p.shape for p in computation.parameters]
     if len(found) != len(arguments):
-        raise broken(instr, rule, f"'{computation.name}' takes {len(found)} parameters, not {len(arguments)}")
+        raise broken(instr, rule, f"'{computation.name}' takes {counted(len(found), 'parameter')}, not {len(arguments)}")
     for number, (parameter, argument) in enumerate(zip(found, arguments)):
         if not same(parameter, argument):
             raise broken(instr, rule, f"parameter {number} of '{computation.name}' is {brief(parameter)}, not {brief(argument)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..errors import counted
 from .attrs import Metadata
 from .shape import Layout, Shape
 
@@ -107,7 +108,7 @@ class Computation:
         self.unknown = b""
 
     def __repr__(self) -> str:
-        return f"<Computation {self.name}: {len(self.instructions)} instructions>"
+        return f"<Computation {self.name}: {counted(len(self.instructions), 'instruction')}>"
 
     @property
     def parameters(self) -> list[Instruction]:
@@ -180,7 +181,7 @@ class Module:
         """The Python functions that the program calls, by the names that hosts have for them; no file holds them."""
 
     def __repr__(self) -> str:
-        return f"<Module {self.name}: {len(self.computations)} computations>"
+        return f"<Module {self.name}: {counted(len(self.computations), 'computation')}>"
 
     @staticmethod
     def from_proto(data: bytes | bytearray | memoryview) -> Module:

@@ -14,7 +14,7 @@ from math import inf, prod
 from typing import Any
 
 from ..dataclass import dataclass
-from ..errors import ArgumentError
+from ..errors import ArgumentError, counted
 from . import smallfloat
 from .shape import UNBOUNDED, Index, Shape
 from .types import TYPES
@@ -81,7 +81,7 @@ def position(shape: Shape, index: Sequence[int]) -> int:
 def index_at(shape: Shape, place: int) -> Index | None:
     """The inverse of `position`; None for a position of padding."""
     if not 0 <= place < physical_elements(shape):
-        raise ArgumentError(f"{shape} has no position {place}: it takes {physical_elements(shape)} elements")
+        raise ArgumentError(f"{shape} has no position {place}: it takes {counted(physical_elements(shape), 'element')}")
     dims = physical_dimensions(shape)
     if place >= prod(dims):
         return None
@@ -311,7 +311,7 @@ def prefix(shape: Shape) -> bytes:
     """What lies before the elements: the sizes of the dimensions, as s32."""
     room = prefix_bytes(shape)
     if room and room < 4 * shape.rank:
-        raise ArgumentError(f"{shape}: {room} bytes do not hold {shape.rank} sizes")
+        raise ArgumentError(f"{shape}: {room} bytes do not hold {counted(shape.rank, 'size')}")
     return struct.pack(f"<{shape.rank}i", *shape.dimensions).ljust(room, b"\0") if room else b""
 
 

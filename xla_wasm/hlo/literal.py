@@ -9,7 +9,7 @@ from itertools import product
 from math import inf, isinf, prod
 from typing import Any
 
-from ..errors import ArgumentError, ParseError
+from ..errors import ArgumentError, ParseError, counted
 from . import smallfloat
 from .proto.schema import MESSAGES, UnknownFields
 from .proto.shapes import read_shape, write_shape
@@ -72,7 +72,7 @@ class Literal:
         """An array of Python numbers in row-major order, rounded to the element type."""
         values = list(values)
         if len(values) != shape.size:
-            raise ArgumentError(f"literal of {shape}: {shape.size} values needed, {len(values)} given")
+            raise ArgumentError(f"literal of {shape}: {counted(shape.size, 'value')} needed, {len(values)} given")
         try:
             row_major = _pack_numbers(shape.element_type, values)
         except (struct.error, TypeError, ValueError, OverflowError) as error:
@@ -155,7 +155,7 @@ def settled(element_type: str, data: bytes) -> bytes:
 def _read_tuple(shape: Shape, fields: Fields) -> Literal:
     inner = fields.get("tuple_literals", ())
     if len(inner) != len(shape.tuple_shapes):
-        raise ParseError(f"literal of {shape}: it has {len(inner)} elements")
+        raise ParseError(f"literal of {shape}: it has {counted(len(inner), 'element')}")
     elements = []
     for data, declared in zip(inner, shape.tuple_shapes):
         element = Literal.from_proto(data)  # as deep as its shape, which is bounded
@@ -190,7 +190,7 @@ def _read_array(shape: Shape, fields: Fields) -> Literal:
         if type_.name in _NARROW:
             literal._data = bytes(raw).translate(_NARROW[type_.name])
     if count != size:
-        raise ParseError(f"literal of {shape}: {size} elements needed, {count} found")
+        raise ParseError(f"literal of {shape}: {counted(size, 'element')} needed, {count} found")
     if literal.dynamic_sizes and len(literal.dynamic_sizes) != shape.rank:
         raise ParseError(f"literal of {shape}: {len(literal.dynamic_sizes)} dynamic sizes")
     return literal

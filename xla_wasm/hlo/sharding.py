@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ..dataclass import dataclass
-from ..errors import UnsupportedError
+from ..errors import UnsupportedError, counted
 from .attrs import MOST_DEVICES, transposed_iota
 from .proto.schema import MESSAGES
 from .proto.wire import Buffer, Fields, decode
@@ -77,7 +77,7 @@ class Sharding:
             raise UnsupportedError(f"{where}: a sharding of kind {self.kind!r} is not supported; arrays are cut in blocks or replicated")
         if self.devices != devices or len(self.counts) != len(dimensions):
             raise UnsupportedError(
-                f"{where}: its sharding cuts {len(self.counts)} dimensions over {self.devices} devices, "
+                f"{where}: its sharding cuts {counted(len(self.counts), 'dimension')} over {counted(self.devices, 'device')}, "
                 f"the array has {len(dimensions)} and the program runs on {devices}"
             )
         for d, (size, count) in enumerate(zip(dimensions, self.counts)):
@@ -141,7 +141,7 @@ class Mesh:
 def _check_count(sizes: Iterable[int]) -> None:
     count = prod(sizes)
     if not 0 < count <= MOST_DEVICES:
-        raise UnsupportedError(f"a sharding over {count} devices: at most {MOST_DEVICES} are supported")
+        raise UnsupportedError(f"a sharding over {counted(count, 'device')}: at most {MOST_DEVICES} are supported")
 
 
 def _ids(shape: Index, order: Index, listed: Sequence[int]) -> list[int]:
@@ -151,7 +151,7 @@ def _ids(shape: Index, order: Index, listed: Sequence[int]) -> list[int]:
     _check_count(shape)
     order = order or tuple(range(len(shape)))
     if sorted(order) != list(range(len(shape))):
-        raise UnsupportedError(f"a sharding permutes {len(shape)} dimensions by {order}")
+        raise UnsupportedError(f"a sharding permutes {counted(len(shape), 'dimension')} by {order}")
     return transposed_iota(shape, order)
 
 

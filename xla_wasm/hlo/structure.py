@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..errors import counted
+
 KEYED, LISTED = ("dict", "object"), ("list", "tuple")
 _DEEPEST = 64
 
@@ -38,7 +40,7 @@ def fault(structure: Any, parameters: int, results: int) -> tuple[str, str] | No
     if isinstance(positional, bool) or not isinstance(positional, int) or not 0 <= positional <= len(names):
         return "positional", f"expected an integer from 0 to {len(names)}"
     if not isinstance(arguments, list) or len(arguments) != len(names):
-        return "arguments", f"expected a list of {len(names)} trees"
+        return "arguments", f"expected a list of {counted(len(names), 'tree')}"
     for key, tree, count in (("arguments", ["list", *arguments], parameters), ("results", structure.get("results"), results)):
         if why := _fault(tree, 0) or (
             "" if [*leaves(tree)] == [*range(count)] else f"its leaves are not the numbers from 0 to {count - 1}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import UnsupportedError, VerifyError
+from ..errors import UnsupportedError, VerifyError, counted
 from .attrs import MOST_DEVICES
 from .infer import UNSUPPORTED, brief, same, shape_fault
 from .ir import Computation, Instruction, Module
@@ -39,8 +39,9 @@ def inferred(instruction: Instruction) -> Shape | None:
     least, most = op.arity
     count = len(instruction.operands)
     if count < least or (most is not None and count > most):
-        wanted = str(least) if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-        raise VerifyError(f"{instruction.where}: it takes {wanted} operands, not {count}")
+        low = f"at least {least}" if most is None else f"{least} to {most}"
+        wanted = counted(least, "operand") if least == most else f"{low} operands"
+        raise VerifyError(f"{instruction.where}: it takes {wanted}, not {count}")
     attrs = instruction.attrs
     for attr in op.attrs:
         if attr.name not in attrs:
@@ -62,13 +63,13 @@ def _check_called_count(instruction: Instruction, op: Op) -> None:
     elif not op.called[0].endswith("*"):
         least = sum(not name.endswith("?") for name in op.called)
         if not least <= count <= len(op.called):
-            raise VerifyError(f"{instruction.where}: it calls {len(op.called)} computations, not {count}")
+            raise VerifyError(f"{instruction.where}: it calls {counted(len(op.called), 'computation')}, not {count}")
 
 
 def verify(module: Module) -> None:
     """Raises VerifyError where the module breaks a rule, UnsupportedError for an opcode or a shape that is not known here."""
     if module.replica_count * module.num_partitions > MOST_DEVICES:
-        asked = f"{module.replica_count} replicas of {module.num_partitions} partitions"
+        asked = f"{counted(module.replica_count, 'replica')} of {counted(module.num_partitions, 'partition')}"
         raise UnsupportedError(f"the module '{module.name}' is for {asked}: at most {MOST_DEVICES} devices are supported")
     checker = _Checker()
     for computation in module.computations:
@@ -114,7 +115,10 @@ class _Checker:
             self._shape(instruction)
             shape = inferred(instruction)
             if shape is not None and not same(shape, instruction.shape):
-                raise VerifyError(f"{instruction.where}: its shape is declared as {brief(instruction.shape)}, but it is {brief(shape)}")
+                raise VerifyError(
+                    f"{instruction.where}: its shape is declared as {brief(instruction.shape)}, but it is "
+                    f"{brief(shape)}: write that, or give it other operands"
+                )
             if instruction.opcode == "parameter":
                 numbers.append(instruction.attrs["parameter_number"])
             seen.add(instruction)
@@ -159,7 +163,7 @@ def _check_signature(module: Module) -> None:
     outer = module.parameter_shapes
     if outer:  # a signature without parameters leaves them as they are
         if len(outer) != len(own):
-            raise VerifyError(f"the module's signature has {len(outer)} parameters, the entry computation has {len(own)}")
+            raise VerifyError(f"the module's signature has {counted(len(outer), 'parameter')}, the entry computation has {len(own)}")
         for number, (ours, theirs) in enumerate(zip(own, outer)):
             _check_outer(f"parameter {number}", ours, theirs)
     if module.result_shape is not None:

@@ -129,7 +129,9 @@ class File:
             data = self._head + self._stream.read(most + 1)
         if len(data) > most:
             what = _described(data, self.shown) if self.kind == "npy" else "arrays"
-            raise ArgumentError(f"{self.shown} holds {what}: more than the {most} bytes that the program can need")
+            raise ArgumentError(
+                f"{self.shown} holds {what}: more than the {most} bytes that the program can need; give the file of one of its inputs"
+            )
         return data
 
 

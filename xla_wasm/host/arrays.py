@@ -60,11 +60,21 @@ def physical_bytes(leaf: Leaf, array: Array) -> bytes:
     return array.transpose(leaf.minor_to_major[::-1]).tobytes()
 
 
+def _bounds(element_type: str) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    bits, signed = TYPES[element_type].bits, TYPES[element_type].kind == "signed"
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
+
+
+def _range(element_type: str) -> str:
+    """The integers of a type, for a message."""
+    return "integers from {} to {}".format(*_bounds(element_type))
+
+
 def _in_range(array: Array, element_type: str) -> bool:
     """Returns True if integers of less than a byte, which a wider dtype holds, have no more bits than their type."""
-    bits, signed = TYPES[element_type].bits, TYPES[element_type].kind == "signed"
-    low, high = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
-    return bits >= 8 or bool(np.all((array >= low) & (array < high)))
+    low, high = _bounds(element_type)
+    return TYPES[element_type].bits >= 8 or bool(np.all((array >= low) & (array <= high)))
 
 
 def _python(array: Array) -> str:
@@ -98,7 +108,7 @@ class Slot:
             array = np.asarray(value)
         except Exception as error:  # whatever a foreign __array__ may raise
             ragged = isinstance(value, (list, tuple)) and isinstance(error, ValueError)
-            why = "the lists in it have different lengths" if ragged else str(error)
+            why = "the lists in it have different lengths, and all rows need as many numbers" if ragged else str(error)
             raise ArgumentError(f"{self.what} must be {self}: {why}") from error
         if not typed:
             array = self._convert(array)
@@ -120,7 +130,7 @@ class Slot:
         if self.leaf.sizes:
             raise ArgumentError(f"{self.what} is {self}: out takes no arrays with dynamic dimensions")
         if not isinstance(target, np.ndarray) or target.dtype != self.dtype or target.shape != self.shape:
-            given = f"{target.dtype.name}{list(target.shape)}" if isinstance(target, np.ndarray) else type(target).__name__
+            given = f"{target.dtype.name}[{','.join(map(str, target.shape))}]" if isinstance(target, np.ndarray) else type(target).__name__
             raise ArgumentError(f"out: {self.what} needs an array of {self}, got {given}")
         if not target.flags.writeable:
             raise ArgumentError(f"out: the array for {self.what} cannot be written to")
@@ -145,5 +155,6 @@ class Slot:
             exact = exact and (self.dtype.kind not in "iu" or _in_range(array, self.leaf.element_type))
             finite = kind not in ("float", "complex") or bool(np.all(np.isfinite(converted) | ~np.isfinite(array)))
         if not (exact and finite):
-            raise ArgumentError(f"{self.what} must be {self}: a value does not fit {self.dtype.name}")
+            room = f"; it takes {_range(self.leaf.element_type)}" if kind in ("signed", "unsigned") else ""
+            raise ArgumentError(f"{self.what} must be {self}: a value does not fit {self.dtype.name}{room}")
         return converted

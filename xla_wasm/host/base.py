@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .. import showing
 from ..dataclass import replace
-from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError
+from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError, counted
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
 from .manifest import Exchange, Init, Leaf, Manifest, Parameter, Result, parts_of
@@ -70,14 +70,19 @@ class BaseExecutable(ABC):
         """Runs on the arguments of the function that the artifact was lowered from, and returns what that returns, in the same structures.
 
         Arguments that stay in the module as weights or states are left out, results that do are None. Where the function has objects, as
-        dataclasses, a dict does too, and results are tuples with names. Raises ArgumentError for artifacts that describe no structure.
+        dataclasses, a dict does too, and results are tuples with names. A program that needs several devices takes and returns whole
+        arrays, as in `run_global`. Raises ArgumentError for artifacts that describe no structure.
         """
         structure = self._structure
-        return structure.build(self.run(*structure.flat(args, kwargs)))
+        return structure.build(self._run_whole(structure.flat(args, kwargs)))
 
     @abstractmethod
     def run(self, *arrays: Any) -> Any:
         """Runs the module."""
+
+    def _run_whole(self, arrays: Sequence[Any]) -> Any:
+        """Runs the module on as many devices as it needs, on whole arrays."""
+        return self.run(*arrays)
 
     @cached_property
     def _structure(self) -> Structure:
@@ -115,40 +120,43 @@ class BaseExecutable(ABC):
         if self.closed:
             raise closed(self.manifest.name)
 
-    def _accept(self, arrays: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
-        """The arguments of one device, checked: an array for each input, or structures of them by position and by name."""
-        slots = self._inputs
+    def _accept(self, arrays: Sequence[Any], named: Mapping[str, Any] | None = None, slots: Sequence[Slot] | None = None) -> list[Any]:
+        """Arguments, checked: an array for each input, or structures of them by position and by name.
+
+        `slots` take them: by default those of one device.
+        """
+        slots = self._inputs if slots is None else slots
         if not named and len(arrays) == len(slots):
             try:
                 return [slot.accept(array) for slot, array in zip(slots, arrays)]
             except ArgumentError as error:
                 if not any(map(is_structure, arrays)):
-                    return self._accept_lists(arrays, error)
+                    return self._accept_lists(arrays, slots, error)
         elif not named and len(arrays) != len(self._heads) and not any(map(is_structure, arrays)):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
-            raise ArgumentError(f"'{self.manifest.name}' takes {showing.counted(len(slots), 'argument')} ({names}), got {len(arrays)}")
-        found = self._found(arrays, named or {})
+            raise ArgumentError(f"'{self.manifest.name}' takes {counted(len(slots), 'argument')} ({names}), got {len(arrays)}")
+        found = self._found(arrays, named or {}, slots)
         return [slot.accept(found[slot.leaf.name]) for slot in slots]
 
-    def _accept_lists(self, arrays: Sequence[Any], error: ArgumentError) -> list[Any]:
+    def _accept_lists(self, arrays: Sequence[Any], slots: Sequence[Slot], error: ArgumentError) -> list[Any]:
         """Of as many arguments as inputs some may be a list or tuple of the one array that it has. Raises `error` if that is not so."""
         if len(arrays) != len(self._heads) or not any(isinstance(array, (list, tuple)) for array in arrays):
             raise error
         try:
-            found = self._found(arrays, {})
-            return [slot.accept(found[slot.leaf.name]) for slot in self._inputs]
+            found = self._found(arrays, {}, slots)
+            return [slot.accept(found[slot.leaf.name]) for slot in slots]
         except ArgumentError:
             raise error from None
 
-    def _found(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _found(self, args: Sequence[Any], named: Mapping[str, Any], slots: Sequence[Slot]) -> dict[str, Any]:
         """The inputs by name, from structures. Raises ArgumentError that names what is missing or not known."""
         if len(args) != 1 or named or not isinstance(args[0], Mapping):
-            return self._by_name(self._positions(args), named)
+            return self._by_name(self._positions(args), named, slots)
         try:  # all inputs by name
-            return self._by_name({}, args[0])
+            return self._by_name({}, args[0], slots)
         except ArgumentError as error:
             try:  # or the one argument that there is
-                return self._by_name(self._positions(args), {})
+                return self._by_name(self._positions(args), {}, slots)
             except ArgumentError as other:
                 known = any(p.name == key or p.name.startswith(f"{key}.") for p in self.parameters for key in args[0])
                 raise (error if known else other) from None
@@ -159,16 +167,16 @@ class BaseExecutable(ABC):
             raise ArgumentError(f"'{self.manifest.name}' takes ({', '.join(self._heads)}), or an array for each input; got {len(args)}")
         return dict(zip(self._heads, args))
 
-    def _by_name(self, placed: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _by_name(self, placed: Mapping[str, Any], named: Mapping[str, Any], slots: Sequence[Slot]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        names = [slot.leaf.name for slot in self._inputs]
+        names = [slot.leaf.name for slot in slots]
         for key, value in (*placed.items(), *named.items()):
             more = spread(str(key), value, names, lambda name, value: self._unknown(name, value, INPUT))
             twice = next((name for name in more if name in found), None)
             if twice is not None:
                 raise ArgumentError(f"'{self.manifest.name}': the argument '{twice}' is given twice")
             found |= more
-        for slot in self._inputs:
+        for slot in slots:
             if slot.leaf.name not in found:
                 raise ArgumentError(f"'{self.manifest.name}': the argument '{slot.leaf.name}' ({slot}) is missing")
         return found
@@ -259,10 +267,17 @@ class BaseExecutable(ABC):
     def _slot(self, name: str) -> Slot:
         """Of a weight or a state."""
         slot = self._held.get(name)
+        if slot is None and any(leaf.name == name for leaf in self.parameters):
+            raise ArgumentError(f"'{name}' is an input of '{self.manifest.name}', and no weight or state: give it to run")
         if slot is None:
             known = ", ".join(list(self._held)[:8]) or "it has none"
             raise ArgumentError(f"'{self.manifest.name}' has no weight or state called '{name}' (known: {known})")
         return slot
+
+
+def positional(given: Any) -> Sequence[Any]:
+    """The arguments of a run that come as one value, by position: a list of them as it is, and what is none as the only one."""
+    return given if isinstance(given, Sequence) and not is_structure(given) and not isinstance(given, (str, bytes)) else [given]
 
 
 def closed(name: str) -> RunError:

@@ -44,7 +44,7 @@ class Budget:
             return None
         left = self.deadline + more - monotonic()
         if left <= 0:
-            raise LimitError(f"{what()}: it took longer than its {self.limits.timeout} s")
+            raise LimitError(f"{what()}: it took longer than its {self.limits.timeout} s: load it with a longer timeout")
         return left
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError, RunError, visible
+from ..errors import ArgumentError, RunError, counted, visible
 from ..hlo.strings import filled
 from .manifest import Leaf, Request
 
@@ -53,8 +53,8 @@ class HostCall:
         elif given is None and not slots:
             given = ()
         if not isinstance(given, (tuple, list)) or len(given) != len(slots):
-            count = f"{len(given)} results" if isinstance(given, (tuple, list)) else f"one {type(given).__name__}"
-            raise ArgumentError(f"{self._what} must return {len(slots)} arrays ({', '.join(map(str, slots))}), not {count}")
+            count = counted(len(given), "result") if isinstance(given, (tuple, list)) else f"one {type(given).__name__}"
+            raise ArgumentError(f"{self._what} must return {counted(len(slots), 'array')} ({', '.join(map(str, slots))}), not {count}")
         return [slot.accept(array) for slot, array in zip(slots, given)]
 
 

@@ -14,16 +14,15 @@ import numpy as np
 
 from ..artifact import Artifact
 from ..dataclass import dataclass
-from ..errors import ArgumentError, LimitError, RunError
-from ..showing import counted
+from ..errors import ArgumentError, LimitError, RunError, counted
 from .arrays import Array, Slot, dtype_of, physical_bytes
-from .base import FILE, BaseExecutable
+from .base import FILE, BaseExecutable, positional
 from .budget import UNLIMITED, Budget, Limits
 from .calls import HostFunction
 from .device import Device
 from .exchange import Endpoint, Transport
 from .feeds import Feeds, Sink, Source
-from .grid import ALONE, Grid, check_alone, check_device, make_grid
+from .grid import ALONE, Grid, check_alone, check_device, fits, make_grid
 from .instance import Instance, Program, Serve
 from .layouts import PhysicalSlot
 from .loopback import Loopback
@@ -313,21 +312,52 @@ class Executable(BaseExecutable):
 
         return await to_thread(self.run, *arrays, **options)
 
+    @overload
     def run_replicated(
         self,
-        arguments: Sequence[Sequence[Any]],
+        arguments: Sequence[Any],
         *,
         num_replicas: int | None = None,
         num_partitions: int | None = None,
         timeout: float = 60.0,
+        as_dict: Literal[False] = False,
         infeed: Sequence[Source] | None = None,
         outfeed: Sequence[Sink] | None = None,
         send: Sequence[Mapping[str, Sink]] | None = None,
         recv: Sequence[Mapping[str, Source]] | None = None,
-    ) -> list[list[Array]]:
-        """Runs the module on many devices at once, each in a thread: `arguments[d]` are the inputs of device d.
+    ) -> list[list[Array]]: ...
+    @overload
+    def run_replicated(
+        self,
+        arguments: Sequence[Any],
+        *,
+        num_replicas: int | None = None,
+        num_partitions: int | None = None,
+        timeout: float = 60.0,
+        as_dict: Literal[True],
+        infeed: Sequence[Source] | None = None,
+        outfeed: Sequence[Sink] | None = None,
+        send: Sequence[Mapping[str, Sink]] | None = None,
+        recv: Sequence[Mapping[str, Source]] | None = None,
+    ) -> list[dict[str, Array]]: ...
+    def run_replicated(
+        self,
+        arguments: Sequence[Any],
+        *,
+        num_replicas: int | None = None,
+        num_partitions: int | None = None,
+        timeout: float = 60.0,
+        as_dict: bool = False,
+        infeed: Sequence[Source] | None = None,
+        outfeed: Sequence[Sink] | None = None,
+        send: Sequence[Mapping[str, Sink]] | None = None,
+        recv: Sequence[Mapping[str, Source]] | None = None,
+    ) -> list[list[Array]] | list[dict[str, Array]]:
+        """Runs the module on many devices at once, each in a thread: `arguments[d]` are those of device d, in a list or a mapping of their
+        names, with structures as in `run`.
 
-        The d-th list of the result holds copies of its outputs. `infeed` and so on have an entry for each device, of what `run` takes.
+        The d-th entry of the result holds copies of its outputs: a list, or with `as_dict` by their names. `infeed` and so on have an
+        entry for each device, of what `run` takes.
 
         Device `replica * num_partitions + partition` is that partition of that replica. Numbers that neither the module nor the
         caller fixes follow from how many lists of arguments there are. Weights and states belong to a device and stay there
@@ -337,29 +367,56 @@ class Executable(BaseExecutable):
         """
         grid = make_grid(self.manifest, len(arguments), num_replicas, num_partitions)
         feeds = self._transfers.begin_all(grid.count, infeed, outfeed, send, recv)
-        return self._on_all(grid, arguments, feeds, timeout, self._run)
+        results = self._on_all(grid, arguments, feeds, timeout, self._run)
+        return [*map(self._named, results)] if as_dict else results
 
+    @overload
     def run_global(
         self,
-        arrays: Sequence[Any],
+        arrays: Any,
         *,
         num_partitions: int | None = None,
         timeout: float = 60.0,
+        as_dict: Literal[False] = False,
         infeed: Sequence[Source] | None = None,
         outfeed: Sequence[Sink] | None = None,
         send: Sequence[Mapping[str, Sink]] | None = None,
         recv: Sequence[Mapping[str, Source]] | None = None,
-    ) -> list[Array]:
-        """Runs the module on all devices among which it divides its arrays, on whole arrays: an array for each input.
+    ) -> list[Array]: ...
+    @overload
+    def run_global(
+        self,
+        arrays: Any,
+        *,
+        num_partitions: int | None = None,
+        timeout: float = 60.0,
+        as_dict: Literal[True],
+        infeed: Sequence[Source] | None = None,
+        outfeed: Sequence[Sink] | None = None,
+        send: Sequence[Mapping[str, Sink]] | None = None,
+        recv: Sequence[Mapping[str, Source]] | None = None,
+    ) -> dict[str, Array]: ...
+    def run_global(
+        self,
+        arrays: Any,
+        *,
+        num_partitions: int | None = None,
+        timeout: float = 60.0,
+        as_dict: bool = False,
+        infeed: Sequence[Source] | None = None,
+        outfeed: Sequence[Sink] | None = None,
+        send: Sequence[Mapping[str, Sink]] | None = None,
+        recv: Sequence[Mapping[str, Source]] | None = None,
+    ) -> list[Array] | dict[str, Array]:
+        """Runs the module on all devices among which it divides its arrays, on whole arrays: a list with one for each input or with
+        structures of them, or a mapping of their names, as `run` takes them.
 
         Each device gets its shards, and the results are put together from those of the devices; what several devices have alike
-        is the first one's. `timeout` and the rest are as in `run_replicated`.
+        is the first one's. They come in a list, or with `as_dict` by their names. `timeout` and the rest are as in `run_replicated`.
         """
         self._check_open()
         inputs, outputs = self._global_inputs, self._global_outputs
-        if len(arrays) != len(inputs):
-            self._accept(arrays)  # says what is wrong
-        parts = [slot.split(array) for slot, array in zip(inputs, arrays)]
+        parts = [slot.split(array) for slot, array in zip(inputs, self._accept(positional(arrays), slots=inputs))]
         results = self.run_replicated(
             [[part[d] for part in parts] for d in range(self.manifest.sharded or 1)],
             num_partitions=num_partitions,
@@ -369,7 +426,11 @@ class Executable(BaseExecutable):
             send=send,
             recv=recv,
         )
-        return [slot.join([result[i] for result in results]) for i, slot in enumerate(outputs)]
+        whole = [slot.join([result[i] for result in results]) for i, slot in enumerate(outputs)]
+        return self._named(whole) if as_dict else whole
+
+    def _run_whole(self, arrays: Sequence[Any]) -> list[Array]:
+        return self.run(*arrays) if fits(self.manifest, ALONE) else self.run_global(arrays)
 
     @cached_property
     def _global_inputs(self) -> list[GlobalSlot]:
@@ -388,7 +449,7 @@ class Executable(BaseExecutable):
 
     def profile_replicated(
         self,
-        arguments: Sequence[Sequence[Any]],
+        arguments: Sequence[Any],
         *,
         num_replicas: int | None = None,
         num_partitions: int | None = None,
@@ -499,9 +560,9 @@ class Executable(BaseExecutable):
 
         return serve
 
-    def prepare(self, grid: Grid, d: int, arguments: Sequence[Any], **feeds: Any) -> Callable[[Transport], list[Array]]:
+    def prepare(self, grid: Grid, d: int, arguments: Any, **feeds: Any) -> Callable[[Transport], list[Array]]:
         """A run as device `d` of a grid whose others are elsewhere, checked and ready: for transports, such as `xla_wasm.mpi`."""
-        job = Job(grid.ids(d), self._accept(arguments), self._transfers.begin(**feeds))
+        job = Job(grid.ids(d), self._accept(positional(arguments)), self._transfers.begin(**feeds))
         device = self._device(d)
         device.check(self._held.keys())
         budget = self._budget()
@@ -510,7 +571,7 @@ class Executable(BaseExecutable):
     def _on_all(
         self,
         grid: Grid,
-        arguments: Sequence[Sequence[Any]],
+        arguments: Sequence[Any],
         feeds: Sequence[Feeds],
         timeout: float,
         work: Callable[[Instance, Job, Endpoint], T],
@@ -522,7 +583,7 @@ class Executable(BaseExecutable):
         jobs = []
         for d, arrays in enumerate(arguments):
             try:
-                jobs.append(Job(grid.ids(d), self._accept(arrays), feeds[d]))
+                jobs.append(Job(grid.ids(d), self._accept(positional(arrays)), feeds[d]))
             except ArgumentError as error:
                 raise_named(d, error)
 
@@ -560,8 +621,8 @@ class Executable(BaseExecutable):
         if self._limits.memory is not None:
             most = self._limits.memory // self._program.memory_bytes
             if count > most:
-                need = f"{count} devices need {count * self._program.memory_bytes} bytes of memory"
-                raise LimitError(f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}")
+                need = f"{counted(count, 'device')} need {count * self._program.memory_bytes} bytes of memory"
+                raise LimitError(f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}: load it with a higher memory_limit")
             check_handed(self.manifest, self._limits, self._origin[1], count)
             self._first.pool.limit(most - (max(count, len(self._devices)) - 1))
         return [self._device(d) for d in range(count)]

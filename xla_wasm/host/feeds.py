@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError, RunError
+from ..errors import ArgumentError, RunError, counted
 from .manifest import Leaf, Manifest, Request
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Transfers:
             if (kind, name) not in keys:
                 known = ", ".join(repr(other) for same, other in sorted(keys) if same == kind)
                 why = f"of the name {name!r} (known: {known or 'it has none'})" if kind in ("send", "recv") else "in it"
-                raise ArgumentError(f"'{self.module}' was given {kind}, but there is no {kind} {why}")
+                raise ArgumentError(f"'{self.module}' was given {kind}, but there is no {kind} {why}: leave it out")
         for site in self.sites.values():
             if site.key not in given:
                 kind, name = site.key
@@ -113,8 +113,8 @@ class Transfers:
         lists: dict[str, Any] = {"infeed": infeed, "outfeed": outfeed, "send": send, "recv": recv}
         for what, end in lists.items():
             if end is not None and (not isinstance(end, (tuple, list)) or len(end) != count):
-                got = f"{len(end)} entries" if isinstance(end, (tuple, list)) else f"one {type(end).__name__}"
-                raise ArgumentError(f"{what} must be a list with an entry for each of {count} devices, got {got}")
+                got = counted(len(end), "entry") if isinstance(end, (tuple, list)) else f"one {type(end).__name__}"
+                raise ArgumentError(f"{what} must be a list with an entry for each of {counted(count, 'device')}, got {got}")
         given = {what: end for what, end in lists.items() if end is not None}
         return [self.begin(**{what: end[d] for what, end in given.items()}) for d in range(count)]
 

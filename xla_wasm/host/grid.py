@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dataclass import dataclass
-from ..errors import ArgumentError, UnsupportedError
+from ..errors import ArgumentError, UnsupportedError, counted
 from .manifest import MAX_DEVICES, Manifest
 
 
@@ -107,14 +107,10 @@ def _wanted(manifest: Manifest, num_replicas: int | None, num_partitions: int | 
         least, most = devices.least, devices.most
     if replicas and partitions:
         count = replicas * partitions
-        return f"{_counted(count, 'device')} ({_counted(replicas, 'replica')} x {_counted(partitions, 'partition')})"
+        return f"{counted(count, 'device')} ({counted(replicas, 'replica')} x {counted(partitions, 'partition')})"
     if least == most:
-        text = _counted(least, "device")
+        text = counted(least, "device")
     else:
-        text = f"{least} or more devices" if most is None else f"{least} to {most} devices"
+        text = f"{least} or more devices" if most is None else f"{least} to {counted(most, 'device')}"
     known = replicas or partitions
     return f"{text}, a multiple of {known} {'replicas' if replicas else 'partitions'}" if known and known > 1 else text
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"

@@ -46,7 +46,9 @@ class Program:
         else:
             self.pages = manifest.pages
         if limits.memory is not None and self.memory_bytes > limits.memory:
-            raise LimitError(f"the module needs {self.memory_bytes} bytes of memory, the limit is {limits.memory}")
+            raise LimitError(
+                f"the module needs {self.memory_bytes} bytes of memory, the limit is {limits.memory}: load it with a higher memory_limit"
+            )
         self.engine, self.clock = engine_for(limits, threads is not None)
         self.digest = sha256(wasm).hexdigest()
         self.module = modules.get(self.engine, wasm, self.digest)
@@ -299,9 +301,9 @@ class Instance(BaseInstance):
     def _raise_trap(self, trap: wasmtime.Trap) -> NoReturn:
         code = trap.trap_code
         if code == wasmtime.TrapCode.OUT_OF_FUEL:
-            raise LimitError(f"{self._failed()}: it used up its fuel of {self._limits.fuel}") from trap
+            raise LimitError(f"{self._failed()}: it used up its fuel of {self._limits.fuel}: load it with more") from trap
         if code == wasmtime.TrapCode.INTERRUPT:
-            raise LimitError(f"{self._failed()}: it took longer than its {self._limits.timeout} s") from trap
+            raise LimitError(f"{self._failed()}: it took longer than its {self._limits.timeout} s: load it with a longer timeout") from trap
         cause = self.thread_pool.failure if self.thread_pool and self.thread_pool.failure else _cause(trap)
         raise RunError(f"{self._failed()}: {cause}") from trap
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..artifact import FORMAT, FORMAT_OF_PARTS
 from ..dataclass import dataclass, field, replace
-from ..errors import ArgumentError, ArtifactError
+from ..errors import ArgumentError, ArtifactError, counted
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape
 from ..hlo.structure import fault
@@ -256,7 +256,7 @@ def _manifest(top: Object) -> Manifest:
     names = steps.texts("names")
     count = steps.integer("count")
     if count != len(names):
-        steps.fail("count", f"{count} steps, but {len(names)} names")
+        steps.fail("count", f"{counted(count, 'step')}, but {counted(len(names), 'name')}")
     steps.range("address", count * steps.integer("entry_bytes", 1), memory, 4)
     result_count, init_count = len(top.array("results")), len(top.array("inits"))
     manifest = Manifest(
@@ -312,7 +312,7 @@ def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True
         item.fail("dimensions", "the array is too large")
     minor_to_major = item.integers("minor_to_major")
     if sorted(minor_to_major) != list(range(len(dimensions))):
-        item.fail("minor_to_major", f"{show(minor_to_major)} is not a permutation of {len(dimensions)} dimensions")
+        item.fail("minor_to_major", f"{show(minor_to_major)} is not a permutation of {counted(len(dimensions), 'dimension')}")
     size = item.integer("bytes")
     if size != math.prod(dimensions) * width:
         item.fail("bytes", f"{element_type}[{','.join(map(str, dimensions))}] takes {math.prod(dimensions) * width} bytes, not {size}")
@@ -352,7 +352,7 @@ def _sizes(item: Object, rank: int, memory: int) -> tuple[int | None, ...]:
         return ()
     sizes = item.array("sizes")
     if len(sizes) != rank or all(size is None for size in sizes):
-        item.fail("sizes", f"expected an address or null for each of {rank} dimensions, got {show(sizes)}")
+        item.fail("sizes", f"expected an address or null for each of {counted(rank, 'dimension')}, got {show(sizes)}")
     for size in sizes:
         if size is not None and (not is_int(size) or size % 4 or not 0 <= size <= memory - 4):
             item.fail("sizes", f"expected addresses of s32 inside the memory of {memory} bytes, got {show(size)}")

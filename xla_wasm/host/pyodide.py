@@ -83,7 +83,9 @@ class Executable(BaseExecutable):
         manifest = Manifest.parse(artifact.manifest)
         self._arrays = arrays = _arrays()
         if memory_limit is not None and manifest.memory_bytes > memory_limit:
-            raise LimitError(f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {memory_limit}")
+            raise LimitError(
+                f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {memory_limit}: load it with a higher memory_limit"
+            )
         super().__init__(manifest, custom_calls, arrays.Slot, arrays.PhysicalSlot if physical else None)
         self._values = WeightsAndStates(self._held)
         self._module = _compile(artifact.wasm, manifest)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NoReturn
 
+from ..dataclass import replace
 from ..errors import ArgumentError
 from ..hlo.structure import KEYED, leaves, parts
 from .manifest import Leaf, Manifest
@@ -88,8 +89,9 @@ def _children(name: str, value: Any, names: frozenset[str]) -> Iterable[tuple[An
 
 
 def described(leaf: Leaf) -> str:
-    """A leaf for a message: its name and type."""
-    return f"'{leaf.name}' ({leaf})"
+    """A leaf for a message: its name and type, the whole array's where each device has a shard."""
+    whole = leaf if leaf.shards is None else replace(leaf, dimensions=leaf.shards.dimensions)
+    return f"'{leaf.name}' ({whole})"
 
 
 class Structure:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, counted
 from ..hlo.devices import with_devices
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
@@ -43,7 +43,7 @@ def module_of(stage: Any, platform: str = "cpu") -> Module:
     if kind == COMPILED:
         protos = [m.as_serialized_hlo_module_proto() for m in stage.runtime_executable().hlo_modules()]
         if len(protos) != 1:
-            raise ArgumentError(f"a jax.{COMPILED} of {len(protos)} modules: lower the function itself, lower(f, x)")
+            raise ArgumentError(f"a jax.{COMPILED} of {counted(len(protos), 'module')}: lower the function itself, lower(f, x)")
         module, kept = Module.from_proto(protos[0]), getattr(stage._executable, "_kept_var_idx", None)
     else:
         module, kept = module_of_lowered(stage, None), stage._lowering.compile_args.get("kept_var_idx")
@@ -111,7 +111,9 @@ def _add_unused(module: Module, leaves: Sequence[tuple[Sequence[int], Any]], kep
     if len(parameters) == len(leaves):
         return
     if kept is None or len(kept) != len(parameters):
-        raise ArgumentError(f"the program takes {len(parameters)} arrays of {len(leaves)}: lower the function itself, lower(f, x)")
+        raise ArgumentError(
+            f"the program takes {counted(len(parameters), 'array')} of {len(leaves)}: lower the function itself, lower(f, x)"
+        )
     numbers = dict(enumerate(kept))
     for p in parameters:
         p.attrs["parameter_number"] = numbers[p.attrs["parameter_number"]]

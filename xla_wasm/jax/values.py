@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError, UnsupportedError
+from ..errors import ArgumentError, UnsupportedError, counted
 from .leaves import NUMBERS, is_key
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Converter:
 
         if len(leaves) != len(self._names):
             raise UnsupportedError(
-                f"JAX made a program of {len(self._names)} arrays for {len(leaves)}: it takes constants as arguments; "
+                f"JAX made a program of {counted(len(self._names), 'array')} for {len(leaves)}: it takes constants as arguments; "
                 "set jax_use_simplified_jaxpr_constants to False"
             )
         made = []

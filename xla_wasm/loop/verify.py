@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..dataclass import dataclass, replace
+from ..errors import counted
 from ..hlo.types import TYPES
 from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 from .ops import CONVERT, INTEGERS, OPS, WIDE, Op, fits, instructions, lane_bytes, register
@@ -375,7 +376,7 @@ class _Verifier:
         if tokens and tokens[-1].endswith("*"):
             tokens[-1:] = [tokens[-1][:-1]] * (len(val.args) - len(tokens) + 1)
         if len(tokens) != len(val.args):
-            self.fail(what, f"{val.op} takes {len(op.operands)} operands, not {len(val.args)}")
+            self.fail(what, f"{val.op} takes {counted(len(op.operands), 'operand')}, not {len(val.args)}")
         typed_by = [(op.result, val), *zip(tokens, val.args)]
         dtype = next((x.dtype for token, x in typed_by if token[0] in "tT"), "")
         lanes = next((x.lanes for token, x in typed_by if token[-1].isalpha()), 1)

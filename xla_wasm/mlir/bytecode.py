@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import ParseError, UnsupportedError, XlaWasmError
+from ..errors import ParseError, UnsupportedError, XlaWasmError, counted
 from ..hlo.proto.wire import Buffer
 from .bytecode_entries import Entries
 from .bytecode_tables import properties
@@ -167,7 +167,7 @@ class _Reader:
         count = cursor.varint()
         self.room -= count
         if self.room < 0:
-            raise cursor.fail(f"a region of {count} values, which is more than there are bytes to define them in")
+            raise cursor.fail(f"a region of {counted(count, 'value')}, which is more than there are bytes to define them in")
         self.values += [Value("none") for _ in range(count)]  # all at once: an operand may be defined later
         free = iter(self.values[mark:])
         for block in blocks:
@@ -282,7 +282,7 @@ class _Reader:
         if len(numbers) < len(single):
             single = [field for field in single if field[-1] != "!"]
         if len(numbers) != len(single):
-            raise UnsupportedError(f"{name}: it has {len(numbers)} properties where {len(single)} are known, at byte {start}")
+            raise UnsupportedError(f"{name}: it has {counted(len(numbers), 'property')} where {len(single)} are known, at byte {start}")
         found: dict[str, Attribute] = {}
         for field, number in zip(single, numbers):
             if "?" not in field:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ParseError, UnsupportedError
+from ..errors import ParseError, UnsupportedError, counted
 from ..hlo.proto.wire import Buffer
 from ..hlo.smallfloat import values
 from . import tree
@@ -198,7 +198,7 @@ def _some(cursor: Cursor, type_: Type) -> int:
     for size in type_.sizes or () if isinstance(type_, Tensor) else ():
         count *= size
     if not 0 <= count <= cursor.end - cursor.at:
-        raise cursor.fail(f"{count} strings in {cursor.end - cursor.at} bytes")
+        raise cursor.fail(f"{counted(count, 'string')} in {cursor.end - cursor.at} bytes")
     return count
 
 

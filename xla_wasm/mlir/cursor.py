@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import ParseError
+from ..errors import ParseError, counted
 from ..hlo.proto.wire import Buffer
 
 DEEPEST = 64
@@ -55,7 +55,7 @@ class Cursor:
         """The length of a list, whose members take a byte each at least."""
         count = self.varint()
         if count > self.end - self.at:
-            raise self.fail(f"a list of {count} members in {max(self.end - self.at, 0)} bytes")
+            raise self.fail(f"a list of {counted(count, 'member')} in {max(self.end - self.at, 0)} bytes")
         return count
 
     def section(self) -> tuple[int, Cursor]:

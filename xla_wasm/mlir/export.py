@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..errors import ParseError
+from ..errors import ParseError, counted
 from ..hlo.proto.wire import Buffer
 from .bytecode import MAGIC
 
@@ -79,7 +79,7 @@ class _Table:
         at = place + _get("<I", self.data, place)
         count = _get("<I", self.data, at)
         if at + 4 + count * width > len(self.data):
-            raise ParseError(f"jax.export: a list of {count} members at byte {at} goes beyond the end of the file")
+            raise ParseError(f"jax.export: a list of {counted(count, 'member')} at byte {at} goes beyond the end of the file")
         return at + 4, count
 
     def blob(self, field: int) -> Buffer:

@@ -10,7 +10,7 @@ import re
 from binascii import Error, unhexlify
 from math import prod
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, counted
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
@@ -143,7 +143,7 @@ class Constants(Types):
         if not found and (count == 1 or (count == 0 and total == 0)):
             return
         if total != count or prod(size for size in sizes if size) > len(body) + 1:
-            self.error(f"{count} elements for a constant of {total}", begin)
+            self.error(f"{counted(count, 'element')} for a constant of {total}", begin)
         brackets = ""
         for size in reversed(sizes):
             brackets = "[" + ",".join([brackets] * size) + "]"

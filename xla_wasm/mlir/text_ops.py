@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from ..errors import counted
 from .lexer import HEAD, LABEL, OPERANDS, VALUE, VALUES, WORD
 from .plain import plain_attributes, plain_name
 from .text_locations import Locations
@@ -160,7 +161,7 @@ class Operations(Locations):
     def check_types(self, operands: list[Value], types: tuple[Type, ...], begin: int) -> None:
         """The types that an operation says its operands have must be theirs."""
         if len(operands) != len(types):
-            self.error(f"{len(types)} types of {len(operands)} operands", begin)
+            self.error(f"{counted(len(types), 'type')} of {counted(len(operands), 'operand')}", begin)
         for value, type_ in zip(operands, types):
             if value.type is not type_ and value.type != type_:
                 self.error(f"an operand of another type: it is {shown_type(value.type)}, not {shown_type(type_)}"[:400], begin)
@@ -178,7 +179,7 @@ class Operations(Locations):
         """`%a`, or `%a:2, %b`."""
         if "," not in results and ":" not in results:
             if len(values) != 1:
-                self.error(f"{len(values)} results, of which 1 has a name", begin)
+                self.error(f"{counted(len(values), 'result')}, of which 1 has a name", begin)
             self.define(results[1:], values[0], begin)
             return
         at = 0
@@ -186,14 +187,14 @@ class Operations(Locations):
             name, _, count = part.strip()[1:].partition(":")
             number = self.number_in(count.strip()) if count else 1
             if number > len(values) - at or not number:
-                self.error(f"{len(values)} results, of which more or none have names", begin)
+                self.error(f"{counted(len(values), 'result')}, of which more or none have names", begin)
             if not count:
                 self.define(name, values[at], begin)
             for i in range(number if count else 0):
                 self.define(f"{name}#{i}", values[at + i], begin)
             at += number
         if at != len(values):
-            self.error(f"{len(values)} results, of which {at} have names", begin)
+            self.error(f"{counted(len(values), 'result')}, of which {at} have names", begin)
 
     # --- regions ---------------------------------------------------------------------------------------------------
 

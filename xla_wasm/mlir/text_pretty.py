@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import counted
 from .lexer import KEY, WORD, terminal
 from .plain import Fields
 from .text_dense import int64s
@@ -181,7 +182,7 @@ def _implied(
     if name == "stablehlo.select" and len(types) == 2:
         return (types[0], types[1], types[1]), types[1:]
     if len(types) != 1:
-        text.error(f"{len(types)} types, where one is needed", begin)
+        text.error(f"{counted(len(types), 'type')}, where one is needed", begin)
     (type_,) = types
     if name == "stablehlo.tuple" and isinstance(type_, Tuple):
         return type_.types, types

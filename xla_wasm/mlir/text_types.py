@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import counted
 from .lexer import ALIAS, DIALECT, NUMBER, WORD, Lexer, terminal
 from .tree import DYNAMIC, Complex, Function, Future, Memref, Opaque, Quantized, Tensor, Tuple, Type
 
@@ -142,7 +143,7 @@ class Types(Lexer):
     def _sizes(self) -> tuple[int, ...]:
         found = _SIZE.findall(self.need(_SIZES, "sizes"))
         if len(found) > MOST_DIMENSIONS:
-            self.error(f"{len(found)} dimensions: at most {MOST_DIMENSIONS} are read")
+            self.error(f"{counted(len(found), 'dimension')}: at most {MOST_DIMENSIONS} are read")
         return tuple([DYNAMIC if size == "?" else self.number_in(size) for size in found])
 
     def _tensor(self) -> Tensor:
@@ -157,7 +158,7 @@ class Types(Lexer):
         bounds = self._bounds() if self.take(",") else ()
         self.expect(">")
         if bounds and len(bounds) != len(sizes or ()):
-            self.error(f"{len(bounds)} bounds of {len(sizes or ())} dimensions")
+            self.error(f"{counted(len(bounds), 'bound')} of {counted(len(sizes or ()), 'dimension')}")
         return Tensor(sizes, element, bounds)
 
     def _bounds(self) -> tuple[int, ...]:

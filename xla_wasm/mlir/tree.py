@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..errors import counted
 from ..hlo.proto.wire import Buffer
 
 DYNAMIC = -(2**63)
@@ -193,7 +194,7 @@ class Op:
         self.regions: list[list[Block]] = []
 
     def __repr__(self) -> str:
-        return f"<{self.name} of {len(self.operands)} operands>"
+        return f"<{self.name} of {counted(len(self.operands), 'operand')}>"
 
 
 class Block:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..errors import ParseError
+from ..errors import ParseError, counted
 from ..hlo.attrs import PRECISIONS
 from .elements import element_bits, hlo_type
 from .strings import readable
@@ -119,7 +119,7 @@ def _elements(value: Dense) -> tuple[int, ...]:
     for size in value.type.sizes or ():
         count *= size
     if count > MOST:
-        raise ParseError(f"a list of {count} integers is longer than any attribute may be")
+        raise ParseError(f"a list of {counted(count, 'integer')} is longer than any attribute may be")
     data = value.data
     found = [int.from_bytes(data[i : i + width], "little", signed=kind[0] == "s") for i in range(0, len(data), width)]
     return tuple(found * count if value.is_splat else found)

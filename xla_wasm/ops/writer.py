@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from ..errors import VerifyError
+from ..errors import VerifyError, counted
 from ..hlo.attrs import DotDimensionNumbers, PaddingDimension, PrecisionConfig, SliceDimension
 from ..hlo.infer import UNKNOWN
 from ..hlo.ir import Computation, Instruction
@@ -76,7 +76,7 @@ class Writer:
         if shape is None:
             least, most = record.arity
             if not least <= len(operands) <= (len(operands) if most is None else most):
-                raise VerifyError(f"{x.where}: {opcode} cannot have {len(operands)} operands")
+                raise VerifyError(f"{x.where}: {opcode} cannot have {counted(len(operands), 'operand')}")
             assert record.infer is not None, opcode
             made.shape = record.infer(made)
         self.made.append(made)

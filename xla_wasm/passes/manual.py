@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..dataclass import dataclass, replace
-from ..errors import UnsupportedError
+from ..errors import UnsupportedError, counted
 from ..hlo.devices import with_devices
 from ..hlo.ir import Instruction, Module, callees, needed
 from ..hlo.proto.schema import MESSAGES
@@ -134,7 +134,9 @@ def _devices(module: Module, meshes: Mapping[str, Mesh]) -> int:
     # Where everything is replicated, an older module says it only in the groups of its collectives.
     count = next(iter(counts), 0) or max(module.num_partitions, 1 + max(_numbers(module), default=0))
     if module.num_partitions not in (1, count):
-        raise UnsupportedError(f"'{module.name}' has {module.num_partitions} partitions, its manual computations are for {count} devices")
+        raise UnsupportedError(
+            f"'{module.name}' has {counted(module.num_partitions, 'partition')}, its manual computations are for {counted(count, 'device')}"
+        )
     return count
 
 

@@ -60,7 +60,11 @@ class Engine:
         if self._taken >= self._most:
             seconds = math.ceil(self._mean_seconds * self._most / self._concurrency)
             wait = min(max(seconds, 1), _LONGEST_RETRY)
-            raise Problem(429, f"{self._taken} requests are under way already: try again later", headers={"Retry-After": str(wait)})
+            raise Problem(
+                429,
+                f"as many requests as there may be are under way already, {self._taken}: try again later",
+                headers={"Retry-After": str(wait)},
+            )
 
     @contextmanager
     def _place(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import counted
 from ..hlo.types import TYPES
 from ..host.arrays import Array, dtype_of
 from ..host.manifest import Leaf
@@ -43,7 +44,11 @@ def answer_type(accept: str | None, body: str, results: Sequence[Leaf]) -> str:
     able = [kind for kind in offered if kind not in _SINGLE or len(results) == 1]
     chosen = best(accept, able)
     if chosen is None:
-        hint = f"; {NPY} and {RAW} hold one array, and the model has {len(results)} results: ask for {NPZ}" if best(accept, offered) else ""
+        hint = (
+            f"; {NPY} and {RAW} hold one array, and the model has {counted(len(results), 'result')}: ask for {NPZ}"
+            if best(accept, offered)
+            else ""
+        )
         raise Problem(406, f"none of the types that the header Accept names can be given{hint}; the types are: {', '.join(able)}")
     return chosen
 
@@ -81,7 +86,10 @@ class Reader:
     def _only(self, kind: str) -> Leaf:
         if len(self._inputs) != 1:
             names = ", ".join(leaf.name for leaf in self._inputs) or "none"
-            raise unfit(f"a body of type {kind} is one array, and the model has {len(self._inputs)} inputs: {names}; send {NPZ} or {JSON}")
+            raise unfit(
+                f"a body of type {kind} is one array, and the model has "
+                f"{counted(len(self._inputs), 'input')}: {names}; send {NPZ} or {JSON}"
+            )
         return self._inputs[0]
 
     def _from_json(self, data: bytes) -> list[Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import ParseError, UnsupportedError, VerifyError
+from ..errors import ParseError, UnsupportedError, VerifyError, counted
 from ..hlo.infer import flags
 from ..hlo.ir import Computation, Instruction
 from ..hlo.shape import Shape
@@ -133,7 +133,7 @@ class Body(Mapper):
         mark = len(self.made)
         made = quantized_operation(self, op, operands) if has_quantized(op) else self.simple(op.name, op, op.attributes, operands)
         if len(made) != len(op.results):
-            raise ParseError(f"StableHLO: {where(op)}: it has {len(op.results)} results where {len(made)} are expected")
+            raise ParseError(f"StableHLO: {where(op)}: it has {counted(len(op.results), 'result')} where {len(made)} are expected")
         values.update(zip(op.results, made))
         if op.attributes and any(key.startswith(_MARKS) for key in op.attributes) and op.name not in self.program.control:
             for instruction in self.made[mark:]:

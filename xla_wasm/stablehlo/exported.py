@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from operator import index
 from typing import Any
 
-from ..errors import ArgumentError, ParseError, XlaWasmError
+from ..errors import ArgumentError, ParseError, XlaWasmError, counted
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES
@@ -58,7 +58,8 @@ def _module(exported: Exported, sizes: dict[str, range]) -> Module:
     leaves = [i for i in arguments if i not in tokens]
     if len(leaves) != len(exported.kept) or any(not 0 <= k < len(exported.input_types) for k in exported.kept):
         raise ParseError(
-            f"jax.export: the program takes {len(leaves)} arrays, the file lists {len(exported.kept)} of {len(exported.input_types)}"
+            f"jax.export: the program takes {counted(len(leaves), 'array')}, the file lists "
+            f"{len(exported.kept)} of {len(exported.input_types)}"
         )
     shapes = [Shape("token")] * len(tokens)
     shapes += [_shape(block.arguments[i].type, exported.input_types[k], sizes) for i, k in zip(leaves, exported.kept)]

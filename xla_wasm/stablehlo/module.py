@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import ParseError, UnsupportedError, VerifyError, XlaWasmError
+from ..errors import ParseError, UnsupportedError, VerifyError, XlaWasmError, counted
 from ..hlo.attrs import MOST_DEVICES
 from ..hlo.devices import with_devices
 from ..hlo.ir import Computation, Instruction, Module
@@ -134,7 +134,7 @@ class Builder(Program):
         self.enter(name)
         block, body = _block(self, op), Body(self)
         if shapes is not None and len(shapes) != len(block.arguments):
-            raise VerifyError(f"StableHLO: '{name}' takes {len(block.arguments)} arguments, not {len(shapes)}")
+            raise VerifyError(f"StableHLO: '{name}' takes {counted(len(block.arguments), 'argument')}, not {len(shapes)}")
         for i, value in enumerate(block.arguments):
             shape = shapes[i] if shapes is not None else self.declared(value.type)
             if shape is None:
@@ -157,7 +157,7 @@ def _block(program: Program, op: Op) -> Block:
     name, returned = symbol(op.attributes["sym_name"]), block.ops[-1].operands
     for what, values, types in (("argument", block.arguments, declared.type.inputs), ("result", returned, declared.type.results)):
         if len(values) != len(types):
-            raise VerifyError(f"StableHLO: '{name}' declares {len(types)} {what}s, and has {len(values)}")
+            raise VerifyError(f"StableHLO: '{name}' declares {counted(len(types), what)}, and has {len(values)}")
         for i, (value, kind) in enumerate(zip(values, types)):
             if value.type != kind:
                 found = f"{shown_type(value.type)}, not {shown_type(kind)}"

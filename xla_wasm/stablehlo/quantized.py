@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
-from ..errors import ParseError, UnsupportedError
+from ..errors import ParseError, UnsupportedError, counted
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
 from ..mlir.elements import hlo_type
@@ -114,7 +114,7 @@ def _spread(e: Mapper, op: Op, q: Quantized, values: tuple[float, ...], dtype: s
     if q.axis is None:
         return e.full(dtype, dims, values[0])
     if not 0 <= q.axis < len(dims) or dims[q.axis] != len(values):
-        raise ParseError(f"{where(op)}: {len(values)} scales along dimension {q.axis} of {x.shape}")
+        raise ParseError(f"{where(op)}: {counted(len(values), 'scale')} along dimension {q.axis} of {x.shape}")
     return e.broadcast(e.constant(dtype, values), dims, (q.axis,))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..errors import ArgumentError, ParseError
+from ..errors import ArgumentError, ParseError, counted
 from ..hlo.ir import Module
 from ..hlo.proto.container import EXPORTED, mlir_kind
 from ..hlo.shape import Shape
@@ -51,7 +51,7 @@ def _shapes(ops: list[Op], given: Sequence[Sizes] | Mapping[str, Sizes]) -> list
     names = [value.name or str(i) for i, value in enumerate(arguments)]
     if not isinstance(given, Mapping):
         if len(given) != len(arguments):
-            raise ArgumentError(f"shapes are given for {len(given)} arguments, the program has {len(arguments)}")
+            raise ArgumentError(f"shapes are given for {counted(len(given), 'argument')}, the program has {len(arguments)}")
         given = dict(zip(names, given))
     unknown = [name for name in given if name not in names]
     if unknown:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..dataclass import dataclass, field
-from ..errors import ArtifactError
+from ..errors import ArtifactError, counted
 from .encoding import Reader, sections, uleb
 from .opcodes import VALUE_TYPES, Opcode, opcodes
 
@@ -224,7 +224,7 @@ def _expression(reader: Reader) -> Expression:
 def _count(reader: Reader, most: int = MAX_COUNT) -> range:
     count = reader.unsigned()
     if count > most:
-        raise reader.fail(f"{count} entries; the limit is {most}")
+        raise reader.fail(f"{counted(count, 'entry')}; the limit is {most}")
     return range(count)
 
 

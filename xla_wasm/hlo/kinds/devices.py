@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from ...errors import ParseError
+from ...errors import ParseError, counted
 from ..attrs import IotaGroups, MeshGroups, ReplicaGroups
 from ..op import REQUIRED
 from ..proto.wire import Buffer, Fields
@@ -73,7 +73,7 @@ def _groups(lexer: Lexer, _: Shapes) -> ReplicaGroups:
     dims, perm = iota(lexer)
     total = prod(dims)
     if len(sizes) != 2 or min(sizes) < 1 or sizes[0] * sizes[1] != total:
-        lexer.error(f"groups are [number, size], with {total} devices in all", begin)
+        lexer.error(f"groups are [number, size], with {counted(total, 'device')} in all", begin)
     return ReplicaGroups(iota=IotaGroups(sizes[0], sizes[1], tuple(dims), tuple(perm)))
 
 
@@ -105,7 +105,7 @@ def _check_iota(dims: tuple[int, ...], perm: tuple[int, ...]) -> None:
         if dim < 1 or total > _MOST_DEVICES:
             raise ParseError(f"protobuf: device groups of {list(dims[:8])}: sizes must be positive and at most {_MOST_DEVICES} in all")
     if sorted(perm) != list(range(len(dims))):
-        raise ParseError(f"protobuf: device groups: {list(perm[:8])} is no permutation of {len(dims)} dimensions")
+        raise ParseError(f"protobuf: device groups: {list(perm[:8])} is no permutation of {counted(len(dims), 'dimension')}")
 
 
 def _read_mesh(data: Buffer) -> MeshGroups:
@@ -126,7 +126,7 @@ def _read_mesh(data: Buffer) -> MeshGroups:
     devices, count = tuple(mesh.get("device_ids", ())), prod(sizes)
     _check_iota(dims, perm)
     if (devices and len(devices) != count) or (dims and prod(dims) != count):
-        raise ParseError(f"protobuf: the mesh of replica groups has {count} places for other numbers of devices")
+        raise ParseError(f"protobuf: the mesh of replica groups has {counted(count, 'place')} for other numbers of devices")
     return MeshGroups(axes, tuple(refs), devices, dims, perm)
 
 

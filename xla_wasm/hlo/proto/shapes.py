@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...errors import ParseError, UnsupportedError
+from ...errors import ParseError, UnsupportedError, counted
 from ..shape import UNBOUNDED, Layout, Shape
 from ..types import BY_NUMBER, TYPES
 from .schema import MESSAGES, UnknownFields
@@ -43,7 +43,7 @@ def read_shape(data: Buffer, depth: int = 0) -> Shape:
         raise ParseError(f"shape: an array of {type_.name} has no inner shapes")
     rank = len(dimensions)
     if rank > _MOST_DIMENSIONS:
-        raise ParseError(f"shape: {rank} dimensions")
+        raise ParseError(f"shape: {counted(rank, 'dimension')}")
     size = 1
     for dim in dimensions:
         if dim < 0 and dim != UNBOUNDED:
@@ -53,7 +53,7 @@ def read_shape(data: Buffer, depth: int = 0) -> Shape:
             raise ParseError(f"shape: {type_.name}{list(dimensions)} has more elements than any machine holds")
     dynamic = fields.get("is_dynamic_dimension", ())
     if dynamic and len(dynamic) != rank:
-        raise ParseError(f"shape: {len(dynamic)} dynamic flags for {rank} dimensions")
+        raise ParseError(f"shape: {counted(len(dynamic), 'dynamic flag')} for {counted(rank, 'dimension')}")
     layout = fields.get("layout")
     return Shape(
         type_.name,
@@ -74,7 +74,7 @@ def _read_layout(data: Buffer, rank: int) -> Layout:
     fields = decode(_LAYOUT, data)
     minor_to_major = tuple(fields.pop("minor_to_major", ()))
     if sorted(minor_to_major) != list(range(rank)):
-        raise ParseError(f"layout: {list(minor_to_major[:8])} is no permutation of {rank} dimensions")
+        raise ParseError(f"layout: {list(minor_to_major[:8])} is no permutation of {counted(rank, 'dimension')}")
     if any(name in fields for name in _SPARSE) or any(fields.pop("dim_level_types", ())):
         raise UnsupportedError("layout: sparse arrays are not supported")
     tiles = tuple(tuple(_fields(_TILE, tile).get("dimensions", ())) for tile in fields.pop("tiles", ()))
@@ -83,7 +83,7 @@ def _read_layout(data: Buffer, rank: int) -> Layout:
         raise ParseError(f"layout: {tiles[:8]} are no tiles")
     padded = tuple(fields.pop("padded_dimensions", ()))
     if padded and len(padded) != rank:
-        raise ParseError(f"layout: {len(padded)} padded sizes for {rank} dimensions")
+        raise ParseError(f"layout: {counted(len(padded), 'padded size')} for {counted(rank, 'dimension')}")
     return Layout(
         minor_to_major,
         tiles,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import VerifyError
+from ...errors import VerifyError, counted
 from ..ir import Computation, Instruction
 from ..op import REQUIRED, records
 from ..proto.schema import MESSAGES
@@ -188,7 +188,7 @@ class Computations:
         if found:
             operand = scope.get(found[1])
             if operand is None:
-                lexer.error(f"no instruction '{found[1]}' comes before this one", found.start(1))
+                lexer.error(f"no instruction '{found[1]}' comes before this one: define it above", found.start(1))
             if shape is not None and shape is not operand.shape and not compatible(shape, operand.shape):
                 lexer.error(f"'{found[1]}' is a {operand.shape}, not a {shape}", begin)
             return operand
@@ -287,7 +287,7 @@ class Computations:
         begin = lexer.skip()
         name = lexer.name("the name of a computation")
         found = self.computations.get(name)
-        return found if found is not None else lexer.error(f"no computation '{name}' comes before this one", begin)
+        return found if found is not None else lexer.error(f"no computation '{name}' comes before this one: define it above", begin)
 
     def _link(self, instruction: Instruction, words: Spelling, called: dict[str, list[Computation]]) -> None:
         """Orders the called computations as the record does."""
@@ -306,7 +306,7 @@ class Computations:
         begin = lexer.skip()
         name = lexer.name("the name of an instruction")
         found = scope.get(name)
-        return found if found is not None else lexer.error(f"no instruction '{name}' comes before this one", begin)
+        return found if found is not None else lexer.error(f"no instruction '{name}' comes before this one: define it above", begin)
 
     def map(self) -> dict[str, str]:
         """{key="value",key={raw}}"""
@@ -359,8 +359,9 @@ class Computations:
         if instruction.opcode == "rng":
             return  # old texts give the shape as an operand; the verifier refuses that
         if count < least or (most is not None and count > most):
-            wanted = str(least) if least == most else f"at least {least}" if most is None else f"{least} to {most}"
-            self.lexer.error(f"{instruction.opcode} takes {wanted} operands, not {count}", begin)
+            low = f"at least {least}" if most is None else f"{least} to {most}"
+            wanted = counted(least, "operand") if least == most else f"{low} operands"
+            self.lexer.error(f"{instruction.opcode} takes {wanted}, not {count}", begin)
 
     def _inferred(self, instruction: Instruction, begin: int) -> Shape:
         try:

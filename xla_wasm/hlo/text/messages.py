@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import ParseError
+from ...errors import ParseError, counted
 from ..proto.schema import MESSAGES
 from ..proto.wire import Fields, encode
 from .lexer import KEY, Lexer, terminal
@@ -221,7 +221,7 @@ def iota(lexer: Lexer) -> tuple[list[int], list[int]]:
         lexer.pos -= 1
         perm = lexer.integers("(", ")")
         if sorted(perm) != list(range(len(dims))):
-            lexer.error(f"this is no permutation of {len(dims)} dimensions", begin)
+            lexer.error(f"this is no permutation of {counted(len(dims), 'dimension')}", begin)
     return dims, perm
 
 
@@ -277,7 +277,7 @@ def mesh(lexer: Lexer) -> tuple[list[tuple[str, int]], list[int], list[int], lis
             lexer.pos -= 1
             devices = lexer.integers("(", ")")
         if (_product(lexer, dims, begin) if dims else len(devices)) != count:
-            lexer.error(f"the mesh has {count} places for another number of devices", begin)
+            lexer.error(f"the mesh has {counted(count, 'place')} for another number of devices", begin)
     return axes, devices, dims, perm
 
 

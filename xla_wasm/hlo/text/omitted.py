@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ...dataclass import replace
-from ...errors import VerifyError
+from ...errors import VerifyError, counted
 from ..infer import shape_fault
 from ..ir import Instruction
 from ..op import records
@@ -76,7 +76,7 @@ def settle_attributes(instruction: Instruction, given: Container[str]) -> str:
         attrs["constrain_layout"] = "operand_layout_constraints" in given
         constraints = attrs["operand_layout_constraints"]
         if constraints and len(constraints) != len(operands):
-            return f"{len(constraints)} operand_layout_constraints for {len(operands)} operands"
+            return f"{len(constraints)} operand_layout_constraints for {counted(len(operands), 'operand')}"
         for constraint, operand in zip(constraints, operands):
             if not compatible(constraint, operand.shape):
                 return f"operand_layout_constraints has {constraint} for '{operand.name}', which is a {operand.shape}"

@@ -6,7 +6,7 @@ import re
 from math import prod
 from typing import NoReturn
 
-from ...errors import UnsupportedError
+from ...errors import UnsupportedError, counted
 from ..shape import UNBOUNDED, Layout, Shape
 from ..types import TYPES
 from .lexer import ARRAY, LAYOUT, NAME, Lexer, terminal
@@ -112,7 +112,7 @@ class Shapes:
                 lexer.expect(",")
             order.append(lexer.integer("a dimension number"))
         if sorted(order) != list(range(rank)):
-            lexer.error(f"the layout is no permutation of {rank} dimensions", begin)
+            lexer.error(f"the layout is no permutation of {counted(rank, 'dimension')}", begin)
         parts: dict[str, int] = {}
         tiles: list[tuple[int, ...]] = []
         splits: list[tuple[int, tuple[int, ...]]] = []

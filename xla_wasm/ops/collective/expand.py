@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...dataclass import replace
-from ...errors import UnsupportedError, VerifyError
+from ...errors import UnsupportedError, VerifyError, counted
 from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
@@ -44,10 +44,10 @@ def _alone(x: Instruction) -> bool:
 def _sized(e: Writer, x: Instruction, group: Group, size: int) -> Instruction:
     """The devices of a group that has to have this size for the shapes of `x`."""
     if len({len(members) for members in listed(x)}) > 1:
-        raise VerifyError(f"{x.where}: its groups must all have {size} devices, as its shapes say")
+        raise VerifyError(f"{x.where}: its groups must all have {counted(size, 'device')}, as its shapes say")
     if group.size not in (None, size) or group.room < size:
         raise UnsupportedError(
-            f"{x.where}: its shapes are those of groups of {size}, but its groups have {group.size or group.room} devices"
+            f"{x.where}: its shapes are those of groups of {size}, but its groups have {counted(group.size or group.room, 'device')}"
         )
     devices = group.devices if group.size is not None else _if(e, e.compare("EQ", group.count, size), group.devices)
     return e.slice(devices, (0,), (size,)) if group.room > size else devices
@@ -265,7 +265,7 @@ def _all_to_all(e: Writer, x: Instruction) -> Instruction:
     if group.size is None:
         return _any_to_all(e, group, operand, dim)
     if rows % group.size:
-        raise UnsupportedError(f"{x.where}: dimension {dim} of {operand.shape} does not split into {group.size} blocks")
+        raise UnsupportedError(f"{x.where}: dimension {dim} of {operand.shape} does not split into {counted(group.size, 'block')}")
     blocks = _split(e, operand, dim, group.size)
     (came,) = exchange(e, group.devices, group.devices, [blocks], [blocks.shape], blocks=True)
     return _joined(e, came, dim)
@@ -340,7 +340,9 @@ def _permuted(e: Writer, x: Instruction) -> list[Instruction]:
     if x.attrs["slice_sizes"]:
         return _permuted_in_place(e, x)
     if len(x.operands) > 1 and len(x.operands) != len(_results(x)):
-        raise UnsupportedError(f"{x.where}: {len(x.operands)} operands for {len(_results(x))} results without slice_sizes")
+        raise UnsupportedError(
+            f"{x.where}: {counted(len(x.operands), 'operand')} for {counted(len(_results(x)), 'result')} without slice_sizes"
+        )
     to, source = ends(e, mode(x), pairs)
     return _received(e, to, source, x.operands)
 
@@ -356,7 +358,7 @@ def _permuted_in_place(e: Writer, x: Instruction) -> list[Instruction]:
         raise UnsupportedError(f"{x.where}: with slice_sizes, the operands are inputs, outputs, and where the slices begin in both")
     inputs, outputs = e.results(x.operands[0]), e.results(x.operands[1])
     if len(inputs) != len(outputs):
-        raise UnsupportedError(f"{x.where}: {len(inputs)} inputs for {len(outputs)} outputs")
+        raise UnsupportedError(f"{x.where}: {counted(len(inputs), 'input')} for {counted(len(outputs), 'output')}")
     several = x.operands[0].shape.is_tuple
     begins = [_places(e, x.operands[k], several) for k in (2, 3)]
     sizes, pairs = list(x.attrs["slice_sizes"]), listed(x)
@@ -364,7 +366,10 @@ def _permuted_in_place(e: Writer, x: Instruction) -> list[Instruction]:
     for number, (source, target) in enumerate(zip(inputs, outputs)):
         sources, targets = begins[0][number], begins[1][number]
         if len(sources) != len(targets) or len(pairs) % len(sources):
-            raise UnsupportedError(f"{x.where}: {len(sources)} slices go to {len(targets)} places, with {len(pairs)} pairs of devices")
+            raise UnsupportedError(
+                f"{x.where}: {counted(len(sources), 'slice')} for "
+                f"{counted(len(targets), 'place')}, with {counted(len(pairs), 'pair')} of devices"
+            )
         share = len(pairs) // len(sources)
         for k, (begin, place) in enumerate(zip(sources, targets)):
             block, sizes = tuple(sizes[: len(begin)]), sizes[len(begin) :]
@@ -404,7 +409,7 @@ def _ragged_all_to_all(e: Writer, x: Instruction) -> Instruction:
     size = group.size or (numbers[0].shape.dimensions[0] if numbers[0].shape.rank == 2 else total)
     devices = _sized(e, x, group, size)
     if total % size:
-        raise UnsupportedError(f"{x.where}: {total} offsets for groups of {size}")
+        raise UnsupportedError(f"{x.where}: {counted(total, 'offset')} for groups of {size}")
     share = total // size
     lists = [offsets, sizes, places]
     wide, *gathered = exchange(e, devices, devices, [source, *lists], [_rows(size, a.shape) for a in (source, *lists)])

@@ -7,7 +7,7 @@ module may fix the numbers of replicas and partitions before (`Devices`).
 from __future__ import annotations
 
 from ...dataclass import dataclass, replace
-from ...errors import UnsupportedError, VerifyError
+from ...errors import UnsupportedError, VerifyError, counted
 from ...hlo.ir import Instruction, Module
 from ..hostio.transfers import by_partition, is_between_devices, pairs
 from ..writer import Writer
@@ -196,10 +196,12 @@ def _with_size(made: Devices, x: Instruction) -> Devices:
     if replicas is None or made.partitions is not None:
         total = size if replicas is None else replicas * (made.partitions or 1)
         if total != size:
-            raise VerifyError(f"{x.where}: its shapes are those of groups of {size} devices, but its groups have {total}")
+            raise VerifyError(f"{x.where}: its shapes are those of groups of {counted(size, 'device')}, but its groups have {total}")
         return replace(made, least=max(made.least, size), most=min(made.most or size, size)) if replicas is None else made
     if size % replicas:
-        raise VerifyError(f"{x.where}: its shapes are those of groups of {size} devices, which {replicas} replicas cannot make up")
+        raise VerifyError(
+            f"{x.where}: its shapes are those of groups of {counted(size, 'device')}, which {counted(replicas, 'replica')} cannot make up"
+        )
     return replace(made, partitions=size // replicas)
 
 

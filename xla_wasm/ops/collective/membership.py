@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dataclass import dataclass
-from ...errors import ArgumentError
+from ...errors import ArgumentError, counted
 from ...hlo.ir import Instruction, Module
 
 BY_REPLICA = "cross_replica"
@@ -113,7 +113,9 @@ def grid_for(module: Module, devices: int, replicas: int | None = None, partitio
     grid = Grid(replicas or module.replica_count, partitions or module.num_partitions)
     if grid.size != devices:
         counts = f"{grid.replicas} replicas with {grid.partitions} partitions each"
-        raise ArgumentError(f"{module.name} is to run as {counts}, on {grid.size} devices, but there are arguments for {devices}")
+        raise ArgumentError(
+            f"{module.name} is to run as {counts}, on {counted(grid.size, 'device')}, but there are arguments for {devices}"
+        )
     return grid
 
 

@@ -23,7 +23,7 @@ An operation that only starts does all of its work then.
 
 from __future__ import annotations
 
-from ...errors import UnsupportedError
+from ...errors import UnsupportedError, counted
 from ...hlo.attrs import MOST_DEVICES, ReplicaGroups
 from ...hlo.infer import alike, array, arrays, brief, broken, dimensions, joined, need_kind, one_dimension
 from ...hlo.ir import Instruction
@@ -49,7 +49,7 @@ def _check_ids(instr: Instruction, rule: int) -> None:
 
 def _check_count(instr: Instruction, count: int) -> None:
     if count > MOST_DEVICES:
-        raise UnsupportedError(f"{instr.where}: it names {count} devices; at most {MOST_DEVICES} are supported")
+        raise UnsupportedError(f"{instr.where}: it names {counted(count, 'device')}; at most {MOST_DEVICES} are supported")
 
 
 def _check_groups(instr: Instruction, rule: int) -> None:
@@ -86,7 +86,7 @@ def _check_scaled(instr: Instruction, whole: Shape, grows: bool) -> None:
     shapes = arrays(instr)
     results = [whole] if len(shapes) == 1 and whole.is_array else list(whole.tuple_shapes)
     if len(results) != len(shapes):
-        raise broken(instr, 2, f"{len(shapes)} operands, but {len(results)} results in {brief(whole)}")
+        raise broken(instr, 2, f"{counted(len(shapes), 'operand')}, but {counted(len(results), 'result')} in {brief(whole)}")
     for shape, target in zip(shapes, results):
         dim = one_dimension(instr, shape.rank, 3)
         sizes, expected = list(target.dimensions), list(shape.dimensions)
@@ -135,14 +135,14 @@ def _all_to_all(instr: Instruction) -> Shape:
     _check_groups(instr, 5)
     if dims:
         if len(dims) != 1 or len(shapes) != 1:
-            raise broken(instr, 2, f"{len(dims)} dimensions and {len(shapes)} operands: one of each is expected")
+            raise broken(instr, 2, f"{counted(len(dims), 'dimension')} and {counted(len(shapes), 'operand')}: one of each is expected")
         dimensions(instr, dims, shapes[0].rank, 2)
         return _plain(shapes[0])
     if any(s.element_type != shapes[0].element_type or s.dimensions != shapes[0].dimensions for s in shapes):
         raise broken(instr, 3, "the operands differ in shape")
     size = _group_size(instr.attrs["replica_groups"])
     if size and size != len(shapes):
-        raise broken(instr, 4, f"{len(shapes)} operands for groups of {size}")
+        raise broken(instr, 4, f"{counted(len(shapes), 'operand')} for groups of {size}")
     return Shape.tuple([_plain(s) for s in shapes])
 
 
@@ -177,7 +177,9 @@ def _permuted(instr: Instruction) -> Shape:
         _check_pairs(instr, 2)
         return _plain(array(instr, 0))
     if len(instr.operands) != 4:
-        raise broken(instr, 3, f"slice_sizes needs an input, an output and where blocks begin in both, not {len(instr.operands)} operands")
+        raise broken(
+            instr, 3, f"slice_sizes needs an input, an output and where blocks begin in both, not {counted(len(instr.operands), 'operand')}"
+        )
     return _plain(instr.operands[1].shape)
 
 

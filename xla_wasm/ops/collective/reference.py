@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ArgumentError, UnsupportedError
+from ...errors import ArgumentError, UnsupportedError, counted
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..arrays import DTYPES, Array, Value, wide
@@ -108,13 +108,13 @@ def _all_to_all(instr: Instruction, rows: Rows, place: int, call: Any) -> list[A
         (dim,) = instr.attrs["dimensions"]
         return [np.concatenate([_blocks(instr, x, dim, len(rows))[place] for (x,) in rows], dim)]
     if len(instr.operands) != len(rows):
-        raise ArgumentError(f"{instr.where} has {len(instr.operands)} operands for a group of {len(rows)} devices")
+        raise ArgumentError(f"{instr.where} has {counted(len(instr.operands), 'operand')} for a group of {counted(len(rows), 'device')}")
     return [row[place] for row in rows]
 
 
 def _blocks(instr: Instruction, x: Array, dim: int, count: int) -> list[Array]:
     if x.shape[dim] % count:
-        raise ArgumentError(f"{instr.where}: dimension {dim} of {list(x.shape)} cannot be cut into blocks for {count} devices")
+        raise ArgumentError(f"{instr.where}: dimension {dim} of {list(x.shape)} cannot be cut into blocks for {counted(count, 'device')}")
     return np.split(x, count, dim)
 
 
@@ -123,7 +123,7 @@ def _ragged_all_to_all(instr: Instruction, rows: Rows, place: int, call: Any) ->
     result = rows[place][1].copy()
     for source, _, *numbers in rows:
         if numbers[0].size % len(rows):
-            raise ArgumentError(f"{instr.where}: {numbers[0].size} offsets for a group of {len(rows)} devices")
+            raise ArgumentError(f"{instr.where}: {counted(numbers[0].size, 'offset')} for a group of {counted(len(rows), 'device')}")
         starts, sizes, targets = (n.reshape(len(rows), -1)[place].tolist() for n in numbers[:3])
         for start, size, target in zip(starts, sizes, targets):
             result[target : target + size] = source[start : start + size]
@@ -178,7 +178,10 @@ def _permute_in_place(instr: Instruction, operands: list[Value], call: Any) -> V
     for x, result, from_, to in zip(inputs, results, froms, tos, strict=True):
         share, rest = divmod(len(pairs), len(from_))
         if rest:
-            raise ArgumentError(f"{instr.where}: {len(pairs)} pairs of devices for {len(from_)} blocks, which is no equal number for each")
+            raise ArgumentError(
+                f"{instr.where}: {counted(len(pairs), 'pair')} of devices for "
+                f"{counted(len(from_), 'block')}, which is no equal number for each"
+            )
         for k, (begin, place) in enumerate(zip(from_, to, strict=True)):
             size = [next(sizes) for _ in begin]
             block = x[_window(x, begin, size)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import counted
 from ...hlo.infer import array, brief, broken, need_call, same
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Op
@@ -46,9 +47,9 @@ def _conditional(instr: Instruction) -> Shape:
         raise broken(instr, 1, f"the selector must be pred[] or s32[], not {brief(selector)}")
     count = len(instr.called)
     if count < 1 or (selector.element_type == "pred" and count != 2):
-        raise broken(instr, 2, f"{count} branches: a pred chooses between two, an s32 between at least one")
+        raise broken(instr, 2, f"{counted(count, 'branch')}: a pred chooses between two, an s32 between at least one")
     if len(instr.operands) != count + 1:
-        raise broken(instr, 3, f"{len(instr.operands) - 1} arguments for {count} branches")
+        raise broken(instr, 3, f"{counted(len(instr.operands) - 1, 'argument')} for {counted(count, 'branch')}")
     first = need_call(instr, 0, 4, [instr.operands[1].shape])
     for index in range(1, count):
         need_call(instr, index, 4, [instr.operands[index + 1].shape], first)

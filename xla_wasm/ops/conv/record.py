@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import counted
 from ...hlo.attrs import ConvolutionDimensionNumbers, PrecisionConfig, Window
 from ...hlo.index_map import Coordinate, index_map
 from ...hlo.infer import array, brief, broken, product_type, result, window_size
@@ -29,7 +30,7 @@ def _convolution(instr: Instruction) -> Shape:
     ):
         if (shape is not None and shape.rank != rank) or sorted(dims) != list(range(rank)):
             name = f"{what} {brief(shape)}" if shape else what
-            raise broken(instr, 2, f"dim_labels and a window of {rank - 2} dimensions do not fit {name}")
+            raise broken(instr, 2, f"dim_labels and a window of {counted(rank - 2, 'dimension')} do not fit {name}")
     groups, batches = instr.attrs["feature_group_count"], instr.attrs["batch_group_count"]
     if groups < 1 or batches < 1 or (groups > 1 and batches > 1):
         raise broken(instr, 3, f"feature_group_count {groups} and batch_group_count {batches}: both positive, at most one above 1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import ArgumentError, UnsupportedError
+from ...errors import ArgumentError, UnsupportedError, counted
 from ...hlo.ir import Computation, Instruction
 from ...hlo.op import REQUIRED
 from ...hlo.shape import Shape
@@ -55,7 +55,7 @@ def _of_function(instr: Instruction, given: Any) -> Value:
         if not fits(array.shape, shape) or array.dtype != DTYPES[shape.element_type]:
             raise ArgumentError(f"{instr.where}: the function gave {array.dtype}{list(array.shape)} where {shape} is declared")
     if len(results) != len(leaves):
-        raise ArgumentError(f"{instr.where}: the function gave {len(results)} arrays, {len(leaves)} are declared")
+        raise ArgumentError(f"{instr.where}: the function gave {counted(len(results), 'array')}, {len(leaves)} are declared")
     return _nested(instr.shape, iter(results))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import ArgumentError, ParseError
+from ...errors import ArgumentError, ParseError, counted
 from ...hlo.attrs import SliceDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
 from ...hlo.kinds.plain import WORDS
@@ -77,7 +77,7 @@ def _shapes(e: Mapper, op: Op, operands: list[Instruction]) -> tuple[list[Instru
     places = integers(given)
     if shape is None:
         if len(places) != len(op.results):
-            raise ParseError(f"{where(op)}: {len(places)} shapes for {len(op.results)} results")
+            raise ParseError(f"{where(op)}: {counted(len(places), 'shape')} for {counted(len(op.results), 'result')}")
         shapes = [e.sized(op, operands[place], result) for result, place in enumerate(places)]
         shape = shapes[0] if len(shapes) == 1 else Shape.tuple(shapes)
     return [o for place, o in enumerate(operands) if place not in places], shape

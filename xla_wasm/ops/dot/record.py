@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from ...errors import counted
 from ...hlo.attrs import DotDimensionNumbers, PrecisionConfig, RaggedDotDimensionNumbers
 from ...hlo.index_map import Coordinate, IndexMap, along, index_map
 from ...hlo.infer import NOT_ARRAYS, array, brief, broken, dimension, dimensions, need_kind, product_type, result, wider
@@ -51,7 +52,7 @@ def _ragged_dot(instr: Instruction) -> Shape:
     dim = dimension(instr, ragged.lhs_ragged_dimensions[0], lhs.rank, 6, "the ragged dimension")
     need_kind(instr, groups.element_type, ("signed", "unsigned"), 7, "the group sizes")
     if not 1 <= groups.rank <= lhs.rank:
-        raise broken(instr, 7, f"the group sizes must have from 1 to {lhs.rank} dimensions, not {brief(groups)}")
+        raise broken(instr, 7, f"the group sizes must have from 1 to {counted(lhs.rank, 'dimension')}, not {brief(groups)}")
     count = groups.dimensions[-1]
     contracting, batch = dim in numbers.lhs_contracting_dimensions, dim in numbers.lhs_batch_dimensions
     group_dims = dimensions(instr, ragged.rhs_group_dimensions, rhs.rank, 8, "rhs_group_dimensions")

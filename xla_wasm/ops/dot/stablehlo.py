@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import ParseError, UnsupportedError
+from ...errors import ParseError, UnsupportedError, counted
 from ...hlo.attrs import DotDimensionNumbers, PrecisionConfig, RaggedDotDimensionNumbers
 from ...hlo.ir import Instruction
 from ...mlir.tree import Op
@@ -70,7 +70,7 @@ def _labels(op: Op, operands: list[Instruction]) -> tuple[list[str], str]:
     left, arrow, result = config.partition("->")
     sides = left.split(",")
     if not arrow or len(sides) != len(operands) or not set(result) <= set(left):
-        raise ParseError(f"{where(op)}: {config!r} says nothing of {len(operands)} operands and a result")
+        raise ParseError(f"{where(op)}: {config!r} says nothing of {counted(len(operands), 'operand')} and a result")
     if not all(set(side) <= _LETTERS and len(set(side)) == len(side) for side in (*sides, result)):
         raise UnsupportedError(f"{where(op)}: {config!r} has an ellipsis, or a letter twice in one array, which is not supported")
     for side, x in zip(sides, operands):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ...errors import counted
 from ...hlo.ir import Instruction
 from ..writer import Index
 from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
@@ -25,7 +26,7 @@ def _reshape(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
         if len(takers) != 1 and inferred in targets:
             takers = [inferred]
         if len(takers) != 1:
-            raise w.refuse(f"{len(takers)} dimensions of the result could take up the dynamic sizes")
+            raise w.refuse(f"{counted(len(takers), 'dimension')} of the result could take up the dynamic sizes")
         others = prod(after[d] for d in targets if d != takers[0])
         sizes[takers[0]] = w.over(w.product(own[d] for d in sources), others)
     return Padded(_rearranged(w, x.operands[0], own, after, sizes, True), tuple(sizes))

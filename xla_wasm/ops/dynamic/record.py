@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import counted
 from ...hlo.infer import array, brief, broken, declared, flags, need_scalar, one_dimension, result
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Op
@@ -27,11 +28,13 @@ def _set_dimension_size(instr: Instruction) -> Shape:
 def _dynamic_reshape(instr: Instruction) -> Shape:
     shape, target = array(instr, 0), declared(instr)
     if len(instr.operands) - 1 != target.rank:
-        raise broken(instr, 2, f"{len(instr.operands) - 1} sizes for the {target.rank} dimensions of {brief(target)}")
+        raise broken(instr, 2, f"{counted(len(instr.operands) - 1, 'size')} for the {counted(target.rank, 'dimension')} of {brief(target)}")
     for index in range(1, len(instr.operands)):
         need_scalar(instr, index, "s32", 3)
     if shape.size != target.size:
-        raise broken(instr, 4, f"the bounds of {brief(shape)} hold {shape.size} elements, those of {brief(target)} {target.size}")
+        raise broken(
+            instr, 4, f"the bounds of {brief(shape)} hold {counted(shape.size, 'element')}, those of {brief(target)} {target.size}"
+        )
     return Shape(shape.element_type, target.dimensions, None, target.dynamic)
 
 

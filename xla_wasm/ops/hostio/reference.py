@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ArgumentError, RunError
+from ...errors import ArgumentError, RunError, counted
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..arrays import Value, accepted, dtype_of, flattened, nested
@@ -48,7 +48,7 @@ class HostSide:
             raise RunError(f"{instr.where}: there is no item left for it, it takes ({wanted})") from None
         arrays = list(item) if isinstance(item, (tuple, list)) else [item]
         if len(arrays) != len(leaves):
-            raise ArgumentError(f"{instr.where}: an item has {len(arrays)} arrays, it takes ({wanted})")
+            raise ArgumentError(f"{instr.where}: an item has {counted(len(arrays), 'array')}, it takes ({wanted})")
         return nested(shape, iter([accepted(f"an item of {instr.where}", s, x, precise) for s, x in zip(leaves, arrays)]))
 
     def give(self, instr: Instruction, name: str | None, value: Value) -> None:
@@ -107,7 +107,7 @@ def _partner(instr: Instruction, grid: Grid, own: int, end: int) -> int | None:
     listed = pairs(instr)
     if listed is None:
         if grid.size > 2:
-            raise ArgumentError(f"{instr.where}: it does not say between which of {grid.size} devices")
+            raise ArgumentError(f"{instr.where}: it does not say between which of {counted(grid.size, 'device')}")
         return grid.size - 1 - own
     replica, partition = grid.place(own)
     number = partition if by_partition(instr) else replica

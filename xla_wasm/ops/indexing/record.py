@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...errors import counted
 from ...hlo.attrs import GatherDimensionNumbers, ScatterDimensionNumbers
 from ...hlo.index_map import along
 from ...hlo.infer import (
@@ -36,7 +37,7 @@ def _start_indices(instr: Instruction, first: int, rank: int) -> None:
     if len(starts) == 1 and starts[0].dimensions == (rank,):
         return
     if len(starts) != rank:
-        raise broken(instr, 2, f"{len(starts)} start indices for {rank} dimensions")
+        raise broken(instr, 2, f"{len(starts)} start indices for {counted(rank, 'dimension')}")
     for start in starts:
         if start.dimensions:
             raise broken(instr, 2, f"a start index must be a scalar, not {brief(start)}")
@@ -84,7 +85,7 @@ def _index_map(
     """What gather and scatter ask of their dimension numbers alike, rules 3 to 6. `sizes` are those of the operand."""
     dimensions(instr, start_map, rank, 3, "the dimensions that an index vector starts")
     if len(start_map) != length:
-        raise broken(instr, 3, f"index vectors of {length} elements are to start {len(start_map)} dimensions")
+        raise broken(instr, 3, f"index vectors of {counted(length, 'element')} are to start {counted(len(start_map), 'dimension')}")
     ascending(instr, removed, rank, 4, "the dimensions left out of a window")
     ascending(instr, batching, rank, 5, "the operand's batching dimensions")
     dimensions(instr, index_batching, indices.rank, 5, "the batching dimensions of the indices")
@@ -125,7 +126,7 @@ def _gather(instr: Instruction) -> Shape:
     rank = len(batch) + len(offsets)
     ascending(instr, offsets, rank, 9, "offset_dims")
     if len(offsets) != len(kept):
-        raise broken(instr, 9, f"{len(offsets)} offset_dims for the {len(kept)} dimensions of a slice")
+        raise broken(instr, 9, f"{len(offsets)} offset_dims for the {counted(len(kept), 'dimension')} of a slice")
     inner, outer = iter(kept), iter(batch)
     there = set(offsets)
     return result(instr, shape.element_type, [next(inner) if d in there else indices.dimensions[next(outer)] for d in range(rank)])
@@ -135,7 +136,7 @@ def _scatter(instr: Instruction) -> Shape:
     shapes = arrays(instr)
     count = len(shapes) // 2
     if len(shapes) != 2 * count + 1:
-        raise broken(instr, 1, f"{len(shapes)} operands: n arrays, the indices and n updates are expected")
+        raise broken(instr, 1, f"{counted(len(shapes), 'operand')}: n arrays, the indices and n updates are expected")
     inputs, indices, updates = shapes[:count], shapes[count], shapes[count + 1 :]
     shape, update = inputs[0], updates[0]
     numbers: ScatterDimensionNumbers = instr.attrs["scatter_dimension_numbers"]
@@ -160,7 +161,11 @@ def _scatter(instr: Instruction) -> Shape:
     windows = [size for d, size in enumerate(shape.dimensions) if d not in gone]
     ascending(instr, numbers.update_window_dims, update.rank, 8, "update_window_dims")
     if len(numbers.update_window_dims) != len(windows):
-        raise broken(instr, 8, f"{len(numbers.update_window_dims)} update_window_dims for the {len(windows)} dimensions of a window")
+        raise broken(
+            instr,
+            8,
+            f"{len(numbers.update_window_dims)} update_window_dims for the {counted(len(windows), 'dimension')} of a window",
+        )
     for dim, whole in zip(numbers.update_window_dims, windows):
         if update.dimensions[dim] > whole:
             raise broken(instr, 8, f"dimension {dim} of the updates {brief(update)} exceeds the window's {whole}")

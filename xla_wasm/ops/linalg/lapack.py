@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ...errors import UnsupportedError
+from ...errors import UnsupportedError, counted
 from ...hlo.attrs import TriangularSolveOptions
 from ...hlo.infer import joined
 from ...hlo.ir import Instruction
@@ -65,7 +65,7 @@ def _operands(x: Instruction, element_type: str, *ranks: int) -> list[Shape]:
     """The shapes of the operands, all of this type and with the same batch dimensions; a matrix has rank 2 in `ranks`, a vector 1."""
     shapes, target = [o.shape.without_layout() for o in x.operands], x.attrs["custom_call_target"]
     if len(shapes) != len(ranks):
-        raise UnsupportedError(f"{x.where}: {target} takes {len(ranks)} operands, not {len(shapes)}")
+        raise UnsupportedError(f"{x.where}: {target} takes {counted(len(ranks), 'operand')}, not {len(shapes)}")
     for i, (shape, rank) in enumerate(zip(shapes, ranks)):
         if shape.element_type != element_type or shape.rank < rank or shape.dimensions[:-rank] != shapes[0].dimensions[: -ranks[0]]:
             wanted = f"{'matrices' if rank == 2 else 'vectors'} of {element_type}, with batch dimensions like those of operand 0"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dataclass import dataclass
-from ...errors import UnsupportedError
+from ...errors import UnsupportedError, counted
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import REAL_OF
@@ -64,7 +64,9 @@ def _today(x: Instruction, older: _Older, shape: Shape) -> Instruction:
     """The call as it is made today."""
     target = x.attrs["custom_call_target"]
     if len(x.operands) <= older.scalars:
-        raise UnsupportedError(f"{x.where}: {target} takes {older.scalars} scalars before its arrays; found {len(x.operands)} operands")
+        raise UnsupportedError(
+            f"{x.where}: {target} takes {counted(older.scalars, 'scalar')} before its arrays; found {counted(len(x.operands), 'operand')}"
+        )
     try:
         options = older.options(lambda i: _scalar(x, i))
     except IndexError:
@@ -82,7 +84,7 @@ def _rule(name: str, older: _Older) -> Callable[[Writer, Instruction, str], Inst
         if not order:
             return FUNCTIONS[name](e, _today(x, older, x.shape), element_type)
         if len(declared) <= max(order):
-            raise UnsupportedError(f"{x.where}: {x.attrs['custom_call_target']} gives more than {len(declared)} results")
+            raise UnsupportedError(f"{x.where}: {x.attrs['custom_call_target']} gives more than {counted(len(declared), 'result')}")
         call = _today(x, older, Shape.tuple([declared[i] for i in order]))
         known = dict(zip(order, e.elements(FUNCTIONS[name](e, call, element_type))))
         return e.tuple([known.get(i) or e.full(shape.element_type, shape.dimensions, 0) for i, shape in enumerate(declared)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from ...errors import counted
 from ...hlo.index_map import along, row_major
 from ...hlo.infer import (
     array,
@@ -43,7 +44,7 @@ def _broadcast(instr: Instruction) -> Shape:
     shape, target = array(instr, 0), declared(instr)
     dims = dimensions(instr, instr.attrs["dimensions"], target.rank, 3)
     if len(dims) != shape.rank:
-        raise broken(instr, 2, f"dimensions has {len(dims)} elements for the {shape.rank} dimensions of the operand")
+        raise broken(instr, 2, f"dimensions has {counted(len(dims), 'element')} for the {counted(shape.rank, 'dimension')} of the operand")
     for index, dim in enumerate(dims):
         if shape.dimensions[index] != target.dimensions[dim]:
             raise broken(instr, 4, f"dimension {index} of {brief(shape)} and {dim} of {brief(target)} differ in size")
@@ -53,10 +54,10 @@ def _broadcast(instr: Instruction) -> Shape:
 def _reshape(instr: Instruction) -> Shape:
     shape, target = array(instr, 0), declared(instr)
     if shape.size != target.size:
-        raise broken(instr, 2, f"{brief(shape)} has {shape.size} elements, {brief(target)} has {target.size}")
+        raise broken(instr, 2, f"{brief(shape)} has {counted(shape.size, 'element')}, {brief(target)} has {target.size}")
     inferred = instr.attrs["inferred_dimension"]
     if inferred is not None and not 0 <= inferred < target.rank:
-        raise broken(instr, 3, f"inferred_dimension {inferred} is none of the {target.rank} dimensions of the result")
+        raise broken(instr, 3, f"inferred_dimension {inferred} is none of the {counted(target.rank, 'dimension')} of the result")
     return Shape(shape.element_type, target.dimensions, None, target.dynamic)
 
 
@@ -64,7 +65,7 @@ def _transpose(instr: Instruction) -> Shape:
     shape = array(instr, 0)
     dims = dimensions(instr, instr.attrs["dimensions"], shape.rank, 2)
     if len(dims) != shape.rank:
-        raise broken(instr, 2, f"dimensions must be a permutation of the {shape.rank} dimensions")
+        raise broken(instr, 2, f"dimensions must be a permutation of the {counted(shape.rank, 'dimension')}")
     dynamic = tuple([shape.dynamic[d] for d in dims]) if shape.dynamic else ()
     return Shape(shape.element_type, tuple([shape.dimensions[d] for d in dims]), None, dynamic)
 
@@ -78,7 +79,7 @@ def _reverse(instr: Instruction) -> Shape:
 def _slice(instr: Instruction) -> Shape:
     shape, bounds = array(instr, 0), instr.attrs["slice"]
     if len(bounds) != shape.rank:
-        raise broken(instr, 2, f"slice has {len(bounds)} bounds for {shape.rank} dimensions")
+        raise broken(instr, 2, f"slice has {counted(len(bounds), 'bound')} for {counted(shape.rank, 'dimension')}")
     sizes = []
     for dim, (bound, size) in enumerate(zip(bounds, shape.dimensions)):
         if bound.stride < 1 or not 0 <= bound.start <= bound.limit <= size:
@@ -107,7 +108,7 @@ def _pad(instr: Instruction) -> Shape:
     shape, padding = array(instr, 0), instr.attrs["padding"]
     need_scalar(instr, 1, shape.element_type, 2)
     if len(padding) != shape.rank:
-        raise broken(instr, 3, f"padding has {len(padding)} elements for {shape.rank} dimensions")
+        raise broken(instr, 3, f"padding has {counted(len(padding), 'element')} for {counted(shape.rank, 'dimension')}")
     sizes = []
     for dim, (pad, size) in enumerate(zip(padding, shape.dimensions)):
         if pad.interior_padding < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import ParseError
+from ...errors import ParseError, counted
 from ...hlo.attrs import PaddingDimension, SliceDimension
 from ...hlo.infer import flags
 from ...hlo.ir import Instruction
@@ -16,7 +16,7 @@ from ..writer import Writer
 def broadcast_in_dim(e: Writer, x: Instruction, places: Index, dims: Index) -> Instruction:
     """The array in the shape of `dims`: dimension i goes to `places[i]`, stretched if it is 1. HLO's broadcast only adds dimensions."""
     if len(places) != x.shape.rank or any(not 0 <= p < len(dims) for p in places) or len(set(places)) != len(places):
-        raise ParseError(f"broadcast_dimensions {places} do not lead {x.shape} to {len(dims)} dimensions")
+        raise ParseError(f"broadcast_dimensions {places} do not lead {x.shape} to {counted(len(dims), 'dimension')}")
     kept = [d for d, p in enumerate(places) if not (x.shape.dimensions[d] == 1 and dims[p] != 1)]
     if len(kept) < x.shape.rank:
         dynamic = tuple([flags(x.shape)[d] for d in kept])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import counted
 from ...hlo.index_map import along
 from ...hlo.infer import alike, arrays, brief, broken, called_signature, dimensions, flags, joined, one_dimension, result
 from ...hlo.ir import Instruction
@@ -16,7 +17,7 @@ def reduction(instr: Instruction) -> tuple[list[Shape], list[Shape], list[Shape]
     shapes = arrays(instr)
     count = len(shapes) // 2
     if len(shapes) % 2:
-        raise broken(instr, 1, f"{len(shapes)} operands: n arrays and n initial values are expected")
+        raise broken(instr, 1, f"{counted(len(shapes), 'operand')}: n arrays and n initial values are expected")
     inputs, inits = shapes[:count], shapes[count:]
     for shape in inputs:
         if shape.dimensions != inputs[0].dimensions:
@@ -56,7 +57,7 @@ def _scan(instr: Instruction) -> Shape:
     shapes, carries = arrays(instr), instr.attrs["num_carries"]
     count = len(shapes) - carries
     if not 0 <= carries <= len(shapes):
-        raise broken(instr, 2, f"num_carries is {carries} of {len(shapes)} operands")
+        raise broken(instr, 2, f"num_carries is {carries} of {counted(len(shapes), 'operand')}")
     inputs, inits = shapes[:count], shapes[count:]
     if not inputs:
         raise broken(instr, 2, "there is no operand to walk over")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...errors import ParseError
+from ...errors import ParseError, counted
 from ...hlo.ir import Instruction
 from ...mlir.tree import Op
 from ...mlir.values import flag, integer, integers, where
@@ -14,7 +14,7 @@ def _scan(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     given = op.attributes
     arrays, carries = integers(given["operandSegmentSizes"])
     if arrays + carries != len(operands) or min(arrays, carries) < 0:
-        raise ParseError(f"{where(op)}: {arrays} arrays and {carries} first values are not {len(operands)} operands")
+        raise ParseError(f"{where(op)}: {counted(arrays, 'array')} and {carries} first values are not {counted(len(operands), 'operand')}")
     made = e.op(
         "scan",
         *operands,

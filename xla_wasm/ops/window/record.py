@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...errors import counted
 from ...hlo.attrs import Window, WindowDimension
 from ...hlo.index_map import Coordinate, along, index_map
 from ...hlo.infer import PRED, array, brief, broken, called_signature, joined, need_scalar, result, window_size
@@ -17,7 +18,9 @@ def _places(instr: Instruction, shape: Shape, rule: int) -> list[int]:
     """How often the window fits along each dimension."""
     window = instr.attrs["window"]
     if window is None or len(window.dimensions) != shape.rank:
-        raise broken(instr, rule, f"the window has {len(window.dimensions) if window else 0} dimensions, the array is {brief(shape)}")
+        raise broken(
+            instr, rule, f"the window has {counted(len(window.dimensions) if window else 0, 'dimension')}, the array is {brief(shape)}"
+        )
     return [window_size(instr, size, w, rule) for size, w in zip(shape.dimensions, window.dimensions)]
 
 
