@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import product
+import os
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
@@ -19,7 +20,7 @@ from ..loop.ir import Loop, Val
 from ..loop.nest import fold
 from ..loop.tiling import transpose
 from .packing import is_trip, number_of, pack_kernel, without_last
-from .quads import Quads, quads
+from .quads import Quads, as_bytes, quads
 from .tiles import (
     PAIR,
     ROWS,
@@ -68,6 +69,8 @@ class Sides:
     """A buffer of `scratch_size` elements of the sums' type, if that is not 0."""
     scales: int | None = None
     """A buffer with the packed scales of blocks."""
+    lhs_scales: int | None = None
+    """A buffer with the scales of the left side's blocks: they lie as these do."""
 
 
 def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, ranged: bool = True) -> None:
@@ -117,10 +120,13 @@ class _Writer:
         self.lhs, self.lhs_pure = b.pointer(lhs), lhs not in b.written
         self.rhs = b.pointer(sides.rhs)
         self.scales = None if sides.scales is None else b.pointer(sides.scales)
+        self.lhs_scales = None if sides.lhs_scales is None else b.pointer(sides.lhs_scales)
         self.scratch = None if sides.scratch is None else b.pointer(sides.scratch)
         self.panels: Loop
         """The loop over panels of columns, while it is open."""
         self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)
+        self.nibbles = b.splat(b.const("s32", 0x0F0F0F0F), g.lanes)
+        self.eights = b.splat(b.const("s32", 0x08080808), g.lanes)
         self.zero_halves = b.splat(b.const(PAIR, 0), 2 * g.lanes)
         self.f16_bits = b.splat(b.const("s32", -0x70002000), g.lanes)
         self.f16_unit = b.splat(b.const("f32", 2.0**112), g.lanes)
@@ -302,10 +308,7 @@ class _Writer:
 
     def left(self, outer: Index, m: Affine) -> Left:
         """The rows from row `m` on."""
-        x = m * self.g.m_stride + self.lhs_offset
-        for i, (_, stride, _) in zip(outer, self.g.outer):
-            x = x + i * stride
-        return Left(self.lhs, x, self.g.m_stride, self.g.types.left, self.lhs_pure)
+        return Left(self.lhs, _row(self.g, outer, m) + self.lhs_offset, self.g.m_stride, self.g.types.left, self.lhs_pure)
 
     def block(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, right: Right, apart: int = 1) -> None:
         """One tile: `rows` rows from `m` on, so far `apart`, by the columns from `n` on."""
@@ -336,7 +339,8 @@ class _Writer:
             return [b.pin(b.add(total, part)) for total, part in zip(sums, run(at, k, length, zeros))]
 
         if g.types.in_blocks and not unpacks(g):
-            sums = self.in_blocks(x, outer, n, rows, zeros)
+            add = self.in_blocks_of_bytes if g.types.both_in_blocks else self.in_blocks
+            sums = add(x, self.scales_of_rows(outer, m), outer, n, rows, zeros)
         else:
             sums = fold(b, tuple(count for count, _ in g.segments), beginning, g.lanes, segment)
         if nr == 1 and b.vector is not None and m.coefficient(b.vector):
@@ -493,7 +497,7 @@ class _Writer:
                 sums[at] = b.pin(self.added_product(*factors, sums[at]))
         return sums
 
-    def in_blocks(self, x: Left, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
+    def in_blocks(self, x: Left, _: Left | None, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the products of each block times its scales, of the panel from column `n` on."""
         b, g, width = self.b, self.g, len(sums) // rows
         right, scale = self.right(outer, n), self.scales_at(outer, n)
@@ -525,6 +529,48 @@ class _Writer:
 
         return self.along(g.blocks, 1, sums, block)
 
+    def in_blocks_of_bytes(self, x: Left, scales: Left | None, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
+        """Adds the products of each block times the scales of both sides, of the panel from column `n` on."""
+        b, g, width = self.b, self.g, len(sums) // rows
+        right, scale = self.right(outer, n), self.scales_at(outer, n)
+        assert scales is not None
+        eights = as_bytes(b, self.eights)
+        GROUP = int(os.environ.get("GROUP", "1"))
+
+        def block(_: Loop | None, i: Affine, sums: list[Val]) -> list[Val]:
+            at, after = i * g.block_rows, dict()
+            quads, begin, factors = [], [], []
+            for r in range(rows):
+                places = [x.start + r * x.m_stride + at * 2 + u for u in range(2 * g.block_rows)]
+                total = None
+                for u in range(0, 2 * g.block_rows, g.lanes):
+                    part = b.dot_i7(as_bytes(b, b.load_lanes(x.pointer, places[u], "s32", pure=x.pure)), eights)
+                    total = part if total is None else b.add(total, part)
+                for turn in ((2, 3, 0, 1), (1, 0, 3, 2)):
+                    word = b.joined(total)
+                    total = b.add(total, b.halves(b.shuffle(word, word, turn)))
+                begin.append(b.pin(b.sub(self.zero_halves, total)))
+                quads.append([as_bytes(b, b.load_splat(x.pointer, place, "s32", pure=x.pure)) for place in places])
+                factors.append(b.load_splat(scales.pointer, scales.start + r * scales.m_stride + i, "f32"))
+            for first in range(0, width, GROUP):
+                some = range(first, min(first + GROUP, width))
+                parts = {(r, j): begin[r] for r in range(rows) for j in some}
+                for row in range(g.block_rows):
+                    for j in some:
+                        words = b.load_lanes(right.pointer, right.start + (at + row) * right.k_stride + j * g.lanes, "s32")
+                        for u, word in enumerate((words, b.shr_u(words, 4))):
+                            column = as_bytes(b, b.and_(word, self.nibbles))
+                            for r in range(rows):
+                                parts[r, j] = b.pin(b.add(parts[r, j], b.dot_i7(quads[r][2 * row + u], column)))
+                for j in some:
+                    scale_j = self.column(scale, i, j)
+                    for r in range(rows):
+                        part = b.convert(b.extadd_pairwise(parts[r, j]), "f32")
+                        after[r, j] = b.pin(b.fma(part, b.mul(scale_j, factors[r]), sums[r * width + j]))
+            return [after[r, j] for r in range(rows) for j in range(width)]
+
+        return self.along(g.blocks, 1, sums, block)
+
     def unpacked(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on made f32, in the scratch memory."""
         b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
@@ -548,6 +594,13 @@ class _Writer:
         for i, (_, _, stride) in zip(outer, g.outer):
             start = start + i * stride
         return Right(self.scales, start, self.tile.nr, "f32")
+
+    def scales_of_rows(self, outer: Index, m: Affine) -> Left | None:
+        """The scales of the rows from row `m` on, if they have any."""
+        if self.lhs_scales is None:
+            return None
+        g = scales_of(self.g)
+        return Left(self.lhs_scales, _row(g, outer, m), g.m_stride, "f32")
 
     def added_product(self, x: Val, y: Val, total: Val) -> Val:
         """A sum with one product more, or two where operands are pairs."""
@@ -684,3 +737,8 @@ class _Writer:
         while len(values) > 1:
             values = [self.b.add(x, y) for x, y in zip(values[::2], values[1::2])]
         return values[0]
+
+
+def _row(g: Gemm, outer: Index, m: Affine) -> Affine:
+    """Where row `m` of the left side lies."""
+    return sum((i * stride for i, (_, stride, _) in zip(outer, g.outer)), m * g.m_stride)
