@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import product
-import os
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
@@ -23,6 +22,7 @@ from .packing import is_trip, number_of, pack_kernel, without_last
 from .quads import Quads, as_bytes, quads
 from .tiles import (
     PAIR,
+    QUAD,
     ROWS,
     WORD,
     Gemm,
@@ -125,8 +125,7 @@ class _Writer:
         self.panels: Loop
         """The loop over panels of columns, while it is open."""
         self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)
-        self.nibbles = b.splat(b.const("s32", 0x0F0F0F0F), g.lanes)
-        self.eights = b.splat(b.const("s32", 0x08080808), g.lanes)
+        self.nibbles, self.eights = (b.splat(b.const("s32", four), g.lanes) for four in (0x0F0F0F0F, 0x08080808))
         self.zero_halves = b.splat(b.const(PAIR, 0), 2 * g.lanes)
         self.f16_bits = b.splat(b.const("s32", -0x70002000), g.lanes)
         self.f16_unit = b.splat(b.const("f32", 2.0**112), g.lanes)
@@ -338,9 +337,10 @@ class _Writer:
         def partial(at: Left, k: Affine, length: int, sums: list[Val]) -> list[Val]:
             return [b.pin(b.add(total, part)) for total, part in zip(sums, run(at, k, length, zeros))]
 
-        if g.types.in_blocks and not unpacks(g):
-            add = self.in_blocks_of_bytes if g.types.both_in_blocks else self.in_blocks
-            sums = add(x, self.scales_of_rows(outer, m), outer, n, rows, zeros)
+        if g.types.both_in_blocks:
+            sums = self.in_blocks_of_bytes(x, self.scales_of_rows(outer, m), outer, n, rows, zeros)
+        elif g.types.in_blocks and not unpacks(g):
+            sums = self.in_blocks(x, outer, n, rows, zeros)
         else:
             sums = fold(b, tuple(count for count, _ in g.segments), beginning, g.lanes, segment)
         if nr == 1 and b.vector is not None and m.coefficient(b.vector):
@@ -497,7 +497,7 @@ class _Writer:
                 sums[at] = b.pin(self.added_product(*factors, sums[at]))
         return sums
 
-    def in_blocks(self, x: Left, _: Left | None, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
+    def in_blocks(self, x: Left, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
         """Adds the products of each block times its scales, of the panel from column `n` on."""
         b, g, width = self.b, self.g, len(sums) // rows
         right, scale = self.right(outer, n), self.scales_at(outer, n)
@@ -529,47 +529,47 @@ class _Writer:
 
         return self.along(g.blocks, 1, sums, block)
 
-    def in_blocks_of_bytes(self, x: Left, scales: Left | None, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
-        """Adds the products of each block times the scales of both sides, of the panel from column `n` on."""
+    def in_blocks_of_bytes(self, x: Left, scales: Left, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
+        """Adds the products of each block times the scales of both sides, of the panel from column `n` on.
+
+        Every engine gives the same sums. Words hold numbers of 0 to 15, which are the same read as signed and as unsigned; two products
+        are at most 2 * 15 * 127, which no engine clamps; and half of a block, 16 products, stays in 16 bits: the sums begin with -8 times
+        the left side's numbers, so that all on the way are at most 16 * 8 * 127.
+        """
         b, g, width = self.b, self.g, len(sums) // rows
         right, scale = self.right(outer, n), self.scales_at(outer, n)
-        assert scales is not None
-        eights = as_bytes(b, self.eights)
-        GROUP = int(os.environ.get("GROUP", "1"))
+        quads = g.types.block // QUAD
 
         def block(_: Loop | None, i: Affine, sums: list[Val]) -> list[Val]:
-            at, after = i * g.block_rows, dict()
-            quads, begin, factors = [], [], []
+            parts, left = list[Val](), list[list[Val]]()
             for r in range(rows):
-                places = [x.start + r * x.m_stride + at * 2 + u for u in range(2 * g.block_rows)]
-                total = None
-                for u in range(0, 2 * g.block_rows, g.lanes):
-                    part = b.dot_i7(as_bytes(b, b.load_lanes(x.pointer, places[u], "s32", pure=x.pure)), eights)
-                    total = part if total is None else b.add(total, part)
-                for turn in ((2, 3, 0, 1), (1, 0, 3, 2)):
-                    word = b.joined(total)
-                    total = b.add(total, b.halves(b.shuffle(word, word, turn)))
-                begin.append(b.pin(b.sub(self.zero_halves, total)))
-                quads.append([as_bytes(b, b.load_splat(x.pointer, place, "s32", pure=x.pure)) for place in places])
-                factors.append(b.load_splat(scales.pointer, scales.start + r * scales.m_stride + i, "f32"))
-            for first in range(0, width, GROUP):
-                some = range(first, min(first + GROUP, width))
-                parts = {(r, j): begin[r] for r in range(rows) for j in some}
-                for row in range(g.block_rows):
-                    for j in some:
-                        words = b.load_lanes(right.pointer, right.start + (at + row) * right.k_stride + j * g.lanes, "s32")
-                        for u, word in enumerate((words, b.shr_u(words, 4))):
-                            column = as_bytes(b, b.and_(word, self.nibbles))
-                            for r in range(rows):
-                                parts[r, j] = b.pin(b.add(parts[r, j], b.dot_i7(quads[r][2 * row + u], column)))
-                for j in some:
-                    scale_j = self.column(scale, i, j)
-                    for r in range(rows):
-                        part = b.convert(b.extadd_pairwise(parts[r, j]), "f32")
-                        after[r, j] = b.pin(b.fma(part, b.mul(scale_j, factors[r]), sums[r * width + j]))
-            return [after[r, j] for r in range(rows) for j in range(width)]
+                first = x.start + r * x.m_stride + i * quads
+                vectors = [b.load_lanes(x.pointer, first + u, "s32", pure=x.pure) for u in range(0, quads, g.lanes)]
+                parts += [self.less_eights(vectors)] * width
+                left.append([as_bytes(b, b.splat_lane(vector, lane)) for vector in vectors for lane in range(g.lanes)])
+            for row in range(g.block_rows):
+                at = right.start + (i * g.block_rows + row) * right.k_stride
+                words = [b.load_lanes(right.pointer, at + j * g.lanes, "s32") for j in range(width)]
+                for half in range(2):
+                    halves = [b.and_(b.shr_u(word, 4 * half) if half else word, self.nibbles) for word in words]
+                    factors = product([quad[2 * row + half] for quad in left], [as_bytes(b, column) for column in halves])
+                    parts = [b.pin(b.add(part, b.dot_i7(*pair))) for part, pair in zip(parts, factors)]
+            own = [b.load_splat(scales.pointer, scales.start + r * scales.m_stride + i, "f32") for r in range(rows)]
+            factors = product(own, [self.column(scale, i, j) for j in range(width)])
+            products = [b.convert(b.extadd_pairwise(part), "f32") for part in parts]
+            return [b.pin(b.fma(part, b.mul(*both), total)) for part, both, total in zip(products, factors, sums)]
 
         return self.along(g.blocks, 1, sums, block)
+
+    def less_eights(self, vectors: list[Val]) -> Val:
+        """Minus 8 times the sum of a block of bytes, given as vectors of quads: words hold 8 more than their numbers. In each quad's place
+        the first half has the sum of all first halves, and the other one that of the others."""
+        b = self.b
+        total = self.added([b.dot_i7(as_bytes(b, vector), as_bytes(b, self.eights)) for vector in vectors])
+        for turn in ((2, 3, 0, 1), (1, 0, 3, 2)):
+            lanes = b.joined(total)
+            total = b.add(total, b.halves(b.shuffle(lanes, lanes, turn)))
+        return b.pin(b.sub(self.zero_halves, total))
 
     def unpacked(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on made f32, in the scratch memory."""
@@ -595,10 +595,9 @@ class _Writer:
             start = start + i * stride
         return Right(self.scales, start, self.tile.nr, "f32")
 
-    def scales_of_rows(self, outer: Index, m: Affine) -> Left | None:
-        """The scales of the rows from row `m` on, if they have any."""
-        if self.lhs_scales is None:
-            return None
+    def scales_of_rows(self, outer: Index, m: Affine) -> Left:
+        """The scales of the rows from row `m` on."""
+        assert self.lhs_scales is not None
         g = scales_of(self.g)
         return Left(self.lhs_scales, _row(g, outer, m), g.m_stride, "f32")
 

@@ -193,7 +193,10 @@ def _even_width(g: Gemm, most: int) -> int:
 
 _TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Tile]], ...] = (
     # what is unpacked is multiplied by several rows: 1x768x3072 is 0.9 of the time in 8 bits, 16x768x3072 that in f32
-    (lambda g, _: g.types.in_blocks and g.m == 1, lambda g, _: Tile(1, _even_width(g, 6) * g.lanes, scalar=True)),
+    (
+        lambda g, _: g.types.in_blocks and g.m == 1,
+        lambda g, _: Tile(1, _even_width(g, 8 if g.types.both_in_blocks else 6) * g.lanes, scalar=True),
+    ),
     (lambda g, _: g.types.in_blocks and not unpacks(g), lambda g, _: Tile(2, _even_width(g, 4) * g.lanes, scalar=True)),
     # memory is the limit: 4096x1024x1 27 and 27, fused 19 and 18
     (lambda g, _: g.n <= 2 and g.run >= 4 * g.lanes, lambda g, _: Tile(4, 1)),
@@ -313,7 +316,7 @@ def group_of_rows(g: Gemm, tile: Tile) -> int:
 
 def unpacks(g: Gemm) -> bool:
     """Whether a panel is made f32 before any row passes it: else each row's tile does so with what it loads."""
-    return g.types.in_blocks and not g.types.pairs and g.m > _UNPACKED
+    return g.types.in_blocks and g.types.left_step == 1 and g.m > _UNPACKED
 
 
 def packs_panels(g: Gemm, tile: Tile) -> bool:

@@ -204,9 +204,7 @@ class _Sinking:
                     left = arranged(w, whole, batches[other], free[other], summed[other])
             right, scales = (arranged(w, part, batches[side], summed[side], free[side]) for part in (stored.small, stored.scale))
             scales = w.slice(scales, (0,) * (rank + 2), scales.shape.dimensions, (*(1,) * rank, BLOCK, 1))
-            product = w.op(
-                "scaled-dot", left, right, left_scale, scales, dtype="f32", dot_dimension_numbers=canonical_numbers(rank)
-            )
+            product = w.op("scaled-dot", left, right, left_scale, scales, dtype="f32", dot_dimension_numbers=canonical_numbers(rank))
             sizes = [[o.shape.dimensions[d] for d in free[s]] for s, o in ((other, rows), (side, stored.small))]
             made = w.reshape(product, (*product.shape.dimensions[:rank], *sizes[0], *sizes[1]))
             if side == 0:

@@ -21,7 +21,9 @@ from ..ops.writer import Index, Writer
 INT8 = "int8"
 INT4 = "int4"
 INT4_BY_INT8 = "int4 by int8"
-"""As INT4, and what few rows are multiplied by it is rounded to 8 bits, where an engine multiplies these at once."""
+"""As INT4, but few rows that are multiplied by it are rounded to 8 bits, in blocks as it is: for engines that multiply bytes at once."""
+IN_BLOCKS = (INT4, INT4_BY_INT8)
+"""Formats with a scale for each block of numbers."""
 
 INT8_MOST = 127
 """The greatest number of a weight in 8 bits; the least is its negative."""
@@ -61,7 +63,7 @@ def store_weights(module: Module) -> None:
         name = formats.get(leaf_of(x)) if x.shape.is_array else None
         if name is not None and x.shape.element_type == "f32":
             dims = summed.of(leaf_of(x))
-            if name in (INT4, INT4_BY_INT8) and not (len(dims) == 1 and x.shape.dimensions[min(dims)] % BLOCK == 0 and _are_factors(x, users)):
+            if name in IN_BLOCKS and not (len(dims) == 1 and x.shape.dimensions[min(dims)] % BLOCK == 0 and _are_factors(x, users)):
                 name = INT8
             stored[x] = _through(Writer(x, written, module.computations), x, name, dims)
     entry.instructions = written
@@ -77,7 +79,7 @@ def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Inst
     """
     if x.shape.rank < 2 or not x.shape.size:
         return x
-    if name in (INT4, INT4_BY_INT8):
+    if name in IN_BLOCKS:
         return _in_blocks(w, x, name, min(dims))
     sums = tuple(sorted(dims)) or (x.shape.rank - 1,)
 

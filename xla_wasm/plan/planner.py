@@ -29,7 +29,19 @@ from .kernels import Expression, Lowered, lower_kernel
 from .moves import Move, find_move, is_small_part
 from .plan import Label, Step, View
 from .plan_builder import PlanBuilder
-from .product import Product, left_scales, left_side, lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_sides, strided
+from .product import (
+    Product,
+    left_scales,
+    left_side,
+    lies_in_place,
+    lower_pack,
+    lower_product,
+    matches,
+    merges,
+    packed_elements,
+    right_sides,
+    strided,
+)
 
 
 class ComputationPlanner:

@@ -248,7 +248,7 @@ def right_side(x: Instruction, product: Product) -> Instruction:
     if not product.rows:
         return Instruction(x.name, "reshape", rhs.shape, [rhs])
     (groups,) = product.groups
-    dtype, k = rhs.shape.element_type, g.k * (2 if g.types.pairs else 1)
+    dtype, k = rhs.shape.element_type, g.k * g.types.left_step
     if groups == 1:
         return Instruction(x.name, "reshape", Shape(dtype, (1, k, g.n)), [rhs])
     flat = Instruction(x.name, "reshape", Shape(dtype, (k, groups, g.n)), [rhs])
