@@ -45,10 +45,13 @@ def program(seed: int) -> tuple[Callable[..., Any], Array, Array, Array]:
     rng = np.random.default_rng(seed)
     m, n, k = int(rng.integers(1, FEW_ROWS + 1)), int(rng.choice([3, 4, 7, 16, 24, 31, 33, 50, 64, 101])), BLOCK * int(rng.integers(1, 8))
     m = m if seed % 3 else 1
-    batch, form = int(rng.choice([0, 0, 0, 2, 3])), rng.choice(["plain", "turned", "left", "heads", "apart", "finished"])
+    batch, form = int(rng.choice([0, 0, 0, 2, 3])), rng.choice(["plain", "turned", "left", "heads", "apart", "shared", "finished"])
     fills = rng.choice(["any", "any", "any", "least", "most", "ends"], 2)
+    batch = max(batch, 2) if form == "shared" else batch
     lead = (batch,) if batch and form != "heads" else ()
     x = blocks(rng, 127, -127, m * max(batch if lead else 1, 1), k, fills[0]).reshape(*lead, m, k)
+    if form == "shared":  # all batches have the same rows
+        x[:] = x[:1]
     # Of four bits only -8 makes a scale that is a power of two.
     w = blocks(rng, 7, -8, n * max(batch if lead else 1, 1), k, "least" if fills[1] == "most" else fills[1]).reshape(*lead, n, k)
     exact = np.matmul(x.astype(np.float64), np.swapaxes(w, -1, -2).astype(np.float64))
@@ -56,6 +59,8 @@ def program(seed: int) -> tuple[Callable[..., Any], Array, Array, Array]:
         w = np.swapaxes(w, -1, -2)
     elif form == "heads":  # rows do not lie side by side
         x = np.swapaxes(x.reshape(m, k // BLOCK, BLOCK), 0, 1)
+    elif form == "shared":
+        x = x[0]
     elif form == "apart":
         x = np.concatenate([x, x[..., ::-1]], -1)
 
@@ -64,6 +69,8 @@ def program(seed: int) -> tuple[Callable[..., Any], Array, Array, Array]:
             return jnp.swapaxes(jnp.matmul(w, jnp.swapaxes(x, -1, -2)), -1, -2)
         if form == "heads":
             x = jnp.swapaxes(x, 0, 1).reshape(m, k)
+        if form == "shared":
+            x = jnp.broadcast_to(x, (batch, m, k))
         if form == "finished":
             return jnp.abs(jnp.matmul(x, w)) * 2 + x[..., :1]
         return jnp.matmul(x[..., :k], w if form == "plain" else jnp.swapaxes(w, -1, -2))
