@@ -1,4 +1,4 @@
-"""What engines may make of the relaxed product of bytes: each as code that stands in its place, so that any engine does it."""
+"""What engines may make of the relaxed products of bytes: each as code that stands in its place, so that any engine does it."""
 
 from __future__ import annotations
 
@@ -42,11 +42,13 @@ ENGINES = {
 
 def be(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
     """What is compiled from now on does as on that engine."""
+    monkeypatch.setitem(values._WRITE, "relaxed_dot", lambda self, val: _write_pairs(self, _products(self, val, engine), engine))
     monkeypatch.setitem(values._WRITE, "relaxed_dot_add", lambda self, val: _write(self, val, engine))
 
 
-def _write(self: values.Values, val: Val, engine: Engine) -> None:
-    x, y, total = (self.temporary(arg) for arg in val.args)
+def _products(self: values.Values, val: Val, engine: Engine) -> list[int]:
+    """Two vectors of the products of bytes, as the engine reads these."""
+    x, y = (self.temporary(arg) for arg in val.args[:2])
     products = []
     for half in ("low", "high"):
         for operand, sign in ((x, "s"), (y, engine.sign)):
@@ -54,6 +56,18 @@ def _write(self: values.Values, val: Val, engine: Engine) -> None:
             self.op(f"i16x8.extend_{half}_i8x16_{sign}")
         self.op("i16x8.mul")  # of 8 bits each: no product leaves 16
         products.append(_kept(self))
+    return products
+
+
+def _write_pairs(self: values.Values, products: list[int], engine: Engine) -> None:
+    """Sums of adjacent products in 16 bits, which no engine has more of there."""
+    for first in (0, 2):
+        _every_other(self, products, first, 2)
+    self.op("i16x8.add" if engine.between == "exact" else f"i16x8.{engine.between}")
+
+
+def _write(self: values.Values, val: Val, engine: Engine) -> None:
+    products, total = _products(self, val, engine), self.temporary(val.args[2])
     if engine.between == "exact":
         pairs = []
         for local in products:
@@ -64,9 +78,7 @@ def _write(self: values.Values, val: Val, engine: Engine) -> None:
             _every_other(self, pairs, first, 4)
         self.op("i32x4.add")
     else:
-        for first in (0, 2):
-            _every_other(self, products, first, 2)
-        self.op(f"i16x8.{engine.between}")
+        _write_pairs(self, products, engine)
         self.op("i32x4.extadd_pairwise_i16x8_s")
     if not engine.clamps:
         self.op("local.get", total)

@@ -38,7 +38,7 @@ from .plan.memory import place
 from .plan.parts import share
 from .plan.plan import Plan, all_steps
 from .plan.prepare import prepare
-from .target import MODULE, Target
+from .target import MODULE, RELAXED_SIMD, Target
 
 
 def compile(source: Any, options: Options | None = None, *, args: Sequence[Any] | None = None) -> Artifact:
@@ -172,7 +172,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     serves, drops = options.callbacks != TRAP, options.callbacks == DROP
     results = tuple(shape for _, shape in interface.results)
     winograd, formats = WINOGRAD[options.winograd], interface.weight_formats
-    given = Given(options.host_calls, serves, drops, devices, winograd, formats, results, options.threads)
+    target = Target.named(options.target, options.tune, options.threads)
+    given = Given(options.host_calls, serves, drops, devices, winograd, formats, results, options.threads, RELAXED_SIMD in target.features)
     pipeline.run(canonical, given)
     for x in canonical.instructions():
         if x.shape.is_array and x.shape.size > _MOST_ELEMENTS:
@@ -181,7 +182,6 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
             _check_layout(x.name, shape)
     if names:
         _name_apart(canonical)
-    target = Target.named(options.target, options.tune, options.threads)
 
     def lay(plan: Plan) -> None:
         place(plan, start_of_buffers(plan, target.threads) + low_bytes(options.kind), written_pages(options.kind))

@@ -19,9 +19,10 @@ from ..loop.ir import Loop, Val
 from ..loop.nest import fold
 from ..loop.tiling import transpose
 from .packing import is_trip, number_of, pack_kernel, without_last
-from .quads import Quads, quads
+from .quads import Quads, as_bytes, quads
 from .tiles import (
     PAIR,
+    QUAD,
     ROWS,
     WORD,
     Gemm,
@@ -68,6 +69,8 @@ class Sides:
     """A buffer of `scratch_size` elements of the sums' type, if that is not 0."""
     scales: int | None = None
     """A buffer with the packed scales of blocks."""
+    lhs_scales: int | None = None
+    """A buffer with the scales of the left side's blocks: they lie as these do."""
 
 
 def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, ranged: bool = True) -> None:
@@ -117,10 +120,12 @@ class _Writer:
         self.lhs, self.lhs_pure = b.pointer(lhs), lhs not in b.written
         self.rhs = b.pointer(sides.rhs)
         self.scales = None if sides.scales is None else b.pointer(sides.scales)
+        self.lhs_scales = None if sides.lhs_scales is None else b.pointer(sides.lhs_scales)
         self.scratch = None if sides.scratch is None else b.pointer(sides.scratch)
         self.panels: Loop
         """The loop over panels of columns, while it is open."""
         self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)
+        self.nibbles, self.eights = (b.splat(b.const("s32", four), g.lanes) for four in (0x0F0F0F0F, 0x08080808))
         self.zero_halves = b.splat(b.const(PAIR, 0), 2 * g.lanes)
         self.f16_bits = b.splat(b.const("s32", -0x70002000), g.lanes)
         self.f16_unit = b.splat(b.const("f32", 2.0**112), g.lanes)
@@ -302,10 +307,7 @@ class _Writer:
 
     def left(self, outer: Index, m: Affine) -> Left:
         """The rows from row `m` on."""
-        x = m * self.g.m_stride + self.lhs_offset
-        for i, (_, stride, _) in zip(outer, self.g.outer):
-            x = x + i * stride
-        return Left(self.lhs, x, self.g.m_stride, self.g.types.left, self.lhs_pure)
+        return Left(self.lhs, _row(self.g, outer, m) + self.lhs_offset, self.g.m_stride, self.g.types.left, self.lhs_pure)
 
     def block(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, right: Right, apart: int = 1) -> None:
         """One tile: `rows` rows from `m` on, so far `apart`, by the columns from `n` on."""
@@ -335,7 +337,9 @@ class _Writer:
         def partial(at: Left, k: Affine, length: int, sums: list[Val]) -> list[Val]:
             return [b.pin(b.add(total, part)) for total, part in zip(sums, run(at, k, length, zeros))]
 
-        if g.types.in_blocks and not unpacks(g):
+        if g.types.both_in_blocks:
+            sums = self.in_blocks_of_bytes(x, self.scales_of_rows(outer, m), outer, n, rows, zeros)
+        elif g.types.in_blocks and not unpacks(g):
             sums = self.in_blocks(x, outer, n, rows, zeros)
         else:
             sums = fold(b, tuple(count for count, _ in g.segments), beginning, g.lanes, segment)
@@ -525,6 +529,48 @@ class _Writer:
 
         return self.along(g.blocks, 1, sums, block)
 
+    def in_blocks_of_bytes(self, x: Left, scales: Left, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
+        """Adds the products of each block times the scales of both sides, of the panel from column `n` on.
+
+        Every engine gives the same sums. Words hold numbers of 0 to 15, which are the same read as signed and as unsigned; two products
+        are at most 2 * 15 * 127, which no engine clamps; and half of a block, 16 products, stays in 16 bits: the sums begin with -8 times
+        the left side's numbers, so that all on the way are at most 16 * 8 * 127.
+        """
+        b, g, width = self.b, self.g, len(sums) // rows
+        right, scale = self.right(outer, n), self.scales_at(outer, n)
+        quads = g.types.block // QUAD
+
+        def block(_: Loop | None, i: Affine, sums: list[Val]) -> list[Val]:
+            parts, left = list[Val](), list[list[Val]]()
+            for r in range(rows):
+                first = x.start + r * x.m_stride + i * quads
+                vectors = [b.load_lanes(x.pointer, first + u, "s32", pure=x.pure) for u in range(0, quads, g.lanes)]
+                parts += [self.less_eights(vectors)] * width
+                left.append([as_bytes(b, b.splat_lane(vector, lane)) for vector in vectors for lane in range(g.lanes)])
+            for row in range(g.block_rows):
+                at = right.start + (i * g.block_rows + row) * right.k_stride
+                words = [b.load_lanes(right.pointer, at + j * g.lanes, "s32") for j in range(width)]
+                for half in range(2):
+                    halves = [b.and_(b.shr_u(word, 4 * half) if half else word, self.nibbles) for word in words]
+                    factors = product([quad[2 * row + half] for quad in left], [as_bytes(b, column) for column in halves])
+                    parts = [b.pin(b.add(part, b.dot_i7(*pair))) for part, pair in zip(parts, factors)]
+            own = [b.load_splat(scales.pointer, scales.start + r * scales.m_stride + i, "f32") for r in range(rows)]
+            factors = product(own, [self.column(scale, i, j) for j in range(width)])
+            products = [b.convert(b.extadd_pairwise(part), "f32") for part in parts]
+            return [b.pin(b.fma(part, b.mul(*both), total)) for part, both, total in zip(products, factors, sums)]
+
+        return self.along(g.blocks, 1, sums, block)
+
+    def less_eights(self, vectors: list[Val]) -> Val:
+        """Minus 8 times the sum of a block of bytes, given as vectors of quads: words hold 8 more than their numbers. In each quad's place
+        the first half has the sum of all first halves, and the other one that of the others."""
+        b = self.b
+        total = self.added([b.dot_i7(as_bytes(b, vector), as_bytes(b, self.eights)) for vector in vectors])
+        for turn in ((2, 3, 0, 1), (1, 0, 3, 2)):
+            lanes = b.joined(total)
+            total = b.add(total, b.halves(b.shuffle(lanes, lanes, turn)))
+        return b.pin(b.sub(self.zero_halves, total))
+
     def unpacked(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on made f32, in the scratch memory."""
         b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
@@ -548,6 +594,12 @@ class _Writer:
         for i, (_, _, stride) in zip(outer, g.outer):
             start = start + i * stride
         return Right(self.scales, start, self.tile.nr, "f32")
+
+    def scales_of_rows(self, outer: Index, m: Affine) -> Left:
+        """The scales of the rows from row `m` on."""
+        assert self.lhs_scales is not None
+        g = scales_of(self.g)
+        return Left(self.lhs_scales, _row(g, outer, m), g.m_stride, "f32")
 
     def added_product(self, x: Val, y: Val, total: Val) -> Val:
         """A sum with one product more, or two where operands are pairs."""
@@ -684,3 +736,8 @@ class _Writer:
         while len(values) > 1:
             values = [self.b.add(x, y) for x, y in zip(values[::2], values[1::2])]
         return values[0]
+
+
+def _row(g: Gemm, outer: Index, m: Affine) -> Affine:
+    """Where row `m` of the left side lies."""
+    return sum((i * stride for i, (_, stride, _) in zip(outer, g.outer)), m * g.m_stride)

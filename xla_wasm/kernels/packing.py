@@ -101,6 +101,12 @@ def word(b: Builder, numbers: Sequence[Val]) -> Val:
     return reduce(b.or_, [b.shl(part, u // 2 * 4 + u % 2 * 16) for u, part in enumerate(bits)])
 
 
+def word_of_quads(b: Builder, numbers: Sequence[Val]) -> Val:
+    """Eight numbers of 4 bits in a word, 8 added to each: the first four in the low halves of its bytes, the others in the high ones."""
+    bits = [b.and_(b.add(b.convert(number, "s32"), b.const("s32", 8)), b.const("s32", 15)) for number in numbers]
+    return reduce(b.or_, [b.shl(part, u % 4 * 8 + u // 4 * 4) for u, part in enumerate(bits)])
+
+
 def number_of(b: Builder, words: Val, number: int) -> Val:
     """One of the eight numbers of each word, as s32."""
     return b.shr_s(b.shl(words, 28 - number // 2 * 4 - number % 2 * 16), 28)

@@ -25,7 +25,8 @@ class Types:
     """Whether an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products. If the right side is in blocks
     it is so of the left one alone."""
     block: int = 0
-    """How many numbers along k of the right side, which is in 4 bits then, have one scale; a multiple of `WORD`."""
+    """How many numbers along k of the right side, which is in 4 bits then, have one scale; a multiple of `WORD`. If the left side is of s8,
+    as many of its numbers have one, too."""
 
     @classmethod
     def all(cls, dtype: str) -> Types:
@@ -35,12 +36,22 @@ class Types:
     @property
     def left_element(self) -> str:
         """The type as which an element of the left side is stored."""
-        return _PAIR_OF[self.left] if self.pairs else self.left
+        return "s32" if self.both_in_blocks else _PAIR_OF[self.left] if self.pairs else self.left
+
+    @property
+    def left_step(self) -> int:
+        """Numbers along k in an element of the left side."""
+        return QUAD if self.both_in_blocks else 2 if self.pairs else 1
 
     @property
     def in_blocks(self) -> bool:
         """Whether the right side is packed as words of eight numbers, and has a scale for each block of them."""
         return self.block > 0
+
+    @property
+    def both_in_blocks(self) -> bool:
+        """Whether the left side has scales for blocks as well: then an element of it is a quad of bytes."""
+        return self.in_blocks and self.left == "s8"
 
     @property
     def right_element(self) -> str:
@@ -54,6 +65,8 @@ PAIR = "s16"
 """The type of two numbers that are multiplied in pairs."""
 WORD = 8
 """Numbers of 4 bits in a word."""
+QUAD = 4
+"""Bytes that are multiplied at once."""
 BYTES = ("s8", "u8")
 """Types of numbers of which four are multiplied at once, where an engine does so exactly."""
 _PAIR_OF = {"s16": "s32", "s8": "s16", "u8": "u16"}
@@ -83,7 +96,7 @@ class Gemm:
     @property
     def blocks(self) -> int:
         """How many blocks k has."""
-        return self.k * (2 if self.types.pairs else 1) // self.types.block
+        return self.k * self.types.left_step // self.types.block
 
     @property
     def block_rows(self) -> int:
@@ -180,7 +193,10 @@ def _even_width(g: Gemm, most: int) -> int:
 
 _TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Tile]], ...] = (
     # what is unpacked is multiplied by several rows: 1x768x3072 is 0.9 of the time in 8 bits, 16x768x3072 that in f32
-    (lambda g, _: g.types.in_blocks and g.m == 1, lambda g, _: Tile(1, _even_width(g, 6) * g.lanes, scalar=True)),
+    (
+        lambda g, _: g.types.in_blocks and g.m == 1,
+        lambda g, _: Tile(1, _even_width(g, 8 if g.types.both_in_blocks else 6) * g.lanes, scalar=True),
+    ),
     (lambda g, _: g.types.in_blocks and not unpacks(g), lambda g, _: Tile(2, _even_width(g, 4) * g.lanes, scalar=True)),
     # memory is the limit: 4096x1024x1 27 and 27, fused 19 and 18
     (lambda g, _: g.n <= 2 and g.run >= 4 * g.lanes, lambda g, _: Tile(4, 1)),
@@ -300,7 +316,7 @@ def group_of_rows(g: Gemm, tile: Tile) -> int:
 
 def unpacks(g: Gemm) -> bool:
     """Whether a panel is made f32 before any row passes it: else each row's tile does so with what it loads."""
-    return g.types.in_blocks and not g.types.pairs and g.m > _UNPACKED
+    return g.types.in_blocks and g.types.left_step == 1 and g.m > _UNPACKED
 
 
 def packs_panels(g: Gemm, tile: Tile) -> bool:
@@ -329,9 +345,10 @@ def scratch_size(g: Gemm, tile: Tile) -> int:
 
 
 def scales_of(g: Gemm) -> Gemm:
-    """The product whose right side is the scales of blocks."""
-    outer = tuple([(size, 0, right // g.block_rows) for size, _, right in g.outer])
-    return replace(g, types=Types.all("f32"), outer=outer, segments=(), run=g.blocks)
+    """The product whose right side is the scales of blocks, and whose left side those of the left one, if it has any."""
+    block = g.types.block // g.types.left_step
+    outer = tuple([(size, left // block, right // g.block_rows) for size, left, right in g.outer])
+    return replace(g, types=Types.all("f32"), outer=outer, m_stride=g.m_stride // block, segments=(), run=g.blocks)
 
 
 def packed_size(g: Gemm, tile: Tile) -> int:

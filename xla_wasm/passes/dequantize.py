@@ -24,7 +24,7 @@ from ..ops.reading import reads, record
 from ..ops.table import RECORDS
 from ..ops.writer import Index, Rule, Writer
 from .rewrite import rewrite_computation
-from .weight_formats import INT8, INT8_MOST, LEAST
+from .weight_formats import INT4_BY_INT8, INT8, INT8_MOST, LEAST
 
 _SUM = 2**31 - 1
 """The greatest sum of products of integers."""
@@ -172,9 +172,9 @@ class _Sinking:
         for side, other in ((0, 1), (1, 0)):
             stored, small = sides[side], smalls[side]
             if stored is not None and small is not None and stored.format == INT8 and most >= INT8_MOST:
-                whole, scale = _rounded(w, operands[other], summed_dimensions(x)[other], most)
+                whole, scale = _rounded(w, operands[other], summed_dimensions(x)[other], PAIRED, most)
                 product = w.op("dot", *((small, whole) if other else (whole, small)), dtype="s32", **x.attrs)
-                factors.append(_along_sums(w, x, other, scale))
+                factors.append(_along_sums(w, x, other, _alike(w, scale, operands[other], summed_dimensions(x)[other])))
                 return w.convert(product, "f32")
         return None
 
@@ -194,15 +194,17 @@ class _Sinking:
             if block % BLOCK or columns < _COLUMNS or in_integers:
                 continue
             factors: list[Instruction] = []
+            left, left_scale = arranged(w, rows, batches[other], free[other], summed[other]), w.scalar("f32", 1.0)
             if stored.format and prod(rows.shape.dimensions[d] for d in free[other]) <= FEW_ROWS:
-                rows, scale = _rounded(w, rows, summed[other], limits(PAIRED)[1] - 1)
-                factors.append(_along_sums(w, x, other, scale))
-            left = arranged(w, rows, batches[other], free[other], summed[other])
+                if stored.format == INT4_BY_INT8:
+                    left, left_scale = _in_blocks_of_bytes(w, left)
+                else:
+                    whole, scale = _rounded(w, rows, summed[other], PAIRED, limits(PAIRED)[1] - 1)
+                    factors.append(_along_sums(w, x, other, _alike(w, scale, rows, summed[other])))
+                    left = arranged(w, whole, batches[other], free[other], summed[other])
             right, scales = (arranged(w, part, batches[side], summed[side], free[side]) for part in (stored.small, stored.scale))
             scales = w.slice(scales, (0,) * (rank + 2), scales.shape.dimensions, (*(1,) * rank, BLOCK, 1))
-            product = w.op(
-                "scaled-dot", left, right, w.scalar("f32", 1.0), scales, dtype="f32", dot_dimension_numbers=canonical_numbers(rank)
-            )
+            product = w.op("scaled-dot", left, right, left_scale, scales, dtype="f32", dot_dimension_numbers=canonical_numbers(rank))
             sizes = [[o.shape.dimensions[d] for d in free[s]] for s, o in ((other, rows), (side, stored.small))]
             made = w.reshape(product, (*product.shape.dimensions[:rank], *sizes[0], *sizes[1]))
             if side == 0:
@@ -244,13 +246,27 @@ def _is_byte(x: Instruction) -> bool:
     return TYPES[x.shape.element_type].kind in ("signed", "unsigned") and TYPES[x.shape.element_type].bits <= 8
 
 
-def _rounded(w: Writer, x: Instruction, summed: Index, most: int) -> tuple[Instruction, Instruction]:
-    """An array in integers of s16, at most `most` in magnitude, and the scale that gives it back: one for all that a sum takes."""
+def _rounded(w: Writer, x: Instruction, summed: Index, dtype: str, most: int) -> tuple[Instruction, Instruction]:
+    """An array in integers of a type, at most `most` in magnitude, and the scales that give it back: an array without the dimensions that
+    are `summed`, along which they are the same."""
     greatest = w.reduce(w.unary("abs", x), w.scalar("f32", 0.0), summed, "maximum")
-    kept = tuple(d for d in range(x.shape.rank) if d not in summed)
     scale = w.mul(w.binary("maximum", greatest, LEAST), 1 / most)
-    whole = w.unary("round-nearest-even", w.mul(x, w.broadcast(w.div(w.like(scale, 1.0), scale), x.shape.dimensions, kept)))
-    return w.convert(whole, "s16"), w.broadcast(scale, x.shape.dimensions, kept)
+    whole = w.unary("round-nearest-even", w.mul(x, _alike(w, w.div(w.like(scale, 1.0), scale), x, summed)))
+    return w.convert(whole, dtype), scale
+
+
+def _alike(w: Writer, scale: Instruction, x: Instruction, summed: Index) -> Instruction:
+    """What has no dimensions that are `summed`, in the shape of `x`."""
+    return w.broadcast(scale, x.shape.dimensions, tuple(d for d in range(x.shape.rank) if d not in summed))
+
+
+def _in_blocks_of_bytes(w: Writer, x: Instruction) -> tuple[Instruction, Instruction]:
+    """An array in integers of s8 and a scale for each `BLOCK` of them along its last dimension. A number that is far greater than others
+    takes the precision of its block alone."""
+    *rows, length = x.shape.dimensions
+    blocks = w.reshape(x, (*rows, length // BLOCK, BLOCK))
+    whole, scale = _rounded(w, blocks, (len(rows) + 1,), "s8", limits("s8")[1])
+    return w.reshape(whole, x.shape.dimensions), scale
 
 
 def _compact(w: Writer, x: Instruction) -> Instruction:

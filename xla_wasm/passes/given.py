@@ -11,6 +11,7 @@ from ..ops.custom import callback
 from ..ops.dot.stored import WEIGHT_FORMAT
 from ..ops.request import REQUEST, Request
 from .tokens import without_tokens
+from .weight_formats import INT4, INT4_BY_INT8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Given:
     """The leaves of the result as hosts see them, where that is not how the root has them."""
     threads: bool = False
     """Whether kernels may be shared by several threads."""
+    relaxed: bool = False
+    """Whether the engine has relaxed instructions."""
 
 
 def ask_for_calls(module: Module, given: Given) -> None:
@@ -76,7 +79,8 @@ def name_formats(module: Module, given: Given) -> None:
     leaves = [(p, index) for p in module.entry.parameters for index, leaf in p.shape.leaves() if not leaf.is_token]
     for number, (p, index) in enumerate(leaves):
         if number in formats:
-            p.attrs[WEIGHT_FORMAT] = (*p.attrs.get(WEIGHT_FORMAT, ()), (index, formats[number]))
+            name = INT4_BY_INT8 if formats[number] == INT4 and given.relaxed else formats[number]
+            p.attrs[WEIGHT_FORMAT] = (*p.attrs.get(WEIGHT_FORMAT, ()), (index, name))
 
 
 def lay_out_results(module: Module, given: Given) -> None:

@@ -20,6 +20,10 @@ from ..ops.writer import Index, Writer
 
 INT8 = "int8"
 INT4 = "int4"
+INT4_BY_INT8 = "int4 by int8"
+"""As INT4, but few rows that are multiplied by it are rounded to 8 bits, in blocks as it is: for engines that multiply bytes at once."""
+IN_BLOCKS = (INT4, INT4_BY_INT8)
+"""Formats with a scale for each block of numbers."""
 
 INT8_MOST = 127
 """The greatest number of a weight in 8 bits; the least is its negative."""
@@ -59,7 +63,7 @@ def store_weights(module: Module) -> None:
         name = formats.get(leaf_of(x)) if x.shape.is_array else None
         if name is not None and x.shape.element_type == "f32":
             dims = summed.of(leaf_of(x))
-            if name == INT4 and not (len(dims) == 1 and x.shape.dimensions[min(dims)] % BLOCK == 0 and _are_factors(x, users)):
+            if name in IN_BLOCKS and not (len(dims) == 1 and x.shape.dimensions[min(dims)] % BLOCK == 0 and _are_factors(x, users)):
                 name = INT8
             stored[x] = _through(Writer(x, written, module.computations), x, name, dims)
     entry.instructions = written
@@ -75,8 +79,8 @@ def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Inst
     """
     if x.shape.rank < 2 or not x.shape.size:
         return x
-    if name == INT4:
-        return _in_blocks(w, x, min(dims))
+    if name in IN_BLOCKS:
+        return _in_blocks(w, x, name, min(dims))
     sums = tuple(sorted(dims)) or (x.shape.rank - 1,)
 
     def spread(a: Instruction) -> Instruction:
@@ -99,7 +103,7 @@ def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Inst
     return w.mul(w.convert(whole, "f32", **{WEIGHT_FORMAT: name}), scale)
 
 
-def _in_blocks(w: Writer, x: Instruction, dim: int) -> Instruction:
+def _in_blocks(w: Writer, x: Instruction, name: str, dim: int) -> Instruction:
     """A weight as 4 bits and a scale for each block along `dim` give it back.
 
     What is greatest in magnitude becomes -8, so that all sixteen numbers are used; what would be 8 then becomes 7.
@@ -112,11 +116,11 @@ def _in_blocks(w: Writer, x: Instruction, dim: int) -> Instruction:
     extreme = w.select(w.compare("GT", most, w.unary("negate", least)), most, least)
     small = w.compare("LT", w.unary("abs", extreme), LEAST)
     scale = w.select(small, w.like(extreme, LEAST), w.mul(extreme, 1 / INT4_LEAST))
-    scale.attrs[WEIGHT_FORMAT] = INT4
+    scale.attrs[WEIGHT_FORMAT] = name
     kept = tuple(d for d in range(len(split)) if d != dim + 1)
     scaled = w.mul(blocks, w.broadcast(w.div(w.like(scale, 1.0), scale), split, kept))
     whole = w.convert(w.binary("minimum", w.unary("round-nearest-even", scaled), INT4_MOST), NIBBLE)
-    small_numbers = w.convert(w.reshape(whole, dims), "f32", **{WEIGHT_FORMAT: INT4})
+    small_numbers = w.convert(w.reshape(whole, dims), "f32", **{WEIGHT_FORMAT: name})
     return w.mul(small_numbers, w.reshape(w.broadcast(scale, split, kept), dims))
 
 

@@ -16,7 +16,7 @@ from .fuse import buffered
 from .group import Group, decided_by_one, effects, grouped, split
 from .kernels import computed, is_flat, lanes_of
 from .plan import Buffer, View
-from .product import LONG_EPILOGUE, Product, finished_at, left_side, matches, merges, right_sides, strided
+from .product import LONG_EPILOGUE, Product, finished_at, left_scales, left_side, matches, merges, right_sides, strided
 
 
 class Fusion:
@@ -106,6 +106,8 @@ class Fusion:
             product = self.product(x, y)
         if product is None:
             return False
+        for scale in left_scales(y):
+            self.give_buffer(scale)
         lanes = product.gemm.lanes
         for reading, packed in zip(right_sides(y, product), (y.operands[1], *y.operands[3:])):
             while not self.available(packed):

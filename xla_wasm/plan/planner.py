@@ -29,7 +29,19 @@ from .kernels import Expression, Lowered, lower_kernel
 from .moves import Move, find_move, is_small_part
 from .plan import Label, Step, View
 from .plan_builder import PlanBuilder
-from .product import Product, left_side, lies_in_place, lower_pack, lower_product, matches, merges, packed_elements, right_sides, strided
+from .product import (
+    Product,
+    left_scales,
+    left_side,
+    lies_in_place,
+    lower_pack,
+    lower_product,
+    matches,
+    merges,
+    packed_elements,
+    right_sides,
+    strided,
+)
 
 
 class ComputationPlanner:
@@ -189,7 +201,7 @@ class ComputationPlanner:
         assert left is not None and product is not None, f"{x.where}: the plan has seen its left side"
         reading, *scales = right_sides(y, product)
         right = [self.packed(y, product, scale, scales=True) for scale in scales]
-        right = [self.packed(y, product, reading), *right]
+        right = [self.packed(y, product, reading), *right, *(self.views[scale][0] for scale in left_scales(y))]
         packs = self.builder.steps[-1].holds
         seen = strided(reading, self.available)
         finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))

@@ -13,7 +13,7 @@ from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..kernels.gemm import Sides, gemm_kernel
-from ..kernels.packing import pack_kernel, word
+from ..kernels.packing import pack_kernel, word, word_of_quads
 from ..kernels.tiles import PAIR, WORD, Gemm, Tile, Types, packed_size, reads_in_place, scales_of, scratch_size, tile
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
@@ -161,7 +161,8 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
     dtype, (lhs, rhs) = x.shape.element_type, x.operands[:2]
     operand = lhs.shape.element_type
     if x.opcode == "scaled-dot":
-        return Types(left, rhs.shape.element_type, dtype, dtype, operand == PAIR, BLOCK), 2 if operand == PAIR else 1
+        types = Types(left, rhs.shape.element_type, dtype, dtype, operand == PAIR, BLOCK)
+        return types, types.left_step
     paired = dtype == "s32" and operand == PAIR
     if not paired and (dtype not in GEMM_TYPES or operand != dtype):
         return None, 1
@@ -182,6 +183,8 @@ def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Produc
     if types is None or (k > 1 and k_stride != 1) or not x.shape.size or not k:
         return None
     if any(number % step for number in (k, m_stride, *strides)):
+        return None
+    if types.both_in_blocks and not lhs.dense:  # its scales lie as it does
         return None
     k, m_stride, *strides = [number // step for number in (k, m_stride, *strides)]
     groups = prod(batch)
@@ -245,7 +248,7 @@ def right_side(x: Instruction, product: Product) -> Instruction:
     if not product.rows:
         return Instruction(x.name, "reshape", rhs.shape, [rhs])
     (groups,) = product.groups
-    dtype, k = rhs.shape.element_type, g.k * (2 if g.types.pairs else 1)
+    dtype, k = rhs.shape.element_type, g.k * g.types.left_step
     if groups == 1:
         return Instruction(x.name, "reshape", Shape(dtype, (1, k, g.n)), [rhs])
     flat = Instruction(x.name, "reshape", Shape(dtype, (k, groups, g.n)), [rhs])
@@ -256,6 +259,11 @@ def right_sides(x: Instruction, product: Product) -> list[Instruction]:
     """What is packed: the right side, and as [groups..., blocks of k, n] its scales, if it has any."""
     scales = x.operands[3:]
     return [right_side(x, product), *(Instruction(x.name, "reshape", s.shape, [s]) for s in scales)]
+
+
+def left_scales(x: Instruction) -> list[Instruction]:
+    """What of a product's operands has the scales of its left side's blocks, and lies in memory: nothing, or one array."""
+    return [scale for scale in x.operands[2:3] if scale.shape.rank]
 
 
 def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> tuple[Gemm, Tile]:
@@ -317,7 +325,7 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
             return b.convert(joined, g.types.right_element)
 
         def eight(k: Affine, n: Affine) -> Val:
-            return word(b, [element(k * WORD + i, n) for i in range(WORD)])
+            return (word_of_quads if g.types.both_in_blocks else word)(b, [element(k * WORD + i, n) for i in range(WORD)])
 
         if len(index) == len(product.groups):
             stored = eight if g.types.in_blocks else pair if g.types.pairs else element
@@ -338,8 +346,8 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
 def lower_product(
     cache: KernelCache, product: Product, x: Instruction, root: Instruction, expression: Expression, right: View | None = None
 ) -> Lowered:
-    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, its scales if
-    it has any, sources.
+    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, the scales of the right
+    side and of the left one if they have any, sources.
 
     With `right` the right side is read there. Scratch memory comes last, if the kernel needs it.
     """
@@ -348,7 +356,7 @@ def lower_product(
     found = cache.lowered.get(key)
     if found is not None:
         return found
-    first = 4 if g.types.in_blocks else 3
+    first = 3 + g.types.in_blocks + g.types.both_in_blocks
     sources = {y: Source(first + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
     size = scratch_size(g, shape)
     scratch = first + len(sources) if size else None
@@ -377,8 +385,8 @@ def lower_product(
 
     # A long epilogue is written once, over products that wait where its results will go.
     long = len(expression.inner) > LONG_EPILOGUE and root.shape.element_type == g.types.result
-    scales = 3 if g.types.in_blocks else None
-    gemm_kernel(b, g, shape, Sides((1, 0), 2, store, park if long else None, scratch, scales))
+    scales, lhs_scales = 3 if g.types.in_blocks else None, 4 if g.types.both_in_blocks else None
+    gemm_kernel(b, g, shape, Sides((1, 0), 2, store, park if long else None, scratch, scales, lhs_scales))
     return _keep(cache, key, b, (size * TYPES[g.types.accumulator].bytes,) if size else ())
 
 
