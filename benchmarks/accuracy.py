@@ -20,8 +20,8 @@ import numpy as np
 from rich.progress import Progress
 
 import xla_wasm
-from xla_wasm import report
 from xla_wasm.builder import Builder
+from xla_wasm.command import report
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.options import Options
 from xla_wasm.target import TARGETS

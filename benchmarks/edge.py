@@ -26,10 +26,11 @@ from typing import Any
 import numpy as np
 import wasmtime
 
-from xla_wasm import HloModule, Options, compile, load, report
+from xla_wasm import HloModule, Options, compile, load
 from xla_wasm.artifact import Artifact
-from xla_wasm.wasi_http import CODE
-from xla_wasm.wasi_http import server as component
+from xla_wasm.assemble.wasi_http import CODE
+from xla_wasm.assemble.wasi_http import server as component
+from xla_wasm.command import report
 
 from . import markdown
 from .suite.machine import describe as machine

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 import xla_wasm
-from xla_wasm import Options, pages, report
+from xla_wasm import Options
+from xla_wasm.command import report
 from xla_wasm.jax import lower
+from xla_wasm.site import pages
 
 from .markdown import table
 from .node_host import find_node

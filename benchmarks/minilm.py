@@ -23,7 +23,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from xla_wasm import minilm, pages, report, safetensors, serve
+from xla_wasm import safetensors
+from xla_wasm.command import report
+from xla_wasm.site import minilm, pages, serve
 
 from . import markdown
 from .node_host import find_runtime, runtime_version

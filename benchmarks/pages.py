@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xla_wasm import minilm, pages, report
-from xla_wasm.serve import make_server
+from xla_wasm.command import report
+from xla_wasm.site import minilm, pages
+from xla_wasm.site.serve import make_server
 
 from . import markdown
 from .suite.machine import describe as machine

@@ -17,7 +17,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 import xla_wasm
-from xla_wasm.serve import make_server
+from xla_wasm.site.serve import make_server
 
 from .chromium import launch
 

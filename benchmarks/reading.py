@@ -9,8 +9,9 @@ import statistics
 import time
 from collections.abc import Callable
 
-from xla_wasm import HloModule, report
+from xla_wasm import HloModule
 from xla_wasm.builder import Builder, module
+from xla_wasm.command import report
 from xla_wasm.hlo.attrs import DotDimensionNumbers, Metadata
 from xla_wasm.hlo.ir import Computation
 from xla_wasm.hlo.literal import Literal

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 
 import xla_wasm
-from xla_wasm import report
-from xla_wasm.collectives import OPCODES, Collective
+from xla_wasm.command import report
 from xla_wasm.host.executor import Executable
+from xla_wasm.site.collectives import OPCODES, Collective
 
 from . import markdown
 from .suite.machine import describe as machine
@@ -133,7 +133,7 @@ def work(folder: Path, sizes: Sequence[int]) -> None:
     """What a process of the job does."""
     from mpi4py import MPI as library
 
-    from xla_wasm import mpi
+    from xla_wasm.host import mpi
 
     comm = library.COMM_WORLD
     programs = {(opcode, size): load(opcode, size) for opcode in OPCODES for size in sizes}
@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parses the command line, measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60, help="how long the rounds go on")
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="bytes; some of xla_wasm.collectives.SIZES")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="bytes; some of xla_wasm.site.collectives.SIZES")
     parser.add_argument("--output", type=Path, default=DOCUMENT, help="the document that the tables are written into")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

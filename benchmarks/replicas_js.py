@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import xla_wasm
-from xla_wasm import javascript, pages, report
-from xla_wasm.collectives import OPCODES, Collective
-from xla_wasm.serve import make_server
+from xla_wasm import javascript
+from xla_wasm.command import report
+from xla_wasm.site import pages
+from xla_wasm.site.collectives import OPCODES, Collective
+from xla_wasm.site.serve import make_server
 
 from .chromium import launch
 from .node_host import find_node

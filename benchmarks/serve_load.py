@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from xla_wasm import report
+from xla_wasm.command import report
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 MODEL = DIGITS / "digits.hlo.pb"

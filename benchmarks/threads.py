@@ -21,8 +21,10 @@ from typing import Any
 import numpy as np
 
 import xla_wasm
-from xla_wasm import Options, javascript, pages, report
+from xla_wasm import Options, javascript
+from xla_wasm.command import report
 from xla_wasm.jax import lower
+from xla_wasm.site import pages
 
 from .chromium import launch
 from .markdown import table

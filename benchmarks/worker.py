@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from xla_wasm import Artifact, HloModule, compile, javascript, report
+from xla_wasm import Artifact, HloModule, compile, javascript
+from xla_wasm.command import report
 
 from . import markdown
 from .node_host import find_node

@@ -11,7 +11,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from xla_wasm.serve import make_server
+from xla_wasm.site.serve import make_server
 
 SCREENSHOTS = Path(__file__).parents[1] / "dist" / "screenshots"
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 780}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}

@@ -106,7 +106,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def xla_wasm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
     """Runs the command in an empty folder and returns its exit code, output and error output."""
-    from xla_wasm import cli
+    from xla_wasm.command import cli
 
     monkeypatch.chdir(tmp_path)
 
@@ -160,7 +160,7 @@ def static_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The site as files, on a host that knows nothing of it and sends no headers."""
     from browsing import served
 
-    from xla_wasm import pages
+    from xla_wasm.site import pages
 
     folder = tmp_path_factory.mktemp("static")
     with pytest.MonkeyPatch.context() as patch:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from xla_wasm import HloModule, Options, threads
+from xla_wasm import HloModule, Options
 from xla_wasm.artifact import Artifact
+from xla_wasm.assemble import threads
 from xla_wasm.jax import lower
 from xla_wasm.loop import pieces
 

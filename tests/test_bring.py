@@ -18,7 +18,7 @@ from node_host import ROOT, nodes
 
 import xla_wasm
 from xla_wasm import Options, UnsupportedError
-from xla_wasm.c_header import header
+from xla_wasm.command.c_header import header
 from xla_wasm.compiler import trace
 from xla_wasm.host.manifest import Manifest
 from xla_wasm.jax import lower

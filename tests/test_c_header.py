@@ -12,7 +12,8 @@ from embedding_cases import NAMES, artifacts, dense, digits, dynamic, fed, named
 from fixtures import toy
 from toolchains import WARNINGS, build, environment, tool
 
-from xla_wasm import ArgumentError, Artifact, c_header
+from xla_wasm import ArgumentError, Artifact
+from xla_wasm.command import c_header
 from xla_wasm.hlo.types import ARRAY_TYPES
 from xla_wasm.host.manifest import Exchange, Manifest, Parameter
 

@@ -15,15 +15,16 @@ import numpy as np
 import pytest
 
 import xla_wasm.jax
-from xla_wasm import cli, compare, excerpt, isolate
 from xla_wasm.builder import Builder
+from xla_wasm.check import compare, excerpt, isolate
+from xla_wasm.check.isolate import Finding
+from xla_wasm.command import cli
+from xla_wasm.command.inputs import File, random_array
 from xla_wasm.errors import ArgumentError, RunError
 from xla_wasm.hlo.ir import Instruction, Module
-from xla_wasm.inputs import File, random_array
-from xla_wasm.isolate import Finding
+from xla_wasm.lowering.table import ELEMENTWISE
 from xla_wasm.ops.arrays import DTYPES, Array
 from xla_wasm.ops.elementwise import lower as elementwise
-from xla_wasm.ops.lowering import ELEMENTWISE
 from xla_wasm.ops.sample import f32, shape
 from xla_wasm.options import Options
 from xla_wasm.passes import pipeline

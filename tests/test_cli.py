@@ -219,7 +219,7 @@ def test_inspect(xla_wasm: Cli, artifact: Path) -> None:
 
 
 def test_inspect_prints_a_c_header(xla_wasm: Cli, artifact: Path, tmp_path: Path) -> None:
-    from xla_wasm import c_header
+    from xla_wasm.command import c_header
     from xla_wasm.host.manifest import Manifest
 
     (tmp_path / "my digits.wasm").write_bytes(artifact.read_bytes())
@@ -350,7 +350,7 @@ def test_wrong_command_lines(xla_wasm: Cli, args: list[object]) -> None:
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    from xla_wasm.serve import make_server
+    from xla_wasm.site.serve import make_server
 
     with make_server("127.0.0.1", 0) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -22,11 +22,12 @@ import pytest
 from fixtures import BIAS, SIDECAR, toy, toy_manifest
 
 import xla_wasm
-from xla_wasm import HloModule, Options, pages
-from xla_wasm.cli import app
+from xla_wasm import HloModule, Options
 from xla_wasm.command import completion
+from xla_wasm.command.cli import app
+from xla_wasm.command.running import file_names
 from xla_wasm.dataclass import replace
-from xla_wasm.running import file_names
+from xla_wasm.site import pages
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"

@@ -15,7 +15,8 @@ from node_host import ROOT, node_for
 from typer.testing import CliRunner
 
 import xla_wasm
-from xla_wasm import ArtifactError, UnsupportedError, cli
+from xla_wasm import ArtifactError, UnsupportedError
+from xla_wasm.command import cli
 from xla_wasm.hlo.types import ARRAY_TYPES
 
 

@@ -16,8 +16,9 @@ from commands import as_bytes, loaded, npz
 from node_host import ROOT, node_for
 
 import xla_wasm
-from xla_wasm import Options, minilm
+from xla_wasm import Options
 from xla_wasm.hlo.ir import Module
+from xla_wasm.site import minilm
 
 DIGITS = ROOT / "examples" / "digits" / "digits.hlo.pb"
 NODE_WASI = """

@@ -21,7 +21,7 @@ import xla_wasm
 from xla_wasm import ArgumentError, Artifact, ArtifactError, Options, RunError, UnsupportedError, VerifyError
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.ops.custom import registry
-from xla_wasm.ops.writer import Writer
+from xla_wasm.writing.writer import Writer
 
 X = np.array([3, 1, 2], np.float32)
 

@@ -14,7 +14,7 @@ import pytest
 import wasmtime
 
 import xla_wasm
-from xla_wasm import pages
+from xla_wasm.site import pages
 
 DIGITS = Path(__file__).parents[1] / "examples" / "digits"
 IMAGES = np.load(DIGITS / "images.npy").astype(np.float32)[:, None, :, :, None] / 16

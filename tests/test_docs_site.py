@@ -24,7 +24,7 @@ from test_documents import COMMANDS, EXAMPLES, PYTHON
 from typer.main import get_command
 
 import xla_wasm
-from xla_wasm import cli
+from xla_wasm.command import cli
 
 
 @pytest.fixture(scope="module")

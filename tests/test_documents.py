@@ -24,7 +24,8 @@ from test_command_engines import wasmtime
 from typer.main import get_command
 
 import xla_wasm
-from xla_wasm import HloModule, Options, cli, javascript
+from xla_wasm import HloModule, Options, javascript
+from xla_wasm.command import cli
 
 DIGITS = ROOT / "examples" / "digits" / "digits.hlo.pb"
 SCALED = (

@@ -36,8 +36,9 @@ from toolchains import EXAMPLES, build, build_c, build_go, build_rust, environme
 from wasmtime import _bindings, _ffi
 
 import xla_wasm
-from xla_wasm import Artifact, c_header
+from xla_wasm import Artifact
 from xla_wasm.artifact import encode_manifest
+from xla_wasm.command import c_header
 from xla_wasm.host.manifest import Manifest
 from xla_wasm.wasm.module import custom
 

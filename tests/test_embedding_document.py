@@ -18,8 +18,9 @@ import wasmtime
 from embedding_cases import DIGITS, ROOT, artifacts, called, collective, counter, dense, digits, fed, in_parts, sent, turned
 
 import xla_wasm
-from xla_wasm import Artifact, HloModule, c_header
+from xla_wasm import Artifact, HloModule
 from xla_wasm.artifact import encode_manifest
+from xla_wasm.command import c_header
 from xla_wasm.hlo.structure import fault, leaves
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES
 from xla_wasm.wasm.encoding import custom_section

@@ -17,7 +17,7 @@ import pytest
 import seeds
 from documents import ROOT, blocks
 
-from xla_wasm import minilm
+from xla_wasm.site import minilm
 
 sys.path.insert(0, str(ROOT / "tools"))
 import pythons

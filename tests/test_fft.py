@@ -140,7 +140,7 @@ def test_rows_in_several_calls(function: str, monkeypatch: pytest.MonkeyPatch) -
     import jax.numpy as jnp
 
     from xla_wasm.jax import lower
-    from xla_wasm.ops import kernel
+    from xla_wasm.lowering import kernel
 
     monkeypatch.setattr(kernel, "_CALL", 1)
     rng = np.random.default_rng(0)

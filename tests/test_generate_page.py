@@ -18,8 +18,9 @@ from browsing import PHONE, SCREENSHOTS, training
 from playwright.sync_api import Page, expect
 
 import xla_wasm
-from xla_wasm import pages, safetensors
+from xla_wasm import safetensors
 from xla_wasm.hlo.ir import Module
+from xla_wasm.site import pages
 from xla_wasm.target import RELAXED_SIMD
 
 ROOT = Path(__file__).parents[1]

@@ -11,8 +11,8 @@ from hostio_cases import IN_LOOP, TURNED, Array, X, Y, compare_all, flat, module
 
 import xla_wasm
 from xla_wasm import ArgumentError, Options, RunError
+from xla_wasm.command.inputs import random_array
 from xla_wasm.hlo.types import ARRAY_TYPES
-from xla_wasm.inputs import random_array
 from xla_wasm.ops.arrays import DTYPES
 
 FED = """f = ((f32[3], s32[]), token[]) infeed(t)

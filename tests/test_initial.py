@@ -25,6 +25,7 @@ from test_server import COUNTER, server, serving
 
 import xla_wasm
 from xla_wasm import ArgumentError, HloModule, Options, OptionWarning, UnsupportedError, safetensors
+from xla_wasm.assemble.initial import _dtype_name
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.shape import Layout, Shape
@@ -32,7 +33,6 @@ from xla_wasm.hlo.types import ARRAY_TYPES, TYPES
 from xla_wasm.host.arrays import Array, dtype_of
 from xla_wasm.host.executor import load
 from xla_wasm.host.fresh import FreshExecutable
-from xla_wasm.initial import _dtype_name
 from xla_wasm.jax import jit, lower
 from xla_wasm.reference import evaluate
 

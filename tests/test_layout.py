@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from xla_wasm.command.layout_view import draw, svg
 from xla_wasm.errors import ArgumentError, ParseError
 from xla_wasm.hlo import layout as lay
 from xla_wasm.hlo.layout import COMBINE
@@ -24,7 +25,6 @@ from xla_wasm.hlo.shape import Layout, Shape
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.host import layouts
 from xla_wasm.host.arrays import dtype_of
-from xla_wasm.layout_view import draw, svg
 
 
 def shaped(dims: tuple[int, ...], order: tuple[int, ...] | None = None, tiles: Any = (), element_type: str = "f32", **more: Any) -> Shape:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import wasmtime
 
-from xla_wasm.front import FRONTS
+from xla_wasm.assemble.front import FRONTS
 from xla_wasm.link import Linker, runtime_functions
 from xla_wasm.link.link import Table, _runtime, read_table
 from xla_wasm.link.objfile import Object, index_objects, read_object, write_table

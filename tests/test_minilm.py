@@ -19,7 +19,8 @@ from onnx.reference import ReferenceEvaluator
 
 import xla_wasm
 from benchmarks import minilm as benchmark
-from xla_wasm import minilm, safetensors
+from xla_wasm import safetensors
+from xla_wasm.site import minilm
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "minilm"))

@@ -20,8 +20,9 @@ from replica_programs import inputs, ready, reduced, steps
 from test_samples import REPLICATED
 
 import xla_wasm
-from xla_wasm import Options, XlaWasmError, launch, mpi
+from xla_wasm import Options, XlaWasmError
 from xla_wasm.errors import ArgumentError
+from xla_wasm.host import launch, mpi
 
 BIN = Path(sys.executable).parent
 PREAMBLE = f"""
@@ -49,7 +50,7 @@ def mpiexec(ranks: int, *command: object, cwd: Path | None = None) -> subprocess
 def job(ranks: int, script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     path = folder / "job.py"
     path.write_text(PREAMBLE + textwrap.dedent(script))
-    return mpiexec(ranks, sys.executable, "-m", "xla_wasm.launch", path, cwd=folder)
+    return mpiexec(ranks, sys.executable, "-m", "xla_wasm.host.launch", path, cwd=folder)
 
 
 def ok(done: subprocess.CompletedProcess[str]) -> str:
@@ -411,9 +412,9 @@ def test_a_launcher_is_recognised() -> None:
 def test_the_launcher_of_scripts(tmp_path: Path) -> None:
     path = tmp_path / "job.py"
     path.write_text("import sys; print(sys.argv[1:], __name__); sys.exit(5)")
-    done = mpiexec(1, sys.executable, "-m", "xla_wasm.launch", path, "a", "b")
+    done = mpiexec(1, sys.executable, "-m", "xla_wasm.host.launch", path, "a", "b")
     assert done.returncode == 5 and "['a', 'b'] __main__" in done.stdout, done.stdout + done.stderr
-    done = alone(tmp_path, sys.executable, "-m", "xla_wasm.launch", "nothing.py")
+    done = alone(tmp_path, sys.executable, "-m", "xla_wasm.host.launch", "nothing.py")
     assert done.returncode == 1 and "usage: mpiexec -n N" in done.stderr
 
 
@@ -427,7 +428,7 @@ def test_a_supervisor_dies_like_its_rank(name: str, tmp_path: Path) -> None:
     """A launcher that sees a process end by itself may let the others wait."""
     path = tmp_path / "job.py"
     path.write_text(f"import os, signal; print(os.getpid(), flush=True); os.kill(os.getpid(), signal.{name})")
-    words = [sys.executable, "-m", "xla_wasm.launch", str(path)]
+    words = [sys.executable, "-m", "xla_wasm.host.launch", str(path)]
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PMI_RANK": "2"}, timeout=300, check=False)
     assert done.returncode == -signal.Signals[name], done.stderr
     assert done.stderr == f"xla_wasm: rank 2, process {done.stdout.strip()} on {socket.gethostname()}: killed by {name}; ending the job\n"

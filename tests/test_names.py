@@ -17,8 +17,9 @@ from rich.text import Text
 from test_cli import Cli
 
 from xla_wasm import compile as compiled
-from xla_wasm import javascript, report
+from xla_wasm import javascript
 from xla_wasm.artifact import Artifact
+from xla_wasm.command import report
 from xla_wasm.errors import ArtifactError, visible
 from xla_wasm.hlo.ir import Module
 

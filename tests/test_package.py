@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import xla_wasm
+from xla_wasm.lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS
 from xla_wasm.ops.dynamic.record import SIZES
 from xla_wasm.ops.hostio.expand import HOST
-from xla_wasm.ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS
 from xla_wasm.ops.table import OPS
 from xla_wasm.passes.expand import EXPAND, INLINE
 
@@ -80,7 +80,7 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     run(command, "compile", MODEL, "-o", tmp_path / "digits.wasm", **bare)
     assert "f32[1,10]" in run(command, "run", tmp_path / "digits.wasm", "--random-inputs", **bare)
     found = "all(m.source.is_file() for m in p.MODELS), (p.site() / 'demo' / 'index.html').is_file()"
-    script = f"import xla_wasm.pages as p; print(p.__file__, {found})"
+    script = f"import xla_wasm.site.pages as p; print(p.__file__, {found})"
     where, models, page = run(python, "-P", "-c", script, **bare).split()
     assert str(tmp_path) in where
     assert (models, page) == ("True", "True")

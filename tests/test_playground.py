@@ -20,9 +20,9 @@ from playwright.sync_api import Browser, Page, expect
 from pyodide_folder import ROOT, pyodide_folder
 
 import xla_wasm
-from xla_wasm import pages
 from xla_wasm.errors import XlaWasmError
-from xla_wasm.explain import Workbench, failure
+from xla_wasm.site import pages
+from xla_wasm.site.explain import Workbench, failure
 
 EXAMPLES = ROOT / "web" / "demo" / "playground" / "examples"
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"
@@ -45,7 +45,7 @@ ENTRY main {
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    from xla_wasm import serve
+    from xla_wasm.site import serve
 
     folder = pyodide_folder(tmp_path_factory)
     with pytest.MonkeyPatch.context() as patch, served() as address:

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from xla_wasm import safetensors
+from xla_wasm.command.inputs import File
 from xla_wasm.errors import ArgumentError, ParseError
-from xla_wasm.inputs import File
 
 SIZE = 4
 X = np.arange(SIZE, dtype=np.float32)
@@ -121,7 +121,7 @@ def test_what_is_larger_than_the_program_can_need_is_not_read(tmp_path: Path) ->
         "import resource, sys\n"
         "from pathlib import Path\n"
         "from xla_wasm import XlaWasmError\n"
-        "from xla_wasm.inputs import File\n"
+        "from xla_wasm.command.inputs import File\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20), used + (32 << 20)))\n"
         "bomb, long = map(Path, sys.argv[1:])\n"

@@ -22,7 +22,7 @@ from replica_programs import Array, entry, inputs, ready, reduced, same, stepped
 
 import xla_wasm
 from xla_wasm import ExchangeError, HloModule, LimitError, Options, RunError
-from xla_wasm.driver import ENTRY_BYTES, KERNEL
+from xla_wasm.assemble.driver import ENTRY_BYTES, KERNEL
 from xla_wasm.host.executor import Executable
 from xla_wasm.host.instance import Instance
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from xla_wasm.hlo.ir import Instruction, Module
-from xla_wasm.ops.writer import Writer
 from xla_wasm.passes.rewrite import rewrite
 from xla_wasm.passes.simplify import simplify_computation
+from xla_wasm.writing.writer import Writer
 
 TEXT = """HloModule m
 ENTRY main {

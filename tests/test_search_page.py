@@ -16,7 +16,8 @@ from browsing import SCREENSHOTS, WAIT
 from firefox import Firefox
 from playwright.sync_api import Browser, Page, expect
 
-from xla_wasm import XlaWasmError, minilm
+from xla_wasm import XlaWasmError
+from xla_wasm.site import minilm
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples" / "minilm"))

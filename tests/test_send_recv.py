@@ -10,9 +10,9 @@ from hostio_cases import IN_LOOP, X, Y, compare_all, module, replicated, transfe
 
 import xla_wasm
 from xla_wasm import ArgumentError, RunError
+from xla_wasm.command.inputs import random_array
 from xla_wasm.errors import ExchangeError, VerifyError
 from xla_wasm.hlo.types import ARRAY_TYPES
-from xla_wasm.inputs import random_array
 from xla_wasm.ops.hostio.transfers import Order
 from xla_wasm.reference import evaluate_replicated
 

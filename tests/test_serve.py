@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from xla_wasm import serve
+from xla_wasm.site import serve
 
 
 @pytest.fixture

@@ -140,14 +140,14 @@ def test_a_port_in_use_is_named(workers: int) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:
-    script = "import sys; sys.modules['starlette'] = None; from xla_wasm.cli import main; main()"
+    script = "import sys; sys.modules['starlette'] = None; from xla_wasm.command.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script, "serve-model", str(DIGITS)], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert "starlette" in done.stderr and "pip install starlette\n" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_the_rest_of_the_command_does_without_the_extra() -> None:
-    script = "import sys, xla_wasm.cli, xla_wasm.serving, xla_wasm.running; print(*sys.modules)"
+    script = "import sys, xla_wasm.command.cli, xla_wasm.command.serving, xla_wasm.command.running; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
     assert not {"starlette", "uvicorn", "prometheus_client", "python_multipart"} & set(done.stdout.split())
 

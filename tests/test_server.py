@@ -19,10 +19,11 @@ from commands import SUM, TWO, A, B, as_bytes, identity, loaded, npy, npz, sampl
 from test_command_engines import wasmtime
 
 import xla_wasm
-from xla_wasm import ArtifactError, Options, UnsupportedError, minilm
+from xla_wasm import ArtifactError, Options, UnsupportedError
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.types import ARRAY_TYPES
+from xla_wasm.site import minilm
 
 NPY, NPZ, RAW, JSON = "application/x-npy", "application/x-npz", "application/octet-stream", "application/json"
 

@@ -11,7 +11,7 @@ from served import ROOT, ask, server, serving
 from typer.main import get_command
 
 import xla_wasm
-from xla_wasm import cli
+from xla_wasm.command import cli
 from xla_wasm.server import formats
 
 TEXT = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")

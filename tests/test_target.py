@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import wasmtime
 
-from xla_wasm.assemble import boundary
-from xla_wasm.driver import copy_kernel, init_function, layout, run_function, step_function
+from xla_wasm.assemble.assemble import boundary
+from xla_wasm.assemble.driver import copy_kernel, init_function, layout, run_function, step_function
 from xla_wasm.target import EXPORTS, MEMORY, TARGETS, TUNES, Target
 from xla_wasm.wasm.module import Module
 

@@ -32,6 +32,7 @@ from random_writer import draw_writer
 import xla_wasm
 from xla_wasm import ArgumentError, HloModule, LimitError, Options, RunError, evaluate
 from xla_wasm.artifact import Artifact
+from xla_wasm.assemble.threads import ASLEEP, TICKET
 from xla_wasm.compiler import trace
 from xla_wasm.host import executor
 from xla_wasm.host.executor import Executable
@@ -39,12 +40,11 @@ from xla_wasm.host.thread_pool import SharedMemory, ThreadPool, cpus
 from xla_wasm.jax import lower
 from xla_wasm.loop import pieces
 from xla_wasm.loop.ir import Call, Func
-from xla_wasm.ops import kernel
+from xla_wasm.lowering import kernel
 from xla_wasm.passes import reductions
 from xla_wasm.plan.parts import share
 from xla_wasm.plan.plan import Plan, all_steps
 from xla_wasm.target import FAILED
-from xla_wasm.threads import ASLEEP, TICKET
 from xla_wasm.wasm.binary import read_module
 from xla_wasm.wasm.validate import validate
 

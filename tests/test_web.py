@@ -18,7 +18,7 @@ from fixtures import SHAPE, SIDECAR, toy, toy_expected
 from playwright.sync_api import Browser, Page, Route, expect
 from playwright.sync_api import Error as PlaywrightError
 
-from xla_wasm import pages
+from xla_wasm.site import pages
 
 ROOT = Path(__file__).parents[1]
 

@@ -21,7 +21,8 @@ from miniflare import CONFIG, EXAMPLES, FREE_PLAN, JSON, NPY, NPZ, Answer, ask, 
 from node_host import ROOT, node_for
 
 import xla_wasm
-from xla_wasm import HloModule, Options, javascript, minilm
+from xla_wasm import HloModule, Options, javascript
+from xla_wasm.site import minilm
 
 X = np.array([[1, -3, 3], [0.5, 0, 9]], np.float32)
 W = np.array([[1, 2, 3], [4, 5, 6]], np.float32) / 8

@@ -17,7 +17,7 @@ from firefox import Firefox
 from playwright.sync_api import Browser, Page, expect
 
 import xla_wasm
-from xla_wasm import collectives, pages
+from xla_wasm.site import collectives, pages
 
 ROOT = Path(__file__).parents[1]
 OPCODES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")

@@ -18,7 +18,7 @@ python.globals.set('sources', JSON.stringify(sources.map((path) => readFileSync(
 python.runPython(`
 import gc, json
 from xla_wasm import XlaWasmError
-from xla_wasm.explain import Workbench, failure
+from xla_wasm.site.explain import Workbench, failure
 from xla_wasm.options import Options
 for source in json.loads(sources):
     bench = Workbench(source)

@@ -81,6 +81,8 @@ _LAZY = {
     "load": (_HOST, "load"),
 }
 """Public name -> the module that defines it, and its name there."""
+_PACKAGES = {"jax": ".jax", "mpi": ".host.mpi"}
+"""Public name -> the module that it is."""
 
 
 # The records of all operations: reading and printing HLO needs them, and `hlo` knows no operation by itself.
@@ -96,8 +98,8 @@ hand_in_converters(
 
 
 def __getattr__(name: str) -> Any:
-    if name == "jax":
-        return import_module(".jax", __name__)
+    if name in _PACKAGES:
+        return import_module(_PACKAGES[name], __name__)
     try:
         module, attribute = _LAZY[name]
     except KeyError:

@@ -11,11 +11,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from .artifact import Artifact
-from .assemble import BROUGHT_BYTES, SIDECAR_BYTES, Interface, assemble, check_room
+from .assemble.assemble import BROUGHT_BYTES, SIDECAR_BYTES, Interface, assemble, check_room
+from .assemble.driver import start_of_buffers
+from .assemble.front import low_bytes, written_pages
 from .dataclass import dataclass, replace
-from .driver import start_of_buffers
 from .errors import ArgumentError, OptionWarning, ParseError, UnsupportedError, XlaWasmError, counted
-from .front import low_bytes, written_pages
 from .hlo.foreign import convert
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
@@ -284,7 +284,7 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     structure = structure_of(module, len(inputs), len(outputs))
     initial: dict[int, bytes] = {}
     if options.initial:
-        from .initial import initial_values  # which knows structures as hosts do
+        from .assemble.initial import initial_values  # which knows structures as hosts do
 
         initial = initial_values(inputs, state, division.parameters, options.initial)
     return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided, stored, structure, initial)

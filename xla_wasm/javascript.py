@@ -20,7 +20,7 @@ from .artifact import outputs as artifact_outputs
 from .errors import ArgumentError, visible
 from .hlo.structure import LISTED, leaves, parts
 from .host.manifest import Leaf, Manifest
-from .pages import site
+from .site.pages import site
 from .target import MODULE, WORKER
 
 PACKAGE = "xla-wasm"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from xla_wasm import report
+from xla_wasm.command import report
 
 from ..node_host import find_node
 from . import compile_time, document

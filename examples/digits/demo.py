@@ -13,7 +13,7 @@ import wasmtime
 from rich.text import Text
 
 import xla_wasm
-from xla_wasm import report
+from xla_wasm.command import report
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -15,7 +15,9 @@ import numpy as np
 from tokenizer import Tokenizer
 
 import xla_wasm
-from xla_wasm import minilm, report, safetensors
+from xla_wasm import safetensors
+from xla_wasm.command import report
+from xla_wasm.site import minilm
 
 Array = np.ndarray[Any, np.dtype[Any]]
 OUTPUT = Path(__file__).parents[2] / "dist" / "minilm" / "minilm.wasm"

@@ -1,7 +1,7 @@
 """The encoder of all-MiniLM-L6-v2 in JAX: token numbers to a vector of length one, near to those of sentences that mean the same.
 
 `python examples/minilm/model.py` lowers it and writes `minilm.hlo.pb`. The weights are parameters of that module, under the names that they
-have in the published file, so it is small; `xla_wasm.minilm` puts them in.
+have in the published file, so it is small; `xla_wasm.site.minilm` puts them in.
 
 One module serves texts of every length: layers work on blocks of a few tokens, in loops that end at the last token there is.
 """

@@ -15,7 +15,8 @@ import numpy as np
 from check import arguments, tokenizer
 
 import xla_wasm
-from xla_wasm import Artifact, minilm
+from xla_wasm import Artifact
+from xla_wasm.site import minilm
 
 FOLDER = Path(__file__).parents[2] / "web" / "demo" / "search"
 

@@ -157,13 +157,13 @@ def _file(data: bytes, name: str) -> Path:
 
 
 def _npy(data: bytes) -> None:
-    from xla_wasm.inputs import File
+    from xla_wasm.command.inputs import File
 
     File(_file(data, "x.npy")).array("f32", 100)
 
 
 def _npz(data: bytes) -> None:
-    from xla_wasm.inputs import File
+    from xla_wasm.command.inputs import File
 
     path = _file(data, "x.npz")
     with contextlib.suppress(XlaWasmError):

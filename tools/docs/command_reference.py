@@ -9,7 +9,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from xla_wasm import cli
+from xla_wasm.command import cli
 
 NAME = "xla-wasm"
 EXAMPLE = re.compile(r"(xla-wasm|mpiexec) |[\w.]+\(\S*$")

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from .. import report
 from ..errors import ArgumentError
+from . import report
 from .base import JsonOption, write
 
 
@@ -19,8 +19,8 @@ def layout(
     as_json: JsonOption = False,
 ) -> None:
     """Draws the order in which an array's elements lie in memory."""
-    from .. import layout_view
     from ..hlo.text.shapes import parse_shape
+    from . import layout_view
 
     parsed = parse_shape(shape)
     if svg is not None:

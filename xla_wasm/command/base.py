@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import typer
 from rich.text import Text
 
-from .. import files, report
+from .. import files
 from ..errors import ArgumentError
-from ..opening import STDIN
 from ..options import CALLBACKS, WINOGRAD
 from ..target import KINDS, TARGETS, TUNES, WORKER
+from . import report
+from .opening import STDIN
 
 EXAMPLE = "jax.jit(f).lower(*args).compiler_ir('hlo').as_serialized_hlo_module_proto()"
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import files, report
+from .. import files
 from ..errors import ArgumentError
-from ..opening import module_of
 from ..options import Options
 from ..target import PORTABLE, SIMD128
+from . import report
 from .base import (
     DimOption,
     FormatOption,
@@ -26,6 +26,7 @@ from .base import (
     WeightOption,
     check_standard_input,
 )
+from .opening import module_of
 
 
 def check(
@@ -69,7 +70,7 @@ def check(
     check_standard_input(str(module), *inputs)
     console, facts = report.quiet_console() if as_json else report.console(), dict[str, Any]()
     if weight_format:
-        from ..check_formats import check_formats
+        from ..check.formats import check_formats
 
         if isolate or devices is not None or partitions is not None:
             raise ArgumentError("--weight-format compares whole results on one device: leave --isolate, --devices and --num-partitions out")
@@ -80,7 +81,7 @@ def check(
         return
     if weight:
         raise ArgumentError("--weight says which weights --weight-format is about: add --weight-format")
-    from ..check import check
+    from ..check.check import check
 
     if reproducer is not None and not isolate:
         raise ArgumentError(f"--reproducer {reproducer}: it takes --isolate to find what to write there")

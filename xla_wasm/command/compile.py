@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from .. import files, report
+from .. import files
 from ..artifact import Artifact
 from ..artifact import outputs as artifact_outputs
 from ..errors import ArgumentError, counted
-from ..opening import STDIN, compile_as, module_of
 from ..options import HOST, WEIGHT_FORMATS
 from ..target import MODULE, PAGE, PORTABLE, SIMD128, WORKER
+from . import report
 from .base import (
     Algorithm,
     Callbacks,
@@ -33,6 +33,7 @@ from .base import (
     check_standard_input,
     stem,
 )
+from .opening import STDIN, compile_as, module_of
 
 
 def compile_module(
@@ -117,7 +118,7 @@ def compile_module(
     source = module_of(module, "compile", dim)
     begin = {}
     if initial:
-        from ..inputs import initial_states  # which needs numpy
+        from .inputs import initial_states  # which needs numpy
 
         begin = initial_states(source, state, initial)
     began = time.perf_counter()

@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from .. import files, report
+from .. import files
 from ..errors import ArgumentError
 from ..hlo.ir import Module
-from ..opening import STDIN, module_of, read, shown
 from ..options import Options
 from ..target import PORTABLE, SIMD128
+from . import report
 from .base import AnyPath, DimOption, JsonOption, ModulePath, TargetOption, TuneOption, write
+from .opening import STDIN, module_of, read, shown
 
 Stage = Literal["hlo", "plan", "kernels", "loops", "wat", "manifest"]
 

@@ -9,13 +9,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from .. import report
+from ..assemble.wasi_http import INTERFACES
 from ..errors import ArgumentError, ArtifactError, UnsupportedError
 from ..hlo.ir import Module
-from ..opening import artifact_of, read, shown
 from ..target import MODULE, PORTABLE, SERVER, SIMD128
-from ..wasi_http import INTERFACES
+from . import report
 from .base import AnyPath, DimOption, JsonOption, TargetOption, TuneOption
+from .opening import artifact_of, read, shown
 
 
 def inspect(
@@ -36,7 +36,7 @@ def inspect(
         raise ArgumentError("--c-prefix is about the header that --c-header prints: add --c-header")
     source = read(path, dim)
     if c_header:
-        from .. import c_header as writer
+        from . import c_header as writer
 
         if isinstance(source, Module):
             raise ArgumentError(f"{shown(path)} is not compiled: --c-header needs the .wasm that is to run, since options move its arrays")

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from .. import report
 from ..errors import ArgumentError
-from ..opening import read
 from ..target import PORTABLE, SIMD128
+from . import report
 from .base import AnyPath, DimOption, InputOption, JsonOption, SeedOption, SetOption, TargetOption, TuneOption, check_standard_input
+from .opening import read
 
 
 def run(
@@ -60,7 +60,7 @@ def run(
 
     mpiexec -n 4 xla-wasm run M --replicated -i 'x.{rank}.npy' --output 'out.{rank}'
     """
-    from .. import launch
+    from ..host import launch
 
     if not replicated and (devices or partitions or mpi):
         raise ArgumentError("--devices, --num-partitions and --mpi are about runs on several devices: add --replicated")
@@ -70,8 +70,8 @@ def run(
         launch.supervise()
 
     from ..host.executor import load
-    from ..inputs import compiled_with
-    from ..running import Files, Several, run
+    from .inputs import compiled_with
+    from .running import Files, Several, run
 
     several = Several(devices, partitions, mpi, timeout) if replicated else None
     files = Files(inputs, settings, output, infeed, outfeed, recv, send, random_inputs, seed)

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from .. import report
-from ..opening import read
 from ..target import PORTABLE, SIMD128
+from . import report
 from .base import AnyPath, SetOption, TargetOption, TuneOption
+from .opening import read
 
 ReadyOption = Annotated[bool, typer.Option("--json", help="Print one line of JSON, for programs, when it can be asked: url, pid.")]
 
@@ -34,8 +34,8 @@ def serve(
     as_json: ReadyOption = False,
 ) -> None:
     """Serves the pages: draw digits and train on them, compile HLO in the browser, search by meaning, train on several workers."""
-    from .. import pages
-    from ..serve import make_server
+    from ..site import pages
+    from ..site.serve import make_server
 
     if write is not None:
         left_out = pages.write(write)
@@ -96,7 +96,7 @@ def serve_model(
 
     SIGTERM and Ctrl-C end it when what it has begun is answered.
     """
-    from ..serving import Options, serve_model
+    from .serving import Options, serve_model
 
     options = Options(max_concurrency, queue, batch_deadline, run_timeout, body_timeout, max_body, grace, reuse)
     code = serve_model(read(path), (target, tune), weights, settings, options, (host, port), workers, access_log, as_json)

@@ -168,7 +168,7 @@ class Threads:
     """The memory of threads, which they import together."""
 
     control: int
-    """The address of the control block, by which they work together (see `xla_wasm.threads`)."""
+    """The address of the control block, by which they work together (see `xla_wasm.assemble.threads`)."""
     bytes: int
     """The bytes that each thread but the first needs, behind the memory of the program."""
 

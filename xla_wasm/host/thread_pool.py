@@ -1,4 +1,4 @@
-"""The other threads of an instance: each a thread of Python with an instance of its own on the shared memory (see `xla_wasm.threads`)."""
+"""The other threads of an instance (`xla_wasm.assemble.threads`): each a thread of Python with an instance on the shared memory."""
 
 from __future__ import annotations
 

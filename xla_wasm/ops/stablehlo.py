@@ -14,7 +14,7 @@ from ..hlo.shape import Shape
 from ..mlir.elements import hlo_type
 from ..mlir.tree import DYNAMIC, Op, Tensor, Tuple, Type
 from ..mlir.values import Attributes, where
-from .writer import Writer
+from ..writing.writer import Writer
 
 
 def shape_of(kind: Type) -> Shape | None:

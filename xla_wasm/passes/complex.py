@@ -11,7 +11,7 @@ from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction, Module
 from ..ops.elementwise.parts import RULES, PartWriter, Value, has_complex, is_complex, part_of, real, split_shape, value_of
 from ..ops.reading import record
-from ..ops.writer import walk
+from ..writing.writer import walk
 
 
 def split_complex(module: Module) -> None:

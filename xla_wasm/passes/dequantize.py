@@ -22,7 +22,7 @@ from ..ops.dot.record import free_dimensions
 from ..ops.dot.stored import BLOCK, FEW_ROWS, NIBBLE, PAIRED, WEIGHT_FORMAT, is_widening
 from ..ops.reading import reads, record
 from ..ops.table import RECORDS
-from ..ops.writer import Index, Rule, Writer
+from ..writing.writer import Index, Rule, Writer
 from .rewrite import rewrite_computation
 from .weight_formats import INT4_BY_INT8, INT8, INT8_MOST, LEAST
 

@@ -20,7 +20,7 @@ from ..ops.reduce import expand as reduce
 from ..ops.sort import expand as sort
 from ..ops.window import canonical as canonical_window
 from ..ops.window import expand as window
-from ..ops.writer import Rule
+from ..writing.writer import Rule
 from .rewrite import rewrite
 
 EXPAND: dict[str, Rule] = {

@@ -11,7 +11,7 @@ from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..ops.movement.bitcast import BITCAST
 from ..ops.request import REQUEST
-from ..ops.writer import Writer
+from ..writing.writer import Writer
 from .rewrite import rewrite, rewrite_computation
 
 

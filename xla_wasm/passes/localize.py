@@ -20,7 +20,7 @@ from ..hlo.shardy import IN_SHARDINGS, MANUAL_AXES, OUT_SHARDINGS, SHARDING, rea
 from ..ops.collective.record import OPS as COLLECTIVE
 from ..ops.hostio.record import OPS as HOSTIO
 from ..ops.reading import record
-from ..ops.writer import Writer, walk
+from ..writing.writer import Writer, walk
 from .clean import has_effect
 from .clone import copy_computation
 from .shardwise import Map, dimension_maps, fit

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..hlo.ir import Computation, Instruction, Module
 from ..ops.control.counting import counted, unchanged
 from ..ops.control.simplify import element as element_of_tuple
-from ..ops.writer import Writer
+from ..writing.writer import Writer
 from .clean import has_effect
 from .rewrite import rewrite_computation
 from .simplify import simplify_computation

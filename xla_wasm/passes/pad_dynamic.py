@@ -14,7 +14,7 @@ from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, 
 from ..ops.dynamic.packed import count, extent_of, packed, passing, received
 from ..ops.dynamic.padded import Padded, Rule, SizeWriter, is_whole, static, whole
 from ..ops.dynamic.record import SIZES
-from ..ops.writer import walk
+from ..writing.writer import walk
 
 _FAMILIES = (pad_movement, pad_reshape, pad_reduce, pad_products, pad_indexing, pad_structure)
 RULES: dict[str, Rule] = {opcode: rule for family in _FAMILIES for opcode, rule in family.RULES.items()}

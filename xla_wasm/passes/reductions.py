@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..hlo.ir import Instruction, Module
 from ..ops.reduce.monoids import monoid
 from ..ops.reduce.neutral import neutral
-from ..ops.writer import Writer
+from ..writing.writer import Writer
 from .rewrite import rewrite
 
 _LEAST = 1 << 16

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..hlo.ir import Computation, Instruction, Module
-from ..ops.writer import Rule, Writer
+from ..writing.writer import Rule, Writer
 
 Rules = Mapping[str, Rule]
 """opcode -> rule."""

@@ -13,7 +13,7 @@ from ..ops.elementwise import simplify as elementwise
 from ..ops.indexing import simplify as indexing
 from ..ops.movement import simplify as movement
 from ..ops.reading import record
-from ..ops.writer import Rule
+from ..writing.writer import Rule
 from .rewrite import rewrite_computation
 
 SIMPLIFY: dict[str, Rule] = {**control.SIMPLIFY, **elementwise.SIMPLIFY, **indexing.SIMPLIFY, **movement.SIMPLIFY}

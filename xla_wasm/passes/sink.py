@@ -12,7 +12,7 @@ from ..hlo.attrs import Window
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
 from ..ops.table import RECORDS
-from ..ops.writer import Rule, Writer
+from ..writing.writer import Rule, Writer
 from .rewrite import rewrite_computation
 
 T = TypeVar("T")

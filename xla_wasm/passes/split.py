@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..hlo.attrs import DotDimensionNumbers
 from ..hlo.ir import Computation, Instruction, Module
 from ..ops.dot.record import free_dimensions
-from ..ops.writer import Writer
+from ..writing.writer import Writer
 from .rewrite import rewrite_computation
 
 _LEAST = 4096

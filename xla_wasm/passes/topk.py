@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
 from ..ops.sort.first import first_parts
-from ..ops.writer import Writer
+from ..writing.writer import Writer
 from .rewrite import rewrite_computation
 
 

@@ -16,7 +16,7 @@ from ..hlo.types import limits
 from ..ops.control.counting import unchanged
 from ..ops.dot.stored import BLOCK, NIBBLE, WEIGHT_FORMAT
 from ..ops.reading import reads, record
-from ..ops.writer import Index, Writer
+from ..writing.writer import Index, Writer
 
 INT8 = "int8"
 INT4 = "int4"

@@ -20,7 +20,7 @@ from ..hlo.shape import Shape
 from ..hlo.types import SMALL_FLOATS, THROUGH_F16
 from ..ops.reading import record
 from ..ops.window.cumulative import cumulative
-from ..ops.writer import Writer, walk
+from ..writing.writer import Writer, walk
 
 _COMPUTING = (Narrow.COMPUTED, Narrow.EXACT)
 

@@ -12,12 +12,12 @@ from ..kernels import Tile, Winograd, WinogradKernel, packed_size, tile, winogra
 from ..loop.affine import ZERO, Index, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
+from ..lowering.elemental import Elemental
+from ..lowering.source import Source
+from ..lowering.source import store as store_element
+from ..lowering.table import ELEMENTAL
 from ..ops.conv.depthwise import depthwise_kernel, walking_kernel
 from ..ops.conv.plan import Depthwise
-from ..ops.elemental import Elemental
-from ..ops.lowering import ELEMENTAL
-from ..ops.source import Source
-from ..ops.source import store as store_element
 from .kernels import Expression, KernelCache, Lowered
 from .plan import View
 from .product import finished_at

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from ..hlo.ir import Instruction
-from ..ops.lowering import has_kernel
+from ..lowering.table import has_kernel
 from ..ops.reading import record
 
 LOAD = STORE = 1

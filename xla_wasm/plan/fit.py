@@ -13,9 +13,9 @@ from ..hlo.ir import Instruction
 from ..hlo.op import Kind, Read
 from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
 from ..loop.ir import Block, Loop, Val
-from ..ops.lowering import has_kernel, is_expression
+from ..lowering.source import place
+from ..lowering.table import has_kernel, is_expression
 from ..ops.reading import reads, record
-from ..ops.source import place
 from .cost import ROW
 
 Available = Callable[[Instruction], bool]

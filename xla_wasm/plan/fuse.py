@@ -13,8 +13,8 @@ from ..dataclass import dataclass
 from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind, Read
+from ..lowering.table import has_kernel, is_expression
 from ..ops.dot.stored import WEIGHT_FORMAT, is_widening, reads_converted
-from ..ops.lowering import has_kernel, is_expression
 from ..ops.reading import reads, record
 from .cost import AGAIN, MAX_OPERATIONS, MAX_PLACES, UNKNOWN, again, recompute
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..loop.affine import Index
+from ..lowering.table import is_expression
 from ..ops.conv.plan import depthwise, winograd_tile
-from ..ops.lowering import is_expression
 from ..ops.reading import reads, record
 from .cost import dear_among
 from .fit import Available, RowWalk, Walk, anywhere, axes

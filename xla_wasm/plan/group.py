@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Mapping
 from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
-from ..ops.lowering import is_expression
+from ..lowering.table import is_expression
 from ..ops.reading import reads, record
 from ..ops.request import REQUEST
 from .cost import MAX_GROUP, MAX_MEMBERS

@@ -15,12 +15,12 @@ from ..loop.interleave import interleave
 from ..loop.ir import Func
 from ..loop.nest import nest, scalar_nest
 from ..loop.tiling import Tile, nest_in_tiles
-from ..ops.elemental import Elemental
-from ..ops.kernel import Kernel
-from ..ops.lowering import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
+from ..lowering.elemental import Elemental
+from ..lowering.kernel import Kernel
+from ..lowering.source import Scratch, Source, pin
+from ..lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
 from ..ops.reduce.columns import ColumnSums, columns, columns_in_memory
-from ..ops.source import Scratch, Source, pin
 from ..target import V8, Target
 from .cost import AGAIN
 from .fit import row_place

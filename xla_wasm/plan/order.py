@@ -10,11 +10,11 @@ from ..hlo.types import REAL_OF
 from ..loop.affine import Affine, Index
 from ..loop.builder import Builder
 from ..loop.nest import scalar_nest
+from ..lowering.source import Source
 from ..ops.reading import record
 from ..ops.reduce.best import best
 from ..ops.reduce.columns import columns_together
 from ..ops.reduce.monoids import monoid
-from ..ops.source import Source
 from .cost import LONG_ROW, MOST_IN_TILES
 from .fit import Places, axes
 from .fuse import reduces_rows

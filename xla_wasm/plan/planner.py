@@ -9,9 +9,9 @@ from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..kernels import Winograd
+from ..lowering.table import is_expression
 from ..ops.collective.groups import COUNTS
 from ..ops.conv.plan import depthwise, winograd_tile
-from ..ops.lowering import is_expression
 from ..ops.reading import reads, record
 from ..ops.request import REQUEST
 from .convolution import (

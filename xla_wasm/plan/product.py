@@ -18,12 +18,12 @@ from ..kernels.tiles import PAIR, WORD, Gemm, Tile, Types, packed_size, reads_in
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
 from ..loop.ir import Val
+from ..lowering.elemental import Elemental
+from ..lowering.source import Source, place
+from ..lowering.source import store as store_element
+from ..lowering.table import ELEMENTAL
 from ..ops.dot.stored import BLOCK, FEW_ROWS, WEIGHT_FORMAT, reads_converted, stored_type
-from ..ops.elemental import Elemental
-from ..ops.lowering import ELEMENTAL
 from ..ops.reading import reads, record
-from ..ops.source import Source, place
-from ..ops.source import store as store_element
 from .fit import axes
 from .kernels import Expression, KernelCache, Lowered
 from .plan import View

@@ -10,7 +10,7 @@ from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..mlir.strings import string_text, symbol_text
 from ..mlir.text_attributes import Attributes
-from ..ops.writer import Writer
+from ..writing.writer import Writer
 from .write_attributes import ATTRIBUTES, all_to_all, channel, name_of, quoted_attributes, unsupported, word
 from .write_body import Body, Emit, Value, leaves, noted
 from .write_text import int32, int64, int64s, numbers, truth, type_text

@@ -8,7 +8,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from xla_wasm import javascript, minilm, pages
+from xla_wasm import javascript
+from xla_wasm.site import minilm, pages
 
 HERE = Path(__file__).parent
 

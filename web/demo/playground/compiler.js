@@ -7,7 +7,7 @@ const PYTHON = `
 import json
 from xla_wasm import XlaWasmError
 from xla_wasm.errors import UnsupportedError
-from xla_wasm.explain import Workbench, failure
+from xla_wasm.site.explain import Workbench, failure
 from xla_wasm.options import Options
 
 bench = None

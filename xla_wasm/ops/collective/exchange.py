@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
+from ...writing.writer import Writer
 from ..hostio.transfers import is_between_devices
 from ..request import REQUEST, Request
-from ..writer import Writer
 
 TARGET = "xla_wasm.exchange"
 

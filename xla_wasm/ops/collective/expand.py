@@ -13,8 +13,8 @@ from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import SMALL_FLOATS, TYPES
+from ...writing.writer import Rule, Writer
 from ..reduce.monoids import monoid
-from ..writer import Rule, Writer
 from .exchange import exchange
 from .groups import DEVICES, NOBODY, Group, device, group_of, listed, looked_up, mode, own_device, stated_size
 

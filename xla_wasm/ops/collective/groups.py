@@ -9,8 +9,8 @@ from __future__ import annotations
 from ...dataclass import dataclass, replace
 from ...errors import UnsupportedError, VerifyError, counted
 from ...hlo.ir import Instruction, Module
+from ...writing.writer import Writer
 from ..hostio.transfers import by_partition, is_between_devices, pairs
-from ..writer import Writer
 
 MOST = 64
 """Devices that a program can run on whose number is not fixed: lists of devices have this size then."""

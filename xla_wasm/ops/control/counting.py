@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...hlo.ir import Computation, Instruction
 from ...hlo.literal import Literal
 from ...hlo.types import is_integral, limits, wrap
-from ..writer import Writer
+from ...writing.writer import Writer
 
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 

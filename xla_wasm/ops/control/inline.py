@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
+from ...writing.writer import Rule, Writer, walk
 from ..table import OPS
-from ..writer import Rule, Writer, walk
 
 
 def _called(w: Writer, x: Instruction) -> Instruction:

@@ -13,8 +13,8 @@ from itertools import product
 from ...loop.affine import Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Val
-from ..apply import multiply_add
-from ..source import Source
+from ...lowering.apply import multiply_add
+from ...lowering.source import Source
 from .plan import Depthwise, Inside, Side
 
 

@@ -3,7 +3,7 @@ sees to a module's own."""
 
 from __future__ import annotations
 
+from ...writing.writer import Rule
 from ..dot.expand import in_floats
-from ..writer import Rule
 
 EXPAND: dict[str, Rule] = {"convolution": in_floats}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
 from ...hlo.types import is_integral
+from ...writing.writer import Rule, Writer
 from ..dynamic.expand import CUSTOM_CALLS
 from ..linalg.lapack import LAPACK
 from ..linalg.lapack_older import LAPACK_OLDER
 from ..linalg.tpu import TPU
 from ..sort.first import compared
-from ..writer import Rule, Writer
 from .callback import ASSERTION, TARGETS
 
 

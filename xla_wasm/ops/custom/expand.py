@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...errors import UnsupportedError, XlaWasmError
 from ...hlo.ir import Instruction
-from ..lowering import ROUTINES
+from ...lowering.table import ROUTINES
+from ...writing.writer import Rule, Writer
 from ..request import REQUEST
-from ..writer import Rule, Writer
 from . import registry
 
 

@@ -10,11 +10,11 @@ from ...hlo.ir import Computation, Instruction
 from ...hlo.op import REQUIRED
 from ...hlo.shape import Shape
 from ...hlo.strings import filled
+from ...writing.writer import Writer
 from ..arrays import DTYPES, Value, fits
 from ..linalg.reference import ROUTINES
 from ..request import REQUEST
 from ..table import OPS
-from ..writer import Writer
 from . import callback, registry
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import ArgumentError
-from ..writer import Rule
+from ...writing.writer import Rule
 from .built_in import BUILT_IN
 
 _registered: dict[str, Rule] = {}

@@ -13,8 +13,8 @@ from ...hlo.shardy import SHARDING
 from ...mlir.text_of import attribute_text
 from ...mlir.tree import Alias, Attribute, Op
 from ...mlir.values import flag, integer, integers, symbol, text, where, word
+from ...writing.writer import Writer
 from ..stablehlo import Mapper, Rule
-from ..writer import Writer
 from .callback import ASSERTION
 
 _APIS = WORDS["custom_call_api_version"].words

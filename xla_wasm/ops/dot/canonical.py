@@ -7,7 +7,7 @@ from math import prod
 
 from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
-from ..writer import Rule, Writer
+from ...writing.writer import Rule, Writer
 from .integers import even, narrowed, product_types
 from .record import free_dimensions
 from .stored import PAIRED, is_widening, noted_format

@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
 from ...hlo.infer import KIND, wider
 from ...hlo.ir import Instruction
-from ..writer import Index, Rule, Writer
+from ...writing.writer import Index, Rule, Writer
 
 Span = tuple[Instruction, Instruction]
 """Where a group begins and where it ends along the ragged dimension; s32, with the prefix dimensions."""

@@ -12,7 +12,7 @@ from math import prod
 from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES, limits
-from ..writer import Writer
+from ...writing.writer import Writer
 from .stored import BYTES, PAIRED
 
 _PRODUCTS = 4096

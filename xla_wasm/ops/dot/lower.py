@@ -6,8 +6,8 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Index
 from ...loop.ir import Val
 from ...loop.nest import fold
-from ..apply import multiply_add
-from ..elemental import Elemental
+from ...lowering.apply import multiply_add
+from ...lowering.elemental import Elemental
 from .record import free_dimensions
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
-from ..writer import Rule, Writer
+from ...writing.writer import Rule, Writer
 
 
 def _pad_to_static(e: Writer, x: Instruction) -> Instruction:

@@ -6,7 +6,7 @@ from ...hlo.attrs import GatherDimensionNumbers, PaddingDimension, ScatterDimens
 from ...hlo.infer import PRED
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..writer import Writer
+from ...writing.writer import Writer
 from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 

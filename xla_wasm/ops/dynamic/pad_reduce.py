@@ -9,10 +9,10 @@ from ...hlo.attrs import ScatterDimensionNumbers, WindowDimension
 from ...hlo.infer import PRED
 from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
+from ...writing.writer import Index, Writer
 from ..norm.expand import WRITE, Features
 from ..reduce.monoids import monoid
 from ..reduce.neutral import neutral
-from ..writer import Index, Writer
 from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 

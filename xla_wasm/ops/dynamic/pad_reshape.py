@@ -7,7 +7,7 @@ from math import prod
 
 from ...errors import counted
 from ...hlo.ir import Instruction
-from ..writer import Index
+from ...writing.writer import Index
 from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 Groups = list[tuple[list[int], list[int]]]

@@ -15,7 +15,7 @@ from ...hlo.attrs import GatherDimensionNumbers, WindowDimension
 from ...hlo.infer import dilated
 from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
-from ..writer import Index, Writer
+from ...writing.writer import Index, Writer
 
 Size = int | Instruction
 """A size that is known, or an s32 scalar."""

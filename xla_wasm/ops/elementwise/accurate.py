@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...hlo.ir import Instruction
-from ..writer import Rule, Writer
+from ...writing.writer import Rule, Writer
 from .record import OPS
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from ...dataclass import dataclass
 from ...hlo.ir import Instruction
-from ..real import Real
-from ..writer import Writer
+from ...writing.real import Real
+from ...writing.writer import Writer
 
 _INF, _NAN = float("inf"), float("nan")
 _PI = 3.141592653589793

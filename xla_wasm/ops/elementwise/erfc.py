@@ -7,7 +7,7 @@ from functools import cache
 
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
-from ..writer import Writer
+from ...writing.writer import Writer
 
 
 def numbers(text: str) -> tuple[float, ...]:

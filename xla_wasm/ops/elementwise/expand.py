@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..writer import Rule, Writer
+from ...writing.writer import Rule, Writer
 from .accurate import ACCURATE
 
 

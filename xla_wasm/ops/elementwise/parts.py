@@ -15,9 +15,9 @@ from ...hlo.literal import Literal
 from ...hlo.op import Op, read_whole
 from ...hlo.shape import Shape
 from ...hlo.types import REAL_OF
+from ...writing.writer import Writer
 from ..reduce.monoids import monoid
 from ..table import RECORDS
-from ..writer import Writer
 from . import complex as functions
 
 Pair = tuple[Instruction, Instruction]

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...hlo.ir import Instruction
 from ...hlo.types import SMALL_FLOATS, TYPES
-from ..writer import Rule, Writer, operand_if_alike
+from ...writing.writer import Rule, Writer, operand_if_alike
 
 
 def _without_neutral(neutral: int, of_both: bool = True) -> Rule:

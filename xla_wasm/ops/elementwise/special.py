@@ -14,8 +14,8 @@ from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ...mlir.tree import Op
 from ...mlir.values import where
+from ...writing.writer import Writer
 from ..stablehlo import Mapper, Rule
-from ..writer import Writer
 from .erfc import erfc_of_xla, polynomial
 from .special_tables import (
     BESSEL_FAR,

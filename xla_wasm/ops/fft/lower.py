@@ -6,8 +6,8 @@ from math import prod
 
 from ...hlo.ir import Instruction
 from ...hlo.types import REAL_OF, TYPES
-from ..kernel import Kernel
-from ..source import Source
+from ...lowering.kernel import Kernel
+from ...lowering.source import Source
 from .plan import TABLE, FftPlan, plans
 
 _KINDS = {"FFT": 0, "IFFT": 1, "RFFT": 2, "IRFFT": 3}

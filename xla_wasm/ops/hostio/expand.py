@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
+from ...writing.writer import Rule, Writer
 from ..collective.exchange import exchange
 from ..collective.groups import DEVICES, Devices, device, looked_up, mode, number, own_device
 from ..request import REQUEST, Request
-from ..writer import Rule, Writer
 from .transfers import host_name, is_between_devices, pairs
 
 TARGET = "xla_wasm.host"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from ...hlo.ir import Instruction
-from ..apply import applies
+from ...lowering.apply import applies
+from ...writing.writer import Rule, Writer
 from ..reduce.expand import call
-from ..writer import Rule, Writer
 
 
 def _scatter(e: Writer, x: Instruction) -> Instruction:

@@ -14,7 +14,7 @@ from ...hlo.infer import flags
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
-from ..writer import Writer
+from ...writing.writer import Writer
 
 Attributes = dict[str, Any]
 Move = Callable[[Writer, list[Instruction], Attributes], list[Instruction]]

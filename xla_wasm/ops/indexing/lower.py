@@ -8,8 +8,8 @@ from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...loop.nest import nest, scalar_nest
-from ..elemental import Elemental
-from ..kernel import Kernel
+from ...lowering.elemental import Elemental
+from ...lowering.kernel import Kernel
 
 
 def _start(b: Builder, start: Val, last: int) -> Affine:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..writer import Rule, operand_if_alike
+from ...writing.writer import Rule, operand_if_alike
 
 SIMPLIFY: dict[str, Rule] = {"dynamic-slice": operand_if_alike}

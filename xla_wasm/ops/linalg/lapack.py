@@ -15,7 +15,7 @@ from ...hlo.infer import joined
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import COMPLEX_OF, REAL_OF
-from ..writer import Rule, Writer
+from ...writing.writer import Rule, Writer
 
 _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 

@@ -12,7 +12,7 @@ from ...errors import UnsupportedError, counted
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import REAL_OF
-from ..writer import Rule, Writer
+from ...writing.writer import Rule, Writer
 from .lapack import FUNCTIONS, of_each_type
 
 _Scalar = Callable[[int], int]

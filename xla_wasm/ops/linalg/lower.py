@@ -8,8 +8,8 @@ from math import prod
 from ...hlo.attrs import TriangularSolveOptions
 from ...hlo.ir import Instruction
 from ...hlo.types import REAL_OF
-from ..kernel import Kernel
-from ..source import Source
+from ...lowering.kernel import Kernel
+from ...lowering.source import Source
 
 _LEFT, _LOWER, _UNIT, _TRANSPOSED, _CONJUGATE = 1, 2, 4, 8, 16
 _KEEP, _VECTORS, _FULL, _RIGHT, _LEFT_VECTORS = 4, 32, 64, 128, 256

@@ -10,7 +10,7 @@ from ...hlo.ir import Instruction
 from ...hlo.layout import Tiling, element_bits, is_plain, physical_bounds, physical_elements, prefix_bytes, tilings
 from ...hlo.shape import Index, Shape
 from ...hlo.types import REAL_OF, TYPES
-from ..writer import Writer
+from ...writing.writer import Writer
 
 
 def bitcast(w: Writer, x: Instruction, source: Shape) -> Instruction:

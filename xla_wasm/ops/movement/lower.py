@@ -11,10 +11,10 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Index, linearize
 from ...loop.ir import Val
 from ...loop.nest import nest, scalar_nest
-from ..elemental import Elemental
-from ..kernel import Kernel
+from ...lowering.elemental import Elemental
+from ...lowering.kernel import Kernel
+from ...lowering.source import misplaced, place
 from ..reading import reads
-from ..source import misplaced, place
 from .record import OPS
 
 

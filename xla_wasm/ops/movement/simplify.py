@@ -8,9 +8,9 @@ from typing import Any
 from ...hlo.attrs import PaddingDimension, SliceDimension
 from ...hlo.index_map import IndexMap
 from ...hlo.ir import Instruction
+from ...writing.writer import Rule, Writer, operand_if_alike
 from ..reading import reads, record
 from ..table import RECORDS
-from ..writer import Rule, Writer, operand_if_alike
 
 
 def _view(w: Writer, x: Instruction) -> Instruction:

@@ -9,8 +9,8 @@ from ...hlo.ir import Instruction
 from ...hlo.shape import Index, Shape
 from ...mlir.tree import Op
 from ...mlir.values import integers, where
+from ...writing.writer import Writer
 from ..stablehlo import Mapper, Rule
-from ..writer import Writer
 
 
 def broadcast_in_dim(e: Writer, x: Instruction, places: Index, dims: Index) -> Instruction:

@@ -9,7 +9,7 @@ from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
 from ...hlo.shape import Index, Shape
 from ...hlo.types import TYPES
-from ..writer import Rule, Writer
+from ...writing.writer import Rule, Writer
 
 
 def key_of(name: str) -> int:

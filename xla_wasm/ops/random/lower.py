@@ -8,8 +8,8 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Affine
 from ...loop.builder import Builder
 from ...loop.ir import Val
-from ..kernel import Kernel
-from ..source import Source
+from ...lowering.kernel import Kernel
+from ...lowering.source import Source
 from .record import FIRST_STATE
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

@@ -10,8 +10,8 @@ from ...hlo.types import SMALL_FLOATS, TYPES, limits
 from ...loop.affine import Affine, Index
 from ...loop.builder import WIDE, Builder, is_float
 from ...loop.ir import Block, Loop, Val
+from ...lowering.source import place
 from ..reading import reads, record
-from ..source import place
 from .running import neutral_value
 
 NOWHERE = 1 << 30

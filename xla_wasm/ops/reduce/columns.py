@@ -11,9 +11,9 @@ from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest
-from ..elemental import Elemental
-from ..kernel import Kernel
-from ..source import Source
+from ...lowering.elemental import Elemental
+from ...lowering.kernel import Kernel
+from ...lowering.source import Source
 from .lower import Parts, block_of, operand_index, side_by_side
 from .monoids import monoid
 from .running import neutral_value, running

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from ...hlo.ir import Instruction
-from ..apply import applies
-from ..writer import Rule, Writer
+from ...lowering.apply import applies
+from ...writing.writer import Rule, Writer
 from .tree import windows
 
 

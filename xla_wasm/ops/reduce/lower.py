@@ -12,7 +12,7 @@ from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold
-from ..elemental import Elemental
+from ...lowering.elemental import Elemental
 from .best import Running as Search
 from .best import best
 from .monoids import monoid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
-from ..writer import Rule, Writer
+from ...writing.writer import Rule, Writer
 
 _SHORT = 32
 """Shorter rows are sorted."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...loop.affine import Affine
 from ...loop.builder import Builder
 from ...loop.ir import Val
-from ..kernel import Kernel
+from ...lowering.kernel import Kernel
 from .order import Element, Order, Reader, Writer, at
 from .unstable import SPLIT
 

@@ -21,8 +21,8 @@ from ...loop.affine import Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Carry, Val
 from ...loop.nest import nest, scalar_nest
-from ..kernel import Kernel
-from ..source import Source
+from ...lowering.kernel import Kernel
+from ...lowering.source import Source
 from .introsort import Introsort
 from .order import Element, Order, Reader, Writer, at
 from .radix import SHORTEST, Radix, key_of

@@ -8,7 +8,7 @@ from ...hlo.ir import Computation
 from ...loop.affine import Affine
 from ...loop.builder import Builder
 from ...loop.ir import Val
-from ..elemental import Elemental
+from ...lowering.elemental import Elemental
 
 Element = list[Val]
 """The values of all operands at one place."""

@@ -17,8 +17,8 @@ from ...loop.affine import Affine
 from ...loop.builder import WIDE, Builder, is_float
 from ...loop.ir import Carry, Val
 from ...loop.nest import nest
-from ..apply import applies, apply
-from ..kernel import Kernel
+from ...lowering.apply import applies, apply
+from ...lowering.kernel import Kernel
 from .introsort import Introsort
 from .order import Element, Order, Reader, Writer, at
 

@@ -14,7 +14,7 @@ from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import WIDE, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
-from ..kernel import Kernel
+from ...lowering.kernel import Kernel
 from .order import at
 
 _AHEAD = 4

@@ -7,9 +7,9 @@ from math import prod
 from ...dataclass import replace
 from ...hlo.attrs import PaddingDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
+from ...writing.writer import Rule, Writer
 from ..reduce.monoids import monoid
 from ..reduce.neutral import neutral
-from ..writer import Rule, Writer
 from .cumulative import cumulative
 
 

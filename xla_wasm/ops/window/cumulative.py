@@ -10,7 +10,7 @@ from ...loop.affine import Affine, Index
 from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
-from ..kernel import Kernel
+from ...lowering.kernel import Kernel
 from ..reduce.monoids import MONOIDS
 
 _LONG = 16

@@ -7,9 +7,9 @@ from math import prod
 from ...dataclass import replace
 from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Instruction
-from ..apply import applies
+from ...lowering.apply import applies
+from ...writing.writer import Rule, Writer
 from ..reduce.expand import call
-from ..writer import Rule, Writer
 
 Place = list[Instruction]
 

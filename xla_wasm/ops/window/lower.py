@@ -7,8 +7,8 @@ from ...loop.affine import Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
-from ..elemental import Elemental
-from ..kernel import Kernel
+from ...lowering.elemental import Elemental
+from ...lowering.kernel import Kernel
 from .cumulative import cumulative, cumulative_kernel
 from .sliding import sliding, sliding_kernel
 

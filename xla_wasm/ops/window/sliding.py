@@ -13,9 +13,9 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Index
 from ...loop.ir import Val
 from ...loop.nest import nest, scalar_nest
-from ..kernel import Kernel
+from ...lowering.kernel import Kernel
+from ...lowering.source import Source
 from ..reduce.monoids import IDEMPOTENT, monoid
-from ..source import Source
 
 _LEAST = 12
 """Shorter windows are reduced one by one."""

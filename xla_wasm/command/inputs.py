@@ -1,0 +1,180 @@
+"""Arrays for the command line: inputs, weights and states from files, and random values where there are none."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Container, Iterable, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..artifact import Artifact
+from ..errors import ArgumentError, counted
+from ..hlo.ir import Instruction, Module
+from ..hlo.shape import Shape
+from ..hlo.signature import leaf_pairs, parameter_leaves, result_leaves
+from ..hlo.types import TYPES
+from ..host.arrayfiles import File, Sized, held_in, some, typed
+from ..host.arrays import Array, dtype_of
+from ..host.manifest import Leaf
+from ..ops.arrays import Value, accepted, flattened, nested
+from ..ops.hostio.reference import HostSide
+from .opening import STDIN, compile_as, no_such_file, state_pairs
+
+
+def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: int) -> list[Array]:
+    """The inputs of a run: those that `--input` gives, the others random if `fill`. Shapes and dtypes are checked by `run`.
+
+    X.NPY is the next input that has none, NAME=X.NPY the one of that name. An .npz or a safetensors file gives the inputs that are called
+    as its arrays are; if none is, and the file has no names of its own, as `numpy.savez(file, a, b)` writes it, the next ones.
+    """
+    leaves = [leaf for leaf in leaves if leaf.kind == "input"]
+    found: dict[str, Array] = {}
+    for text in given:
+        found |= _inputs(leaves, text, found)
+    missing = [leaf for leaf in leaves if leaf.name not in found]
+    if missing and not fill:
+        first = missing[0]
+        others = f" (and {counted(len(missing) - 1, 'other')})" if len(missing) > 1 else ""
+        raise ArgumentError(
+            f"an input is missing{others}: -i {first.name}=X.NPY, of type {first}; --random-inputs makes up what is not given"
+        )
+    rng = np.random.default_rng(seed)
+    return [found[leaf.name] if leaf.name in found else random_array(rng, leaf.element_type, leaf.dimensions) for leaf in leaves]
+
+
+def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> dict[str, Array]:
+    """What one `--input` gives, by name, beside what was `found` before."""
+    by_name = {leaf.name: leaf for leaf in leaves}
+    name, path = named_file(text, by_name, by_name, "--input", "input")
+    file = opened(path)
+    free = [leaf for leaf in leaves if leaf.name not in found] if name is None else [by_name[name]]
+    if name in found:
+        raise ArgumentError(f"--input {text}: '{name}' has been given before: leave one of them out")
+    if not free:
+        wanted = ", ".join(f"{leaf.name} {leaf}" for leaf in leaves[:8]) or "none"
+        raise ArgumentError(f"--input {text} is one too many: the module takes {counted(len(leaves), 'input')} ({wanted})")
+    if file.kind == "npy":
+        return {free[0].name: file.array(free[0].element_type, prod(free[0].dimensions))}
+    arrays, names = file.arrays({leaf.name: prod(leaf.dimensions) for leaf in free} if name is None else {})
+    if arrays:
+        return {key: typed(array, by_name[key].element_type, file.shown) for key, array in arrays.items()}
+    if name is None and [key for key in names if key in found]:
+        raise ArgumentError(f"--input {text}: '{names[0]}' has been given before: leave one of them out")
+    if file.kind == "npz" and (len(names) == 1 or (names and all(re.fullmatch(r"arr_\d+", key) for key in names))):
+        if len(names) > len(free):
+            raise ArgumentError(f"{file.shown} holds {counted(len(names), 'array')}, and there {_are(len(free), 'input')} for them")
+        taken = free[: len(names)]
+        listed = file.listed([leaf.element_type for leaf in taken], [prod(leaf.dimensions) for leaf in taken])
+        return {leaf.name: array for leaf, array in zip(taken, listed)}
+    raise ArgumentError(
+        f"{file.shown} holds {some(names)}, and the module's inputs are {some(by_name)}: name its arrays after them, or give each with "
+        "--input NAME=X.NPY"
+    )
+
+
+def held_values(
+    shapes: Mapping[str, Sized], settings: Iterable[str], option: str = "--set", what: str = "weight or state"
+) -> dict[str, Array]:
+    """The weights and states that `--set`, or another `option`, gives by name. `shapes` has the type and the dimensions of all there are.
+
+    NAME=X.NPY gives one. An .npz or a safetensors file gives those that are called as its arrays are, and PREFIX=FILE those that are called
+    PREFIX.NAME where its arrays are called NAME. Floats of such files are rounded, or widened, to what is wanted.
+    """
+    values: dict[str, Array] = {}
+    prefixes = {name[:at]: None for name in shapes for at, c in enumerate(name) if c == "."}
+    for text in settings:
+        key, path = named_file(text, {**prefixes, **shapes}, shapes, option, what)
+        file = opened(path)
+        if file.kind == "npy" and key not in shapes:
+            first = next((name for name in shapes if key is None or name.startswith(f"{key}.")), "NAME")
+            hint = f"say which {what} it is, as in {option} {first}={file.shown} ({some(shapes)})"
+            raise ArgumentError(f"{option} {text}: a .npy file has one array: {hint}")
+        found, names, wanted = held_in(file, shapes, key)
+        if not found:
+            under = "" if key is None else f" under '{key}.'"
+            hint = f"; {option} PREFIX=FILE puts 'PREFIX.' in front of its names" if key is None else ""
+            raise ArgumentError(
+                f"{option} {text}: no array of the file has the name of a {what}{under}: it has {some(names)}, and there are "
+                f"{some(wanted)}{hint}"
+            )
+        values |= found
+    return values
+
+
+def initial_states(module: Module, state: Iterable[str], settings: Iterable[str]) -> dict[str, Array]:
+    """What states begin with, by name, from the files of `--initial`; `state` has those of `--state`."""
+    inputs, results = parameter_leaves(module), result_leaves(module)
+    numbers = {i: None for p, r in state_pairs(state) for i, _ in leaf_pairs(inputs, results, p, r)}
+    return held_values({inputs[i][0]: inputs[i][1] for i in numbers}, settings, "--initial", "state")
+
+
+def compiled_with(
+    source: Module | Artifact, target: tuple[str, str], settings: Sequence[str], threads: bool = False, names: Container[str] = ()
+) -> Artifact:
+    """The artifact; of a module that is compiled for it, the parameters that `--set` gives become weights, and those called `names`."""
+    if isinstance(source, Artifact):
+        return source
+    parameters = dict(parameter_leaves(source))
+    given = held_values(parameters, settings)
+    return compile_as(source, *target, weights=[name for name in parameters if name in given or name in names], threads=threads)
+
+
+def named_file(text: str, names: Container[str], known: Iterable[str], option: str, what: str) -> tuple[str | None, str]:
+    """The name, one of `names`, and the file of NAME=FILE; of FILE alone no name. ArgumentError if there is no such file."""
+    splits = [(text[:at], text[at + 1 :]) for at, c in enumerate(text) if c == "="]
+    name, path = next(((name, path) for name, path in splits if name in names), (None, text))
+    if path == STDIN or Path(path).is_file():
+        return name, path
+    if name is None and splits:
+        raise ArgumentError(f"{option} {text}: there is no {what} called '{splits[0][0]}': there are {some(known)}")
+    problem = "the name of a file is missing" if not path else "that is a folder" if Path(path).is_dir() else no_such_file(Path(path))
+    raise ArgumentError(f"{option} {text}: {problem}")
+
+
+def _are(count: int, what: str) -> str:
+    return f"{'is' if count == 1 else 'are'} {counted(count, what)}"
+
+
+class MadeUpHost(HostSide):
+    """A host that feeds random arrays, whatever is asked for, and keeps both what it has fed and what has come out."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._rng = np.random.default_rng(seed)
+        self.fed: dict[str | None, list[Any]] = {}
+        self.came: list[tuple[Instruction, list[Array]]] = []
+        """What has come out, with what it came from, in order."""
+
+    def next(self, instr: Instruction, name: str | None, shape: Shape, precise: bool) -> Value:
+        """An item of random arrays; dynamic dimensions have the size of their bounds."""
+        leaves = [leaf for _, leaf in shape.leaves()]
+        arrays = [random_array(self._rng, leaf.element_type, leaf.dimensions) for leaf in leaves]
+        self.fed.setdefault(name, []).append(tuple(arrays))
+        return nested(shape, iter([accepted(instr.where, leaf, x, precise) for leaf, x in zip(leaves, arrays)]))
+
+    def give(self, instr: Instruction, name: str | None, value: Value) -> None:
+        """Keeps it."""
+        self.came.append((instr, [np.array(array) for array in flattened(value)]))
+
+
+def opened(path: str | Path) -> File:
+    """A file of arrays; STDIN is standard input."""
+    return File(path, sys.stdin.buffer if path == STDIN else None)
+
+
+def random_array(rng: np.random.Generator, element_type: str, shape: tuple[int, ...]) -> Array:
+    """Normal floats and complex numbers (positive where the type has no sign), integers from 0 to 9 or any of a small type."""
+    dtype, element = dtype_of(element_type), TYPES[element_type]
+    if element.kind == "pred":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if element.kind in ("signed", "unsigned"):
+        low = -(1 << (element.bits - 1)) if element.kind == "signed" and element.bits < 8 else 0
+        return np.asarray(rng.integers(low, min(low + (1 << element.bits), 10), shape)).astype(np.int64).astype(dtype)
+    values: Any = rng.standard_normal(shape)
+    if element_type == "f8e8m0fnu":
+        values = np.exp2(values)
+    return np.asarray(values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)

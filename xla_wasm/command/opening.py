@@ -1,0 +1,148 @@
+"""What the command line names by path: HLO modules and compiled artifacts, told by their content, and HLO made into an artifact."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ..artifact import Artifact
+from ..errors import ArgumentError, ParseError, XlaWasmError
+from ..hlo.ir import Module
+from ..hlo.proto.container import EXPORTED, mlir_kind, read_module
+from ..options import ALL_WEIGHTS, HOST, Options
+from ..target import MODULE
+
+STDIN = "-"
+"""Stands for standard input, and for standard output, in the place of a file's name."""
+_MOST_LOOKED_AT = 10_000
+"""Files of a folder among which one is looked for that somebody may have meant."""
+
+
+def no_such_file(path: Path) -> str:
+    """That there is no such file, and which there is that one may have meant."""
+    try:
+        names = sorted(entry.name for entry in islice(path.parent.iterdir(), _MOST_LOOKED_AT) if entry.is_file())
+    except OSError:
+        return f"there is no such file, and no folder {path.parent}: look at its path"
+    close = get_close_matches(path.name, names, 1, 0.8)
+    return f"there is no such file{f'; did you mean {path.with_name(close[0])}?' if close else ': look at its name and path'}"
+
+
+def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
+    """What the file holds, told by its content: a module in any format, or a compiled artifact with the weights beside it.
+
+    `dims` are the sizes of symbolic dimensions, as on the command line: "b=8", "b=1..128"."""
+    sizes: dict[str, int | range] = {}
+    for name, size in map(_size, dims):
+        if name in sizes:
+            raise ArgumentError(f"--dim gives the size of {name} twice")
+        sizes[name] = size
+    if str(path) != STDIN and not path.exists():
+        raise ArgumentError(f"{path}: {no_such_file(path)}")
+    if path.is_dir():
+        raise ArgumentError(f"{path} is a folder: name the file of a module or an artifact in it")
+    try:
+        data = sys.stdin.buffer.read() if str(path) == STDIN else path.read_bytes()
+        if data.startswith(b"\0asm"):
+            return Artifact.open(data if str(path) == STDIN else path)
+        if sizes:
+            if mlir_kind(data) != EXPORTED:
+                raise ArgumentError("--dim is for files of jax.export, which alone have symbolic sizes")
+            return Module.from_exported(data, sizes)
+        return read_module(data)
+    except ParseError as error:
+        raise ParseError(f"{shown(path)}: {error}") from error
+    except XlaWasmError as error:
+        raise type(error)(f"{shown(path)}: {error}") from error
+
+
+def shown(path: Path) -> str:
+    """How messages name a file."""
+    return "standard input" if str(path) == STDIN else str(path)
+
+
+def _size(text: str) -> tuple[str, int | range]:
+    """The name and the size in NAME=SIZE, or the sizes in NAME=LEAST..GREATEST."""
+    found = re.fullmatch(r"(\w+)=(\d{1,18})(?:\.\.(\d{1,18}))?", text, re.ASCII)
+    if found is None:
+        raise ArgumentError(f"--dim {text}: expected a name, '=', and a size or a range of sizes, as in b=8 and b=1..128")
+    least = int(found[2])
+    return found[1], least if found[3] is None else range(least, int(found[3]) + 1)
+
+
+def module_of(path: Path, command: str, dims: Iterable[str] = ()) -> Module:
+    """The HLO module in a file. ArgumentError if it is compiled already, which `command` has no use for."""
+    source = read(path, dims)
+    if isinstance(source, Artifact):
+        raise ArgumentError(f"{shown(path)} is compiled already; '{command}' needs the HLO module it was made from")
+    return source
+
+
+def compile_as(
+    module: Module,
+    target: str,
+    tune: str,
+    weights: Iterable[str] = (),
+    state: Iterable[str] = (),
+    sidecar: bool = False,
+    kind: str = MODULE,
+    prepared: bool | None = None,
+    callbacks: str = HOST,
+    winograd: str = "f2",
+    weight_formats: Iterable[str] = (),
+    threads: bool = False,
+    initial: Mapping[str, Any] | None = None,
+) -> Artifact:
+    """The compiled module; parameters and results are named, or numbered in decimal, as on the command line."""
+    from ..compiler import compile
+
+    names = tuple(map(selector, weights))
+    stored = weight_formats_of(weight_formats)
+    options = Options(
+        *(target, tune, names, state_pairs(state), sidecar),
+        kind=kind,
+        prepared=prepared,
+        callbacks=callbacks,
+        winograd=winograd,
+        weight_format=stored,
+        threads=threads,
+        initial=initial or {},
+    )
+    return compile(module, options)
+
+
+def state_pairs(state: Iterable[str]) -> tuple[tuple[str | int, str | int], ...]:
+    """Parameters and the results that replace them, as on the command line: NAME=RESULT."""
+    pairs = []
+    for pair in state:
+        parameter, separator, result = pair.rpartition("=")
+        if not separator:
+            raise ArgumentError(
+                f"--state {pair}: expected the name or index of a parameter, '=', and that of a result, as in --state w=w_next"
+            )
+        pairs.append((selector(parameter), selector(result)))
+    return tuple(pairs)
+
+
+def weight_formats_of(texts: Iterable[str]) -> tuple[tuple[str | int, str], ...]:
+    """Weights and their formats, as on the command line: NAME=FORMAT, where the name may be a pattern, or FORMAT for all weights."""
+    found = []
+    for text in texts:
+        name, separator, format = text.rpartition("=")
+        found.append((selector(name) if separator else ALL_WEIGHTS, format))
+    return tuple(found)
+
+
+def selector(name: str) -> str | int:
+    """A parameter or result as it is named on the command line: by its name, or its number in decimal."""
+    return int(name) if name.isdecimal() else name
+
+
+def artifact_of(source: Module | Artifact, target: str, tune: str, threads: bool = False) -> Artifact:
+    """The artifact itself, or the module compiled."""
+    return source if isinstance(source, Artifact) else compile_as(source, target, tune, threads=threads)

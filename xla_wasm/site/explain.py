@@ -1,0 +1,290 @@
+"""What became of a module's instructions, as one dictionary of plain values: their graph, and which lines of each stage and which
+kernels came from which of them.
+
+Instructions are known by their number in the module, in order. What a pass makes keeps the metadata of what it stands for, so metadata of
+its own tells where each instruction behind the passes comes from; a name says it for the few without any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ..artifact import Artifact
+from ..compiler import Trace, compile, trace
+from ..dataclass import replace
+from ..errors import UnsupportedError, XlaWasmError
+from ..hlo.attrs import Metadata
+from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.proto.container import read_module
+from ..loop.text import to_text
+from ..ops.reading import record
+from ..ops.table import FAMILIES
+from ..options import Options
+from ..passes.clone import clone
+from ..plan.plan import Step, all_steps
+from ..wasm.binary import function_names
+from ..wasm.binary import read_module as read_wasm
+from ..wasm.disasm import disassemble
+
+Range = tuple[int, int, list[int]]
+"""First and last line, counted from 0, and the instructions that they came from."""
+
+_FAMILY = {op.opcode: family for family, ops in FAMILIES.items() for op in ops}
+_HEADER = re.compile(r"\s*(?:ENTRY\s+)?%?([A-Za-z_][\w.-]*)\s*(?:\([^=]*->.*)?\{")
+_HEAD = re.compile(r"\s*(?:ROOT\s+)?%?([A-Za-z_][\w.-]*)\s*=\s")
+_WHERE = re.compile(r"([\w-]+) '([^']+)'")
+
+
+class Workbench:
+    """A module in work: read, compiled, explained, and compared with the reference evaluator."""
+
+    def __init__(self, source: str | bytes) -> None:
+        self.module = read_module(source)
+        self.text = source if isinstance(source, str) else self.module.to_text(large_constants=False)
+        self.artifact: Artifact | None = None
+
+    def compile(self, options: Options | None = None) -> Artifact:
+        """The artifact, which is kept."""
+        self.artifact = compile(self.module, options)
+        return self.artifact
+
+    def explain(self, options: Options | None = None) -> dict[str, Any]:
+        """See the function `explain`."""
+        return explain(self.module, self.text, options or Options())
+
+    def compare(self, inputs: Iterable[bytes], outputs: Iterable[bytes]) -> list[dict[str, Any]]:
+        """How far results lie from the reference evaluator's, given as bytes in row-major order. Needs NumPy and ml_dtypes."""
+        try:
+            import numpy as np
+
+            from ..check.compare import difference, differing, tolerance
+            from ..host.arrays import dtype_of
+            from ..reference import evaluate
+        except ImportError as error:
+            raise UnsupportedError(f"the reference evaluator needs NumPy and ml_dtypes, and here is no {error.name}") from None
+        leaves = [shape for p in self.module.entry.parameters for _, shape in p.shape.leaves() if not shape.is_token]
+        arrays = [np.frombuffer(data, dtype_of(s.element_type)).reshape(s.dimensions) for data, s in zip(inputs, leaves)]
+        rows = []
+        for expected, data in zip(evaluate(self.module, *arrays), outputs):
+            actual = np.frombuffer(data, expected.dtype).reshape(expected.shape)
+            worst, allowed = difference(actual, expected), tolerance(expected.dtype)
+            agrees = not bool(differing(actual, expected, allowed).any())
+            rows.append({"absolute": worst.absolute, "relative": worst.relative, "ulp": worst.ulp, "agrees": agrees})
+        return rows
+
+
+def failure(error: XlaWasmError, text: str) -> dict[str, Any]:
+    """An error as plain values, with the line of the text that it is about, counted from 1, if one can be told."""
+    found: dict[str, Any] = {"kind": type(error).__name__, "message": str(error), "line": None, "column": None}
+    if hasattr(error, "line"):
+        found |= {"line": error.line, "column": getattr(error, "column", None), "message": str(error).partition("\n")[0]}
+    elif where := _WHERE.search(str(error)):
+        for number, line in enumerate(text.splitlines(), 1):
+            for head in re.finditer(rf"(?:^|[\s{{])%?({re.escape(where[2])})\s*=\s[^=]*?{re.escape(where[1])}\s*\(", line):
+                return found | {"line": number, "column": head.start(1) + 1}
+    return found
+
+
+def explain(module: Module, text: str, options: Options) -> dict[str, Any]:
+    """The graph of a module before and after the passes, its stages with what their lines came from, kernels and steps."""
+    marked = clone(module)
+    number: dict[int, int] = {}
+    by_name: dict[str, int] = {}
+    for i, x in enumerate(marked.instructions()):
+        x.metadata = replace(x.metadata or Metadata())
+        number[id(x.metadata)] = i
+        by_name.setdefault(x.name, i)
+    made = trace(marked, options, names=True)
+    view = _View(made, number, by_name, [x.opcode for x in module.instructions()])
+    wat = disassemble(made.artifact.wasm)
+    hlo, loops = made.module.to_text(large_constants=False), [to_text(f) for f in made.plan.funcs.values()]
+    plan = str(made.plan)
+    return {
+        "name": module.name,
+        "nodes": _nodes(module, lambda x, i: [i]),
+        "passed": _nodes(made.module, lambda x, _: view.origin[x]),
+        "source": _source_lines(text, module),
+        "stages": [
+            {"name": "HLO after passes", "text": hlo, "lines": _passed_lines(hlo, made.module, view)},
+            {"name": "Plan", "text": plan, "lines": _plan_lines(plan, view)},
+            {"name": "Loops", "text": "\n".join(loops), "lines": _loop_lines(list(made.plan.funcs), loops, view)},
+            {"name": "WebAssembly", "text": wat, "lines": _wat_lines(wat, view)},
+        ],
+        "steps": [
+            {"name": s.name, "kind": s.kind, "kernel": _kernel(s), "instructions": view.of_step[i], "before": i >= len(made.plan.steps)}
+            for i, s in enumerate(view.steps)
+        ],
+        "kernels": _kernels(made, view),
+        "memory": made.artifact.manifest["peak_bytes"],
+    }
+
+
+class _View:
+    """Which instructions of the module each instruction behind the passes and each step came from."""
+
+    def __init__(self, made: Trace, number: dict[int, int], by_name: dict[str, int], opcodes: list[str]) -> None:
+        self.made = made
+        self.named = {x.name: x for x in made.module.instructions()}
+        self.origin = {x: _origin(x, number, by_name) for x in made.module.instructions()}
+        self.opcodes = opcodes
+        self.steps = all_steps(made.plan)
+        owned = {v.buffer.name for s in self.steps if s.kind == "kernel" for v in s.arguments[: s.written]}
+        self.of_step = [self._numbers(self._members(s, owned)) for s in self.steps]
+        self.of_kernel: dict[str, list[int]] = {}
+        for step, members in zip(self.steps, self.of_step):
+            name = _kernel(step)
+            self.of_kernel[name] = sorted({*self.of_kernel.get(name, ()), *members})
+
+    def _numbers(self, found: Iterable[Instruction]) -> list[int]:
+        # A zero that a pass made may serve many that have nothing to do with what it was made for.
+        return sorted({i for x in found for i in self.origin[x] if x.opcode != "constant" or self.opcodes[i] == "constant"})
+
+    def _members(self, step: Step, owned: set[str]) -> list[Instruction]:
+        """The instructions that a step computes: its results, and what these need down to what other steps leave in buffers."""
+        x = self.named.get(step.name)
+        if step.kind != "kernel" or step.func is None:
+            return [x] if x else []
+        packed = self.named.get(step.name.removesuffix(".pack")) if step.name.endswith(".pack") else None
+        roots = [self.named[v.buffer.name] for v in step.arguments[: step.written] if v.buffer.name in self.named]
+        if packed is not None and not roots:
+            roots = [packed.operands[1]]
+        found: dict[Instruction, None] = {packed: None} if packed is not None else {}
+        pending = roots or ([x] if x else [])
+        while pending:
+            y = pending.pop()
+            if y in found:
+                continue
+            found[y] = None
+            if not record(y).control:
+                for computation in y.called:
+                    found |= dict.fromkeys(_nested(computation))
+            for o in y.operands:
+                if o.name not in owned and _FAMILY[o.opcode] != "control":
+                    pending.append(o)
+        return list(found)
+
+
+def _origin(x: Instruction, number: dict[int, int], by_name: dict[str, int]) -> list[int]:
+    known = number.get(id(x.metadata))
+    if known is not None:
+        return [known]
+    name = x.name
+    while name not in by_name and "." in name:
+        name = name.rpartition(".")[0]
+    return [by_name[name]] if name in by_name else []
+
+
+def _nested(computation: Computation) -> Iterable[Instruction]:
+    for x in computation.instructions:
+        yield x
+        for called in x.called:
+            yield from _nested(called)
+
+
+def _kernel(step: Step) -> str:
+    """The function that a step calls."""
+    return "" if step.kind != "kernel" else step.func.name if step.func else "copy"
+
+
+def _nodes(module: Module, origin: Any) -> list[dict[str, Any]]:
+    """The graph: operands as places in this list."""
+    place = {x: i for i, x in enumerate(module.instructions())}
+    return [
+        {
+            "name": x.name,
+            "opcode": x.opcode,
+            "family": _FAMILY.get(x.opcode, "custom"),
+            "shape": str(x.shape.without_layout()),
+            "computation": c.name,
+            "entry": c is module.entry,
+            "root": x is c.root,
+            "operands": [place[o] for o in x.operands],
+            "called": [called.name for called in x.called],
+            "origin": origin(x, place[x]),
+        }
+        for c in module.computations
+        for x in c.instructions
+    ]
+
+
+def _source_lines(text: str, module: Module) -> list[Range]:
+    """Where the text defines each instruction; one that spans several lines counts for its first."""
+    place = {(c.name, x.name): i for i, (c, x) in enumerate((c, x) for c in module.computations for x in c.instructions)}
+    known = {c.name for c in module.computations}
+    current, found = module.entry.name, []
+    for line, content in enumerate(text.splitlines()):
+        header = _HEADER.match(content)
+        if header and header[1] in known and not _HEAD.match(content):
+            current = header[1]
+            content = content[header.end() :]
+        head = _HEAD.match(content)
+        i = place.get((current, head[1])) if head else None
+        if i is not None:
+            found.append((line, line, [i]))
+    return found
+
+
+def _passed_lines(text: str, module: Module, view: _View) -> list[Range]:
+    in_order = list(module.instructions())
+    return [(line, last, sorted({n for i in found for n in view.origin[in_order[i]]})) for line, last, found in _source_lines(text, module)]
+
+
+def _plan_lines(text: str, view: _View) -> list[Range]:
+    """Each step with the lines of its arguments; parameters and results by the name of their buffer."""
+    lines, found = text.splitlines(), []
+    steps = {f"{i:4} ": members for i, members in enumerate(view.of_step)}
+    inits = iter(view.of_step[len(view.made.plan.steps) :])
+    for at, line in enumerate(lines):
+        members = steps.get(line[:5])
+        if members is not None and " # " in line:
+            last = at
+            while last + 1 < len(lines) and lines[last + 1].startswith("       "):
+                last += 1
+            found.append((at, last, members))
+        elif line.startswith("init "):
+            found.append((at, at, next(inits)))
+        elif named := re.search(r" in ([\w.-]+)@", line) if line.startswith(("parameter", "result")) else None:
+            x = view.named.get(named[1])
+            found += [(at, at, view.origin[x])] if x else []
+    return found
+
+
+def _loop_lines(names: list[str], texts: list[str], view: _View) -> list[Range]:
+    found, at = [], 0
+    for name, text in zip(names, texts):
+        count = text.count("\n")
+        found.append((at, at + count - 1, view.of_kernel.get(name, [])))
+        at += count + 1
+    return found
+
+
+def _wat_lines(text: str, view: _View) -> list[Range]:
+    found, first, name = [], 0, ""
+    for at, line in enumerate(text.splitlines()):
+        if line.startswith("  (func $"):
+            first, name = at, line[9:].partition(" ")[0]
+        elif line == "  )" and name:
+            if name in view.of_kernel:
+                found.append((first, at, view.of_kernel[name]))
+            name = ""
+    return found
+
+
+def _kernels(made: Trace, view: _View) -> list[dict[str, Any]]:
+    """The functions with the bytes of their code, and the steps that call each."""
+    wasm = read_wasm(made.artifact.wasm)
+    names = function_names(wasm)
+    called: dict[str, list[int]] = {}
+    for i, step in enumerate(view.steps):
+        called.setdefault(_kernel(step), []).append(i)
+    return [
+        {
+            "name": names.get(i, f"function {i}"),
+            "bytes": body.code.end - body.code.pos,
+            "steps": called.get(names.get(i, ""), []),
+            "instructions": view.of_kernel.get(names.get(i, ""), []),
+        }
+        for i, body in enumerate(wasm.bodies)
+    ]

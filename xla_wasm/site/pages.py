@@ -1,0 +1,171 @@
+"""The site of the pages: its files, the modules that its pages run, and the whole of it as static files."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+from .. import files
+from ..compiler import compile
+from ..dataclass import dataclass, replace
+from ..errors import XlaWasmError
+from ..hlo import signature
+from ..hlo.ir import Module
+from ..options import Options
+from ..target import RELAXED_SIMD, TARGETS, V8
+from . import collectives, minilm
+from .explain import Workbench
+
+_PACKAGE = Path(__file__).parents[1]
+_CHECKOUT = _PACKAGE.parent
+
+_DIGITS = tuple(f"params.{layer}{part}" for layer in ("conv1", "conv2", "dense") for part in ("", "_bias"))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A module of an example that a page runs: its folder, its name there and in the page's folder, how it is compiled."""
+
+    folder: str
+    name: str
+    options: Options = Options()
+    trains: bool = False
+    """Whether each parameter with the name of a result is state, which the result replaces."""
+
+    @property
+    def source(self) -> Path:
+        """The file with the HLO: beside the page in an installed package, among the examples in a checkout."""
+        installed = _PACKAGE / "web" / "demo" / self.folder / f"{self.name}.hlo.pb"
+        return installed if installed.is_file() else _CHECKOUT / "examples" / self.folder / f"{self.name}.hlo.pb"
+
+    def path(self, target: str) -> str:
+        """Where the site has it."""
+        relaxed = ".relaxed" if target == RELAXED_SIMD else ""
+        return f"/demo/{self.folder}/{self.name}{relaxed}.wasm"
+
+
+MODELS = (
+    Model("digits", "digits"),
+    Model("digits", "initial"),
+    Model("digits", "step", trains=True),
+    Model("digits", "classify", Options(weights=_DIGITS)),
+    *(Model("workers", f"step-{n}", trains=True) for n in range(1, collectives.MOST + 1)),
+    Model("generate", "initial"),
+    Model("generate", "step", Options(tune=V8, threads=True), trains=True),
+    Model("generate", "write", Options(tune=V8, weight_format=(("weights.*", "f32"),)), trains=True),
+    *(
+        Model("generate", name, Options(tune=V8, threads=True, weight_format=(("weights.*", "int8"),)), trains=True)
+        for name in ("tiny", "distil", "small")
+    ),
+)
+
+_TO_THE_PAGES = '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
+_compiling = threading.Lock()
+
+
+def site() -> Path:
+    """The folder of the pages: `web` inside an installed package, or in a checkout."""
+    installed = _PACKAGE / "web"
+    return installed if installed.is_dir() else _CHECKOUT / "web"
+
+
+def pyodide() -> Path:
+    """The folder with Pyodide and the wheel, at /pyodide/ of the site: inside it, or where `./build.sh pyodide` makes it."""
+    inside = site() / "pyodide"
+    return inside if inside.is_dir() else _CHECKOUT / "dist" / "pyodide"
+
+
+def documents() -> Path:
+    """The folder with the documents, at /docs/ of the site: inside it, or that of the checkout, where README.md lies beside it."""
+    inside = site() / "docs"
+    return inside if inside.is_dir() else _CHECKOUT / "docs"
+
+
+def readme() -> Path:
+    """README.md, which is at /docs/README.md of the site."""
+    inside = documents() / "README.md"
+    return inside if inside.is_file() else _CHECKOUT / "README.md"
+
+
+@functools.cache
+def compiled(model: Model, target: str) -> bytes:
+    """The module that the site has for a target."""
+    module = Module.from_proto(model.source.read_bytes())
+    results = {name for name, _ in signature.result_leaves(module)}
+    state = tuple((name, name) for name, _ in signature.parameter_leaves(module) if name in results) if model.trains else ()
+    return compile(module, replace(model.options, target=target, state=state)).wasm
+
+
+@functools.cache
+def _collective(program: collectives.Collective) -> bytes:
+    return compile(program.module(), program.options).wasm
+
+
+def _links() -> bytes:
+    """The addresses that the package was published with, by their names in its metadata ("Repository"), as JSON."""
+    try:
+        given = metadata.metadata("xla-wasm").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        given = []
+    pairs = [item.partition(", ")[::2] for item in given]
+    return json.dumps({name: url for name, url in pairs if url.startswith("https://")}).encode()
+
+
+@functools.cache
+def _compiled_example(source: Path) -> bytes:
+    """What the playground shows of an example before its own compiler is there: JSON with what `explain` tells, and the module."""
+    bench = Workbench(source.read_text(encoding="utf-8"))
+    wasm = bench.compile().wasm
+    return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()
+
+
+_PLACES: dict[str, Callable[[], bytes]] = {
+    "/demo/links.json": _links,
+    "/docs/README.md": lambda: readme().read_bytes(),
+    **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
+    **{f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program) for program in collectives.PROGRAMS},
+    **{
+        f"/demo/playground/examples/{source.stem}.json": functools.partial(_compiled_example, source)
+        for source in sorted((site() / "demo" / "playground" / "examples").glob("*.hlo"))
+    },
+}
+
+
+def made(path: str) -> bytes | None:
+    """The content of a file that is compiled when it is first asked for; None where the path names none."""
+    name = path.rpartition("/")[2]
+    with _compiling:
+        if path in _PLACES:
+            return _PLACES[path]()
+        if name in minilm.FILES:
+            return minilm.files()[name]
+    return None
+
+
+def write(folder: Path) -> list[str]:
+    """Writes the site as static files for any host; what had to be left out, and why."""
+    left_out = shutil.ignore_patterns("package*.json", "*.hlo.pb", "pyodide")
+    shutil.copytree(site(), folder, dirs_exist_ok=True, ignore=left_out, copy_function=files.copy)
+    files.write(folder / "index.html", _TO_THE_PAGES)
+    missing = []
+    for path in _PLACES:
+        file = folder / path[1:]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        files.write(file, made(path) or b"")
+    try:
+        for name in minilm.FILES:
+            files.write(folder / "demo" / "search" / name, made(f"/demo/search/{name}") or b"")
+    except XlaWasmError as error:
+        missing.append(f"the model of the search page: {error}")
+    shutil.copytree(documents(), folder / "docs", dirs_exist_ok=True, copy_function=files.copy)
+    if pyodide().is_dir():
+        shutil.copytree(pyodide(), folder / "pyodide", dirs_exist_ok=True, copy_function=files.copy)
+    else:
+        missing.append("Pyodide, which the playground needs: ./build.sh pyodide makes it")
+    return missing

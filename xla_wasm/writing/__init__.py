@@ -1,0 +1,1 @@
+"""Writing HLO: the `Writer` that passes and expansions make instructions with, and arithmetic on real arrays over it."""
