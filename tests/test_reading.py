@@ -127,7 +127,7 @@ def test_what_is_larger_than_the_program_can_need_is_not_read(tmp_path: Path) ->
         "bomb, long = map(Path, sys.argv[1:])\n"
         "for path, count in ((bomb, 4), (bomb, 1 << 16), (long, 4), (long, 1 << 16), (bomb, None)):\n"
         "    try: File(path).arrays({'x': 4}) if count is None else File(path).array('f32', count)\n"
-        "    except XlaWasmError as error: print(str(error).endswith('that the program can need'))\n"
+        "    except XlaWasmError as error: print('that the program can need' in str(error))\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "bomb.npz"), str(tmp_path / "long.npy")]
     ran = subprocess.run(command, capture_output=True, text=True)
