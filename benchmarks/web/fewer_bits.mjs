@@ -1,5 +1,6 @@
 // Runs forms of one model in turns in Node: node fewer_bits.mjs LOADER FOLDER PEERS < job. Of each the milliseconds of its fastest run, and
-// how far its first result is from the first form's, relative to the largest number of that.
+// how far its first result is from the first form's, relative to the largest number of that. Where a form lies in memory changes its time,
+// so the job says whether they are loaded in the opposite order.
 
 import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
@@ -7,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 const [loader, folder, peers] = process.argv.slice(2);
 let text = '';
 for await (const chunk of process.stdin) text += chunk;
-const { ours, theirs, inputs, weights, seconds, least } = JSON.parse(text);
+const { ours, theirs, inputs, weights, seconds, least, reversed } = JSON.parse(text);
 const ARRAYS = { float32: Float32Array, int32: Int32Array };
 const bytes = async (name) => new Uint8Array(await readFile(`${folder}/${name}`)).buffer;
 const array = async ({ file, type }) => new ARRAYS[type](await bytes(file));
@@ -19,7 +20,9 @@ ort.env.logLevel = 'error';
 
 const given = await Promise.all(inputs.map(array));
 const runs = {};
-for (const form of ours) {
+const ordered = (forms) => (reversed ? forms.toReversed() : forms);
+
+async function loadOurs(form) {
   const exe = await api.load(await bytes(form.module));
   for (const { name, ...weight } of weights) exe.set(name, await array(weight));
   const places = exe.parameters.filter((leaf) => leaf.kind === 'input').map((leaf) => exe.input(leaf.name));
@@ -27,17 +30,22 @@ for (const form of ours) {
   const out = exe.results.map((leaf) => exe.output(leaf.name));
   runs[form.name] = () => (exe.run(...places, { out }), out[0]);
 }
-for (const form of theirs) {
+
+async function loadTheirs(form) {
   const model = new Uint8Array(await bytes(form.model));
   const session = await ort.InferenceSession.create(model, { executionProviders: ['wasm'], graphOptimizationLevel: 'all' });
   const feeds = Object.fromEntries(inputs.map(({ name, type, shape }, i) => [name, new ort.Tensor(type, given[i], shape)]));
   runs[form.name] = async () => (await session.run(feeds)).y0.data;
 }
 
+for (const [forms, load] of ordered([[ours, loadOurs], [theirs, loadTheirs]])) {
+  for (const form of ordered(forms)) await load(form);
+}
+
 const found = {};
 let right;
-for (const [name, run] of Object.entries(runs)) {
-  const result = Float32Array.from(await run());
+for (const { name } of [...ours, ...theirs]) {
+  const result = Float32Array.from(await runs[name]());
   right ??= result;
   const largest = right.reduce((most, y) => Math.max(most, Math.abs(y)), 0);
   found[name] = { ms: Infinity, error: result.reduce((most, y, i) => Math.max(most, Math.abs(y - right[i])), 0) / largest };
