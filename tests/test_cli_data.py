@@ -451,7 +451,7 @@ def on_a_terminal(script: str, folder: Path, stream: str = "stderr", code: int =
 
 
 def test_a_terminal_gets_no_files(folder: Path) -> None:
-    begin = "import sys\nfrom xla_wasm import cli\nsys.argv = ['xla-wasm', {}]\ncli.main()"
+    begin = "import sys\nfrom xla_wasm.command import cli\nsys.argv = ['xla-wasm', {}]\ncli.main()"
     for arguments in (["compile", "layer.hlo", "-o", "-"], ["run", "layer.hlo", "-i", "all.npz", "--output", "-"]):
         said, error = on_a_terminal(begin.format(", ".join(map(repr, arguments))), folder, "stdout", 2)
         assert (said, error) == (
@@ -464,7 +464,7 @@ def test_a_terminal_gets_no_files(folder: Path) -> None:
 
 
 def test_progress_on_a_terminal(tmp_path: Path) -> None:
-    work = "import time\nfrom xla_wasm import report\nwith report.progress('compiling a\\x1b[31m'): time.sleep({})"
+    work = "import time\nfrom xla_wasm.command import report\nwith report.progress('compiling a\\x1b[31m'): time.sleep({})"
     said, _ = on_a_terminal(work.format(1.8), tmp_path)
     assert said.startswith("\rcompiling a\u241b[31m ... 1 s\x1b[K") and said.endswith("\r\x1b[K")
     assert on_a_terminal(work.format(0.01), tmp_path) == ("", "")

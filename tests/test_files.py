@@ -122,7 +122,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, module: Path) -> None:
         path.write_text("old")
     script = (
         "import resource, signal, sys\n"
-        "from xla_wasm import cli\n"
+        "from xla_wasm.command import cli\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))\n"
         f"for arguments in {list(outputs.values())!r}:\n"

@@ -36,7 +36,7 @@ class Elemental:
     b: Builder
     sources: dict[Instruction, Source]
     lowerings: Mapping[str, Lower]
-    """How operations that are not elementwise are computed: `ops.lowering.ELEMENTAL`."""
+    """How operations that are not elementwise are computed: `lowering.table.ELEMENTAL`."""
     scratch: dict[Instruction, Scratch] = field(default_factory=dict)
     known: dict[Instruction, tuple[Index, Val]] = field(default_factory=dict)
     memo: dict[tuple[Instruction, Index], Any] = field(default_factory=dict)

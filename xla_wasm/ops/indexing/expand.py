@@ -1,4 +1,4 @@
-"""scatter as a loop over the updates' elements, where its computation is more than `ops.apply` takes."""
+"""scatter as a loop over the updates' elements, where its computation is more than `lowering.apply` takes."""
 
 from __future__ import annotations
 

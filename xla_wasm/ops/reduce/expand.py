@@ -1,4 +1,4 @@
-"""scan as a loop; reduce and map as loops over elements, where their computation is more than `ops.apply` takes."""
+"""scan as a loop; reduce and map as loops over elements, where their computation is more than `lowering.apply` takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""reduce-window and select-and-scatter as loops over elements, where a computation of theirs is more than `ops.apply` takes."""
+"""reduce-window and select-and-scatter as loops over elements, where a computation of theirs is more than `lowering.apply` takes."""
 
 from __future__ import annotations
 
