@@ -340,7 +340,7 @@ def test_what_comes_one_by_one_gives_what_lies_there(seed: int, monkeypatch: pyt
     names = [f"w{i}" for i, kind in enumerate(kinds) if kind == "w"]
     check(planned(inside, tuple(range(1, 1 + len(names))), poured=64))
     least, sidecar = rng.choice([1, 64, 512]), rng.random() < 0.5
-    for where in ("compiler.SIDECAR_BYTES", "assemble.SIDECAR_BYTES", "compiler.BROUGHT_BYTES"):
+    for where in ("compiler.SIDECAR_BYTES", "assemble.assemble.SIDECAR_BYTES", "compiler.BROUGHT_BYTES"):
         monkeypatch.setattr(f"xla_wasm.{where}", least)
     exe = xla_wasm.load(xla_wasm.compile(inside, xla_wasm.Options(sidecar=sidecar, weights=tuple(names))))
     for _ in range(2):

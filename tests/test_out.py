@@ -65,8 +65,8 @@ def test_all_types(element_type: str) -> None:
     [
         ([], "out is a list of 2 arrays, one for each result"),
         (np.empty((3, 2), np.float32), "not one ndarray"),
-        ([np.empty((3, 2), np.float64), np.empty((2, 3), bool)], "needs an array of float32[3,2], got float64[3, 2]"),
-        ([np.empty((2, 3), np.float32), np.empty((2, 3), bool)], "got float32[2, 3]"),
+        ([np.empty((3, 2), np.float64), np.empty((2, 3), bool)], "needs an array of float32[3,2], got float64[3,2]"),
+        ([np.empty((2, 3), np.float32), np.empty((2, 3), bool)], "got float32[2,3]"),
         ([[[0] * 2] * 3, np.empty((2, 3), bool)], "got list"),
         ([np.broadcast_to(np.float32(0), (3, 2)), np.empty((2, 3), bool)], "cannot be written to"),
     ],
