@@ -85,7 +85,7 @@ def test_older_padding_fields() -> None:
     assert lay.pack(padded, b"abcdef") == whole.tobytes(order="F")
     assert layouts.pack(padded, whole[:2, :3]).tobytes() == whole.tobytes(order="F")
     assert read_shape(write_shape(padded)) == padded
-    with pytest.raises(ParseError, match="1 padded sizes for 2"):
+    with pytest.raises(ParseError, match="1 padded size for 2 dimensions"):
         read_shape(write_shape(shaped((2, 3), padded_dimensions=(4,))))
 
 
