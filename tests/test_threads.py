@@ -541,29 +541,46 @@ def test_a_chunk_that_nobody_ends() -> None:
     (expected,) = exe.run(np.int32(2), x)
     for _ in range(2):
         (instance,) = exe._first.pool._idle
-        control = exe.manifest.threads
-        assert control is not None
-        tickets = instance.memory[control.control + TICKET : control.control + TICKET + 8].cast("Q")
-        with taken(tickets), pytest.raises(LimitError, match=r"took longer than its 3 s"):
-            for _ in range(1000):  # a run is long enough for a thief that shares its processor with others to see it
-                exe.run(np.int32(1000), x)
-        del tickets, instance
+        assert exe.manifest.threads is not None and instance.thread_pool is not None
+        with taken(instance.thread_pool._shared, exe.manifest.threads.control + TICKET):
+            with pytest.raises(LimitError, match=r"took longer than its 3 s"):
+                for _ in range(1000):  # a run is long enough for a thief that shares its processor with others to see it
+                    exe.run(np.int32(1000), x)
+        del instance
         assert exe.run(np.int32(2), x)[0].tobytes() == expected.tobytes()
 
 
+THIEF = """
+(module
+  (import "host" "memory" (memory 1 65536 shared))
+  (func (export "take") (param $tickets i32) (param $trips i32) (result i32)
+    (local $seen i64)
+    (loop $again (result i32)
+      (local.set $seen (i64.atomic.load (local.get $tickets)))
+      (if (i64.lt_u (i64.and (local.get $seen) (i64.const 0xfffff))
+                    (i64.and (i64.shr_u (local.get $seen) (i64.const 20)) (i64.const 0xfffff)))
+        (then
+          (if (i64.eq (local.get $seen) (i64.atomic.rmw.cmpxchg (local.get $tickets)
+                (local.get $seen) (i64.add (local.get $seen) (i64.const 1))))
+            (then (return (i32.const 1))))))
+      (br_if $again (local.tee $trips (i32.sub (local.get $trips) (i32.const 1))))
+      (i32.const 0))))
+"""
+
+
 @contextmanager
-def taken(tickets: memoryview) -> Iterator[None]:
+def taken(shared: SharedMemory, tickets: int) -> Iterator[None]:
     """Has another thread take the next ticket that it sees, for a chunk that it never does."""
     over = threading.Event()
+    store = wasmtime.Store(shared.engine)
+    store.set_epoch_deadline(1 << 62)
+    take: Any = wasmtime.Instance(store, wasmtime.Module(shared.engine, THIEF), [shared]).exports(store)["take"]
 
-    def take() -> None:
-        while not over.is_set():
-            seen = tickets[0]
-            if seen & 0xFFFFF < seen >> 20 & 0xFFFFF:
-                tickets[0] = seen + 1
-                return
+    def steal() -> None:
+        while not over.is_set() and not take(store, tickets, 100_000):
+            pass
 
-    thread = threading.Thread(target=take)
+    thread = threading.Thread(target=steal)
     thread.start()
     try:
         yield
