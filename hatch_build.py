@@ -1,4 +1,5 @@
-"""Builds the C runtime into `xla_wasm/link/runtime.bin`: as hatchling's build hook, or in place with `python hatch_build.py`."""
+"""Builds the C runtime into `xla_wasm/link/runtime.bin`: as hatchling's build hook, or in place with `python
+hatch_build.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from typing import Any
 ROOT = Path(__file__).parent
 ZIG_VERSION = "0.15.2"
 FLAGS = (
-    "-target wasm32-freestanding -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -ffunction-sections -fdata-sections "
+    "-target wasm32-freestanding -msimd128 -mbulk-memory -mnontrapping-fptoint -msign-ext -ffunction-sections "
+    "-fdata-sections "
     "-ffp-contract=off -std=c11 -g0 -Wall -Wextra -Werror -Wframe-larger-than=4096 -c"
 ).split()
 OPTIMISE = {
@@ -34,7 +36,9 @@ def compile_runtime(sources: list[Path], folder: Path) -> list[Path]:
     environment = dict(os.environ)
     if not ({"HOME", "ZIG_GLOBAL_CACHE_DIR", "LOCALAPPDATA"} & environment.keys()):
         environment["ZIG_GLOBAL_CACHE_DIR"] = str(folder / "cache")
-    version = subprocess.run([sys.executable, "-m", "ziglang", "version"], env=environment, capture_output=True, text=True)
+    version = subprocess.run(
+        [sys.executable, "-m", "ziglang", "version"], env=environment, capture_output=True, text=True
+    )
     if version.stdout.strip() != ZIG_VERSION:
         found = version.stdout.strip() or version.stderr.strip()
         raise RuntimeError(f"the C runtime is built with ziglang=={ZIG_VERSION}; found: {found}")

@@ -2,9 +2,10 @@
 
 python -m benchmarks.accuracy [--functions sine,power] [--target simd128] [--types f32] [--quick]
 
-One-argument functions of f32 are run under wasmtime on all 2^32 inputs and compared with f64; those of f64 and those of two arguments on
-many samples of all magnitudes, compared with f64 (of f32 arguments) or 80-bit floats. Where mpmath is installed, the worst case of each is
-recomputed with it. A full run takes some hours; accuracy.json keeps what earlier runs measured, accuracy.md shows all of it.
+One-argument functions of f32 are run under wasmtime on all 2^32 inputs and compared with f64; those of f64 and those of
+two arguments on many samples of all magnitudes, compared with f64 (of f32 arguments) or 80-bit floats. Where mpmath is
+installed, the worst case of each is recomputed with it. A full run takes some hours; accuracy.json keeps what earlier
+runs measured, accuracy.md shows all of it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ COLUMNS = ("function", "type", "target", ">inputs", ">max ulp", "at", ">NaN", ">
 
 @dataclass(slots=True)
 class Row:
-    """What was measured of one function. Counts: NaN or infinity where the other has none, other signs, denormal results that are 0."""
+    """What was measured of one function. Counts: NaN or infinity where the other has none, other signs, denormal
+    results that are 0."""
 
     function: str
     type: str
@@ -57,7 +59,16 @@ class Row:
         """The row as text, column by column."""
         inputs = "all 2^32" if self.inputs == 2**32 else f"{self.inputs:,}"
         counts = (str(n) for n in (self.nan, self.inf, self.sign, self.flushed))
-        return self.function, self.type, self.target, inputs, f"{self.ulp:.3f}", ", ".join(self.at), *counts, self.reference
+        return (
+            self.function,
+            self.type,
+            self.target,
+            inputs,
+            f"{self.ulp:.3f}",
+            ", ".join(self.at),
+            *counts,
+            self.reference,
+        )
 
     def add(self, got: Array, true: Array, arguments: Sequence[Array]) -> None:
         """Compares results with values of a wider type."""
@@ -73,7 +84,8 @@ class Row:
         # Infinity stands for the power of two after the largest number; zeros of the wrong sign are counted above.
         limit = np.ldexp(true.dtype.type(1), int(info.maxexp))
         spacing = np.ldexp(
-            true.dtype.type(1), np.clip(np.frexp(np.where(number, true, 1))[1] - 1, info.minexp, info.maxexp - 1) - info.nmant
+            true.dtype.type(1),
+            np.clip(np.frexp(np.where(number, true, 1))[1] - 1, info.minexp, info.maxexp - 1) - info.nmant,
         )
         error = np.abs(np.clip(wide, -limit, limit) - np.clip(true, -limit, limit)) / spacing
         error = np.where(number & ~tiny, error, 0)
@@ -159,11 +171,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.accuracy", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--functions", default=",".join(functions.ALL), help="opcodes, with commas between (default: all)")
+    parser.add_argument(
+        "--functions", default=",".join(functions.ALL), help="opcodes, with commas between (default: all)"
+    )
     parser.add_argument("--target", choices=TARGETS, action="append", help="repeatable (default: both)")
     parser.add_argument("--types", default="f32,f64", help="f32, f64 or both (default)")
     parser.add_argument("--quick", action="store_true", help="every 255th f32 and fewer samples; a minute or two")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="folder of accuracy.json and .md (default benchmarks/)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path(__file__).parent,
+        help="folder of accuracy.json and .md (default benchmarks/)",
+    )
     options = parser.parse_args(arguments)
     chosen, types = options.functions.split(","), options.types.split(",")
     for name in chosen:
@@ -186,7 +205,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     if row.ulp > 2 or row.nan or row.sign:
                         bad.append(row)
                     rows = _merged(options.output, row)
-                    (options.output / "accuracy.json").write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n")
+                    (options.output / "accuracy.json").write_text(
+                        json.dumps([asdict(r) for r in rows], indent=1) + "\n"
+                    )
                     (options.output / "accuracy.md").write_text(markdown.table(COLUMNS, (row.cells for row in rows)))
     for row in bad:
         console.print(f"beyond 2 ulp, or NaN or a sign wrong: {row.function} {row.type} {row.target}", style="bold red")

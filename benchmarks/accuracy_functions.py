@@ -1,4 +1,5 @@
-"""The true values that benchmarks/accuracy.py compares with, and the arguments of functions that cannot be tried on all.
+"""The true values that benchmarks/accuracy.py compares with, and the arguments of functions that cannot be tried on
+all.
 
 They are those of the reference evaluator, in a wider type.
 """
@@ -31,7 +32,9 @@ def erf_series(x: Array) -> Array:
     return np.copysign(np.where(a < 6.5, total, np.where(np.isnan(a), a, 1)), x)
 
 
-UNARY: dict[str, Callable[[Array], Array]] = {o: fn for o, fn in elementwise.UNARY.items() if "result_accuracy" in OPS[o].defaults}
+UNARY: dict[str, Callable[[Array], Array]] = {
+    o: fn for o, fn in elementwise.UNARY.items() if "result_accuracy" in OPS[o].defaults
+}
 BINARY: dict[str, Callable[[Array, Array], Array]] = {o: fn for o, fn in elementwise.BINARY.items() if OPS[o].cost > 1}
 ALL = (*UNARY, *BINARY)
 
@@ -49,7 +52,8 @@ def reference(opcode: str, type_: str) -> Callable[..., Array]:
 
 
 def samples(opcode: str, dtype: np.dtype[Any], count: int, seed: int) -> list[Array]:
-    """One array for each argument: bit patterns, magnitudes spread evenly by exponent, ranges in which functions turn, edges."""
+    """One array for each argument: bit patterns, magnitudes spread evenly by exponent, ranges in which functions turn,
+    edges."""
     rng = np.random.default_rng(seed)
     if opcode in UNARY:
         return [_mixed(rng, dtype, count)]
@@ -75,10 +79,26 @@ def _mixed(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> Array:
     spread = np.exp2(rng.uniform(-60, 14, 2 * part)) * rng.choice([-1, 1], 2 * part)
     small = rng.uniform(-2, 2, part)
     moderate = rng.uniform(-1, 1, part) * np.log(float(np.finfo(dtype).max)) * 1.05
-    near_one = (1 + np.exp2(rng.uniform(-np.finfo(dtype).nmant, 0, part)) * rng.choice([-1, 1], part)) * rng.choice([-1, 1], part)
+    near_one = (1 + np.exp2(rng.uniform(-np.finfo(dtype).nmant, 0, part)) * rng.choice([-1, 1], part)) * rng.choice(
+        [-1, 1], part
+    )
     quarters = (rng.integers(-(1 << 22), 1 << 22, part // 2) * (np.pi / 4)).astype(dtype)
     powers = np.exp2(rng.integers(-most, most, part // 4).astype(np.float64)) * rng.uniform(0.999, 1.001, part // 4)
-    edges = np.array([0, 1, 2, 0.5, 3, 8, np.inf, np.nan, np.finfo(dtype).tiny, np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal])
+    edges = np.array(
+        [
+            0,
+            1,
+            2,
+            0.5,
+            3,
+            8,
+            np.inf,
+            np.nan,
+            np.finfo(dtype).tiny,
+            np.finfo(dtype).max,
+            np.finfo(dtype).smallest_subnormal,
+        ]
+    )
     parts = [np.concatenate([edges, -edges]), patterns, spread, small, moderate, near_one, quarters, powers]
     with np.errstate(over="ignore"):
         mixed = np.concatenate([p.astype(dtype) for p in parts])

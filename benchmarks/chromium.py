@@ -6,7 +6,10 @@ import shutil
 
 from playwright.sync_api import Browser, Playwright
 
-ARGUMENTS = "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking"
+ARGUMENTS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run "
+    "--disable-background-networking"
+)
 
 
 def launch(playwright: Playwright) -> Browser:

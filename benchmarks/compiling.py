@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[1]
 @dataclass(frozen=True)
 class Compiled:
     seconds: float
-    """From reading the module to having written the artifact; of the process on its core, without Python's start and imports."""
+    """From reading the module to having written the artifact; of the process on its core, without Python's start and
+    imports."""
     instructions: int
     """Of all computations of the module."""
     bytes: int
@@ -38,14 +39,18 @@ def compile_file(path: Path) -> Compiled:
         seconds = time.process_time() - began
         size = sum(file.stat().st_size for file in Path(folder).iterdir())
     instructions = list(module.instructions())
-    return Compiled(seconds, len(instructions), size, sum(i.shape.bytes for i in instructions if i.opcode == "constant"))
+    return Compiled(
+        seconds, len(instructions), size, sum(i.shape.bytes for i in instructions if i.opcode == "constant")
+    )
 
 
 def measure(path: Path, runs: int) -> Compiled:
     """The run of median time, each in a process of its own."""
     found = []
     for _ in range(runs):
-        done = subprocess.run([sys.executable, "-m", __name__, path.resolve()], cwd=ROOT, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, path.resolve()], cwd=ROOT, capture_output=True, text=True, check=True
+        )
         found.append(Compiled(**json.loads(done.stdout)))
     middle = statistics.median_low(c.seconds for c in found)
     return next(c for c in found if c.seconds == middle)

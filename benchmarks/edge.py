@@ -2,8 +2,9 @@
 
     python -m benchmarks.edge
 
-Needs `wrk` (Debian's package), which asks as fast as it is answered. Prints tables and writes edge.md. The start of a command is from the
-start of the process to its end, the least of many, in turns; rates of servers are the best of several rounds, in turns.
+Needs `wrk` (Debian's package), which asks as fast as it is answered. Prints tables and writes edge.md. The start of a
+command is from the start of the process to its end, the least of many, in turns; rates of servers are the best of
+several rounds, in turns.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from .suite.machine import describe as machine
 HERE = Path(__file__).parent
 DIGITS = HERE.parent / "examples" / "digits" / "digits.hlo.pb"
 START, RATE = 1.3, 0.75
-"""How many times the start of an empty command that of digits may take, and the part of an empty component's rate that digits must have."""
+"""How many times the start of an empty command that of digits may take, and the part of an empty component's rate that
+digits must have."""
 
 EMPTY_COMMAND = '(module (memory (export "memory") 1) (func (export "_start")))'
 MEMORY = """
@@ -75,7 +77,7 @@ EMPTY_SERVER = """
     (call $close (local.get $stream))
     (call $finish (local.get $body) (i32.const 0) (i32.const 0) (i32.const 128))
     (call $drop (local.get $request))))
-"""
+"""  # noqa: E501
 SCRIPT = """
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "TYPE"
@@ -136,7 +138,8 @@ def serving(path: Path, options: Sequence[str]) -> Iterator[int]:
 
 
 def empty_server(code: str, memory: str) -> bytes:
-    """The component of two modules as text. The one with code imports functions of interfaces, which the component gives it by numbers."""
+    """The component of two modules as text. The one with code imports functions of interfaces, which the component
+    gives it by numbers."""
     imports: list[tuple[str, str]] = []
 
     def number(match: re.Match[str]) -> str:
@@ -155,7 +158,18 @@ def script(path: Path, type_: str, body: bytes) -> Path:
 
 def asked(port: int, script: Path, seconds: float, connections: int) -> tuple[float, int]:
     """Requests a second, and how many had another answer than 200."""
-    command = ["wrk", "-t", "1", "-c", str(connections), "-d", f"{seconds:.0f}s", "-s", str(script), f"http://127.0.0.1:{port}/"]
+    command = [
+        "wrk",
+        "-t",
+        "1",
+        "-c",
+        str(connections),
+        "-d",
+        f"{seconds:.0f}s",
+        "-s",
+        str(script),
+        f"http://127.0.0.1:{port}/",
+    ]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     assert not done.stderr, done.stderr  # a script with a fault in it does not stop it
     text = done.stdout
@@ -167,8 +181,8 @@ def asked(port: int, script: Path, seconds: float, connections: int) -> tuple[fl
 
 
 def rates(folder: Path, seconds: float, rounds: int, connections: int) -> dict[tuple[str, str, str], tuple[float, int]]:
-    """Of both components, with an instance for each request and with instances that are used again, asked in JSON and in raw bytes: the
-    rate, and the wrong answers. The answer is JSON."""
+    """Of both components, with an instance for each request and with instances that are used again, asked in JSON and
+    in raw bytes: the rate, and the wrong answers. The answer is JSON."""
     image = np.random.default_rng(0).random((1, 8, 8, 1), np.float32)
     (logits,) = load(digits("module")).run(image)
     answer = json.dumps({"result": logits.tolist()}, separators=(",", ":"))

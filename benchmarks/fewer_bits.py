@@ -1,10 +1,11 @@
-"""Times models with weights in fewer bits, in Node on one thread: ours beside onnxruntime-web's forms of the same weights.
+"""Times models with weights in fewer bits, in Node on one thread: ours beside onnxruntime-web's forms of the same
+weights.
 
     python -m benchmarks.fewer_bits
 
-All forms take turns in one process, then in another where they are loaded in the opposite order, and the least time of each counts.
-onnxruntime-web's are those that its own tools make of a model: dynamic quantisation to 8 bits (MatMulInteger), and blocks of 32 weights in
-8 or 4 bits (MatMulNBits). Writes fewer_bits.md.
+All forms take turns in one process, then in another where they are loaded in the opposite order, and the least time of
+each counts. onnxruntime-web's are those that its own tools make of a model: dynamic quantisation to 8 bits
+(MatMulInteger), and blocks of 32 weights in 8 or 4 bits (MatMulNBits). Writes fewer_bits.md.
 """
 
 from __future__ import annotations
@@ -63,7 +64,12 @@ def job(folder: Path, workload: Workload) -> dict[str, Any]:
         theirs.append({"name": f"onnxruntime-web, {form or 'f32'}", "model": f"{form}.onnx"})
 
     def entry(name: str, array: Any) -> dict[str, Any]:
-        return {"name": name, "file": _put(folder, f"{name}.bin", array), "type": array.dtype.name, "shape": array.shape}
+        return {
+            "name": name,
+            "file": _put(folder, f"{name}.bin", array),
+            "type": array.dtype.name,
+            "shape": array.shape,
+        }
 
     return {
         "ours": ours,
@@ -81,7 +87,9 @@ def measured(workload: Workload, seconds: float) -> Found:
         command = [find_node(), "--max-old-space-size=8192", HERE / "web" / "fewer_bits.mjs", loader, folder, PEERS]
         found: Found = {}
         for reversed_order in (False, True):
-            done = subprocess.run(command, input=json.dumps(given | {"reversed": reversed_order}), capture_output=True, text=True)
+            done = subprocess.run(
+                command, input=json.dumps(given | {"reversed": reversed_order}), capture_output=True, text=True
+            )
             if done.returncode:
                 raise SystemExit(done.stderr)
             for form, figures in json.loads(done.stdout).items():
@@ -108,7 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     titles = ["model", "form", ">ms", ">of its f32", ">of its best in 8 or 4 bits", ">error, of the largest number"]
     version = subprocess.run([find_node(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
     options.output.write_text(
-        f"{table(titles, rows(found))}\nThe least of many runs in turns, Node on one thread; ratios are to onnxruntime-web's times: "
+        f"{table(titles, rows(found))}\nThe least of many runs in turns, Node on one thread; ratios are to "
+        f"onnxruntime-web's times: "
         f"{', '.join(describe(version).values())}\n"
     )
     report.text(options.output.read_text())

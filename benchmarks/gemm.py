@@ -71,7 +71,10 @@ def convolution(size: int, channels: int, outputs: int, taps: int = 3) -> Gemm:
 
 CASES = {f"matmul {n}": matmul(n, n, n) for n in (256, 512, 1024)}
 CASES |= {f"conv 3x3, {s}x{s}x{c}, {c}": convolution(s, c, c) for s, c in ((56, 64), (28, 128), (14, 256), (7, 512))}
-CASES |= {f"matmul {m}x{k}x{n}": matmul(m, n, k) for m, n, k in ((128, 384, 384), (128, 1536, 384), (128, 384, 1536), (8, 512, 512))}
+CASES |= {
+    f"matmul {m}x{k}x{n}": matmul(m, n, k)
+    for m, n, k in ((128, 384, 384), (128, 1536, 384), (128, 384, 1536), (8, 512, 512))
+}
 CASES |= {"attention 12 x 128x32x128": matmul(128, 128, 32, 12), "attention 12 x 128x128x32": matmul(128, 32, 128, 12)}
 CASES |= {f"narrow {m}x{k}x{n}": matmul(m, n, k) for m, n, k in ((512, 24, 512), (1024, 4, 512))}
 CASES |= {"vector 1x4096x1024": matmul(1, 1024, 4096), "vector 4096x1024x1": matmul(4096, 1, 1024)}
@@ -111,7 +114,14 @@ def repeated(func: Func) -> WasmFunc:
     for local in range(3):
         out.op("local.get", local)
     out.call(func.name)
-    for name, *immediates in (("local.get", 3), ("i32.const", -1), ("i32.add",), ("local.tee", 3), ("br_if", 0), ("end",)):
+    for name, *immediates in (
+        ("local.get", 3),
+        ("i32.const", -1),
+        ("i32.add",),
+        ("local.tee", 3),
+        ("br_if", 0),
+        ("end",),
+    ):
         out.op(name, *immediates)
     return out
 
@@ -193,7 +203,13 @@ def in_node(node: str, code: bytes, jobs: list[Job], seconds: float) -> list[flo
     from base64 import b64encode
 
     described = [{"name": j.name, "trips": j.trips, "pieces": j.pieces, "repeats": j.repeats()} for j in jobs]
-    request = {"code": b64encode(code).decode(), "args": ARGS, "addresses": ADDRESSES, "ones": ONES, "operands": OPERANDS}
+    request = {
+        "code": b64encode(code).decode(),
+        "args": ARGS,
+        "addresses": ADDRESSES,
+        "ones": ONES,
+        "operands": OPERANDS,
+    }
     request |= {"jobs": described, "seconds": seconds}
     with tempfile.TemporaryDirectory() as folder:
         script, data = Path(folder, "run.cjs"), Path(folder, "run.json")

@@ -1,9 +1,11 @@
-"""Times the search page's encoder in Chromium against onnxruntime-web: from import to the first embedding, and runs after that.
+"""Times the search page's encoder in Chromium against onnxruntime-web: from import to the first embedding, and runs
+after that.
 
     python -m benchmarks.minilm
 
-One thread each, contestants in turns. A first embedding is timed in a browser context of its own, with empty caches, the server being this
-machine; what a network adds follows from the bytes. Prints two tables and writes minilm.md. `--serve` leaves the page at an address.
+One thread each, contestants in turns. A first embedding is timed in a browser context of its own, with empty caches,
+the server being this machine; what a network adds follows from the bytes. Prints two tables and writes minilm.md.
+`--serve` leaves the page at an address.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ _PUBLISHED = {
 
 
 def onnx_model(half: bool) -> bytes:
-    """The encoder as an ONNX model for one text of any length, without padding and so without a mask; if `half`, matrices with 16 bits."""
+    """The encoder as an ONNX model for one text of any length, without padding and so without a mask; if `half`,
+    matrices with 16 bits."""
     from onnx import TensorProto
 
     from .onnx_graph import EncoderBlocks, Graph
@@ -74,7 +77,9 @@ def onnx_model(half: bool) -> bytes:
     for name, index in {"begin": 0, "axis": 0, "first": 1}.items():
         graph.constant(name, np.array([index], np.int64))
     length = node("Shape", "ids", start=1, end=2)
-    word, position, kind = (weight(f"embeddings.{name}_embeddings.weight") for name in ("word", "position", "token_type"))
+    word, position, kind = (
+        weight(f"embeddings.{name}_embeddings.weight") for name in ("word", "position", "token_type")
+    )
     positions = node("Slice", position, "begin", length, "axis")
     kind = node("Slice", kind, "begin", "first", "axis")
     x = norm("embeddings.LayerNorm", node("Add", node("Add", node("Gather", word, "ids"), kind), positions))
@@ -95,7 +100,8 @@ def onnx_model(half: bool) -> bytes:
 
 
 class _Handler(serve._Handler):
-    """The site, and under /benchmark/ the page, onnxruntime-web and its models. Nothing may be kept for the next time."""
+    """The site, and under /benchmark/ the page, onnxruntime-web and its models. Nothing may be kept for the next
+    time."""
 
     made: dict[str, bytes]
     policy = ""  # onnxruntime-web has ways of its own to load its parts
@@ -120,7 +126,10 @@ def contents() -> dict[str, bytes]:
     runtime = find_runtime()
     if runtime is None:
         raise SystemExit("onnxruntime-web is not installed: ./build.sh bench installs it")
-    files = [*PAGE] + [runtime.parent / name for name in ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")]
+    files = [*PAGE] + [
+        runtime.parent / name
+        for name in ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+    ]
     made = {path.name: path.read_bytes() for path in files} | minilm.files()
     return made | {"minilm.onnx": onnx_model(half=False), "minilm16.onnx": onnx_model(half=True)}
 
@@ -159,7 +168,10 @@ def measure(address: str, rounds: int, seconds: float, lengths: Sequence[int] = 
             browser = launch(playwright)
             page = browser.new_page()
             page.goto(address)
-            result = page.evaluate(f"import('./minilm.js').then((benchmark) => benchmark.{expression})"), browser.version
+            result = (
+                page.evaluate(f"import('./minilm.js').then((benchmark) => benchmark.{expression})"),
+                browser.version,
+            )
             browser.close()
             return result
 
@@ -180,10 +192,23 @@ def tables(measured: Measured, made: dict[str, bytes]) -> str:
     """The figures as Markdown."""
     runtime = ["ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"]
     loader = [path.read_bytes() for path in sorted(pages.site().glob("*.js"))]
-    code = dict.fromkeys(CONTESTANTS, _packed([made[name] for name in runtime])) | {OURS: _packed([*loader, made["minilm.relaxed.wasm"]])}
-    weights = {OURS: len(made["minilm.weights"]), THEIRS: len(made["minilm.onnx"]), THEIRS_HALF: len(made["minilm16.onnx"])}
+    code = dict.fromkeys(CONTESTANTS, _packed([made[name] for name in runtime])) | {
+        OURS: _packed([*loader, made["minilm.relaxed.wasm"]])
+    }
+    weights = {
+        OURS: len(made["minilm.weights"]),
+        THEIRS: len(made["minilm.onnx"]),
+        THEIRS_HALF: len(made["minilm16.onnx"]),
+    }
     base = min(measured.first[THEIRS])
-    columns = ("from import to the first embedding", ">least", ">median", ">ratio of the least", ">code, gzipped", ">weights")
+    columns = (
+        "from import to the first embedding",
+        ">least",
+        ">median",
+        ">ratio of the least",
+        ">code, gzipped",
+        ">weights",
+    )
     rows = []
     for name, times in measured.first.items():
         least, middle = min(times), statistics.median(times)
@@ -203,9 +228,15 @@ def tables(measured: Measured, made: dict[str, bytes]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parses the command line, measures, prints and writes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.minilm", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7, help="first embeddings of each contestant (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=4, help="of runs for each contestant and length (default %(default)s)")
-    parser.add_argument("--output", type=Path, default=HERE / "minilm.md", help="the file of the results (default benchmarks/minilm.md)")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="first embeddings of each contestant (default %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=4, help="of runs for each contestant and length (default %(default)s)"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=HERE / "minilm.md", help="the file of the results (default benchmarks/minilm.md)"
+    )
     parser.add_argument("--serve", action="store_true", help="leave the page at an address instead")
     options = parser.parse_args(arguments)
     made = contents()

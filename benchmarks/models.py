@@ -64,7 +64,8 @@ class Encoder:
         return blocks
 
     def apply(self, x: Any, p: list[Tree]) -> Any:
-        """The encoder in JAX: attention and two dense layers, each normalised after its residual, with the exact GELU."""
+        """The encoder in JAX: attention and two dense layers, each normalised after its residual, with the exact
+        GELU."""
         import jax.numpy as jnp
         from jax import lax, nn
 
@@ -111,7 +112,8 @@ class Encoder:
         return lower(jax.value_and_grad(loss), self.tree(), self.input())
 
     def nodes(self, graph: Graph, x: str) -> str:
-        """The encoder of a value as nodes of a graph that has the weights, in the operators that exporters of BERT write."""
+        """The encoder of a value as nodes of a graph that has the weights, in the operators that exporters of BERT
+        write."""
         from .onnx_graph import EncoderBlocks
 
         blocks = EncoderBlocks(graph, self.width, self.heads)
@@ -129,7 +131,8 @@ class Encoder:
 
 
 def lowered(folder: Path, name: str, encoder: Encoder, make: Callable[[], HloModule]) -> Path:
-    """The file of a module that JAX lowers, made if it is not there yet; its name changes with the sizes and this source."""
+    """The file of a module that JAX lowers, made if it is not there yet; its name changes with the sizes and this
+    source."""
     tag = hashlib.sha256(f"{encoder}".encode() + Path(__file__).read_bytes()).hexdigest()[:12]
     path = folder / f"{name}-{tag}.hlo.pb"
     if not path.exists():

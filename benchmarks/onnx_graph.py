@@ -1,4 +1,5 @@
-"""Models written as ONNX graphs: any nodes (`Graph`), and encoders in the operators that exporters of BERT write (`EncoderBlocks`)."""
+"""Models written as ONNX graphs: any nodes (`Graph`), and encoders in the operators that exporters of BERT write
+(`EncoderBlocks`)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ MICROSOFT = "com.microsoft"
 
 
 class Graph:
-    """A graph while it is made. What it is made of is functions of the caller, who knows the names and types of inputs and weights."""
+    """A graph while it is made. What it is made of is functions of the caller, who knows the names and types of inputs
+    and weights."""
 
     def __init__(self, weights: Mapping[str, Any]) -> None:
         self.weights = dict(weights)
@@ -65,7 +67,8 @@ class Graph:
         return self._written(name, [*self._nodes, *identities], inputs, outputs)
 
     def repeated(self, name: str, inputs: Inputs, results: Results) -> bytes:
-        """A model that computes all of it again and again, as often as its input `trips` says, and gives the last results.
+        """A model that computes all of it again and again, as often as its input `trips` says, and gives the last
+        results.
 
         A run's time grows with the trips by what the graph alone costs, without what a call of the runtime costs.
         """
@@ -77,8 +80,13 @@ class Graph:
         )
         state = [_value("trip", np.int64, []), _value("going", np.bool_, []), *before]
         loop = helper.make_graph(body, "body", state, [_value("goes_on", np.bool_, []), *after])
-        starts = [self.constant(f"start.{result}", np.zeros([1] * len(dims), dtype)) for result, (_, dtype, dims) in results.items()]
-        node = helper.make_node("Loop", ["trips", self.constant("go", np.array(True)), *starts], list(results), body=loop)
+        starts = [
+            self.constant(f"start.{result}", np.zeros([1] * len(dims), dtype))
+            for result, (_, dtype, dims) in results.items()
+        ]
+        node = helper.make_node(
+            "Loop", ["trips", self.constant("go", np.array(True)), *starts], list(results), body=loop
+        )
         outputs = [_value(result, dtype, [None] * len(dims)) for result, (_, dtype, dims) in results.items()]
         return self._written(name, [node], {**inputs, "trips": (np.int64, [])}, outputs)
 
@@ -90,13 +98,16 @@ class Graph:
             outputs,
             [numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in self.weights.items()],
         )
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)], ir_version=IR)
+        made = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)], ir_version=IR
+        )
         checker.check_model(made)
         return made.SerializeToString()
 
 
 def _integer_product(g: Graph, x: str, weight: str, result: str) -> None:
-    """As dynamic quantisation writes it: 8 bits, a scale for each column, and the other side quantised by its range in each run."""
+    """As dynamic quantisation writes it: 8 bits, a scale for each column, and the other side quantised by its range in
+    each run."""
     array = g.weights[weight]
     scale = (np.abs(array).max(0) / 127).astype(np.float32)
     stored = g.constant(f"{weight}.int8", np.clip(np.round(array / scale), -127, 127).astype(np.int8))
@@ -133,7 +144,8 @@ SMALL_FORMS: dict[str, Callable[[Graph, str, str, str], None]] = {
     "8 bits in blocks": _block_product(8),
     "4 bits in blocks": _block_product(4),
 }
-"""Forms of weights in fewer bits that onnxruntime has products for: each writes one, given what it multiplies, a weight and its result."""
+"""Forms of weights in fewer bits that onnxruntime has products for: each writes one, given what it multiplies, a weight
+and its result."""
 
 
 class EncoderBlocks:

@@ -2,9 +2,10 @@
 
     python -m benchmarks.pages
 
-Each visit of the playground and of search begins in a browser of its own with empty caches; a second visit follows in the same browser.
-Times count from the navigation, unless the table says otherwise. Generate is trained once for 300 steps. Prints a table and writes
-pages.md. `./build.sh site` makes the files of Pyodide and of the search page's model first.
+Each visit of the playground and of search begins in a browser of its own with empty caches; a second visit follows in
+the same browser. Times count from the navigation, unless the table says otherwise. Generate is trained once for 300
+steps. Prints a table and writes pages.md. `./build.sh site` makes the files of Pyodide and of the search page's model
+first.
 """
 
 from __future__ import annotations
@@ -190,9 +191,13 @@ def table(measured: Measured, steps: int, busy: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parses the command line, measures, prints and writes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3, help="first visits of the playground and of search (default %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="first visits of the playground and of search (default %(default)s)"
+    )
     parser.add_argument("--steps", type=int, default=STEPS, help="of Generate's training (default %(default)s)")
-    parser.add_argument("--output", type=Path, default=HERE / "pages.md", help="the file of the results (default benchmarks/pages.md)")
+    parser.add_argument(
+        "--output", type=Path, default=HERE / "pages.md", help="the file of the results (default benchmarks/pages.md)"
+    )
     options = parser.parse_args(arguments)
     minilm.published()  # says what to install
     if not (pages.pyodide() / "pyodide.mjs").is_file():

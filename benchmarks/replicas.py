@@ -2,10 +2,10 @@
 
     python -m benchmarks.replicas
 
-Contestants take turns, round after round, and the least time of each counts; so a busy machine matters less. A program repeats one
-collective on arrays that lie in its memory already, and so does mpi4py's Allreduce. Prints the tables and writes them into
-docs/replicas.md. If replicas_js.json (from `python -m benchmarks.replicas_js`) is there, its transports are further columns:
-{"transport": {"all-reduce": {"4096": milliseconds, ...}, ...}, ...}.
+Contestants take turns, round after round, and the least time of each counts; so a busy machine matters less. A program
+repeats one collective on arrays that lie in its memory already, and so does mpi4py's Allreduce. Prints the tables and
+writes them into docs/replicas.md. If replicas_js.json (from `python -m benchmarks.replicas_js`) is there, its
+transports are further columns: {"transport": {"all-reduce": {"4096": milliseconds, ...}, ...}, ...}.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class RoundTrips:
 
 
 class Ranks:
-    """A job of MPI processes that do what they are told; in between they wait for it in a pipe, and leave the cores to others."""
+    """A job of MPI processes that do what they are told; in between they wait for it in a pipe, and leave the cores to
+    others."""
 
     def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
         self._pipes = [folder / str(rank) for rank in range(DEVICES)]
@@ -100,7 +101,16 @@ class Ranks:
         for path in (*self._pipes, self._answers):
             os.mkfifo(path)
         launcher = Path(sys.executable).with_name("mpiexec")
-        command = [str(launcher), "-n", str(DEVICES), sys.executable, "-m", "benchmarks.replicas", "--worker", str(folder)]
+        command = [
+            str(launcher),
+            "-n",
+            str(DEVICES),
+            sys.executable,
+            "-m",
+            "benchmarks.replicas",
+            "--worker",
+            str(folder),
+        ]
         self._job = subprocess.Popen([*command, "--sizes", *map(str, sizes)], cwd=HERE.parent)
         self._ends = [path.open("w") for path in self._pipes]
         self._heard = self._answers.open()
@@ -150,7 +160,9 @@ def work(folder: Path, sizes: Sequence[int]) -> None:
             if what == ALLREDUCE:
                 seconds = timed(lambda size=size: reduce(size), repeats(size))
             else:
-                seconds = timed(lambda key=(what, size): mpi.run(programs[key], [np.int32(repeats(key[1]))]), repeats(size))
+                seconds = timed(
+                    lambda key=(what, size): mpi.run(programs[key], [np.int32(repeats(key[1]))]), repeats(size)
+                )
             if comm.rank == 0:
                 answers.write(json.dumps(seconds) + "\n")
                 answers.flush()
@@ -170,7 +182,10 @@ def measure(sizes: Sequence[int], seconds: float) -> Times:
         while rounds < 2 or time.monotonic() < end:
             for (opcode, size), exe in programs.items():
                 given = [[np.int32(repeats(size))]] * DEVICES
-                least((THREADS, opcode, size), timed(lambda exe=exe, given=given: exe.run_replicated(given), repeats(size)))
+                least(
+                    (THREADS, opcode, size),
+                    timed(lambda exe=exe, given=given: exe.run_replicated(given), repeats(size)),
+                )
                 least((MPI, opcode, size), job.time(opcode, size))
                 if opcode == "all-reduce":
                     least((ALLREDUCE, opcode, size), job.time(ALLREDUCE, size))
@@ -209,7 +224,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parses the command line, measures, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60, help="how long the rounds go on")
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="bytes; some of xla_wasm.site.collectives.SIZES")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=list(SIZES), help="bytes; some of xla_wasm.site.collectives.SIZES"
+    )
     parser.add_argument("--output", type=Path, default=DOCUMENT, help="the document that the tables are written into")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -1,10 +1,12 @@
-"""Times collectives between two devices that are workers: threads of Node, and in Chromium by shared memory and by messages.
+"""Times collectives between two devices that are workers: threads of Node, and in Chromium by shared memory and by
+messages.
 
     python -m benchmarks.replicas_js
 
-A program repeats one collective on an array that lies in its memory already. Contestants take turns, round after round, and the least time
-of each counts. In Chromium one of them is an all-reduce written by hand, a loop over a SharedArrayBuffer. Prints a table and writes
-replicas_js.json, {"transport": {"operation": {"bytes": milliseconds}}}, which `python -m benchmarks.replicas` puts beside its own figures.
+A program repeats one collective on an array that lies in its memory already. Contestants take turns, round after round,
+and the least time of each counts. In Chromium one of them is an all-reduce written by hand, a loop over a
+SharedArrayBuffer. Prints a table and writes replicas_js.json, {"transport": {"operation": {"bytes": milliseconds}}},
+which `python -m benchmarks.replicas` puts beside its own figures.
 """
 
 from __future__ import annotations
@@ -99,13 +101,17 @@ def table(times: Times, opcodes: Sequence[str], sizes: Sequence[int]) -> tuple[l
     for opcode in opcodes:
         for size in sizes:
             cells = (by.get(opcode, {}).get(str(size)) for by in times.values())
-            rows.append([opcode, f"{size // 1024} KiB", *("" if ms is None else report.duration(ms / 1e3) for ms in cells)])
+            rows.append(
+                [opcode, f"{size // 1024} KiB", *("" if ms is None else report.duration(ms / 1e3) for ms in cells)]
+            )
     return ["operation", ">of", *(f">{name}" for name in times)], rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parses the command line, measures, prints and writes."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.replicas_js", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.replicas_js", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--seconds", type=float, default=60, help="of rounds in each engine (default %(default)s)")
     parser.add_argument("--opcodes", nargs="+", default=OPCODES, choices=OPCODES, help="default: all")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="bytes (default %(default)s)")
@@ -113,7 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        job = {"devices": DEVICES, "programs": programs(folder, options.opcodes, options.sizes), "seconds": options.seconds}
+        job = {
+            "devices": DEVICES,
+            "programs": programs(folder, options.opcodes, options.sizes),
+            "seconds": options.seconds,
+        }
         times = in_node(folder, job) | in_chromium(folder, job)
     columns, rows = table(times, options.opcodes, options.sizes)
     shown = report.table(*columns)
@@ -125,7 +135,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ratio = times[SHARED]["all-reduce"][size] / times[PLAIN]["all-reduce"][size]
         met = "met" if ratio <= GOAL else "MISSED"
         print(f"all-reduce of {size} bytes takes {ratio:.2f} of the plain loop's time; at most {GOAL}: {met}")
-    rounded = {name: {opcode: {size: round(ms, 5) for size, ms in by.items()} for opcode, by in ops.items()} for name, ops in times.items()}
+    rounded = {
+        name: {opcode: {size: round(ms, 5) for size, ms in by.items()} for opcode, by in ops.items()}
+        for name, ops in times.items()
+    }
     (options.output / "replicas_js.json").write_text(json.dumps(rounded, indent=1) + "\n")
 
 

@@ -1,11 +1,13 @@
-"""Loads a served model with a fixed number of requests a second, however long the answers take, and prints how long they took.
+"""Loads a served model with a fixed number of requests a second, however long the answers take, and prints how long
+they took.
 
-    python -m benchmarks.serve_load                      # starts `xla-wasm serve-model` with the digits: 500 requests a second for 60 s
-    python -m benchmarks.serve_load --seconds 20 --kill  # ends it with SIGTERM in the middle
-    python -m benchmarks.serve_load --url ADDRESS        # another server of the same model and interface
+    python -m benchmarks.serve_load                      # starts `xla-wasm serve-model` with the digits: 500 requests a
+    second for 60 s python -m benchmarks.serve_load --seconds 20 --kill  # ends it with SIGTERM in the middle python -m
+    benchmarks.serve_load --url ADDRESS        # another server of the same model and interface
 
-A request's time begins when it is due, not when a connection is free for it, so a server that stalls is not spared the requests that would
-have come meanwhile. Each answer is compared with JAX's. The exit code is 1 if one is wrong or missing.
+A request's time begins when it is due, not when a connection is free for it, so a server that stalls is not spared the
+requests that would have come meanwhile. Each answer is compared with JAX's. The exit code is 1 if one is wrong or
+missing.
 """
 
 from __future__ import annotations
@@ -131,7 +133,10 @@ def digits(url: str) -> Load:
     images = np.load(DIGITS / "images.npy").astype(np.float32)[:, :, :, None] / 16
     parts = urlsplit(url)
     address = (parts.hostname or "127.0.0.1", parts.port or 80)
-    head = f"POST {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\nContent-Length: "
+    head = (
+        f"POST {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: "
+    )
     bodies = [json.dumps({"image": [image.tolist()]}).encode() for image in images]
     requests = [f"{head}{len(body)}\r\n\r\n".encode() + body for body in bodies]
     return Load(address, requests, np.load(DIGITS / "logits.npy")[:, None, :])
@@ -153,8 +158,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serve_load", description=__doc__)
     parser.add_argument("--rate", type=float, default=500.0, help="requests a second (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=60.0, help="for how long (default %(default)s)")
-    parser.add_argument("--url", help="a server that runs already; else one is started, with the options that follow --")
-    parser.add_argument("--kill", action="store_true", help="end the server that was started with SIGTERM, in the middle")
+    parser.add_argument(
+        "--url", help="a server that runs already; else one is started, with the options that follow --"
+    )
+    parser.add_argument(
+        "--kill", action="store_true", help="end the server that was started with SIGTERM, in the middle"
+    )
     parser.add_argument("options", nargs="*", help="options of xla-wasm serve-model, after --")
     chosen = parser.parse_args(arguments)
     if chosen.kill and chosen.url:
@@ -176,7 +185,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         used = (resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))
         server, client = (report.duration((u.ru_utime + u.ru_stime) / sum(load.outcomes.values())) for u in used)
         print(f"processor time a request: server {server} (its start included), client {client}")
-    unexpected = sum(count for what, count in load.outcomes.items() if what != "right" and not what.endswith("after the signal"))
+    unexpected = sum(
+        count for what, count in load.outcomes.items() if what != "right" and not what.endswith("after the signal")
+    )
     return 1 if unexpected or load.lost or code not in (None, 0) else 0
 
 
@@ -190,7 +201,9 @@ def _print(load: Load, rate: float) -> None:
         times = np.sort(load.seconds)
         quantiles = {"p50": 0.5, "p99": 0.99, "max": 1.0}
         shown = ", ".join(f"{name} {report.duration(float(np.quantile(times, q)))}" for name, q in quantiles.items())
-        console.print(f"{rate:g} requests a second: {shown}; {load.connections} connections opened, {load.lost} requests lost")
+        console.print(
+            f"{rate:g} requests a second: {shown}; {load.connections} connections opened, {load.lost} requests lost"
+        )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m benchmarks.threads
 
-One artifact, compiled for threads, is loaded twice, and both take turns; so does onnxruntime-web, once with one thread and once with two.
-The least time of each counts. Writes threads.md.
+One artifact, compiled for threads, is loaded twice, and both take turns; so does onnxruntime-web, once with one thread
+and once with two. The least time of each counts. Writes threads.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,16 @@ def workloads() -> Iterator[Workload]:
     for name in GOALS:
         if name == "add_1M":
             made = arrays(x=normal(1 << 20), y=normal(1 << 20))
-            yield Workload(name, "GB/s", 12 << 20, lambda x, y: x + y, made, onnx=lambda g: g.node("Add", "x", "y"), tfjs=None, jaxjs=None)
+            yield Workload(
+                name,
+                "GB/s",
+                12 << 20,
+                lambda x, y: x + y,
+                made,
+                onnx=lambda g: g.node("Add", "x", "y"),
+                tfjs=None,
+                jaxjs=None,
+            )
         else:
             yield known[name]
 
@@ -91,7 +100,8 @@ def for_peer(folder: Path, workload: Workload) -> dict[str, Any]:
 
 
 def in_node(folder: Path, job: dict[str, Any]) -> Times:
-    """One process for each number of threads of onnxruntime-web, which cannot change it; the lesser time of ours counts."""
+    """One process for each number of threads of onnxruntime-web, which cannot change it; the lesser time of ours
+    counts."""
     found: Times = {}
     for threads in (1, 2):
         command = [find_node(), HERE / "web" / "threads_node.mjs", (pages.site() / "xla_wasm.js").as_uri(), folder]
@@ -188,10 +198,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 found |= {NODE: in_node(folder, job), CHROMIUM: in_chromium(folder, job)}
             else:
                 found[WASMTIME] = under_wasmtime(folder, job)
-    titles = ["ms"] + [f">{engine}, {what}" for engine in (NODE, CHROMIUM, WASMTIME) for what in ("one", "two", "ratio")]
+    titles = ["ms"] + [
+        f">{engine}, {what}" for engine in (NODE, CHROMIUM, WASMTIME) for what in ("one", "two", "ratio")
+    ]
     text = table([*titles, ">onnxruntime-web, one", ">two", ">goal of the ratio"], rows(found))
     options.output.write_text(
-        f"{text}\nThe least of many runs in turns; two threads on two CPUs: {', '.join(describe(_node_version()).values())}\n"
+        f"{text}\nThe least of many runs in turns; two threads on two CPUs: "
+        f"{', '.join(describe(_node_version()).values())}\n"
     )
     report.text(options.output.read_text())
 

@@ -17,7 +17,9 @@ class Resident:
     def __init__(self, artifact: Artifact, inputs: Sequence[Array], weights: Mapping[str, Any]):
         manifest = Manifest.parse(artifact.manifest)
         self._instance = Instance(Program(artifact.wasm, manifest, artifact.weights, Limits()))
-        self._instance.apply({p.name: physical_bytes(p, weights[p.name]) for p in manifest.parameters if p.kind == "weight"})
+        self._instance.apply(
+            {p.name: physical_bytes(p, weights[p.name]) for p in manifest.parameters if p.kind == "weight"}
+        )
         for place, array in zip(self._instance.inputs, inputs, strict=True):
             place[...] = array
         self._run = self._instance.run

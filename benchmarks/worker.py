@@ -1,10 +1,11 @@
-"""Times the workers of examples/worker under workerd, as Miniflare runs it: from the start to the first answer, and answers after that.
+"""Times the workers of examples/worker under workerd, as Miniflare runs it: from the start to the first answer, and
+answers after that.
 
     python -m benchmarks.worker
 
-Prints a table and writes worker.md. The first answer is timed twice: from the request, with a worker that has never run, and from the start
-of Miniflare in a Node that runs already, which has workerd's own start in it. Memory is what the process of workerd grows by, all its
-isolates included, beside the linear memory that the module states.
+Prints a table and writes worker.md. The first answer is timed twice: from the request, with a worker that has never
+run, and from the start of Miniflare in a Node that runs already, which has workerd's own start in it. Memory is what
+the process of workerd grows by, all its isolates included, beside the linear memory that the module states.
 """
 
 from __future__ import annotations
@@ -174,8 +175,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parses the command line, measures, prints and writes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.worker", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=9, help="starts of each worker (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=9, help="of later answers of each, in all (default %(default)s)")
-    parser.add_argument("--output", type=Path, default=HERE / "worker.md", help="the file of the results (default benchmarks/worker.md)")
+    parser.add_argument(
+        "--seconds", type=float, default=9, help="of later answers of each, in all (default %(default)s)"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=HERE / "worker.md", help="the file of the results (default benchmarks/worker.md)"
+    )
     options = parser.parse_args(arguments)
     measured = measure(options.rounds, options.seconds)
     text = table(measured)
@@ -183,7 +188,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.output.write_text(text)
     least = min(measured["digits"].first)
     if least > GOAL:
-        raise SystemExit(f"the first answer of the digits takes {report.duration(least)}, the goal is {report.duration(GOAL)}")
+        raise SystemExit(
+            f"the first answer of the digits takes {report.duration(least)}, the goal is {report.duration(GOAL)}"
+        )
 
 
 if __name__ == "__main__":

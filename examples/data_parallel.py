@@ -1,9 +1,10 @@
-"""Trains a small network on several devices, each of which gets its part of every batch, and on one, and compares the losses.
+"""Trains a small network on several devices, each of which gets its part of every batch, and on one, and compares the
+losses.
 
     pip install -e '.[jax]' && python examples/data_parallel.py [DEVICES]
 
-The devices are threads that run one WebAssembly module; JAX lowers the step without having them. The images are those that the digits
-example holds out: handwritten digits, 8x8 grey values.
+The devices are threads that run one WebAssembly module; JAX lowers the step without having them. The images are those
+that the digits example holds out: handwritten digits, 8x8 grey values.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def logits(params: Params, pixels: Any) -> Any:
 
 
 def step(params: Params, velocity: Params, pixels: Any, labels: Any) -> Params:
-    """What each device does with its part of the batch. The mean over the devices makes it a step on all of the batch."""
+    """What each device does with its part of the batch. The mean over the devices makes it a step on all of the
+    batch."""
 
     def loss(params: Params) -> Any:
         chances = jax.nn.log_softmax(logits(params, pixels))
@@ -60,7 +62,9 @@ def train(devices: int, pixels: Any, labels: Any) -> tuple[list[float], Params, 
     # One line makes it a program for several devices: the weights are on all of them, the batch is divided.
     whole, divided = P(), P("batch")
     specs: Any = {"in_specs": (whole, whole, divided, divided), "out_specs": whole}
-    module = lower(step, params, zeros, pixels[:BATCH], labels[:BATCH], mesh={"batch": devices}, check_vma=False, **specs)
+    module = lower(
+        step, params, zeros, pixels[:BATCH], labels[:BATCH], mesh={"batch": devices}, check_vma=False, **specs
+    )
     # Weights and velocities stay on the devices: each result takes the place of the parameter of its name.
     state = {f"{tree}.{name}": w for tree, own in (("params", params), ("velocity", zeros)) for name, w in own.items()}
     exe = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(state=tuple((name, name) for name in state))))

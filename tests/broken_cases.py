@@ -72,9 +72,21 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
             (1, "f32[5,3] s32[7,1] f32[7,2] f32[7,2]", {}),
             (2, "f32[5,3] f32[7,1] f32[7,2]", {}),
             (3, "f32[5,3] s32[7,2] f32[7,2]", {}),
-            (4, "f32[5,3] s32[7,1] f32[7,2]", {"scatter_dimension_numbers": ScatterDimensionNumbers((1,), (9,), (0,), 1)}),
-            (5, "f32[5,3] s32[7,1] f32[7,2]", {"scatter_dimension_numbers": ScatterDimensionNumbers((1,), (0,), (0,), 1, (0,), (0,))}),
-            (6, "f32[5,3] s32[7,1] f32[7,2]", {"scatter_dimension_numbers": ScatterDimensionNumbers((1,), (), (0,), 1, (1,), (0,))}),
+            (
+                4,
+                "f32[5,3] s32[7,1] f32[7,2]",
+                {"scatter_dimension_numbers": ScatterDimensionNumbers((1,), (9,), (0,), 1)},
+            ),
+            (
+                5,
+                "f32[5,3] s32[7,1] f32[7,2]",
+                {"scatter_dimension_numbers": ScatterDimensionNumbers((1,), (0,), (0,), 1, (0,), (0,))},
+            ),
+            (
+                6,
+                "f32[5,3] s32[7,1] f32[7,2]",
+                {"scatter_dimension_numbers": ScatterDimensionNumbers((1,), (), (0,), 1, (1,), (0,))},
+            ),
             (7, "f32[5,3] f32[5,4] s32[7,1] f32[7,2] f32[7,2]", {}),
             (8, "f32[5,3] s32[7,1] f32[7,4]", {}),
             (9, "f32[5,3] s32[7,1] f32[6,2]", {}),
@@ -129,7 +141,11 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
             ),
             (4, "f32[6,4] f32[2,3,4] s32[2]", {}),
             (5, "c64[6,3] c64[2,3,4] s32[2]", {"shape": "f32[6,4]"}),
-            (6, "f32[6,3] f32[2,3,4] s32[2]", {"ragged_dot_dimension_numbers": RaggedDotDimensionNumbers(RAGGED, (), (0,))}),
+            (
+                6,
+                "f32[6,3] f32[2,3,4] s32[2]",
+                {"ragged_dot_dimension_numbers": RaggedDotDimensionNumbers(RAGGED, (), (0,))},
+            ),
             (7, "f32[6,3] f32[2,3,4] f32[2]", {}),
             (8, "f32[6,3] f32[2,3,4] s32[3]", {}),
         ],
@@ -159,7 +175,11 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
             (2, "f32[3,4] f32[3,5]", {}),
             (3, "f32[3,3] f64[3,5]", {}),
             (4, "f32[3,3] f32[5,3]", {}),
-            (5, "f32[3,3] f32[5,3]", {"triangular_solve_options": TriangularSolveOptions(transpose_a="TRANSPOSE_INVALID")}),
+            (
+                5,
+                "f32[3,3] f32[5,3]",
+                {"triangular_solve_options": TriangularSolveOptions(transpose_a="TRANSPOSE_INVALID")},
+            ),
         ],
         "fft": [
             (1, "f32[2,6,5]", {"fft_type": "DCT"}),
@@ -167,8 +187,16 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
             (3, "f32[2,6,5]", {"fft_length": ()}),
             (4, "f32[2,6,6]", {}),
         ],
-        "rng": [(1, "f32[] f32[]", {"shape": "token[]"}), (2, "f32[] f32[]", {"distribution": "rng_invalid"}), (3, "f32[] f64[]", {})],
-        "rng-bit-generator": [(1, "u64[2]", {"algorithm": "dice"}), (2, "u64[3]", {}), (3, "u64[2]", {"shape": "(u64[2], c64[5])"})],
+        "rng": [
+            (1, "f32[] f32[]", {"shape": "token[]"}),
+            (2, "f32[] f32[]", {"distribution": "rng_invalid"}),
+            (3, "f32[] f64[]", {}),
+        ],
+        "rng-bit-generator": [
+            (1, "u64[2]", {"algorithm": "dice"}),
+            (2, "u64[3]", {}),
+            (3, "u64[2]", {"shape": "(u64[2], c64[5])"}),
+        ],
         "get-dimension-size": [(1, "token[]", {}), (2, "f32[]", {})],
         "set-dimension-size": [(1, "token[] s32[]", {}), (2, "f32[2] s32[]", {}), (3, "f32[2,3] s64[]", {})],
         "dynamic-reshape": [
@@ -245,7 +273,11 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
         lines[f"batch-norm-{name}"] = [(1, "s32[2,3]" + rest, {}), (2, "f32[2]" + rest, {}), (3, "f32[2,4]" + rest, {})]
     lines["batch-norm-grad"].append((4, "f32[2,3] f32[3] f32[3] f32[3] f32[2,4]", {}))
     for name in ("all-reduce", "all-reduce-start"):
-        lines[name] = [(1, "token[]", {}), (2, "f32[3]", {"called": [LESS]}), (3, "f32[3]", {"use_global_device_ids": True})]
+        lines[name] = [
+            (1, "token[]", {}),
+            (2, "f32[3]", {"called": [LESS]}),
+            (3, "f32[3]", {"use_global_device_ids": True}),
+        ]
         lines[name].append((4, "f32[3]", {"replica_groups": TWICE}))
     for op in FAMILIES["elementwise"]:
         if op.opcode.startswith("shift-"):
@@ -255,7 +287,11 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
         elif op.opcode not in lines:
             lines[op.opcode] = [(1, "s32[2] s32[3]", {}), (2, "s32[2] u32[2]", {})]
             allowed = op.constraints[2].strip(".").split() if len(op.constraints) > 2 else ["pred", "complex", "float"]
-            others = (f"{t}[2] {t}[2]" for t, kind in (("pred", "pred"), ("c64", "complex"), ("f32", "float")) if kind not in allowed)
+            others = (
+                f"{t}[2] {t}[2]"
+                for t, kind in (("pred", "pred"), ("c64", "complex"), ("f32", "float"))
+                if kind not in allowed
+            )
             lines[op.opcode] += [(3, operands, {}) for operands in others][:1]
     return {(opcode, rule): (operands, changes) for opcode, cases in lines.items() for rule, operands, changes in cases}
 
@@ -271,7 +307,9 @@ def _bad_gathers() -> list[tuple[int, str, dict[str, Any]]]:
         (9, GatherDimensionNumbers((2,), (0,), (0,), 1)),
     ]
     sizes = [(7, (1, 4)), (8, (2, 3))]
-    found: list[tuple[int, str, dict[str, Any]]] = [(rule, "f32[5,3] s32[7,1]", {"gather_dimension_numbers": n}) for rule, n in number]
+    found: list[tuple[int, str, dict[str, Any]]] = [
+        (rule, "f32[5,3] s32[7,1]", {"gather_dimension_numbers": n}) for rule, n in number
+    ]
     found += [(rule, "f32[5,3] s32[7,1]", {"slice_sizes": size}) for rule, size in sizes]
     return [(1, "f32[5,3] token[]", {}), *found]
 

@@ -14,8 +14,14 @@ from playwright.sync_api import Page
 from xla_wasm.site.serve import make_server
 
 SCREENSHOTS = Path(__file__).parents[1] / "dist" / "screenshots"
-PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 780}, "device_scale_factor": 2, "is_mobile": True, "has_touch": True}
-WAIT = 60_000  # milliseconds: programs are compiled when they are first asked for, and workers start on what cores there are
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 360, "height": 780},
+    "device_scale_factor": 2,
+    "is_mobile": True,
+    "has_touch": True,
+}
+# milliseconds: programs are compiled when they are first asked for, and workers start on what cores there are
+WAIT = 60_000
 
 
 @contextmanager

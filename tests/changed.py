@@ -1,13 +1,16 @@
-"""Which test files a change concerns: those that changed, or that reach what changed through imports. `pytest --changed` runs these.
+"""Which test files a change concerns: those that changed, or that reach what changed through imports. `pytest
+--changed` runs these.
 
-The imports are read from the sources of `xla_wasm/`, `benchmarks/` and `tests/`, those inside functions too. What cannot be seen there is
-taken for more than it is, never for less:
+The imports are read from the sources of `xla_wasm/`, `benchmarks/` and `tests/`, those inside functions too. What
+cannot be seen there is taken for more than it is, never for less:
 
-- The front of the package loads a module when one of its names is used: a file reaches it that imports the name, or has it after a dot.
+- The front of the package loads a module when one of its names is used: a file reaches it that imports the name, or has
+  it after a dot.
 - A file that has `xla_wasm` in a string may run anything of the package.
-- Any other file (JavaScript, documents, examples, data) concerns what has its name, or that of a folder it lies in, in a string (of
-  the package: one without a blank, since its messages name documents), and the modules beside it.
-- Where a change cannot be followed (a setting of pytest, a module that is gone, a file that nobody names), all tests run.
+- Any other file (JavaScript, documents, examples, data) concerns what has its name, or that of a folder it lies in, in
+  a string (of the package: one without a blank, since its messages name documents), and the modules beside it.
+- Where a change cannot be followed (a setting of pytest, a module that is gone, a file that nobody names), all tests
+  run.
 """
 
 from __future__ import annotations
@@ -32,10 +35,16 @@ _WORDS = re.compile(r"[^\w.-]+")
 
 
 def since(reference: str | None = None) -> list[str]:
-    """The paths of what changed from a commit on, what git does not know yet included; None: from where the branch left `main`."""
+    """The paths of what changed from a commit on, what git does not know yet included; None: from where the branch left
+    `main`."""
     if reference is None:
         reference = _git("merge-base", "main", "HEAD")[0]
-    return sorted({*_git("diff", "--name-only", "--no-renames", reference, "--"), *_git("ls-files", "--others", "--exclude-standard")})
+    return sorted(
+        {
+            *_git("diff", "--name-only", "--no-renames", reference, "--"),
+            *_git("ls-files", "--others", "--exclude-standard"),
+        }
+    )
 
 
 def _git(*arguments: str) -> list[str]:
@@ -46,7 +55,8 @@ def _git(*arguments: str) -> list[str]:
 
 
 class Graph:
-    """What each file of Python imports and which words its strings have. A fixture of conftest.py is a node of its own, `path::name`."""
+    """What each file of Python imports and which words its strings have. A fixture of conftest.py is a node of its own,
+    `path::name`."""
 
     def __init__(self) -> None:
         paths = [p for folder in (PACKAGE, "benchmarks", "tests") for p in sorted((ROOT / folder).rglob("*.py"))]
@@ -59,7 +69,11 @@ class Graph:
         self.fixtures = {f.name: f for f in trees[CONFTEST].body if isinstance(f, ast.FunctionDef) and f.decorator_list}
         for name, path in self.modules.items():
             # In the front, only what is imported at once: for the others see `front`.
-            nodes = [n for n in trees[path].body if not isinstance(n, ast.If | ast.FunctionDef)] if path == FRONT else [trees[path]]
+            nodes = (
+                [n for n in trees[path].body if not isinstance(n, ast.If | ast.FunctionDef)]
+                if path == FRONT
+                else [trees[path]]
+            )
             if path == CONFTEST:
                 nodes = [n for n in trees[path].body if isinstance(n, ast.Import | ast.ImportFrom)]
             self._read(path, name, nodes)
@@ -67,8 +81,13 @@ class Graph:
             self._read(f"{CONFTEST}::{name}", "conftest", [fixture])
 
     def _names_of_the_front(self, tree: ast.Module) -> tuple[dict[str, str], dict[str, str]]:
-        """Name -> path of the module that defines it: names that the front loads, modules below it included; methods that it hands in."""
-        names = {m.removeprefix(f"{PACKAGE}."): path for m, path in self.modules.items() if m.count(".") == 1 and m.startswith(PACKAGE)}
+        """Name -> path of the module that defines it: names that the front loads, modules below it included; methods
+        that it hands in."""
+        names = {
+            m.removeprefix(f"{PACKAGE}."): path
+            for m, path in self.modules.items()
+            if m.count(".") == 1 and m.startswith(PACKAGE)
+        }
         methods: dict[str, str] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.If):
@@ -102,7 +121,9 @@ class Graph:
                         imports.add(self.front[alias.name])
             elif isinstance(node, ast.Attribute) and node.attr in self.methods:
                 imports.add(self.methods[node.attr])
-            elif isinstance(node, ast.Attribute) and node.attr in self.front and getattr(node.value, "id", "") == PACKAGE:
+            elif (
+                isinstance(node, ast.Attribute) and node.attr in self.front and getattr(node.value, "id", "") == PACKAGE
+            ):
                 imports.add(self.front[node.attr])
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and key != _SELF:
                 if " " in node.value and not in_tests:
@@ -123,7 +144,9 @@ class Graph:
     def _paths(self, dotted: str) -> set[str]:
         """The paths of a module, or of that which a name is imported from, and of the packages around it."""
         parts = dotted.split(".")
-        return {self.modules[name] for end in range(1, len(parts) + 1) if (name := ".".join(parts[:end])) in self.modules}
+        return {
+            self.modules[name] for end in range(1, len(parts) + 1) if (name := ".".join(parts[:end])) in self.modules
+        }
 
     def _package(self) -> set[str]:
         return {path for path in self.modules.values() if path.startswith(f"{PACKAGE}/")}
@@ -184,7 +207,9 @@ def _walk(tree: ast.AST) -> Iterator[ast.AST]:
     while open_:
         node = open_.pop()
         yield node
-        open_ += [x for x in ast.iter_child_nodes(node) if not (isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant))]
+        open_ += [
+            x for x in ast.iter_child_nodes(node) if not (isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant))
+        ]
 
 
 def _in_a_dict(nodes: Iterable[ast.AST], call: ast.Call) -> bool:

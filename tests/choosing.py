@@ -1,4 +1,5 @@
-"""Which tests of all a run takes: `--fast` some cases of every test, `--changed` the files that a change concerns. Both can be given."""
+"""Which tests of all a run takes: `--fast` some cases of every test, `--changed` the files that a change concerns. Both
+can be given."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ import pytest
 FAST_CASES = 1
 """How many of a test's cases `--fast` takes."""
 _OTHER_PROGRAMS = ("firefox", "miniflare", "playwright", "pyodide_folder", "subprocess", "toolchains")
-"""Modules that start what `--fast` leaves out: browsers, compilers of other languages, Pyodide, a runtime of workers, and processes."""
+"""Modules that start what `--fast` leaves out: browsers, compilers of other languages, Pyodide, a runtime of workers,
+and processes."""
 _NODE = ("js_calls", "node_host")
 """Modules that start Node, which `--fast` does not leave out."""
 _OTHER_ENGINES = ("bun", "chromium", "deno", "firefox")
@@ -27,13 +29,18 @@ _FOLDER = str(Path(__file__).parent)
 def add_options(parser: pytest.Parser) -> None:
     """Adds the options to pytest's."""
     group = parser.getgroup("which tests run")
-    group.addoption("--fast", action="store_true", help=f"The first {FAST_CASES} of each test's cases; no slow ones, and no browsers.")
+    group.addoption(
+        "--fast",
+        action="store_true",
+        help=f"The first {FAST_CASES} of each test's cases; no slow ones, and no browsers.",
+    )
     group.addoption(
         "--changed",
         nargs="?",
         const="",
         metavar="COMMIT",
-        help="The test files that changes concern, since the branch left main or since a commit (HEAD: what is not committed).",
+        help="The test files that changes concern, since the branch left main or since a commit (HEAD: what is not "
+        "committed).",
     )
 
 
@@ -105,7 +112,8 @@ def _slow(items: list[pytest.Item]) -> set[str]:
 
 
 def _starts_others(item: pytest.Item) -> bool:
-    """Whether a test, or a fixture that it asks for, uses something out of the modules that start other programs, or runs in one."""
+    """Whether a test, or a fixture that it asks for, uses something out of the modules that start other programs, or
+    runs in one."""
     assert isinstance(item, pytest.Function)
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     if "chromium" in item.fixturenames or any(v in _OTHER_ENGINES for v in values if isinstance(v, str)):
@@ -116,7 +124,8 @@ def _starts_others(item: pytest.Item) -> bool:
 
 @cache
 def _leads_to_others(function: Any) -> bool:
-    """Whether a function of the tests names something out of those modules, or another function of the tests that does."""
+    """Whether a function of the tests names something out of those modules, or another function of the tests that
+    does."""
     open_, seen = [function], {function}
     while open_:
         f = inspect.unwrap(open_.pop())
@@ -126,7 +135,12 @@ def _leads_to_others(function: Any) -> bool:
                 module = inspect.ismodule(used) and used.__name__ or str(getattr(used, "__module__", ""))
                 if module in _OTHER_PROGRAMS:
                     return True
-                if inspect.isfunction(used) and used not in seen and module not in _NODE and _FOLDER in used.__code__.co_filename:
+                if (
+                    inspect.isfunction(used)
+                    and used not in seen
+                    and module not in _NODE
+                    and _FOLDER in used.__code__.co_filename
+                ):
                     seen.add(used)
                     open_.append(used)
     return False

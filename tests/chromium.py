@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 
 FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --disable-background-networking".split()
-)
+    "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run "
+    "--disable-background-networking"
+).split()
 
 
 def find() -> str:

@@ -78,7 +78,9 @@ def equal_groups(rng: Random, count: int) -> ReplicaGroups:
         rng.shuffle(axes)
         ids = rng.sample(range(count), count) if rng.random() < 0.5 else []
         ids = [] if ids == list(range(count)) else ids  # XLA has one way to write these
-        return ReplicaGroups(mesh=MeshGroups(tuple((f"a{i}", n) for i, n in enumerate(dims)), tuple((i, 0, 0) for i in axes), tuple(ids)))
+        return ReplicaGroups(
+            mesh=MeshGroups(tuple((f"a{i}", n) for i, n in enumerate(dims)), tuple((i, 0, 0) for i in axes), tuple(ids))
+        )
     size, ids = rng.choice(divisors(count)), rng.sample(range(count), count)
     return ReplicaGroups(tuple(tuple(ids[i : i + size]) for i in range(0, count, size)))
 
@@ -184,7 +186,13 @@ class Program:
     def shapes(self) -> dict[str, Shape]:
         t, n = self.element_type, self.grid.size
         numbers = {f"{form} {what}": f"s32[{n}{more}]" for form, more in (("n", ""), ("nk", ",2")) for what in RAGGED}
-        texts = {"rows": f"{t}[{ROWS},3]", "odd": f"{t}[5,7]", "scalar": t, "empty": f"{t}[0,3]", "large": f"{t}[{LARGE[t]}]"}
+        texts = {
+            "rows": f"{t}[{ROWS},3]",
+            "odd": f"{t}[5,7]",
+            "scalar": t,
+            "empty": f"{t}[0,3]",
+            "large": f"{t}[{LARGE[t]}]",
+        }
         return {name: shape(text) for name, text in (texts | numbers).items()}
 
     def module(self) -> Module:
@@ -193,8 +201,11 @@ class Program:
         return b.module(b.op("tuple", *(item.make(b, parameters) for item in self.items)))
 
     def for_xla(self) -> Program:
-        """What XLA:CPU runs of it, on values that all additions take alike: XLA's sums begin with +0, its maximum drops NaN."""
-        return Program(self.grid, self.element_type, [item for item in self.items if item.xla], self.seed, special=False)
+        """What XLA:CPU runs of it, on values that all additions take alike: XLA's sums begin with +0, its maximum drops
+        NaN."""
+        return Program(
+            self.grid, self.element_type, [item for item in self.items if item.xla], self.seed, special=False
+        )
 
     def arguments(self) -> list[list[Array]]:
         n = self.grid.size
@@ -237,7 +248,14 @@ def _ragged_numbers(n: int, d: int) -> list[Array]:
 
 
 def collective(
-    rng: Random, opcode: str, grid: Grid, mode: str, element_type: str, channel: int, reduction: str = "add", operand: str = "rows"
+    rng: Random,
+    opcode: str,
+    grid: Grid,
+    mode: str,
+    element_type: str,
+    channel: int,
+    reduction: str = "add",
+    operand: str = "rows",
 ) -> Item:
     """One collective over drawn groups."""
     count = numbered(grid, mode)
@@ -277,7 +295,12 @@ def collective(
             return b.op(opcode, x, p["rows"], *[_first(b, n, size) for n in numbers], **attrs)
         return b.op(opcode, x, called=called(), **attrs)
 
-    runs = opcode not in ("ragged-all-to-all", "collective-broadcast") and reduction in ("add", "maximum", "minimum", "multiply")
+    runs = opcode not in ("ragged-all-to-all", "collective-broadcast") and reduction in (
+        "add",
+        "maximum",
+        "minimum",
+        "multiply",
+    )
     runs &= not (opcode == "all-to-all" and not attrs["replica_groups"].expanded())
     return Item(label, make, runs)
 
@@ -285,7 +308,11 @@ def collective(
 def _first(b: Builder, x: Instruction, size: int) -> Instruction:
     """The first rows."""
     dims = x.shape.dimensions
-    return x if dims[0] == size else b.op("slice", x, slice=(SliceDimension(0, size), *(SliceDimension(0, n) for n in dims[1:])))
+    return (
+        x
+        if dims[0] == size
+        else b.op("slice", x, slice=(SliceDimension(0, size), *(SliceDimension(0, n) for n in dims[1:])))
+    )
 
 
 def variadic(rng: Random, opcode: str, grid: Grid, mode: str, element_type: str, channel: int) -> Item:
@@ -295,7 +322,9 @@ def variadic(rng: Random, opcode: str, grid: Grid, mode: str, element_type: str,
         size = group_size(one["replica_groups"], grid, mode)
 
         def to_all(b: Builder, p: dict[str, Instruction]) -> Instruction:
-            parts = [b.op("slice", p["rows"], slice=(SliceDimension(i, i + 2), SliceDimension(0, 3))) for i in range(size)]
+            parts = [
+                b.op("slice", p["rows"], slice=(SliceDimension(i, i + 2), SliceDimension(0, 3))) for i in range(size)
+            ]
             return b.op("all-to-all", *parts, **one)
 
         return Item(f"{opcode} of a tuple {mode} {one}", to_all, size > 1 and one["replica_groups"].mesh is None)
@@ -338,7 +367,13 @@ def every_collective(seed: int, grid: Grid, element_type: str) -> Program:
     rng, items = Random(seed), []
     for opcode in OPCODES:
         for mode in modes_of(opcode):
-            names = reducers(element_type) if opcode == "all-reduce" else ("add", "general") if opcode in REDUCING else ("add",)
+            names = (
+                reducers(element_type)
+                if opcode == "all-reduce"
+                else ("add", "general")
+                if opcode in REDUCING
+                else ("add",)
+            )
             items += [collective(rng, opcode, grid, mode, element_type, len(items) + 1, name) for name in names]
             if opcode not in ("ragged-all-to-all", "collective-broadcast"):
                 items.append(variadic(rng, opcode, grid, mode, element_type, len(items) + 1))

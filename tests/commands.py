@@ -87,7 +87,9 @@ def identity(shape: str) -> str:
     return f"HloModule m\n\nENTRY e {{\n  ROOT x = {shape} parameter(0)\n}}\n"
 
 
-def run(artifact: Artifact, folder: Path, *args: str, files: Mapping[str, bytes | Array] | None = None, stdin: bytes = b"") -> Outcome:
+def run(
+    artifact: Artifact, folder: Path, *args: str, files: Mapping[str, bytes | Array] | None = None, stdin: bytes = b""
+) -> Outcome:
     """Runs a command with files in its folder. A run that does not end, or traps, is an error of the test."""
     folder.mkdir(exist_ok=True)
     for name, content in (files or {}).items():
@@ -102,7 +104,9 @@ def run(artifact: Artifact, folder: Path, *args: str, files: Mapping[str, bytes 
     config = wasmtime.WasiConfig()
     config.argv = [MODULE_NAME, *args]
     config.preopen_dir(str(folder), ".")
-    config.stdin_file, config.stdout_file, config.stderr_file = (str(ends[name]) for name in ("stdin", "stdout", "stderr"))
+    config.stdin_file, config.stdout_file, config.stderr_file = (
+        str(ends[name]) for name in ("stdin", "stdout", "stderr")
+    )
     store.set_wasi(config)
     code = 0
     try:
@@ -162,7 +166,9 @@ def samples(element_type: str, count: int) -> np.ndarray[Any, Any]:
     raw = rng.integers(0, 256, (count, dtype.itemsize), np.uint8).view(dtype)[:, 0].copy()
     values = rng.standard_normal(count) * 10.0 ** rng.integers(-3, 4, count)
     raw[: count // 2] = (
-        (values[: count // 2] + 1j * values[::-1][: count // 2]).astype(dtype) if dtype.kind == "c" else values[: count // 2].astype(dtype)
+        (values[: count // 2] + 1j * values[::-1][: count // 2]).astype(dtype)
+        if dtype.kind == "c"
+        else values[: count // 2].astype(dtype)
     )
     raw[:4] = np.array([0.0, -0.0, np.inf, np.nan]).astype(dtype)
     return raw

@@ -22,7 +22,8 @@ def ulp_of(x: Array, dtype: Any) -> Array:
 
 
 def assert_same(actual: Array, expected: Array, ulp: float = 0, what: str = "") -> None:
-    """Equal shape and dtype; integers equal; floats within `ulp` each, zeros of one sign, NaN and infinity in the same places."""
+    """Equal shape and dtype; integers equal; floats within `ulp` each, zeros of one sign, NaN and infinity in the same
+    places."""
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
     assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
@@ -42,7 +43,8 @@ def assert_same(actual: Array, expected: Array, ulp: float = 0, what: str = "") 
     if np.any(off > ulp):
         worst = int(np.argmax(off))
         raise AssertionError(
-            f"{what}: {x[worst]!r}, expected {y[worst]!r}: {off[worst]:.3g} ulp, allowed {ulp:g}; all: {actual!r}, {expected!r}"
+            f"{what}: {x[worst]!r}, expected {y[worst]!r}: {off[worst]:.3g} ulp, allowed {ulp:g}; all: {actual!r}, "
+            f"{expected!r}"
         )
 
 
@@ -52,9 +54,13 @@ def _assert_complex(actual: Array, expected: Array, ulp: float, what: str) -> No
     for name in ("real", "imag"):
         x, y = getattr(actual, name), getattr(expected, name)
         special = ~np.isfinite(x) | ~np.isfinite(y)
-        np.testing.assert_array_equal(x[special], y[special], f"{what}: NaN or infinity in {name} parts: {actual!r}, {expected!r}")
+        np.testing.assert_array_equal(
+            x[special], y[special], f"{what}: NaN or infinity in {name} parts: {actual!r}, {expected!r}"
+        )
         zero = (x == 0) & (y == 0)
-        np.testing.assert_array_equal(np.signbit(x[zero]), np.signbit(y[zero]), f"{what}: signs of zeros in {name} parts: {actual!r}")
+        np.testing.assert_array_equal(
+            np.signbit(x[zero]), np.signbit(y[zero]), f"{what}: signs of zeros in {name} parts: {actual!r}"
+        )
         off.append(np.where(special, 0, x).astype(np.float64) - np.where(special, 0, y))
     size = np.hypot(*(np.where(np.isfinite(p), p, 0).astype(np.float64) for p in (expected.real, expected.imag)))
     worst = np.max(np.maximum(*np.abs(off)) / ulp_of(size, expected.real.dtype), initial=0)
@@ -77,16 +83,18 @@ def scale_ulp(true: Array, dtype: Any) -> float:
 
 
 def within(distance: float, true: Array, dtype: Any) -> float:
-    """How far a result may be from the true values, given how far another is that is as good: three times that and 8 ulp of the scale.
+    """How far a result may be from the true values, given how far another is that is as good: three times that and 8
+    ulp of the scale.
 
-    That distance has luck in it: XLA:CPU's own is up to three times as long with one instruction set as with another, for where it
-    fuses and in which order it sums depends on it.
+    That distance has luck in it: XLA:CPU's own is up to three times as long with one instruction set as with another,
+    for where it fuses and in which order it sums depends on it.
     """
     return 3 * distance + 8 * scale_ulp(true, dtype)
 
 
 def assert_near_true(actual: Array, true: Array, other: Array, what: str) -> None:
-    """Integers as `other`, XLA:CPU's result, has them; floats `within` a multiple of its distance from the true values."""
+    """Integers as `other`, XLA:CPU's result, has them; floats `within` a multiple of its distance from the true
+    values."""
     assert actual.dtype == other.dtype and actual.shape == other.shape, what
     if is_float(other):
         allowed = within(error(other, true, f"{what} of XLA:CPU"), true, other.dtype)

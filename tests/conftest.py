@@ -1,8 +1,9 @@
-"""Set-up of the tests: JAX on the CPU; in CI the same hypothesis cases on every run, elsewhere new ones; the site in a browser.
+"""Set-up of the tests: JAX on the CPU; in CI the same hypothesis cases on every run, elsewhere new ones; the site in a
+browser.
 
-XLA:CPU, which judges many tests, compiles for AVX2 at most, so that its results are those of any x86-64 processor of the last ten years.
-`XLA_WASM_JUDGE_ISA` names another of its instruction sets (SSE4_2, AVX, AVX512, ...), or `native` for all that this processor has: the
-tests must pass with each. Processes that tests start inherit it.
+XLA:CPU, which judges many tests, compiles for AVX2 at most, so that its results are those of any x86-64 processor of
+the last ten years. `XLA_WASM_JUDGE_ISA` names another of its instruction sets (SSE4_2, AVX, AVX512, ...), or `native`
+for all that this processor has: the tests must pass with each. Processes that tests start inherit it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("XLA_WASM_VERIFY", "1")
 JUDGE_ISA = os.environ.get("XLA_WASM_JUDGE_ISA", "AVX2")
 # Eight devices, for programs of several; one is still what all others run on.
-_XLA_FLAGS = ["--xla_force_host_platform_device_count=8", *([] if JUDGE_ISA == "native" else [f"--xla_cpu_max_isa={JUDGE_ISA}"])]
+_XLA_FLAGS = [
+    "--xla_force_host_platform_device_count=8",
+    *([] if JUDGE_ISA == "native" else [f"--xla_cpu_max_isa={JUDGE_ISA}"]),
+]
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_XLA_FLAGS]).strip()
 
 CHOSEN: pytest.StashKey[str] = pytest.StashKey()
@@ -42,9 +46,13 @@ settings.load_profile("tests")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     choosing.add_options(parser)
-    parser.addoption("--exhaustive", action="store_true", help="Draw all random programs, and not only the first of each kind.")
     parser.addoption(
-        "--update-golden", action="store_true", help="Write expected texts (tests/golden/, docs/embedding.md) anew, for a diff."
+        "--exhaustive", action="store_true", help="Draw all random programs, and not only the first of each kind."
+    )
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="Write expected texts (tests/golden/, docs/embedding.md) anew, for a diff.",
     )
 
 
@@ -73,7 +81,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    # Only a worker of pytest-xdist, which has collected, knows what was left out; the process that reports gets to know it so.
+    # Only a worker of pytest-xdist, which has collected, knows what was left out; the process that reports gets to know
+    # it so.
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left_out"] = session.config.stash.get(choosing.LEFT_OUT, "")
 
@@ -104,7 +113,9 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
-def xla_wasm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+def xla_wasm(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
     """Runs the command in an empty folder and returns its exit code, output and error output."""
     from xla_wasm.command import cli
 
@@ -179,7 +190,9 @@ def open_page(chromium: Browser, site: str) -> Iterator[Any]:
     contexts = []
     complaints: list[str] = []
 
-    def open_(path: str = "/demo/digits/", ready: bool = True, routes: dict[str, Any] | None = None, **options: Any) -> Page:
+    def open_(
+        path: str = "/demo/digits/", ready: bool = True, routes: dict[str, Any] | None = None, **options: Any
+    ) -> Page:
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()

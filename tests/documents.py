@@ -19,7 +19,8 @@ FENCE = re.compile(r"^( *)```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^\1```$", re.DO
 
 @dataclass(frozen=True)
 class Block:
-    """One block of code: its page, its number among those of its language there, and the name of a file where it is the whole of one."""
+    """One block of code: its page, its number among those of its language there, and the name of a file where it is the
+    whole of one."""
 
     page: str
     language: str
@@ -50,7 +51,9 @@ def navigation() -> list[str]:
 def written() -> list[str]:
     """The pages that somebody has written, by their paths in the repository."""
     names = [name for name in navigation() if not name.startswith(GENERATED)]
-    return ["README.md" if name == "index.md" else name if (ROOT / name).is_file() else f"docs/{name}" for name in names]
+    return [
+        "README.md" if name == "index.md" else name if (ROOT / name).is_file() else f"docs/{name}" for name in names
+    ]
 
 
 @cache

@@ -19,19 +19,23 @@ _FUNCTIONS = {
     "last": "a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] negate(b)",
     "ge": "a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=GE",
     "best": "a = f32[] parameter(0)\n i = s32[] parameter(1)\n b = f32[] parameter(2)\n j = s32[] parameter(3)\n"
-    " p = pred[] compare(a, b), direction=GE\n x = f32[] select(p, a, b)\n y = s32[] select(p, i, j)\n ROOT t = (f32[], s32[]) tuple(x, y)",
+    " p = pred[] compare(a, b), direction=GE\n x = f32[] select(p, a, b)\n y = s32[] select(p, i, j)\n ROOT t = "
+    "(f32[], s32[]) tuple(x, y)",
     "first": "a = f32[] parameter(0)\n b = f32[] parameter(1)\n i = s32[] parameter(2)\n j = s32[] parameter(3)\n"
     " ROOT c = pred[] compare(a, b), direction=LT",
     "reversed": "p = f32[<=5,<=4] parameter(0)\n ROOT r = f32[<=5,<=4] reverse(p), dimensions={0}",
-    "halved": "p = f32[<=5,<=4] parameter(0)\n n = s32[] get-dimension-size(p), dimensions={1}\n two = s32[] constant(2)\n"
+    "halved": "p = f32[<=5,<=4] parameter(0)\n n = s32[] get-dimension-size(p), dimensions={1}\n two = s32[] "
+    "constant(2)\n"
     " h = s32[] divide(n, two)\n ROOT r = f32[<=5,<=4] set-dimension-size(p, h), dimensions={1}",
     "push": "s = (f32[<=5,<=4], s32[]) parameter(0)\n x = f32[<=5,<=4] get-tuple-element(s), index=0\n"
     " i = s32[] get-tuple-element(s), index=1\n n = s32[] get-dimension-size(x), dimensions={0}\n"
     " one = s32[] constant(1)\n zero = s32[] constant(0)\n m = s32[] add(n, one)\n"
     " y = f32[<=5,<=4] set-dimension-size(x, m), dimensions={0}\n row = f32[1,4] broadcast(f), dimensions={}\n"
-    " z = f32[<=5,<=4] dynamic-update-slice(y, row, n, zero)\n j = s32[] add(i, one)\n ROOT t = (f32[<=5,<=4], s32[]) tuple(z, j)",
+    " z = f32[<=5,<=4] dynamic-update-slice(y, row, n, zero)\n j = s32[] add(i, one)\n ROOT t = (f32[<=5,<=4], s32[]) "
+    "tuple(z, j)",
     "short": "s = (f32[<=5,<=4], s32[]) parameter(0)\n x = f32[<=5,<=4] get-tuple-element(s), index=0\n"
-    " n = s32[] get-dimension-size(x), dimensions={0}\n four = s32[] constant(4)\n ROOT r = pred[] compare(n, four), direction=LT",
+    " n = s32[] get-dimension-size(x), dimensions={0}\n four = s32[] constant(4)\n ROOT r = pred[] compare(n, four), "
+    "direction=LT",
 }
 _FUNCTIONS["push"] = _FUNCTIONS["push"].replace(" row =", " f = f32[] convert(n)\n row =")
 

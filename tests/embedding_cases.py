@@ -98,7 +98,8 @@ ENTRY main {{
 
 @cache
 def counter(*begun: float) -> Artifact:
-    """A state that grows by the input in each run, and the sum of it as a result; the artifact may have what it begins with."""
+    """A state that grows by the input in each run, and the sum of it as a result; the artifact may have what it begins
+    with."""
     module = lower(lambda total, x: (total + x, jnp.sum(total + x)), np.zeros(4, np.float32), np.zeros(4, np.float32))
     return xla_wasm.compile(module, Options(state={"total": 0}, initial={"total": begun} if begun else {}))
 
@@ -169,7 +170,9 @@ def fed() -> Artifact:
 def dynamic() -> Artifact:
     """A dynamic dimension in and out."""
     return xla_wasm.compile(
-        HloModule.from_text("HloModule dynamic\n\nENTRY e {\n  x = f32[<=5,4] parameter(0)\n  ROOT y = f32[<=5,4] negate(x)\n}\n")
+        HloModule.from_text(
+            "HloModule dynamic\n\nENTRY e {\n  x = f32[<=5,4] parameter(0)\n  ROOT y = f32[<=5,4] negate(x)\n}\n"
+        )
     )
 
 
@@ -186,7 +189,10 @@ def sent() -> Artifact:
     lines = ["x = f32[3] parameter(0)", "y = f32[3] negate(x)", "t = token[] after-all()"]
     lines += [f"s{i} = (f32[3], u32[], token[]) send({x}, t), {pairs}" for i, x in enumerate("xy")]
     for i in range(2):
-        lines += [f"v{i} = (f32[3], u32[], token[]) recv(t), {pairs}", f"d{i} = (f32[3], token[]) recv-done(v{i}), channel_id=1"]
+        lines += [
+            f"v{i} = (f32[3], u32[], token[]) recv(t), {pairs}",
+            f"d{i} = (f32[3], token[]) recv-done(v{i}), channel_id=1",
+        ]
         lines += [f"z{i} = f32[3] get-tuple-element(d{i}), index=0"]
     return xla_wasm.compile(entry("\n".join([*lines, "ROOT r = (f32[3], f32[3]) tuple(z0, z1)"])))
 
@@ -254,10 +260,14 @@ def artifacts() -> dict[str, Artifact]:
         "fixed devices": xla_wasm.compile(reduced(4), Options(num_replicas=2, num_partitions=1)),
         "sent": sent(),
         "divided": divided(),
-        "undivided": xla_wasm.compile(entry("x = f32[4] parameter(0), sharding={devices=[2]0,1}\nROOT y = f32[4] add(x, x)")),
+        "undivided": xla_wasm.compile(
+            entry("x = f32[4] parameter(0), sharding={devices=[2]0,1}\nROOT y = f32[4] add(x, x)")
+        ),
         "random": xla_wasm.compile(entry(rng)),
         "relaxed": xla_wasm.compile(reduced(4), Options(target="relaxed-simd", tune="v8")),
         "named": named(),
-        "command": xla_wasm.compile(entry("x = f32[4] parameter(0)\nROOT y = f32[4] add(x, x)"), Options(kind="command")),
+        "command": xla_wasm.compile(
+            entry("x = f32[4] parameter(0)\nROOT y = f32[4] add(x, x)"), Options(kind="command")
+        ),
         **{f"layout {i}": laid_out(layout) for i, layout in enumerate(layouts)},
     }

@@ -1,4 +1,5 @@
-"""What `xla_wasm.host.pyodide` uses of JavaScript and of `pyodide.ffi`, with wasmtime behind it: so it runs under CPython, with numpy."""
+"""What `xla_wasm.host.pyodide` uses of JavaScript and of `pyodide.ffi`, with wasmtime behind it: so it runs under
+CPython, with numpy."""
 
 from __future__ import annotations
 
@@ -58,7 +59,13 @@ def _module(source: Uint8Array) -> wasmtime.Module:
 
 
 def _kind(type_: Any) -> str:
-    return "function" if isinstance(type_, wasmtime.FuncType) else "memory" if isinstance(type_, wasmtime.MemoryType) else "global"
+    return (
+        "function"
+        if isinstance(type_, wasmtime.FuncType)
+        else "memory"
+        if isinstance(type_, wasmtime.MemoryType)
+        else "global"
+    )
 
 
 def _instance(module: wasmtime.Module) -> Any:
@@ -92,7 +99,9 @@ def modules() -> dict[str, types.ModuleType]:
         imports=lambda m: [types.SimpleNamespace(module=i.module, name=i.name) for i in m.imports],
         exports=lambda m: [types.SimpleNamespace(name=e.name, kind=_kind(e.type)) for e in m.exports],
     )
-    web_assembly = types.SimpleNamespace(Module=module, Instance=types.SimpleNamespace(new=_instance), compile=None, instantiate=None)
+    web_assembly = types.SimpleNamespace(
+        Module=module, Instance=types.SimpleNamespace(new=_instance), compile=None, instantiate=None
+    )
     vars(js).update(Uint8Array=Uint8Array, WebAssembly=web_assembly)
     vars(ffi).update(JsException=JsException, can_run_sync=lambda: False, run_sync=None)
     return {"js": js, "pyodide": pyodide, "pyodide.ffi": ffi}

@@ -1,4 +1,5 @@
-"""Drives Debian's Firefox over WebDriver BiDi, which Playwright cannot: pages are opened, clicked, drawn on, typed into and asked."""
+"""Drives Debian's Firefox over WebDriver BiDi, which Playwright cannot: pages are opened, clicked, drawn on, typed into
+and asked."""
 
 from __future__ import annotations
 
@@ -69,10 +70,22 @@ class Firefox:
             raise FirefoxError("no firefox-esr: ./build.sh test installs it with apt")
         self._open = contextlib.ExitStack()
         self._folder = tempfile.TemporaryDirectory(prefix="firefox-", ignore_cleanup_errors=True)
-        lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in (_PREFERENCES | preferences).items()]
+        lines = [
+            f"user_pref({json.dumps(name)}, {json.dumps(value)});"
+            for name, value in (_PREFERENCES | preferences).items()
+        ]
         Path(self._folder.name, "user.js").write_text("\n".join(lines))
         self._log = Path(self._folder.name, "log")
-        command = [path, "--headless", "--no-remote", "--profile", self._folder.name, "--remote-debugging-port", "0", "about:blank"]
+        command = [
+            path,
+            "--headless",
+            "--no-remote",
+            "--profile",
+            self._folder.name,
+            "--remote-debugging-port",
+            "0",
+            "about:blank",
+        ]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         self._count = 0
@@ -125,7 +138,9 @@ class Firefox:
     def __enter__(self) -> Firefox:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._end()
 
 
@@ -211,6 +226,8 @@ class Page:
 
     def screenshot(self, path: Path) -> None:
         """A picture of the whole page."""
-        picture = self.firefox.send("browsingContext.captureScreenshot", {"context": self.context, "origin": "document"})
+        picture = self.firefox.send(
+            "browsingContext.captureScreenshot", {"context": self.context, "origin": "document"}
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(picture["data"]))

@@ -1,8 +1,8 @@
 """A hand-written artifact that keeps the host's contract, so that hosts are tested without the compiler.
 
-It computes y = 2 x + w + b + v, k' = k + 1, positive = x > 0 and a state `count` that each run increments. b comes from a passive segment,
-v from the sidecar, w is a weight that `init` negates while "packing", so a test sees whether it ran. x[0, 0] makes it misbehave:
--1 traps, -2 never ends.
+It computes y = 2 x + w + b + v, k' = k + 1, positive = x > 0 and a state `count` that each run increments. b comes from
+a passive segment, v from the sidecar, w is a weight that `init` negates while "packing", so a test sees whether it ran.
+x[0, 0] makes it misbehave: -1 traps, -2 never ends.
 """
 
 from __future__ import annotations
@@ -71,7 +71,12 @@ WAT = f"""
 
 
 def leaf(
-    name: str, element_type: str, dimensions: tuple[int, ...], offset: int, kind: str, layout: tuple[int, ...] | None = None
+    name: str,
+    element_type: str,
+    dimensions: tuple[int, ...],
+    offset: int,
+    kind: str,
+    layout: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
     """One entry of the manifest's parameters or results."""
     size = {"pred": 1, "s32": 4, "f32": 4, "s64": 8}[element_type]
@@ -87,7 +92,8 @@ def leaf(
 
 
 def toy_manifest(state: bool = True, column_major: bool = False) -> dict[str, Any]:
-    """The manifest of the toy. Without `state` the counter is hidden; `column_major` turns the layout of x, y, w, v and positive over."""
+    """The manifest of the toy. Without `state` the counter is hidden; `column_major` turns the layout of x, y, w, v and
+    positive over."""
     layout = (0, 1) if column_major else (1, 0)
     parameters = [
         leaf("x", "f32", SHAPE, X, "input", layout) | {"alias": None, "init": None},
@@ -117,8 +123,22 @@ def toy_manifest(state: bool = True, column_major: bool = False) -> dict[str, An
         "results": results,
         "inits": [
             {"index": 0, "kind": "segment", "name": "b", "staging": 0, "bytes": 4, "sidecar_offset": 0, "sha256": ""},
-            {"index": 1, "kind": "weight", "name": "w", "staging": STAGING, "bytes": 24, "sidecar_offset": 0, "sha256": ""},
-            {"index": 2, "kind": "sidecar", "name": "v", **sidecar, "sha256": hashlib.sha256(SIDECAR.tobytes()).hexdigest()},
+            {
+                "index": 1,
+                "kind": "weight",
+                "name": "w",
+                "staging": STAGING,
+                "bytes": 24,
+                "sidecar_offset": 0,
+                "sha256": "",
+            },
+            {
+                "index": 2,
+                "kind": "sidecar",
+                "name": "v",
+                **sidecar,
+                "sha256": hashlib.sha256(SIDECAR.tobytes()).hexdigest(),
+            },
         ],
         "steps": {"address": STEPS, "count": 3, "entry_bytes": 32, "names": ["affine.1", "add.2", "count.3"]},
         "requests": [],
@@ -134,7 +154,9 @@ def with_manifest(wasm: bytes, manifest: Any) -> bytes:
     return wasm + b"\0" + sized(named(SECTION) + content)
 
 
-def toy(wat: str = WAT, manifest: dict[str, Any] | None = None, weights: bytes = SIDECAR.tobytes(), **options: bool) -> Artifact:
+def toy(
+    wat: str = WAT, manifest: dict[str, Any] | None = None, weights: bytes = SIDECAR.tobytes(), **options: bool
+) -> Artifact:
     """The toy as an artifact."""
     manifest = copy.deepcopy(manifest or toy_manifest(**options))
     return Artifact(with_manifest(bytes(wasmtime.wat2wasm(wat)), manifest), manifest, weights)
@@ -215,7 +237,11 @@ def safetensors(**arrays: np.ndarray[Any, Any]) -> bytes:
     header, data = {}, b""
     for name, array in arrays.items():
         content = np.ascontiguousarray(array).tobytes()
-        header[name] = {"dtype": names[array.dtype.name], "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(content)]}
+        header[name] = {
+            "dtype": names[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [len(data), len(data) + len(content)],
+        }
         data += content
     text = json.dumps({"__metadata__": {"format": "pt"}} | header).encode()
     text += b" " * (-len(text) % 8)

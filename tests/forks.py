@@ -1,4 +1,5 @@
-"""Programs of many forks and joins, in which a wake-up that is lost would show: whoever waits for it sleeps for a minute."""
+"""Programs of many forks and joins, in which a wake-up that is lost would show: whoever waits for it sleeps for a
+minute."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ LOST = 60
 
 
 class Forks:
-    """`run(n, x)`, which runs a kernel on x n times. `patience`: looks for work, and for the last chunk, before a thread sleeps, if not as
-    usual. `size`: how many integers x has, on which the kernel takes some 0.1 us for 64, or 100 us for 65,536."""
+    """`run(n, x)`, which runs a kernel on x n times. `patience`: looks for work, and for the last chunk, before a
+    thread sleeps, if not as usual. `size`: how many integers x has, on which the kernel takes some 0.1 us for 64, or
+    100 us for 65,536."""
 
     def __init__(self, size: int, patience: int | None = None) -> None:
         self.x = np.arange(size, dtype=np.int32)

@@ -1,4 +1,5 @@
-"""HLO modules for the tests of reading, writing and printing: lowered by JAX, compiled by XLA, and hand-written in HLO text."""
+"""HLO modules for the tests of reading, writing and printing: lowered by JAX, compiled by XLA, and hand-written in HLO
+text."""
 
 from __future__ import annotations
 
@@ -36,9 +37,13 @@ def as_text(proto: bytes, metadata: bool = True) -> str:
 
 
 def _convolution(x: Any, w: Any) -> Any:
-    y = lax.conv_general_dilated(x, w, (1, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest")
+    y = lax.conv_general_dilated(
+        x, w, (1, 1), "SAME", rhs_dilation=(2, 1), dimension_numbers=("NHWC", "HWIO", "NHWC"), precision="highest"
+    )
     y = lax.reduce_window(y, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
-    z = lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2 + jnp.asarray(np.arange(4, dtype=F32))), (0, y))[1]
+    z = lax.while_loop(
+        lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2 + jnp.asarray(np.arange(4, dtype=F32))), (0, y)
+    )[1]
     return jnp.sort(z.reshape(-1)), z[0, 0, 0, jnp.array([0, 1])], jnp.argmax(z)
 
 
@@ -89,7 +94,9 @@ def lowered_modules() -> dict[str, bytes]:
     """Modules as JAX hands them over."""
     conv_dims = ("NHWC", "HWIO", "NHWC")
     pooled = jax.grad(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID").sum())
-    convolved = jax.grad(lambda x, w: lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=conv_dims).sum(), (0, 1))
+    convolved = jax.grad(
+        lambda x, w: lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=conv_dims).sum(), (0, 1)
+    )
     collective = jax.pmap(lambda x: (lax.pmean(x, "i"), lax.all_gather(x, "i"), lax.ppermute(x, "i", [(0, 0)])), "i")
     donating = jax.jit(lambda a, b: (a + b, b), donate_argnums=0)
     return {
@@ -101,7 +108,9 @@ def lowered_modules() -> dict[str, bytes]:
         "convolution gradient": lowered(convolved, zeros(1, 8, 8, 3), zeros(3, 3, 3, 4)),
         "pool gradient": lowered(pooled, zeros(4, 4)),
         "scan": lowered(lambda x: lax.scan(lambda c, t: (c + t, c * t), zeros(3), x), zeros(5, 3)),
-        "einsum": lowered(lambda a, b: jnp.einsum("bij,bjk->bik", a, b, precision="highest"), zeros(2, 3, 4), zeros(2, 4, 5)),
+        "einsum": lowered(
+            lambda a, b: jnp.einsum("bij,bjk->bik", a, b, precision="highest"), zeros(2, 3, 4), zeros(2, 4, 5)
+        ),
         "qr": lowered(jnp.linalg.qr, zeros(4, 4)),
         "donated": donating.lower(zeros(4), zeros(4)).compiler_ir("hlo").as_serialized_hlo_module_proto(),
         "collectives": collective.lower(zeros(1, 4)).compiler_ir("hlo").as_serialized_hlo_module_proto(),
@@ -149,7 +158,7 @@ ENTRY e {
   o = u32[] partition-id()
   ROOT z = (f32[4,8]{1,0}, u32[], u32[]) tuple(b, n, o)
 }
-""",
+""",  # noqa: E501
     "calls": """HloModule m
 """
     + _ADD
@@ -176,7 +185,7 @@ ENTRY e {
   z = f32[] constant(-0.0)
   ROOT m = f32[4]{0} reduce(d, z), dimensions={1}, to_apply=add
 }
-""",
+""",  # noqa: E501
     "literals": """HloModule m
 ENTRY e {
   a = f32[2,3]{0,1} constant({{1,2,3},{4,5,6}})
@@ -222,7 +231,8 @@ ENTRY e {
   ROOT x = (f32[4,4]{1,0}, c64[4,4]{1,0}) tuple(d, f)
 }
 """.replace(
-        "  z = f32[] constant(0)\n", "  z = f32[] constant(0)\n  k = u64[2]{0} constant({1,2})\n  v = f32[6]{0} constant({1,2,3,4,5,6})\n"
+        "  z = f32[] constant(0)\n",
+        "  z = f32[] constant(0)\n  k = u64[2]{0} constant({1,2})\n  v = f32[6]{0} constant({1,2,3,4,5,6})\n",
     ),
     "host": """HloModule m, input_output_alias={ {1}: (1, {}, must-alias) }, buffer_donor={ (0, {}) }, replica_count=2, num_partitions=2
 ENTRY e {
@@ -236,7 +246,7 @@ ENTRY e {
   u = f32[4]{0:T(2)S(1)} copy(p)
   ROOT x = (f32[4]{0}, f32[<=6]{0}) tuple(u, r)
 }
-""",
+""",  # noqa: E501
 }
 
 

@@ -1,4 +1,5 @@
-"""What the host for Pyodide must do, whatever its arrays are: run in Pyodide with memoryviews, and under CPython with numpy.
+"""What the host for Pyodide must do, whatever its arrays are: run in Pyodide with memoryviews, and under CPython with
+numpy.
 
 It expects the files that test_pyodide.py writes: `toy.wasm` with its weights, and what its comments name.
 """
@@ -76,7 +77,9 @@ def check_toy(folder: Path, numpy: bool) -> None:
         assert tuple(y.shape) == (2, 3) and tuple(k.shape) == ()
         assert flat(exe.get("count")) == [run]
     exe.set("count", 100)
-    assert [name for name, _ in exe.profile(x, 41)] == ["affine.1", "add.2", "count.3"] and flat(exe.get("count")) == [101]
+    assert [name for name, _ in exe.profile(x, 41)] == ["affine.1", "add.2", "count.3"] and flat(exe.get("count")) == [
+        101
+    ]
     assert flat(exe.run(X, -1)[0]) == expected(1)
     exe.set("w", matrix(numpy, [[2.0] * 3] * 2))
     assert flat(exe.run(x, 0)[0]) == expected(2)
@@ -100,8 +103,17 @@ def check_toy(folder: Path, numpy: bool) -> None:
 
     refused(xla_wasm.UnsupportedError, "keep its artifact", pickle.dumps, exe)
     with exe:
-        assert repr(exe).startswith("<Executable 'toy': x f32[2,3], k s64[] -> y f32[2,3], ") and "<td>w</td>" in exe._repr_html_()
-    for call, arguments in ((exe.run, (x, 0)), (exe.profile, (x, 0)), (exe.set, ("w", x)), (exe.get, ("w",)), (exe.get, ("count",))):
+        assert (
+            repr(exe).startswith("<Executable 'toy': x f32[2,3], k s64[] -> y f32[2,3], ")
+            and "<td>w</td>" in exe._repr_html_()
+        )
+    for call, arguments in (
+        (exe.run, (x, 0)),
+        (exe.profile, (x, 0)),
+        (exe.set, ("w", x)),
+        (exe.get, ("w",)),
+        (exe.get, ("count",)),
+    ):
         refused(xla_wasm.RunError, "'toy' is closed: load it again", call, *arguments)
 
     refused(xla_wasm.LimitError, "the limit is 1000", host.load, folder / "toy.wasm", memory_limit=1000)
@@ -142,7 +154,15 @@ def check_types(folder: Path, numpy: bool) -> None:
     results = [flat(r) for r in exe.run(*given)]
     pairs = [1 + 2j, -3.5] if numpy else [1.0, 2.0, -3.5, 0.0]
     assert results == [*given[:-1], pairs], results
-    for i, wrong in ((0, [2, 0]), (1, [128, 0]), (2, [-1, 0]), (5, [0.5, 1]), (8, [-1, 0]), (9, [1e6, 0]), (12, ["a", 1])):
+    for i, wrong in (
+        (0, [2, 0]),
+        (1, [128, 0]),
+        (2, [-1, 0]),
+        (5, [0.5, 1]),
+        (8, [-1, 0]),
+        (9, [1e6, 0]),
+        (12, ["a", 1]),
+    ):
         refused(xla_wasm.ArgumentError, f"argument {i} ", exe.run, *given[:i], wrong, *given[i + 1 :])
 
 
@@ -167,7 +187,9 @@ def check_custom_calls(folder: Path, numpy: bool) -> None:
     exe = host.load(folder / "custom.wasm", custom_calls={"twice": twice})
     assert flat(exe.run([1.0, 2.0, 3.0])[0]) == [3.0, 5.0, 7.0] and seen == ["hello"]
     refused(xla_wasm.ArgumentError, "pass a function for it", host.load, folder / "custom.wasm")
-    broken = host.load(folder / "custom.wasm", custom_calls={"twice": lambda x: [flat(x)] if flat(x)[0] > 0 else 1 // 0})
+    broken = host.load(
+        folder / "custom.wasm", custom_calls={"twice": lambda x: [flat(x)] if flat(x)[0] > 0 else 1 // 0}
+    )
     refused(xla_wasm.RunError, "ZeroDivisionError", broken.run, [-1.0, 2.0, 3.0])
     assert flat(broken.run([1.0, 2.0, 3.0])[0]) == [2.0, 3.0, 4.0]
 
@@ -181,12 +203,27 @@ def check_feeds(folder: Path, numpy: bool) -> None:
     for values, numbers in (([1.0, 2.0, 3.0], [4, 5]), ([6.0], [7, 8])):
         (result,) = exe.run(infeed=feed, outfeed=out, send={"twice": sent.append})
         assert flat(result) == numbers
-        assert [flat(a) for a in out.pop()] == [[2 * v for v in values], numbers] and flat(sent.pop()) == [2 * v for v in values]
+        assert [flat(a) for a in out.pop()] == [[2 * v for v in values], numbers] and flat(sent.pop()) == [
+            2 * v for v in values
+        ]
     ends = {"outfeed": out, "send": {"twice": sent.append}}
     refused(xla_wasm.RunError, "infeed 'f' takes item 0 of this run, ", exe.run, infeed=feed, **ends)
-    refused(xla_wasm.ArgumentError, "infeed 'f', item 0 of this run: array 0 must be", exe.run, infeed=[([1.0] * 5, [1, 2])], **ends)
+    refused(
+        xla_wasm.ArgumentError,
+        "infeed 'f', item 0 of this run: array 0 must be",
+        exe.run,
+        infeed=[([1.0] * 5, [1, 2])],
+        **ends,
+    )
     refused(xla_wasm.ArgumentError, "in infeed 'f': pass run(..., infeed=items)", exe.run, **ends)
-    refused(xla_wasm.ArgumentError, "there is no send of the name 'once'", exe.run, infeed=[], outfeed=out, send={"once": print})
+    refused(
+        xla_wasm.ArgumentError,
+        "there is no send of the name 'once'",
+        exe.run,
+        infeed=[],
+        outfeed=out,
+        send={"once": print},
+    )
     assert flat(exe.run(infeed=[([1.0], [2, 3])], **ends)[0]) == [2, 3]
 
 
@@ -197,12 +234,18 @@ def check_alone(folder: Path, numpy: bool) -> None:
         summed, moved = exe.run(x)
         assert flat(summed) == x and flat(moved) == x
     for method in (exe.run_replicated, exe.run_global, exe.profile_replicated):
-        refused(xla_wasm.UnsupportedError, "cannot run on several devices in Pyodide, which has one thread", method, [[x], [x]])
+        refused(
+            xla_wasm.UnsupportedError,
+            "cannot run on several devices in Pyodide, which has one thread",
+            method,
+            [[x], [x]],
+        )
     refused(xla_wasm.UnsupportedError, "in JavaScript", host.load(folder / "toy.wasm").get, "w", device=1)
 
 
 def check_structures(folder: Path, numpy: bool) -> None:
-    """`structures.wasm`: f({"b": [b], "w": w}, x, scale=s) = {"y": w * x * s + b}; `stays.wasm`: the same with the first as weights."""
+    """`structures.wasm`: f({"b": [b], "w": w}, x, scale=s) = {"y": w * x * s + b}; `stays.wasm`: the same with the
+    first as weights."""
     exe = host.load(folder / "structures.wasm")
     params = {"w": [2.0, 3.0], "b": [[1.0, 1.0]]}
     runs = [exe.run([1.0, 1.0], [2.0, 3.0], [4.0, 5.0], 1.0), exe.run(params, x=[4.0, 5.0], scale=1.0)]
@@ -212,7 +255,9 @@ def check_structures(folder: Path, numpy: bool) -> None:
     assert flat(exe.run(params, [4.0, 5.0], 2.0, as_dict=True)["y"]) == [17, 31]
     assert flat(exe.call(params, [4.0, 5.0], scale=1.0)["y"]) == [9, 16]
     refused(xla_wasm.ArgumentError, "the argument 'params.b.0' (", exe.run, {"w": [2.0, 3.0]}, [4.0, 5.0], 1.0)
-    refused(xla_wasm.ArgumentError, "'params' has no 'c': it has b, w", exe.call, {**params, "c": 1}, [4.0, 5.0], scale=1.0)
+    refused(
+        xla_wasm.ArgumentError, "'params' has no 'c': it has b, w", exe.call, {**params, "c": 1}, [4.0, 5.0], scale=1.0
+    )
     exe = host.load(folder / "stays.wasm")
     refused(xla_wasm.ArgumentError, "'params.b.0' (", exe.set, "params", {"w": [2.0, 3.0]})
     exe.set("params", params)
@@ -221,5 +266,14 @@ def check_structures(folder: Path, numpy: bool) -> None:
 
 
 def check_all(folder: Path, numpy: bool) -> None:
-    for check in (check_toy, check_layouts, check_types, check_dynamic, check_custom_calls, check_feeds, check_alone, check_structures):
+    for check in (
+        check_toy,
+        check_layouts,
+        check_types,
+        check_dynamic,
+        check_custom_calls,
+        check_feeds,
+        check_alone,
+        check_structures,
+    ):
         check(folder, numpy)

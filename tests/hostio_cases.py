@@ -19,8 +19,12 @@ Y = np.array([10, 20, 30], np.float32)
 
 
 def module(body: str, parameters: str = "x: f32[3]", more: str = "", header: str = "") -> Module:
-    """A module of one computation, after those in `more`; `body` is its instructions, a line each, and `t` is a token."""
-    listed = [f"  {name} = {shape} parameter({i})" for i, (name, shape) in enumerate(p.split(": ") for p in parameters.split("; ") if p)]
+    """A module of one computation, after those in `more`; `body` is its instructions, a line each, and `t` is a
+    token."""
+    listed = [
+        f"  {name} = {shape} parameter({i})"
+        for i, (name, shape) in enumerate(p.split(": ") for p in parameters.split("; ") if p)
+    ]
     lines = [*listed, "  t = token[] after-all()", *("  " + line.strip() for line in body.strip().split("\n"))]
     return Module.from_text(f"HloModule m{header}\n\n{more}\nENTRY e {{\n" + "\n".join(lines) + "\n}\n")
 
@@ -32,7 +36,8 @@ def flat(items: Sequence[Any]) -> list[Array]:
 def run(
     m: Module, *args: Any, outfeed: bool = False, send: Sequence[str] = (), **given: Any
 ) -> tuple[list[Array], list[Any], dict[str, list[Any]]]:
-    """Results, what came out and what was sent, by the compiled module: all must be what the evaluator makes of them."""
+    """Results, what came out and what was sent, by the compiled module: all must be what the evaluator makes of
+    them."""
     seen = []
     exe = xla_wasm.load(xla_wasm.compile(m))
     for call in (lambda **ends: xla_wasm.evaluate(m, *args, **ends), lambda **ends: exe.run(*args, **ends)):
@@ -59,7 +64,10 @@ def transfer(pairs: str | None, channel: int, shape: str = "f32[3]", done_first:
     """x goes over a channel, and comes in as `y`."""
     carried = f', frontend_attributes={{_xla_send_recv_source_target_pairs="{pairs}"}}' if pairs is not None else ""
     done = f"d = ({shape}, token[]) recv-done(v), channel_id={channel}\n y = {shape} get-tuple-element(d), index=0"
-    send = f"s = ({shape}, u32[], token[]) send(x, t), channel_id={channel}{carried}\n n = token[] send-done(s), channel_id={channel}"
+    send = (
+        f"s = ({shape}, u32[], token[]) send(x, t), channel_id={channel}{carried}\n n = token[] send-done(s), "
+        f"channel_id={channel}"
+    )
     begin = f"v = ({shape}, u32[], token[]) recv(t), channel_id={channel}{carried}\n"
     return begin + ("\n".join([done, send]) if done_first else "\n".join([send, done]))
 

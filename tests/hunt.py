@@ -1,11 +1,12 @@
-"""A hunt for wrong values and internal errors: random programs, compiled and run, judged by the reference evaluator and by XLA:CPU.
+"""A hunt for wrong values and internal errors: random programs, compiled and run, judged by the reference evaluator and
+by XLA:CPU.
 
     python tests/hunt.py family --seed 1 --count 100000
     python tests/hunt.py writer --seed 1 --count 20000
     python tests/hunt.py jax --seed 1 --count 20000
 
-Each seed is one program, so a hunt goes on where it ended with the next seed. A failure is printed with its seed and its kind, and the
-smallest case that was found for it is written to the folder `--out`, as HLO text with its arguments.
+Each seed is one program, so a hunt goes on where it ended with the next seed. A failure is printed with its seed and
+its kind, and the smallest case that was found for it is written to the folder `--out`, as HLO text with its arguments.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ MOST_REDUCED = 3
 
 @dataclass(frozen=True)
 class Case:
-    """A program, its arguments and how it is compiled. Its results are exact (or, with a tolerance, right to within that share of their
-    greatest element), or as near to the true ones as rounding lets them be."""
+    """A program, its arguments and how it is compiled. Its results are exact (or, with a tolerance, right to within
+    that share of their greatest element), or as near to the true ones as rounding lets them be."""
 
     module: Module
     arguments: list[Array]
@@ -85,7 +86,9 @@ def draw_case(kind: str, choose: Callable[[int, int], int], target: str = "") ->
 
 def _state(draw: Draw, module: Module, weights: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """Pairs of parameters and results that are alike."""
-    before, after = ([shape.without_layout() for _, shape in leaves(module)] for leaves in (parameter_leaves, result_leaves))
+    before, after = (
+        [shape.without_layout() for _, shape in leaves(module)] for leaves in (parameter_leaves, result_leaves)
+    )
     pairs: list[tuple[int, int]] = []
     for i, shape in enumerate(before):
         free = [r for r, other in enumerate(after) if other == shape and r not in [taken for _, taken in pairs]]
@@ -138,7 +141,8 @@ def judge(case: Case, memory: bool = False, xla: bool = False) -> Failure | None
 
 
 def run(case: Case) -> list[Array]:
-    """The results of the compiled module when it runs for the second time, on memory that holds what the first run left."""
+    """The results of the compiled module when it runs for the second time, on memory that holds what the first run
+    left."""
     names = [name for name, _ in parameter_leaves(case.module)]
     options = xla_wasm.Options(target=case.target, weights=tuple(names[i] for i in case.weights), state=case.state)
     executable = xla_wasm.load(xla_wasm.compile(case.module, options))
@@ -165,7 +169,10 @@ def difference(actual: list[Array], expected: list[Array], tolerance: float = 0)
                 same |= abs(x - y) <= tolerance * np.max(abs(y), initial=0, where=np.isfinite(y))
         if not np.all(same):
             at = tuple(int(i) for i in np.argwhere(~same)[0])
-            return f"result {number}: {int(np.sum(~same))} of {same.size} elements; at {list(at)} {found[at]}, expected {wanted[at]}"
+            return (
+                f"result {number}: {int(np.sum(~same))} of {same.size} elements; at {list(at)} {found[at]}, "
+                f"expected {wanted[at]}"
+            )
     return ""
 
 
@@ -184,7 +191,9 @@ def _walk(case: Case) -> Failure | None:
 def _failure(kind: str, error: Exception) -> Failure:
     frames = traceback.extract_tb(error.__traceback__)
     at = next((f for f in frames[::-1] if "xla_wasm" in f.filename), frames[-1])
-    return Failure(kind, f"{type(error).__name__} in {Path(at.filename).name}:{at.name}", " ".join(str(error).split())[:300])
+    return Failure(
+        kind, f"{type(error).__name__} in {Path(at.filename).name}:{at.name}", " ".join(str(error).split())[:300]
+    )
 
 
 class _Late(BaseException):
@@ -226,7 +235,9 @@ class Hunt:
         try:
             case = self.drawn(choices)
         except Exception as error:
-            print(f"seed {seed}: nothing drawn: {type(error).__name__} {' '.join(str(error).split())[:200]}", flush=True)
+            print(
+                f"seed {seed}: nothing drawn: {type(error).__name__} {' '.join(str(error).split())[:200]}", flush=True
+            )
             self.undrawn += 1
             return
         failure = self.outcome(case)
@@ -260,13 +271,17 @@ class Hunt:
                 return False
 
         if fails_too(least.module, least.arguments):
-            module, arguments = fewer_instructions(least.module, least.arguments, fails_too, self.options.seconds_to_reduce)
+            module, arguments = fewer_instructions(
+                least.module, least.arguments, fails_too, self.options.seconds_to_reduce
+            )
             least = Case(module, arguments, least.target, (), (), least.exact, ROUGHLY)
         return least, self.outcome(least)
 
     def write(self, seed: int, first: Failure, case: Case, failure: Failure | None) -> None:
         failure = failure or first
-        path = Path(self.options.out) / f"{self.options.kind}-{seed}-{failure.kind.replace(' ', '-').replace(':', '')}.hlo"
+        path = (
+            Path(self.options.out) / f"{self.options.kind}-{seed}-{failure.kind.replace(' ', '-').replace(':', '')}.hlo"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = [
             f"// {failure.kind}: {failure.place} {failure.message}",
@@ -285,9 +300,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--target", choices=TARGETS, default="", help="one target; else either by chance")
     parser.add_argument("--out", default="dist/hunt", help="the folder for what is found (dist/hunt)")
-    parser.add_argument("--memory", type=int, default=0, metavar="N", help="walk through the memory plan of every Nth program, too")
+    parser.add_argument(
+        "--memory", type=int, default=0, metavar="N", help="walk through the memory plan of every Nth program, too"
+    )
     parser.add_argument("--xla", type=int, default=0, metavar="N", help="have every Nth program judged by XLA:CPU, too")
-    parser.add_argument("--reduce", type=int, default=MOST_REDUCED, help=f"how many failures of a kind are made small ({MOST_REDUCED})")
+    parser.add_argument(
+        "--reduce", type=int, default=MOST_REDUCED, help=f"how many failures of a kind are made small ({MOST_REDUCED})"
+    )
     parser.add_argument("--seconds-to-reduce", type=float, default=30, help="time for that, twice (30)")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _stop)
@@ -301,7 +320,10 @@ def main() -> None:
         now = time.monotonic()
         if now - told > 30:
             told = now
-            print(f"... to seed {seed}: {done / (now - start):.1f} a second, {sum(hunt.found.values())} failures", flush=True)
+            print(
+                f"... to seed {seed}: {done / (now - start):.1f} a second, {sum(hunt.found.values())} failures",
+                flush=True,
+            )
         if now - start > options.seconds:
             break
     failures = f"{sum(hunt.found.values())} failures, {hunt.undrawn} not drawn"

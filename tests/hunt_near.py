@@ -1,8 +1,8 @@
 """Whether results that need not be exact are right: by the true values, and by how far others are from these.
 
-The true values are those of the evaluator with 64 bits. The evaluator as it is, XLA:CPU, and evaluations with arguments or rounded
-results changed in their last bits show how far rounding alone may lead; where they disagree about an integer, a truth value or a NaN, the
-program has no one answer.
+The true values are those of the evaluator with 64 bits. The evaluator as it is, XLA:CPU, and evaluations with arguments
+or rounded results changed in their last bits show how far rounding alone may lead; where they disagree about an
+integer, a truth value or a NaN, the program has no one answer.
 """
 
 from __future__ import annotations
@@ -93,14 +93,19 @@ def _shake(a: Array, dtype: Any, rng: np.random.Generator) -> Any:
 
 @contextmanager
 def _shaken_results(seed: int) -> Iterator[None]:
-    """Has the evaluator change the last bits of whatever is rounded or added up. Arguments alone may not show what rounding does: two
-    orders of a sum may lead to one value by chance, and x + sin(x) leads to pi from wherever it starts."""
+    """Has the evaluator change the last bits of whatever is rounded or added up. Arguments alone may not show what
+    rounding does: two orders of a sum may lead to one value by chance, and x + sin(x) leads to pi from wherever it
+    starts."""
     rng = np.random.default_rng(seed)
     kept = dict(EVALUATE)
 
     def shaken(x: Instruction, operands: list[Value], call: Any) -> Value:
         value = kept[x.opcode](x, operands, call)
-        if not isinstance(value, np.ndarray) or not x.shape.is_array or exactness(x) not in (Exactness.ROUNDED, Exactness.SUMMED):
+        if (
+            not isinstance(value, np.ndarray)
+            or not x.shape.is_array
+            or exactness(x) not in (Exactness.ROUNDED, Exactness.SUMMED)
+        ):
             return value
         return _shake(value, dtype_of(x.shape.element_type, False), rng)
 

@@ -1,4 +1,5 @@
-"""Makes the cases of a hunt small: fewer and smaller choices first, then fewer instructions of the module that these give."""
+"""Makes the cases of a hunt small: fewer and smaller choices first, then fewer instructions of the module that these
+give."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from xla_wasm.reference import evaluate
 
 
 class Choices:
-    """Choices by a seed or again as they were, each as its distance from the least: a shorter list of smaller numbers is a simpler case."""
+    """Choices by a seed or again as they were, each as its distance from the least: a shorter list of smaller numbers
+    is a simpler case."""
 
     def __init__(self, seed: str = "", again: Sequence[int] | None = None):
         self._rng = random.Random(seed)
@@ -66,7 +68,8 @@ def fewer_choices(made: list[int], fails: Callable[[list[int]], bool], seconds: 
 def fewer_instructions(
     module: Module, arguments: list[Array], fails: Callable[[Module, list[Array]], bool], seconds: float
 ) -> tuple[Module, list[Array]]:
-    """The least module found, in that time, that still fails: fewer results, an earlier root, values given instead of computed."""
+    """The least module found, in that time, that still fails: fewer results, an earlier root, values given instead of
+    computed."""
     end = time.monotonic() + seconds
     done = False
     while not done:
@@ -87,7 +90,9 @@ def _candidates(module: Module, arguments: list[Array]) -> list[Callable[[], tup
     found: list[Callable[[], tuple[Module, list[Array]] | None]] = []
     if entry.root.opcode == "tuple":
         for k in range(len(entry.root.operands)):
-            found.append(lambda k=k: _rooted(module, arguments, [o for i, o in enumerate(entry.root.operands) if i != k]))  # type: ignore[misc]
+            found.append(
+                lambda k=k: _rooted(module, arguments, [o for i, o in enumerate(entry.root.operands) if i != k])
+            )  # type: ignore[misc]
     for x in entry.instructions:
         if x.shape.is_array and x.opcode not in ("parameter", "constant") and x is not entry.root:
             found.append(lambda x=x: _rooted(module, arguments, [x]))  # type: ignore[misc]
@@ -126,13 +131,19 @@ def _given(module: Module, arguments: list[Array], x: Instruction) -> tuple[Modu
     value = evaluate(only[0], *only[1])[0]
     copy, named = _copied(module)
     p = Instruction(f"{x.name}.given", "parameter", x.shape, attrs={"parameter_number": len(arguments)})
-    p.attrs |= {name: v for name, v in copy.entry.parameters[0].attrs.items() if name != "parameter_number"} if arguments else {}
+    p.attrs |= (
+        {name: v for name, v in copy.entry.parameters[0].attrs.items() if name != "parameter_number"}
+        if arguments
+        else {}
+    )
     copy.entry.instructions.insert(0, p)
     _replace(copy.entry, named[x.name], p)
     return _pruned(copy, copy.entry.root, [*arguments, value])
 
 
-def _skipping(module: Module, arguments: list[Array], x: Instruction, operand: Instruction) -> tuple[Module, list[Array]] | None:
+def _skipping(
+    module: Module, arguments: list[Array], x: Instruction, operand: Instruction
+) -> tuple[Module, list[Array]] | None:
     """The module with an operand instead of an instruction."""
     copy, named = _copied(module)
     _replace(copy.entry, named[x.name], named[operand.name])

@@ -1,12 +1,13 @@
-"""A hunt for differences between StableHLO and HLO: random programs in both, as jaxlib makes the one of the other, must have equal values.
+"""A hunt for differences between StableHLO and HLO: random programs in both, as jaxlib makes the one of the other, must
+have equal values.
 
     python tests/hunt_stablehlo.py jax --seed 1 --count 5000
     python tests/hunt_stablehlo.py family --seed 1 --count 5000
     python tests/hunt_stablehlo.py programs
 
-Each seed is one program in HLO, which jaxlib writes as StableHLO. That is read as bytecode and as a portable artifact, and judged by the
-program itself in the reference evaluator, bit by bit. `programs` are those of the tests in JAX: what jax.export writes of one is read, and
-judged by the HLO that JAX makes of it.
+Each seed is one program in HLO, which jaxlib writes as StableHLO. That is read as bytecode and as a portable artifact,
+and judged by the program itself in the reference evaluator, bit by bit. `programs` are those of the tests in JAX: what
+jax.export writes of one is read, and judged by the HLO that JAX makes of it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def check(kind: str, seed: int) -> str:
         module, arguments = DRAW[kind](Draw(rng.randint))
     except (Skip, ValueError, TypeError):
         return "not drawn"  # JAX refuses some functions of narrow integers
-    if any(x.opcode in _NEVER or x.shape.is_dynamic or x.shape.element_type in _NO_TYPES for x in module.instructions()):
+    if any(
+        x.opcode in _NEVER or x.shape.is_dynamic or x.shape.element_type in _NO_TYPES for x in module.instructions()
+    ):
         return "no StableHLO"
     try:
         tree = from_hlo(module)

@@ -1,4 +1,5 @@
-"""XLA:CPU as the second judge of a hunt, in a process of its own, since XLA ends the process where it meets what it does not expect."""
+"""XLA:CPU as the second judge of a hunt, in a process of its own, since XLA ends the process where it meets what it
+does not expect."""
 
 from __future__ import annotations
 
@@ -59,22 +60,26 @@ class Xla:
 def mistaken(module: Module) -> str:
     """Why XLA:CPU is no judge of a module, or "".
 
-    It computes the trips of a loop as if unsigned counters were signed, clamps the sums of a convolution of narrow integers
-    where it folds constants and wraps them where it does not, returns integers of one bit as predicates, simplifies powers of
-    integers as if they were powers of real numbers (`x ** -1` to `1 / x`, which is -1 for 0), goes through a padded window column
-    by column when it selects, so that of two equal elements the wrong one is first, and loses the layout of a convolution that it
-    folds below a bitcast-convert."""
+    It computes the trips of a loop as if unsigned counters were signed, clamps the sums of a convolution of narrow
+    integers where it folds constants and wraps them where it does not, returns integers of one bit as predicates,
+    simplifies powers of integers as if they were powers of real numbers (`x ** -1` to `1 / x`, which is -1 for 0), goes
+    through a padded window column by column when it selects, so that of two equal elements the wrong one is first, and
+    loses the layout of a convolution that it folds below a bitcast-convert."""
     if any(shape.element_type in ("s1", "u1") for _, shape in result_leaves(module)):
         return "integers of one bit are returned as predicates"
     for x in module.instructions():
         of = x.shape.element_type if x.shape.is_array else ""
         if x.opcode == "convolution" and of in ("s8", "u8", "s4", "u4", "s2", "u2", "s1", "u1"):
             return "sums of narrow integers are clamped where constants are folded"
-        if x.opcode == "while" and any(o.shape.element_type[0] == "u" for o in x.called[0].root.operands if o.shape.is_array):
+        if x.opcode == "while" and any(
+            o.shape.element_type[0] == "u" for o in x.called[0].root.operands if o.shape.is_array
+        ):
             return "trips of unsigned counters"
         if x.opcode == "power" and of[:1] in ("s", "u"):
             return "powers of integers are simplified as if they were real"
-        if x.opcode == "select-and-scatter" and any(w.padding_low or w.padding_high for w in x.attrs["window"].dimensions):
+        if x.opcode == "select-and-scatter" and any(
+            w.padding_low or w.padding_high for w in x.attrs["window"].dimensions
+        ):
             return "equal elements of a padded window"
         if x.opcode == "bitcast-convert" and x.operands[0].opcode == "convolution":
             return "layout of a folded convolution"

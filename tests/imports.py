@@ -1,4 +1,5 @@
-"""The imports among the modules of the package, read from their sources: those inside functions and for type checkers included."""
+"""The imports among the modules of the package, read from their sources: those inside functions and for type checkers
+included."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def _imported(name: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "xla_wasm":
             base = (node.module or "").split(".")[1:]
         elif isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[2] for alias in node.names if alias.name.partition(".")[0] == "xla_wasm")
+            yield from (
+                alias.name.partition(".")[2] for alias in node.names if alias.name.partition(".")[0] == "xla_wasm"
+            )
             continue
         else:
             continue

@@ -1,4 +1,5 @@
-"""Instructions with values for their operands, taken from samples and random programs while the reference evaluator runs these."""
+"""Instructions with values for their operands, taken from samples and random programs while the reference evaluator
+runs these."""
 
 from __future__ import annotations
 
@@ -67,7 +68,10 @@ def _is_taken(x: Instruction, operands: list[Any]) -> bool:
     if not operands or any(not s.is_array or s.is_dynamic or s.size > LARGEST for s in shapes):
         return False
     # In the computation of a map, lanes run through instructions on scalars.
-    return all(isinstance(v, np.ndarray | np.generic) and np.shape(v) == o.shape.dimensions for v, o in zip(operands, x.operands))
+    return all(
+        isinstance(v, np.ndarray | np.generic) and np.shape(v) == o.shape.dimensions
+        for v, o in zip(operands, x.operands)
+    )
 
 
 def instances(module: Module, arguments: Sequence[Array]) -> list[Instance]:

@@ -1,4 +1,5 @@
-"""Calls functions of tests/js/*.mjs with the loader and the address of a site, in any Node, Deno, Bun, and in a page of Chromium."""
+"""Calls functions of tests/js/*.mjs with the loader and the address of a site, in any Node, Deno, Bun, and in a page of
+Chromium."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def isolated_site(answers: dict[str, Answer | list[Answer]] | None = None, folde
 
 @contextmanager
 def calling(script: str, engine: str, request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls functions of a script in an engine: one of `NODES` or `RUNTIMES`, or "chromium". There no worker may be left after a call."""
+    """Calls functions of a script in an engine: one of `NODES` or `RUNTIMES`, or "chromium". There no worker may be
+    left after a call."""
     if engine in (*NODES, *RUNTIMES):
         yield _in_node([nodes()[engine.split()[1]][0]] if engine in NODES else runtime_command(engine), script, site)
         return
@@ -87,8 +89,11 @@ def _in_page(page: Page, script: str) -> Call:
             if not page.workers:
                 break
             page.wait_for_timeout(50)
-        # Chromium may keep a worker for ever that was told to end, where a worker of its worker was ended while it computed.
-        assert not page.workers or not page.evaluate("notTerminated.size"), f"workers are left: {[worker.url for worker in page.workers]}"
+        # Chromium may keep a worker for ever that was told to end, where a worker of its worker was ended while it
+        # computed.
+        assert not page.workers or not page.evaluate("notTerminated.size"), (
+            f"workers are left: {[worker.url for worker in page.workers]}"
+        )
         return outcome
 
     return call

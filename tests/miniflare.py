@@ -78,7 +78,12 @@ def need(tool: str) -> Path:
 def _environment(folder: Path) -> dict[str, str]:
     """For wrangler: this Python and its commands first, nothing said to anyone, and its own notes in the folder."""
     path = [str(Path(sys.executable).parent), str(node_for("relaxed-simd").parent), os.environ["PATH"]]
-    quiet = {"CI": "1", "WRANGLER_SEND_METRICS": "false", "WRANGLER_HIDE_BANNER": "true", "XDG_CONFIG_HOME": str(folder / ".config")}
+    quiet = {
+        "CI": "1",
+        "WRANGLER_SEND_METRICS": "false",
+        "WRANGLER_HIDE_BANNER": "true",
+        "XDG_CONFIG_HOME": str(folder / ".config"),
+    }
     return os.environ | quiet | {"PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT)}
 
 
@@ -86,7 +91,14 @@ def bundle(folder: Path, into: Path) -> str:
     """What `wrangler deploy` would upload of a worker, after the build command that its configuration names."""
     if not (folder / "node_modules").exists():
         (folder / "node_modules").symlink_to(TOOLS / "node_modules")
-    wrangler = [node_for("relaxed-simd"), need("wrangler") / "bin" / "wrangler.js", "deploy", "--dry-run", "--outdir", into]
+    wrangler = [
+        node_for("relaxed-simd"),
+        need("wrangler") / "bin" / "wrangler.js",
+        "deploy",
+        "--dry-run",
+        "--outdir",
+        into,
+    ]
     command = list(map(str, wrangler))
     done = subprocess.run(command, cwd=folder, env=_environment(folder), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -153,7 +165,9 @@ def multipart(parts: list[tuple[str, str, str, bytes]]) -> tuple[bytes, str]:
     body = b""
     for name, filename, type_, content in parts:
         name = name.replace('"', "%22")
-        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"' + (f'; filename="{filename}"' if filename else "")
+        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"' + (
+            f'; filename="{filename}"' if filename else ""
+        )
         body += (head + (f"\r\nContent-Type: {type_}" if type_ else "") + "\r\n\r\n").encode() + content + b"\r\n"
     return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
 
@@ -162,12 +176,17 @@ def identity(types: dict[str, str], shape: str) -> xla_wasm.HloModule:
     """A module that takes arrays of this shape, {name: element type}, and gives them back."""
     layout = "{" + ",".join(map(str, reversed(range(shape.count(",") + 1)))) + "}" if shape else ""
     shapes = [f"{type_}[{shape}]{layout}" for type_ in types.values()]
-    lines = [f"  p{i} = {s} parameter({i}), metadata={{op_name={json.dumps(name)}}}" for i, (name, s) in enumerate(zip(types, shapes))]
+    lines = [
+        f"  p{i} = {s} parameter({i}), metadata={{op_name={json.dumps(name)}}}"
+        for i, (name, s) in enumerate(zip(types, shapes))
+    ]
     copies = [f"  c{i} = {s} copy(p{i})" for i, s in enumerate(shapes)]
     root = f"  ROOT r = ({', '.join(shapes)}) tuple({', '.join(f'c{i}' for i in range(len(types)))})"
     if len(types) == 1:
         copies, root = [], f"  ROOT r = {shapes[0]} copy(p0)"
-    return xla_wasm.HloModule.from_text("HloModule copies\n\nENTRY e {\n" + "\n".join([*lines, *copies, root]) + "\n}\n")
+    return xla_wasm.HloModule.from_text(
+        "HloModule copies\n\nENTRY e {\n" + "\n".join([*lines, *copies, root]) + "\n}\n"
+    )
 
 
 def write_worker(folder: Path, models: Mapping[str, xla_wasm.HloModule | xla_wasm.Artifact]) -> None:

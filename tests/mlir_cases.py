@@ -1,4 +1,5 @@
-"""Operations in MLIR's generic form, from which jaxlib prints every form that it has, and trees of MLIR as data to compare."""
+"""Operations in MLIR's generic form, from which jaxlib prints every form that it has, and trees of MLIR as data to
+compare."""
 
 from __future__ import annotations
 
@@ -13,16 +14,20 @@ from jaxlib.mlir.dialects import stablehlo
 from xla_wasm.mlir.tree import Dense, Op, Value
 
 SAME_1 = (
-    "abs cbrt ceil cosine exponential exponential_minus_one floor log log_plus_one logistic negate round_nearest_afz round_nearest_even "
+    "abs cbrt ceil cosine exponential exponential_minus_one floor log log_plus_one logistic negate round_nearest_afz "
+    "round_nearest_even "
     "rsqrt sign sine sqrt tan tanh"
 ).split()
 SAME_2 = "add atan2 divide maximum minimum multiply power remainder subtract".split()
 BITS_2 = "and or xor shift_left shift_right_arithmetic shift_right_logical".split()
 CHLO_1 = (
-    "acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma sinh square tan"
+    "acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf "
+    "lgamma sinh square tan"
 ).split()
 CHLO_2 = "next_after polygamma zeta".split()
-BROADCASTING = "add atan2 complex divide maximum minimum multiply next_after polygamma power remainder subtract zeta".split()
+BROADCASTING = (
+    "add atan2 complex divide maximum minimum multiply next_after polygamma power remainder subtract zeta".split()
+)
 ARGUMENTS = (
     "%a: t<4xf32>, %b: t<2x3xf32>, %i: t<4xi32>, %u: t<4xui32>, %p: t<4xi1>, %q: t<i1>, "
     "%c: t<4xcomplex<f32>>, %s: t<f32>, %d: t<3xf32>, %n: t<i32>, %m: t<2x2xf32>, %w: t<1x8x8x3xf32>, "
@@ -33,8 +38,10 @@ _ADD = '({ ^bb0(%x: t<f32>, %y: t<f32>): %r = "stablehlo.add"(%x, %y) : (t<f32>,
 _A1, _A2 = "(t<4xf32>) -> t<4xf32>", "(t<4xf32>, t<4xf32>) -> t<4xf32>"
 _DOT = "lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]"
 _CONV = "#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"
-_MANUAL = '{in_shardings = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>, out_shardings = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>, \
+_MANUAL = (
+    '{in_shardings = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>, out_shardings = #sdy.sharding_per_value<[<@mesh, [{"x"}]>]>, \
 manual_axes = #sdy<manual_axes{"x"}>}'
+)
 # Below, `t<` stands for `tensor<`.
 OPS = [
     *(f'"stablehlo.{name}"(%a) : {_A1}' for name in SAME_1),
@@ -44,12 +51,14 @@ OPS = [
     *(f'"chlo.{name}"(%a) : (t<4xf32>) -> t<4x{"i1" if name[:3] == "is_" else "f32"}>' for name in CHLO_1),
     *(f'"chlo.{name}"(%a, %a) : {_A2}' for name in CHLO_2),
     *(
-        f'"chlo.broadcast_{name}"(%a, %a) : (t<4xf32>, t<4xf32>) -> t<4x{"complex<f32>" if name == "complex" else "f32"}>'
+        f'"chlo.broadcast_{name}"(%a, %a) : (t<4xf32>, t<4xf32>) -> '
+        f"t<4x{'complex<f32>' if name == 'complex' else 'f32'}>"
         for name in BROADCASTING
     ),
     *(f'"chlo.broadcast_{name}"(%i, %i) : (t<4xi32>, t<4xi32>) -> t<4xi32>' for name in BITS_2),
     '"chlo.broadcast_add"(%a, %s) {broadcast_dimensions = array<i64>} : (t<4xf32>, t<f32>) -> t<4xf32>',
-    '"chlo.broadcast_compare"(%a, %a) {comparison_direction = #chlo<comparison_direction LT>} : (t<4xf32>, t<4xf32>) -> t<4xi1>',
+    '"chlo.broadcast_compare"(%a, %a) {comparison_direction = #chlo<comparison_direction LT>} : (t<4xf32>, t<4xf32>) '
+    "-> t<4xi1>",
     '"chlo.broadcast_select"(%p, %a, %a) : (t<4xi1>, t<4xf32>, t<4xf32>) -> t<4xf32>',
     '"chlo.mulhi"(%u, %u) : (t<4xui32>, t<4xui32>) -> t<4xui32>',
     '"chlo.constant"() {value = dense<1.0> : t<4xf32>} : () -> t<4xf32>',
@@ -71,49 +80,64 @@ OPS = [
     '"stablehlo.select"(%q, %a, %a) : (t<i1>, t<4xf32>, t<4xf32>) -> t<?xf32>',
     '"stablehlo.clamp"(%a, %a, %a) : (t<4xf32>, t<4xf32>, t<4xf32>) -> t<4xf32>',
     '"stablehlo.clamp"(%s, %a, %s) : (t<f32>, t<4xf32>, t<f32>) -> t<4xf32>',
-    '"stablehlo.compare"(%a, %a) {comparison_direction = #stablehlo<comparison_direction GE>} : (t<4xf32>, t<4xf32>) -> t<4xi1>',
+    '"stablehlo.compare"(%a, %a) {comparison_direction = #stablehlo<comparison_direction GE>} : (t<4xf32>, t<4xf32>) '
+    "-> t<4xi1>",
     '"stablehlo.compare"(%a, %a) {comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = '
     "#stablehlo<comparison_type TOTALORDER>} : (t<4xf32>, t<4xf32>) -> t<4xi1>",
     '"stablehlo.iota"() {iota_dimension = 0 : i64} : () -> t<4xi32>',
     '"stablehlo.dynamic_iota"(%z) {iota_dimension = 1 : i64} : (t<2xi64>) -> t<?x?xf32>',
     '"stablehlo.broadcast_in_dim"(%a) {broadcast_dimensions = array<i64: 1>} : (t<4xf32>) -> t<2x4xf32>',
-    '"stablehlo.dynamic_broadcast_in_dim"(%a, %z) {broadcast_dimensions = array<i64: 1>, known_expanding_dimensions = array<i64: 0>}'
+    '"stablehlo.dynamic_broadcast_in_dim"(%a, %z) {broadcast_dimensions = array<i64: 1>, known_expanding_dimensions = '
+    "array<i64: 0>}"
     " : (t<4xf32>, t<2xi64>) -> t<?x?xf32>",
     '"stablehlo.broadcast"(%a) {broadcast_sizes = array<i64: 2>} : (t<4xf32>) -> t<2x4xf32>',
     '"stablehlo.transpose"(%b) {permutation = array<i64: 1, 0>} : (t<2x3xf32>) -> t<3x2xf32>',
     '"stablehlo.reverse"(%b) {dimensions = array<i64: 1>} : (t<2x3xf32>) -> t<2x3xf32>',
-    '"stablehlo.slice"(%b) {start_indices = array<i64: 0, 0>, limit_indices = array<i64: 2, 3>, strides = array<i64: 1, 2>}'
+    '"stablehlo.slice"(%b) {start_indices = array<i64: 0, 0>, limit_indices = array<i64: 2, 3>, strides = array<i64: '
+    "1, 2>}"
     " : (t<2x3xf32>) -> t<2x2xf32>",
-    '"stablehlo.slice"(%s) {start_indices = array<i64>, limit_indices = array<i64>, strides = array<i64>} : (t<f32>) -> t<f32>',
+    '"stablehlo.slice"(%s) {start_indices = array<i64>, limit_indices = array<i64>, strides = array<i64>} : (t<f32>) '
+    "-> t<f32>",
     '"stablehlo.real_dynamic_slice"(%b, %z, %z, %z) : (t<2x3xf32>, t<2xi64>, t<2xi64>, t<2xi64>) -> t<?x?xf32>',
-    '"stablehlo.dynamic_slice"(%b, %n, %n) {slice_sizes = array<i64: 1, 2>} : (t<2x3xf32>, t<i32>, t<i32>) -> t<1x2xf32>',
+    '"stablehlo.dynamic_slice"(%b, %n, %n) {slice_sizes = array<i64: 1, 2>} : (t<2x3xf32>, t<i32>, t<i32>) -> '
+    "t<1x2xf32>",
     '"stablehlo.dynamic_update_slice"(%b, %m, %n, %n) : (t<2x3xf32>, t<2x2xf32>, t<i32>, t<i32>) -> t<2x3xf32>',
     '"stablehlo.dynamic_reshape"(%a, %z) : (t<4xf32>, t<2xi64>) -> t<?x?xf32>',
-    '"stablehlo.pad"(%a, %s) {edge_padding_low = array<i64: 1>, edge_padding_high = array<i64: -1>, interior_padding = array<i64: 2>}'
+    '"stablehlo.pad"(%a, %s) {edge_padding_low = array<i64: 1>, edge_padding_high = array<i64: -1>, interior_padding '
+    "= array<i64: 2>}"
     " : (t<4xf32>, t<f32>) -> t<10xf32>",
     '"stablehlo.dynamic_pad"(%b, %s, %z, %z, %z) : (t<2x3xf32>, t<f32>, t<2xi64>, t<2xi64>, t<2xi64>) -> t<?x?xf32>',
     '"stablehlo.concatenate"(%a, %a) {dimension = 0 : i64} : (t<4xf32>, t<4xf32>) -> t<8xf32>',
     '"stablehlo.get_dimension_size"(%b) {dimension = 1 : i64} : (t<2x3xf32>) -> t<i32>',
-    '"stablehlo.set_dimension_size"(%b, %n) {dimension = 1 : i64} : (t<2x3xf32>, t<i32>) -> t<2x?xf32, #stablehlo.bounds<?, 3>>',
-    f'"stablehlo.dot_general"(%m, %b) {{dot_dimension_numbers = #stablehlo.dot<{_DOT}>}} : (t<2x2xf32>, t<2x3xf32>) -> t<2x3xf32>',
+    '"stablehlo.set_dimension_size"(%b, %n) {dimension = 1 : i64} : (t<2x3xf32>, t<i32>) -> t<2x?xf32, '
+    "#stablehlo.bounds<?, 3>>",
+    f'"stablehlo.dot_general"(%m, %b) {{dot_dimension_numbers = #stablehlo.dot<{_DOT}>}} : (t<2x2xf32>, t<2x3xf32>) '
+    f"-> t<2x3xf32>",
     '"stablehlo.dot_general"(%m, %b) {dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], '
     "rhs_batching_dimensions = [0]>, precision_config = "
     "[#stablehlo<precision HIGH>, #stablehlo<precision DEFAULT>]} : (t<2x2xf32>, t<2x3xf32>) -> t<2x2x3xf32>",
-    f'"stablehlo.dot_general"(%m, %b) {{dot_dimension_numbers = #stablehlo.dot<{_DOT}>, algorithm = #stablehlo.dot_algorithm<'
-    "lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, "
+    f'"stablehlo.dot_general"(%m, %b) {{dot_dimension_numbers = #stablehlo.dot<{_DOT}>, algorithm = '
+    f"#stablehlo.dot_algorithm<"
+    "lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, "
+    "rhs_component_count = 1, "
     "num_primitive_operations = 1, allow_imprecise_accumulation = false>} : (t<2x2xf32>, t<2x3xf32>) -> t<2x3xf32>",
     '"stablehlo.dot"(%m, %b) : (t<2x2xf32>, t<2x3xf32>) -> t<2x3xf32>',
-    f'"stablehlo.convolution"(%w, %k) {{dimension_numbers = {_CONV}, feature_group_count = 1 : i64, batch_group_count = 1 : i64}}'
+    f'"stablehlo.convolution"(%w, %k) {{dimension_numbers = {_CONV}, feature_group_count = 1 : i64, batch_group_count '
+    f"= 1 : i64}}"
     " : (t<1x8x8x3xf32>, t<3x3x3x4xf32>) -> t<1x6x6x4xf32>",
-    f'"stablehlo.convolution"(%w, %k) {{dimension_numbers = {_CONV}, feature_group_count = 1 : i64, batch_group_count = 1 : i64, '
-    "window_strides = array<i64: 1, 2>, padding = dense<[[1, 2], [0, 1]]> : t<2x2xi64>, lhs_dilation = array<i64: 1, 1>, "
-    "rhs_dilation = array<i64: 2, 1>, window_reversal = array<i1: true, false>, precision_config = [#stablehlo<precision HIGHEST>, "
+    f'"stablehlo.convolution"(%w, %k) {{dimension_numbers = {_CONV}, feature_group_count = 1 : i64, batch_group_count '
+    f"= 1 : i64, "
+    "window_strides = array<i64: 1, 2>, padding = dense<[[1, 2], [0, 1]]> : t<2x2xi64>, lhs_dilation = array<i64: 1, "
+    "1>, "
+    "rhs_dilation = array<i64: 2, 1>, window_reversal = array<i1: true, false>, precision_config = "
+    "[#stablehlo<precision HIGHEST>, "
     "#stablehlo<precision HIGHEST>]} : (t<1x8x8x3xf32>, t<3x3x3x4xf32>) -> t<1x7x4x4xf32>",
     f'"stablehlo.reduce"(%b, %s) {_ADD} {{dimensions = array<i64: 1>}} : (t<2x3xf32>, t<f32>) -> t<2xf32>',
     '"stablehlo.reduce"(%a, %i, %s, %n) ({ ^bb0(%x: t<f32>, %y: t<i32>, %v: t<f32>, %o: t<i32>): '
     '"stablehlo.return"(%v, %y) : (t<f32>, t<i32>) -> () }) {dimensions = array<i64: 0>, some.flag} '
     ": (t<4xf32>, t<4xi32>, t<f32>, t<i32>) -> (t<f32>, t<i32>)",
-    f'"stablehlo.reduce_window"(%b, %s) {_ADD} {{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 1>}}'
+    f'"stablehlo.reduce_window"(%b, %s) {_ADD} {{window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, '
+    f"1>}}"
     " : (t<2x3xf32>, t<f32>) -> t<2x2xf32>",
     '"stablehlo.while"(%n, %a) ({ ^bb0(%x: t<i32>, %y: t<4xf32>): "stablehlo.return"(%q) : (t<i1>) -> () }, '
     '{ ^bb0(%x: t<i32>, %y: t<4xf32>): "stablehlo.return"(%x, %y) : (t<i32>, t<4xf32>) -> () }) {some.flag}'
@@ -124,20 +148,29 @@ OPS = [
     " : (t<i1>) -> t<4xf32>",
     '"stablehlo.sort"(%a) ({ ^bb0(%x: t<f32>, %y: t<f32>): "stablehlo.return"(%q) : (t<i1>) -> () })'
     f" {{dimension = 0 : i64, is_stable = true}} : {_A1}",
-    '"stablehlo.custom_call"(%a) {call_target_name = "foo", backend_config = "x\\22y", has_side_effect = true} : (t<4xf32>) -> ()',
-    '"stablehlo.custom_call"(%a) {call_target_name = "a b", api_version = 4 : i32, backend_config = {n = 1 : i64}, operand_layouts = '
-    "[dense<0> : t<1xindex>], result_layouts = [dense<0> : t<1xindex>], called_computations = [@f], output_operand_aliases = "
-    f"[#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]}} : {_A1}",
-    f'"stablehlo.composite"(%a) {{name = "a.b", decomposition = @f, version = 2 : i32, composite_attributes = {{k = 1 : i64}}}} : {_A1}',
+    '"stablehlo.custom_call"(%a) {call_target_name = "foo", backend_config = "x\\22y", has_side_effect = true} : '
+    "(t<4xf32>) -> ()",
+    '"stablehlo.custom_call"(%a) {call_target_name = "a b", api_version = 4 : i32, backend_config = {n = 1 : i64}, '
+    "operand_layouts = "
+    "[dense<0> : t<1xindex>], result_layouts = [dense<0> : t<1xindex>], called_computations = [@f], "
+    "output_operand_aliases = "
+    f"[#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]}} : "
+    f"{_A1}",
+    f'"stablehlo.composite"(%a) {{name = "a.b", decomposition = @f, version = 2 : i32, composite_attributes = {{k = 1 '
+    f": i64}}}} : {_A1}",
     f'"func.call"(%a) {{callee = @f}} : {_A1}',
-    '"stablehlo.fft"(%c) {fft_type = #stablehlo<fft_type IFFT>, fft_length = array<i64: 4>} : (t<4xcomplex<f32>>) -> t<4xcomplex<f32>>',
+    '"stablehlo.fft"(%c) {fft_type = #stablehlo<fft_type IFFT>, fft_length = array<i64: 4>} : (t<4xcomplex<f32>>) -> '
+    "t<4xcomplex<f32>>",
     '"stablehlo.cholesky"(%m) {lower = true} : (t<2x2xf32>) -> t<2x2xf32>',
     '"stablehlo.cholesky"(%m) : (t<2x2xf32>) -> t<2x2xf32>',
-    '"stablehlo.triangular_solve"(%m, %b) {left_side = true, lower = false, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, '
+    '"stablehlo.triangular_solve"(%m, %b) {left_side = true, lower = false, transpose_a = #stablehlo<transpose '
+    "NO_TRANSPOSE>, "
     "unit_diagonal = false} : (t<2x2xf32>, t<2x3xf32>) -> t<2x3xf32>",
     f'"stablehlo.reduce_precision"(%a) {{exponent_bits = 5 : i32, mantissa_bits = 7 : i32}} : {_A1}',
-    '"stablehlo.rng"(%s, %s, %z) {rng_distribution = #stablehlo<rng_distribution UNIFORM>} : (t<f32>, t<f32>, t<2xi64>) -> t<?x?xf32>',
-    '"stablehlo.rng_bit_generator"(%u) {rng_algorithm = #stablehlo<rng_algorithm PHILOX>} : (t<4xui32>) -> (t<4xui32>, t<7xui32>)',
+    '"stablehlo.rng"(%s, %s, %z) {rng_distribution = #stablehlo<rng_distribution UNIFORM>} : (t<f32>, t<f32>, '
+    "t<2xi64>) -> t<?x?xf32>",
+    '"stablehlo.rng_bit_generator"(%u) {rng_algorithm = #stablehlo<rng_algorithm PHILOX>} : (t<4xui32>) -> '
+    "(t<4xui32>, t<7xui32>)",
     '"stablehlo.tuple"(%a, %n) : (t<4xf32>, t<i32>) -> tuple<t<4xf32>, t<i32>>',
     '"stablehlo.tuple"() : () -> tuple<>',
     f'"stablehlo.optimization_barrier"(%a) : {_A1}',
@@ -148,7 +181,8 @@ OPS = [
     '"stablehlo.after_all"() : () -> !stablehlo.token',
     '"stablehlo.infeed"(%t) {infeed_config = "a", layout = [[0]]} : (!stablehlo.token) -> (t<4xf32>, !stablehlo.token)',
     '"stablehlo.outfeed"(%a, %t) {outfeed_config = ""} : (t<4xf32>, !stablehlo.token) -> !stablehlo.token',
-    '"stablehlo.send"(%a, %t) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = true}'
+    '"stablehlo.send"(%a, %t) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>, is_host_transfer = '
+    "true}"
     " : (t<4xf32>, !stablehlo.token) -> !stablehlo.token",
     '"stablehlo.partition_id"() : () -> t<ui32>',
     '"stablehlo.replica_id"() : () -> t<ui32>',
@@ -161,20 +195,27 @@ OPS = [
     " : (t<2x3xf32>, t<2xi64>) -> t<2x3xf32>",
     '"stablehlo.einsum"(%m, %b) {einsum_config = "ab,bc->ac"} : (t<2x2xf32>, t<2x3xf32>) -> t<2x3xf32>',
     '"stablehlo.unary_einsum"(%m) {einsum_config = "ab->a"} : (t<2x2xf32>) -> t<2xf32>',
-    '"chlo.scan"(%b, %d) ({ ^bb0(%x: t<3xf32>, %y: t<3xf32>): "stablehlo.return"(%y, %x) : (t<3xf32>, t<3xf32>) -> () })'
-    " {dimension = 0 : i64, is_reverse = true, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>}"
+    '"chlo.scan"(%b, %d) ({ ^bb0(%x: t<3xf32>, %y: t<3xf32>): "stablehlo.return"(%y, %x) : (t<3xf32>, t<3xf32>) -> () '
+    "})"
+    " {dimension = 0 : i64, is_reverse = true, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = "
+    "array<i32: 1, 1>}"
     " : (t<2x3xf32>, t<3xf32>) -> (t<2x3xf32>, t<3xf32>)",
     '"sdy.sharding_constraint"(%a) {sharding = #sdy.sharding<@mesh, [{"x"}]>} : (t<4xf32>) -> t<4xf32>',
     '"sdy.reshard"(%a) {sharding = #sdy.sharding<@mesh, [{"x"}]>} : (t<4xf32>) -> t<4xf32>',
     f'"sdy.manual_computation"(%a) ({{ ^bb0(%x: t<2xf32>): "sdy.return"(%x) : (t<2xf32>) -> () }}) {_MANUAL} : {_A1}',
     '"sdy.sharding_group"(%a) {group_id = 3 : i64} : (t<4xf32>) -> ()',
     f'"sdy.propagation_barrier"(%a) {{allowed_direction = 0 : i32}} : {_A1}',
-    f'"sdy.named_computation"(%a) ({{ ^bb0(%x: t<4xf32>): "sdy.return"(%x) : (t<4xf32>) -> () }}) {{name = "foo"}} : {_A1}',
+    f'"sdy.named_computation"(%a) ({{ ^bb0(%x: t<4xf32>): "sdy.return"(%x) : (t<4xf32>) -> () }}) {{name = "foo"}} : '
+    f"{_A1}",
     '"sdy.constant"() {value = dense<1.0> : t<4xf32>} : () -> t<4xf32>',
 ]
 """Operations on the arguments above, in their generic form."""
 CONSTANTS = [
-    *(f"dense<{v}> : t<{v.count(',') + 1}x{t}>" for t in ("i8", "i16", "i32", "i64") for v in ("[-1, 2, 127]", "[5, 5]")),
+    *(
+        f"dense<{v}> : t<{v.count(',') + 1}x{t}>"
+        for t in ("i8", "i16", "i32", "i64")
+        for v in ("[-1, 2, 127]", "[5, 5]")
+    ),
     *(f"dense<[255, 0]> : t<2x{t}>" for t in ("ui8", "ui16", "ui32", "ui64")),
     *(f"dense<[1.5, -0.0, 1.0e-3, 0x{'7F' + 'C' * (n - 2)}]> : t<4xf{4 * n}>" for n in (4, 8, 16)),
     "dense<[1.5, -0.0, 0x7FC1, 1.001]> : t<4xbf16>",
@@ -209,7 +250,14 @@ def all_forms() -> ir.Module:
 @cache
 def portable_forms() -> tuple[str, str]:
     """Those that VHLO has, as text of VHLO and of StableHLO."""
-    absent = ('"chlo', '"sdy', '"stablehlo.einsum', '"stablehlo.unary_einsum', '"stablehlo.dot"', '"stablehlo.broadcast"')
+    absent = (
+        '"chlo',
+        '"sdy',
+        '"stablehlo.einsum',
+        '"stablehlo.unary_einsum',
+        '"stablehlo.dot"',
+        '"stablehlo.broadcast"',
+    )
     module = _module([op.replace("some.flag", 'some.flag = "x"') for op in OPS if not op.startswith(absent)])
     with module.context:
         data = stablehlo.serialize_portable_artifact(module, stablehlo.get_current_version())
@@ -219,7 +267,8 @@ def portable_forms() -> tuple[str, str]:
 def _module(ops: list[str], head: str = "") -> ir.Module:
     lines = [f"  {op}" if op.endswith("-> ()") else f"  {_results(op, i)} = {op}" for i, op in enumerate(ops)]
     lines += [
-        f'  %k{i} = "stablehlo.constant"() {{value = {value}}} : () -> {value.rpartition(" : ")[2]}' for i, value in enumerate(CONSTANTS)
+        f'  %k{i} = "stablehlo.constant"() {{value = {value}}} : () -> {value.rpartition(" : ")[2]}'
+        for i, value in enumerate(CONSTANTS)
     ]
     with make_ir_context() as context:
         context.allow_unregistered_dialects = True
@@ -253,7 +302,15 @@ def as_data(ops: list[Op], locations: bool = False) -> list[Any]:
             pending += [*reversed(item.ops)]
             continue
         attributes = {key: _plain(value) for key, value in sorted(item.attributes.items())}
-        out.append((item.name, [numbers[o] for o in item.operands], attributes, [r.type for r in item.results], len(item.regions)))
+        out.append(
+            (
+                item.name,
+                [numbers[o] for o in item.operands],
+                attributes,
+                [r.type for r in item.results],
+                len(item.regions),
+            )
+        )
         if locations:
             out.append(item.location)
         numbers |= {value: len(numbers) + i for i, value in enumerate(item.results)}

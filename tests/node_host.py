@@ -20,12 +20,16 @@ from xla_wasm.host.arrays import dtype_of
 
 ROOT = Path(__file__).parents[1]
 RUNNER = ROOT / "tests" / "js" / "run_artifact.mjs"
-PROBE = f"import({json.dumps((ROOT / 'web' / 'features.js').as_uri())}).then(f => console.log(process.version, f.supports('relaxed-simd')))"
+PROBE = (
+    f"import({json.dumps((ROOT / 'web' / 'features.js').as_uri())}).then(f => console.log(process.version, "
+    f"f.supports('relaxed-simd')))"
+)
 
 
 @cache
 def nodes() -> dict[str, tuple[Path, bool]]:
-    """Every Node that can be found, by version, with whether it has relaxed SIMD: `XLA_WASM_NODE`, `.tools/`, all of PATH."""
+    """Every Node that can be found, by version, with whether it has relaxed SIMD: `XLA_WASM_NODE`, `.tools/`, all of
+    PATH."""
     candidates = [Path(os.environ["XLA_WASM_NODE"])] if "XLA_WASM_NODE" in os.environ else []
     candidates += sorted(ROOT.glob(".tools/**/bin/node"))
     candidates += [Path(found) for place in os.get_exec_path() if (found := shutil.which("node", path=place))]
@@ -33,7 +37,9 @@ def nodes() -> dict[str, tuple[Path, bool]]:
     found: dict[str, tuple[Path, bool]] = {}
     for path in candidates:
         if path.exists():
-            version, relaxed = subprocess.run([path, "-e", PROBE], capture_output=True, text=True, check=True, timeout=60).stdout.split()
+            version, relaxed = subprocess.run(
+                [path, "-e", PROBE], capture_output=True, text=True, check=True, timeout=60
+            ).stdout.split()
             found.setdefault(version, (path, relaxed == "true"))
     return found
 
@@ -52,7 +58,10 @@ def encode(array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def run_in_node(
-    artifact: Artifact, calls: Sequence[Sequence[np.ndarray[Any, Any]]], folder: Path, weights: dict[str, Any] | None = None
+    artifact: Artifact,
+    calls: Sequence[Sequence[np.ndarray[Any, Any]]],
+    folder: Path,
+    weights: dict[str, Any] | None = None,
 ) -> list[list[np.ndarray[Any, Any]]]:
     """Runs the artifact on each list of arrays in one Node process; the results of each call."""
     path = artifact.save(folder / "module.wasm")

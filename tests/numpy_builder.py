@@ -1,4 +1,5 @@
-"""A loop builder that computes on NumPy arrays: what wasm would give for the same calls, with `fma` unfused or fused."""
+"""A loop builder that computes on NumPy arrays: what wasm would give for the same calls, with `fma` unfused or
+fused."""
 
 from __future__ import annotations
 

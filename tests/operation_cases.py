@@ -37,7 +37,11 @@ def shapes(text: str) -> list[Shape]:
         else:
             sizes = dims.split(",") if dims else []
             dynamic = tuple(size.startswith("<=") for size in sizes)
-            found[-1].append(Shape(name, tuple(int(size.removeprefix("<=")) for size in sizes), None, dynamic if any(dynamic) else ()))
+            found[-1].append(
+                Shape(
+                    name, tuple(int(size.removeprefix("<=")) for size in sizes), None, dynamic if any(dynamic) else ()
+                )
+            )
     return found[0]
 
 
@@ -70,7 +74,11 @@ def window(*sizes: int, **others: int) -> Window:
     return Window(tuple(WindowDimension(size, **others) for size in sizes))
 
 
-ADD, ADD64, PAIR = scalar_computation("add", "f32"), scalar_computation("add", "f64"), function("f32[] s32[] f32[] s32[]", 0, 1)
+ADD, ADD64, PAIR = (
+    scalar_computation("add", "f32"),
+    scalar_computation("add", "f64"),
+    function("f32[] s32[] f32[] s32[]", 0, 1),
+)
 LESS = function("f32[] f32[]", result="pred[]")
 LESS4 = function("f32[] f32[] s32[] s32[]", result="pred[]")
 DOT = {"dot_dimension_numbers": DotDimensionNumbers((1,), (0,))}
@@ -129,12 +137,27 @@ GOOD: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ),
     ("reduce", "f32[2,<=3,4] f32[]", "f32[<=3]", {"dimensions": (0, 2), "called": [ADD]}),
     ("reduce", "f32[2,3] s32[2,3] f32[] s32[]", "(f32[2], s32[2])", {"dimensions": (1,), "called": [PAIR]}),
-    ("reduce", "f32[2,3] f32[]", "(f32[2])", {"dimensions": (1,), "called": [function("f32[] f32[]", 0, as_tuple=True)]}),
+    (
+        "reduce",
+        "f32[2,3] f32[]",
+        "(f32[2])",
+        {"dimensions": (1,), "called": [function("f32[] f32[]", 0, as_tuple=True)]},
+    ),
     ("map", "f32[2] s32[2]", "s32[2]", {"called": [function("f32[] s32[]", 1)]}),
-    ("scan", "f32[9,3] f32[3]", "(f32[9,3], f32[3])", {"dimensions": (0,), "num_carries": 1, "called": [function("f32[3] f32[3]", 0, 1)]}),
+    (
+        "scan",
+        "f32[9,3] f32[3]",
+        "(f32[9,3], f32[3])",
+        {"dimensions": (0,), "num_carries": 1, "called": [function("f32[3] f32[3]", 0, 1)]},
+    ),
     ("reduce-window", "f32[9] f32[]", "f32[4]", {"window": window(2, stride=2), "called": [ADD]}),
     ("reduce-window", "f32[2] f32[]", "f32[0]", {"window": window(3), "called": [ADD]}),
-    ("reduce-window", "f32[3] f32[]", "f32[4]", {"window": window(2, base_dilation=2, window_dilation=2, padding_low=1), "called": [ADD]}),
+    (
+        "reduce-window",
+        "f32[3] f32[]",
+        "f32[4]",
+        {"window": window(2, base_dilation=2, window_dilation=2, padding_low=1), "called": [ADD]},
+    ),
     ("select-and-scatter", "f32[9] f32[4] f32[]", "f32[9]", {"window": window(2, stride=2), "called": [LESS, ADD]}),
     ("sort", "f32[2,3] s32[2,3]", "(f32[2,3], s32[2,3])", {"dimensions": (1,), "called": [LESS4]}),
     ("topk", "f32[2,5]", "(f32[2,3], s32[2,3])", {"k": 3}),
@@ -158,7 +181,12 @@ GOOD: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("convolution", "f32[2,8,9,6] f32[3,3,3,4]", "f32[2,6,7,4]", CONV | {"feature_group_count": 2}),
     ("convolution", "f32[4,8,9,3] f32[3,3,3,4]", "f32[2,6,7,4]", CONV | {"batch_group_count": 2}),
     ("cholesky", "f32[7,3,3]", "f32[7,3,3]", {"lower": True}),
-    ("triangular-solve", "f32[3,3] f32[3,5]", "f32[3,5]", {"triangular_solve_options": TriangularSolveOptions(left_side=True)}),
+    (
+        "triangular-solve",
+        "f32[3,3] f32[3,5]",
+        "f32[3,5]",
+        {"triangular_solve_options": TriangularSolveOptions(left_side=True)},
+    ),
     ("triangular-solve", "c64[3,3] c64[5,3]", "c64[5,3]", {"triangular_solve_options": TriangularSolveOptions()}),
     ("fft", "f32[2,6,5]", "c64[2,6,3]", {"fft_type": "RFFT", "fft_length": (6, 5)}),
     ("fft", "c128[3]", "f64[5]", {"fft_type": "IRFFT", "fft_length": (5,)}),
@@ -195,9 +223,19 @@ GOOD: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("all-gather", "f32[3,2]", "f32[6,2]", {"shape": "f32[6,2]", "dimensions": (0,), "replica_groups": GROUPS}),
     ("all-gather-start", "f32[3]", "(f32[3], f32[6])", {"shape": "(f32[3], f32[6])", "dimensions": (0,)}),
     ("all-gather-done", "(f32[3], f32[6])", "f32[6]", {}),
-    ("reduce-scatter", "f32[6] f32[2]", "(f32[3], f32[1])", {"shape": "(f32[3], f32[1])", "dimensions": (0,), "called": [ADD]}),
+    (
+        "reduce-scatter",
+        "f32[6] f32[2]",
+        "(f32[3], f32[1])",
+        {"shape": "(f32[3], f32[1])", "dimensions": (0,), "called": [ADD]},
+    ),
     ("all-to-all", "f32[6]", "f32[6]", {"dimensions": (0,), "replica_groups": GROUPS}),
-    ("all-to-all", "f32[6] f32[6]", "(f32[6], f32[6])", {"replica_groups": ReplicaGroups(iota=IotaGroups(2, 2, (4,), (0,)))}),
+    (
+        "all-to-all",
+        "f32[6] f32[6]",
+        "(f32[6], f32[6])",
+        {"replica_groups": ReplicaGroups(iota=IotaGroups(2, 2, (4,), (0,)))},
+    ),
     ("ragged-all-to-all", "f32[6,2] f32[8,2] s32[2] s32[2] s32[2] s32[2]", "f32[8,2]", {}),
     ("collective-broadcast", "f32[6]", "f32[6]", {}),
     ("collective-permute", "f32[6]", "f32[6]", {"source_target_pairs": ((0, 1), (1, 0))}),

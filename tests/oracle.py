@@ -1,7 +1,8 @@
-"""XLA:CPU as an oracle: runs a module through JAX's client with the options that JAX compiles with, but for those of LLVM.
+"""XLA:CPU as an oracle: runs a module through JAX's client with the options that JAX compiles with, but for those of
+LLVM.
 
-Which instructions it may use conftest.py says. Held at SSE4.2 it has no arithmetic in f16: of modules that need it the reference
-evaluator, which rounds every operation exactly, is the judge there.
+Which instructions it may use conftest.py says. Held at SSE4.2 it has no arithmetic in f16: of modules that need it the
+reference evaluator, which rounds every operation exactly, is the judge there.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def run_replicated(
         stablehlo = _jax.mlir.hlo_to_stablehlo(module.to_proto())
         devices = jax.devices("cpu")[:count]
         options = compiler.get_compile_options(
-            num_replicas=replicas, num_partitions=partitions, device_assignment=np.arange(count).reshape(replicas, partitions)
+            num_replicas=replicas,
+            num_partitions=partitions,
+            device_assignment=np.arange(count).reshape(replicas, partitions),
         )
         # It shall compile fast: each module runs once.
         options.executable_build_options.debug_options.xla_backend_optimization_level = 0

@@ -270,7 +270,9 @@ def k_means() -> Program:
         return centres, assign(centres), trips
 
     r = Random(13)
-    points = np.concatenate([r.normal(40, 3) + centre for centre in ([0, 0, 0], [6, 0, 3], [0, 7, -4], [-5, -5, 5])]).astype(np.float32)
+    points = np.concatenate(
+        [r.normal(40, 3) + centre for centre in ([0, 0, 0], [6, 0, 3], [0, 7, -4], [-5, -5, 5])]
+    ).astype(np.float32)
     return Program(run, (points, points[[1, 45, 90, 130]] + np.float32(0.25)))
 
 
@@ -294,7 +296,9 @@ def average_pool_gradient() -> Program:
     return Program(jax.value_and_grad(lambda x: jnp.sum(pool(x) ** 2)), (Random(15).normal(2, 9, 7, 3),))
 
 
-def _convolved(seed: int, dims: tuple[int, ...], kernel: tuple[int, ...], gradient: bool = False, **options: Any) -> Program:
+def _convolved(
+    seed: int, dims: tuple[int, ...], kernel: tuple[int, ...], gradient: bool = False, **options: Any
+) -> Program:
     options = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC"), **options}
 
     def fn(x: Any, w: Any) -> Any:
@@ -348,14 +352,17 @@ def batch_norm_train() -> Program:
         return jnp.mean(nn.relu(y) ** 2), (mean, variance)
 
     r = Random(23)
-    return Program(jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True), (r.normal(4, 5, 5, 6), 1 + r.normal(6), r.normal(6)))
+    return Program(
+        jax.value_and_grad(loss, argnums=(0, 1, 2), has_aux=True), (r.normal(4, 5, 5, 6), 1 + r.normal(6), r.normal(6))
+    )
 
 
 @program
 def top_1() -> Program:
     r = Random(24)
     return Program(
-        lambda x, y: (jnp.argmax(x, -1), jnp.max(x, -1), jnp.mean(jnp.argmax(x, -1) == y)), (r.normal(20, 10), r.integers(10, 20))
+        lambda x, y: (jnp.argmax(x, -1), jnp.max(x, -1), jnp.mean(jnp.argmax(x, -1) == y)),
+        (r.normal(20, 10), r.integers(10, 20)),
     )
 
 
@@ -367,12 +374,16 @@ def argmin_integers() -> Program:
 @program
 def cumulative_sums() -> Program:
     r = Random(26)
-    return Program(lambda x, y: (jnp.cumsum(x, 1), jnp.cumsum(y), jnp.cumprod(x, 0)), (r.normal(5, 33), r.integers(100, 40)))
+    return Program(
+        lambda x, y: (jnp.cumsum(x, 1), jnp.cumsum(y), jnp.cumprod(x, 0)), (r.normal(5, 33), r.integers(100, 40))
+    )
 
 
 @program
 def log_sum_exp() -> Program:
-    return Program(lambda x: (nn.logsumexp(x, -1), nn.softmax(x, 0), nn.log_softmax(x)), (Random(27).normal(9, 21, scale=5),))
+    return Program(
+        lambda x: (nn.logsumexp(x, -1), nn.softmax(x, 0), nn.log_softmax(x)), (Random(27).normal(9, 21, scale=5),)
+    )
 
 
 @program
@@ -417,7 +428,18 @@ def float_functions() -> Program:
         y = jnp.abs(x) + 0.1
         logs = jnp.log(y), jnp.log1p(y), jnp.log2(y), jnp.exp(x), jnp.expm1(x), y**x
         turns = jnp.sin(x), jnp.cos(x), jnp.tan(x), jnp.arctan2(x, y), jnp.sinh(x), jnp.arctan(x)
-        return *logs, *turns, jnp.tanh(x), nn.sigmoid(x), lax.erf(x), lax.rsqrt(y), jnp.cbrt(x), jnp.sqrt(y), jnp.round(x), x % y
+        return (
+            *logs,
+            *turns,
+            jnp.tanh(x),
+            nn.sigmoid(x),
+            lax.erf(x),
+            lax.rsqrt(y),
+            jnp.cbrt(x),
+            jnp.sqrt(y),
+            jnp.round(x),
+            x % y,
+        )
 
     return Program(fn, (Random(31).normal(9, 13, scale=3),))
 
@@ -446,7 +468,14 @@ def shuffling() -> Program:
         moved = jnp.roll(jnp.flip(x, 1), 1, 0).transpose(2, 0, 1)
         tiled = jnp.tile(x[:, ::2], (1, 2, 1)).reshape(-1, 4)
         stacked = jnp.stack([x, x + 1], 1)
-        return padded, moved, tiled, stacked, lax.dynamic_index_in_dim(x, i, 1), lax.dynamic_update_slice(x, x[:1, :1] * 2, (i, i, 0))
+        return (
+            padded,
+            moved,
+            tiled,
+            stacked,
+            lax.dynamic_index_in_dim(x, i, 1),
+            lax.dynamic_update_slice(x, x[:1, :1] * 2, (i, i, 0)),
+        )
 
     return Program(fn, (Random(33).normal(3, 5, 4), np.int32(2)))
 
@@ -469,7 +498,9 @@ def segment_sums() -> Program:
 def branches() -> Program:
     def fn(i: Any, x: Any) -> Any:
         y = lax.switch(i, [jnp.sin, jnp.cos, lambda v: v * 2], x)
-        return lax.cond(y.sum() > 0, lambda v: v + 1, lambda v: v - 1, y), lax.fori_loop(0, 5, lambda k, v: v * 0.5 + k, y)
+        return lax.cond(y.sum() > 0, lambda v: v + 1, lambda v: v - 1, y), lax.fori_loop(
+            0, 5, lambda k, v: v * 0.5 + k, y
+        )
 
     return Program(fn, (np.int32(2), Random(35).normal(4, 3)))
 
@@ -491,4 +522,7 @@ def random_bits() -> Program:
 @program
 def unused_argument() -> Program:
     r = Random(36)
-    return Program(lambda state, x: {"y": x * 2, "state": state["count"] + 1}, ({"count": np.int32(3), "idle": r.normal(2)}, r.normal(3)))
+    return Program(
+        lambda state, x: {"y": x * 2, "state": state["count"] + 1},
+        ({"count": np.int32(3), "idle": r.normal(2)}, r.normal(3)),
+    )

@@ -28,7 +28,8 @@ def _square(r: Random, *dims: int) -> np.ndarray:
 
 @program
 def flow_with_slogdet() -> Program:
-    """A normalising flow: invertible mixing of channels and affine couplings. The likelihood of a batch and its gradient."""
+    """A normalising flow: invertible mixing of channels and affine couplings. The likelihood of a batch and its
+    gradient."""
 
     def likelihood(params: Tree, x: Any) -> Any:
         total = jnp.zeros(x.shape[0])
@@ -44,7 +45,9 @@ def flow_with_slogdet() -> Program:
 
     r = Random(201)
     layers = [{"mix": _square(r, 6), "net": mlp_params(r, 3, 16, 6)} for _ in range(2)]
-    return Program(lambda *args: (likelihood(*args), ravel_pytree(jax.grad(likelihood)(*args))[0]), (layers, r.normal(48, 6)))
+    return Program(
+        lambda *args: (likelihood(*args), ravel_pytree(jax.grad(likelihood)(*args))[0]), (layers, r.normal(48, 6))
+    )
 
 
 @program
@@ -67,7 +70,14 @@ def solving() -> Program:
     def fn(a: Any, b: Any, spd: Any) -> Any:
         factor = jnp.linalg.cholesky(spd)
         lower = linalg.solve_triangular(factor, b[0], lower=True)
-        return jnp.linalg.solve(a, b), jnp.linalg.det(a), jnp.linalg.inv(spd), factor, lower, linalg.cho_solve((factor, True), b[0])
+        return (
+            jnp.linalg.solve(a, b),
+            jnp.linalg.det(a),
+            jnp.linalg.inv(spd),
+            factor,
+            lower,
+            linalg.cho_solve((factor, True), b[0]),
+        )
 
     r = Random(203)
     return Program(fn, (_square(r, 3, 7), r.normal(3, 7, 2), _definite(r, 7)))
@@ -80,7 +90,9 @@ def solving_gradient() -> Program:
         return jnp.sum(x * x) + jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(spd), axis1=-2, axis2=-1)))
 
     r = Random(204)
-    return Program(jax.value_and_grad(loss, argnums=(0, 1, 2)), (_square(r, 2, 5), r.normal(2, 5, 3), _definite(r, 2, 5)))
+    return Program(
+        jax.value_and_grad(loss, argnums=(0, 1, 2)), (_square(r, 2, 5), r.normal(2, 5, 3), _definite(r, 2, 5))
+    )
 
 
 @program
@@ -169,8 +181,19 @@ def sorts() -> Program:
     def fn(x: Any, ids: Any) -> Any:
         order = jnp.argsort(x, axis=-1, descending=True)
         keys = lax.sort((ids, x[0, : ids.shape[0]], jnp.arange(ids.shape[0])), num_keys=2)
-        parts = jnp.median(x, 1), jnp.quantile(x, jnp.array([0.1, 0.75]), axis=1), jnp.searchsorted(jnp.sort(x[0]), x[1])
-        return jnp.sort(x, 0), order, jnp.take_along_axis(x, order, -1), keys, parts, jnp.unique(ids, size=9, return_counts=True)
+        parts = (
+            jnp.median(x, 1),
+            jnp.quantile(x, jnp.array([0.1, 0.75]), axis=1),
+            jnp.searchsorted(jnp.sort(x[0]), x[1]),
+        )
+        return (
+            jnp.sort(x, 0),
+            order,
+            jnp.take_along_axis(x, order, -1),
+            keys,
+            parts,
+            jnp.unique(ids, size=9, return_counts=True),
+        )
 
     r = Random(212)
     return Program(fn, (r.normal(5, 23), r.integers(7, 19)))

@@ -92,7 +92,8 @@ def resnet_train_step() -> Program:
 
 
 def attend(p: Tree, x: Any, context: Any, heads: int, mask: Any = None) -> Any:
-    """Attention of `x` over the keys and values of `context` (key, value), each [batch, length, heads, width of a head]."""
+    """Attention of `x` over the keys and values of `context` (key, value), each [batch, length, heads, width of a
+    head]."""
     batch, length, width = x.shape
     q = (x @ p["q"]).reshape(batch, length, heads, -1)
     keys, values = context
@@ -125,7 +126,12 @@ def vit(params: Tree, images: Any) -> Any:
 def _vit_args(seed: int) -> tuple[Any, ...]:
     r = Random(seed)
     blocks = jax.tree.map(lambda *leaves: np.stack(leaves), *(block_params(r, 32, 64) for _ in range(3)))
-    params = {"patch": r.dense(4, 4, 3, 32), "token": r.normal(1, 1, 32), "positions": r.normal(17, 32, scale=0.1), "blocks": blocks}
+    params = {
+        "patch": r.dense(4, 4, 3, 32),
+        "token": r.normal(1, 1, 32),
+        "positions": r.normal(17, 32, scale=0.1),
+        "blocks": blocks,
+    }
     params |= {"norm": {"scale": 1 + r.normal(32, scale=0.1), "bias": r.normal(32, scale=0.1)}, "head": r.dense(32, 10)}
     return params, r.normal(2, 16, 16, 3), r.integers(10, 2)
 
@@ -272,7 +278,11 @@ def unet(p: Tree, x: Any, t: Any) -> Any:
 
 def _unet_params(r: Random) -> Tree:
     def block(before: int, width: int) -> Tree:
-        p = {"norm1": 1 + r.normal(before, scale=0.1), "norm2": 1 + r.normal(width, scale=0.1), "time": r.dense(16, width)}
+        p = {
+            "norm1": 1 + r.normal(before, scale=0.1),
+            "norm2": 1 + r.normal(width, scale=0.1),
+            "time": r.dense(16, width),
+        }
         p |= {"conv1": r.dense(3, 3, before, width), "conv2": r.dense(3, 3, width, width)}
         return p | ({"skip": r.dense(before, width)} if before != width else {})
 
@@ -317,7 +327,10 @@ def diffusion_gradient() -> Program:
         return jnp.mean((unet(params, x, t) - noise) ** 2)
 
     r = Random(110)
-    return Program(jax.value_and_grad(loss), (_unet_params(r), r.normal(2, 8, 8, 2), np.array([3, 40], np.int32), r.normal(2, 8, 8, 2)))
+    return Program(
+        jax.value_and_grad(loss),
+        (_unet_params(r), r.normal(2, 8, 8, 2), np.array([3, 40], np.int32), r.normal(2, 8, 8, 2)),
+    )
 
 
 # Solvers and searches
@@ -393,7 +406,9 @@ def newton_roots() -> Program:
                 change = (x**3 + a * x - 5) / (3 * x**2 + a)
                 return x - change, jnp.abs(change), count + 1
 
-            return lax.while_loop(lambda s: (s[1] > 1e-3) & (s[2] < 50), trip, (jnp.ones_like(a), jnp.full_like(a, jnp.inf), 0))
+            return lax.while_loop(
+                lambda s: (s[1] > 1e-3) & (s[2] < 50), trip, (jnp.ones_like(a), jnp.full_like(a, jnp.inf), 0)
+            )
 
         return jax.vmap(one)(a)
 

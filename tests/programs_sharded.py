@@ -20,7 +20,8 @@ Mesh = Any
 
 @dataclass(frozen=True)
 class Sharded:
-    """A function of the mesh that makes the program on whole arrays, its arguments, and the sizes of the mesh's axes."""
+    """A function of the mesh that makes the program on whole arrays, its arguments, and the sizes of the mesh's
+    axes."""
 
     make: Callable[[Mesh], Callable[..., Any]]
     args: tuple[Any, ...]
@@ -38,7 +39,9 @@ def program(make: Callable[[], Sharded]) -> Callable[[], Sharded]:
     return make
 
 
-def mapped(fn: Callable[..., Any], in_specs: Any, out_specs: Any, **options: Any) -> Callable[[Mesh], Callable[..., Any]]:
+def mapped(
+    fn: Callable[..., Any], in_specs: Any, out_specs: Any, **options: Any
+) -> Callable[[Mesh], Callable[..., Any]]:
     """`fn` as what each device of the mesh does."""
     return lambda mesh: jax.shard_map(fn, mesh=mesh, in_specs=in_specs, out_specs=out_specs, **options)
 
@@ -118,7 +121,10 @@ def matmul_2d() -> Sharded:
 
     r = Random(22)
     return Sharded(
-        mapped(fn, (P("x", "y"), P("x", "y")), P("x", "y")), (r.normal(8, 16), r.dense(16, 12)), {"x": 2, "y": 4}, alone=jnp.matmul
+        mapped(fn, (P("x", "y"), P("x", "y")), P("x", "y")),
+        (r.normal(8, 16), r.dense(16, 12)),
+        {"x": 2, "y": 4},
+        alone=jnp.matmul,
     )
 
 
@@ -136,7 +142,12 @@ def matmul_in_a_ring() -> Sharded:
         return lax.fori_loop(0, 4, step, (b, lax.pcast(jnp.zeros((a.shape[0], b.shape[1])), "x", to="varying")))[1]
 
     r = Random(23)
-    return Sharded(mapped(fn, (P("x", None), P("x", None)), P("x", None)), (r.normal(8, 16), r.dense(16, 8)), {"x": 4}, alone=jnp.matmul)
+    return Sharded(
+        mapped(fn, (P("x", None), P("x", None)), P("x", None)),
+        (r.normal(8, 16), r.dense(16, 8)),
+        {"x": 4},
+        alone=jnp.matmul,
+    )
 
 
 # Attention whose keys and values go round a ring
@@ -190,7 +201,9 @@ def ring_attention() -> Sharded:
 @program
 def ring_attention_gradient() -> Sharded:
     def make(mesh: Mesh) -> Any:
-        attend = jax.shard_map(partial(_ring_attention, 4), mesh=mesh, in_specs=(P("b", "s"),) * 3, out_specs=P("b", "s"))
+        attend = jax.shard_map(
+            partial(_ring_attention, 4), mesh=mesh, in_specs=(P("b", "s"),) * 3, out_specs=P("b", "s")
+        )
 
         def loss(q: Any, k: Any, v: Any, weights: Any) -> Any:
             def total(y: Any, w: Any) -> Any:
@@ -307,7 +320,11 @@ def mixture_of_experts() -> Sharded:
     def dispatch(x: Any, gate: Any) -> Any:
         choice = jnp.argmax(x @ gate, -1)
         place = jnp.cumsum(nn.one_hot(choice, experts, dtype=jnp.int32), 0)[jnp.arange(len(x)), choice] - 1
-        return nn.one_hot(choice, experts)[..., None] * nn.one_hot(place, room)[:, None] * nn.softmax(x @ gate).max(-1)[:, None, None]
+        return (
+            nn.one_hot(choice, experts)[..., None]
+            * nn.one_hot(place, room)[:, None]
+            * nn.softmax(x @ gate).max(-1)[:, None, None]
+        )
 
     def fn(x: Any, gate: Any, w: Any) -> Any:
         mask = dispatch(x, gate)
@@ -384,14 +401,17 @@ def data_parallel_adam() -> Sharded:
 
 @program
 def fully_sharded_sgd() -> Sharded:
-    """Every device keeps a part of each weight, gathers the whole for a step, and gets its part of the gradient's sum."""
+    """Every device keeps a part of each weight, gathers the whole for a step, and gets its part of the gradient's
+    sum."""
 
     def loss(w: Any, v: Any, x: Any, y: Any) -> Any:
         return jnp.mean((jnp.tanh(x @ w) @ v - y) ** 2)
 
     def fn(w: Any, v: Any, x: Any, y: Any) -> Any:
         def own(w: Any, v: Any) -> Any:
-            return lax.pmean(loss(lax.all_gather(w, "f", tiled=True), lax.all_gather(v, "f", axis=1, tiled=True), x, y), "f")
+            return lax.pmean(
+                loss(lax.all_gather(w, "f", tiled=True), lax.all_gather(v, "f", axis=1, tiled=True), x, y), "f"
+            )
 
         value, (dw, dv) = jax.value_and_grad(own, (0, 1))(w, v)
         return value, w - 0.1 * dw, v - 0.1 * dv
@@ -402,7 +422,9 @@ def fully_sharded_sgd() -> Sharded:
 
     r = Random(32)
     args = (r.dense(16, 24), r.dense(24, 8), r.normal(16, 16), r.normal(16, 8))
-    return Sharded(mapped(fn, (P("f"), P(None, "f"), P("f"), P("f")), (P(), P("f"), P(None, "f"))), args, {"f": 8}, alone=alone)
+    return Sharded(
+        mapped(fn, (P("f"), P(None, "f"), P("f"), P("f")), (P(), P("f"), P(None, "f"))), args, {"f": 8}, alone=alone
+    )
 
 
 # What stands between and around manual computations
@@ -413,8 +435,12 @@ def several_in_a_row() -> Sharded:
     """Elementwise operations on shards, on whole arrays, and on both, between three manual computations."""
 
     def make(mesh: Mesh) -> Any:
-        product = jax.shard_map(lambda a, b: lax.psum(a @ b, "y"), mesh=mesh, in_specs=(P("x", "y"), P("y", None)), out_specs=P("x", None))
-        shift = jax.shard_map(lambda a: lax.ppermute(a, "x", [(0, 1), (1, 0)]), mesh=mesh, in_specs=P("x", "y"), out_specs=P("x", "y"))
+        product = jax.shard_map(
+            lambda a, b: lax.psum(a @ b, "y"), mesh=mesh, in_specs=(P("x", "y"), P("y", None)), out_specs=P("x", None)
+        )
+        shift = jax.shard_map(
+            lambda a: lax.ppermute(a, "x", [(0, 1), (1, 0)]), mesh=mesh, in_specs=P("x", "y"), out_specs=P("x", "y")
+        )
         total = jax.shard_map(lambda a: lax.psum(a.sum(0), "x"), mesh=mesh, in_specs=P("x", None), out_specs=P())
 
         def fn(a: Any, b: Any, bias: Any) -> Any:
@@ -465,7 +491,12 @@ def nested() -> Sharded:
 
         both = jax.shard_map(outer, mesh=mesh, in_specs=P("x", None), out_specs=P("x", None), axis_names={"x"})
         partly = jax.shard_map(
-            lambda a: lax.all_gather(a, "x", tiled=True), mesh=mesh, in_specs=P("x"), out_specs=P(), axis_names={"x"}, check_vma=False
+            lambda a: lax.all_gather(a, "x", tiled=True),
+            mesh=mesh,
+            in_specs=P("x"),
+            out_specs=P(),
+            axis_names={"x"},
+            check_vma=False,
         )
         return lambda a, b: (both(a), partly(b))
 

@@ -9,7 +9,14 @@ from typing import Any
 from random_values import FLOATS, INTEGERS, Program, Skip, Value, exact, is_rounded
 
 from xla_wasm.builder import Builder, scalar_computation
-from xla_wasm.hlo.attrs import DotDimensionNumbers, GatherDimensionNumbers, PaddingDimension, SliceDimension, Window, WindowDimension
+from xla_wasm.hlo.attrs import (
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    PaddingDimension,
+    SliceDimension,
+    Window,
+    WindowDimension,
+)
 from xla_wasm.hlo.ir import Instruction
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
@@ -30,7 +37,9 @@ def _declared(p: Program, flags: Sequence[bool], opcode: str, *operands: Instruc
     plain = p.b.op(opcode, *operands, **attrs)
     p.b.instructions.pop()
     flags = tuple(flags) if any(flags) else ()
-    return p.b.op(opcode, *operands, shape=Shape(plain.shape.element_type, plain.shape.dimensions, None, flags), **attrs)
+    return p.b.op(
+        opcode, *operands, shape=Shape(plain.shape.element_type, plain.shape.dimensions, None, flags), **attrs
+    )
 
 
 def _flags(x: Instruction) -> tuple[bool, ...]:
@@ -57,12 +66,17 @@ def _sliced(p: Program, x: Instruction) -> Instruction:
     bounds = []
     for size in x.shape.dimensions:
         start = p.draw.integer(0, min(2, size))
-        bounds.append(SliceDimension(start, p.draw.integer(start, size) if p.draw.chance(3) else size, p.draw.pick((1, 1, 2))))
+        bounds.append(
+            SliceDimension(start, p.draw.integer(start, size) if p.draw.chance(3) else size, p.draw.pick((1, 1, 2)))
+        )
     return _declared(p, _flags(x), "slice", x, slice=tuple(bounds))
 
 
 def _padded(p: Program, x: Instruction) -> Instruction:
-    padding = tuple(PaddingDimension(*(p.draw.pick((0, 1, -1)) for _ in range(2)), p.draw.pick((0, 0, 1))) for _ in x.shape.dimensions)
+    padding = tuple(
+        PaddingDimension(*(p.draw.pick((0, 1, -1)) for _ in range(2)), p.draw.pick((0, 0, 1)))
+        for _ in x.shape.dimensions
+    )
     if any(size < 2 for size in x.shape.dimensions):
         raise Skip
     return _declared(p, _flags(x), "pad", x, p.scalar(x.shape.element_type).x, padding=padding)
@@ -88,11 +102,18 @@ def _sorted(p: Program, x: Instruction) -> Instruction:
 
 
 def _windowed(p: Program, x: Instruction) -> Instruction:
-    window = Window(tuple(WindowDimension(p.draw.pick((1, 2)), p.draw.pick((1, 2)), p.draw.pick((0, 1)), 0) for _ in x.shape.dimensions))
+    window = Window(
+        tuple(
+            WindowDimension(p.draw.pick((1, 2)), p.draw.pick((1, 2)), p.draw.pick((0, 1)), 0)
+            for _ in x.shape.dimensions
+        )
+    )
     if any(size < 2 for size in x.shape.dimensions):
         raise Skip
     called = [scalar_computation(p.draw.pick(("add", "maximum")), x.shape.element_type)]
-    return _declared(p, _flags(x), "reduce-window", x, p.b.constant(0, x.shape.element_type), called=called, window=window)
+    return _declared(
+        p, _flags(x), "reduce-window", x, p.b.constant(0, x.shape.element_type), called=called, window=window
+    )
 
 
 def _multiplied(p: Program, x: Instruction) -> Instruction:
@@ -109,7 +130,9 @@ def _taken(p: Program, x: Instruction) -> Instruction:
         raise Skip
     at = p.literal((p.draw.pick((1, 3, 4)),), "s32").x
     numbers = GatherDimensionNumbers(tuple(range(1, len(sizes))), (0,), (0,), 1)
-    return _declared(p, (False, *_flags(x)[1:]), "gather", x, at, gather_dimension_numbers=numbers, slice_sizes=(1, *sizes[1:]))
+    return _declared(
+        p, (False, *_flags(x)[1:]), "gather", x, at, gather_dimension_numbers=numbers, slice_sizes=(1, *sizes[1:])
+    )
 
 
 def _cut_again(p: Program, x: Instruction) -> Instruction:
@@ -125,13 +148,26 @@ def _flat(p: Program, x: Instruction) -> Instruction:
 
 
 STEPS: tuple[Callable[[Program, Instruction], Instruction], ...] = (
-    *(_elementwise, _elementwise, _transposed, _reversed, _sliced, _padded, _joined, _summed, _summed, _sorted, _windowed),
+    *(
+        _elementwise,
+        _elementwise,
+        _transposed,
+        _reversed,
+        _sliced,
+        _padded,
+        _joined,
+        _summed,
+        _summed,
+        _sorted,
+        _windowed,
+    ),
     *(_multiplied, _taken, _cut_again, _flat),
 )
 
 
 def dynamic(p: Program) -> None:
-    """Dimensions made dynamic, a few operations, and what they leave: its size, its sum, and the array itself as a result."""
+    """Dimensions made dynamic, a few operations, and what they leave: its size, its sum, and the array itself as a
+    result."""
     v = p.any((*(t for t in FLOATS if exact(t) > 1000), *INTEGERS[:8]), rank=1)
     x = v.x
     if is_rounded(v.dtype):
@@ -170,7 +206,8 @@ def _wrapped(number: int, dtype: str) -> int:
 
 
 def counted(p: Program) -> None:
-    """A loop with a counter that goes up or down, perhaps around the end of its type, and something that each trip adds to."""
+    """A loop with a counter that goes up or down, perhaps around the end of its type, and something that each trip adds
+    to."""
     dtype = p.draw.pick(INTEGERS)
     direction = p.draw.pick(tuple(HOLDS))
     start, step, bound = (_wrapped(p.draw.integer(-9, 9), dtype) for _ in range(3))
@@ -194,7 +231,9 @@ def counted(p: Program) -> None:
     one = -1 if v.dtype == "s1" else 1
     added = x if only else f.op("add", x, f.full(one, x.shape.without_layout()))
     subtracted = step and p.draw.chance(2) and _wrapped(-step, dtype)
-    following = f.op("subtract", i, f.constant(subtracted, dtype)) if subtracted else f.op("add", i, f.constant(step, dtype))
+    following = (
+        f.op("subtract", i, f.constant(subtracted, dtype)) if subtracted else f.op("add", i, f.constant(step, dtype))
+    )
     f.op("tuple", following, added, f.op("add", total, f.constant(3, "s32") if only else f.convert(i, "s32")))
     i, bounding = g.get_tuple_element(g.parameter(0, state.shape), 0), g.constant(bound, dtype)
     mirrored = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE"}.get(direction, direction)

@@ -1,9 +1,9 @@
 """Random programs of one family: values that are read through several index maps by several kinds of reader.
 
-A few values are shared: functions that are not cheap, results of reductions and products, slices, parameters, the state of a loop.
-Each is read straight, transposed, reversed, sliced, padded, merged and split, reduced along this dimension and that, updated in
-place, multiplied with itself, and what comes of it is brought to one shape and combined. Sizes coincide often, since that is
-where a wrong index goes unnoticed.
+A few values are shared: functions that are not cheap, results of reductions and products, slices, parameters, the state
+of a loop. Each is read straight, transposed, reversed, sliced, padded, merged and split, reduced along this dimension
+and that, updated in place, multiplied with itself, and what comes of it is brought to one shape and combined. Sizes
+coincide often, since that is where a wrong index goes unnoticed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ import random_programs as programs
 from random_values import ALL, COMPLEX, REAL, Draw, Program, Skip, Value, exact, is_rounded, usual_bound, values
 
 from xla_wasm.builder import scalar_computation
-from xla_wasm.hlo.attrs import DotDimensionNumbers, GatherDimensionNumbers, PaddingDimension, SliceDimension, Window, WindowDimension
+from xla_wasm.hlo.attrs import (
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    PaddingDimension,
+    SliceDimension,
+    Window,
+    WindowDimension,
+)
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
@@ -32,10 +39,14 @@ class Family(Program):
     most_elements = MOST_ELEMENTS
 
     def __init__(self, draw: Draw):
-        # What many read in many ways gets a buffer, and with it the wrong indices go: half the programs have one value, a square,
-        # that is read in a few ways, and the others few kinds of readers.
+        # What many read in many ways gets a buffer, and with it the wrong indices go: half the programs have one value,
+        # a square, that is read in a few ways, and the others few kinds of readers.
         self.narrow = draw.chance(2)
-        kinds = [_reduce, _reduce, draw.pick(SHAPELY)] if self.narrow else [draw.pick(READERS) for _ in range(draw.integer(0, 4))]
+        kinds = (
+            [_reduce, _reduce, draw.pick(SHAPELY)]
+            if self.narrow
+            else [draw.pick(READERS) for _ in range(draw.integer(0, 4))]
+        )
         super().__init__(kinds or READERS, draw)
         rank = draw.integer(2, 4)
         n = draw.integer(1, GREATEST[rank - 2])
@@ -56,7 +67,11 @@ class Family(Program):
         """The dimensions, the last ones made smaller until there are not too many elements."""
         made: list[int] = []
         for size in dims:
-            made.append(size if prod(made) * size <= self.most_elements else max(1, self.most_elements // max(1, prod(made)) // 2))
+            made.append(
+                size
+                if prod(made) * size <= self.most_elements
+                else max(1, self.most_elements // max(1, prod(made)) // 2)
+            )
         return tuple(made)
 
     def any(self, types: Sequence[str] = ALL, rank: int = 0) -> Value:
@@ -135,7 +150,9 @@ def _plain(p: Family, dtype: str) -> Value:
 def _ramp(p: Family, dtype: str) -> Value:
     if dtype == "pred":
         raise Skip
-    return p.keep(p.b.iota(Shape(dtype, p.main), p.draw.integer(0, len(p.main) - 1)), max(p.main) if is_rounded(dtype) else 0)
+    return p.keep(
+        p.b.iota(Shape(dtype, p.main), p.draw.integer(0, len(p.main) - 1)), max(p.main) if is_rounded(dtype) else 0
+    )
 
 
 def _literal(p: Family, dtype: str) -> Value:
@@ -219,14 +236,20 @@ def limits(dtype: str) -> tuple[int, int]:
 
 def reduced(p: Program, v: Value, dims: Sequence[int]) -> Value:
     """`v` reduced over dimensions; sums of what is small enough for them to be exact."""
-    opcodes = ("and", "or") if v.dtype == "pred" else ("add",) if v.dtype in COMPLEX else ("add", "add", "maximum", "minimum")
+    opcodes = (
+        ("and", "or") if v.dtype == "pred" else ("add",) if v.dtype in COMPLEX else ("add", "add", "maximum", "minimum")
+    )
     opcode = p.draw.pick(opcodes)
     count = max(1, prod(v.dims[d] for d in dims))
     if opcode == "add":
         v = near(p, v, exact(v.dtype) // count)
     low, high = (-v.bound, v.bound) if is_rounded(v.dtype) else limits(v.dtype)
     neutral = {"and": 1, "or": 0, "add": 0, "maximum": low, "minimum": high}[opcode]
-    start = p.scalar(v.dtype) if p.draw.chance(5) else Value(p.b.constant(neutral, v.dtype), abs(neutral) if is_rounded(v.dtype) else 0)
+    start = (
+        p.scalar(v.dtype)
+        if p.draw.chance(5)
+        else Value(p.b.constant(neutral, v.dtype), abs(neutral) if is_rounded(v.dtype) else 0)
+    )
     bound = v.bound * count + start.bound if opcode == "add" else max(v.bound, start.bound)
     return p.keep(p.b.reduce(v.x, start.x, opcode, dims), bound)
 
@@ -258,7 +281,11 @@ def _cumulative(p: Program) -> None:
     if opcode == "add":
         v = near(p, v, exact(v.dtype) // size)
     low = p.draw.pick((size - 1, 0))
-    window = Window(tuple(WindowDimension(size, 1, low, size - 1 - low) if i == d else WindowDimension(1) for i in range(len(v.dims))))
+    window = Window(
+        tuple(
+            WindowDimension(size, 1, low, size - 1 - low) if i == d else WindowDimension(1) for i in range(len(v.dims))
+        )
+    )
     init = p.b.constant(0, v.dtype)
     called = [scalar_computation(opcode, v.dtype)]
     p.keep(p.b.op("reduce-window", v.x, init, called=called, window=window), v.bound * (size if opcode == "add" else 1))
@@ -277,7 +304,9 @@ def _with_itself(p: Program) -> None:
     matching = [d for d in range(rank) if w.dims[d] == v.dims[c]]
     e = p.draw.pick(matching)
     batch = [(d, d) for d in range(rank) if d not in (c, e) and not p.draw.chance(3)]
-    free = [v.dims[d] for d in range(rank) if d != c] + [w.dims[d] for d in range(rank) if d != e and d not in [b for _, b in batch]]
+    free = [v.dims[d] for d in range(rank) if d != c] + [
+        w.dims[d] for d in range(rank) if d != e and d not in [b for _, b in batch]
+    ]
     if prod(free) > 2 * p.most_elements:
         raise Skip
     most = (exact(v.dtype) / max(1, v.dims[c]) / (1 + (v.dtype in COMPLEX))) ** 0.5
@@ -294,7 +323,9 @@ def _rotate(p: Program) -> None:
     at = p.draw.integer(0, v.dims[d])
     parts = []
     for start, limit in ((at, v.dims[d]), (0, at)):
-        bounds = tuple(SliceDimension(start, limit, 1) if i == d else SliceDimension(0, size, 1) for i, size in enumerate(v.dims))
+        bounds = tuple(
+            SliceDimension(start, limit, 1) if i == d else SliceDimension(0, size, 1) for i, size in enumerate(v.dims)
+        )
         parts.append(p.b.op("slice", v.x, slice=bounds))
     p.keep(p.b.op("concatenate", *parts, dimensions=(d,)), v.bound)
 
@@ -304,7 +335,9 @@ def _shift(p: Program) -> None:
     v = p.any(rank=1)
     fill = p.scalar(v.dtype)
     moves = tuple(p.draw.pick((0, 1, -1, 2)) if size > 1 else 0 for size in v.dims)
-    p.keep(p.b.op("pad", v.x, fill.x, padding=tuple(PaddingDimension(m, -m, 0) for m in moves)), max(v.bound, fill.bound))
+    p.keep(
+        p.b.op("pad", v.x, fill.x, padding=tuple(PaddingDimension(m, -m, 0) for m in moves)), max(v.bound, fill.bound)
+    )
 
 
 def _every_other(p: Program) -> None:
@@ -313,7 +346,8 @@ def _every_other(p: Program) -> None:
     d = p.draw.integer(0, len(v.dims) - 1)
     if p.draw.chance(2):
         bounds = tuple(
-            SliceDimension(min(1, size - 1) if i == d and size else 0, size, 2 if i == d else 1) for i, size in enumerate(v.dims)
+            SliceDimension(min(1, size - 1) if i == d and size else 0, size, 2 if i == d else 1)
+            for i, size in enumerate(v.dims)
         )
         p.keep(p.b.op("slice", v.x, slice=bounds), v.bound)
         return
@@ -340,12 +374,42 @@ def _merge(p: Program) -> None:
 SHAPELY = (programs.transpose, programs.reverse, _rotate, _shift, _every_other, _reduce)
 READERS: tuple[Callable[[Program], None], ...] = (
     *(_reduce, _reduce, _reduce, _reduce, _reduce, _reduce, programs.transpose, programs.transpose, programs.transpose),
-    *(programs.reverse, programs.reverse, programs.slice_, programs.slice_, programs.pad, programs.pad, _shift, _rotate),
+    *(
+        programs.reverse,
+        programs.reverse,
+        programs.slice_,
+        programs.slice_,
+        programs.pad,
+        programs.pad,
+        _shift,
+        _rotate,
+    ),
     *(_every_other, _merge, _merge, _cumulative, _with_itself, _with_itself, programs.broadcast, programs.reshape),
     *(programs.concatenate, programs.dynamic_slice, programs.dynamic_slice, programs.gather, programs.gather),
-    *(programs.dynamic_update_slice, programs.dynamic_update_slice, programs.scatter, programs.reduce, programs.reduce_two),
-    *(programs.reduce_window, programs.select_and_scatter, programs.dot, programs.dot, programs.convolution, programs.unary),
-    *(programs.binary, programs.binary, programs.compare, programs.select, programs.convert, programs.function, programs.while_),
+    *(
+        programs.dynamic_update_slice,
+        programs.dynamic_update_slice,
+        programs.scatter,
+        programs.reduce,
+        programs.reduce_two,
+    ),
+    *(
+        programs.reduce_window,
+        programs.select_and_scatter,
+        programs.dot,
+        programs.dot,
+        programs.convolution,
+        programs.unary,
+    ),
+    *(
+        programs.binary,
+        programs.binary,
+        programs.compare,
+        programs.select,
+        programs.convert,
+        programs.function,
+        programs.while_,
+    ),
     *(programs.conditional, programs.call, programs.clamp, _chain),
 )
 
@@ -384,7 +448,11 @@ def _combined(p: Family, v: Value, w: Value) -> Value:
     """Two values of one shape and type as one."""
     if v.dtype == "pred":
         return p.keep(p.b.op(p.draw.pick(("xor", "and", "or")), v.x, w.x), 1)
-    opcode = p.draw.pick(("add", "subtract") if v.dtype in COMPLEX else ("add", "add", "subtract", "add", "subtract", "maximum", "minimum"))
+    opcode = p.draw.pick(
+        ("add", "subtract")
+        if v.dtype in COMPLEX
+        else ("add", "add", "subtract", "add", "subtract", "maximum", "minimum")
+    )
     half = exact(v.dtype) // 2
     if opcode in ("add", "subtract"):
         v, w = near(p, v, half), near(p, w, half)

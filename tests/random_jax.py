@@ -1,7 +1,7 @@
 """Random functions of JAX: pieces of numerical code put one after the other, and transformed as JAX's users do.
 
-A piece is a function of JAX on an array; what is drawn beforehand fixes everything about it. The transformations are gradients,
-Hessians, Jacobians in either direction, vmaps, and loops over the whole.
+A piece is a function of JAX on an array; what is drawn beforehand fixes everything about it. The transformations are
+gradients, Hessians, Jacobians in either direction, vmaps, and loops over the whole.
 """
 
 from __future__ import annotations
@@ -73,11 +73,24 @@ def _axis(draw: Draw) -> Callable[[Any], int]:
     return axis
 
 
-# --- pieces: each draws what it needs and gives a function ---------------------------------------------------------------
+# --- pieces: each draws what it needs and gives a function
+# ---------------------------------------------------------------
 
 
 FUNCTIONS = (
-    *(jnp.sin, jnp.tanh, jnp.exp, jax.nn.sigmoid, jax.nn.softplus, jnp.cos, jnp.square, jnp.abs, jnp.sign, jnp.floor, jax.nn.relu),
+    *(
+        jnp.sin,
+        jnp.tanh,
+        jnp.exp,
+        jax.nn.sigmoid,
+        jax.nn.softplus,
+        jnp.cos,
+        jnp.square,
+        jnp.abs,
+        jnp.sign,
+        jnp.floor,
+        jax.nn.relu,
+    ),
     *(jax.nn.gelu, jax.nn.silu, jnp.log1p, jnp.sqrt, jnp.arctan, lax.erf, jnp.cbrt, jnp.expm1, jnp.sinh),
 )
 REDUCTIONS = (
@@ -105,11 +118,19 @@ def _unary(draw: Draw) -> Piece:
 
 
 def _binary(draw: Draw) -> Piece:
-    f = draw.pick((jnp.add, jnp.multiply, jnp.subtract, jnp.maximum, jnp.minimum, jnp.arctan2, jnp.hypot, jnp.divide, jnp.where))
+    f = draw.pick(
+        (jnp.add, jnp.multiply, jnp.subtract, jnp.maximum, jnp.minimum, jnp.arctan2, jnp.hypot, jnp.divide, jnp.where)
+    )
     turned = draw.chance(3)
 
     def apply(x: Any, y: Any) -> Any:
-        z = x.T if turned and x.ndim and x.shape == x.T.shape else jnp.resize(y, x.shape).astype(x.dtype) if y.size else x
+        z = (
+            x.T
+            if turned and x.ndim and x.shape == x.T.shape
+            else jnp.resize(y, x.shape).astype(x.dtype)
+            if y.size
+            else x
+        )
         if x.dtype == bool:
             return x ^ z
         if f is jnp.where:
@@ -258,7 +279,9 @@ def _indexed(draw: Draw) -> Piece:
         if kind == 1:
             return lax.dynamic_slice_in_dim(x, computed, max(1, n // 2), a)
         if kind == 2:
-            return lax.dynamic_update_slice_in_dim(x, lax.slice_in_dim(x, 0, max(1, n // 2), axis=a) * x.dtype.type(2), computed, a)
+            return lax.dynamic_update_slice_in_dim(
+                x, lax.slice_in_dim(x, 0, max(1, n // 2), axis=a) * x.dtype.type(2), computed, a
+            )
         if kind == 3:
             return x.at[at % n if x.ndim else ()].add(x.dtype.type(1)) if _number(x) else x
         if kind == 4:
@@ -310,7 +333,9 @@ def _loop(draw: Draw) -> Piece:
         if kind == 1:
             _need(x.ndim > 1)
             c, ys = lax.scan(
-                lambda c, r: (body(c, y) + r if _number(x) else c ^ r, c * r), x[0] if x.shape[0] else jnp.zeros(x.shape[1:], x.dtype), x
+                lambda c, r: (body(c, y) + r if _number(x) else c ^ r, c * r),
+                x[0] if x.shape[0] else jnp.zeros(x.shape[1:], x.dtype),
+                x,
             )
             return ys if trips % 2 else c
         if kind == 2:
@@ -332,7 +357,9 @@ def _while(draw: Draw) -> Piece:
 
     def apply(x: Any, y: Any) -> Any:
         _need(_real(x) and x.size > 0)
-        return lax.while_loop(lambda c: c[0] < limit, lambda c: (c[0] + 1, jnp.tanh(c[1]) + c[1] / 2), (0, lax.stop_gradient(x)))[1]
+        return lax.while_loop(
+            lambda c: c[0] < limit, lambda c: (c[0] + 1, jnp.tanh(c[1]) + c[1] / 2), (0, lax.stop_gradient(x))
+        )[1]
 
     return apply
 
@@ -374,7 +401,12 @@ def _spectrum(draw: Draw) -> Piece:
 
 
 def _window(draw: Draw) -> Piece:
-    kind, size, stride, padding = draw.integer(0, 3), draw.integer(1, 3), draw.integer(1, 2), draw.pick(("VALID", "SAME"))
+    kind, size, stride, padding = (
+        draw.integer(0, 3),
+        draw.integer(1, 3),
+        draw.integer(1, 2),
+        draw.pick(("VALID", "SAME")),
+    )
 
     def apply(x: Any, y: Any) -> Any:
         _need(_real(x) and x.ndim >= 2 and min(x.shape) >= size)
@@ -384,15 +416,22 @@ def _window(draw: Draw) -> Piece:
         if kind == 1:
             return lax.reduce_window(x, x.dtype.type(-np.inf), lax.max, window, strides, padding)
         image = x.reshape(1, 1, -1, x.shape[-1])
-        kernel = jnp.resize(y.real, (2, 1, size, size)).astype(x.dtype) if y.size else jnp.ones((2, 1, size, size), x.dtype)
+        kernel = (
+            jnp.resize(y.real, (2, 1, size, size)).astype(x.dtype) if y.size else jnp.ones((2, 1, size, size), x.dtype)
+        )
         _need(min(image.shape[2:]) >= size)
-        return lax.conv_general_dilated(image, kernel / 4, (stride, 1), padding, rhs_dilation=(1, 1 + (kind == 3 and padding == "SAME")))[0]
+        return lax.conv_general_dilated(
+            image, kernel / 4, (stride, 1), padding, rhs_dilation=(1, 1 + (kind == 3 and padding == "SAME"))
+        )[0]
 
     return apply
 
 
 def _narrowed(draw: Draw) -> Piece:
-    dtype, back = draw.pick(("bfloat16", "float16", "int8", "float8_e5m2", "float64", "int32", "uint8", "float8_e4m3fn")), draw.chance(2)
+    dtype, back = (
+        draw.pick(("bfloat16", "float16", "int8", "float8_e5m2", "float64", "int32", "uint8", "float8_e4m3fn")),
+        draw.chance(2),
+    )
 
     def apply(x: Any, y: Any) -> Any:
         if _complex(x) or (_inexact(x) and "float" not in dtype):
@@ -403,8 +442,37 @@ def _narrowed(draw: Draw) -> Piece:
 
 
 PIECES = (
-    *(_unary, _unary, _unary, _binary, _binary, _binary, _reduction, _reduction, _reduction, _normalised, _normalised, _moved, _moved),
-    *(_moved, _ordered, _ordered, _indexed, _indexed, _product, _product, _loop, _loop, _while, _linear, _spectrum, _window, _narrowed),
+    *(
+        _unary,
+        _unary,
+        _unary,
+        _binary,
+        _binary,
+        _binary,
+        _reduction,
+        _reduction,
+        _reduction,
+        _normalised,
+        _normalised,
+        _moved,
+        _moved,
+    ),
+    *(
+        _moved,
+        _ordered,
+        _ordered,
+        _indexed,
+        _indexed,
+        _product,
+        _product,
+        _loop,
+        _loop,
+        _while,
+        _linear,
+        _spectrum,
+        _window,
+        _narrowed,
+    ),
     *(_pairwise, _pairwise, _both_ways, _both_ways),
 )
 
@@ -422,7 +490,11 @@ def _pieces(draw: Draw, most: int, kinds: tuple[Callable[[Draw], Piece], ...]) -
                 continue
             if z.size > MOST_ELEMENTS or z.ndim > 5:
                 continue
-            x = z + x.astype(z.dtype) if keep and z.shape == x.shape and _number(z) and not (_complex(x) and not _complex(z)) else z
+            x = (
+                z + x.astype(z.dtype)
+                if keep and z.shape == x.shape and _number(z) and not (_complex(x) and not _complex(z))
+                else z
+            )
         return x
 
     return apply
@@ -447,8 +519,14 @@ def _transformed(draw: Draw, f: Piece, differentiable: bool) -> Piece:
             *[lambda f: lambda x, y: jax.hessian(g)(x, y) if x.size <= 16 else jax.grad(g)(x, y)] * 4,
             lambda f: lambda x, y: jax.jvp(f, (x, y), (jnp.ones_like(x), y)),
             lambda f: lambda x, y: jax.jacfwd(f)(x, y) if x.size <= 32 else jax.grad(g)(x, y),
-            lambda f: lambda x, y: jax.jacrev(lambda x: jnp.real(f(x, y)).reshape(-1)[:20])(x) if x.size <= 64 else jax.grad(g)(x, y),
-            lambda f: lambda x, y: jax.vmap(jax.grad(g), (0, None))(x, y) if x.ndim > 1 and x.shape[0] else jax.grad(g)(x, y),
+            lambda f: (
+                lambda x, y: (
+                    jax.jacrev(lambda x: jnp.real(f(x, y)).reshape(-1)[:20])(x) if x.size <= 64 else jax.grad(g)(x, y)
+                )
+            ),
+            lambda f: (
+                lambda x, y: jax.vmap(jax.grad(g), (0, None))(x, y) if x.ndim > 1 and x.shape[0] else jax.grad(g)(x, y)
+            ),
             lambda f: lambda x, y: jax.grad(lambda x: jnp.sum(jax.grad(g)(x, y) ** 2))(x),
             lambda f: lambda x, y: jax.grad(lambda x: jax.checkpoint(g)(x, y))(x),
             lambda f: lambda x, y: jax.linearize(lambda x: f(x, y), x)[1](jnp.ones_like(x)),

@@ -1,5 +1,6 @@
-"""Random programs that place arrays inside of others, and read what they made in several ways: paddings of all signs, inside and outside,
-concatenations along any dimension, and depthwise convolutions, whose kernels go row by row in sections of different kinds."""
+"""Random programs that place arrays inside of others, and read what they made in several ways: paddings of all signs,
+inside and outside, concatenations along any dimension, and depthwise convolutions, whose kernels go row by row in
+sections of different kinds."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ Array = Any
 
 
 def draw_placed(draw: Draw) -> tuple[HloModule, list[Array]]:
-    """A program and its arguments, all of whose numbers are whole and small, so that every order of a sum gives the same."""
+    """A program and its arguments, all of whose numbers are whole and small, so that every order of a sum gives the
+    same."""
     rng = np.random.default_rng(draw.integer(0, 1 << 30))
     rank = int(rng.integers(1, 5))
     shape = tuple(int(n) for n in rng.choice([1, 2, 3, 5, 8, 17, 20, 33], rank))
@@ -45,9 +47,13 @@ def _step(rng: np.random.Generator, dtype: str) -> Any:
         own = np.random.default_rng(seed)
         if kind == "pad":
             config = [
-                tuple(int(n) for n in own.choice([0, 0, 0, 1, 2, 5, -1], 2)) + (int(own.choice([0, 0, 0, 0, 1, 2])),) for _ in x.shape
+                tuple(int(n) for n in own.choice([0, 0, 0, 1, 2, 5, -1], 2)) + (int(own.choice([0, 0, 0, 0, 1, 2])),)
+                for _ in x.shape
             ]
-            config = [(lo, hi, gap) if n + (n - 1) * gap + lo + hi > 0 else (0, 0, 0) for n, (lo, hi, gap) in zip(x.shape, config)]
+            config = [
+                (lo, hi, gap) if n + (n - 1) * gap + lo + hi > 0 else (0, 0, 0)
+                for n, (lo, hi, gap) in zip(x.shape, config)
+            ]
             value = x.reshape(-1)[0] if own.random() < 0.3 else jnp.asarray(int(own.integers(-2, 3)), x.dtype)
             return jax.lax.pad(x + 1 if own.random() < 0.5 else x, value, config)
         if kind == "concatenate":

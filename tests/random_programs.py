@@ -49,7 +49,9 @@ def unary(p: Program) -> None:
         p.keep(p.b.op(opcode, v.x), max(v.bound, 1))
     else:
         signed = TYPES[v.dtype].kind == "signed"
-        p.keep(p.b.op(p.draw.pick(("negate", "not", "popcnt", "sign", "count-leading-zeros", *("abs",) * signed)), v.x), 0)
+        p.keep(
+            p.b.op(p.draw.pick(("negate", "not", "popcnt", "sign", "count-leading-zeros", *("abs",) * signed)), v.x), 0
+        )
 
 
 def binary(p: Program) -> None:
@@ -73,7 +75,21 @@ def binary(p: Program) -> None:
         shifts = ("shift-left", "shift-right-logical", "shift-right-arithmetic")
         p.keep(
             p.b.op(
-                p.draw.pick(("add", "subtract", "multiply", "maximum", "minimum", "and", "or", "xor", "divide", "remainder", *shifts)),
+                p.draw.pick(
+                    (
+                        "add",
+                        "subtract",
+                        "multiply",
+                        "maximum",
+                        "minimum",
+                        "and",
+                        "or",
+                        "xor",
+                        "divide",
+                        "remainder",
+                        *shifts,
+                    )
+                ),
                 v.x,
                 w.x,
             ),
@@ -96,8 +112,8 @@ DEAR = (
     ("erf", -3, 3, 19.03125, 1.0625),
     ("tan", -8, 8, 13.640625, 1.46875),
 )
-"""Functions that are not cheap, and the range of their arguments. Of whole numbers there, their multiples by the first factor lie so far
-from where rounding turns that f16 is precise enough, and by the second that bf16 is."""
+"""Functions that are not cheap, and the range of their arguments. Of whole numbers there, their multiples by the first
+factor lie so far from where rounding turns that f16 is precise enough, and by the second that bf16 is."""
 
 
 def function(p: Program) -> None:
@@ -112,7 +128,9 @@ def dear_function(p: Program, v: Value) -> None:
     x = v.x
     if low > 0 or v.bound > min(-low or high, high):
         x = p.b.op("clamp", p.b.constant(low, v.dtype), x, p.b.constant(high, v.dtype))
-    p.keep(p.b.op("round-nearest-even", p.b.multiply(p.b.op(opcode, x), _full(p, factor, v))), 100 if factor > 8 else 10)
+    p.keep(
+        p.b.op("round-nearest-even", p.b.multiply(p.b.op(opcode, x), _full(p, factor, v))), 100 if factor > 8 else 10
+    )
 
 
 def _full(p: Program, number: float, v: Value) -> Instruction:
@@ -210,7 +228,9 @@ def slice_(p: Program) -> None:
 def pad(p: Program) -> None:
     v = p.any(rank=1)
     fill = p.scalar(v.dtype)
-    padding = tuple(PaddingDimension(*(p.draw.pick((0, 1, 2, -1)) for _ in range(2)), p.draw.pick((0, 0, 1))) for _ in v.dims)
+    padding = tuple(
+        PaddingDimension(*(p.draw.pick((0, 1, 2, -1)) for _ in range(2)), p.draw.pick((0, 0, 1))) for _ in v.dims
+    )
     for size, d in zip(v.dims, padding):
         if size + d.edge_padding_low + d.edge_padding_high + max(size - 1, 0) * d.interior_padding < 0:
             raise Skip
@@ -223,7 +243,9 @@ def concatenate(p: Program) -> None:
     parts = [
         w
         for w in p.values
-        if w.dtype == v.dtype and len(w.dims) == len(v.dims) and w.dims[:d] + w.dims[d + 1 :] == v.dims[:d] + v.dims[d + 1 :]
+        if w.dtype == v.dtype
+        and len(w.dims) == len(v.dims)
+        and w.dims[:d] + w.dims[d + 1 :] == v.dims[:d] + v.dims[d + 1 :]
     ]
     chosen = [v] + [p.draw.pick(parts) for _ in range(p.draw.integer(1, 2))]
     p.keep(p.b.op("concatenate", *(w.x for w in chosen), dimensions=(d,)), max(w.bound for w in chosen))
@@ -255,7 +277,9 @@ def reduce(p: Program) -> None:
     )
     opcode = p.draw.pick(opcodes)
     init = p.scalar(v.dtype)
-    p.keep(p.b.reduce(v.x, init.x, opcode, dims), v.bound * count + init.bound if opcode == "add" else v.bound + init.bound)
+    p.keep(
+        p.b.reduce(v.x, init.x, opcode, dims), v.bound * count + init.bound if opcode == "add" else v.bound + init.bound
+    )
 
 
 def reduce_two(p: Program) -> None:
@@ -315,7 +339,10 @@ def select_and_scatter(p: Program) -> None:
     f.compare(f.parameter(0, Shape(v.dtype)), f.parameter(1, Shape(v.dtype)), p.draw.pick(("GE", "GT")))
     called = [f.build(), scalar_computation("add", v.dtype)]
     count = prod(w.size for w in window.dimensions)
-    p.keep(p.b.op("select-and-scatter", v.x, source.x, init.x, called=called, window=window), usual_bound(v.dtype) * count + init.bound)
+    p.keep(
+        p.b.op("select-and-scatter", v.x, source.x, init.x, called=called, window=window),
+        usual_bound(v.dtype) * count + init.bound,
+    )
 
 
 def dot(p: Program) -> None:
@@ -330,15 +357,23 @@ def dot(p: Program) -> None:
     dims = tuple(free[i] if kind == "f" else v.dims[i] for kind, i in placed)
     if (
         prod(dims) > p.most_elements
-        or prod(free) * prod(v.dims[d] for d in rest if d not in contracting) * prod(v.dims[d] for d in batch) > p.most_elements
+        or prod(free) * prod(v.dims[d] for d in rest if d not in contracting) * prod(v.dims[d] for d in batch)
+        > p.most_elements
     ):
         raise Skip
     same = [w for w in p.values if w.dtype == v.dtype and w.dims == dims]
     w = p.draw.pick(same) if same else p.literal(dims, v.dtype)
     numbers = DotDimensionNumbers(
-        tuple(contracting), tuple(placed.index(("c", d)) for d in contracting), tuple(batch), tuple(placed.index(("b", d)) for d in batch)
+        tuple(contracting),
+        tuple(placed.index(("c", d)) for d in contracting),
+        tuple(batch),
+        tuple(placed.index(("b", d)) for d in batch),
     )
-    bound = v.bound * w.bound * max(1, prod(v.dims[d] for d in contracting)) * (1 + (v.dtype in COMPLEX)) if is_rounded(v.dtype) else 0
+    bound = (
+        v.bound * w.bound * max(1, prod(v.dims[d] for d in contracting)) * (1 + (v.dtype in COMPLEX))
+        if is_rounded(v.dtype)
+        else 0
+    )
     p.keep(p.b.op("dot", v.x, w.x, dot_dimension_numbers=numbers), bound)
 
 
@@ -359,7 +394,13 @@ def convolution(p: Program) -> None:
     for _ in sizes:
         low, high = p.draw.pick((0, 1, -1)), p.draw.pick((0, 1, 2))
         w = WindowDimension(
-            p.draw.pick((1, 2, 3)), p.draw.pick((1, 2)), low, high, p.draw.pick((1, 2)), p.draw.pick((1, 2)), p.draw.chance(4)
+            p.draw.pick((1, 2, 3)),
+            p.draw.pick((1, 2)),
+            low,
+            high,
+            p.draw.pick((1, 2)),
+            p.draw.pick((1, 2)),
+            p.draw.chance(4),
         )
         window.append(w)
     labels = ConvolutionDimensionNumbers
@@ -371,21 +412,33 @@ def convolution(p: Program) -> None:
     for place, size in zip(right, (inputs, outputs, *(w.size for w in window))):
         kernel[place] = size
     found = [v for v in p.values if v.dtype == dtype and v.dims == tuple(image)]
-    v, k = (_small(p, x) for x in (p.draw.pick(found) if found else p.literal(tuple(image), dtype), p.literal(tuple(kernel), dtype)))
+    v, k = (
+        _small(p, x)
+        for x in (p.draw.pick(found) if found else p.literal(tuple(image), dtype), p.literal(tuple(kernel), dtype))
+    )
     bound = v.bound * k.bound * inputs * prod(w.size for w in window) * (1 + (dtype in COMPLEX))
     p.keep(
         p.b.op(
-            "convolution", v.x, k.x, window=Window(tuple(window)), dim_labels=numbers, feature_group_count=groups, batch_group_count=batches
+            "convolution",
+            v.x,
+            k.x,
+            window=Window(tuple(window)),
+            dim_labels=numbers,
+            feature_group_count=groups,
+            batch_group_count=batches,
         ),
         bound if is_rounded(dtype) else 0,
     )
 
 
 def _starts(p: Program, v: Value) -> list[Instruction]:
-    """Where a part of `v` begins, in one type. None becomes unsigned that may be negative, of which XLA:CPU has two opinions."""
+    """Where a part of `v` begins, in one type. None becomes unsigned that may be negative, of which XLA:CPU has two
+    opinions."""
     starts = [p.index(size).x for size in v.dims]
     types = {s.shape.element_type for s in starts}
-    return starts if len(types) == 1 else [s if s.shape.element_type == "s64" else p.b.convert(s, "s64") for s in starts]
+    return (
+        starts if len(types) == 1 else [s if s.shape.element_type == "s64" else p.b.convert(s, "s64") for s in starts]
+    )
 
 
 def dynamic_slice(p: Program) -> None:
@@ -397,8 +450,16 @@ def dynamic_slice(p: Program) -> None:
 
 def dynamic_update_slice(p: Program) -> None:
     v = p.any(rank=1)
-    fitting = [w for w in p.values if w.dtype == v.dtype and len(w.dims) == len(v.dims) and all(a <= b for a, b in zip(w.dims, v.dims))]
-    update = p.draw.pick(fitting) if p.draw.chance(2) else p.literal(tuple(p.draw.integer(min(1, size), size) for size in v.dims), v.dtype)
+    fitting = [
+        w
+        for w in p.values
+        if w.dtype == v.dtype and len(w.dims) == len(v.dims) and all(a <= b for a, b in zip(w.dims, v.dims))
+    ]
+    update = (
+        p.draw.pick(fitting)
+        if p.draw.chance(2)
+        else p.literal(tuple(p.draw.integer(min(1, size), size) for size in v.dims), v.dtype)
+    )
     starts = _starts(p, v)
     p.keep(p.b.op("dynamic-update-slice", v.x, update.x, *starts), max(v.bound, update.bound))
 
@@ -444,7 +505,9 @@ def scatter(p: Program) -> None:
         raise Skip
     found = [w for w in p.values if w.dtype == v.dtype and w.dims == dims]
     updates = p.draw.pick(found) if found else p.literal(dims, v.dtype)
-    opcode = p.draw.pick(("or", "set") if v.dtype == "pred" else ("add", "set") if v.dtype in COMPLEX else ("add", "maximum", "set"))
+    opcode = p.draw.pick(
+        ("or", "set") if v.dtype == "pred" else ("add", "set") if v.dtype in COMPLEX else ("add", "maximum", "set")
+    )
     f = Builder("combine")
     old, new = f.parameter(0, Shape(v.dtype)), f.parameter(1, Shape(v.dtype))
     called = f.build(new if opcode == "set" else f.op(opcode, old, new))
@@ -488,7 +551,12 @@ def while_(p: Program) -> None:
     ins = list(body.values)
     body.grow(p.draw.integer(1, 6))
     outs = [_same_type(body, v) for v in carried]
-    if p.draw.chance(3) and len(carried) > 1 and carried[0].x.shape == carried[1].x.shape and carried[0].bound == carried[1].bound:
+    if (
+        p.draw.chance(3)
+        and len(carried) > 1
+        and carried[0].x.shape == carried[1].x.shape
+        and carried[0].bound == carried[1].bound
+    ):
         outs[0], outs[1] = ins[1].x, ins[0].x
     body.b.op("tuple", *outs, body.b.add(ins[-1].x, body.b.constant(1, "s32")))
     condition, _ = _body(p, "condition", [*carried, counter], state.shape)
@@ -576,7 +644,18 @@ OPERATIONS: tuple[Callable[[Program], None], ...] = (
         dot,
         dot,
     ),
-    *(convolution, dynamic_slice, dynamic_update_slice, dynamic_update_slice, gather, scatter, while_, conditional, call, bitcast_convert),
+    *(
+        convolution,
+        dynamic_slice,
+        dynamic_update_slice,
+        dynamic_update_slice,
+        gather,
+        scatter,
+        while_,
+        conditional,
+        call,
+        bitcast_convert,
+    ),
 )
 
 

@@ -1,4 +1,5 @@
-"""Random programs that ask for the best of rows: every type, in every order that may mislead a search, read in several ways."""
+"""Random programs that ask for the best of rows: every type, in every order that may mislead a search, read in several
+ways."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def _elements(rng: np.random.Generator, dtype: str, numbers: Array) -> Array:
     return np.where(some, rng.choice(special, numbers.shape), made).astype(target)
 
 
-def _read(rng: np.random.Generator, b: Builder, p: Instruction, rows: int, length: int, dtype: str) -> tuple[Instruction, int]:
+def _read(
+    rng: np.random.Generator, b: Builder, p: Instruction, rows: int, length: int, dtype: str
+) -> tuple[Instruction, int]:
     """The parameter seen in some way, and how long its rows are then."""
     way = rng.integers(0, 6)
     if way == 1:
@@ -68,7 +71,10 @@ def random_topk(seed: int) -> tuple[Module, list[Array]]:
     """A program with one topk, and its arguments."""
     rng = np.random.default_rng(seed)
     dtype = str(rng.choice(TYPES))
-    rows, length = int(rng.integers(1, 4)), int(rng.choice([rng.integers(1, 100), rng.integers(32, 700), rng.integers(700, 5000)]))
+    rows, length = (
+        int(rng.integers(1, 4)),
+        int(rng.choice([rng.integers(1, 100), rng.integers(32, 700), rng.integers(700, 5000)])),
+    )
     k = int(min(length, rng.choice([1, 2, rng.integers(1, 20), rng.integers(1, max(2, length // 4)), length])))
     x = _elements(rng, dtype, _numbers(rng, str(rng.choice(ORDERS)), rows, length, k))
     b = Builder("best")

@@ -1,7 +1,8 @@
 """What random programs are drawn with: choices, values that know how large they may be, and a computation that grows.
 
-Floats hold small whole numbers. `Draw` makes every choice; hypothesis or a seed is behind it. Every value carries a bound
-on its magnitude, so that sums and products stay exact in any order; where that cannot be, an operation is passed over.
+Floats hold small whole numbers. `Draw` makes every choice; hypothesis or a seed is behind it. Every value carries a
+bound on its magnitude, so that sums and products stay exact in any order; where that cannot be, an operation is passed
+over.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def is_rounded(dtype: str) -> bool:
 
 
 def exact(dtype: str) -> float:
-    """Up to where whole numbers, and their sums in any order, are exact in a type (f32 with room for a few more sums)."""
+    """Up to where whole numbers, and their sums in any order, are exact in a type (f32 with room for a few more
+    sums)."""
     if not is_rounded(dtype) or dtype in ("f32", "f64", *COMPLEX):
         return 2.0**20
     info = ml_dtypes.finfo(DTYPES[dtype])
@@ -191,7 +193,9 @@ def values(seed: int, dims: tuple[int, ...], dtype: str) -> Array:
         return rng.integers(0, 2, dims).astype(np.bool_)
     bound = usual_bound(dtype)
     if dtype in COMPLEX:
-        return (rng.integers(-bound, bound + 1, dims) + 1j * rng.integers(-bound, bound + 1, dims)).astype(DTYPES[dtype])
+        return (rng.integers(-bound, bound + 1, dims) + 1j * rng.integers(-bound, bound + 1, dims)).astype(
+            DTYPES[dtype]
+        )
     if is_float(dtype):
         return rng.integers(-bound, bound + 1, dims).astype(DTYPES[dtype])
     if TYPES[dtype].bits < 8:
@@ -200,4 +204,6 @@ def values(seed: int, dims: tuple[int, ...], dtype: str) -> Array:
     info = np.iinfo(DTYPES[dtype])
     small = rng.integers(0 if info.min == 0 else -9, 10, dims)
     wild = rng.integers(info.min, info.max, dims, DTYPES[dtype], endpoint=True)
-    return np.where(rng.random(dims) < 0.9, small, wild).astype(DTYPES[dtype]) if seed % 2 else small.astype(DTYPES[dtype])
+    return (
+        np.where(rng.random(dims) < 0.9, small, wild).astype(DTYPES[dtype]) if seed % 2 else small.astype(DTYPES[dtype])
+    )

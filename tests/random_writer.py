@@ -37,7 +37,13 @@ def sort(p: Program) -> None:
         second = f.compare(scalars[2], scalars[3], direction)
         less = f.op("select", f.compare(scalars[0], scalars[1], "EQ"), second, less)
     d = p.draw.integer(0, len(v.dims) - 1)
-    y = p.b.op("sort", *(w.x for w in operands), called=[f.build(less)], dimensions=(d,), is_stable=len(operands) > 1 or p.draw.chance(2))
+    y = p.b.op(
+        "sort",
+        *(w.x for w in operands),
+        called=[f.build(less)],
+        dimensions=(d,),
+        is_stable=len(operands) > 1 or p.draw.chance(2),
+    )
     for i, w in enumerate(operands):
         p.keep(p.b.get_tuple_element(y, i) if len(operands) > 1 else y, w.bound)
 
@@ -66,7 +72,10 @@ def reduce_precision(p: Program) -> None:
     v = p.any(FLOATS)
     if v.bound > 30000:
         raise Skip
-    p.keep(p.b.op("reduce-precision", v.x, exponent_bits=p.draw.pick((5, 8)), mantissa_bits=p.draw.pick((7, 2, 10))), 2 * v.bound)
+    p.keep(
+        p.b.op("reduce-precision", v.x, exponent_bits=p.draw.pick((5, 8)), mantissa_bits=p.draw.pick((7, 2, 10))),
+        2 * v.bound,
+    )
 
 
 def complex_(p: Program) -> None:
@@ -179,7 +188,10 @@ def ragged_dot(p: Program) -> None:
     ends = sorted([0, *(p.draw.integer(0, m) for _ in range(groups - 1)), m])
     sizes = p.b.constant([b - a for a, b in zip(ends, ends[1:])], "s32")
     numbers = RaggedDotDimensionNumbers(DotDimensionNumbers((1,), (1,)), (0,), (0,))
-    p.keep(p.b.op("ragged-dot", x.x, y.x, sizes, ragged_dot_dimension_numbers=numbers), x.bound * y.bound * k if is_rounded(dtype) else 0)
+    p.keep(
+        p.b.op("ragged-dot", x.x, y.x, sizes, ragged_dot_dimension_numbers=numbers),
+        x.bound * y.bound * k if is_rounded(dtype) else 0,
+    )
 
 
 def fusion(p: Program) -> None:
@@ -191,7 +203,10 @@ def fusion(p: Program) -> None:
     inner.values = [Value(inner.b.parameter(i, v.x.shape.without_layout()), v.bound) for i, v in enumerate(given)]
     inner.grow(p.draw.integer(1, 5))
     root = inner.values[-1]
-    p.keep(p.b.op("fusion", *(v.x for v in given), called=[inner.b.build(root.x)], kind="kLoop", shape=root.x.shape), root.bound)
+    p.keep(
+        p.b.op("fusion", *(v.x for v in given), called=[inner.b.build(root.x)], kind="kLoop", shape=root.x.shape),
+        root.bound,
+    )
 
 
 def copied(p: Program) -> None:
@@ -232,13 +247,29 @@ def reduce_mixed(p: Program) -> None:
     scalars = [f.parameter(i, Shape(t)) for i, t in enumerate((v.dtype, "pred", v.dtype, "pred"))]
     f.op("tuple", f.op("add", scalars[0], scalars[2]), f.op("or", scalars[1], scalars[3]))
     dims = p.draw.subset(range(len(v.dims))) or (0,)
-    both = p.b.op("reduce", v.x, flags.x, p.b.constant(0, v.dtype), p.b.constant(0, "pred"), called=[f.build()], dimensions=dims)
+    both = p.b.op(
+        "reduce", v.x, flags.x, p.b.constant(0, v.dtype), p.b.constant(0, "pred"), called=[f.build()], dimensions=dims
+    )
     p.keep(p.b.get_tuple_element(both, 0), v.bound * max(1, prod(v.dims[d] for d in dims)))
     p.keep(p.b.get_tuple_element(both, 1), 1)
 
 
 MORE: tuple[Callable[[Program], None], ...] = (
-    *(sort, sort, topk, map_, reduce_precision, complex_, complex_, is_finite, quotient, power, integer_power, cholesky, triangular_solve),
+    *(
+        sort,
+        sort,
+        topk,
+        map_,
+        reduce_precision,
+        complex_,
+        complex_,
+        is_finite,
+        quotient,
+        power,
+        integer_power,
+        cholesky,
+        triangular_solve,
+    ),
     *(
         fft,
         batch_norm,

@@ -1,4 +1,5 @@
-"""What engines may make of the relaxed products of bytes: each as code that stands in its place, so that any engine does it."""
+"""What engines may make of the relaxed products of bytes: each as code that stands in its place, so that any engine
+does it."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ ENGINES = {
 
 def be(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
     """What is compiled from now on does as on that engine."""
-    monkeypatch.setitem(values._WRITE, "relaxed_dot", lambda self, val: _write_pairs(self, _products(self, val, engine), engine))
+    monkeypatch.setitem(
+        values._WRITE, "relaxed_dot", lambda self, val: _write_pairs(self, _products(self, val, engine), engine)
+    )
     monkeypatch.setitem(values._WRITE, "relaxed_dot_add", lambda self, val: _write(self, val, engine))
 
 

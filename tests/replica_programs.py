@@ -33,11 +33,14 @@ def entry(body: str, header: str = "") -> HloModule:
 
 def reduced(size: int = 8, header: str = "") -> HloModule:
     """The sum over all replicas."""
-    return entry(f"x = f32[{size}] parameter(0)\nROOT y = f32[{size}] all-reduce(x), replica_groups={{}}, to_apply=add", header)
+    return entry(
+        f"x = f32[{size}] parameter(0)\nROOT y = f32[{size}] all-reduce(x), replica_groups={{}}, to_apply=add", header
+    )
 
 
 def steps(devices: int, size: int = 4, call: bool = False) -> HloModule:
-    """So many trips: sum and halve in even ones, move on to the next device in odd ones. With `call`, the host sees each."""
+    """So many trips: sum and halve in even ones, move on to the next device in odd ones. With `call`, the host sees
+    each."""
     moved = f"""moved {{
   p = f32[{size}] parameter(0)
   ROOT y = f32[{size}] collective-permute(p), source_target_pairs={ring(devices)}
@@ -59,7 +62,11 @@ def steps(devices: int, size: int = 4, call: bool = False) -> HloModule:
   ROOT m = pred[] compare(i, n), direction=LT
 }}
 """
-    seen = 'd = u32[] replica-id()\n  t = s32[] custom-call(i, d), custom_call_target="tick"' if call else "t = s32[] copy(i)"
+    seen = (
+        'd = u32[] replica-id()\n  t = s32[] custom-call(i, d), custom_call_target="tick"'
+        if call
+        else "t = s32[] copy(i)"
+    )
     step = f"""step {{
   p = {state} parameter(0)
   i = s32[] get-tuple-element(p), index=0

@@ -12,7 +12,8 @@ from xla_wasm.hlo.ir import Module
 
 
 def run_with_state(module: Module, arrays: list[np.ndarray[Any, Any]], options: dict[str, Any]) -> list[bytes]:
-    """The bytes of the results; where `options` name a state, those of two runs in a row, and what the state is then."""
+    """The bytes of the results; where `options` name a state, those of two runs in a row, and what the state is
+    then."""
     exe = xla_wasm.load(xla_wasm.compile(module, Options(**options)))
     if "state" not in options:
         return [a.tobytes() for a in exe.run(*arrays)]

@@ -1,7 +1,9 @@
-"""A hand-written program for several devices that does what its argument `script` says, so that hosts are tested on what no compiler emits.
+"""A hand-written program for several devices that does what its argument `script` says, so that hosts are tested on
+what no compiler emits.
 
-Each number of `script` is a request to make, or END, TRAP or FOREVER. `to` and `from` are the devices of all exchanges, and `x` is sent:
-one number of it to each (`a`), or all of it (the others). What comes is `y` of `a`, `z` of `g` and `r`, and `v` of `u`.
+Each number of `script` is a request to make, or END, TRAP or FOREVER. `to` and `from` are the devices of all exchanges,
+and `x` is sent: one number of it to each (`a`), or all of it (the others). What comes is `y` of `a`, `z` of `g` and
+`r`, and `v` of `u`.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ def _exchange(name: str, opcode: str, channel: int, **changes: Any) -> dict[str,
 
 
 REQUESTS = {
-    "a": _exchange("a", "all-to-all", 0, sends=[{"offset": X, "bytes": 4, "stride": 4}], receives=[{"offset": Y, "bytes": 4}]),
+    "a": _exchange(
+        "a", "all-to-all", 0, sends=[{"offset": X, "bytes": 4, "stride": 4}], receives=[{"offset": Y, "bytes": 4}]
+    ),
     "g": _exchange("g", "all-gather", 1),
     "s": _exchange("s", "send", 5),
     "r": _exchange("r", "recv", 5),
@@ -83,12 +87,21 @@ def manifest() -> dict[str, Any]:
         "features": ["simd128"],
         "pages": 4,
         "peak_bytes": 65536,
-        "parameters": [leaf(name, "s32", dims, at, "input") | {"alias": None, "init": None} for name, dims, at in inputs],
+        "parameters": [
+            leaf(name, "s32", dims, at, "input") | {"alias": None, "init": None} for name, dims, at in inputs
+        ],
         "results": [leaf(name, "s32", dims, at, "output") for name, dims, at in outputs],
         "inits": [],
         "steps": {"address": STEPS, "count": 1, "entry_bytes": 32, "names": ["script"]},
         "requests": copy.deepcopy(list(REQUESTS.values())),
-        "devices": {"offset": DEVICES, "replicas": None, "partitions": None, "least": 1, "most": None, "axis": "replicas"},
+        "devices": {
+            "offset": DEVICES,
+            "replicas": None,
+            "partitions": None,
+            "least": 1,
+            "most": None,
+            "axis": "replicas",
+        },
         "config": 64,
         "request": REQUEST,
         "stateful": False,

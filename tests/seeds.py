@@ -1,4 +1,5 @@
-"""How many random programs, files and requests a run of the tests draws: the first of each kind, or all of them with `--exhaustive`."""
+"""How many random programs, files and requests a run of the tests draws: the first of each kind, or all of them with
+`--exhaustive`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ exhaustive = False
 
 
 def count(few: int, all: int) -> int:
-    """How many of `all` to draw, which are enough to look for what nobody has thought of; `few` show that each kind of them works."""
+    """How many of `all` to draw, which are enough to look for what nobody has thought of; `few` show that each kind of
+    them works."""
     assert few < all
     return all if exhaustive else few
 

@@ -113,8 +113,11 @@ def command(*arguments: object) -> list[str]:
 
 @contextmanager
 def server(*arguments: object, code: int | None = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server on a free port, and its address. In the end it gets SIGTERM if it still runs, and must end with that code."""
-    process = subprocess.Popen(command(*arguments, "--port", 0), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """A server on a free port, and its address. In the end it gets SIGTERM if it still runs, and must end with that
+    code."""
+    process = subprocess.Popen(
+        command(*arguments, "--port", 0), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None and process.stderr is not None
     try:
         line = process.stdout.readline()

@@ -50,7 +50,9 @@ def from_hlo(module: Module) -> Any:
 
 def to_hlo(bytecode: bytes) -> bytes:
     """The HLO that jaxlib makes of bytecode."""
-    return _jax.mlir.mlir_module_to_xla_computation(bytecode, use_tuple_args=False, return_tuple=False).as_serialized_hlo_module_proto()
+    return _jax.mlir.mlir_module_to_xla_computation(
+        bytecode, use_tuple_args=False, return_tuple=False
+    ).as_serialized_hlo_module_proto()
 
 
 def operations(block: Any) -> Iterator[Any]:

@@ -9,7 +9,15 @@ import wasmtime
 from fixtures import leaf
 
 NOBODY = {"offset": 256, "count": 0}
-EXCHANGE = {"kind": "exchange", "name": "e", "opcode": "all-gather", "channel": 0, "buffered": False, "sends": [], "receives": []}
+EXCHANGE = {
+    "kind": "exchange",
+    "name": "e",
+    "opcode": "all-gather",
+    "channel": 0,
+    "buffered": False,
+    "sends": [],
+    "receives": [],
+}
 EXCHANGE |= {"to": NOBODY, "from": NOBODY}
 CUSTOM = {"kind": "custom_call", "name": "c", "target": "f", "opaque": "", "operands": [], "results": []}
 OUTFEED = {"kind": "outfeed", "name": "o", "target": "", "opaque": "", "operands": [], "results": []}
@@ -27,7 +35,8 @@ def module(
     body: str = "",
     more: str = "",
 ) -> bytes:
-    """A module of one page that doubles the middle one of three numbers, unless something else is said; `y` lies at 1096, `x` at 1024."""
+    """A module of one page that doubles the middle one of three numbers, unless something else is said; `y` lies at
+    1096, `x` at 1024."""
     started = f"(start $start) (func $start {start})" if start else ""
     return bytes(
         wasmtime.wat2wasm(f"""(module {more}

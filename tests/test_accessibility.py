@@ -15,7 +15,7 @@ TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 RUN = """(tags) => axe.run(document, { runOnly: tags }).then(({ violations, passes }) => ({
   passes: passes.length,
   found: violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 160)} ${failureSummary}`)),
-}))"""
+}))"""  # noqa: E501
 
 
 def used(page: Page, name: str) -> None:

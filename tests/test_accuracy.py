@@ -41,14 +41,22 @@ def test_infinity_is_the_number_after_the_largest() -> None:
 
 @pytest.mark.parametrize("opcode", accuracy_functions.ALL)
 def test_references_agree_with_mpmath(opcode: str) -> None:
-    at = (0.7,) if opcode in accuracy_functions.UNARY and opcode != "acosh" else (1.7,) if opcode == "acosh" else (0.7, 2.3)
+    at = (
+        (0.7,)
+        if opcode in accuracy_functions.UNARY and opcode != "acosh"
+        else (1.7,)
+        if opcode == "acosh"
+        else (0.7, 2.3)
+    )
     assert float(accuracy_functions.checked(opcode, "f64", at)) < 0.01
 
 
 def test_a_run_writes_its_table_and_keeps_that_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy, "BLOCK", 1 << 12)
     for name in ("tanh,power", "sqrt"):
-        accuracy.main(["--quick", "--functions", name, "--types", "f64", "--target", "simd128", "--output", str(tmp_path)])
+        accuracy.main(
+            ["--quick", "--functions", name, "--types", "f64", "--target", "simd128", "--output", str(tmp_path)]
+        )
     rows = json.loads((tmp_path / "accuracy.json").read_text())
     assert [r["function"] for r in rows] == ["tanh", "sqrt", "power"]
     assert all(0 < r["ulp"] <= 2 and r["inputs"] == 1 << 12 for r in rows)

@@ -12,7 +12,10 @@ from xla_wasm.loop.ir import Block, Loop
 
 
 def _drawn(rng: Random) -> Affine:
-    loops = [Loop(rng.randint(1, 4), rng.choice((1, 1, 2, 4)), rng.choice((1, 1, 2)), False, Block(i)) for i in range(rng.randint(0, 3))]
+    loops = [
+        Loop(rng.randint(1, 4), rng.choice((1, 1, 2, 4)), rng.choice((1, 1, 2)), False, Block(i))
+        for i in range(rng.randint(0, 3))
+    ]
     terms = tuple((loop, rng.choice((1, 2, 3, 4, 6, 8, 9, 12, 24, -1, -4))) for loop in loops)
     return Affine(rng.choice((0, 0, 1, 3, 8, 17)), terms)
 

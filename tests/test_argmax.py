@@ -1,4 +1,5 @@
-"""The greatest or least of a row and its place: in lanes where the reducer is known to look for it, and the same either way."""
+"""The greatest or least of a row and its place: in lanes where the reducer is known to look for it, and the same either
+way."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from xla_wasm.reference import evaluate
 FLOATS = ("f32", "f64", "bf16", "f16")
 TYPES = (*FLOATS, "f32", "f32", "s32", "u32", "s8", "u8", "s64", "u64", "pred")
 
-# Bodies of reducers of (a, i) and (b, j), with the direction of the comparison, and whether lanes may be used for numbers of the type.
+# Bodies of reducers of (a, i) and (b, j), with the direction of the comparison, and whether lanes may be used for
+# numbers of the type.
 JAX = """g = pred[] compare(a, b), direction={0}
   n = pred[] compare(a, a), direction=NE
   p = pred[] or(g, n)
@@ -53,7 +55,14 @@ WRONG_PLACE = """g = pred[] compare(a, b), direction={0}
 LARGEST_PLACE = """g = pred[] compare(a, b), direction={0}
   v = T[] select(g, a, b)
   k = I[] maximum(i, j)"""
-BODIES = {"jax": JAX, "turned": TURNED, "no nan": NO_NAN, "last": LAST, "wrong place": WRONG_PLACE, "largest place": LARGEST_PLACE}
+BODIES = {
+    "jax": JAX,
+    "turned": TURNED,
+    "no nan": NO_NAN,
+    "last": LAST,
+    "wrong place": WRONG_PLACE,
+    "largest place": LARGEST_PLACE,
+}
 
 
 def known(body: str, element_type: str) -> bool:
@@ -132,10 +141,16 @@ ENTRY main {{
     start = values(rng, [], element_type)
     if rng.integers(0, 2) and element_type != "pred":
         low, high = (
-            (-np.inf, np.inf) if element_type in FLOATS else (np.iinfo(DTYPES[element_type]).min, np.iinfo(DTYPES[element_type]).max)
+            (-np.inf, np.inf)
+            if element_type in FLOATS
+            else (np.iinfo(DTYPES[element_type]).min, np.iinfo(DTYPES[element_type]).max)
         )
         start = np.array(low if greatest else high).astype(DTYPES[element_type])
-    arrays = [values(rng, dims, element_type), np.asarray(start), np.array(int(rng.choice([0, 0, 3, 100])), DTYPES[place])]
+    arrays = [
+        values(rng, dims, element_type),
+        np.asarray(start),
+        np.array(int(rng.choice([0, 0, 3, 100])), DTYPES[place]),
+    ]
     count_fits = dims[d] - 1 <= np.iinfo(DTYPES[place]).max
     return (
         Module.from_text(text),

@@ -69,5 +69,8 @@ def test_manifest_round_trip() -> None:
 
 
 def test_reading_needs_neither_numpy_nor_wasmtime() -> None:
-    code = "import sys, xla_wasm.artifact, xla_wasm.host.manifest; sys.exit('numpy' in sys.modules or 'wasmtime' in sys.modules)"
+    code = (
+        "import sys, xla_wasm.artifact, xla_wasm.host.manifest; sys.exit('numpy' in sys.modules or 'wasmtime' in "
+        "sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1]).returncode == 0

@@ -1,4 +1,5 @@
-"""The benchmark suite on its smallest workload: the right is timed, the wrong is called wrong, and what was measured is kept."""
+"""The benchmark suite on its smallest workload: the right is timed, the wrong is called wrong, and what was measured is
+kept."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def fake(name: str, array: Any, folder: Path, *more: str) -> Contestant:
     path = folder / f"{name}.bin"
     array = np.asarray(array)
     path.write_bytes(array.tobytes())
-    return Contestant(name, (sys.executable, str(FAKE), str(path), array.dtype.name, *more), lambda workload, folder: {}, peer=True)
+    return Contestant(
+        name, (sys.executable, str(FAKE), str(path), array.dtype.name, *more), lambda workload, folder: {}, peer=True
+    )
 
 
 def measured(*given: Contestant) -> Any:
@@ -86,7 +89,9 @@ def test_what_goes_wrong_after_many_runs_is_wrong(tmp_path: Path) -> None:
 
 def test_a_wrong_peer_is_not_the_best(tmp_path: Path) -> None:
     right = workloads()[NAME].expected()[0].astype(np.float32)
-    row = measured(fake("ort", right * 2, tmp_path), fake("tfjs", right, tmp_path), fake("jax-js", right, tmp_path, "dies"))
+    row = measured(
+        fake("ort", right * 2, tmp_path), fake("tfjs", right, tmp_path), fake("jax-js", right, tmp_path, "dies")
+    )
     assert table.best(row, "call") == table.Best("tfjs", 1e-3)
     wrong, failed = table.troubles(NAME, row)
     assert "ort is wrong by 1.0e+00" in wrong and "out of memory" in failed
@@ -103,7 +108,9 @@ def test_ratios_take_the_best_figure(tmp_path: Path) -> None:
     assert table.figure(row, 2 * 64**3 / 1e9) == pytest.approx(1)
 
 
-def test_results_are_kept_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_kept_and_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     right = workloads()[NAME].expected()[0].astype(np.float32)
     output = tmp_path / "results.json"
     given = [fake(RELAXED, right, tmp_path), fake("ort", right, tmp_path)]
@@ -135,7 +142,11 @@ def test_what_a_loop_takes_beside_the_work_is_taken_off() -> None:
 def test_filters(capsys: pytest.CaptureFixture[str]) -> None:
     assert [w.name for w in command.chosen(["sum_1M"], quick=False)] == ["sum_1M"]
     assert {w.name for w in command.chosen(["*sum_1M"], quick=False)} == {"sum_1M", "cumsum_1M"}
-    assert {w.name for w in command.chosen(["topk"], quick=True)} == {"topk100_1M", "topk100_1M_ascending", "topk100_1M_descending"}
+    assert {w.name for w in command.chosen(["topk"], quick=True)} == {
+        "topk100_1M",
+        "topk100_1M_ascending",
+        "topk100_1M_descending",
+    }
     quick = command.chosen([], quick=True)
     assert 10 < len(quick) < len(command.chosen([], quick=False))
     assert command.main(["--list", "--quick"]) == 0
@@ -189,7 +200,9 @@ def test_a_graph_in_a_loop_gives_the_same() -> None:
     graph = Graph({"w": np.float32([1, 2, 3, 4])})
     results = {"y": (graph.node("Mul", "x", "w"), np.float32, [None, None])}
     inputs = {"x": (np.float32, [3, 4])}
-    once, looped = (onnx.load_model_from_string(make("test", inputs, results)) for make in (graph.model, graph.repeated))
+    once, looped = (
+        onnx.load_model_from_string(make("test", inputs, results)) for make in (graph.model, graph.repeated)
+    )
     (plain,) = ReferenceEvaluator(once).run(None, {"x": x})
     (again,) = ReferenceEvaluator(looped).run(None, {"x": x, "trips": np.array(3)})
     np.testing.assert_array_equal(plain, x * np.float32([1, 2, 3, 4]))
@@ -250,12 +263,19 @@ def test_expressions_are_javascript() -> None:
       }
       console.log(JSON.stringify(bad));
     """
-    done = subprocess.run([find_node(), "-e", script], input=json.dumps(given), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [find_node(), "-e", script], input=json.dumps(given), capture_output=True, text=True, check=True
+    )
     assert json.loads(done.stdout) == [] and len(given) > 60
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, workload in workloads().items() if not workload.model and workload.reference and workload.work <= 1e10]
+    "name",
+    [
+        name
+        for name, workload in workloads().items()
+        if not workload.model and workload.reference and workload.work <= 1e10
+    ],
 )
 def test_references_are_what_xla_computes(name: str, tmp_path: Path) -> None:
     """The two ways in which the right values are found agree."""
@@ -276,7 +296,11 @@ def _rows(folder: Path) -> dict[str, Any]:
     """Rows of an operation and of a model, with a peer each, and one whose only peer is wrong."""
     right = workloads()[NAME].expected()[0].astype(np.float32)
     row = measured(fake(RELAXED, right, folder), fake(PLAIN, right, folder), fake("ort", right, folder))
-    row |= {"machine_of": {"cpu": "<a & b>", "node": "24", "wasmtime": "50"}, "peers": {"ort": "1.2.3"}, "commit": "abc"}
+    row |= {
+        "machine_of": {"cpu": "<a & b>", "node": "24", "wasmtime": "50"},
+        "peers": {"ort": "1.2.3"},
+        "commit": "abc",
+    }
     wrong = measured(fake(RELAXED, right, folder), fake("ort", right + 1, folder)) | {
         key: row[key] for key in ("machine_of", "peers", "commit")
     }
@@ -308,7 +332,11 @@ def test_documents(tmp_path: Path) -> None:
 
     text = (tmp_path / "docs" / "performance.md").read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
-    lines = {line.split(" | ")[0].removeprefix("| "): line.split(" | ") for line in text.splitlines() if line.startswith("| ")}
+    lines = {
+        line.split(" | ")[0].removeprefix("| "): line.split(" | ")
+        for line in text.splitlines()
+        if line.startswith("| ")
+    }
     assert lines[NAME][5:9] == ["ort", "0.131 / 0.131", "0.50", "0.25"]
     assert re.fullmatch(r"\d+ / \d+ / \d+ \|", lines[NAME][-1])
     assert lines["resnet18"][5:9] == ["ort", "1", "", "4.00"]
@@ -341,5 +369,7 @@ def test_compile_times() -> None:
     tiny = Encoder(blocks=1, width=8, heads=2, hidden=8, tokens=3)
     found = compile_time.measured(1, tiny, tiny)
     assert list(found) == ["digits", "encoder of 1 blocks", "gradient of 1 blocks"]
-    assert all(entry["seconds"] > 0 and entry["instructions"] > 30 and entry["bytes"] > 1000 for entry in found.values())
+    assert all(
+        entry["seconds"] > 0 and entry["instructions"] > 30 and entry["bytes"] > 1000 for entry in found.values()
+    )
     assert found["digits"]["weights"] > 30_000

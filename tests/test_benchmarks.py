@@ -25,27 +25,34 @@ def test_encoder_under_wasmtime_is_that_of_jax() -> None:
     artifact = xla_wasm.compile(module, xla_wasm.Options(weights=tuple(weights)))
     resident = Resident(artifact, [TINY.input()], weights)
     resident()
-    np.testing.assert_allclose(resident.output(), np.asarray(TINY.apply(TINY.input(), TINY.tree())), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        resident.output(), np.asarray(TINY.apply(TINY.input(), TINY.tree())), rtol=1e-4, atol=1e-5
+    )
     assert all(seconds >= 0 for _, seconds in resident.profile(2))
 
 
 def test_onnx_encoder_is_the_same() -> None:
     graph, shape = Graph(TINY.weights()), TINY.input().shape
     y = TINY.nodes(graph, "x")
-    model = onnx.load_model_from_string(graph.model("encoder", {"x": (np.float32, shape)}, {"y": (y, np.float32, shape)}))
+    model = onnx.load_model_from_string(
+        graph.model("encoder", {"x": (np.float32, shape)}, {"y": (y, np.float32, shape)})
+    )
     (theirs,) = ReferenceEvaluator(model).run(None, {"x": TINY.input()})
     np.testing.assert_allclose(theirs, np.asarray(TINY.apply(TINY.input(), TINY.tree())), rtol=1e-4, atol=1e-5)
 
 
 def test_onnx_forms_of_weights() -> None:
-    """What each form stores is the weight, as near as its bits allow; the product of integers is one of ONNX's own operators, and runs."""
+    """What each form stores is the weight, as near as its bits allow; the product of integers is one of ONNX's own
+    operators, and runs."""
     rng = np.random.default_rng(0)
     w, x = rng.standard_normal((64, 24)).astype(np.float32), rng.standard_normal((3, 64)).astype(np.float32)
     for form in SMALL_FORMS:
         graph = Graph({"w": w})
         y = graph.node("Relu", graph.node("MatMul", "x", "w"))
         graph.store_weights(form)
-        model = onnx.load_model_from_string(graph.model("small", {"x": (np.float32, x.shape)}, {"y": (y, np.float32, (3, 24))}))
+        model = onnx.load_model_from_string(
+            graph.model("small", {"x": (np.float32, x.shape)}, {"y": (y, np.float32, (3, 24))})
+        )
         assert "w" not in graph.weights
         if form == "int8":
             (theirs,) = ReferenceEvaluator(model).run(None, {"x": x})
@@ -69,7 +76,9 @@ def test_replicas_on_threads_and_over_mpi(tmp_path: Path) -> None:
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
     for opcode in replicas.OPCODES:
         assert len(re.findall(rf"^\| {opcode} \| (4|64) KiB \| [\d.]+ [mu]s \| [\d.]+ [mu]s ", text, re.M)) == 2
-    assert re.search(r"^\| 4 KiB \| [\d.]+ us \| condition variable \| [\d.]+ us \| [\d.]+ \| at most 10 \|$", text, re.M)
+    assert re.search(
+        r"^\| 4 KiB \| [\d.]+ us \| condition variable \| [\d.]+ us \| [\d.]+ \| at most 10 \|$", text, re.M
+    )
 
 
 def test_other_transports_are_columns_too(tmp_path: Path) -> None:
@@ -80,10 +89,14 @@ def test_other_transports_are_columns_too(tmp_path: Path) -> None:
 
 
 def test_replicas_in_workers(tmp_path: Path) -> None:
-    replicas_js.main(["--seconds", "0", "--opcodes", "all-reduce", "all-to-all", "--sizes", "4096", "--output", str(tmp_path)])
+    replicas_js.main(
+        ["--seconds", "0", "--opcodes", "all-reduce", "all-to-all", "--sizes", "4096", "--output", str(tmp_path)]
+    )
     times = json.loads((tmp_path / "replicas_js.json").read_text())
     contestants = (replicas_js.NODE, replicas_js.SHARED, replicas_js.MESSAGES)
-    assert {name: list(times[name]) for name in contestants} == {name: ["all-reduce", "all-to-all"] for name in contestants}
+    assert {name: list(times[name]) for name in contestants} == {
+        name: ["all-reduce", "all-to-all"] for name in contestants
+    }
     assert list(times[replicas_js.PLAIN]) == ["all-reduce"]
     assert all(ms > 0 for by in times.values() for of in by.values() for ms in of.values())
 
@@ -108,7 +121,9 @@ def test_the_empty_server_is_one(tmp_path: Path) -> None:
     """A component that wasmtime compiles."""
     code, memory = edge.EMPTY_SERVER.replace("SIZE", "2"), edge.MEMORY.replace("BODY", "{}")
     (tmp_path / "empty.wasm").write_bytes(edge.empty_server(code, memory))
-    subprocess.run([edge.wasmtime_cli(), "compile", tmp_path / "empty.wasm", "-o", tmp_path / "empty.cwasm"], check=True)
+    subprocess.run(
+        [edge.wasmtime_cli(), "compile", tmp_path / "empty.wasm", "-o", tmp_path / "empty.cwasm"], check=True
+    )
 
 
 def test_a_page_that_trains() -> None:

@@ -1,4 +1,5 @@
-"""What `passes/shardwise.py` derives from readings: an operation on blocks gives a block of what it gives on whole arrays."""
+"""What `passes/shardwise.py` derives from readings: an operation on blocks gives a block of what it gives on whole
+arrays."""
 
 from __future__ import annotations
 
@@ -26,11 +27,15 @@ def cut(shape: Shape, sizes: dict[int, range]) -> Shape:
     """The shape of a block, or of a tuple of blocks."""
     if shape.is_tuple:
         return Shape.tuple([cut(s, sizes) for s in shape.tuple_shapes])
-    return replace(shape, dimensions=tuple(len(sizes[d]) if d in sizes else size for d, size in enumerate(shape.dimensions)))
+    return replace(
+        shape, dimensions=tuple(len(sizes[d]) if d in sizes else size for d, size in enumerate(shape.dimensions))
+    )
 
 
 def block(array: Array, ranges: dict[int, range]) -> Array:
-    return array[tuple(slice(ranges[d].start, ranges[d].stop) if d in ranges else slice(None) for d in range(array.ndim))]
+    return array[
+        tuple(slice(ranges[d].start, ranges[d].stop) if d in ranges else slice(None) for d in range(array.ndim))
+    ]
 
 
 def on_blocks(instance: Instance, maps: Sequence[Map], ranges: dict[int, range]) -> list[Array]:
@@ -69,14 +74,18 @@ UNCUT = ("gather", "scatter", "pad", "dynamic-update-slice")
 
 @pytest.mark.parametrize("op", READING, ids=lambda op: op.opcode)
 def test_operations_on_blocks(op: Op) -> None:
-    count = sum(check(instance, np.random.default_rng(i + n)) for i, instance in enumerate(sampled(op.opcode)) for n in range(3))
+    count = sum(
+        check(instance, np.random.default_rng(i + n)) for i, instance in enumerate(sampled(op.opcode)) for n in range(3)
+    )
     assert bool(count) == (op.opcode not in UNCUT)
 
 
 @settings(max_examples=seeds.count(50, 100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_random_operations_on_blocks(data: st.DataObject) -> None:
-    module, arguments = data.draw(st.sampled_from((draw_writer, draw_family)))(Draw(lambda low, high: data.draw(st.integers(low, high))))
+    module, arguments = data.draw(st.sampled_from((draw_writer, draw_family)))(
+        Draw(lambda low, high: data.draw(st.integers(low, high)))
+    )
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     for instance in instances(module, arguments):
         check(instance, rng)

@@ -1,4 +1,5 @@
-"""Rows in bytes times numbers of 4 bits, both in blocks with scales, as relaxed-simd has it: exact integers, whatever the engine does."""
+"""Rows in bytes times numbers of 4 bits, both in blocks with scales, as relaxed-simd has it: exact integers, whatever
+the engine does."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ DOT = b"\xfd\x92\x02"
 
 
 def blocks(rng: np.random.Generator, most: int, least: int, rows: int, length: int, fill: str) -> Array:
-    """Whole numbers [rows, length], of which each block has one that is the greatest in magnitude, so that its scale is a power of two."""
+    """Whole numbers [rows, length], of which each block has one that is the greatest in magnitude, so that its scale is
+    a power of two."""
     made = rng.integers(least, most, (rows, length // BLOCK, BLOCK), endpoint=True)
     if fill == "ends":
         made = rng.choice([least, most], made.shape)
@@ -43,9 +45,16 @@ def blocks(rng: np.random.Generator, most: int, least: int, rows: int, length: i
 def program(seed: int) -> tuple[Callable[..., Any], Array, Array, Array]:
     """A product, a weight and rows of whole numbers that both formats hold exactly, and the product's result."""
     rng = np.random.default_rng(seed)
-    m, n, k = int(rng.integers(1, FEW_ROWS + 1)), int(rng.choice([3, 4, 7, 16, 24, 31, 33, 50, 64, 101])), BLOCK * int(rng.integers(1, 8))
+    m, n, k = (
+        int(rng.integers(1, FEW_ROWS + 1)),
+        int(rng.choice([3, 4, 7, 16, 24, 31, 33, 50, 64, 101])),
+        BLOCK * int(rng.integers(1, 8)),
+    )
     m = m if seed % 3 else 1
-    batch, form = int(rng.choice([0, 0, 0, 2, 3])), rng.choice(["plain", "turned", "left", "heads", "apart", "shared", "finished"])
+    batch, form = (
+        int(rng.choice([0, 0, 0, 2, 3])),
+        rng.choice(["plain", "turned", "left", "heads", "apart", "shared", "finished"]),
+    )
     fills = rng.choice(["any", "any", "any", "least", "most", "ends"], 2)
     batch = max(batch, 2) if form == "shared" else batch
     lead = (batch,) if batch and form != "heads" else ()
@@ -53,7 +62,9 @@ def program(seed: int) -> tuple[Callable[..., Any], Array, Array, Array]:
     if form == "shared":  # all batches have the same rows
         x[:] = x[:1]
     # Of four bits only -8 makes a scale that is a power of two.
-    w = blocks(rng, 7, -8, n * max(batch if lead else 1, 1), k, "least" if fills[1] == "most" else fills[1]).reshape(*lead, n, k)
+    w = blocks(rng, 7, -8, n * max(batch if lead else 1, 1), k, "least" if fills[1] == "most" else fills[1]).reshape(
+        *lead, n, k
+    )
     exact = np.matmul(x.astype(np.float64), np.swapaxes(w, -1, -2).astype(np.float64))
     if form == "plain" or form == "finished":
         w = np.swapaxes(w, -1, -2)
@@ -81,7 +92,9 @@ def program(seed: int) -> tuple[Callable[..., Any], Array, Array, Array]:
 
 
 def compiled(module: Module, **options: Any) -> xla_wasm.Artifact:
-    return xla_wasm.compile(module, Options(**{"target": RELAXED_SIMD, "weights": ("w",), "weight_format": "int4"} | options))
+    return xla_wasm.compile(
+        module, Options(**{"target": RELAXED_SIMD, "weights": ("w",), "weight_format": "int4"} | options)
+    )
 
 
 def result(artifact: xla_wasm.Artifact, w: Array, x: Array, **options: Any) -> Array:
@@ -143,7 +156,10 @@ def test_threads(rows: int) -> None:
 
 def test_an_outlier_takes_the_precision_of_its_block_alone() -> None:
     rng = np.random.default_rng(0)
-    x, w = rng.standard_normal((2, 8 * BLOCK)).astype(np.float32), rng.integers(-8, 8, (8 * BLOCK, 24)).astype(np.float32)
+    x, w = (
+        rng.standard_normal((2, 8 * BLOCK)).astype(np.float32),
+        rng.integers(-8, 8, (8 * BLOCK, 24)).astype(np.float32),
+    )
     w[::BLOCK] = -8
     w[BLOCK : 2 * BLOCK] = 0  # so that the block of the outlier shows in no result
     x[0, BLOCK + 5] = 1e6
@@ -180,7 +196,10 @@ def test_where_rows_are_in_bytes() -> None:
 
     def hlo(m: int, **options: Any) -> str:
         w, x = np.zeros((64, 24), np.float32), np.zeros((m, 64), np.float32)
-        return stages(lower(lambda w, x: x @ w, w, x), Options(**{"target": RELAXED_SIMD, "weight_format": {"w": "int4"}} | options))["hlo"]
+        return stages(
+            lower(lambda w, x: x @ w, w, x),
+            Options(**{"target": RELAXED_SIMD, "weight_format": {"w": "int4"}} | options),
+        )["hlo"]
 
     for m in (1, FEW_ROWS):
         assert f"s8[{m},64]" in hlo(m) and f"f32[{m},2]" in hlo(m)

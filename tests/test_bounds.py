@@ -24,44 +24,68 @@ def entry(body: str, head: str = "", functions: str = "") -> str:
 def doubling(levels: int, calls: str) -> str:
     """Functions that each use the one before twice."""
     functions = ["f0 { p = f32[4] parameter(0)  ROOT r = f32[4] sine(p) }"]
-    functions += [f"f{i} {{ p = f32[4] parameter(0)  {calls.replace('BELOW', f'f{i - 1}')} }}" for i in range(1, levels + 1)]
-    return entry(f"p = f32[4] parameter(0)  ROOT r = f32[4] call(p), to_apply=f{levels}", functions="\n".join(functions))
+    functions += [
+        f"f{i} {{ p = f32[4] parameter(0)  {calls.replace('BELOW', f'f{i - 1}')} }}" for i in range(1, levels + 1)
+    ]
+    return entry(
+        f"p = f32[4] parameter(0)  ROOT r = f32[4] call(p), to_apply=f{levels}", functions="\n".join(functions)
+    )
 
 
 CALLS = "a = f32[4] call(p), to_apply=BELOW  ROOT r = f32[4] call(a), to_apply=BELOW"
-BRANCHES = "c = pred[] constant(true)  ROOT r = f32[4] conditional(c, p, p), true_computation=BELOW, false_computation=BELOW"
+BRANCHES = (
+    "c = pred[] constant(true)  ROOT r = f32[4] conditional(c, p, p), true_computation=BELOW, false_computation=BELOW"
+)
 
 
 def reduced(head: str, groups: str) -> str:
-    return entry(f"p = f32[4] parameter(0)  ROOT r = f32[4] all-reduce(p), replica_groups={groups}, to_apply=add", head, ADD)
+    return entry(
+        f"p = f32[4] parameter(0)  ROOT r = f32[4] all-reduce(p), replica_groups={groups}, to_apply=add", head, ADD
+    )
 
 
 def permuted(target: int) -> str:
-    return entry(f"p = f32[4] parameter(0)  ROOT r = f32[4] collective-permute(p), source_target_pairs={{{{0,{target}}}}}")
+    return entry(
+        f"p = f32[4] parameter(0)  ROOT r = f32[4] collective-permute(p), source_target_pairs={{{{0,{target}}}}}"
+    )
 
 
 def named(names: str) -> str:
-    return entry("p = f32[4] parameter(0)  ROOT r = f32[4] negate(p)", f', frontend_attributes={{xla_wasm.parameter_names="{names}"}}')
+    return entry(
+        "p = f32[4] parameter(0)  ROOT r = f32[4] negate(p)",
+        f', frontend_attributes={{xla_wasm.parameter_names="{names}"}}',
+    )
 
 
 LARGE = {
-    "negate": (entry(f"p = f32[{2**30}] parameter(0)  ROOT r = f32[{2**30}] negate(p)"), "8.0 GiB of memory, 4.0 GiB of it for 'p'"),
+    "negate": (
+        entry(f"p = f32[{2**30}] parameter(0)  ROOT r = f32[{2**30}] negate(p)"),
+        "8.0 GiB of memory, 4.0 GiB of it for 'p'",
+    ),
     "sort": (
-        entry(f"p = f32[{2**28}] parameter(0)  ROOT r = f32[{2**28}] sort(p), dimensions={{0}}, to_apply=less", functions=LESS),
+        entry(
+            f"p = f32[{2**28}] parameter(0)  ROOT r = f32[{2**28}] sort(p), dimensions={{0}}, to_apply=less",
+            functions=LESS,
+        ),
         "GiB of memory",
     ),
     "counted only": (
         entry(
-            f"p = f32[{2**33}] iota(), iota_dimension=0 z = f32[] constant(0)  ROOT r = f32[] reduce(p, z), dimensions={{0}}, to_apply=add",
+            f"p = f32[{2**33}] iota(), iota_dimension=0 z = f32[] constant(0)  ROOT r = f32[] reduce(p, z), "
+            f"dimensions={{0}}, to_apply=add",
             functions=ADD,
         ),
         "iota 'p'.*arrays of up to 2\\^31",
     ),
     "replicas": (reduced(", replica_count=10000000", "{}"), "10,000,000 replicas.*at most 65536"),
-    "replicas that exchange": (reduced(", replica_count=2000", "{}"), "all-reduce 'r': it is for 2000 devices; .* at most 1024"),
+    "replicas that exchange": (
+        reduced(", replica_count=2000", "{}"),
+        "all-reduce 'r': it is for 2000 devices; .* at most 1024",
+    ),
     "shards": (
         entry(
-            "p = f32[65536] parameter(0), sharding={devices=[65536]<=[65536]}  ROOT r = f32[65536] negate(p)", ", num_partitions=2"
+            "p = f32[65536] parameter(0), sharding={devices=[65536]<=[65536]}  ROOT r = f32[65536] negate(p)",
+            ", num_partitions=2",
         ).replace("ENTRY e", "ENTRY e_spmd"),
         "'m': it is for 65536 devices.*at most 1024",
     ),
@@ -72,12 +96,17 @@ LARGE = {
     "calls, 40 levels": (doubling(40, CALLS), "computation 'f1.': .* up to 200000"),
     "calls that nobody makes": (
         doubling(14, CALLS).replace(
-            "ENTRY", "".join(f"g{i} {{ p = f32[4] parameter(0)  {CALLS.replace('BELOW', 'f13')} }}\n" for i in range(50)) + "ENTRY"
+            "ENTRY",
+            "".join(f"g{i} {{ p = f32[4] parameter(0)  {CALLS.replace('BELOW', 'f13')} }}\n" for i in range(50))
+            + "ENTRY",
         ),
         "computation 'g.*all up to this one have .* up to 1000000",
     ),
     "branches, 40 levels": (doubling(40, BRANCHES), "computation 'f1.': .* up to 200000"),
-    "brackets as names": (named("[" * 100_000), "frontend attribute xla_wasm.parameter_names must be a JSON list of names"),
+    "brackets as names": (
+        named("[" * 100_000),
+        "frontend attribute xla_wasm.parameter_names must be a JSON list of names",
+    ),
     "half of a character as a name": (named(r"[\"\\ud800\"]"), "must be a JSON list of names"),
     "numbers as names": (named("[1]"), "must be a JSON list of names"),
 }
@@ -108,5 +137,7 @@ def test_refusing_takes_little_memory(tmp_path: Path) -> None:
         "    try: xla_wasm.compile(xla_wasm.HloModule.from_text(open(path).read()))\n"
         "    except xla_wasm.XlaWasmError: print('refused')\n"
     )
-    ran = subprocess.run([sys.executable, "-c", script, *sorted(map(str, tmp_path.iterdir()))], capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", script, *sorted(map(str, tmp_path.iterdir()))], capture_output=True, text=True
+    )
     assert (ran.stdout.split(), ran.stderr) == (["refused"] * len(LARGE), "")

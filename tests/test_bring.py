@@ -31,7 +31,8 @@ PART = 4096
 
 
 def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A function of a table w, rows i and x, that looks rows up, multiplies by all of them, or reads the table in another way."""
+    """A function of a table w, rows i and x, that looks rows up, multiplies by all of them, or reads the table in
+    another way."""
     rng = np.random.default_rng(seed)
     rows, width = int(rng.choice([64, 200, 333, 512])), int(rng.choice([16, 33, 96, 128]))
     planes = int(rng.choice([0, 0, 0, 3]))
@@ -82,7 +83,9 @@ def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     w, i, x = np.zeros((2000, 64), np.float32), np.zeros(1, np.int32), np.zeros((1, 64), np.float32)
     plan = trace(lower(lambda w, i, x: (w[i], x @ w.T), w, i, x), Options(weight_format={"w": "int8"})).plan
     assert parts(plan) == [125] and plan.weights[0].part == PART
-    assert plan.end <= 2000 * 64 + 2000 * 4 + 2 * PART + 2000 * 4 + 16384  # the rest: the table of steps, and the result
+    assert (
+        plan.end <= 2000 * 64 + 2000 * 4 + 2 * PART + 2000 * 4 + 16384
+    )  # the rest: the table of steps, and the result
 
 
 def test_what_needs_a_weight_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +116,11 @@ def test_node(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Set from an array, and poured from files of f32, f16 and 8 bits."""
     monkeypatch.setattr(bring, "PART", PART)
     rng = np.random.default_rng(0)
-    w, i, x = rng.integers(-127, 128, (333, 65)).astype(np.float16), rng.integers(0, 333, 4).astype(np.int32), np.ones((1, 65), np.float32)
+    w, i, x = (
+        rng.integers(-127, 128, (333, 65)).astype(np.float16),
+        rng.integers(0, 333, 4).astype(np.int32),
+        np.ones((1, 65), np.float32),
+    )
     w[7] = 127
     module = lower(lambda w, i, x: (w[i], x @ w.T), w.astype(np.float32), i, x)
     artifact = xla_wasm.compile(module, Options(weight_format={"w": "int8"}, target="simd128"))
@@ -128,5 +135,7 @@ def test_node(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     save(tmp_path / "int8.safetensors", {"w": w.astype(np.float32)}, "int8")
     node, _ = nodes()[version]
     environment = os.environ | {"FIXTURES": str(tmp_path)}
-    done = subprocess.run([node, ROOT / "tests/js/parts.test.mjs"], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [node, ROOT / "tests/js/parts.test.mjs"], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -1,4 +1,5 @@
-"""Building by hand: shapes are inferred, defaults filled in, and every numbered constraint of every operation is enforced."""
+"""Building by hand: shapes are inferred, defaults filled in, and every numbered constraint of every operation is
+enforced."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def test_shapes_are_inferred(opcode: str, operands: str, result: str, keywords: 
 def test_they_survive_the_proto(opcode: str, operands: str, result: str, keywords: dict[str, Any]) -> None:
     b = Builder("main")
     keywords = {**keywords, "shape": shape(result)}
-    original = b.module(b.op(opcode, *(b.parameter(number, s) for number, s in enumerate(shapes(operands))), **keywords))
+    original = b.module(
+        b.op(opcode, *(b.parameter(number, s) for number, s in enumerate(shapes(operands))), **keywords)
+    )
     again = from_proto(to_proto(original))
     verify(again)
     old, new = original.entry.root, again.entry.root
@@ -41,7 +44,9 @@ def test_they_survive_the_proto(opcode: str, operands: str, result: str, keyword
 def test_every_rule_has_a_case() -> None:
     assert {(op.opcode, rule + 1) for op in OPS.values() for rule in range(len(op.constraints))} == BAD.keys()
     with_shape_inference = {op.opcode for op in OPS.values() if op.opcode not in ("parameter", "iota", "constant")}
-    unary_and_binary = {op.opcode for op in FAMILIES["elementwise"] if op.constraints[0].endswith((" an array.", " of equal sizes."))}
+    unary_and_binary = {
+        op.opcode for op in FAMILIES["elementwise"] if op.constraints[0].endswith((" an array.", " of equal sizes."))
+    }
     assert with_shape_inference - unary_and_binary <= {case[0] for case in GOOD}
 
 

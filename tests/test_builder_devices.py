@@ -1,4 +1,5 @@
-"""XlaBuilder's collectives on several devices: against the numbers of the cases, by the evaluator, compiled, and by XLA:CPU."""
+"""XlaBuilder's collectives on several devices: against the numbers of the cases, by the evaluator, compiled, and by
+XLA:CPU."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ class Case:
 
     def module(self) -> Module:
         b = XlaBuilder(self.name)
-        return b.module(self.body(b, *(b.Parameter(i, Shape(TYPES_OF[a.dtype].name, a.shape)) for i, a in enumerate(self.args[0]))))
+        return b.module(
+            self.body(b, *(b.Parameter(i, Shape(TYPES_OF[a.dtype].name, a.shape)) for i, a in enumerate(self.args[0])))
+        )
 
 
 def _add(what: str = "Add") -> Computation:
@@ -66,7 +69,7 @@ def _ragged(b: XlaBuilder, *xs: Instruction) -> Instruction:
 CASES = (
     Case("ids", [[]] * 4, [[u32(d // 2), u32(d % 2)] for d in range(4)], _replica_and_partition, 2, xla=False),
     Case("CrossReplicaSum", _FOUR, _each(*[f32([[64, 68], [72, 76]])] * 4), lambda b, x: b.CrossReplicaSum(x)),
-    Case("CrossReplicaSum", _FOUR, _each(*[_X[0] + _X[1]] * 2, *[_X[2] + _X[3]] * 2), lambda b, x: b.CrossReplicaSum(x, _PAIRS)),
+    Case("CrossReplicaSum", _FOUR, _each(*[_X[0] + _X[1]] * 2, *[_X[2] + _X[3]] * 2), lambda b, x: b.CrossReplicaSum(x, _PAIRS)),  # noqa: E501
     Case("AllReduce", _FOUR, _each(_X[2], _X[3], _X[2], _X[3]), lambda b, x: b.AllReduce(x, _add("Max"), _COLUMNS)),
     Case(
         "AllReduce", _FOUR, _each(_X[3], _X[2], _X[2], _X[3]),
@@ -78,9 +81,9 @@ CASES = (
         "ReduceScatter", _FOUR, _each(f32([[12], [16]]), f32([[14], [18]]), f32([[52], [56]]), f32([[54], [58]])),
         lambda b, x: b.ReduceScatter(x, _add(), 1, 2, _PAIRS),
     ),
-    Case("AllToAll", _TWO, _each(f32([[1, 2], [11, 12]]), f32([[3, 4], [13, 14]])), lambda b, x: b.AllToAll(x, 0, 0, 2, ((0, 1),))),
-    Case("AllToAll", _TWO, _each(f32([[1, 2, 11, 12]]), f32([[3, 4, 13, 14]])), lambda b, x: b.AllToAll(x, 0, 1, 2, ((0, 1),))),
-    Case("AllToAll", _TWO, _each(f32([[1], [3], [11], [13]]), f32([[2], [4], [12], [14]])), lambda b, x: b.AllToAll(x, 1, 0, 2, ((0, 1),))),
+    Case("AllToAll", _TWO, _each(f32([[1, 2], [11, 12]]), f32([[3, 4], [13, 14]])), lambda b, x: b.AllToAll(x, 0, 0, 2, ((0, 1),))),  # noqa: E501
+    Case("AllToAll", _TWO, _each(f32([[1, 2, 11, 12]]), f32([[3, 4, 13, 14]])), lambda b, x: b.AllToAll(x, 0, 1, 2, ((0, 1),))),  # noqa: E501
+    Case("AllToAll", _TWO, _each(f32([[1], [3], [11], [13]]), f32([[2], [4], [12], [14]])), lambda b, x: b.AllToAll(x, 1, 0, 2, ((0, 1),))),  # noqa: E501
     Case(
         "RaggedAllToAll",
         [[s32([1, 2, 2]), s32([0, 1]), s32([1, 2]), s32([0] * 4), s32([0, 0]), s32([1, 1])],
@@ -91,7 +94,7 @@ CASES = (
         "CollectiveBroadcast", _FOUR, _each(_X[2], 0 * _X[0], _X[2], 0 * _X[0]),
         lambda b, x: b.CollectiveBroadcast(x, ((2, 0),)), xla=False,
     ),
-    Case("CollectivePermute", _FOUR, _each(0 * _X[0], _X[0], _X[1], _X[2]), lambda b, x: b.CollectivePermute(x, [(0, 1), (1, 2), (2, 3)])),
+    Case("CollectivePermute", _FOUR, _each(0 * _X[0], _X[0], _X[1], _X[2]), lambda b, x: b.CollectivePermute(x, [(0, 1), (1, 2), (2, 3)])),  # noqa: E501
     Case(
         "CollectivePermute", _FOUR, _each(_X[1], _X[0], _X[3], _X[2]),
         lambda b, x: b.CollectivePermute(x, [(0, 1), (1, 0)], channel_id=3), 2,

@@ -40,21 +40,36 @@ def leaves(manifest: Manifest) -> list[Any]:
 
 
 def run(program: str, headers: dict[str, str], folder: Path) -> list[str]:
-    """What a C program prints, compiled without any warning; in two versions of the language, of which the older is picky about more."""
+    """What a C program prints, compiled without any warning; in two versions of the language, of which the older is
+    picky about more."""
     for name, text in headers.items():
         (folder / name).write_text(text)
     (folder / "program.c").write_text(program)
     for version in ("c99", "c11"):
-        build([tool("gcc"), f"-std={version}", *WARNINGS, "-fsanitize=address,undefined", folder / "program.c", "-o", folder / "program"])
+        build(
+            [
+                tool("gcc"),
+                f"-std={version}",
+                *WARNINGS,
+                "-fsanitize=address,undefined",
+                folder / "program.c",
+                "-o",
+                folder / "program",
+            ]
+        )
     done = subprocess.run([folder / "program"], capture_output=True, check=True, env=environment(), timeout=60)
     return done.stdout.decode().split("\0")[:-1]
 
 
 def printed(base: str, rank: int) -> str:
     """C that prints all of an array's macros."""
-    lines = [f"  item(sizeof({base}_TYPE)); item({base}_OFFSET); item({base}_BYTES); item({base}_COUNT); item({base}_RANK);"]
+    lines = [
+        f"  item(sizeof({base}_TYPE)); item({base}_OFFSET); item({base}_BYTES); item({base}_COUNT); item({base}_RANK);"
+    ]
     for what in ("DIMENSIONS", "STRIDES") if rank else ():
-        lines.append(f"  {{ const uint64_t list[] = {base}_{what}; for (size_t i = 0; i < {rank}; i++) item(list[i]); }}")
+        lines.append(
+            f"  {{ const uint64_t list[] = {base}_{what}; for (size_t i = 0; i < {rank}; i++) item(list[i]); }}"
+        )
     return "\n".join(lines)
 
 
@@ -94,12 +109,19 @@ int main(void) {
 @ARRAYS@
   return 0;
 }
-"""
+"""  # noqa: E501
 
 
 def facts(manifest: Manifest) -> list[str | int]:
     """What the program is to print, from the manifest."""
-    stated: list[str | int] = [1, manifest.name, manifest.hash, ",".join(manifest.features), manifest.pages, manifest.sidecar_bytes]
+    stated: list[str | int] = [
+        1,
+        manifest.name,
+        manifest.hash,
+        ",".join(manifest.features),
+        manifest.pages,
+        manifest.sidecar_bytes,
+    ]
     requests = [leaf for r in manifest.requests if not isinstance(r, Exchange) for leaf in (*r.operands, *r.results)]
     sized = any(leaf.sizes for leaf in (*manifest.parameters, *manifest.results, *requests))
     least = max(manifest.sharded or 1, manifest.devices.least if manifest.devices else 1)
@@ -174,7 +196,9 @@ def test_names_stay_apart() -> None:
         assert all(re.fullmatch(r"(XLA_WASM_)?MODEL_[A-Z0-9_]+", macro) and "__" not in macro for macro in macros)
     found = bases(header(named()))
     assert len(found) == 2 * len(NAMES) - 2, "states are listed once"
-    assert {"MODEL_INPUT_A_B", "MODEL_WEIGHT_A_B", "MODEL_STATE_A_B", "MODEL_OUTPUT_A_B_2", "MODEL_OUTPUT_A_B_3"} < set(found)
+    assert {"MODEL_INPUT_A_B", "MODEL_WEIGHT_A_B", "MODEL_STATE_A_B", "MODEL_OUTPUT_A_B_2", "MODEL_OUTPUT_A_B_3"} < set(
+        found
+    )
     assert {"MODEL_OUTPUT_9", "MODEL_OUTPUT_INT", "MODEL_OUTPUT_PARAMS_DENSE_KERNEL"} < set(found)
 
 
@@ -194,7 +218,9 @@ def test_sizes_and_weights() -> None:
     text = header(dense())
     assert "#define MODEL_WEIGHT_W_INIT 1\n" in text and "#define MODEL_WEIGHT_B_INIT -1\n" in text
     assert "INPUT_X_INIT" not in text and "_SIZES" not in text
-    assert "#define MODEL_REQUEST_0_RESULT_0_OFFSET" in header(fed()) and "#define MODEL_REQUEST_1_OPERAND_0_OFFSET" in header(fed())
+    assert "#define MODEL_REQUEST_0_RESULT_0_OFFSET" in header(
+        fed()
+    ) and "#define MODEL_REQUEST_1_OPERAND_0_OFFSET" in header(fed())
 
 
 @pytest.mark.parametrize("element_type", ARRAY_TYPES)
@@ -205,11 +231,14 @@ def test_types(element_type: str) -> None:
     name = c_header.c_type(element_type)
     bits = {"float": 32, "double": 64}.get(name) or int(re.findall(r"\d+", name)[0])
     assert bits * (2 if element_type[0] == "c" else 1) == 8 * TYPES[element_type].bytes
-    assert name.startswith("u") == (TYPES[element_type].kind in ("unsigned", "pred") or bits < 32 and element_type[0] in "fb")
+    assert name.startswith("u") == (
+        TYPES[element_type].kind in ("unsigned", "pred") or bits < 32 and element_type[0] in "fb"
+    )
 
 
 @pytest.mark.parametrize(
-    ("stem", "prefix"), [("digits", "DIGITS"), ("9 lives", "MODEL_9_LIVES"), ("é", "MODEL"), ("my-net.v2", "MY_NET_V2"), ("__x", "X")]
+    ("stem", "prefix"),
+    [("digits", "DIGITS"), ("9 lives", "MODEL_9_LIVES"), ("é", "MODEL"), ("my-net.v2", "MY_NET_V2"), ("__x", "X")],
 )
 def test_the_prefix_comes_from_the_file(stem: str, prefix: str) -> None:
     assert c_header.prefix_for(stem) == prefix

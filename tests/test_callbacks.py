@@ -1,4 +1,5 @@
-"""Python functions that JAX programs call: where they go along, where they cannot, and where nobody ever reaches them."""
+"""Python functions that JAX programs call: where they go along, where they cannot, and where nobody ever reaches
+them."""
 
 from __future__ import annotations
 
@@ -96,14 +97,19 @@ def test_callbacks_run_in_the_order_of_the_program_and_as_often() -> None:
 def test_a_branch_that_is_not_taken_calls_nobody() -> None:
     exe = from_a_file(guarded, X)
     np.testing.assert_array_equal(exe.run(X)[0], 2 * X)
-    with pytest.raises(RunError, match=r"reached callback 'pure_callback.*\(jit\(guarded\)/cond/.*test_callbacks.py:\d+\).*'callback 0'"):
+    with pytest.raises(
+        RunError,
+        match=r"reached callback 'pure_callback.*\(jit\(guarded\)/cond/.*test_callbacks.py:\d+\).*'callback 0'",
+    ):
         exe.run(-X)
     np.testing.assert_array_equal(exe.run(X)[0], 2 * X)
 
 
 def test_a_function_may_be_given_for_one_that_stayed_behind() -> None:
     artifact = Artifact.open(xla_wasm.compile(lower(sine, X)).wasm)
-    np.testing.assert_array_equal(xla_wasm.load(artifact, custom_calls={"callback 0": lambda x: x + 1}).run(X)[0], X + 1)
+    np.testing.assert_array_equal(
+        xla_wasm.load(artifact, custom_calls={"callback 0": lambda x: x + 1}).run(X)[0], X + 1
+    )
     with pytest.raises(ArgumentError, match="must return 1 array "):
         xla_wasm.load(artifact, custom_calls={"callback 0": lambda x: (x, x)}).run(X)
 
@@ -167,7 +173,9 @@ def test_modes() -> None:
     assert not seen
     loaded(f, X).run(X)
     assert seen == [3]
-    artifact = xla_wasm.compile(lower(lambda x: io_callback(lambda a: None, None, x, ordered=True), X), Options(callbacks="drop"))
+    artifact = xla_wasm.compile(
+        lower(lambda x: io_callback(lambda a: None, None, x, ordered=True), X), Options(callbacks="drop")
+    )
     assert not artifact.manifest["requests"]
     with pytest.raises(ArgumentError, match="unknown callbacks 'keep': choose one of host, trap, drop"):
         Options(callbacks="keep")
@@ -192,7 +200,9 @@ def test_wide_types() -> None:
     """A function runs with the types that JAX had when the program was lowered."""
     with jax.enable_x64(True):
         x = np.array([1, 2**40], np.int64)
-        module = lower(lambda x: jax.pure_callback(lambda a: np.asarray(a) + 1, jax.ShapeDtypeStruct((2,), jnp.int64), x), x)
+        module = lower(
+            lambda x: jax.pure_callback(lambda a: np.asarray(a) + 1, jax.ShapeDtypeStruct((2,), jnp.int64), x), x
+        )
     np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(module)).run(x)[0], x + 1)
 
 
@@ -202,7 +212,9 @@ def test_a_program_by_itself_ends_where_it_reaches_python(tmp_path: Path) -> Non
     assert done.json == {"result": [2, 4, 6]}
     done = run(command(module), tmp_path / "b", "--json", "-", stdin=b"[-1, -2, -3]")
     assert done.code == 3 and "Python function" in done.err and "test_callbacks.py:" in done.err
-    with serving(xla_wasm.compile(module, Options(kind="server")), tmp_path, "--max-instance-reuse-count=100") as server:
+    with serving(
+        xla_wasm.compile(module, Options(kind="server")), tmp_path, "--max-instance-reuse-count=100"
+    ) as server:
         for _ in range(3):
             assert server.ask("POST", "/", b"[1, 2, 3]").json == {"result": [2, 4, 6]}
             answer = server.ask("POST", "/", b"[-1, -2, -3]")
@@ -230,12 +242,27 @@ def test_callbacks_of_other_tools_are_known_by_their_instruction() -> None:
         xla_wasm.evaluate(Module.from_text(ADDRESSED), X)
 
 
-LINES = ["{5}", "{", "}", "{}", "{0:zz}", "{0.__class__}", "{0.base}", "{0[0]}", "{0:{0}}", "{0:>3000000000}", "{0:.1000f}", "{0!x}"]
+LINES = [
+    "{5}",
+    "{",
+    "}",
+    "{}",
+    "{0:zz}",
+    "{0.__class__}",
+    "{0.base}",
+    "{0[0]}",
+    "{0:{0}}",
+    "{0:>3000000000}",
+    "{0:.1000f}",
+    "{0!x}",
+]
 
 
 @pytest.mark.parametrize("formats", ["{", "[]", '{"0": 3}', '"x"', *(f'{{"0": "{line}"}}' for line in LINES)])
 def test_formats_of_strangers_are_harmless(formats: str) -> None:
-    text = 'ENTRY e {\n x = f32[] parameter(0)\n c = () custom-call(x), custom_call_target="xla_ffi_python_cpu_callback",'
+    text = (
+        'ENTRY e {\n x = f32[] parameter(0)\n c = () custom-call(x), custom_call_target="xla_ffi_python_cpu_callback",'
+    )
     text += " custom_call_has_side_effect=true, backend_config={index = 0 : ui64}\n ROOT y = f32[] negate(x)\n}\n"
     module = Module.from_text("HloModule m\n" + text)
     module.frontend_attributes[callback.FORMATS] = formats
@@ -247,7 +274,9 @@ def test_formats_of_strangers_are_harmless(formats: str) -> None:
 def test_manifests_state_what_a_callback_is() -> None:
     artifact = xla_wasm.compile(lower(guarded, X))
     (request,) = artifact.manifest["requests"]
-    assert request["kind"] == "callback" and request["target"] == "callback 0" and "test_callbacks.py:" in request["place"]
+    assert (
+        request["kind"] == "callback" and request["target"] == "callback 0" and "test_callbacks.py:" in request["place"]
+    )
     for key in ("place", "format"):
         manifest = json.loads(json.dumps(artifact.manifest))
         del manifest["requests"][0][key]

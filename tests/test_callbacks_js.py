@@ -54,7 +54,10 @@ def test_prints(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     jax.jit(printing)(*ARGS.values())
     jax.effects_barrier()
     expected = capsys.readouterr().out.rstrip("\n").split("\n")
-    given = [{"type": "Float32Array" if a.dtype == np.float32 else kind, "values": np.ravel(a).tolist()} for kind, a in ARGS.items()]
+    given = [
+        {"type": "Float32Array" if a.dtype == np.float32 else kind, "values": np.ravel(a).tolist()}
+        for kind, a in ARGS.items()
+    ]
     for lines in call("prints", {"wasm": "/printing.wasm", "args": given}):
         assert "\n".join(lines).split("\n") == expected
 
@@ -70,7 +73,11 @@ SCALARS += [
     for s in ("", ".2f", "8.3f", "<9.1f", "e", ".2e", "g", ".3g", "+.1f", "010.2f")
 ]
 SCALARS += [("f32", v, s) for v in (np.nan, np.inf, -np.inf) for s in ("", ".2f", "6.1f")]
-SCALARS += [("f64", v, s) for v in (np.pi, 1e300, 1e-300) for s in ("", ".3f" if v < 10 else ".3e", ".10g", "%" if v < 10 else "g")]
+SCALARS += [
+    ("f64", v, s)
+    for v in (np.pi, 1e300, 1e-300)
+    for s in ("", ".3f" if v < 10 else ".3e", ".10g", "%" if v < 10 else "g")
+]
 HALVES = (0.5, 1.5, 2.5, -0.125, 0.375, 10.5, 125.0)
 """As near to one number of fewer digits as to another."""
 SCALARS += [("f64", v, s) for v in HALVES for s in (".0f", ".2f", ".0e", ".1e", ".0%", ".2g")]
@@ -81,11 +88,14 @@ ARRAYS["s64"] = ("BigInt64Array", np.int64)  # type: ignore[assignment]
 
 
 def is_alike(a: str, b: str) -> bool:
-    """Whether two lines are equal, but perhaps for the last of many digits, where more than one of them reads back as the same number."""
+    """Whether two lines are equal, but perhaps for the last of many digits, where more than one of them reads back as
+    the same number."""
     if [len(row) for row in a.split("\n")] != [len(row) for row in b.split("\n")]:
         return False
     pairs = list(zip(re.findall(r"[^\[\] \n]+", a), re.findall(r"[^\[\] \n]+", b)))
-    return a == b or all(x == y or (len(x) == len(y) > 7 and np.isclose(float(x), float(y), rtol=2e-7)) for x, y in pairs)
+    return a == b or all(
+        x == y or (len(x) == len(y) > 7 and np.isclose(float(x), float(y), rtol=2e-7)) for x, y in pairs
+    )
 
 
 def test_lines_are_those_of_python(call: Call) -> None:
@@ -95,7 +105,13 @@ def test_lines_are_those_of_python(call: Call) -> None:
         text = str(value) if name == "s64" else repr(float(dtype(value)))
         shown = text.replace("nan", "NaN").replace("inf", "Infinity") if name != "s64" else text
         field = f"<{{0:{spec}}}>" if spec else "<{0}>"
-        cases.append({"format": field, "leaves": [{"element_type": name, "dimensions": []}], "arrays": [{"type": kind, "values": [shown]}]})
+        cases.append(
+            {
+                "format": field,
+                "leaves": [{"element_type": name, "dimensions": []}],
+                "arrays": [{"type": kind, "values": [shown]}],
+            }
+        )
         expected.append(field.format(dtype(value)))
     rng = np.random.default_rng(0)
     drawn = [rng.normal(size=(n, 3)) * 10.0**power for n in range(3) for power in (-6, -2, 0, 2, 5)]
@@ -121,5 +137,9 @@ def test_lines_are_those_of_python(call: Call) -> None:
             cases.append({"format": "{0}", "leaves": [leaf], "arrays": [{"type": kind, "values": values}]})
             expected.append(str(array))
     got = call("lines", cases)
-    wrong = [(case["format"], case["arrays"], a, b) for case, a, b in zip(cases, got, expected, strict=True) if not is_alike(a, b)]
+    wrong = [
+        (case["format"], case["arrays"], a, b)
+        for case, a, b in zip(cases, got, expected, strict=True)
+        if not is_alike(a, b)
+    ]
     assert not wrong, wrong[:10]

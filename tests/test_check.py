@@ -47,7 +47,9 @@ def test_equal_arrays_of_every_type_do_not_differ(element_type: str, dims: tuple
 @pytest.mark.parametrize("element_type", [t for t in DTYPES if t not in ("pred", "s1", "u1")])
 def test_a_difference_is_found_in_every_type(element_type: str) -> None:
     x = np.array([1, 1, 0.5]).astype(DTYPES[element_type])
-    y = np.array([1, 4 if compare.is_float(x.dtype) else -2 if element_type == "s2" else 2, 0.5]).astype(DTYPES[element_type])
+    y = np.array([1, 4 if compare.is_float(x.dtype) else -2 if element_type == "s2" else 2, 0.5]).astype(
+        DTYPES[element_type]
+    )
     assert compare.difference(y, x).at == (1,)
     assert compare.differing(y, x, compare.tolerance(x.dtype)).tolist() == [False, True, False]
 
@@ -88,7 +90,9 @@ def test_saved_arrays_of_every_type_are_read_back(element_type: str, tmp_path: P
 def test_small_types_are_read_from_types_that_numpy_knows(element_type: str, tmp_path: Path) -> None:
     x = random_array(np.random.default_rng(2), element_type, (2, 3))
     np.save(tmp_path / "x.npy", x.astype(np.float32))
-    np.testing.assert_array_equal(File(tmp_path / "x.npy").array(element_type, x.size).astype(np.float32), x.astype(np.float32))
+    np.testing.assert_array_equal(
+        File(tmp_path / "x.npy").array(element_type, x.size).astype(np.float32), x.astype(np.float32)
+    )
     np.save(tmp_path / "x.npy", np.full((2, 3), 1.001, np.float32))
     with pytest.raises(ArgumentError, match="not all of its values"):
         File(tmp_path / "x.npy").array(element_type, x.size)
@@ -252,12 +256,17 @@ def test_a_trap_is_found() -> None:
         return run(part, args)
 
     found = isolate.isolate(module, arrays, trapping)
-    assert found is not None and found.instruction.opcode == "cosine" and found.verdict is None and found.note == "unreachable"
+    assert (
+        found is not None
+        and found.instruction.opcode == "cosine"
+        and found.verdict is None
+        and found.note == "unreachable"
+    )
 
 
 def test_layouts_at_the_boundary(broken: Any) -> None:
     text = """HloModule m, entry_computation_layout={(f32[2,3]{0,1})->f32[3,2]{0,1}}
-ENTRY e { x = f32[2,3]{0,1} parameter(0)  t = f32[3,2]{1,0} transpose(x), dimensions={1,0}  ROOT y = f32[3,2]{0,1} tanh(t) }"""
+ENTRY e { x = f32[2,3]{0,1} parameter(0)  t = f32[3,2]{1,0} transpose(x), dimensions={1,0}  ROOT y = f32[3,2]{0,1} tanh(t) }"""  # noqa: E501
     module = Module.from_text(text)
     x = f32([[1, 2, 3], [4, 5, 6]]) / 8
     assert search(module, x) is None
@@ -270,7 +279,9 @@ ENTRY e { x = f32[2,3]{0,1} parameter(0)  t = f32[3,2]{1,0} transpose(x), dimens
 
 
 @pytest.fixture
-def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+def check(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
     monkeypatch.chdir(tmp_path)
 
     def call(*args: object) -> tuple[int, str, str]:
@@ -326,7 +337,8 @@ def test_inputs_of_small_types(check: Any) -> None:
 
 
 def test_results_are_no_more_exact_than_what_they_are_made_of(check: Any) -> None:
-    """The last rounding to bf16 is left out where f32 is wanted, as XLA has it; and sums in another order may round otherwise."""
+    """The last rounding to bf16 is left out where f32 is wanted, as XLA has it; and sums in another order may round
+    otherwise."""
     module, _ = lowered(lambda x: (x.astype(jnp.bfloat16) / 3).astype(jnp.float32), (64,))
     Path("m.pb").write_bytes(module.to_proto())
     code, out, err = check("m.pb", "--isolate")

@@ -1,4 +1,5 @@
-"""Which tests `--fast` and `--changed` take: every test has a case in the one, and the other misses nothing that a change concerns."""
+"""Which tests `--fast` and `--changed` take: every test has a case in the one, and the other misses nothing that a
+change concerns."""
 
 from __future__ import annotations
 
@@ -31,13 +32,20 @@ def test_all_files_are_known() -> None:
 USES = {
     "a name of the front": ("import xla_wasm; xla_wasm.Options()", "xla_wasm/__init__.py", "xla_wasm/options.py"),
     "reading": (
-        "from xla_wasm.hlo.ir import Module; Module.from_text('HloModule m\\nENTRY e {\\n ROOT x = f32[] parameter(0)\\n}')",
+        "from xla_wasm.hlo.ir import Module; Module.from_text('HloModule m\\nENTRY e {\\n ROOT x = f32[] "
+        "parameter(0)\\n}')",
         "xla_wasm/hlo/ir.py",
     ),
     "compiling": (
         "import xla_wasm; b = __import__('xla_wasm.builder').builder.Builder('m')\n"
-        "from xla_wasm.ops.sample import shape; xla_wasm.compile(b.module(b.op('sqrt', b.parameter(0, shape('f32[9]')))))",
-        *("xla_wasm/compiler.py", "xla_wasm/builder/__init__.py", "xla_wasm/ops/sample.py", "xla_wasm/ops/elementwise/lower.py"),
+        "from xla_wasm.ops.sample import shape; xla_wasm.compile(b.module(b.op('sqrt', b.parameter(0, "
+        "shape('f32[9]')))))",
+        *(
+            "xla_wasm/compiler.py",
+            "xla_wasm/builder/__init__.py",
+            "xla_wasm/ops/sample.py",
+            "xla_wasm/ops/elementwise/lower.py",
+        ),
     ),
     "a test file": ("import test_index_map", "tests/test_index_map.py"),
     "another": ("import test_layout", "tests/test_layout.py"),
@@ -46,9 +54,13 @@ USES = {
 
 @pytest.mark.parametrize("name", USES)
 def test_what_is_loaded_is_reached(name: str) -> None:
-    """All modules that a process has loaded in the end are among those that the graph reaches from what it has named."""
+    """All modules that a process has loaded in the end are among those that the graph reaches from what it has
+    named."""
     code, *named = USES[name]
-    listing = "import json, sys; print(json.dumps([m.__file__ for m in sys.modules.values() if getattr(m, '__file__', None)]))"
+    listing = (
+        "import json, sys; print(json.dumps([m.__file__ for m in sys.modules.values() if getattr(m, '__file__', "
+        "None)]))"
+    )
     command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'tests')!r})\n{code}\n{listing}"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -68,7 +80,11 @@ def test_what_is_loaded_is_reached(name: str) -> None:
         # Through a fixture of conftest.py.
         ("tests/browsing.py", ["test_web.py", "test_digits_page.py"], ["test_sort.py", "test_golden.py"]),
         ("tests/js/threads.mjs", ["test_threads_js.py"], ["test_sort.py", "test_linalg.py"]),
-        ("web/new/file.js", ["test_web.py", "test_node.py", "test_npm.py", "test_javascript.py"], ["test_sort.py", "test_linalg.py"]),
+        (
+            "web/new/file.js",
+            ["test_web.py", "test_node.py", "test_npm.py", "test_javascript.py"],
+            ["test_sort.py", "test_linalg.py"],
+        ),
         ("docs/new.md", ["test_documents.py", "test_docs_site.py"], ["test_math.py"]),
         ("examples/digits/new.hlo.pb", ["test_digits.py", "test_digits_page.py"], ["test_linalg.py"]),
         ("runtime_c/new.c", ["test_link.py", "test_fft.py", "test_samples.py"], ["test_printer.py"]),
@@ -83,7 +99,9 @@ def test_concerned(path: str, some: list[str], not_others: list[str]) -> None:
     assert not [name for name in not_others if name in found]
 
 
-@pytest.mark.parametrize("path", [CONFTEST, "pyproject.toml", "xla_wasm/hlo/gone.py", "tests/gone.py", "file_that_nobody_" + "names"])
+@pytest.mark.parametrize(
+    "path", [CONFTEST, "pyproject.toml", "xla_wasm/hlo/gone.py", "tests/gone.py", "file_that_nobody_" + "names"]
+)
 def test_what_concerns_all(path: str) -> None:
     files, why = graph().concerned(["tests/test_sort.py", path])
     assert len(files) == len(ALL) and why == path
@@ -94,11 +112,21 @@ def test_nothing_concerns_nothing() -> None:
 
 
 def test_changes_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was committed since the branch left main, what is not committed yet, and what git does not know; not what main has new."""
+    """What was committed since the branch left main, what is not committed yet, and what git does not know; not what
+    main has new."""
     monkeypatch.setattr(changed, "ROOT", tmp_path)
 
     def git(*arguments: str) -> None:
-        names = ("-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "init.defaultBranch=main", "-c", "commit.gpgsign=false")
+        names = (
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@localhost",
+            "-c",
+            "init.defaultBranch=main",
+            "-c",
+            "commit.gpgsign=false",
+        )
         subprocess.run(["git", "-C", tmp_path, *names, *arguments], check=True, capture_output=True)
 
     def write(**files: str) -> None:

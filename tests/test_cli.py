@@ -68,11 +68,15 @@ def test_compile_options_reach_the_manifest(xla_wasm: Cli, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_run_writes_what_jax_computed(xla_wasm: Cli, image: Path, artifact: Path, tmp_path: Path, compiled: bool) -> None:
+def test_run_writes_what_jax_computed(
+    xla_wasm: Cli, image: Path, artifact: Path, tmp_path: Path, compiled: bool
+) -> None:
     code, out, err = xla_wasm("run", artifact if compiled else MODEL, "--input", image, "--output", "results")
     assert (code, err) == (0, "")
     assert "f32[1,10]" in out
-    np.testing.assert_allclose(np.load(tmp_path / "results" / "result.npy"), np.load(DIGITS / "logits.npy")[:1], atol=1e-4)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "results" / "result.npy"), np.load(DIGITS / "logits.npy")[:1], atol=1e-4
+    )
 
 
 def test_run_times_and_profiles(xla_wasm: Cli, artifact: Path) -> None:
@@ -93,7 +97,9 @@ def test_run_sets_weights(xla_wasm: Cli, tmp_path: Path) -> None:
     assert code == 2 and "--set nothing=x.npy" in err
     np.save(tmp_path / "w.npy", np.full((2, 3), 3, np.float32))
     np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
-    code, out, err = xla_wasm("run", "toy.wasm", "--input", "x.npy", "--random-inputs", "--set", "w=w.npy", "--output", "out", "--profile")
+    code, out, err = xla_wasm(
+        "run", "toy.wasm", "--input", "x.npy", "--random-inputs", "--set", "w=w.npy", "--output", "out", "--profile"
+    )
     assert (code, err) == (0, "")
     np.testing.assert_array_equal(np.load(tmp_path / "out" / "y.npy"), 2 + 3 + BIAS + SIDECAR)
     assert "5.75" in out
@@ -108,7 +114,9 @@ def test_check_agrees(xla_wasm: Cli) -> None:
 def test_check_finds_a_difference(xla_wasm: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     true = reference.evaluate_with
     monkeypatch.setattr(
-        reference, "evaluate_with", lambda *args, **more: [[x + np.float32(0.5) for x in device] for device in true(*args, **more)]
+        reference,
+        "evaluate_with",
+        lambda *args, **more: [[x + np.float32(0.5) for x in device] for device in true(*args, **more)],
     )
     code, out, _ = xla_wasm("check", MODEL)
     assert code == 1
@@ -176,10 +184,17 @@ def test_feeds(xla_wasm: Cli, feeding: Path, tmp_path: Path) -> None:
     files = ("--infeed", "item.npz", "--recv", "channel_1=numbers.npy", "--outfeed", "out", "--send", "channel_2=sent")
     code, out, _ = xla_wasm("run", feeding, *files, "-n", 3, "--profile")
     assert code == 0
-    assert "outfeed 1" in out and "2 items of outfeed written to out/" in out and "1 item of send channel_2 written to sent/" in out
+    assert (
+        "outfeed 1" in out
+        and "2 items of outfeed written to out/" in out
+        and "1 item of send channel_2 written to sent/" in out
+    )
     with np.load(tmp_path / "out" / "0.npz") as item:
         assert [item[name].tolist() for name in item.files][0] == [1, 2]
-    assert np.load(tmp_path / "out" / "1.npy").tolist() == [1, 2] and np.load(tmp_path / "sent" / "0.npy").tolist() == [4, 5]
+    assert np.load(tmp_path / "out" / "1.npy").tolist() == [1, 2] and np.load(tmp_path / "sent" / "0.npy").tolist() == [
+        4,
+        5,
+    ]
     code, out, _ = xla_wasm("run", feeding, "--random-inputs")
     assert code == 0 and "send channel_2 0" in out
     code, out, _ = xla_wasm("inspect", feeding)
@@ -225,7 +240,11 @@ def test_inspect_prints_a_c_header(xla_wasm: Cli, artifact: Path, tmp_path: Path
     (tmp_path / "my digits.wasm").write_bytes(artifact.read_bytes())
     manifest = Manifest.parse(read_manifest(artifact.read_bytes()))
     assert xla_wasm("inspect", "my digits.wasm", "--c-header") == (0, c_header.header(manifest, "MY_DIGITS"), "")
-    assert xla_wasm("inspect", "my digits.wasm", "--c-header", "--c-prefix", "net") == (0, c_header.header(manifest, "net"), "")
+    assert xla_wasm("inspect", "my digits.wasm", "--c-header", "--c-prefix", "net") == (
+        0,
+        c_header.header(manifest, "net"),
+        "",
+    )
     for arguments, message in (
         (("my digits.wasm", "--c-prefix", "A"), "--c-prefix is about the header"),
         (("my digits.wasm", "--c-header", "--c-prefix", "1"), "'1' cannot begin the names of macros"),
@@ -279,7 +298,9 @@ def test_ops(xla_wasm: Cli) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["inspect", "run"])
-def test_other_kinds_of_input_are_named(xla_wasm: Cli, tmp_path: Path, command: str, content: bytes, message: str) -> None:
+def test_other_kinds_of_input_are_named(
+    xla_wasm: Cli, tmp_path: Path, command: str, content: bytes, message: str
+) -> None:
     (tmp_path / "file").write_bytes(content)
     code, out, err = xla_wasm(command, "file")
     assert (code, out) == (2, "")
@@ -321,7 +342,10 @@ def test_layout_is_drawn(xla_wasm: Cli) -> None:
     ("args", "message"),
     [
         (["run", MODEL], "an input is missing: -i image=X.NPY, of type f32[1,8,8,1]"),
-        (["run", MODEL, "--input", "image.npy", "--input", "image.npy"], "is one too many: the module takes 1 input (image f32[1,8,8,1])"),
+        (
+            ["run", MODEL, "--input", "image.npy", "--input", "image.npy"],
+            "is one too many: the module takes 1 input (image f32[1,8,8,1])",
+        ),
         (["run", MODEL, "--input", MODEL], "not a .npy file"),
         (["run", MODEL, "--input", "double.npy"], "float64"),
         (["compile", MODEL, "-o", "image.npy/x.wasm"], "image.npy is a file, and a folder of that name"),
@@ -342,7 +366,13 @@ def test_mistakes(xla_wasm: Cli, image: Path, artifact: Path, tmp_path: Path, ar
 
 @pytest.mark.parametrize(
     "args",
-    [["compile", "missing.pb"], ["compile"], ["nonsense"], ["compile", MODEL, "--target", "avx"], ["run", MODEL, "--iterations", "0"]],
+    [
+        ["compile", "missing.pb"],
+        ["compile"],
+        ["nonsense"],
+        ["compile", MODEL, "--target", "avx"],
+        ["run", MODEL, "--iterations", "0"],
+    ],
 )
 def test_wrong_command_lines(xla_wasm: Cli, args: list[object]) -> None:
     assert xla_wasm(*args)[0] == 2
@@ -377,7 +407,9 @@ def test_symbolic_sizes(xla_wasm: Cli, tmp_path: Path) -> None:
     from jax import export
 
     scope = export.symbolic_shape("b,3")
-    data = export.export(jax.jit(lambda x: x * 2), platforms=["cpu"])(jax.ShapeDtypeStruct(scope, np.float32)).serialize()
+    data = export.export(jax.jit(lambda x: x * 2), platforms=["cpu"])(
+        jax.ShapeDtypeStruct(scope, np.float32)
+    ).serialize()
     (tmp_path / "f.bin").write_bytes(data)
     code, _, err = xla_wasm("compile", "f.bin")
     assert code == 2 and "symbolic sizes: give b" in err and "--dim b=8" in err
@@ -399,7 +431,9 @@ def test_symbolic_sizes(xla_wasm: Cli, tmp_path: Path) -> None:
 
 
 def test_an_option_without_effect_is_one_line(xla_wasm: Cli, tmp_path: Path) -> None:
-    (tmp_path / "add.hlo").write_text("HloModule add\nENTRY e {\n x = f32[2] parameter(0)\n ROOT y = f32[2] add(x, x)\n}\n")
+    (tmp_path / "add.hlo").write_text(
+        "HloModule add\nENTRY e {\n x = f32[2] parameter(0)\n ROOT y = f32[2] add(x, x)\n}\n"
+    )
     code, out, err = xla_wasm("compile", tmp_path / "add.hlo", "--threads")
     assert code == 0 and "add.wasm" in out
     assert err == "warning: 'add': threads=True: no operation is large enough to be shared, so it runs on one thread\n"

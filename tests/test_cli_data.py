@@ -1,4 +1,5 @@
-"""The command line's data: arrays by name, standard input and output, JSON, folders that are made, and text that nobody trusts."""
+"""The command line's data: arrays by name, standard input and output, JSON, folders that are made, and text that nobody
+trusts."""
 
 from __future__ import annotations
 
@@ -66,7 +67,11 @@ def save_tensors(path: Path, **arrays: Any) -> None:
     header, data = {}, b""
     for name, array in arrays.items():
         dtype = {"float16": "F16", "float32": "F32"}[array.dtype.name]
-        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [len(data), len(data) + array.nbytes]}
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(array.shape),
+            "data_offsets": [len(data), len(data) + array.nbytes],
+        }
         data += array.tobytes()
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
@@ -105,7 +110,12 @@ def test_inputs_and_weights_of_a_module(xla_wasm: Cli, folder: Path, options: st
 
 @pytest.mark.parametrize(
     "options",
-    ["--set params.w=w.npy --set params.b=b.npy", "--set params=params.npz", "--set all.npz", "--set params=params.safetensors"],
+    [
+        "--set params.w=w.npy --set params.b=b.npy",
+        "--set params=params.npz",
+        "--set all.npz",
+        "--set params=params.safetensors",
+    ],
 )
 def test_weights_of_an_artifact(xla_wasm: Cli, folder: Path, options: str) -> None:
     code, _, err = xla_wasm("run", "layer.wasm", "-i", "x.npy", *options.split(), "--output", "out")
@@ -113,26 +123,34 @@ def test_weights_of_an_artifact(xla_wasm: Cli, folder: Path, options: str) -> No
 
 
 WRONG = {
-    "-i x.npy": "error: 2 weights are missing, params.w (f32[2]) the first: --set params.w=FILE for each, or --set FILE for an .npz or a "
+    "-i x.npy": "error: 2 weights are missing, params.w (f32[2]) the first: --set params.w=FILE for each, or --set "
+    "FILE for an .npz or a "
     "safetensors file that has them by name; --random-inputs makes them up\n",
-    "-i x.npy --set params.w=w.npy": "error: a weight is missing: --set params.b=FILE, of type f32[2]; --random-inputs makes it up\n",
-    "--set params=params.npz": "error: an input is missing: -i x=X.NPY, of type f32[2]; --random-inputs makes up what is not given\n",
+    "-i x.npy --set params.w=w.npy": "error: a weight is missing: --set params.b=FILE, of type f32[2]; "
+    "--random-inputs makes it up\n",
+    "--set params=params.npz": "error: an input is missing: -i x=X.NPY, of type f32[2]; --random-inputs makes up what "
+    "is not given\n",
     "-i y=x.npy": "error: --input y=x.npy: there is no input called 'y': there are x\n",
     "-i z.npy": "error: --input z.npy: there is no such file; did you mean x.npy?\n",
     "-i x=": "error: --input x=: the name of a file is missing\n",
     "-i .": "error: --input .: that is a folder\n",
     "-i x.npy -i x=x.npy": "error: --input x=x.npy: 'x' has been given before: leave one of them out\n",
     "-i x.npy -i all.npz": "error: --input all.npz is one too many: the module takes 1 input (x f32[2])\n",
-    "-i others.npz": "error: others.npz holds u, v, and the module's inputs are x: name its arrays after them, or give each with "
+    "-i others.npz": "error: others.npz holds u, v, and the module's inputs are x: name its arrays after them, or "
+    "give each with "
     "--input NAME=X.NPY\n",
     "-i unnamed.npz": "error: unnamed.npz holds 3 arrays, and there is 1 input for them\n",
-    "-i x.npy --set w.npy": "error: --set w.npy: a .npy file has one array: say which weight or state it is, as in --set "
+    "-i x.npy --set w.npy": "error: --set w.npy: a .npy file has one array: say which weight or state it is, as in "
+    "--set "
     "params.w=w.npy (params.w, params.b)\n",
-    "-i x.npy --set params=w.npy": "error: --set params=w.npy: a .npy file has one array: say which weight or state it is, as in "
+    "-i x.npy --set params=w.npy": "error: --set params=w.npy: a .npy file has one array: say which weight or state "
+    "it is, as in "
     "--set params.w=w.npy (params.w, params.b)\n",
-    "-i x.npy --set params.npz": "error: --set params.npz: no array of the file has the name of a weight or state: it has w, b, and "
+    "-i x.npy --set params.npz": "error: --set params.npz: no array of the file has the name of a weight or state: it "
+    "has w, b, and "
     "there are params.w, params.b; --set PREFIX=FILE puts 'PREFIX.' in front of its names\n",
-    "-i x.npy --set layers=params.npz": "error: --set layers=params.npz: there is no weight or state called 'layers': there are "
+    "-i x.npy --set layers=params.npz": "error: --set layers=params.npz: there is no weight or state called 'layers': "
+    "there are "
     "params.w, params.b\n",
     "-i - -i -": "error: standard input is named twice, and can be read once: give the other as a file\n",
 }
@@ -151,7 +169,11 @@ def command(*arguments: object, folder: Path, stdin: bytes = b"") -> subprocess.
 
 def test_standard_input_and_output(folder: Path) -> None:
     made = command("compile", "-", "-o", "-", "--weight", 1, "--weight", 2, folder=folder, stdin=TEXT.encode())
-    assert made.returncode == 0 and made.stdout == (folder / "layer.wasm").read_bytes() and b", compiled in " in made.stderr
+    assert (
+        made.returncode == 0
+        and made.stdout == (folder / "layer.wasm").read_bytes()
+        and b", compiled in " in made.stderr
+    )
     ran = command("run", "-", "-i", "x.npy", "--set", "all.npz", "--output", "-", folder=folder, stdin=made.stdout)
     assert ran.returncode == 0 and b"result.0" in ran.stderr
     with np.load(io.BytesIO(ran.stdout)) as arrays:
@@ -167,13 +189,19 @@ def test_standard_input_and_output(folder: Path) -> None:
     assert command("layout", "f32[2]", "--svg", "-", folder=folder).stdout.startswith(b"<svg")
     broken = command("inspect", "-", folder=folder, stdin=b"hello\n")
     assert broken.returncode == 2 and broken.stderr.startswith(b"error: standard input: ")
-    assert command("run", "layer.wasm", "-i", "-", folder=folder, stdin=b"").stderr.startswith(b"error: standard input is empty")
-    unnamed = command("run", "layer.hlo", "-i", "-", "--output", "out", folder=folder, stdin=(folder / "unnamed.npz").read_bytes())
+    assert command("run", "layer.wasm", "-i", "-", folder=folder, stdin=b"").stderr.startswith(
+        b"error: standard input is empty"
+    )
+    unnamed = command(
+        "run", "layer.hlo", "-i", "-", "--output", "out", folder=folder, stdin=(folder / "unnamed.npz").read_bytes()
+    )
     assert unnamed.returncode == 0 and results(folder / "out") == WANTED
 
 
 def test_one_result_in_one_file(xla_wasm: Cli, folder: Path) -> None:
-    (folder / "one.hlo").write_text("HloModule one\n\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[2] negate(x)\n}\n")
+    (folder / "one.hlo").write_text(
+        "HloModule one\n\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[2] negate(x)\n}\n"
+    )
     code, out, _ = xla_wasm("run", "one.hlo", "-i", "x.npy", "--output", "deep/y.npy")
     assert code == 0 and "1 result written to deep/y.npy\n" in out and np.load("deep/y.npy").tolist() == [-1, -2]
     code, _, err = xla_wasm("run", "layer.hlo", "-i", "all.npz", "--output", "y.npy")
@@ -183,10 +211,29 @@ def test_one_result_in_one_file(xla_wasm: Cli, folder: Path) -> None:
 
 
 def test_names_of_files_lead_nowhere_else() -> None:
-    names = ["logits", "../../etc/passwd", ".", "..", "", "a/b", "a b", "\x1b[31m", "A", "a", "n" * 1000, "\ud800", "..\\x", "~"]
+    names = [
+        "logits",
+        "../../etc/passwd",
+        ".",
+        "..",
+        "",
+        "a/b",
+        "a b",
+        "\x1b[31m",
+        "A",
+        "a",
+        "n" * 1000,
+        "\ud800",
+        "..\\x",
+        "~",
+    ]
     made = file_names(names)
-    assert made[:3] == ["logits", "%2E.%2F..%2Fetc%2Fpasswd", "%2E"] and len({name.lower() for name in made}) == len(names)
-    assert all(name.isascii() and name.isprintable() and not {*'/\\:*?"<>|~ '} & {*name} and name[0] != "." for name in made)
+    assert made[:3] == ["logits", "%2E.%2F..%2Fetc%2Fpasswd", "%2E"] and len({name.lower() for name in made}) == len(
+        names
+    )
+    assert all(
+        name.isascii() and name.isprintable() and not {*'/\\:*?"<>|~ '} & {*name} and name[0] != "." for name in made
+    )
     assert max(map(len, made)) <= 200 and made[8:10] == ["A", "a.9"]
 
 
@@ -197,7 +244,11 @@ def test_states_and_weights_are_set_from_one_file(xla_wasm: Cli, tmp_path: Path)
     code, _, err = xla_wasm("run", "toy.wasm", "-i", "in.npz", "--set", "held.npz", "--output", "out")
     assert (code, err) == (0, "")
     np.testing.assert_array_equal(np.load("out/y.npy"), 2 + 3 + BIAS + SIDECAR)
-    assert np.load("out/k_next.npy") == 2 and {path.name for path in Path("out").iterdir()} == {"y.npy", "k_next.npy", "positive.npy"}
+    assert np.load("out/k_next.npy") == 2 and {path.name for path in Path("out").iterdir()} == {
+        "y.npy",
+        "k_next.npy",
+        "positive.npy",
+    }
 
 
 def test_compile_lists_what_it_wrote(xla_wasm: Cli, folder: Path) -> None:
@@ -221,7 +272,9 @@ def test_compile_lists_what_it_wrote(xla_wasm: Cli, folder: Path) -> None:
     assert everything == {*worker[:-1]}
 
 
-@pytest.mark.parametrize("command", [["serve"], ["serve-model", str(MODEL)], ["serve-model", str(MODEL), "--workers", "2"]])
+@pytest.mark.parametrize(
+    "command", [["serve"], ["serve-model", str(MODEL)], ["serve-model", str(MODEL), "--workers", "2"]]
+)
 def test_a_server_says_in_one_line_of_json_that_it_can_be_asked(command: list[str], tmp_path: Path) -> None:
     """And opens no browser then."""
     browser = tmp_path / "browser"
@@ -244,7 +297,11 @@ def test_a_server_says_in_one_line_of_json_that_it_can_be_asked(command: list[st
 def test_the_written_site_as_json(xla_wasm: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "write", lambda path: [f"the search page: nothing for {path}"])
     code, out, err = xla_wasm("serve", "--write", "site", "--json")
-    assert (code, err, json.loads(out)) == (0, "", {"folder": "site", "left_out": ["the search page: nothing for site"]})
+    assert (code, err, json.loads(out)) == (
+        0,
+        "",
+        {"folder": "site", "left_out": ["the search page: nothing for site"]},
+    )
 
 
 def test_facts_as_json(xla_wasm: Cli, folder: Path) -> None:
@@ -254,26 +311,45 @@ def test_facts_as_json(xla_wasm: Cli, folder: Path) -> None:
         return json.loads(out, parse_constant=lambda name: pytest.fail(name))
 
     run = facts("run", "layer.hlo", "-i", "all.npz", "--output", "out", "-n", 3, "--profile")
-    assert [(x["name"], x["type"], x["value"]) for x in run["results"]] == [(f"result.{i}", "f32[2]", WANTED[i]) for i in (0, 1)]
-    assert run["files"] == ["out/result.0.npy", "out/result.1.npy"] and len(run["seconds"]) == 3 and run["profile"][0][0]["seconds"] >= 0
+    assert [(x["name"], x["type"], x["value"]) for x in run["results"]] == [
+        (f"result.{i}", "f32[2]", WANTED[i]) for i in (0, 1)
+    ]
+    assert (
+        run["files"] == ["out/result.0.npy", "out/result.1.npy"]
+        and len(run["seconds"]) == 3
+        and run["profile"][0][0]["seconds"] >= 0
+    )
     np.save("x.npy", np.float32([np.nan, -np.inf]))
     special = facts("run", "layer.hlo", "-i", "x.npy", "-i", "w.npy", "-i", "b.npy")
     assert special["results"][0]["value"] == ["NaN", "-Infinity"]
     several = facts("run", "layer.hlo", "--random-inputs", "--replicated", "--devices", 2)
-    assert [(x["device"], x["name"]) for x in several["results"]] == [(d, f"result.{i}") for d in (0, 1) for i in (0, 1)]
+    assert [(x["device"], x["name"]) for x in several["results"]] == [
+        (d, f"result.{i}") for d in (0, 1) for i in (0, 1)
+    ]
     check = facts("check", "layer.hlo")
     assert check["agree"] is True and [x["differing"] for x in check["results"]] == [0, 0]
     formats = facts("check", "layer.hlo", "--weight", 1, "--weight-format", "f16")
     assert formats["agree"] is True and formats["results"][0]["name"] == "result.0"
     inspect = facts("inspect", "layer.wasm")
-    assert [(x["name"], x["kind"]) for x in inspect["parameters"]] == [("x", "input"), ("params.w", "weight"), ("params.b", "weight")]
-    assert inspect["compiled"]["imports"] == [] and facts("inspect", "layer.hlo")["module"]["operations"]["multiply"] == 1
+    assert [(x["name"], x["kind"]) for x in inspect["parameters"]] == [
+        ("x", "input"),
+        ("params.w", "weight"),
+        ("params.b", "weight"),
+    ]
+    assert (
+        inspect["compiled"]["imports"] == [] and facts("inspect", "layer.hlo")["module"]["operations"]["multiply"] == 1
+    )
     (folder / "odd.hlo").write_text(
         'HloModule odd\nENTRY e { x = f32[2] parameter(0)  ROOT y = f32[2] custom-call(x), custom_call_target="odd" }\n'
     )
     assert facts("inspect", "odd.hlo", code=2)["module"]["unsupported"]
     assert facts("convert", "layer.hlo", "-o", "layer.pb")["files"][0]["path"] == "layer.pb"
-    assert facts("layout", "f32[3,5]{1,0:T(2,2)}") == {"shape": "f32[3,5]{1,0:T(2,2)}", "elements": 15, "positions": 24, "bytes": 96}
+    assert facts("layout", "f32[3,5]{1,0:T(2,2)}") == {
+        "shape": "f32[3,5]{1,0:T(2,2)}",
+        "elements": 15,
+        "positions": 24,
+        "bytes": 96,
+    }
     assert {x["name"] for x in facts("ops")} >= {"add", "gather"} and facts("ops", "gather")["attributes"]
 
 
@@ -291,7 +367,10 @@ def test_folders_are_made(xla_wasm: Cli, folder: Path) -> None:
     ):
         assert xla_wasm(*arguments)[0] == 0 and (folder / arguments[-1]).is_file()
     code, _, err = xla_wasm("compile", "layer.hlo", "-o", "x.npy/c.wasm")
-    assert (code, err) == (2, "error: x.npy is a file, and a folder of that name is to be written to: choose another name\n")
+    assert (code, err) == (
+        2,
+        "error: x.npy is a file, and a folder of that name is to be written to: choose another name\n",
+    )
     assert not list(folder.rglob("*.tmp"))
     code, _, _ = xla_wasm("compile", "layer.hlo", "-o", "never/c.wasm", "--weight", "nothing")
     assert code == 2 and not (folder / "never").exists()
@@ -311,7 +390,9 @@ def write_evil_module(path: Path) -> None:
 
 def test_names_in_files_are_shown_and_not_obeyed(xla_wasm: Cli, tmp_path: Path) -> None:
     manifest = toy_manifest()
-    manifest["name"] = manifest["parameters"][0]["name"] = manifest["results"][0]["name"] = manifest["parameters"][1]["name"] = EVIL
+    manifest["name"] = manifest["parameters"][0]["name"] = manifest["results"][0]["name"] = manifest["parameters"][1][
+        "name"
+    ] = EVIL
     for init in manifest["inits"]:
         init["name"] = EVIL if init["name"] == "w" else init["name"]
     manifest["producer"] = EVIL
@@ -366,7 +447,12 @@ def test_bash_completes(tmp_path: Path) -> None:
     script = ["source ./completion"]
     for line in COMPLETED:
         words = [*line.split(), *(["''"] if line.endswith(" ") else [])]
-        script += [f"COMP_WORDS=({' '.join(words)})", f"COMP_CWORD={len(words) - 1}", "_xla_wasm", 'echo "${COMPREPLY[*]}"']
+        script += [
+            f"COMP_WORDS=({' '.join(words)})",
+            f"COMP_CWORD={len(words) - 1}",
+            "_xla_wasm",
+            'echo "${COMPREPLY[*]}"',
+        ]
     out = shell("bash", "; ".join(script), tmp_path).splitlines()
     # Where a value comes after an option, files of the folder may, too.
     files = {"model.hlo", "completion"}
@@ -414,7 +500,11 @@ def test_zsh_completes(tmp_path: Path) -> None:
         return said
 
     try:
-        typed("autoload -U compinit; compinit -u; source ./script; xla-wasm() { print -r -- \"got: $*\" }; print rea''dy\n", "ready")
+        typed(
+            'autoload -U compinit; compinit -u; source ./script; xla-wasm() { print -r -- "got: $*" }; print '
+            "rea''dy\n",
+            "ready",
+        )
         for line, wanted in COMPLETED.items():
             if len(wanted) == 1:
                 (only,) = wanted
@@ -464,12 +554,18 @@ def test_a_terminal_gets_no_files(folder: Path) -> None:
 
 
 def test_progress_on_a_terminal(tmp_path: Path) -> None:
-    work = "import time\nfrom xla_wasm.command import report\nwith report.progress('compiling a\\x1b[31m'): time.sleep({})"
+    work = (
+        "import time\nfrom xla_wasm.command import report\nwith report.progress('compiling a\\x1b[31m'): time.sleep({})"
+    )
     said, _ = on_a_terminal(work.format(1.8), tmp_path)
     assert said.startswith("\rcompiling a\u241b[31m ... 1 s\x1b[K") and said.endswith("\r\x1b[K")
     assert on_a_terminal(work.format(0.01), tmp_path) == ("", "")
     done = subprocess.run(
-        [sys.executable, "-c", work.format(1.2)], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        [sys.executable, "-c", work.format(1.2)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert (done.stdout, done.stderr) == ("", "")
 
@@ -477,7 +573,11 @@ def test_progress_on_a_terminal(tmp_path: Path) -> None:
 def test_the_document(folder: Path) -> None:
     text = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
     lines = [line for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
-    script = ["set -e", f'xla-wasm() {{ "{sys.executable}" -m xla_wasm "$@"; }}', *(line.removeprefix("$ ") for line in lines)]
+    script = [
+        "set -e",
+        f'xla-wasm() {{ "{sys.executable}" -m xla_wasm "$@"; }}',
+        *(line.removeprefix("$ ") for line in lines),
+    ]
     done = subprocess.run(
         ["bash", "-c", "\n".join(script)],
         cwd=folder,

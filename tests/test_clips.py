@@ -1,4 +1,5 @@
-"""Maximum, minimum and clamp with bounds that are constants: the special numbers, and the instructions that they take."""
+"""Maximum, minimum and clamp with bounds that are constants: the special numbers, and the instructions that they
+take."""
 
 from __future__ import annotations
 
@@ -44,7 +45,13 @@ def test_every_bound_meets_every_number(opcode: str, dtype: str, target: str) ->
 
 @pytest.mark.parametrize(
     "opcode, bound, chosen",
-    [("maximum", 2.0, "pmax"), ("maximum", 0.0, "pmax"), ("minimum", 6.0, "pmin"), ("minimum", -0.0, "min"), ("maximum", np.nan, "max")],
+    [
+        ("maximum", 2.0, "pmax"),
+        ("maximum", 0.0, "pmax"),
+        ("minimum", 6.0, "pmin"),
+        ("minimum", -0.0, "min"),
+        ("maximum", np.nan, "max"),
+    ],
 )
 def test_a_bound_that_is_a_number_takes_the_short_instruction(opcode: str, bound: float, chosen: str) -> None:
     (func,) = trace(bounded("f32", 8, opcode, bound, True), xla_wasm.Options()).plan.funcs.values()

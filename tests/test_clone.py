@@ -1,4 +1,5 @@
-"""A clone has all that its module has, in every field that there is, and shares nothing that can be changed but literals."""
+"""A clone has all that its module has, in every field that there is, and shares nothing that can be changed but
+literals."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ from fixtures import BIAS, SIDECAR, toy
 import xla_wasm
 from xla_wasm import ArgumentError, Artifact, Executable, HloModule, Options, RunError
 
-ADD = "HloModule add\n\nENTRY e {\n  x = f32[4] parameter(0)\n  y = f32[4] parameter(1)\n  ROOT z = f32[4] add(x, y)\n}\n"
+ADD = (
+    "HloModule add\n\nENTRY e {\n  x = f32[4] parameter(0)\n  y = f32[4] parameter(1)\n  ROOT z = f32[4] add(x, y)\n}\n"
+)
 COUNTER = """HloModule counter
 
 ENTRY e {
@@ -114,7 +116,9 @@ def test_a_run_under_way_ends_as_it_would() -> None:
         assert go_on.wait(60)
         return 3 * x
 
-    exe = xla_wasm.load(xla_wasm.compile(HloModule.from_text(ASKING), Options(host_calls=("wait",))), custom_calls={"wait": wait})
+    exe = xla_wasm.load(
+        xla_wasm.compile(HloModule.from_text(ASKING), Options(host_calls=("wait",))), custom_calls={"wait": wait}
+    )
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(exe.run(ONE)[0]))
     thread.start()
@@ -130,7 +134,9 @@ def test_a_run_under_way_ends_as_it_would() -> None:
 
 def test_who_waits_for_an_instance_is_told() -> None:
     """A module with state has one instance."""
-    text = ASKING.replace("x = f32[4] parameter(0)", "x = f32[4] parameter(0)\n  s = f32[] parameter(1)").replace("ROOT y", "y")
+    text = ASKING.replace("x = f32[4] parameter(0)", "x = f32[4] parameter(0)\n  s = f32[] parameter(1)").replace(
+        "ROOT y", "y"
+    )
     text = text.replace("\n}", "\n  ROOT r = (f32[4], f32[]) tuple(y, s)\n}")
     begun, go_on = threading.Event(), threading.Event()
 
@@ -186,10 +192,13 @@ def test_the_memory_goes() -> None:
 
 def test_the_lines() -> None:
     assert repr(xla_wasm.load(toy())) == (
-        "<Executable 'toy': x f32[2,3], k s64[] -> y f32[2,3], k_next s64[], positive pred[2,3]; weight w f32[2,3]; state count s32[]>"
+        "<Executable 'toy': x f32[2,3], k s64[] -> y f32[2,3], k_next s64[], positive pred[2,3]; weight w f32[2,3]; "
+        "state count s32[]>"
     )
     artifact = add()
-    assert repr(artifact) == f"<Artifact 'add': x f32[4] -> result f32[4]; weight y f32[4]; {len(artifact.wasm):,} bytes>"
+    assert (
+        repr(artifact) == f"<Artifact 'add': x f32[4] -> result f32[4]; weight y f32[4]; {len(artifact.wasm):,} bytes>"
+    )
     assert repr(Artifact(b"", {"name": "odd", "parameters": [{}]})) == "<Artifact 'odd': 0 bytes>"
 
 
@@ -270,8 +279,13 @@ def test_a_new_process_takes_it(tmp_path: Any) -> None:
     exe = counter()
     exe.run(5)
     (tmp_path / "exe.pickle").write_bytes(pickle.dumps(exe))
-    script = "import pickle, sys; exe = pickle.load(open(sys.argv[1], 'rb')); exe.run(1); print(exe.get('count'), exe.get('total'))"
-    done = subprocess.run([sys.executable, "-c", script, tmp_path / "exe.pickle"], capture_output=True, text=True, check=True)
+    script = (
+        "import pickle, sys; exe = pickle.load(open(sys.argv[1], 'rb')); exe.run(1); print(exe.get('count'), "
+        "exe.get('total'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "exe.pickle"], capture_output=True, text=True, check=True
+    )
     assert (done.stdout, done.stderr) == ("6 11\n", "")
 
 
@@ -280,7 +294,9 @@ def test_runs_are_awaited_side_by_side() -> None:
         barrier.wait(60)
         return x
 
-    exe = xla_wasm.load(xla_wasm.compile(HloModule.from_text(ASKING), Options(host_calls=("wait",))), custom_calls={"wait": wait})
+    exe = xla_wasm.load(
+        xla_wasm.compile(HloModule.from_text(ASKING), Options(host_calls=("wait",))), custom_calls={"wait": wait}
+    )
     count = min(2, exe._first.pool._limit)
     barrier = threading.Barrier(count + 1)
     ticks = 0

@@ -1,4 +1,5 @@
-"""Numbers of devices: where they come from, and what fits them; devices of the evaluator that miss each other or fail."""
+"""Numbers of devices: where they come from, and what fits them; devices of the evaluator that miss each other or
+fail."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a
 
 def all_reduce(attributes: str = "replica_groups={}", head: str = "") -> Module:
     return Module.from_text(
-        f"HloModule m{head}\n{_ADD}ENTRY e {{ p = f32[2] parameter(0) ROOT r = f32[2] all-reduce(p), {attributes}, to_apply=add }}"
+        f"HloModule m{head}\n{_ADD}ENTRY e {{ p = f32[2] parameter(0) ROOT r = f32[2] all-reduce(p), {attributes}, "
+        f"to_apply=add }}"
     )
 
 
@@ -28,7 +30,10 @@ def test_numbers_of_devices_come_from_the_call_or_from_the_module() -> None:
     own = "HloModule m\nENTRY e { r = u32[] replica-id() p = u32[] partition-id() ROOT t = (u32[], u32[]) tuple(r, p) }"
 
     def places(text: str, count: int, *given: int | None) -> list[tuple[int, ...]]:
-        return [tuple(int(x) for x in device) for device in evaluate_replicated(Module.from_text(text), [[]] * count, *given)]
+        return [
+            tuple(int(x) for x in device)
+            for device in evaluate_replicated(Module.from_text(text), [[]] * count, *given)
+        ]
 
     assert places(own, 4) == [(0, 0), (1, 0), (2, 0), (3, 0)]
     assert places(own, 4, 2, 2) == places(own, 4, 2) == places(own, 4, None, 2) == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -36,7 +41,8 @@ def test_numbers_of_devices_come_from_the_call_or_from_the_module() -> None:
     partitions = "HloModule m\nENTRY e { ROOT p = u32[] partition-id() }"
     assert places(partitions, 3) == [(0,), (1,), (2,)]
     with pytest.raises(
-        ArgumentError, match="m is to run as 2 replicas with 2 partitions each, on 4 devices, but there are arguments for 3"
+        ArgumentError,
+        match="m is to run as 2 replicas with 2 partitions each, on 4 devices, but there are arguments for 3",
     ):
         places(own, 3, 2, 2)
     with pytest.raises(ArgumentError, match="num_replicas=3 does not fit m, which states 2"):
@@ -44,9 +50,13 @@ def test_numbers_of_devices_come_from_the_call_or_from_the_module() -> None:
 
 
 def test_groups_must_fit_the_devices() -> None:
-    with pytest.raises(ArgumentError, match="all-reduce 'r' names replica 1, but there is one replica: run it on more devices"):
+    with pytest.raises(
+        ArgumentError, match="all-reduce 'r' names replica 1, but there is one replica: run it on more devices"
+    ):
         evaluate(all_reduce("replica_groups={{0,1}}"), _X)
-    with pytest.raises(ArgumentError, match="all-reduce 'r' has groups of 2 replicas, but there are 3: run it on fewer devices"):
+    with pytest.raises(
+        ArgumentError, match="all-reduce 'r' has groups of 2 replicas, but there are 3: run it on fewer devices"
+    ):
         evaluate_replicated(all_reduce("replica_groups={{0,1}}"), [[_X]] * 3)
     for groups, fault in (
         ("{{0,1},{1}}", "in two groups"),
@@ -86,8 +96,12 @@ def test_shapes_must_fit_the_devices() -> None:
     assert "runs on 4 devices" in refused(gather("{}"), 8, 4)
     assert "compiled for num_partitions=2" in refused(gather("{{0,1}}"), 4, 4)
     assert "of 4 devices, which 3 replicas cannot make up" in refused(gather("{{0,1,2}}"), 6)
-    assert "of groups of 4 devices, but its groups have 2" in refused(gather("{{0,1}}").replace("m\n", "m, replica_count=2\n"), 2)
-    listed = program("f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add")
+    assert "of groups of 4 devices, but its groups have 2" in refused(
+        gather("{{0,1}}").replace("m\n", "m, replica_count=2\n"), 2
+    )
+    listed = program(
+        "f32[2] all-reduce(p), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add"
+    )
     assert "runs on 2 devices" in refused(listed, 4)
     parts = program("f32[1] reduce-scatter(p), dimensions={0}, replica_groups={{0,1},{2}}, to_apply=add")
     assert "its groups must all have 2 devices" in refused(parts, 3)
@@ -95,7 +109,8 @@ def test_shapes_must_fit_the_devices() -> None:
     runs = program("f32[2] ragged-all-to-all(p, p, n, n, n, n)", "n = s32[2] constant({0, 0})")
     assert "ragged-all-to-all 'r' names device" in refused(runs, 3)
     two = program(
-        "f32[2] all-reduce(q), replica_groups={{0,1,2}}, to_apply=add", "q = f32[2] all-reduce(p), replica_groups={{0,1}}, to_apply=add"
+        "f32[2] all-reduce(q), replica_groups={{0,1,2}}, to_apply=add",
+        "q = f32[2] all-reduce(p), replica_groups={{0,1}}, to_apply=add",
     )
     assert "all-reduce 'q' is one of 2 replicas, all-reduce 'r' of 3" in refused(two, 3)
 
@@ -113,7 +128,10 @@ ENTRY main {
 
 
 def test_devices_that_miss_each_other_are_named() -> None:
-    ends = ASTRAY % "one { x = f32[2] parameter(0) ROOT r = f32[2] collective-permute(x), source_target_pairs={{0,1},{1,0}} }"
+    ends = (
+        ASTRAY
+        % "one { x = f32[2] parameter(0) ROOT r = f32[2] collective-permute(x), source_target_pairs={{0,1},{1,0}} }"
+    )
     expected = r"device 0 \(replica 0, partition 0\) waits in collective-permute 'r' for device 1, which ended its run"
     with pytest.raises(ExchangeError, match=expected):
         evaluate_replicated(Module.from_text(ends), [[_X]] * 2)
@@ -140,5 +158,7 @@ def test_the_error_of_one_device_ends_all() -> None:
 
 def test_true_values_of_sums() -> None:
     arguments = [[f32([1e8, 1])], [f32([1, 2.0**-30])], [f32([-1e8, 0])]]
-    (rounded, *_), (exact, *_) = (evaluate_replicated(all_reduce(), arguments, precision=p)[0] for p in ("native", "f64"))  # type: ignore[arg-type]
+    (rounded, *_), (exact, *_) = (
+        evaluate_replicated(all_reduce(), arguments, precision=p)[0] for p in ("native", "f64")
+    )  # type: ignore[arg-type]
     assert rounded.tolist() == [0, 1] and exact.tolist() == [1, 1 + 2.0**-30]

@@ -1,4 +1,5 @@
-"""Every collective in every group mode, for all element types: compiled modules against the evaluator and XLA:CPU, bit for bit."""
+"""Every collective in every group mode, for all element types: compiled modules against the evaluator and XLA:CPU, bit
+for bit."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def run(module: Module, arguments: Results, grid: Grid, fixed: bool = True) -> R
     if fixed:
         module.replica_count, module.num_partitions = grid.replicas, grid.partitions
     exe = xla_wasm.load(xla_wasm.compile(module))
-    once, again = (exe.run_replicated(arguments, num_replicas=grid.replicas, num_partitions=grid.partitions) for _ in range(2))
+    once, again = (
+        exe.run_replicated(arguments, num_replicas=grid.replicas, num_partitions=grid.partitions) for _ in range(2)
+    )
     for ours, theirs in zip(once, again, strict=True):
         assert [a.tobytes() for a in ours] == [b.tobytes() for b in theirs]
     return once
@@ -103,14 +106,17 @@ def test_as_xla_has_it(grid: Grid, element_type: str) -> None:
 
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[Grid, Module, list[list[Array]]]:
-    """A chain of collectives and arithmetic, some of it in a loop or in a branch that each group decides on by itself."""
+    """A chain of collectives and arithmetic, some of it in a loop or in a branch that each group decides on by
+    itself."""
     rng = Random(draw(st.integers(0, 2**32)))
     grid = Grid(draw(st.integers(1, 4)), draw(st.integers(1, 2)))
     element_type = draw(st.sampled_from(["f32", "s32", "bf16", "u8", "c64", "pred"]))
     b = Builder("chain")
     x = b.parameter(0, shape(f"{element_type}[24,3]"))
     for channel in range(1, draw(st.integers(1, 6)) + 1):
-        opcode = draw(st.sampled_from([o for o in OPCODES if o not in ("ragged-all-to-all", "all-gather", "reduce-scatter")]))
+        opcode = draw(
+            st.sampled_from([o for o in OPCODES if o not in ("ragged-all-to-all", "all-gather", "reduce-scatter")])
+        )
         mode = draw(st.sampled_from(modes_of(opcode)))
         # Products of complex numbers grow beyond what f32 holds exactly, and are rounded at other places then.
         reducer = draw(st.sampled_from([r for r in reducers(element_type) if element_type != "c64" or r == "add"]))
@@ -244,7 +250,9 @@ ENTRY main {
 
 
 def test_one_reducer_for_several_types() -> None:
-    arguments = [[f32([d, 0.5, -1]), s32([2**24 + d, 1]), np.array([256 if d == 0 else 1], DTYPES["bf16"])] for d in range(4)]
+    arguments = [
+        [f32([d, 0.5, -1]), s32([2**24 + d, 1]), np.array([256 if d == 0 else 1], DTYPES["bf16"])] for d in range(4)
+    ]
     module = Module.from_text(MIXED)
     expected = [f32([6, 2, -4]), s32([2**26 + 6, 4]), np.array([260], DTYPES["bf16"])]
     same(evaluate_replicated(module, arguments), [expected] * 4)
@@ -253,13 +261,17 @@ def test_one_reducer_for_several_types() -> None:
 
 def test_a_group_of_one_among_devices_without_a_group() -> None:
     """Those get zeros."""
-    text = "HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT r = f32[2] collective-broadcast(x), replica_groups={{1}} }"
+    text = (
+        "HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT r = f32[2] collective-broadcast(x), replica_groups={{1}} }"
+    )
     arguments, expected = [[f32([1, 2])], [f32([3, 4])]], [[f32([0, 0])], [f32([3, 4])]]
     same(evaluate_replicated(Module.from_text(text), arguments), expected)
     same(run(Module.from_text(text), arguments, Grid(2, 1)), expected)
 
 
-_CALLED = "twice { a = f32[] parameter(0) b = f32[] parameter(1) m = f32[] multiply(a, b) ROOT r = f32[] subtract(m, b) }\n"
+_CALLED = (
+    "twice { a = f32[] parameter(0) b = f32[] parameter(1) m = f32[] multiply(a, b) ROOT r = f32[] subtract(m, b) }\n"
+)
 _BRANCHES = """less {
   p = (f32[], f32[]) parameter(0)
   a = f32[] get-tuple-element(p), index=0
@@ -298,7 +310,8 @@ _REDUCERS = {
     ),
     "loop": (
         _LOOP,
-        "z = s32[] constant(0) s = (s32[], f32[], f32[]) tuple(z, a, b) w = (s32[], f32[], f32[]) while(s), body=again, condition=few "
+        "z = s32[] constant(0) s = (s32[], f32[], f32[]) tuple(z, a, b) w = (s32[], f32[], f32[]) while(s), "
+        "body=again, condition=few "
         "ROOT r = f32[] get-tuple-element(w), index=1",
     ),
 }
@@ -322,7 +335,9 @@ ENTRY e {{
   five = (f32[9001], f32[2,3], f32[0,4]) all-reduce(y, x, z), replica_groups={{{{3,2,1,0}}}}, to_apply=reducer
   ROOT r = (f32[2,3], f32[2,3], f32[2,3], f32[1,3], (f32[9001], f32[2,3], f32[0,4])) tuple(one, two, three, four, five)
 }}""")
-    arguments = [[values(10 * d + i, "f32", dims) for i, dims in enumerate(((2, 3), (9001,), (0, 4)))] for d in range(4)]
+    arguments = [
+        [values(10 * d + i, "f32", dims) for i, dims in enumerate(((2, 3), (9001,), (0, 4)))] for d in range(4)
+    ]
     same(run(module, arguments, Grid(4, 1), fixed=False), evaluate_replicated(module, arguments))
 
 
@@ -357,7 +372,9 @@ ENTRY e {
 @pytest.mark.parametrize("count", [1, 4])
 def test_what_stands_around_them(count: int) -> None:
     """Calls, layouts, constants, conditions that devices agree on, results that nobody needs."""
-    text = AROUND if count > 1 else AROUND.replace("{{0,3},{3,0}}", "{{0,0}}").replace("8,3", "2,3").replace("3,8", "3,2")
+    text = (
+        AROUND if count > 1 else AROUND.replace("{{0,3},{3,0}}", "{{0,0}}").replace("8,3", "2,3").replace("3,8", "3,2")
+    )
     arguments = [[values(d, "f32", (2, 3))] for d in range(count)]
     expected = evaluate_replicated(Module.from_text(text), arguments)
     same(run(Module.from_text(text), arguments, Grid(count, 1), fixed=False), expected)

@@ -17,7 +17,11 @@ from xla_wasm.ops.sample import reducer, shape
 from xla_wasm.plan import kernels
 from xla_wasm.reference import evaluate
 
-REDUCERS = {"f": ("add", "maximum", "minimum", "multiply"), "i": ("add", "maximum", "and", "xor", "multiply"), "p": ("and", "or")}
+REDUCERS = {
+    "f": ("add", "maximum", "minimum", "multiply"),
+    "i": ("add", "maximum", "and", "xor", "multiply"),
+    "p": ("and", "or"),
+}
 
 
 def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]], dict[str, Any]]:
@@ -36,7 +40,9 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
         dims[-2] = int(rng.choice([16, 17, 63, 64, 65, 130, 301]))
     kept = [d for d in range(rank) if d not in reduced]
     family = "p" if element_type == "pred" else "f" if element_type[0] in "bfc" else "i"
-    opcode = str(rng.choice([name for name in REDUCERS[family] if element_type != "c64" or name in ("add", "multiply")]))
+    opcode = str(
+        rng.choice([name for name in REDUCERS[family] if element_type != "c64" or name in ("add", "multiply")])
+    )
     opcode = "add" if long and rng.integers(0, 4) else opcode
     text = ",".join(map(str, dims))
     results = ",".join(str(dims[d]) for d in kept)

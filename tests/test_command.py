@@ -1,4 +1,5 @@
-"""Commands: artifacts that are programs of WASI preview 1, which read their inputs from files and write their results."""
+"""Commands: artifacts that are programs of WASI preview 1, which read their inputs from files and write their
+results."""
 
 from __future__ import annotations
 
@@ -42,9 +43,14 @@ def test_results(tmp_path: Path) -> None:
     )
     for folder in ("out/", "new/"):
         made = done("-o", folder)
-        assert np.array_equal(made.array(f"{folder}result.0.npy"), SUM) and np.array_equal(made.array(f"{folder}result.1.npy"), -B)
+        assert np.array_equal(made.array(f"{folder}result.0.npy"), SUM) and np.array_equal(
+            made.array(f"{folder}result.1.npy"), -B
+        )
         assert made.out == b""
-    assert json.loads((done("-o", "y.json").folder / "y.json").read_bytes()) == {"result.0": SUM.tolist(), "result.1": (-B).tolist()}
+    assert json.loads((done("-o", "y.json").folder / "y.json").read_bytes()) == {
+        "result.0": SUM.tolist(),
+        "result.1": (-B).tolist(),
+    }
     with np.load(io.BytesIO(done("-o", "-").out)) as archive:
         assert np.array_equal(archive["result.0"], SUM)
     several = done("--output=y.npy")
@@ -54,7 +60,9 @@ def test_results(tmp_path: Path) -> None:
     )
     one = run(command(identity("f32[2,3]")), tmp_path / "x", "a.npy", "-o", "-", files=files)
     assert np.array_equal(loaded(one.out), A)
-    wide = run(command(identity("f32[40]")), tmp_path / "x", "-", "--table", stdin=" ".join(map(str, range(-10, 30))).encode())
+    wide = run(
+        command(identity("f32[40]")), tmp_path / "x", "-", "--table", stdin=" ".join(map(str, range(-10, 30))).encode()
+    )
     assert wide.out.decode() == "result  f32[40]  min -10.0, max 29.0, mean 9.5\n"
     empty = run(command(identity("f32[0]")), tmp_path / "x", "-", "--table", stdin=b"[]")
     assert empty.out.decode() == "result  f32[0]  []\n"
@@ -92,7 +100,11 @@ def test_what_the_program_says_of_itself(tmp_path: Path) -> None:
         assert text.code == 0 and text.out.startswith(b"usage: wasmtime run --dir . two.wasm ")
         assert b"\n  a  f32[2,3]\n  b  s32[3]\n" in text.out and all(len(line) <= 132 for line in text.out.splitlines())
     missing = run(two, tmp_path / "x", "a.npy", files={"a.npy": A})
-    assert missing.code == 2 and missing.err.startswith("two: b: this input is missing\n\nusage: ") and "  b  s32[3]\n" in missing.err
+    assert (
+        missing.code == 2
+        and missing.err.startswith("two: b: this input is missing\n\nusage: ")
+        and "  b  s32[3]\n" in missing.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +116,11 @@ def test_what_the_program_says_of_itself(tmp_path: Path) -> None:
         (["--a", "a.npy", "--a", "a.npy"], 2, "two: a: this input is given twice\n\nusage: "),
         (["a.npy", "b.npy", "--repeat", "x"], 2, "two: --repeat: a whole number is wanted\n\nusage: "),
         (["a.npy", "missing.npy"], 1, "two: missing.npy: there is no such file\n"),
-        (["a.npy", "/etc/passwd"], 1, "two: /etc/passwd: no folder was opened in which this lies; try `wasmtime run --dir .`\n"),
+        (
+            ["a.npy", "/etc/passwd"],
+            1,
+            "two: /etc/passwd: no folder was opened in which this lies; try `wasmtime run --dir .`\n",
+        ),
         (["a.npy", "../a.npy"], 1, "two: ../a.npy: this file cannot be read\n"),
         (["a.npy", "b.npy", "-o", "no/y.npz"], 1, "two: no/y.npz: its folder does not exist\n"),
         (["b.npy", "a.npy"], 1, "two: b.npy: input a f32[2,3]: this has s32[3]\n"),
@@ -114,7 +130,13 @@ def test_what_the_program_says_of_itself(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes(arguments: list[str], code: int, message: str, tmp_path: Path) -> None:
-    files: dict[str, Any] = {"a.npy": A, "b.npy": B, "x.npy": B[:2], "b.txt": b"what", "u.npy": np.array(["a", "b", "c"])}
+    files: dict[str, Any] = {
+        "a.npy": A,
+        "b.npy": B,
+        "x.npy": B[:2],
+        "b.txt": b"what",
+        "u.npy": np.array(["a", "b", "c"]),
+    }
     done = run(command(TWO), tmp_path / "x", *arguments, files=files)
     assert done.code == code and done.err.startswith(message), done.err
 
@@ -133,14 +155,22 @@ def test_random_inputs_and_repeated_runs(tmp_path: Path) -> None:
 
 def test_batches(tmp_path: Path) -> None:
     two = command(TWO)
-    files: dict[str, Any] = {"b.npy": B, **{f"imgs/{i}.npy": A + i for i in (3, 1, 10, 2)}, "imgs/x.txt": b"no", "imgs/.npy": b"no"}
+    files: dict[str, Any] = {
+        "b.npy": B,
+        **{f"imgs/{i}.npy": A + i for i in (3, 1, 10, 2)},
+        "imgs/x.txt": b"no",
+        "imgs/.npy": b"no",
+    }
     done = run(two, tmp_path / "x", "--batch", "imgs/*.npy", "--b", "b.npy", files=files)
     assert done.code == 0, done.err
     lines = [json.loads(line) for line in done.out.splitlines()]
     assert [line["file"] for line in lines] == ["imgs/1.npy", "imgs/10.npy", "imgs/2.npy", "imgs/3.npy"]
     assert lines[1]["result.0"] == (SUM + 10).tolist()
     written = run(two, tmp_path / "x", "--batch", "imgs/?.npy", "--b", "b.npy", "-o", "out", files=files)
-    assert np.array_equal(written.array("out/2.result.0.npy"), SUM + 2) and not (written.folder / "out" / "10.result.0.npy").exists()
+    assert (
+        np.array_equal(written.array("out/2.result.0.npy"), SUM + 2)
+        and not (written.folder / "out" / "10.result.0.npy").exists()
+    )
     one = run(command(identity("f32[2,3]")), tmp_path / "x", "--batch", "imgs/*.npy", "-o", "out/", files=files)
     assert np.array_equal(one.array("out/10.npy"), A + 10)
     none = run(two, tmp_path / "x", "--batch", "imgs/*.png", "--b", "b.npy", files=files)
@@ -171,14 +201,22 @@ ENTRY e {
 }
 """
     made = command(text)
-    files = {"0.npz": npz(a=np.array([1, 2, 3], np.float32), b=np.array(7, np.int32)), "1.npy": np.array([10, 20, 30], np.float32)}
-    done = run(made, tmp_path / "x", "--infeed", "0.npz", "--infeed=1.npy", "--outfeed", "out/", "--repeat", "2", files=files)
+    files = {
+        "0.npz": npz(a=np.array([1, 2, 3], np.float32), b=np.array(7, np.int32)),
+        "1.npy": np.array([10, 20, 30], np.float32),
+    }
+    done = run(
+        made, tmp_path / "x", "--infeed", "0.npz", "--infeed=1.npy", "--outfeed", "out/", "--repeat", "2", files=files
+    )
     assert done.json == {"result": -7}
     assert done.array("out/0.npy").tolist() == [11, 22, 33] and done.array("out/1.npy") == 7
     short = run(made, tmp_path / "x", "--infeed", "0.npz", files=files)
     assert (short.code, short.err) == (3, "feeds: the run needs a further item of infeed: --infeed FILE\n")
     wrong = run(made, tmp_path / "x", "--infeed", "1.npy", files=files)
-    assert (wrong.code, wrong.err) == (1, "feeds: 1.npy: the item has other arrays: an .npz file has to have them all, in order\n")
+    assert (wrong.code, wrong.err) == (
+        1,
+        "feeds: 1.npy: the item has other arrays: an .npz file has to have them all, in order\n",
+    )
 
 
 def test_what_needs_a_host_is_no_command() -> None:
@@ -189,22 +227,33 @@ ENTRY e {
   ROOT y = f32[3] custom-call(x), custom_call_target="mine"
 }
 """
-    with pytest.raises(UnsupportedError, match="y: it calls a function of the host, which a command cannot do; compile it as a module"):
+    with pytest.raises(
+        UnsupportedError, match="y: it calls a function of the host, which a command cannot do; compile it as a module"
+    ):
         command(call, host_calls=("mine",))
 
 
 def test_hosts_say_what_a_command_is(tmp_path: Path) -> None:
     made = command(TWO)
     with pytest.raises(
-        ArtifactError, match="'two' is compiled as a command, which runs by itself under a WebAssembly runtime; compile it without"
+        ArtifactError,
+        match="'two' is compiled as a command, which runs by itself under a WebAssembly runtime; compile it without",
     ):
         xla_wasm.load(made)
     path = made.save(tmp_path / "two.wasm")
     shown = CliRunner().invoke(cli.app, ["inspect", str(path)], env={"COLUMNS": "200"})
     assert shown.exit_code == 0 and "command" in shown.output and "wasi_snapshot_preview1.fd_read" in shown.output
-    script = f"import {{ load }} from {json.dumps((ROOT / 'web' / 'xla_wasm.js').as_uri())}; await load({json.dumps(str(path))});"
-    failed = subprocess.run([node_for("simd128"), "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60)
-    assert "ArtifactError: 'two' is compiled as a command, which runs by itself; compile it without --kind for a host" in failed.stderr
+    script = (
+        f"import {{ load }} from {json.dumps((ROOT / 'web' / 'xla_wasm.js').as_uri())}; await "
+        f"load({json.dumps(str(path))});"
+    )
+    failed = subprocess.run(
+        [node_for("simd128"), "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60
+    )
+    assert (
+        "ArtifactError: 'two' is compiled as a command, which runs by itself; compile it without --kind for a host"
+        in failed.stderr
+    )
 
 
 def test_dynamic_dimensions(tmp_path: Path) -> None:
@@ -231,7 +280,12 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
     """Whatever a file holds, the program ends with a message, and neither traps nor runs on for ever."""
     rng = np.random.default_rng(0)
     two = command(TWO)
-    goods = {"npz": npz(a=A, b=B), "deflated": npz(True, a=A, b=B), "npy": npy(A), "json": json.dumps(A.tolist()).encode()}
+    goods = {
+        "npz": npz(a=A, b=B),
+        "deflated": npz(True, a=A, b=B),
+        "npy": npy(A),
+        "json": json.dumps(A.tolist()).encode(),
+    }
     codes = set()
     for turn in range(600):
         kind = list(goods)[turn % 4]

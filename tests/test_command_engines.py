@@ -136,10 +136,14 @@ def test_folders_that_the_host_opens(folder: Path) -> None:
         (str(folder), f"{folder}/x.npy"),
         (f"{folder}::/", "/x.npy"),
     ):
-        done = subprocess.run([wasmtime(), "run", "--dir", opened, folder / "simd128.wasm", path], capture_output=True, timeout=120)
+        done = subprocess.run(
+            [wasmtime(), "run", "--dir", opened, folder / "simd128.wasm", path], capture_output=True, timeout=120
+        )
         assert done.returncode == 0, (opened, path, done.stderr.decode())
     outside = subprocess.run(
-        [wasmtime(), "run", "--dir", f"{folder}::/data", folder / "simd128.wasm", "x.npy"], capture_output=True, timeout=120
+        [wasmtime(), "run", "--dir", f"{folder}::/data", folder / "simd128.wasm", "x.npy"],
+        capture_output=True,
+        timeout=120,
     )
     assert outside.returncode == 1 and b"no folder was opened in which this lies" in outside.stderr
 
@@ -149,7 +153,9 @@ def test_a_terminal_gets_a_table(folder: Path) -> None:
     import pty
 
     leader, follower = pty.openpty()
-    done = subprocess.run([wasmtime(), "run", "--dir", ".", "simd128.wasm", "x.npy"], cwd=folder, stdout=follower, timeout=120, check=True)
+    done = subprocess.run(
+        [wasmtime(), "run", "--dir", ".", "simd128.wasm", "x.npy"], cwd=folder, stdout=follower, timeout=120, check=True
+    )
     os.close(follower)
     assert done.returncode == 0
     shown = os.read(leader, 65536).decode()

@@ -38,7 +38,9 @@ def test_every_element_type(element_type: str, tmp_path: Path) -> None:
     in_numpy = dtype_of(element_type).isbuiltin == 1
     # .npy in both orders of dimensions and of bytes, to .npy: the same codes.
     stored = x if in_numpy else x.view(f"V{x.itemsize}")
-    variants = [stored, np.asfortranarray(stored)] + ([stored.astype(x.dtype.newbyteorder(">"))] if in_numpy and x.itemsize > 1 else [])
+    variants = [stored, np.asfortranarray(stored)] + (
+        [stored.astype(x.dtype.newbyteorder(">"))] if in_numpy and x.itemsize > 1 else []
+    )
     for i, variant in enumerate(variants):
         done = run(made, tmp_path / f"npy{i}", "x.npy", "-o", "y.npy", files={"x.npy": variant})
         y = done.array("y.npy")
@@ -51,10 +53,16 @@ def test_every_element_type(element_type: str, tmp_path: Path) -> None:
     done = run(made, tmp_path / "json", "x.bin", files={"x.bin": as_bytes(x)})
     result = done.json["result"]
     assert np.shape(np.array(result, object))[:3] == x.shape
-    shown = np.array(result, object).reshape(-1, 2) if TYPES[element_type].kind == "complex" else np.array(result, object).reshape(-1)
+    shown = (
+        np.array(result, object).reshape(-1, 2)
+        if TYPES[element_type].kind == "complex"
+        else np.array(result, object).reshape(-1)
+    )
     with np.errstate(invalid="ignore"):
         wide = (
-            x.astype(np.complex128 if TYPES[element_type].kind == "complex" else np.float64) if not in_numpy or x.dtype.kind in "fc" else x
+            x.astype(np.complex128 if TYPES[element_type].kind == "complex" else np.float64)
+            if not in_numpy or x.dtype.kind in "fc"
+            else x
         )
     for given, value in zip(shown, wide.reshape(-1)):
         wanted = jsonable(element_type, value)
@@ -116,7 +124,14 @@ def test_npy_files_are_converted_within_a_kind(given: str, wanted: str, fits: bo
     x = x % 2 if wanted == "pred" else x
     for order in "<>":
         swapped = np.asfortranarray(x.astype(x.dtype.newbyteorder(order)))
-        done = run(command(identity(f"{wanted}[2,3]")), tmp_path / f"{ord(order)}", "x.npy", "-o", "y.npy", files={"x.npy": swapped})
+        done = run(
+            command(identity(f"{wanted}[2,3]")),
+            tmp_path / f"{ord(order)}",
+            "x.npy",
+            "-o",
+            "y.npy",
+            files={"x.npy": swapped},
+        )
         if not fits:
             size = int(given[1:]) * 8
             name = "pred" if given == "b1" else {"i": "s"}.get(given[0], given[0]) + str(size)
@@ -130,7 +145,10 @@ def test_npy_files_are_converted_within_a_kind(given: str, wanted: str, fits: bo
 def test_what_does_not_fit_is_an_error(tmp_path: Path) -> None:
     for shape, value in (("s8[]", 128), ("s8[]", -129), ("u8[]", 256), ("s4[]", 8), ("s32[]", 1 << 31), ("u2[]", 4)):
         done = run(
-            command(identity(shape)), tmp_path / "a", "x.npy", files={"x.npy": np.array(value, np.uint64 if shape[0] == "u" else np.int64)}
+            command(identity(shape)),
+            tmp_path / "a",
+            "x.npy",
+            files={"x.npy": np.array(value, np.uint64 if shape[0] == "u" else np.int64)},
         )
         assert done.code == 1 and done.err == f"m: x.npy: input x {shape}: a value is not one of its type\n"
     for shape, text in (
@@ -162,7 +180,9 @@ def test_archives(deflated: bool, tmp_path: Path) -> None:
         assert done.code == 0, done.err
         with np.load(done.folder / "y.npz") as made:
             assert made.files == list(expected)
-            assert all(np.array_equal(made[key], expected[key]) and made[key].dtype == expected[key].dtype for key in expected)
+            assert all(
+                np.array_equal(made[key], expected[key]) and made[key].dtype == expected[key].dtype for key in expected
+            )
         assert zipfile.ZipFile(done.folder / "y.npz").testzip() is None
     one = run(two, tmp_path / "x", "--b", "b.npy", "a.npz", files={"b.npy": B, "a.npz": npz(deflated, a=A)})
     assert one.json == {"result.0": SUM.tolist(), "result.1": (-B).tolist()}
@@ -225,7 +245,9 @@ def test_headers_of_npy_files(header: str, tmp_path: Path) -> None:
     content = b"\x93NUMPY\1\0v\0" + header.ljust(117).encode() + b"\n" + x.tobytes()
     done = run(command(identity("f32[2,3]")), tmp_path / "x", "x.npy", files={"x.npy": content})
     wanted = HEADERS[header]
-    assert done.json == {"result": x.tolist()} if wanted is True else done.code == 1 and done.err.endswith(f"{wanted}\n"), done
+    assert (
+        done.json == {"result": x.tolist()} if wanted is True else done.code == 1 and done.err.endswith(f"{wanted}\n")
+    ), done
 
 
 @pytest.mark.parametrize(
@@ -239,7 +261,9 @@ def test_headers_of_npy_files(header: str, tmp_path: Path) -> None:
         ("f4e2m1fn[1]", b"\x10", None),
     ],
 )
-def test_bytes_of_types_narrower_than_a_byte(type_: str, content: bytes, wanted: list[int] | None, tmp_path: Path) -> None:
+def test_bytes_of_types_narrower_than_a_byte(
+    type_: str, content: bytes, wanted: list[int] | None, tmp_path: Path
+) -> None:
     done = run(command(identity(type_)), tmp_path / "x", "x.bin", files={"x.bin": content})
     if wanted:
         assert done.json == {"result": wanted}

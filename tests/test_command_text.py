@@ -30,11 +30,17 @@ def test_numbers_as_text(tmp_path: Path) -> None:
         assert run(made, tmp_path / "x", "x.json", files={"x.json": text.encode()}).json == wanted
     special = run(command(identity("f32[4]")), tmp_path / "x", "-", stdin=b'["NaN", "-Infinity", inf, nan]')
     assert special.json == {"result": ["NaN", "-Infinity", "Infinity", "NaN"]}
-    assert run(command(identity("c64[2]")), tmp_path / "x", "-", stdin=b"[[1,2],[3,4]]").json == {"result": [[1, 2], [3, 4]]}
+    assert run(command(identity("c64[2]")), tmp_path / "x", "-", stdin=b"[[1,2],[3,4]]").json == {
+        "result": [[1, 2], [3, 4]]
+    }
     assert run(command(identity("c64[2]")), tmp_path / "x", "-", stdin=b"1 2 3 4").json == {"result": [[1, 2], [3, 4]]}
     assert run(command(identity("c64[]")), tmp_path / "x", "-", stdin=b"[1,-2]").json == {"result": [1, -2]}
-    assert run(command(identity("pred[3]")), tmp_path / "x", "-", stdin=b"[true,false,1]").json == {"result": [True, False, True]}
-    assert run(command(identity("s64[2]")), tmp_path / "x", "-", stdin=b"[-9223372036854775808, 1e3]").json == {"result": [-(2**63), 1000]}
+    assert run(command(identity("pred[3]")), tmp_path / "x", "-", stdin=b"[true,false,1]").json == {
+        "result": [True, False, True]
+    }
+    assert run(command(identity("s64[2]")), tmp_path / "x", "-", stdin=b"[-9223372036854775808, 1e3]").json == {
+        "result": [-(2**63), 1000]
+    }
     assert run(command(identity("f32[]")), tmp_path / "x", "-", stdin=b"3").json == {"result": 3}
     assert run(command(identity("f32[0,3]")), tmp_path / "x", "-", stdin=b"[]").json == {"result": []}
     assert run(command(identity("f32[2,0]")), tmp_path / "x", "-", stdin=b"[[],[]]").json == {"result": [[], []]}

@@ -77,10 +77,14 @@ def test_weights_from_files(tmp_path: Path) -> None:
     ):
         y = run(made, tmp_path / "x", *given, "x.npy", "-o", "y.npy", files=files).array("y.npy")
         assert as_bytes(y) == as_bytes(expected)
-    beside = run(made, tmp_path / "y", "x.npy", "-o", "y.npy", files={"x.npy": x, "m.safetensors": files["w.safetensors"]})
+    beside = run(
+        made, tmp_path / "y", "x.npy", "-o", "y.npy", files={"x.npy": x, "m.safetensors": files["w.safetensors"]}
+    )
     assert as_bytes(beside.array("y.npy")) == as_bytes(expected)
     missing = run(made, tmp_path / "z", "x.npy", files=files)
-    assert missing.code == 2 and missing.err.startswith("dense: w: this weight is missing: name a file with --weights\n")
+    assert missing.code == 2 and missing.err.startswith(
+        "dense: w: this weight is missing: name a file with --weights\n"
+    )
     for entry, message in (
         ({"dtype": "F16"}, "weight w f32[8,5]: the file has this as another type"),
         ({"shape": [5, 8]}, "weight w f32[8,5]: this has [5,8]"),
@@ -88,7 +92,9 @@ def test_weights_from_files(tmp_path: Path) -> None:
         ({"data_offsets": [160, 320]}, "weight w f32[8,5]: the data end too early"),
     ):
         damaged = safetensors({"w": header["w"] | entry}, content)  # type: ignore[operator]
-        done = run(made, tmp_path / "z", "x.npy", "--weights", "d.safetensors", files={"x.npy": x, "d.safetensors": damaged})
+        done = run(
+            made, tmp_path / "z", "x.npy", "--weights", "d.safetensors", files={"x.npy": x, "d.safetensors": damaged}
+        )
         assert (done.code, done.err) == (1, f"dense: d.safetensors: {message}\n")
 
 
@@ -126,9 +132,12 @@ ENTRY e {{
 def test_states_go_on_from_run_to_run(tmp_path: Path) -> None:
     made = command(
         COUNTER.replace(
-            "ROOT m = s32[2] add(n, x)", "m = s32[2] add(n, x)\n  k = s32[2] negate(m)\n  ROOT r = (s32[2], s32[2]) tuple(m, k)"
+            "ROOT m = s32[2] add(n, x)",
+            "m = s32[2] add(n, x)\n  k = s32[2] negate(m)\n  ROOT r = (s32[2], s32[2]) tuple(m, k)",
         ),
         state={"n": 0},
     )
     assert run(made, tmp_path / "x", "-", "--repeat", "3", stdin=b"1 10").json == {"result.1": [-3, -30]}
-    assert run(made, tmp_path / "x", "-", "--n", "n.npy", files={"n.npy": B[:2]}, stdin=b"1 10").json == {"result.1": [-2, -8]}
+    assert run(made, tmp_path / "x", "-", "--n", "n.npy", files={"n.npy": B[:2]}, stdin=b"1 10").json == {
+        "result.1": [-2, -8]
+    }

@@ -50,7 +50,8 @@ def laid_out(module: Module, parameters: list[Shape] | None = None, result: Shap
 
 
 def check(module: Module, *arrays: np.ndarray[Any, Any], exact: bool = True) -> Manifest:
-    """The compiled module gives what the reference gives, as logical arrays and as physical bytes; states what was declared."""
+    """The compiled module gives what the reference gives, as logical arrays and as physical bytes; states what was
+    declared."""
     artifact = Artifact.open(xla_wasm.compile(module).wasm)
     exe = xla_wasm.load(artifact)
     expected = evaluate(module, *arrays)
@@ -138,7 +139,9 @@ def test_reduce(order: Order) -> None:
     total = add.build(add.add(add.parameter(0, Shape("f32")), add.parameter(1, Shape("f32"))))
     b = Builder("reduce")
     x, zero = b.parameter(0, laid(order)), b.constant(0.0)
-    sums = [b.op("reduce", x, zero, called=[total], dimensions=dims) for dims in ((0,), (rank - 1,), tuple(range(rank)))]
+    sums = [
+        b.op("reduce", x, zero, called=[total], dimensions=dims) for dims in ((0,), (rank - 1,), tuple(range(rank)))
+    ]
     check(b.module(b.tuple(*sums)), array(x.shape))
 
 
@@ -179,7 +182,9 @@ def test_tuples() -> None:
     arrays = [array(leaf, i) for i, (_, leaf) in enumerate(shape.leaves())]
     check(b.module(p), *arrays)
     module = b.module(b.tuple(p, b.negate(first)))
-    declared = Shape.tuple([Shape.tuple([Shape.tuple([laid((1, 0)), Shape("f32", (3,))]), laid((1, 2, 0))]), laid((0, 1))])
+    declared = Shape.tuple(
+        [Shape.tuple([Shape.tuple([laid((1, 0)), Shape("f32", (3,))]), laid((1, 2, 0))]), laid((0, 1))]
+    )
     check(laid_out(module, None, declared), *arrays)
 
 
@@ -201,7 +206,12 @@ def test_loops_and_branches() -> None:
     step = body.build(body.tuple(body.add(i, body.constant(1, "s32")), body.add(x, x)))
     condition = Builder("condition")
     going = condition.build(
-        condition.op("compare", condition.get_tuple_element(condition.parameter(0, state), 0), condition.constant(3, "s32"), direction="LT")
+        condition.op(
+            "compare",
+            condition.get_tuple_element(condition.parameter(0, state), 0),
+            condition.constant(3, "s32"),
+            direction="LT",
+        )
     )
     b = Builder("loop")
     looped = b.op("while", b.tuple(b.constant(0, "s32"), b.parameter(0, shape)), called=[step, going], shape=state)
@@ -274,7 +284,9 @@ def test_the_manifest_states_what_is_not_default() -> None:
 
 def test_physical_arguments() -> None:
     b = Builder("tiled")
-    exe = xla_wasm.load(xla_wasm.compile(b.module(b.negate(b.parameter(0, laid((1, 0), (3, 5), tiles=((2, 2),)))))), physical=True)
+    exe = xla_wasm.load(
+        xla_wasm.compile(b.module(b.negate(b.parameter(0, laid((1, 0), (3, 5), tiles=((2, 2),)))))), physical=True
+    )
     data = pack(exe.parameters[0].shape, np.arange(15, dtype=np.float32).reshape(3, 5))
     expected = exe.run(data.tobytes())[0]
     for same in (bytearray(data), memoryview(data.tobytes()), data, data.reshape(24, 4), np.repeat(data, 2)[::2]):
@@ -337,9 +349,15 @@ def in_node(artifact: Artifact, folder: Path, arguments: list[Any], weights: dic
         return base64.b64encode(bytes(data)).decode()
 
     path = artifact.save(folder / "module.wasm")
-    job = {"wasm": str(path), "arguments": [*map(text, arguments)], "set": {name: text(data) for name, data in (weights or {}).items()}}
+    job = {
+        "wasm": str(path),
+        "arguments": [*map(text, arguments)],
+        "set": {name: text(data) for name, data in (weights or {}).items()},
+    }
     runner = ROOT / "tests" / "js" / "run_physical.mjs"
-    done = subprocess.run([node_for("simd128"), runner], input=json.dumps(job), capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [node_for("simd128"), runner], input=json.dumps(job), capture_output=True, text=True, check=True, timeout=60
+    )
     answer = json.loads(done.stdout)
     return answer if isinstance(answer, str) else [base64.b64decode(data) for data in answer]
 
@@ -477,7 +495,12 @@ def test_bitcasts_read_the_bytes(shapes: tuple[Shape, Shape]) -> None:
     # Padding is unspecified, so what is compared are the elements of the result that lie on elements of the operand.
     filled = pack(source, np.ones_like(value)).reshape(-1, 4).any(axis=1).repeat(4)
     width = TYPES[target.element_type].bytes
-    wanted = pack(target, np.ones(target.dimensions, dtype_of(target.element_type))).reshape(-1, width).any(axis=1).repeat(width)
+    wanted = (
+        pack(target, np.ones(target.dimensions, dtype_of(target.element_type)))
+        .reshape(-1, width)
+        .any(axis=1)
+        .repeat(width)
+    )
     n = min(len(filled), len(wanted))
     both = np.flatnonzero(filled[:n] & wanted[:n])
     np.testing.assert_array_equal(result[both], data[both])

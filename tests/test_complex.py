@@ -1,4 +1,5 @@
-"""Complex numbers: the accuracy of their functions, what they become in the compiler, and how they cross the boundary."""
+"""Complex numbers: the accuracy of their functions, what they become in the compiler, and how they cross the
+boundary."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ COUNT = 2000
 
 
 def points(dtype: str, spread: int, seed: int) -> Array:
-    """Numbers whose parts have any magnitude up to 2^spread and down to its inverse, and some around where formulas cancel."""
+    """Numbers whose parts have any magnitude up to 2^spread and down to its inverse, and some around where formulas
+    cancel."""
     rng = np.random.default_rng(seed)
 
     def part() -> Array:
@@ -38,7 +40,9 @@ def points(dtype: str, spread: int, seed: int) -> Array:
     near = COUNT // 4
     centres = rng.choice([0, 1, -1, 1j, -1j, np.pi * 1j, np.pi / 2, np.pi / 2 * 1j], near)
     z[:near] = centres + (rng.normal(size=near) + 1j * rng.normal(size=near)) * np.exp2(rng.uniform(-30, 0, near))
-    z[near : 2 * near] = np.exp(2j * np.pi * rng.uniform(size=near)) * (1 + rng.normal(size=near) * np.exp2(rng.uniform(-30, 0, near)))
+    z[near : 2 * near] = np.exp(2j * np.pi * rng.uniform(size=near)) * (
+        1 + rng.normal(size=near) * np.exp2(rng.uniform(-30, 0, near))
+    )
     return z.astype(WHOLE[dtype])
 
 
@@ -47,7 +51,9 @@ def apply(opcode: str, *arrays: Array) -> Array:
     result = dtype if opcode != "abs" else {"c64": "f32", "c128": "f64"}[dtype]
     names = [f"p{i}" for i in range(len(arrays))]
     lines = [f"  {name} = {dtype}[{COUNT}] parameter({i})" for i, name in enumerate(names)]
-    text = "\n".join(["HloModule m", "ENTRY e {", *lines, f"  ROOT r = {result}[{COUNT}] {opcode}({', '.join(names)})", "}"])
+    text = "\n".join(
+        ["HloModule m", "ENTRY e {", *lines, f"  ROOT r = {result}[{COUNT}] {opcode}({', '.join(names)})", "}"]
+    )
     return xla_wasm.load(xla_wasm.compile(Module.from_text(text))).run(*arrays)[0]
 
 
@@ -85,7 +91,12 @@ def test_quotients_and_products_of_any_magnitude(dtype: str) -> None:
             assert error(apply("divide", x, y), complex_reference.divide(*wide)) <= 5
             product = wide[0] * wide[1]
         # where no part of the formula overflows or vanishes
-        fits = np.array([np.max(np.abs([p.real * q.real, p.imag * q.imag, p.real * q.imag, p.imag * q.real])) for p, q in zip(*wide)])
+        fits = np.array(
+            [
+                np.max(np.abs([p.real * q.real, p.imag * q.imag, p.real * q.imag, p.imag * q.real]))
+                for p, q in zip(*wide)
+            ]
+        )
         info = np.finfo(points(dtype, 1, 0).real.dtype)
         inside = (fits < info.max) & (np.abs(product) > info.tiny)
         assert error(apply("multiply", x, y)[inside], product[inside]) <= 2
@@ -96,11 +107,18 @@ def test_powers() -> None:
     for dtype, allowed in (("c64", 1), ("c128", 400)):
         x, y = points(dtype, 2, 1), points(dtype, 2, 2)[::-1].copy()
         with np.errstate(all="ignore"):
-            assert error(apply("power", x, y), complex_reference.power(x.astype(np.clongdouble), y.astype(np.clongdouble))) <= allowed
+            assert (
+                error(apply("power", x, y), complex_reference.power(x.astype(np.clongdouble), y.astype(np.clongdouble)))
+                <= allowed
+            )
 
 
 EDGES = np.array(
-    [complex(a, b) for a in (0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan) for b in (0.0, -0.0, 3.0, -0.5, np.inf, -np.inf, np.nan)]
+    [
+        complex(a, b)
+        for a in (0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan)
+        for b in (0.0, -0.0, 3.0, -0.5, np.inf, -np.inf, np.nan)
+    ]
 )
 
 
@@ -125,7 +143,10 @@ EDGES = np.array(
 )
 def test_infinities_and_nan_are_those_of_xla(opcode: str, dtype: str) -> None:
     part = {"c64": "f32", "c128": "f64"}[dtype]
-    text = f"HloModule m\nENTRY e {{\n  p = {dtype}[49] parameter(0)\n  ROOT r = {part if opcode == 'abs' else dtype}[49] {opcode}(p)\n}}"
+    text = (
+        f"HloModule m\nENTRY e {{\n  p = {dtype}[49] parameter(0)\n  ROOT r = "
+        f"{part if opcode == 'abs' else dtype}[49] {opcode}(p)\n}}"
+    )
     module = Module.from_text(text)
     x = EDGES.astype(WHOLE[dtype])
     expected = oracle.run(module, x)[0]
@@ -141,7 +162,8 @@ def test_pairs_of_infinities_and_nan_are_those_of_xla(opcode: str) -> None:
     x, y = (np.ascontiguousarray(v.reshape(-1)).astype(np.complex64) for v in np.meshgrid(EDGES, EDGES))
     size = len(x)
     text = (
-        f"HloModule m\nENTRY e {{\n p = c64[{size}] parameter(0)\n q = c64[{size}] parameter(1)\n ROOT r = c64[{size}] {opcode}(p, q)\n}}"
+        f"HloModule m\nENTRY e {{\n p = c64[{size}] parameter(0)\n q = c64[{size}] parameter(1)\n ROOT r = "
+        f"c64[{size}] {opcode}(p, q)\n}}"
     )
     module = Module.from_text(text)
     expected = oracle.run(module, x, y)[0]
@@ -190,7 +212,8 @@ def test_only_whole_arrays_stay_complex() -> None:
 
 def test_what_is_only_passed_on_is_not_taken_apart() -> None:
     module = Module.from_text(
-        "HloModule m\nENTRY e {\n p = c64[3] parameter(0)\n n = c64[3] negate(p)\n ROOT r = (c64[3], c64[3]) tuple(p, n)\n}"
+        "HloModule m\nENTRY e {\n p = c64[3] parameter(0)\n n = c64[3] negate(p)\n ROOT r = (c64[3], c64[3]) tuple(p, "
+        "n)\n}"
     )
     assert stages(module)["hlo"].count(" complex(") == 1
 
@@ -264,7 +287,7 @@ ENTRY e { z = c64[2] parameter(0)
   zero = c64[] constant((0, 1))
   total = c64[2] reduce(product, zero), dimensions={0}, to_apply=sum
   flipped = c64[2] reverse(total), dimensions={0}
-  ROOT r = c64[4] pad(flipped, zero), padding=1_0_1 }""",
+  ROOT r = c64[4] pad(flipped, zero), padding=1_0_1 }""",  # noqa: E501
 }  # fmt: skip
 
 
@@ -307,7 +330,9 @@ def test_weights_and_state(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", WHOLE)
 def test_layouts_and_python_numbers(dtype: str, tmp_path: Path) -> None:
-    module = Module.from_text(f"HloModule m\nENTRY e {{\n p = {dtype}[2,3] parameter(0)\n ROOT r = {dtype}[2,3] multiply(p, p)\n}}")
+    module = Module.from_text(
+        f"HloModule m\nENTRY e {{\n p = {dtype}[2,3] parameter(0)\n ROOT r = {dtype}[2,3] multiply(p, p)\n}}"
+    )
     module.parameter_shapes = [Shape(dtype, (2, 3), Layout((0, 1)))]
     module.result_shape = Shape(dtype, (2, 3), Layout((0, 1)))
     artifact = xla_wasm.compile(module)
@@ -330,7 +355,11 @@ ENTRY e {
   s = c128[] multiply(w, w)
   ROOT r = (c64[3], (f32[2], c128[]), c128[]) tuple(z, inner, s)
 }""")
-    args: list[Array] = [np.array([1, 2j, 3], np.complex64), np.array([1, 2], np.float32), np.array(2 + 1j, np.complex128)]
+    args: list[Array] = [
+        np.array([1, 2j, 3], np.complex64),
+        np.array([1, 2], np.float32),
+        np.array(2 + 1j, np.complex128),
+    ]
     results = xla_wasm.load(xla_wasm.compile(module)).run(*args)
     for actual, expected in zip(results, [*args, args[2] ** 2], strict=True):
         np.testing.assert_array_equal(actual, expected)
@@ -338,7 +367,8 @@ ENTRY e {
 
 def test_an_operation_without_complex_numbers_says_so() -> None:
     module = Module.from_text(
-        'HloModule m\nENTRY e {\n p = c64[3] parameter(0)\n ROOT r = c64[3] custom-call(p), custom_call_target="nobody"\n}'
+        "HloModule m\nENTRY e {\n p = c64[3] parameter(0)\n ROOT r = c64[3] custom-call(p), "
+        'custom_call_target="nobody"\n}'
     )
     with pytest.raises(xla_wasm.UnsupportedError, match="custom-call 'r'"):
         xla_wasm.compile(module)

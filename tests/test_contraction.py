@@ -21,7 +21,8 @@ CASES = {
     "ROOT r = f32[9] subtract(z, m)": False,
     "ROOT r = f32[9] add(m, m)": False,
     "n = f32[9] multiply(y, z)\n  ROOT r = f32[9] add(m, n)": False,
-    "n = f32[9] multiply(y, z)\n  o = f32[9] negate(n)\n  p = f32[9] reverse(o), dimensions={0}\n  ROOT r = f32[9] add(m, p)": False,
+    "n = f32[9] multiply(y, z)\n  o = f32[9] negate(n)\n  p = f32[9] reverse(o), dimensions={0}\n  ROOT r = f32[9] "
+    "add(m, p)": False,
     "a = f32[9] add(m, z)\n  ROOT r = (f32[9], f32[9]) tuple(a, m)": False,
     "a = f32[9] add(m, z)\n  b = f32[9] negate(m)\n  ROOT r = f32[9] add(a, b)": False,
 }
@@ -29,7 +30,8 @@ CASES = {
 
 def module(body: str) -> Module:
     return Module.from_text(
-        f"HloModule m\n\nENTRY main {{\n  x = f32[9] parameter(0)\n  y = f32[9] parameter(1)\n  z = f32[9] parameter(2)\n"
+        f"HloModule m\n\nENTRY main {{\n  x = f32[9] parameter(0)\n  y = f32[9] parameter(1)\n  z = f32[9] "
+        f"parameter(2)\n"
         f"  m = f32[9] multiply(x, y)\n  {body}\n}}\n"
     )
 
@@ -48,7 +50,8 @@ def test_simd128_does_not_know_of_it(body: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def program(rng: np.random.Generator) -> tuple[str, list[tuple[int, ...]], tuple[int, ...]]:
-    """Sums with products that several kernels compute anew: a part of a row, all of it, and the place of its greatest element."""
+    """Sums with products that several kernels compute anew: a part of a row, all of it, and the place of its greatest
+    element."""
     rank = int(rng.integers(1, 4))
     dims = tuple(int(rng.integers(1, (80, 40, 12)[rank - 1])) for _ in range(rank))
     dtype = str(rng.choice(["f32", "f32", "f64"]))
@@ -106,7 +109,9 @@ def test_an_element_has_one_value(seed: int, monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(np.transpose(s, turned), t, text)
         twice = product + arrays[2]
         if dtype is np.float32:
-            once = (arrays[0].astype(np.float64) * w.astype(np.float64) + arrays[2].astype(np.float64)).astype(np.float32)
+            once = (arrays[0].astype(np.float64) * w.astype(np.float64) + arrays[2].astype(np.float64)).astype(
+                np.float32
+            )
             both = once != twice
             ways |= {bool(way) for way in np.unique((s == once)[both])}
         np.testing.assert_allclose(s, twice, rtol=1e-5, atol=1e-5)

@@ -92,7 +92,10 @@ ENTRY e {
   c = s32[] get-tuple-element(start), index=2
   ROOT r = ((f32[3]), s32[]) tuple(n, c)
 }
-""".replace("  ROOT r = (f32[3], (f32[3])) tuple(s, one)", "  one = (f32[3]) tuple(s)\n  ROOT r = (f32[3], (f32[3])) tuple(s, one)")
+""".replace(
+    "  ROOT r = (f32[3], (f32[3])) tuple(s, one)",
+    "  one = (f32[3]) tuple(s)\n  ROOT r = (f32[3], (f32[3])) tuple(s, one)",
+)
 
 
 def test_async_wrappers_of_calls_and_tuples() -> None:

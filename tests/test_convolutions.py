@@ -29,7 +29,9 @@ def numbers(rng: np.random.Generator, dtype: str, dims: tuple[int, ...], special
     return x
 
 
-def finished(b: Builder, rng: np.random.Generator, y: Instruction, features: int, arguments: Arrays, special: float) -> Instruction:
+def finished(
+    b: Builder, rng: np.random.Generator, y: Instruction, features: int, arguments: Arrays, special: float
+) -> Instruction:
     """Some of bias, scale, clip, residual, transpose and conversion on what a convolution gave."""
     dtype, dims = y.shape.element_type, y.shape.dimensions
 
@@ -43,7 +45,9 @@ def finished(b: Builder, rng: np.random.Generator, y: Instruction, features: int
     for _ in range(rng.integers(0, 4)):
         kind = rng.integers(0, 8)
         if kind == 0:
-            y = b.op("add", b.op("broadcast", parameter(dims[features]), shape=Shape(dtype, dims), dimensions=(features,)), y)
+            y = b.op(
+                "add", b.op("broadcast", parameter(dims[features]), shape=Shape(dtype, dims), dimensions=(features,)), y
+            )
         elif kind == 1:
             y = b.op("add", y, parameter(*dims))
         elif kind == 2:
@@ -122,7 +126,9 @@ def program(seed: int) -> tuple[Module, Arrays]:
         sizes, taps, window = [*sizes, size], [*taps, tap], [*window, side]
     n = labels(rng, spatial)
     b = Builder(f"seed_{seed}")
-    x = placed((n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions), batch, inputs * groups, sizes)
+    x = placed(
+        (n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions), batch, inputs * groups, sizes
+    )
     order = n.kernel_input_feature_dimension, n.kernel_output_feature_dimension, n.kernel_spatial_dimensions
     kernel = placed(order, inputs, multiple * groups, taps)
     arguments = [numbers(rng, dtype, x, special), numbers(rng, dtype, kernel, special / 4)]
@@ -151,11 +157,16 @@ def tiled_program(seed: int, finish: bool = True) -> tuple[Module, Arrays]:
     inputs, outputs = (int(rng.choice([16, 20, 24, 32, 36, 40, 18])) for _ in range(2))
     special = float(rng.choice([0, 0, 0.001, 0.0002]))
     window = tuple(
-        WindowDimension(3, 1, int(rng.integers(0, 3)), int(rng.integers(0, 3)), window_reversal=bool(rng.random() < 0.2)) for _ in range(2)
+        WindowDimension(
+            3, 1, int(rng.integers(0, 3)), int(rng.integers(0, 3)), window_reversal=bool(rng.random() < 0.2)
+        )
+        for _ in range(2)
     )
     n = labels(rng, 2)
     b = Builder(f"seed_{seed}")
-    x = placed((n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions), batch, inputs, [height, width])
+    x = placed(
+        (n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions), batch, inputs, [height, width]
+    )
     order = n.kernel_input_feature_dimension, n.kernel_output_feature_dimension, n.kernel_spatial_dimensions
     kernel = placed(order, inputs, outputs, [3, 3])
     arguments = [numbers(rng, "f32", x, special), numbers(rng, "f32", kernel, special / 20)]
@@ -167,7 +178,8 @@ def tiled_program(seed: int, finish: bool = True) -> tuple[Module, Arrays]:
 
 
 def gradient_program(seed: int) -> tuple[Module, Arrays]:
-    """The gradient of weights, of a depthwise convolution mostly, as JAX writes it: features are the batch, perhaps in groups."""
+    """The gradient of weights, of a depthwise convolution mostly, as JAX writes it: features are the batch, perhaps in
+    groups."""
     rng = np.random.default_rng(seed)
     dtype = str(rng.choice(["f32"] * 4 + ["f64", "s32", "bf16"]))
     images, groups = int(rng.integers(1, 5)), int(rng.integers(2, 34))
@@ -190,12 +202,15 @@ def gradient_program(seed: int) -> tuple[Module, Arrays]:
     shapes = (images, *sizes, batch), (images, *windows, each if whole else groups * each)
     arguments = [numbers(rng, dtype, dims, special) for dims in shapes]
     left, right = (b.parameter(i, Shape(dtype, dims)) for i, dims in enumerate(shapes))
-    y = b.op("convolution", left, right, window=Window(tuple(window)), dim_labels=n, batch_group_count=1 if whole else groups)
+    y = b.op(
+        "convolution", left, right, window=Window(tuple(window)), dim_labels=n, batch_group_count=1 if whole else groups
+    )
     return b.module(finished(b, rng, y, n.output_feature_dimension, arguments, special)), arguments
 
 
 def chain_program(seed: int) -> tuple[Module, Arrays]:
-    """Two convolutions, with what may lie between: what finishes the first, padding, pooling, a residual; or a reduction at the end."""
+    """Two convolutions, with what may lie between: what finishes the first, padding, pooling, a residual; or a
+    reduction at the end."""
     rng = np.random.default_rng(seed)
     b = Builder(f"seed_{seed}")
     n = labels(rng, 2)
@@ -219,7 +234,9 @@ def chain_program(seed: int) -> tuple[Module, Arrays]:
         if last.shape.dimensions == y.shape.dimensions and rng.random() < 0.7:
             y = b.op("add", last, y)
         if y.shape.rank == 4 and rng.random() < 0.4:
-            y = b.op("pad", y, number, padding=tuple(PaddingDimension(int(p), int(q)) for p, q in rng.integers(0, 2, (4, 2))))
+            y = b.op(
+                "pad", y, number, padding=tuple(PaddingDimension(int(p), int(q)) for p, q in rng.integers(0, 2, (4, 2)))
+            )
         if rng.random() < 0.4:
             window = tuple(WindowDimension(int(w), int(s)) for w, s in rng.integers(1, 3, (4, 2)))
             called = scalar_computation(str(rng.choice(["add", "maximum"])), "f32")
@@ -303,7 +320,8 @@ def test_errors_are_those_that_the_documentation_states(winograd: str, most: flo
 
 @pytest.mark.parametrize("dtype, tiles", [("f32", True), ("f16", True), ("bf16", True), ("f64", False), ("s32", False)])
 def test_tiles_are_of_what_is_computed_in_f32(dtype: str, tiles: bool) -> None:
-    """docs/numerics.md, "Winograd's algorithms": infinities in a tile are still those of direct sums, results are rounded once."""
+    """docs/numerics.md, "Winograd's algorithms": infinities in a tile are still those of direct sums, results are
+    rounded once."""
     rng = np.random.default_rng(2)
     module = plain(9, 14, 16, 20, dtype)
     x, w = (numbers(rng, dtype, p.shape.dimensions) for p in module.entry.parameters)
@@ -330,10 +348,21 @@ def test_weights_that_are_all_one_number(groups: int, features: int, target: str
         b = Builder("average")
         x = b.parameter(0, Shape("f32", (1, 9, 10, features)))
         dims = (3, 3, features // groups, features)
-        number = b.constant(Shape("f32", dims), [2] * int(np.prod(dims))) if dense else b.broadcast(b.constant(Shape("f32", ()), [2]), dims)
+        number = (
+            b.constant(Shape("f32", dims), [2] * int(np.prod(dims)))
+            if dense
+            else b.broadcast(b.constant(Shape("f32", ()), [2]), dims)
+        )
         side = WindowDimension(3, padding_low=1, padding_high=1)
         n = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
-        y = b.op("convolution", b.op("negate", x), number, window=Window((side, side)), dim_labels=n, feature_group_count=groups)
+        y = b.op(
+            "convolution",
+            b.op("negate", x),
+            number,
+            window=Window((side, side)),
+            dim_labels=n,
+            feature_group_count=groups,
+        )
         module, image = b.module(y), numbers(rng, "f32", x.shape.dimensions)
         (actual,) = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(image)
         agree(actual, evaluate(module, image)[0])

@@ -36,9 +36,14 @@ def _restored() -> Iterator[None]:
 
 def module(body: str, parameters: str = "x: f32[3]") -> Module:
     """A module of one computation; `body` is its instructions, a line each."""
-    listed = [f"  {name} = {shape} parameter({i})" for i, (name, shape) in enumerate(p.split(": ") for p in parameters.split("; "))]
+    listed = [
+        f"  {name} = {shape} parameter({i})"
+        for i, (name, shape) in enumerate(p.split(": ") for p in parameters.split("; "))
+    ]
     return Module.from_text(
-        "HloModule m\n\nENTRY e {\n" + "\n".join([*listed, *("  " + line for line in body.strip().split("\n"))]) + "\n}\n"
+        "HloModule m\n\nENTRY e {\n"
+        + "\n".join([*listed, *("  " + line for line in body.strip().split("\n"))])
+        + "\n}\n"
     )
 
 
@@ -49,7 +54,9 @@ def twice(e: Writer, x: Instruction) -> Instruction:
 CALL = 'ROOT y = f32[3] custom-call(x), custom_call_target="my_target"'
 
 
-def run(m: Module, *args: Any, functions: dict[str, Callable[..., Any]] | None = None, **options: Any) -> list[np.ndarray[Any, Any]]:
+def run(
+    m: Module, *args: Any, functions: dict[str, Callable[..., Any]] | None = None, **options: Any
+) -> list[np.ndarray[Any, Any]]:
     """What the compiled module gives, which must be what the reference evaluator gives."""
     functions = functions or {}
     artifact = xla_wasm.compile(m, Options(host_calls=tuple(functions), **options))
@@ -60,7 +67,8 @@ def run(m: Module, *args: Any, functions: dict[str, Callable[..., Any]] | None =
     return results
 
 
-# --- expansions ---------------------------------------------------------------------------------------------------------
+# --- expansions
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_expansion() -> None:
@@ -77,7 +85,9 @@ def test_an_expansion_may_write_loops_and_other_custom_calls() -> None:
         return e.op("custom-call", v, shape=v.shape, custom_call_target="my_target")
 
     xla_wasm.custom_call("my_target")(twice)
-    np.testing.assert_array_equal(run(module('ROOT y = f32[3] custom-call(x), custom_call_target="power"'), X), [128 * X**8])
+    np.testing.assert_array_equal(
+        run(module('ROOT y = f32[3] custom-call(x), custom_call_target="power"'), X), [128 * X**8]
+    )
 
 
 def test_an_expansion_sees_what_the_call_carries() -> None:
@@ -103,7 +113,8 @@ def test_an_expansion_of_several_results() -> None:
 
 def test_unknown_targets_say_what_to_do() -> None:
     with pytest.raises(
-        UnsupportedError, match=r"custom-call 'y'.*'my_target' is unknown.*custom_call\('my_target'\).*host_calls=\('my_target',\)"
+        UnsupportedError,
+        match=r"custom-call 'y'.*'my_target' is unknown.*custom_call\('my_target'\).*host_calls=\('my_target',\)",
     ):
         xla_wasm.compile(module(CALL))
     with pytest.raises(UnsupportedError, match=r"'my_target' is unknown.*custom_calls=\{'my_target': function\}"):
@@ -161,11 +172,15 @@ ENTRY e {
 artifact = xla_wasm.compile(xla_wasm.HloModule.from_text(text))
 sys.stdout.buffer.write(artifact.wasm)
 """
-    outputs = [subprocess.run([sys.executable, "-c", script, step], capture_output=True, check=True).stdout for step in ("1", "-1")]
+    outputs = [
+        subprocess.run([sys.executable, "-c", script, step], capture_output=True, check=True).stdout
+        for step in ("1", "-1")
+    ]
     assert outputs[0] == outputs[1] and outputs[0][:4] == b"\0asm"
 
 
-# --- functions of the host ------------------------------------------------------------------------------------------------
+# --- functions of the host
+# ------------------------------------------------------------------------------------------------
 
 
 def test_a_function_of_the_host() -> None:
@@ -178,7 +193,9 @@ def test_a_function_of_the_host() -> None:
     body = """d = f32[3] add(x, x)
         c = f32[3] custom-call(d), custom_call_target="my_target"
         ROOT r = f32[3] negate(c)"""
-    exe = xla_wasm.load(xla_wasm.compile(module(body), Options(host_calls=("my_target",))), custom_calls={"my_target": function})
+    exe = xla_wasm.load(
+        xla_wasm.compile(module(body), Options(host_calls=("my_target",))), custom_calls={"my_target": function}
+    )
     np.testing.assert_array_equal(exe.run(X), [[-2, -4, -6]])
     np.testing.assert_array_equal(exe.run(-X), [[6, 4, 2]])
     np.testing.assert_array_equal(seen, [2 * X, -2 * X])
@@ -197,7 +214,7 @@ def test_every_kind_of_operand_and_result() -> None:
         s = (s8[2,2], c64[2]) get-tuple-element(r), index=1
         k = token[] get-tuple-element(r), index=3
         p = pred[2] get-tuple-element(r), index=0
-        ROOT o = (pred[2], (s8[2,2], c64[2]), token[]) tuple(p, s, k)"""
+        ROOT o = (pred[2], (s8[2,2], c64[2]), token[]) tuple(p, s, k)"""  # noqa: E501
     args = (
         np.array([True, False]),
         np.array([[1, 2], [3, 4]], np.int8),
@@ -271,7 +288,7 @@ b = f32[3] custom-call(n), custom_call_target="log", custom_call_has_side_effect
 m = f32[3] multiply(n, n)
 c = f32[3] custom-call(m), custom_call_target="log", backend_config="unused"
 d = f32[3] custom-call(m), custom_call_target="log", custom_call_has_side_effect=true, backend_config="third"
-ROOT r = f32[3] add(n, b)"""
+ROOT r = f32[3] add(n, b)"""  # noqa: E501
 
 
 def test_side_effects_happen_once_and_in_order() -> None:
@@ -291,7 +308,8 @@ def test_a_function_that_is_missing() -> None:
     for given in (None, {}, {"other": np.sort}, {"my_target": 3}):
         with pytest.raises(
             ArgumentError,
-            match=r"'m' calls 'my_target', which takes \(float32\[3\]\) and gives \(float32\[3\]\).*custom_calls=\{'my_target'",
+            match=r"'m' calls 'my_target', which takes \(float32\[3\]\) and gives "
+            r"\(float32\[3\]\).*custom_calls=\{'my_target'",
         ):
             xla_wasm.load(artifact, custom_calls=given)  # type: ignore[arg-type]
 
@@ -309,7 +327,11 @@ def test_failures_leave_the_instance_usable() -> None:
     exe = xla_wasm.load(xla_wasm.compile(Module.from_text(text), Options(host_calls=("f",))), custom_calls={"f": f})
     wrong: list[tuple[Any, type[Exception], str]] = [
         (ValueError("no"), RunError, "custom call 'f' .* failed: ValueError: no"),
-        (np.zeros(2, np.float32), ArgumentError, r"result 0 of custom call 'f' .* must be float32\[3\], got float32\[2\]"),
+        (
+            np.zeros(2, np.float32),
+            ArgumentError,
+            r"result 0 of custom call 'f' .* must be float32\[3\], got float32\[2\]",
+        ),
         (np.zeros(3), ArgumentError, r"must be float32\[3\], got float64\[3\]"),
         ((X, X), ArgumentError, r"must return 1 array \(float32\[3\]\), not 2 results"),
         (None, ArgumentError, "result 0"),
@@ -417,7 +439,11 @@ def test_in_node(tmp_path: Path) -> None:
     (tmp_path / "lies.json").write_text(json.dumps(names))
     script = Path(__file__).parent / "js" / "custom_calls.test.mjs"
     done = subprocess.run(
-        [node_for("simd128"), "--test", script], env={**os.environ, "MODULES": str(tmp_path)}, capture_output=True, text=True, timeout=300
+        [node_for("simd128"), "--test", script],
+        env={**os.environ, "MODULES": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
@@ -435,16 +461,26 @@ def test_the_document(tmp_path: Path) -> None:
     (example,) = [code for language, code in blocks if language == "js"]
     script = tmp_path / "example.mjs"
     artifact = json.dumps(str(tmp_path / "artifact.wasm"))
-    script.write_text(f"import {{ load }} from '{loader}';\nconst artifact = {artifact};\n{example}\nconsole.log([...y], [...z]);\n")
+    script.write_text(
+        f"import {{ load }} from '{loader}';\nconst artifact = {artifact};\n{example}\nconsole.log([...y], [...z]);\n"
+    )
     done = subprocess.run([node_for("simd128"), script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[ 0, 0.5, 1 ] [ 0, 0.5, 1 ]\n"
 
 
-# --- built in -------------------------------------------------------------------------------------------------------------
+# --- built in
+# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "target", ["Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.GlobalToLocalShape", "annotate_device_placement"]
+    "target",
+    [
+        "Sharding",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "xla.sdy.GlobalToLocalShape",
+        "annotate_device_placement",
+    ],
 )
 def test_marks_are_the_identity_on_one_device(target: str) -> None:
     np.testing.assert_array_equal(run(module(CALL.replace("my_target", target)), X), [X])
@@ -482,11 +518,17 @@ ENTRY e {
 """
 
 
-@pytest.mark.parametrize(("dtype", "way"), [*product(("f32", "s32"), ("GT", "LT", "swapped")), ("f32", "GT, type=TOTALORDER")])
+@pytest.mark.parametrize(
+    ("dtype", "way"), [*product(("f32", "s32"), ("GT", "LT", "swapped")), ("f32", "GT, type=TOTALORDER")]
+)
 def test_top_k(dtype: str, way: str) -> None:
     x = np.array([[3, 1, 2, 3, 0], [-1, 5, -7, 2, 2]], {"f32": np.float32, "s32": np.int32}[dtype])
     # Which comparator means the same must not matter: one that is not recognised sorts.
-    text = TOP_K.replace("compare(a, b), direction=WAY", "compare(b, a), direction=LT") if way == "swapped" else TOP_K.replace("WAY", way)
+    text = (
+        TOP_K.replace("compare(a, b), direction=WAY", "compare(b, a), direction=LT")
+        if way == "swapped"
+        else TOP_K.replace("WAY", way)
+    )
     values, indices = run(Module.from_text(text.replace("DTYPE", dtype)), x)
     largest = not way.startswith("LT")
     np.testing.assert_array_equal(values, [[3, 3, 2], [5, 2, 2]] if largest else [[0, 1, 2], [-7, -1, 2]])
@@ -500,10 +542,20 @@ def test_top_k_without_a_comparator_takes_the_largest() -> None:
     np.testing.assert_array_equal(indices, [0, 2])
 
 
-TARGETS = [t for t in registry.BUILT_IN if not t.startswith("lapack_") or re.search("_s(potrf|trsm|getrf|geqrf|orgqr)_", t)]
-OPERANDS = "; f32[4,4]; f16[4,4]; f32[4]; f32[4,4] f32[4,4]; f32[4,4] f32[4,4] f32[4,4]; f32[4,4] f32[9]; f32[]; (f32[4],f32[4])"
-OPERANDS += "; token[]; f32[2,4] f32[4]; f64[4,4] f64[2,4,4]; f32[<=4,4]; f32[<=4,4] s32[]; f32[4] s32[]; f32[4] f32[]; u4[4,4]"
-RESULTS = "(f32[4,4], f32[4]); (f16[4,4], f16[4]); (f32[4,4], s32[4], s32[]); (f32[4,4], s32[]); f32[4,4]; (f32[4,2],s32[4,2]); f32[<=4]"
+TARGETS = [
+    t for t in registry.BUILT_IN if not t.startswith("lapack_") or re.search("_s(potrf|trsm|getrf|geqrf|orgqr)_", t)
+]
+OPERANDS = (
+    "; f32[4,4]; f16[4,4]; f32[4]; f32[4,4] f32[4,4]; f32[4,4] f32[4,4] f32[4,4]; f32[4,4] f32[9]; f32[]; "
+    "(f32[4],f32[4])"
+)
+OPERANDS += (
+    "; token[]; f32[2,4] f32[4]; f64[4,4] f64[2,4,4]; f32[<=4,4]; f32[<=4,4] s32[]; f32[4] s32[]; f32[4] f32[]; u4[4,4]"
+)
+RESULTS = (
+    "(f32[4,4], f32[4]); (f16[4,4], f16[4]); (f32[4,4], s32[4], s32[]); (f32[4,4], s32[]); f32[4,4]; "
+    "(f32[4,2],s32[4,2]); f32[<=4]"
+)
 CHARACTERS = "{uplo = 76 : ui8, side = 76 : ui8, diag = 78 : ui8, trans_x = 78 : ui8}"
 
 
@@ -515,14 +567,18 @@ def test_built_in_targets_with_any_operands_and_results_compile_or_are_refused(t
         names = ", ".join(f"p{i}" for i in range(len(listed)))
         call = f'ROOT y = {result} custom-call({names}), custom_call_target="{target}", backend_config="{CHARACTERS}"'
         try:
-            xla_wasm.compile(module(call, parameters) if listed else Module.from_text(f"HloModule m\nENTRY e {{ {call} }}"))
+            xla_wasm.compile(
+                module(call, parameters) if listed else Module.from_text(f"HloModule m\nENTRY e {{ {call} }}")
+            )
         except (UnsupportedError, VerifyError) as error:
             assert "'y" in str(error) or "'p0'" in str(error)
 
 
 def test_a_factorisation_of_another_type_is_refused_by_name() -> None:
     body = 'ROOT y = (f16[4,4], f16[4]) custom-call(x), custom_call_target="lapack_sgeqrf_ffi"'
-    with pytest.raises(UnsupportedError, match=r"'y': operand 0 of lapack_sgeqrf_ffi must be matrices of f32, .* not f16\[4,4\]"):
+    with pytest.raises(
+        UnsupportedError, match=r"'y': operand 0 of lapack_sgeqrf_ffi must be matrices of f32, .* not f16\[4,4\]"
+    ):
         xla_wasm.compile(module(body, "x: f16[4,4]"))
 
 

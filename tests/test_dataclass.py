@@ -88,7 +88,9 @@ def compiled(kind: type) -> type:
 
 
 PAIRS = list(zip([*forms(ours), *map(compiled, forms(ours))], [*forms(dataclasses), *forms(dataclasses)]))
-each_form = pytest.mark.parametrize(("own", "standard"), PAIRS, ids=[f"{own.__name__}{i}" for i, (own, _) in enumerate(PAIRS)])
+each_form = pytest.mark.parametrize(
+    ("own", "standard"), PAIRS, ids=[f"{own.__name__}{i}" for i, (own, _) in enumerate(PAIRS)]
+)
 CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
     *(((), {}), ((1,), {}), ((1, 3), {}), ((1, 3, 5), {}), ((-1,), {}), ((1,), {"x": 2})),
     *(((), {"y": 1}), ((), {"x": 4}), ((4,), {"y": 5}), ((4,), {"name": "four"}), ((2,), {"z": 1}), ((2, [1]), {})),

@@ -1,4 +1,5 @@
-"""The shipped model, end to end under wasmtime: JAX's answers on every held-out image. And the modules with which the page trains."""
+"""The shipped model, end to end under wasmtime: JAX's answers on every held-out image. And the modules with which the
+page trains."""
 
 from __future__ import annotations
 
@@ -82,7 +83,9 @@ def test_the_page_has_the_images_that_training_uses() -> None:
     np.testing.assert_array_equal(pixels[1437:], IMAGES[:, 0, :, :, 0] * 16)
     np.testing.assert_array_equal(labels[1437:], LABELS)
     data = load_digits()
-    known = sorted(image.tobytes() + bytes([label]) for image, label in zip(data.images.astype(np.uint8), data.target, strict=True))
+    known = sorted(
+        image.tobytes() + bytes([label]) for image, label in zip(data.images.astype(np.uint8), data.target, strict=True)
+    )
     assert sorted(image.tobytes() + bytes([label]) for image, label in zip(pixels, labels, strict=True)) == known
 
 
@@ -93,7 +96,8 @@ def test_the_files_of_the_page_hold_no_path_of_a_machine() -> None:
 
 @pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
 def test_the_page_trains_as_jax_does(functions: Any, target: str) -> None:
-    """Random weights, and some steps from them: weights, moments, key and losses are those of the same functions under JAX."""
+    """Random weights, and some steps from them: weights, moments, key and losses are those of the same functions under
+    JAX."""
     import jax
 
     def compiled(name: str) -> Any:
@@ -120,7 +124,8 @@ def test_the_page_trains_as_jax_does(functions: Any, target: str) -> None:
         np.testing.assert_allclose(loss, expected["loss"], rtol=1e-4)
     for group, values in zip(("params", "mean", "square"), state):
         for name, value in values.items():
-            # A gradient near zero may have either sign, and Adam takes a whole step either way: the norm tells, not the worst element.
+            # A gradient near zero may have either sign, and Adam takes a whole step either way: the norm tells, not the
+            # worst element.
             got = trainer.get(f"{group}.{name}")
             assert np.linalg.norm(got - value) <= 2e-3 * np.linalg.norm(value) + 1e-6, f"{group}.{name}"
     np.testing.assert_array_equal(trainer.get("key"), state[-1])

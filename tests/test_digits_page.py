@@ -1,4 +1,5 @@
-"""The digits page in a real Chromium and Firefox: strokes are drawn and the answer is read, a network is trained and answers."""
+"""The digits page in a real Chromium and Firefox: strokes are drawn and the answer is read, a network is trained and
+answers."""
 
 from __future__ import annotations
 
@@ -45,7 +46,10 @@ def draw(page: Page, strokes: list[list[tuple[float, float]]], touch: bool = Fal
     page.locator("#pad").scroll_into_view_if_needed()
     box = page.locator("#pad").bounding_box()
     assert box
-    places = [[(box["x"] + x / 100 * box["width"], box["y"] + y / 100 * box["height"]) for x, y in stroke] for stroke in strokes]
+    places = [
+        [(box["x"] + x / 100 * box["width"], box["y"] + y / 100 * box["height"]) for x, y in stroke]
+        for stroke in strokes
+    ]
     if not touch:
         for (x, y), *rest in places:
             page.mouse.move(x, y)
@@ -57,7 +61,10 @@ def draw(page: Page, strokes: list[list[tuple[float, float]]], touch: bool = Fal
     client = page.context.new_cdp_session(page)
     for stroke in places:
         for i, (x, y) in enumerate(stroke):
-            client.send("Input.dispatchTouchEvent", {"type": "touchMove" if i else "touchStart", "touchPoints": [{"x": x, "y": y}]})
+            client.send(
+                "Input.dispatchTouchEvent",
+                {"type": "touchMove" if i else "touchStart", "touchPoints": [{"x": x, "y": y}]},
+            )
         client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
 
 
@@ -143,7 +150,9 @@ def test_facts_and_colours(open_page: Any, scheme: str) -> None:
 
 
 def test_a_missing_model_is_explained(open_page: Any) -> None:
-    page = open_page(ready=False, routes={"**/digits*.wasm": lambda route: route.fulfill(status=404, body="<h1>Not found</h1>")})
+    page = open_page(
+        ready=False, routes={"**/digits*.wasm": lambda route: route.fulfill(status=404, body="<h1>Not found</h1>")}
+    )
     error = page.locator("#error")
     for part in ("could not be loaded", "HTTP 404", "digits"):
         expect(error).to_contain_text(part, timeout=5000)
@@ -249,7 +258,9 @@ def test_train_and_classify(open_page: Any) -> None:
     assert float(rows[0][1]) > float(rows[-1][1]) and share(" ".join(rows[-1])) > 0.9
     wrong = page.locator("#wrong button")
     missed = int(page.locator("#wrong-title").inner_text().split()[-3])
-    assert wrong.count() == min(missed, 14) and missed == round(360 * (1 - share(page.locator("#accuracy-value").inner_text())))
+    assert wrong.count() == min(missed, 14) and missed == round(
+        360 * (1 - share(page.locator("#accuracy-value").inner_text()))
+    )
     if missed:
         said = wrong.first.inner_text().split()[-1]
         page.get_by_label("Trained here").check()

@@ -1,4 +1,5 @@
-"""The documentation as a site: it builds, all pages are in the navigation, links lead somewhere, and tests run all blocks of code."""
+"""The documentation as a site: it builds, all pages are in the navigation, links lead somewhere, and tests run all
+blocks of code."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-# --- pages and links ----------------------------------------------------------------------------------------------------------
+# --- pages and links
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -101,18 +103,25 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_are_searched_and_ask_nobody_else(scheme: Literal["light", "dark"], site: Path, chromium: Browser) -> None:
+def test_pages_are_searched_and_ask_nobody_else(
+    scheme: Literal["light", "dark"], site: Path, chromium: Browser
+) -> None:
     complaints: list[str] = []
     with served(site, isolated=False) as address, chromium.new_context(color_scheme=scheme) as context:
         page = context.new_page()
-        page.on("request", lambda request: request.url.startswith((address, "data:", "blob:")) or complaints.append(request.url))
+        page.on(
+            "request",
+            lambda request: request.url.startswith((address, "data:", "blob:")) or complaints.append(request.url),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
         page.goto(f"{address}/tutorial.html")
         assert page.evaluate("document.body.dataset.mdColorScheme") == {"light": "default", "dark": "slate"}[scheme]
         box, found = page.locator("input.md-search__input"), page.locator(".md-search-result__meta")
         expires = time.monotonic() + WAIT / 1000
-        while not re.fullmatch(r"\d+ matching documents", found.inner_text()):  # what is typed before the index is there is not heard
+        while not re.fullmatch(
+            r"\d+ matching documents", found.inner_text()
+        ):  # what is typed before the index is there is not heard
             assert time.monotonic() < expires, found.inner_text()
             box.fill("")
             box.press_sequentially("weight format")
@@ -122,7 +131,8 @@ def test_pages_are_searched_and_ask_nobody_else(scheme: Literal["light", "dark"]
     assert complaints == []
 
 
-# --- the reference ------------------------------------------------------------------------------------------------------------
+# --- the reference
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,10 +150,15 @@ def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: py
     for name, inner in get_command(cli.app).commands.items():  # type: ignore[attr-defined]
         assert f'id="xla-wasm-{name}"' in command
         for option in inner.params:
-            assert option.hidden or option.param_type_name == "argument" or option.opts[-1] in command, (name, option.opts)
+            assert option.hidden or option.param_type_name == "argument" or option.opts[-1] in command, (
+                name,
+                option.opts,
+            )
     javascript = (site / "reference" / "javascript.html").read_text(encoding="utf-8")
     loader = (ROOT / "web" / "xla_wasm.js").read_text(encoding="utf-8")
-    exported = [name.strip() for names in re.findall(r"^export \{(.*?)\}", loader, re.MULTILINE) for name in names.split(",")]
+    exported = [
+        name.strip() for names in re.findall(r"^export \{(.*?)\}", loader, re.MULTILINE) for name in names.split(",")
+    ]
     for name in [*exported, "LoadOptions", "Queue", "handler", "joined", "runReplicated"]:
         assert f'id="{name.lower()}"' in javascript, name
     (options,) = re.findall(r"const OPTIONS = '(.*?)'", (ROOT / "web" / "executor.js").read_text(encoding="utf-8"))
@@ -154,14 +169,22 @@ def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: py
 def test_every_public_field_says_what_it_is() -> None:
     """In a docstring of its own, or in a line of its class's."""
     package = griffe.load("xla_wasm", search_paths=[ROOT])
-    places = ("hlo.ir.Module", "artifact.Artifact", "options.Options", "host.executor.Executable", "safetensors.Tensor", "jax.jitted.Stats")
+    places = (
+        "hlo.ir.Module",
+        "artifact.Artifact",
+        "options.Options",
+        "host.executor.Executable",
+        "safetensors.Tensor",
+        "jax.jitted.Stats",
+    )
     for place in (*places, "jax.jitted.Jitted"):
         for name, member in package[place].members.items():
             told = member.docstring or f"`{name}`" in package[place].docstring.value
             assert name.startswith("_") or told, f"{place}.{name}"
 
 
-# --- blocks of code -----------------------------------------------------------------------------------------------------------
+# --- blocks of code
+# -----------------------------------------------------------------------------------------------------------
 
 RUN = {
     "README.md python": "test_package.py test_readme_example_runs",
@@ -218,24 +241,34 @@ RUN = {
 """The blocks of each page, all of a language or one of them, and the test that runs them."""
 
 NOT_RUN = {
-    "README.md console 0": "the project's own commands, which install and run the tests; test_package.py looks whether they are there",
+    "README.md console 0": "the project's own commands, which install and run the tests; test_package.py looks "
+    "whether they are there",
     "docs/contributing.md console": "it installs, tests or serves the project itself",
     "docs/host_io.md console": "M stands for a program of the reader; test_cli.py runs one with these options",
-    "docs/performance.md console": "it times everything for half an hour; test_benchmark_suite.py runs the suite's parts",
-    "docs/replicas.md python 1": "it needs four devices of JAX; test_partitioned.py compiles what XLA's partitioner makes there",
+    "docs/performance.md console": "it times everything for half an hour; test_benchmark_suite.py runs the suite's "
+    "parts",
+    "docs/replicas.md python 1": "it needs four devices of JAX; test_partitioned.py compiles what XLA's partitioner "
+    "makes there",
     "docs/replicas.md sh 1": "it installs MPI; test_mpi.py runs the command under mpiexec",
-    "docs/serving.md console 0": "it installs the extra; test_serve_process.py runs the command, and the example asks the server",
+    "docs/serving.md console 0": "it installs the extra; test_serve_process.py runs the command, and the example asks "
+    "the server",
     "docs/serving.md console 1": "a synopsis; test_serving_document.py compares its options with the command's",
     "docs/serving.md console 2": "it serves until it is ended; test_serve_batches.py has batches with a deadline",
-    "docs/serving.md console 3": "wasmtime serve has a fixed port; test_server.py runs such components, benchmarks.edge this command",
+    "docs/serving.md console 3": "wasmtime serve has a fixed port; test_server.py runs such components, "
+    "benchmarks.edge this command",
     "docs/tutorial.md console 0": "it builds and installs the wheel, as test_package.py does",
-    "examples/generate/README.md sh": "it installs JAX and writes the page's modules anew; test_generate_page.py runs these",
-    "examples/gpt2/README.md sh": "half a minute, or files of 500 MB; test_gpt2.py runs the model, the sampling and generate.mjs",
-    "examples/worker/README.md console 0": "it fetches wrangler; test_worker.py runs the worker under workerd, bundled by wrangler",
-    "examples/worker/README.md console 3": "the weights are 45 MB of a package; test_worker_models.py asks such a worker",
+    "examples/generate/README.md sh": "it installs JAX and writes the page's modules anew; test_generate_page.py runs "
+    "these",
+    "examples/gpt2/README.md sh": "half a minute, or files of 500 MB; test_gpt2.py runs the model, the sampling and "
+    "generate.mjs",
+    "examples/worker/README.md console 0": "it fetches wrangler; test_worker.py runs the worker under workerd, "
+    "bundled by wrangler",
+    "examples/worker/README.md console 3": "the weights are 45 MB of a package; test_worker_models.py asks such a "
+    "worker",
     "examples/worker/README.md console 4": "it needs an account at the platform",
 }
-"""The blocks that no test runs as they are written, each with the reason, and where there is one the test that comes nearest."""
+"""The blocks that no test runs as they are written, each with the reason, and where there is one the test that comes
+nearest."""
 
 SHOWN = {"", "text"}
 """Languages of blocks that are nothing to run: output, formulas, headers."""
@@ -250,7 +283,9 @@ def of(key: str) -> list[Block]:
 def test_every_block_of_code_is_run_or_says_why_not() -> None:
     known = {block for key in (*RUN, *NOT_RUN) for block in of(key)}
     for block in (block for page in written() for block in blocks(page) if block.language not in SHOWN):
-        assert block in known, f"{block.page}:{block.line}: no test runs this block; tests/test_docs_site.py has the table ({block.place})"
+        assert block in known, (
+            f"{block.page}:{block.line}: no test runs this block; tests/test_docs_site.py has the table ({block.place})"
+        )
     for key in (*RUN, *NOT_RUN):
         assert of(key), f"there is no block {key!r}"
     both = [block.place for key in NOT_RUN for block in of(key) if any(block in of(run) for run in RUN)]

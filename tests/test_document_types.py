@@ -1,7 +1,8 @@
-"""Python in the documents is right to a type checker's eyes: mypy and pyright find nothing in it, as in code of people who use them.
+"""Python in the documents is right to a type checker's eyes: mypy and pyright find nothing in it, as in code of people
+who use them.
 
-The sections of docs/models.md pass `mypy --strict`. In the other pages functions have no annotations, as people write them who try things
-out; all else is as strict there.
+The sections of docs/models.md pass `mypy --strict`. In the other pages functions have no annotations, as people write
+them who try things out; all else is as strict there.
 """
 
 from __future__ import annotations
@@ -23,18 +24,24 @@ PYRIGHT = ROOT / ".tools" / "pyright" / "node_modules" / "pyright" / "index.js"
 BEFORE = {"docs/security.md": "import xla_wasm\n"}
 """What a reader has before a page's first block."""
 LEFT_OUT = {
-    "docs/builder.md": "an index of the builder's operations: the values that its blocks begin with are those of test_xla_builder.py",
-    "docs/embedding.md": "it is about wasmtime's API: what a module exports is a union of types, which wasmtime leaves to who knows better",
+    "docs/builder.md": "an index of the builder's operations: the values that its blocks begin with are those of "
+    "test_xla_builder.py",
+    "docs/embedding.md": "it is about wasmtime's API: what a module exports is a union of types, which wasmtime "
+    "leaves to who knows better",
     "docs/replicas.md python 1": "three dots stand for a program of the reader",
 }
 """Pages and blocks that are not checked, each with the reason."""
 LAX = ("--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls")
-MYPY = "[mypy]\nstrict = True\npython_version = 3.11\nwarn_return_any = False\nuntyped_calls_exclude = jax\nignore_missing_imports = True\n"
+MYPY = (
+    "[mypy]\nstrict = True\npython_version = 3.11\nwarn_return_any = False\nuntyped_calls_exclude = jax\n"
+    "ignore_missing_imports = True\n"
+)
 """As pyproject.toml has it for the examples: JAX lacks annotations here and there, and some packages lack types."""
 
 
 def programs() -> Iterator[tuple[str, str]]:
-    """The programs of all pages by the names of their files. The blocks of a page are one program, unless they are files or models.md."""
+    """The programs of all pages by the names of their files. The blocks of a page are one program, unless they are
+    files or models.md."""
     for title, code in SECTIONS.items():
         yield f"models_{re.sub(r'[^a-z0-9]+', '_', title.lower())}.py", code
     for page in written():

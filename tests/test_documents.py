@@ -29,7 +29,8 @@ from xla_wasm.command import cli
 
 DIGITS = ROOT / "examples" / "digits" / "digits.hlo.pb"
 SCALED = (
-    "ENTRY e { x = f32[5] parameter(0)  s = f32[] parameter(1)  b = f32[5] broadcast(s), dimensions={}  ROOT r = f32[5] multiply(x, b) }"
+    "ENTRY e { x = f32[5] parameter(0)  s = f32[] parameter(1)  b = f32[5] broadcast(s), dimensions={}  ROOT r = "
+    "f32[5] multiply(x, b) }"
 )
 DOUBLED = "ENTRY e { x = f32[5] parameter(0)  ROOT r = f32[5] add(x, x) }"
 SUMMED = (
@@ -54,7 +55,8 @@ def named(parameters: str, results: str) -> str:
     return ', frontend_attributes={{xla_wasm.parameter_names="[{}]",xla_wasm.result_names="[{}]"}}'.format(*quoted)
 
 
-# --- JavaScript ---------------------------------------------------------------------------------------------------------------
+# --- JavaScript
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def digits(folder: Path) -> None:
@@ -112,7 +114,8 @@ EXAMPLES: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
         digits,
         "",
         "import * as self from './example.mjs';\n"
-        "setTimeout(async () => console.log((await (await self.default.fetch(new Request('http://host/'))).json()).name));",
+        "setTimeout(async () => console.log((await (await self.default.fetch(new "
+        "Request('http://host/'))).json()).name));",
         "jit_digits",
     ),
     "docs/web.md js 1": (
@@ -123,7 +126,12 @@ EXAMPLES: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
         "console.log(named['loss'][0], loss[0], cache[0].join(), weighted.call(tok).loss[0]);",
         "6 6 2,2,2 6",
     ),
-    "docs/web.md js 2": (doubled, LOAD + "const exe = await load('model.wasm');\n", "console.log(y.join());", "2,4,6,8,10"),
+    "docs/web.md js 2": (
+        doubled,
+        LOAD + "const exe = await load('model.wasm');\n",
+        "console.log(y.join());",
+        "2,4,6,8,10",
+    ),
     "docs/web.md js 3": (
         summed,
         LOAD + "const [x0, x1, x2, x3] = [1, 2, 3, 4].map((x) => Float32Array.of(x, 1));\n",
@@ -135,7 +143,8 @@ EXAMPLES: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
         "import { handler } from 'xla-wasm/http.js';\nimport { load as loadModel } from './model.js';\n"
         "const load = ({ assets, ...options }) => loadModel(options);\n",
         "const asked = { method: 'POST', body: '[1, 2, 3, 4, 5]', headers: { 'Content-Type': 'application/json' } };\n"
-        "console.log((await (await answer(new Request('http://host/', asked), { ASSETS: undefined })).json()).result.join());",
+        "console.log((await (await answer(new Request('http://host/', asked), { ASSETS: undefined "
+        "})).json()).result.join());",
         "2,4,6,8,10",
     ),
     "docs/command.md js 0": (a_command, "", "", '{"result":[2.0,4.0,6.0,8.0,10.0]}'),
@@ -182,7 +191,8 @@ def in_node(folder: Path, script: str) -> str:
     return done.stdout.strip()
 
 
-# --- Python -------------------------------------------------------------------------------------------------------------------
+# --- Python
+# -------------------------------------------------------------------------------------------------------------------
 
 
 PYTHON = ["docs/security.md python 0"]
@@ -214,10 +224,14 @@ def test_weights_states_and_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     other = fresh.clone()
     other.run(np.float32(8))
     assert (fresh.get("mean"), other.get("mean")) == (4, 8), "those of a clone are its own, and begin anew"
-    assert in_node(tmp_path, f"{block('docs/state.md', 'js').code}console.log([...y].map((v) => v.toFixed(3)).join());\n") == "0.999,0.999"
+    assert (
+        in_node(tmp_path, f"{block('docs/state.md', 'js').code}console.log([...y].map((v) => v.toFixed(3)).join());\n")
+        == "0.999,0.999"
+    )
 
 
-# --- the command --------------------------------------------------------------------------------------------------------------
+# --- the command
+# --------------------------------------------------------------------------------------------------------------
 
 
 def lines(block: Block) -> list[str]:
@@ -275,7 +289,8 @@ def test_pages_name_commands_that_there_are(page: str) -> None:
     assert {*named} <= {*get_command(cli.app).commands}  # type: ignore[attr-defined]
 
 
-# --- contributing -------------------------------------------------------------------------------------------------------------
+# --- contributing
+# -------------------------------------------------------------------------------------------------------------
 
 ROW = re.compile(r"^\| (`[^/].*?) \| (.*) \|$", re.MULTILINE)
 PLACES = ("", "xla_wasm/", "web/", "examples/embedding/")
@@ -309,10 +324,13 @@ def test_contributing_names_what_there_is() -> None:
     for name in {*re.findall(r"\btests/\w+\.py", text), *re.findall(r"`benchmarks/\w+\.py", text)}:
         assert (ROOT / name.strip("`")).is_file(), name
     for name in re.findall(r"`(test_\w+)`", text):
-        assert any(f"def {name}(" in path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py")), name
+        assert any(f"def {name}(" in path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py")), (
+            name
+        )
 
 
-# --- the tutorial -------------------------------------------------------------------------------------------------------------
+# --- the tutorial
+# -------------------------------------------------------------------------------------------------------------
 
 SERVER = re.compile(r"http\.server|serve-model")
 
@@ -330,7 +348,10 @@ class Terminal:
         for name, module in {"python": "", "xla-wasm": " -m xla_wasm"}.items():
             (binaries / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{module} "$@"\n')
             (binaries / name).chmod(0o755)
-        paths = {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": f"{folder / 'work'}{os.pathsep}{ROOT}"}
+        paths = {
+            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": f"{folder / 'work'}{os.pathsep}{ROOT}",
+        }
         self.environment = {**os.environ, **paths, "LC_ALL": "C"}
         self.folder = folder / "work"
         self.folder.mkdir()
@@ -372,7 +393,8 @@ def terminal(folder: Path) -> Iterator[Terminal]:
 
 
 def test_the_tutorial(tmp_path: Path, page: Page) -> None:
-    """Every step but the installation, which tests/test_package.py does: files, commands with what they print, the page, the server."""
+    """Every step but the installation, which tests/test_package.py does: files, commands with what they print, the
+    page, the server."""
     with terminal(tmp_path) as shell:
         for found in blocks("docs/tutorial.md")[1:]:
             if found.title:

@@ -1,4 +1,5 @@
-"""Dynamic dimensions: programs of many sizes compiled once, against the evaluator, which has arrays of the actual sizes; the hosts."""
+"""Dynamic dimensions: programs of many sizes compiled once, against the evaluator, which has arrays of the actual
+sizes; the hosts."""
 
 from __future__ import annotations
 
@@ -52,10 +53,13 @@ _ROW = np.array([1, 2, 4, 8, 16], np.int32)
     [
         "m = s32[] parameter(2)\nb = s32[<=5] set-dimension-size(x, m), dimensions={0}\nc = s32[<=5] add(a, b)\n"
         "ROOT r = s32[] get-dimension-size(c), dimensions={0}",
-        "m = s32[] parameter(2)\nb = s32[<=5] set-dimension-size(x, m), dimensions={0}\nc = s32[<=10] concatenate(a, b), dimensions={0}\n"
+        "m = s32[] parameter(2)\nb = s32[<=5] set-dimension-size(x, m), dimensions={0}\nc = s32[<=10] concatenate(a, "
+        "b), dimensions={0}\n"
         "ROOT r = s32[] get-dimension-size(c), dimensions={0}",
-        "m = s32[] parameter(2)\nc = s32[<=2] slice(a), slice={[1:4:2]}\nROOT r = s32[] get-dimension-size(c), dimensions={0}",
-        "m = s32[] parameter(2)\nc = s32[<=12] pad(a, m), padding=1_2_1\nROOT r = s32[] get-dimension-size(c), dimensions={0}",
+        "m = s32[] parameter(2)\nc = s32[<=2] slice(a), slice={[1:4:2]}\nROOT r = s32[] get-dimension-size(c), "
+        "dimensions={0}",
+        "m = s32[] parameter(2)\nc = s32[<=12] pad(a, m), padding=1_2_1\nROOT r = s32[] get-dimension-size(c), "
+        "dimensions={0}",
     ],
 )  # fmt: skip
 def test_sizes_are_those_of_xla(body: str) -> None:
@@ -70,7 +74,7 @@ def test_sizes_are_those_of_xla(body: str) -> None:
 def test_what_does_not_count_has_no_say() -> None:
     """Results do not change with what a larger argument left behind."""
     exe = xla_wasm.load(xla_wasm.compile(text(
-        "x = f32[<=5] parameter(0)\nz = f32[] constant(0)\nd = f32[] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        "x = f32[<=5] parameter(0)\nz = f32[] constant(0)\nd = f32[] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"  # noqa: E501
         "s = f32[] reduce(x, z), dimensions={0}, to_apply=add\nROOT t = (f32[], f32[]) tuple(d, s)"
     )))  # fmt: skip
     exe.run(np.array([1, np.nan, np.inf, 5, np.nan], np.float32))
@@ -148,8 +152,14 @@ def test_sizes_beyond_the_bounds_are_not_believed(tmp_path: Path) -> None:
     for size in (-1, 6):
         with pytest.raises(ArtifactError, match=f"size {size} of dimension 0 of 'result', which is f32"):
             exe.run(np.ones(3, np.float32), np.int32(size))
-    changed = Artifact(with_manifest(artifact.wasm.replace(b"\x08xla_wasm", b"\x08xla_past"), artifact.manifest), artifact.manifest, b"")
-    right, *wrong = in_node(changed, tmp_path, [[np.ones(3, np.float32), np.array(size, np.int32)] for size in (2, -1, 6)])
+    changed = Artifact(
+        with_manifest(artifact.wasm.replace(b"\x08xla_wasm", b"\x08xla_past"), artifact.manifest),
+        artifact.manifest,
+        b"",
+    )
+    right, *wrong = in_node(
+        changed, tmp_path, [[np.ones(3, np.float32), np.array(size, np.int32)] for size in (2, -1, 6)]
+    )
     assert right[0]["shape"] == [2] and all("dimension 0 of 'result', which is f32[<=5]" in a for a in wrong), wrong
 
 
@@ -157,13 +167,16 @@ def test_sizes_beyond_the_bounds_are_not_believed(tmp_path: Path) -> None:
 
 
 def in_node(artifact: Artifact, folder: Path, calls: list[Any], physical: bool = False) -> list[Any]:
-    """What each call gives: arrays as (data, shape) pairs, or the message of an error. Lists go as they are, arrays with their shapes."""
+    """What each call gives: arrays as (data, shape) pairs, or the message of an error. Lists go as they are, arrays
+    with their shapes."""
     job = {
         "wasm": str(artifact.save(folder / "module.wasm")),
         "calls": [[a if isinstance(a, list) else encode(a) | {"shape": a.shape} for a in call] for call in calls],
         "physical": physical,
     }
-    done = subprocess.run([node_for("simd128"), _RUNNER], input=json.dumps(job), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [node_for("simd128"), _RUNNER], input=json.dumps(job), capture_output=True, text=True, timeout=60
+    )
     assert not done.returncode, done.stderr
     answers: list[Any] = json.loads(done.stdout)
     return answers
@@ -192,12 +205,16 @@ def test_node_takes_and_gives_the_same(case: Case, tmp_path: Path) -> None:
         assert not isinstance(answer, str), answer
         for result, given in zip(exe.run(*args), answer, strict=True):
             assert given["shape"] in (None, list(result.shape))
-            np.testing.assert_array_equal(np.frombuffer(base64.b64decode(given["data"]), result.dtype), result.reshape(-1))
+            np.testing.assert_array_equal(
+                np.frombuffer(base64.b64decode(given["data"]), result.dtype), result.reshape(-1)
+            )
 
 
 def test_node_checks_sizes(tmp_path: Path) -> None:
     artifact = xla_wasm.compile(text(_DOUBLE))
-    answers = in_node(artifact, tmp_path, [[[[1, 2, 3]]], [np.zeros((6, 3), np.float32)], [[[1, 2]]], [np.zeros((5, 3), np.float32)]])
+    answers = in_node(
+        artifact, tmp_path, [[[[1, 2, 3]]], [np.zeros((6, 3), np.float32)], [[[1, 2]]], [np.zeros((5, 3), np.float32)]]
+    )
     assert answers[0][0]["shape"] == [1, 3]
     assert all("must be f32[<=5,3]" in a for a in answers[1:3]), answers
     assert answers[3][0]["shape"] == [5, 3]

@@ -1,4 +1,5 @@
-"""The hosts in C, Rust and Go (examples/embedding): the bits that Python gets, and a plain message for whatever is wrong."""
+"""The hosts in C, Rust and Go (examples/embedding): the bits that Python gets, and a plain message for whatever is
+wrong."""
 
 from __future__ import annotations
 
@@ -63,9 +64,13 @@ class Host:
     def call(self, *arguments: str, stdin: bytes = b"", **files: Array | bytes) -> subprocess.CompletedProcess[bytes]:
         """Runs the program on `model.wasm`, with files of these names beside."""
         for name, content in files.items():
-            (self.folder / name).write_bytes(content if isinstance(content, bytes) else np.ascontiguousarray(content).tobytes())
+            (self.folder / name).write_bytes(
+                content if isinstance(content, bytes) else np.ascontiguousarray(content).tobytes()
+            )
         command = [self.program, "model.wasm", *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, cwd=self.folder, env=environment(), timeout=120)
+        return subprocess.run(
+            command, input=stdin, capture_output=True, cwd=self.folder, env=environment(), timeout=120
+        )
 
     def run(self, *arguments: str, stdin: bytes = b"", **files: Array | bytes) -> bytes:
         """What it prints, if all is well."""
@@ -77,7 +82,10 @@ class Host:
         """What it says is wrong: one message and the exit code 1, and neither a crash nor what a sanitizer prints."""
         done = self.call(*arguments, stdin=stdin, **files)
         message = done.stderr.decode()
-        assert done.returncode == 1 and message.startswith("error: ") and "Sanitizer" not in message, (done.returncode, message)
+        assert done.returncode == 1 and message.startswith("error: ") and "Sanitizer" not in message, (
+            done.returncode,
+            message,
+        )
         return message
 
 
@@ -108,7 +116,8 @@ def host(request: pytest.FixtureRequest, find_host: Callable[[str, Artifact], Pa
 def laid(arrays: list[Array], leaves: list[Any]) -> bytes:
     """The bytes of arrays, one after another, each in the order of its layout."""
     return b"".join(
-        np.ascontiguousarray(array.transpose(leaf.minor_to_major[::-1])).tobytes() for array, leaf in zip(arrays, leaves, strict=True)
+        np.ascontiguousarray(array.transpose(leaf.minor_to_major[::-1])).tobytes()
+        for array, leaf in zip(arrays, leaves, strict=True)
     )
 
 
@@ -117,7 +126,8 @@ def outputs(exe: Any, *arrays: Any, **feeds: Any) -> bytes:
     return laid(exe.run(*arrays, **feeds), [r for r in exe.results if r.kind == "output"])
 
 
-# --- results ------------------------------------------------------------------------------------------------------------------
+# --- results
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def test_digits(host: Host) -> None:
@@ -133,11 +143,16 @@ def test_weights(host: Host, sidecar: bool) -> None:
     """One packed, one not, and a constant that is packed, from inside or from the file beside."""
     artifact = dense(sidecar)
     host.take(artifact)
-    x, w, b = (np.random.default_rng(i).standard_normal(shape).astype(np.float32) for i, shape in enumerate([(6, 64), (16, 5), (5,)]))
+    x, w, b = (
+        np.random.default_rng(i).standard_normal(shape).astype(np.float32)
+        for i, shape in enumerate([(6, 64), (16, 5), (5,)])
+    )
     exe = xla_wasm.load(artifact)
     exe.set("w", w)
     exe.set("b", b)
-    assert host.run("--runs=2", "w=w", "b=b", stdin=np.stack([x, -x]).tobytes(), w=w, b=b) == outputs(exe, x) + outputs(exe, -x)
+    assert host.run("--runs=2", "w=w", "b=b", stdin=np.stack([x, -x]).tobytes(), w=w, b=b) == outputs(exe, x) + outputs(
+        exe, -x
+    )
 
 
 def test_constants_come_before_weights(host: Host) -> None:
@@ -166,7 +181,10 @@ def test_layouts_and_types(host: Host) -> None:
     host.take(turned())
     exe = xla_wasm.load(turned())
     rng = np.random.default_rng(0)
-    arrays = [rng.integers(-8, 8, leaf.dimensions).astype(slot.dtype) for leaf, slot in zip(exe.parameters, exe._inputs, strict=True)]
+    arrays = [
+        rng.integers(-8, 8, leaf.dimensions).astype(slot.dtype)
+        for leaf, slot in zip(exe.parameters, exe._inputs, strict=True)
+    ]
     assert host.run(stdin=laid(arrays, list(exe.parameters))) == outputs(exe, *arrays)
 
 
@@ -185,7 +203,9 @@ def test_feeds(host: Host) -> None:
     expected = outputs(xla_wasm.load(fed()), n, x, infeed=list(items), outfeed=out)
     assert host.run("--infeed=in", "--outfeed=out", "n=n", "x=x", n=n, x=x, **{"in": items}) == expected
     assert (host.folder / "out").read_bytes() == b"".join(item.tobytes() for item in out)
-    assert "it ends after 8 of the 12 bytes" in host.fail("--infeed=in", "--outfeed=out", "n=n", "x=x", **{"in": items.tobytes()[:-4]})
+    assert "it ends after 8 of the 12 bytes" in host.fail(
+        "--infeed=in", "--outfeed=out", "n=n", "x=x", **{"in": items.tobytes()[:-4]}
+    )
     assert "infeed" in host.fail("--outfeed=out", "n=n", "x=x")
 
 
@@ -203,7 +223,10 @@ def test_any_names(host: Host) -> None:
     artifact = named()
     host.take(artifact)
     exe = xla_wasm.load(artifact)
-    values = {p.name: np.random.default_rng(i).standard_normal(p.dimensions).astype(np.float32) for i, p in enumerate(exe.parameters)}
+    values = {
+        p.name: np.random.default_rng(i).standard_normal(p.dimensions).astype(np.float32)
+        for i, p in enumerate(exe.parameters)
+    }
     for p in exe.parameters:
         if p.kind != "input":
             exe.set(p.name, values[p.name])
@@ -212,7 +235,8 @@ def test_any_names(host: Host) -> None:
     assert host.run(*(f"{name}=file{i}" for i, name in enumerate(NAMES)), **files) == expected
 
 
-# --- what is wrong ------------------------------------------------------------------------------------------------------------
+# --- what is wrong
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_arguments(host: Host) -> None:
@@ -279,7 +303,9 @@ def test_a_module_that_is_cut_short(host: Host) -> None:
     for size in [*range(12), *range(12, len(wasm), 61), *range(len(wasm) - 700, len(wasm), 97), len(wasm) - 1]:
         (host.folder / "model.wasm").write_bytes(wasm[:size])
         message = host.fail(stdin=bytes(16))
-        assert "not a WebAssembly module" in message or "it ends within a section" in message or "no section" in message, size
+        assert (
+            "not a WebAssembly module" in message or "it ends within a section" in message or "no section" in message
+        ), size
 
 
 def test_another_artifact_than_the_header(host: Host) -> None:
@@ -309,7 +335,11 @@ def test_what_it_does_not_serve(host: Host) -> None:
     reduced = artifacts()["relaxed"]
     host.take(reduced)
     assert "asks for exchange" in host.fail("x=x", x=bytes(16))
-    for artifact, message in ((dynamic(), "dynamic dimensions"), (collective(), "several devices"), (divided(), "several devices")):
+    for artifact, message in (
+        (dynamic(), "dynamic dimensions"),
+        (collective(), "several devices"),
+        (divided(), "several devices"),
+    ):
         if host.language == "c":
             with pytest.raises(AssertionError, match=message):
                 host.take(artifact)
@@ -321,7 +351,8 @@ def test_what_it_does_not_serve(host: Host) -> None:
 
 @pytest.mark.parametrize("language", ["rust", "go"])
 def test_manifests_that_lie(language: str, find_host: Callable[[str, Artifact], Path], tmp_path: Path) -> None:
-    """Hosts that read the manifest: whatever is in it, there are results or a message, and never a crash or memory of others."""
+    """Hosts that read the manifest: whatever is in it, there are results or a message, and never a crash or memory of
+    others."""
     host = Host(language, lambda artifact: find_host(language, artifact), tmp_path)
     host.take(toy())
     files = {"x": np.zeros(SHAPE, np.float32), "w": np.zeros(SHAPE, np.float32), "k": np.int64(0)}
@@ -357,23 +388,38 @@ def test_manifests_that_lie(language: str, find_host: Callable[[str, Artifact], 
     assert "this host does not know the feature gc" in host.fail("x=x", "w=w", "k=k")
 
 
-# --- what they are built with -------------------------------------------------------------------------------------------------
+# --- what they are built with
+# -------------------------------------------------------------------------------------------------
 
 
 def test_the_declarations_in_c(tmp_path: Path) -> None:
-    """capi.h has the structs and the constants of the library that the hosts are linked with, as its Python package has them."""
-    structs = ["wasmtime_func", "wasmtime_memory", "wasmtime_instance", "wasmtime_extern", "wasmtime_val", "wasm_byte_vec"]
+    """capi.h has the structs and the constants of the library that the hosts are linked with, as its Python package has
+    them."""
+    structs = [
+        "wasmtime_func",
+        "wasmtime_memory",
+        "wasmtime_instance",
+        "wasmtime_extern",
+        "wasmtime_val",
+        "wasm_byte_vec",
+    ]
     lines = [f'printf("%zu ", sizeof({name}_t));' for name in structs]
     lines += [
         f'printf("%zu ", offsetof({name}, {member}));'
         for name, member in (("wasmtime_extern_t", "of"), ("wasmtime_val_t", "of"), ("wasm_byte_vec_t", "data"))
     ]
     lines += [f'printf("%d ", {name});' for name in ("WASMTIME_EXTERN_FUNC", "WASMTIME_EXTERN_MEMORY", "WASMTIME_I32")]
-    (tmp_path / "sizes.c").write_text('#include "capi.h"\n#include <stdio.h>\nint main(void) {\n' + "\n".join(lines) + "\n}\n")
+    (tmp_path / "sizes.c").write_text(
+        '#include "capi.h"\n#include <stdio.h>\nint main(void) {\n' + "\n".join(lines) + "\n}\n"
+    )
     build([tool("gcc"), f"-I{EXAMPLES / 'c'}", tmp_path / "sizes.c", "-o", tmp_path / "sizes"])
     got = subprocess.run([tmp_path / "sizes"], capture_output=True, text=True, check=True).stdout
     expected = [ctypes.sizeof(getattr(_bindings, f"{name}_t")) for name in structs]
-    expected += [_bindings.wasmtime_extern_t.of.offset, _bindings.wasmtime_val_t.of.offset, _bindings.wasm_byte_vec_t.data.offset]
+    expected += [
+        _bindings.wasmtime_extern_t.of.offset,
+        _bindings.wasmtime_val_t.of.offset,
+        _bindings.wasm_byte_vec_t.data.offset,
+    ]
     expected += [_ffi.WASMTIME_EXTERN_FUNC.value, _ffi.WASMTIME_EXTERN_MEMORY.value, _ffi.WASMTIME_I32.value]
     assert [int(number) for number in got.split()] == expected
     declared = re.findall(r"\b(wasm\w+)\(", (EXAMPLES / "c" / "capi.h").read_text())
@@ -391,7 +437,9 @@ def test_the_readme(tmp_path: Path) -> None:
     """Its commands, from the top of the repository: all three hosts print the same."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (commands,) = re.findall(r"```sh\n(.*?)```", (EXAMPLES / "README.md").read_text(), re.DOTALL)
-    done = subprocess.run(["bash", "-euc", commands], cwd=tmp_path, capture_output=True, text=True, env=environment(), timeout=600)
+    done = subprocess.run(
+        ["bash", "-euc", commands], cwd=tmp_path, capture_output=True, text=True, env=environment(), timeout=600
+    )
     assert done.returncode == 0, done.stderr
     image = np.load(DIGITS / "images.npy")[0].reshape(1, 8, 8, 1).astype(np.float32) / 16
     expected = xla_wasm.load(digits()).run(image)[0].tobytes()

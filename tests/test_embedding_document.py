@@ -1,6 +1,8 @@
-"""docs/embedding.md tells the truth: its host runs, its table has the fields that manifests have, its example is what the compiler makes.
+"""docs/embedding.md tells the truth: its host runs, its table has the fields that manifests have, its example is what
+the compiler makes.
 
-Where the example's bytes are meant to change, `pytest tests/test_embedding_document.py --update-golden` writes them anew.
+Where the example's bytes are meant to change, `pytest tests/test_embedding_document.py --update-golden` writes them
+anew.
 """
 
 from __future__ import annotations
@@ -15,7 +17,20 @@ from typing import Any
 import numpy as np
 import pytest
 import wasmtime
-from embedding_cases import DIGITS, ROOT, artifacts, called, collective, counter, dense, digits, fed, in_parts, sent, turned
+from embedding_cases import (
+    DIGITS,
+    ROOT,
+    artifacts,
+    called,
+    collective,
+    counter,
+    dense,
+    digits,
+    fed,
+    in_parts,
+    sent,
+    turned,
+)
 
 import xla_wasm
 from xla_wasm import Artifact, HloModule
@@ -36,7 +51,8 @@ def section(title: str) -> str:
     return DOCUMENT.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
-# --- the table of the manifest's fields ---------------------------------------------------------------------------------------
+# --- the table of the manifest's fields
+# ---------------------------------------------------------------------------------------
 
 ARRAYS = re.compile(r"^(parameters|results|requests\[\]\.(operands|results))\[\](?=\.)")
 Seen = dict[str, list[tuple[dict[str, Any], Any]]]
@@ -75,7 +91,9 @@ def is_of_type(value: Any, stated: str) -> bool:
         "list of strings": lambda x: isinstance(x, list) and all(map(kinds["string"], x)),
         "list of objects": lambda x: isinstance(x, list) and all(map(kinds["object"], x)),
         "list of lists": lambda x: isinstance(x, list) and all(map(kinds["list"], x)),
-        "tree": lambda x: fault({"names": [], "positional": 0, "arguments": [], "results": x}, 0, len([*leaves(x)])) is None,
+        "tree": lambda x: (
+            fault({"names": [], "positional": 0, "arguments": [], "results": x}, 0, len([*leaves(x)])) is None
+        ),
         "list of trees": lambda x: isinstance(x, list) and kinds["tree"](["list", *x]),
     }
     plain = stated.split(",")[0]
@@ -83,7 +101,8 @@ def is_of_type(value: Any, stated: str) -> bool:
 
 
 def test_every_field_is_in_the_table() -> None:
-    """And every field of the table is in some manifest, of the type that it states, and missing only where it may be."""
+    """And every field of the table is in some manifest, of the type that it states, and missing only where it may
+    be."""
     seen: Seen = defaultdict(list)
     for artifact in artifacts().values():
         walk("", artifact.manifest, seen)
@@ -94,7 +113,9 @@ def test_every_field_is_in_the_table() -> None:
         wrong = [value for value in values if not is_of_type(value, stated)]
         assert not wrong, f"{path} is {wrong[0]!r}, and not {stated}"
         if " or null" in stated:
-            assert None in values and any(value is not None for value in values), f"{path} is null in all manifests, or in none"
+            assert None in values and any(value is not None for value in values), (
+                f"{path} is null in all manifests, or in none"
+            )
         parent = path.rpartition(".")[0].removesuffix("[]")
         owners = [x for _, x in seen[parent]] if parent in seen else [a.manifest for a in artifacts().values()]
         if parent == "array":
@@ -138,14 +159,18 @@ def test_element_types() -> None:
         widths = [int(size) for size in sizes.split(",")]
         types = [c, *re.findall(r"`(\w+)`", more)]
         for i, name in enumerate(listed):
-            found[name] = (widths[i % len(widths)], types[i] if len(types) == len(listed) > 1 else None if "..." in more else c)
+            found[name] = (
+                widths[i % len(widths)],
+                types[i] if len(types) == len(listed) > 1 else None if "..." in more else c,
+            )
     assert set(found) == set(ARRAY_TYPES)
     for name, (width, c) in found.items():
         assert TYPES[name].bytes == width, name
         assert c is None or c_header.c_type(name) == c, name
 
 
-# --- the host in Python -------------------------------------------------------------------------------------------------------
+# --- the host in Python
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +199,10 @@ def test_the_host_on_digits(host: Any) -> None:
 @pytest.mark.parametrize("sidecar", [False, True])
 def test_the_host_on_weights(host: Any, sidecar: bool) -> None:
     artifact = dense(sidecar)
-    x, w, b = (np.random.default_rng(i).standard_normal(shape).astype(np.float32) for i, shape in enumerate([(6, 64), (16, 5), (5,)]))
+    x, w, b = (
+        np.random.default_rng(i).standard_normal(shape).astype(np.float32)
+        for i, shape in enumerate([(6, 64), (16, 5), (5,)])
+    )
     exe = xla_wasm.load(artifact)
     exe.set("w", w)
     exe.set("b", b)
@@ -185,7 +213,10 @@ def test_the_host_on_weights(host: Any, sidecar: bool) -> None:
 
 def test_the_host_on_a_weight_in_parts(host: Any) -> None:
     exe = xla_wasm.load(in_parts())
-    table, rows = np.arange(40000 * 128, dtype=np.float32).reshape(40000, 128) % 256, np.array([0, 16384, 39999], np.int32)
+    table, rows = (
+        np.arange(40000 * 128, dtype=np.float32).reshape(40000, 128) % 256,
+        np.array([0, 16384, 39999], np.int32),
+    )
     exe.set("table", table)
     small = host(in_parts().wasm, {"table": table.tobytes()})
     same(small.run({"rows": rows.tobytes()}), exe, [table[rows]])
@@ -196,11 +227,17 @@ def test_the_host_on_states_and_layouts(host: Any) -> None:
     for x in np.arange(8, dtype=np.float32).reshape(2, 4):
         same(small.run({"x": x.tobytes()}), exe, exe.run(x))
     (total,) = (p for p in counter().manifest["parameters"] if p["kind"] == "state")
-    assert small.read(total["offset"], 16) == exe.get("total").tobytes() != bytes(16), "a state lies where the parameter does"
+    assert small.read(total["offset"], 16) == exe.get("total").tobytes() != bytes(16), (
+        "a state lies where the parameter does"
+    )
     exe, small = xla_wasm.load(turned()), host(turned().wasm)
     given = [np.zeros(leaf.dimensions, slot.dtype) for leaf, slot in zip(exe.parameters, exe._inputs)]
     given[0] = np.arange(6, dtype=np.float32).reshape(2, 3)
-    same(small.run({p.name: np.ascontiguousarray(x.T).tobytes() for p, x in zip(exe.parameters, given)}), exe, exe.run(*given))
+    same(
+        small.run({p.name: np.ascontiguousarray(x.T).tobytes() for p, x in zip(exe.parameters, given)}),
+        exe,
+        exe.run(*given),
+    )
 
 
 def test_the_host_serves_requests(host: Any) -> None:
@@ -219,7 +256,10 @@ def test_the_host_serves_requests(host: Any) -> None:
     items, out, again = [np.float32([i, 1, 2]) for i in range(4)], [], []
     feed = iter(items)
     small = host(
-        fed().wasm, serve=lambda request, given: [next(feed).tobytes()] if request["kind"] == "infeed" else again.extend(given) or []
+        fed().wasm,
+        serve=lambda request, given: (
+            [next(feed).tobytes()] if request["kind"] == "infeed" else again.extend(given) or []
+        ),
     )
     exe = xla_wasm.load(fed())
     n = np.int32(0)
@@ -227,7 +267,8 @@ def test_the_host_serves_requests(host: Any) -> None:
     assert again == [item.tobytes() for item in out] and len(out) == 5
 
 
-# --- what it says of modules --------------------------------------------------------------------------------------------------
+# --- what it says of modules
+# --------------------------------------------------------------------------------------------------
 
 
 class Raw:
@@ -236,7 +277,9 @@ class Raw:
     def __init__(self, artifact: Artifact) -> None:
         self.manifest = artifact.manifest
         self.store = wasmtime.Store()
-        self.exports = wasmtime.Instance(self.store, wasmtime.Module(self.store.engine, artifact.wasm), []).exports(self.store)
+        self.exports = wasmtime.Instance(self.store, wasmtime.Module(self.store.engine, artifact.wasm), []).exports(
+            self.store
+        )
         for entry in self.manifest["inits"]:
             assert entry["kind"] == "segment"
             self.call("init", entry["index"])
@@ -256,10 +299,13 @@ class Raw:
 
 @pytest.mark.parametrize("name", [name for name, artifact in artifacts().items() if "kind" not in artifact.manifest])
 def test_what_every_module_is(name: str) -> None:
-    """The exports, the memory that cannot grow, no imports, no start function, the section at the end, the hash, few features."""
+    """The exports, the memory that cannot grow, no imports, no start function, the section at the end, the hash, few
+    features."""
     artifact = artifacts()[name]
     config = wasmtime.Config()
-    for feature in "multi_value threads relaxed_simd multi_memory memory64 tail_call exceptions function_references gc".split():
+    for (
+        feature
+    ) in "multi_value threads relaxed_simd multi_memory memory64 tail_call exceptions function_references gc".split():
         setattr(config, f"wasm_{feature}", feature == "relaxed_simd" and name == "relaxed")
     module = wasmtime.Module(wasmtime.Engine(config), artifact.wasm)
     assert not module.imports
@@ -278,9 +324,14 @@ def test_what_every_module_is(name: str) -> None:
     assert content.startswith(b'{"format":2,' if name == "in parts" else b'{"format":1,')
     tail = custom("xla_wasm", content)
     code = artifact.wasm.removesuffix(tail)
-    assert len(code) + len(tail) == len(artifact.wasm) and 8 not in kinds(code), "it comes last, and there is no start section"
+    assert len(code) + len(tail) == len(artifact.wasm) and 8 not in kinds(code), (
+        "it comes last, and there is no start section"
+    )
     if name != "named":  # whose names were changed afterwards
-        assert hashlib.sha256(code + encode_manifest(artifact.manifest | {"hash": ""})).hexdigest() == artifact.manifest["hash"]
+        assert (
+            hashlib.sha256(code + encode_manifest(artifact.manifest | {"hash": ""})).hexdigest()
+            == artifact.manifest["hash"]
+        )
 
 
 def kinds(wasm: bytes) -> list[int]:
@@ -342,7 +393,8 @@ def test_the_step_table() -> None:
 
 
 def exchange(instances: list[Raw]) -> None:
-    """Runs instances to their ends, with exchanges served as the document says, by someone who has read nothing else."""
+    """Runs instances to their ends, with exchanges served as the document says, by someone who has read nothing
+    else."""
     messages: dict[tuple[int, int, int], list[list[bytes]]] = defaultdict(list)
     waiting: dict[int, dict[str, Any]] = {}
     running = list(range(len(instances)))
@@ -371,13 +423,18 @@ def exchange(instances: list[Raw]) -> None:
     assert not any(messages.values()), "nothing is left"
 
 
-@pytest.mark.parametrize(("artifact", "devices"), [(collective(2), 2), (collective(3), 3), (sent(), 2)], ids=["two", "three", "sent"])
+@pytest.mark.parametrize(
+    ("artifact", "devices"), [(collective(2), 2), (collective(3), 3), (sent(), 2)], ids=["two", "three", "sent"]
+)
 def test_exchanges(artifact: Artifact, devices: int) -> None:
     manifest = artifact.manifest
     rng = np.random.default_rng(0)
     inputs = [p for p in manifest["parameters"] if p["kind"] == "input"]
     given = [
-        [np.int32(3) if not p["dimensions"] else rng.standard_normal(p["dimensions"]).astype(np.float32) for p in inputs]
+        [
+            np.int32(3) if not p["dimensions"] else rng.standard_normal(p["dimensions"]).astype(np.float32)
+            for p in inputs
+        ]
         for _ in range(devices)
     ]
     instances = [Raw(artifact) for _ in range(devices)]
@@ -407,7 +464,8 @@ def test_dynamic_sizes() -> None:
     np.testing.assert_array_equal(np.frombuffer(raw.read(y["offset"], 32), np.float32).reshape(2, 4), -value)
 
 
-# --- the example --------------------------------------------------------------------------------------------------------------
+# --- the example
+# --------------------------------------------------------------------------------------------------------------
 
 
 def rows(data: bytes, base: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -442,7 +500,9 @@ def test_the_example(request: pytest.FixtureRequest) -> None:
     assert json.loads(manifest) == {key: artifact.manifest[key] for key in keys}, hint
 
 
-def update(file: str, in_file: dict[int, bytes], manifest: str, shown: dict[str, Any], memory: str, in_memory: dict[int, bytes]) -> None:
+def update(
+    file: str, in_file: dict[int, bytes], manifest: str, shown: dict[str, Any], memory: str, in_memory: dict[int, bytes]
+) -> None:
     """Writes the example anew; what is said beside the bytes of an address stays there."""
 
     def dump(old: str, there: dict[int, bytes]) -> str:

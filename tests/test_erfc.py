@@ -1,4 +1,5 @@
-"""erfc, which is found in XLA's expansion of it and computed in fewer operations; what only resembles it is computed as it is written."""
+"""erfc, which is found in XLA's expansion of it and computed in fewer operations; what only resembles it is computed as
+it is written."""
 
 from __future__ import annotations
 
@@ -85,14 +86,20 @@ def test_of_64_bits_it_stays() -> None:
 
 
 def changed(text: str, number: int) -> str | None:
-    """The program with one thing changed: a constant, the operands of a difference, a quotient or a choice, or a function."""
+    """The program with one thing changed: a constant, the operands of a difference, a quotient or a choice, or a
+    function."""
     lines = text.splitlines()
     old = line = lines[number]
     if " constant(" in line:
         head, value = line.split("constant(")
         line = f"{head}constant({float(value.rstrip(')')) * 1.25 + 0.5})"
     else:
-        for a, b in (("direction=LT", "direction=LE"), (" abs(", " negate("), (" negate(", " abs("), (" exponential(", " tanh(")):
+        for a, b in (
+            ("direction=LT", "direction=LE"),
+            (" abs(", " negate("),
+            (" negate(", " abs("),
+            (" exponential(", " tanh("),
+        ):
             if a in line:
                 line = line.replace(a, b)
                 break
@@ -128,5 +135,7 @@ def test_what_resembles_it_is_computed_as_it_is_written() -> None:
         (ours,) = xla_wasm.load(xla_wasm.compile(given)).run(x)
         with np.errstate(all="ignore"):
             (true,) = xla_wasm.evaluate(given, x, precision="f64")
-        np.testing.assert_allclose(ours, true, rtol=1e-4, atol=1e-4 * np.nanmax(np.abs(true[np.isfinite(true)])), err_msg=other)
+        np.testing.assert_allclose(
+            ours, true, rtol=1e-4, atol=1e-4 * np.nanmax(np.abs(true[np.isfinite(true)])), err_msg=other
+        )
     assert tried > 40

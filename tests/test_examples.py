@@ -1,7 +1,9 @@
-"""The examples and README's program end well and say nothing on standard error, under each Python that this machine has.
+"""The examples and README's program end well and say nothing on standard error, under each Python that this machine
+has.
 
-./build.sh test makes an environment for each version of Python that it finds beside its own (tools/pythons.py). `pytest --exhaustive` runs
-all examples under all of them; otherwise the versions that are not the tests' own run the short ones.
+./build.sh test makes an environment for each version of Python that it finds beside its own (tools/pythons.py). `pytest
+--exhaustive` runs all examples under all of them; otherwise the versions that are not the tests' own run the short
+ones.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ def cases() -> list[tuple[str, str, str]]:
     for version in pythons.found():
         everything = seeds.exhaustive or version == pythons.OWN
         for script in SHORT | LONG if everything else SHORT:
-            made += [(version, script, first) for first in FIRST if seeds.exhaustive or script in SHORT or first == "alone"]
+            made += [
+                (version, script, first) for first in FIRST if seeds.exhaustive or script in SHORT or first == "alone"
+            ]
     return made
 
 
@@ -63,7 +67,9 @@ def copy(tmp_path: Path) -> Path:
     """A tree like the repository's, into which the examples may write."""
     for name in ("examples", "web"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
-    (tmp_path / "README.py").write_text("\n".join(block.code for block in blocks("README.md") if block.language == "python"))
+    (tmp_path / "README.py").write_text(
+        "\n".join(block.code for block in blocks("README.md") if block.language == "python")
+    )
     (tmp_path / "weights").mkdir()
     package = minilm.published()
     while (package.parent / "__init__.py").exists():
@@ -80,12 +86,22 @@ def test_examples_say_nothing_on_standard_error(version: str, script: str, first
     path = copy / ("README.py" if script == "README.md" else f"examples/{script}")
     paths = os.pathsep.join([str(ROOT), str(copy / "weights")])
     # As a user has it: no flag of the tests' own.
-    own = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "XLA_WASM_VERIFY", "TF_CPP_MIN_LOG_LEVEL")}
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("XLA_FLAGS", "XLA_WASM_VERIFY", "TF_CPP_MIN_LOG_LEVEL")
+    }
     environment = own | {"PYTHONPATH": paths, "XDG_CACHE_HOME": str(copy / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     arguments = (SHORT | LONG)[script]
     command = [python, path, *arguments]
     if first != "alone":
-        command = [python, "-c", f"{START}{FIRST[first]}runpy.run_path(sys.argv[0], run_name='__main__')", path, *arguments]
+        command = [
+            python,
+            "-c",
+            f"{START}{FIRST[first]}runpy.run_path(sys.argv[0], run_name='__main__')",
+            path,
+            *arguments,
+        ]
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(SAID.get(script, ""), done.stderr), done.stderr
@@ -93,7 +109,9 @@ def test_examples_say_nothing_on_standard_error(version: str, script: str, first
 
 def test_every_example_is_run_or_says_why_not() -> None:
     scripts = {
-        path.relative_to(ROOT / "examples").as_posix() for path in (ROOT / "examples").rglob("*.py") if "node_modules" not in path.parts
+        path.relative_to(ROOT / "examples").as_posix()
+        for path in (ROOT / "examples").rglob("*.py")
+        if "node_modules" not in path.parts
     }
     assert scripts == {*SHORT, *LONG, *NOT_RUN} - {"README.md"}
 

@@ -1,4 +1,5 @@
-"""The wasmtime host on a hand-written artifact: calls, arguments, weights, state, limits, failures, and manifests that lie."""
+"""The wasmtime host on a hand-written artifact: calls, arguments, weights, state, limits, failures, and manifests that
+lie."""
 
 from __future__ import annotations
 
@@ -68,7 +69,12 @@ def test_results_are_copies() -> None:
 
 def test_parameters_and_results() -> None:
     exe = ready()
-    assert [(p.name, p.kind) for p in exe.parameters] == [("x", "input"), ("w", "weight"), ("k", "input"), ("count", "state")]
+    assert [(p.name, p.kind) for p in exe.parameters] == [
+        ("x", "input"),
+        ("w", "weight"),
+        ("k", "input"),
+        ("count", "state"),
+    ]
     assert [str(r) for r in exe.results] == ["f32[2,3]", "s64[]", "pred[2,3]", "s32[]"]
 
 
@@ -116,7 +122,10 @@ def test_every_element_type_has_a_dtype() -> None:
     ("arguments", "message"),
     [
         ((X,), r"'toy' takes 2 arguments \(x: float32\[2,3\], k: int64\[\]\), got 1"),
-        ((X.astype(np.float64), K), r"argument 0 \('x'\) must be float32\[2,3\], got float64\[2,3\]; convert it with .astype\('float32'\)"),
+        (
+            (X.astype(np.float64), K),
+            r"argument 0 \('x'\) must be float32\[2,3\], got float64\[2,3\]; convert it with .astype\('float32'\)",
+        ),
         ((X.T, K), r"argument 0 \('x'\) must be float32\[2,3\], got float32\[3,2\]; .reshape\(\(2, 3\)\)"),
         ((X, np.int32(1)), r"argument 1 \('k'\) must be int64\[\], got int32\[\]"),
         ((X.astype(">f4"), K), "argument 0"),
@@ -385,7 +394,10 @@ def test_lying_manifests(path: str, value: Any, message: str) -> None:
     [
         (WAT.replace("(module", '(module (import "a" "b" (func))', 1), r"must import nothing, but imports a\.b"),
         (WAT.replace('(export "step")', ""), "exports no function 'step'"),
-        (WAT.replace('(func (export "run") (result i32)', '(func (export "run") (param i64) (result i32)'), "'run' has the wrong type"),
+        (
+            WAT.replace('(func (export "run") (result i32)', '(func (export "run") (param i64) (result i32)'),
+            "'run' has the wrong type",
+        ),
         (WAT.replace("1 1)", "1 2)"), "states 1 pages of memory, the module 1 to 2"),
         (WAT.replace('(export "memory")', ""), "no plain 32-bit memory"),
         (WAT.replace("(module", "(module (table 99999999 funcref)", 1), "asks for more than its manifest states"),
@@ -422,7 +434,9 @@ def test_sidecar() -> None:
 
 def use(artifact: bytes) -> None:
     """All that a host does with an artifact, under limits, since a damaged one may loop for ever."""
-    exe = load(Artifact(artifact, Artifact.open(artifact).manifest, SIDECAR.tobytes()), fuel=20_000, memory_limit=1 << 22)
+    exe = load(
+        Artifact(artifact, Artifact.open(artifact).manifest, SIDECAR.tobytes()), fuel=20_000, memory_limit=1 << 22
+    )
     for parameter in exe.parameters:
         if parameter.kind != "input":
             exe.set(parameter.name, np.zeros(parameter.dimensions, dtype_of(parameter.element_type)))

@@ -1,4 +1,5 @@
-"""No script that keeps an executable says anything on standard error when it ends, whatever it imports first and however it ends."""
+"""No script that keeps an executable says anything on standard error when it ends, whatever it imports first and
+however it ends."""
 
 from __future__ import annotations
 
@@ -91,7 +92,9 @@ BEFORE = {"atexit, registered before": "import atexit\natexit.register(lambda: e
 
 
 @pytest.mark.parametrize("imports", IMPORTS)
-@pytest.mark.parametrize(("loaded", "end"), [(list(LOADED)[i % 3], end) for i, end in enumerate(ENDS)] + [("threads", "at the end")])
+@pytest.mark.parametrize(
+    ("loaded", "end"), [(list(LOADED)[i % 3], end) for i, end in enumerate(ENDS)] + [("threads", "at the end")]
+)
 def test_ends_in_silence(imports: str, loaded: str, end: str) -> None:
     script = BEFORE.get(end, "") + IMPORTS[imports] + MODULE % LOADED[loaded] + ENDS[end]
     # JAX itself warns of os.fork.

@@ -28,7 +28,9 @@ def values(rng: np.random.Generator, sizes: list[int], kind: str) -> np.ndarray[
         return rng.normal(size=sizes)
     if kind.startswith("zeros"):
         least, greatest = {"zeros": (0, 0), "zeros and less": (-5, 0), "zeros and more": (0, 5)}[kind]
-        return np.where(rng.integers(0, 3, sizes) > 0, rng.integers(least, greatest + 1, sizes) * np.copysign(1.0, zeros), zeros)
+        return np.where(
+            rng.integers(0, 3, sizes) > 0, rng.integers(least, greatest + 1, sizes) * np.copysign(1.0, zeros), zeros
+        )
     if kind == "infinities":
         return rng.choice([np.inf, -np.inf], sizes) if rng.integers(0, 2) else np.full(sizes, -np.inf)
     if kind == "all":
@@ -43,7 +45,10 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     """Extremes of an array along some dimensions, of what is made of them again, and what is made of both."""
     rank = int(rng.integers(1, 4))
     longest = (500, 70, 20)[rank - 1]
-    dims = [int(rng.choice([1, 2, 5, 16, 17, 31, 33])) if rng.integers(0, 2) else int(rng.integers(0, longest)) for _ in range(rank)]
+    dims = [
+        int(rng.choice([1, 2, 5, 16, 17, 31, 33])) if rng.integers(0, 2) else int(rng.integers(0, longest))
+        for _ in range(rank)
+    ]
     element_type = str(rng.choice(["f32", "f32", "f32", "f64", "bf16", "f16"]))
     b = Builder("extremes")
     arguments: list[np.ndarray[Any, Any]] = []
@@ -63,14 +68,24 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
             value = b.op("transpose", x, dimensions=tuple(rng.permutation(rank).tolist()))
         elif way == 2:
             value = b.op("negate", x)
-        start = init if rng.integers(0, 2) else b.constant(shape(element_type), [-np.inf if opcode == "maximum" else np.inf])
+        start = (
+            init
+            if rng.integers(0, 2)
+            else b.constant(shape(element_type), [-np.inf if opcode == "maximum" else np.inf])
+        )
         total = b.op("reduce", value, start, called=[reducer(opcode, element_type)()], dimensions=reduced)
         leaves.append(total)
         if rng.integers(0, 2):
             kept = tuple(d for d in range(rank) if d not in reduced)
-            spread = b.op("broadcast", total, dimensions=kept, shape=shape(f"{element_type}[{','.join(map(str, dims))}]"))
+            spread = b.op(
+                "broadcast", total, dimensions=kept, shape=shape(f"{element_type}[{','.join(map(str, dims))}]")
+            )
             back = b.op("subtract", x, spread)
-            leaves.append(b.op("reduce", back, init, called=[reducer("minimum", element_type)()], dimensions=reduced) if way else back)
+            leaves.append(
+                b.op("reduce", back, init, called=[reducer("minimum", element_type)()], dimensions=reduced)
+                if way
+                else back
+            )
     return b.module(b.op("tuple", *leaves)), arguments, Options(target=str(rng.choice(["simd128", "relaxed-simd"])))
 
 

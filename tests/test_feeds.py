@@ -63,10 +63,26 @@ def test_profiles() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"outfeed": []}, ArgumentError, r"'m' takes float32\[3\] from its host in infeed 'f': pass run\(..., infeed=items\)"),
-    ({"infeed": [X]}, ArgumentError, r"'m' gives float32\[3\] to its host in outfeed 'o': pass run\(..., outfeed=function\)"),
-    ({"infeed": 3, "outfeed": []}, ArgumentError, "infeed must be an iterable of items, or a queue with a method 'get'; got int"),
-    ({"infeed": [X], "outfeed": 3}, ArgumentError, "outfeed must be a function, or an object with a method 'append' or 'put'; got int"),
+    (
+        {"outfeed": []},
+        ArgumentError,
+        r"'m' takes float32\[3\] from its host in infeed 'f': pass run\(..., infeed=items\)",
+    ),
+    (
+        {"infeed": [X]},
+        ArgumentError,
+        r"'m' gives float32\[3\] to its host in outfeed 'o': pass run\(..., outfeed=function\)",
+    ),
+    (
+        {"infeed": 3, "outfeed": []},
+        ArgumentError,
+        "infeed must be an iterable of items, or a queue with a method 'get'; got int",
+    ),
+    (
+        {"infeed": [X], "outfeed": 3},
+        ArgumentError,
+        "outfeed must be a function, or an object with a method 'append' or 'put'; got int",
+    ),
     (
         {"infeed": [X], "outfeed": [], "send": {"a": print}},
         ArgumentError,
@@ -77,14 +93,26 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
         ArgumentError,
         r"recv must be a mapping from names, as in recv=\{'name': items\}; got list",
     ),
-    ({"infeed": [X], "outfeed": []}, RunError, r"infeed 'f' takes item 1 of this run, float32\[3\], but its feed has ended"),
+    (
+        {"infeed": [X], "outfeed": []},
+        RunError,
+        r"infeed 'f' takes item 1 of this run, float32\[3\], but its feed has ended",
+    ),
     (
         {"infeed": [X, X[:2]], "outfeed": []},
         ArgumentError,
         r"infeed 'f', item 1 of this run: the array must be float32\[3\], got float32\[2\]",
     ),
-    ({"infeed": [X, np.arange(3.0)], "outfeed": []}, ArgumentError, r"item 1 of this run: .* got float64\[3\]; convert it with .astype"),
-    ({"infeed": [X, (X, X)], "outfeed": []}, ArgumentError, r"item 1 of this run: it must be one array, float32\[3\], not 2"),
+    (
+        {"infeed": [X, np.arange(3.0)], "outfeed": []},
+        ArgumentError,
+        r"item 1 of this run: .* got float64\[3\]; convert it with .astype",
+    ),
+    (
+        {"infeed": [X, (X, X)], "outfeed": []},
+        ArgumentError,
+        r"item 1 of this run: it must be one array, float32\[3\], not 2",
+    ),
     ({"infeed": [X, "text"], "outfeed": []}, ArgumentError, r"item 1 of this run: the array must be float32\[3\]"),
 ]
 
@@ -95,7 +123,9 @@ def stopping(error: Exception) -> Iterator[Array]:
 
 
 @pytest.mark.parametrize(("given", "kind", "message"), WRONG, ids=[m[:40] for _, _, m in WRONG])
-def test_errors_say_what_is_wanted_and_the_next_run_works(given: dict[str, Any], kind: type[Exception], message: str) -> None:
+def test_errors_say_what_is_wanted_and_the_next_run_works(
+    given: dict[str, Any], kind: type[Exception], message: str
+) -> None:
     exe = xla_wasm.load(xla_wasm.compile(IN_LOOP))
     for call in (exe.run, exe.profile):
         with pytest.raises(kind, match=message):
@@ -106,14 +136,18 @@ def test_errors_say_what_is_wanted_and_the_next_run_works(given: dict[str, Any],
 def test_errors_of_the_host_are_named() -> None:
     exe = xla_wasm.load(xla_wasm.compile(IN_LOOP))
     error = ValueError("no more")
-    with pytest.raises(RunError, match="infeed 'f': item 1 of this run could not be had: ValueError: no more") as caught:
+    with pytest.raises(
+        RunError, match="infeed 'f': item 1 of this run could not be had: ValueError: no more"
+    ) as caught:
         exe.run(np.int32(0), X, infeed=stopping(error), outfeed=[])
     assert caught.value.__cause__ is error
 
     def full(_: Array) -> None:
         raise error
 
-    with pytest.raises(RunError, match="outfeed 'o': the host failed to take what it gives: ValueError: no more") as caught:
+    with pytest.raises(
+        RunError, match="outfeed 'o': the host failed to take what it gives: ValueError: no more"
+    ) as caught:
         exe.run(np.int32(0), X, infeed=[X], outfeed=full)
     assert caught.value.__cause__ is error
     np.testing.assert_array_equal(exe.run(np.int32(4), X, infeed=[], outfeed=[]), [-X])
@@ -147,7 +181,10 @@ def test_names() -> None:
     exe = xla_wasm.load(xla_wasm.compile(NAMED))
     missing: list[tuple[Mapping[str, Any], str]] = [
         ({}, r"'m' sends float32\[3\] to its host in send 's': pass run\(..., send=\{'loss': function\}\)"),
-        ({"send": {"loss": print}}, r"'m' receives float32\[3\] from its host in recv-done 'w': pass run\(..., recv=\{'rate': items\}\)"),
+        (
+            {"send": {"loss": print}},
+            r"'m' receives float32\[3\] from its host in recv-done 'w': pass run\(..., recv=\{'rate': items\}\)",
+        ),
         ({"send": {"los": print}}, r"given send, but there is no send of the name 'los' \(known: 'loss'\)"),
         ({"send": {"loss": print}, "recv": {"loss": [X]}}, r"there is no recv of the name 'loss' \(known: 'rate'\)"),
     ]
@@ -192,7 +229,8 @@ def test_types_without_arrays_are_refused() -> None:
         xla_wasm.compile(module("f = (opaque[], token[]) infeed(t)\n ROOT r = f32[3] negate(x)"))
 
 
-# --- JavaScript ----------------------------------------------------------------------------------------------------------------
+# --- JavaScript
+# ----------------------------------------------------------------------------------------------------------------
 
 
 TUPLES = """f = ((f32[2], s8[1]), token[]) infeed(t)
@@ -301,10 +339,13 @@ def test_the_document(tmp_path: Path) -> None:
     (example,) = [code for language, code in blocks if language == "js"]
     web, artifact = (root / "web").as_uri(), json.dumps(str(tmp_path / "artifact.wasm"))
     head = (
-        f"import {{ load }} from '{web}/xla_wasm.js';\nimport {{ Queue }} from '{web}/requests/feeds.js';\nconst artifact = {artifact};\n"
+        f"import {{ load }} from '{web}/xla_wasm.js';\nimport {{ Queue }} from '{web}/requests/feeds.js';\nconst "
+        f"artifact = {artifact};\n"
     )
     script = tmp_path / "example.mjs"
-    script.write_text(f"{head}{example}\nconsole.log(JSON.stringify([[...mean], [...again], seen.map((item) => [...item])]));\n")
+    script.write_text(
+        f"{head}{example}\nconsole.log(JSON.stringify([[...mean], [...again], seen.map((item) => [...item])]));\n"
+    )
     done = subprocess.run([node_for("simd128"), script], capture_output=True, text=True, check=True, timeout=60)
     means = [[1, 10], [2, 15], [4, 20]]
     assert json.loads(done.stdout) == [[4, 20], [4, 20], means * 2]

@@ -21,7 +21,37 @@ from xla_wasm.plan.build import plan_module
 from xla_wasm.plan.memory import place
 from xla_wasm.target import Target
 
-LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 13, 15, 20, 31, 32, 37, 45, 49, 62, 64, 74, 97, 100, 120, 128, 210, 251, 256, 1000, 1024)
+LENGTHS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    12,
+    13,
+    15,
+    20,
+    31,
+    32,
+    37,
+    45,
+    49,
+    62,
+    64,
+    74,
+    97,
+    100,
+    120,
+    128,
+    210,
+    251,
+    256,
+    1000,
+    1024,
+)
 """Of all radices, alone and mixed; with prime factors of their own passes, and larger ones."""
 
 _NUMPY: dict[str, Any] = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
@@ -70,7 +100,9 @@ def test_batches(length: int, batch: tuple[int, ...]) -> None:
     check_all(32, (*batch, length), 1)
 
 
-@pytest.mark.parametrize("dims", [(4, 6), (3, 5), (16, 16), (7, 37), (64, 9), (2, 3, 4), (3, 37, 2), (1, 4), (4, 1), (1, 1, 1), (33, 20)])
+@pytest.mark.parametrize(
+    "dims", [(4, 6), (3, 5), (16, 16), (7, 37), (64, 9), (2, 3, 4), (3, 37, 2), (1, 4), (4, 1), (1, 1, 1), (33, 20)]
+)
 @pytest.mark.parametrize("width", [32, 64])
 def test_dimensions(dims: tuple[int, ...], width: int) -> None:
     check_all(width, dims, len(dims))

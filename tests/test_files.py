@@ -1,4 +1,5 @@
-"""Files that commands and functions write: whole or not at all, by any number of threads, and never over what is read or written beside."""
+"""Files that commands and functions write: whole or not at all, by any number of threads, and never over what is read
+or written beside."""
 
 from __future__ import annotations
 
@@ -71,7 +72,9 @@ def test_modes_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
 
 
 def test_threads_that_save_to_one_path_all_succeed(tmp_path: Path) -> None:
-    artifacts = [Artifact(toy().wasm + bytes([0, 2 + i, 1, 97]) + bytes(i), toy().manifest, SIDECAR.tobytes()) for i in range(2)]
+    artifacts = [
+        Artifact(toy().wasm + bytes([0, 2 + i, 1, 97]) + bytes(i), toy().manifest, SIDECAR.tobytes()) for i in range(2)
+    ]
     faults: list[BaseException] = []
 
     def save(artifact: Artifact) -> None:
@@ -117,7 +120,10 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, module: Path) -> None:
     }
     (tmp_path / "js").mkdir()
     (tmp_path / "results").mkdir()
-    old = [tmp_path / name for name in ("out.wasm", "out.hlo", "out.pb", "out.svg", "js/out.js", "js/out.d.ts", "results/result.npy")]
+    old = [
+        tmp_path / name
+        for name in ("out.wasm", "out.hlo", "out.pb", "out.svg", "js/out.js", "js/out.d.ts", "results/result.npy")
+    ]
     for path in old:
         path.write_text("old")
     script = (
@@ -139,7 +145,10 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, module: Path) -> None:
 
 REFUSED = [
     (["compile", "m.hlo", "-o", "model.js", "--js"], "model.js would be both the module and its JavaScript"),
-    (["compile", "m.hlo", "-o", "model.weights", "--sidecar"], "model.weights would be both the module and its weights"),
+    (
+        ["compile", "m.hlo", "-o", "model.weights", "--sidecar"],
+        "model.weights would be both the module and its weights",
+    ),
     (["compile", "m.hlo", "-o", "m.hlo"], "m.hlo would be both what is read and the module"),
     (["compile", "m.hlo", "-o", "./link.hlo"], "link.hlo would be both what is read and the module"),
     (["compile", "m.js", "-o", "m.wasm", "--js"], "m.js would be both what is read and its JavaScript"),
@@ -152,12 +161,18 @@ REFUSED = [
     (["convert", "m.hlo", "-o", "m.hlo"], "m.hlo would be both what is read and the result"),
     (["convert", "m.hlo", "-o", "."], ". is a folder"),
     (["layout", "f32[2]", "--svg", "."], "Is a directory"),
-    (["run", "m.hlo", "-i", "folder/result.npy", "--output", "folder"], "--output folder would overwrite folder/result.npy, which is read"),
+    (
+        ["run", "m.hlo", "-i", "folder/result.npy", "--output", "folder"],
+        "--output folder would overwrite folder/result.npy, which is read",
+    ),
     (
         ["check", "m.hlo", "-i", "folder/0.npy", "--isolate", "--reproducer", "folder/0.npy"],
         "both what is read and the instruction",
     ),
-    (["check", "m.hlo", "-i", "r.0.npy", "--isolate", "--reproducer", "r.txt"], "r.0.npy would be both what is read and its inputs"),
+    (
+        ["check", "m.hlo", "-i", "r.0.npy", "--isolate", "--reproducer", "r.txt"],
+        "r.0.npy would be both what is read and its inputs",
+    ),
 ]
 
 
@@ -183,7 +198,8 @@ def test_outputs_that_would_overwrite_something_are_refused_before_any_work(
 
 def test_transfers_into_one_folder_are_refused(xla_wasm: Cli, tmp_path: Path) -> None:
     (tmp_path / "m.hlo").write_text(
-        "HloModule m\nENTRY e { p = f32[4] parameter(0)  t = token[] after-all()  o = token[] outfeed(p, t)  ROOT r = f32[4] negate(p) }\n"
+        "HloModule m\nENTRY e { p = f32[4] parameter(0)  t = token[] after-all()  o = token[] outfeed(p, t)  ROOT r = "
+        "f32[4] negate(p) }\n"
     )
     code, _, err = xla_wasm("run", "m.hlo", "--random-inputs", "--output", "x", "--outfeed", "./x")
     assert code == 2 and "--outfeed ./x: --output writes into this folder, too" in err

@@ -1,4 +1,5 @@
-"""Numbers of 4 bits with a scale for each block of what is summed: recognised wherever programs have them so, and nowhere else."""
+"""Numbers of 4 bits with a scale for each block of what is summed: recognised wherever programs have them so, and
+nowhere else."""
 
 from __future__ import annotations
 
@@ -22,11 +23,16 @@ Array = Any
 
 
 def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A product of x by numbers of 4 bits and scales for blocks of them, of some length, which lie in one of several ways."""
+    """A product of x by numbers of 4 bits and scales for blocks of them, of some length, which lie in one of several
+    ways."""
     rng = np.random.default_rng(seed)
     m, n = int(rng.choice([1, 1, 2, 4, 5, 9, 33])), int(rng.choice([2, 3, 4, 9, 16, 24, 37]))
     block, batch = int(rng.choice([32, 32, 64, 96, 16, 8])), int(rng.choice([0, 0, 0, 2]))
-    blocks, form, use = int(rng.integers(1, 5)), rng.choice(["plain", "turned", "left", "sliced", "columns"]), int(rng.integers(4))
+    blocks, form, use = (
+        int(rng.integers(1, 5)),
+        rng.choice(["plain", "turned", "left", "sliced", "columns"]),
+        int(rng.integers(4)),
+    )
     k, lead = block * blocks, (batch,) if batch else ()
     rows = form in ("turned", "left")
     columns = 2 if form == "columns" and n % 2 == 0 else 1
@@ -58,7 +64,11 @@ def test_random_programs(seed: int) -> None:
     fn, arrays = program(seed)
     module = lower(fn, *arrays)
     expected = evaluate(module, *arrays)
-    for options in (Options(), Options(target="relaxed-simd", tune="v8", weights=("q", "s")), Options(threads=True, weights=("q",))):
+    for options in (
+        Options(),
+        Options(target="relaxed-simd", tune="v8", weights=("q", "s")),
+        Options(threads=True, weights=("q",)),
+    ):
         exe = xla_wasm.load(xla_wasm.compile(module, options), threads=2 if options.threads else 1)
         for name, array in zip("qs", arrays) if options.weights else ():
             if name in options.weights:
@@ -119,7 +129,8 @@ def test_threads(format: str) -> None:
         module, results = lower(lambda w, v, x: jnp.tanh(x @ w) @ v, w, v, x), set()
         for threads in (0, 1, 2, 3):
             exe = xla_wasm.load(
-                xla_wasm.compile(module, Options(weight_format={"w": format, "v": format}, threads=threads > 0)), threads=threads or 1
+                xla_wasm.compile(module, Options(weight_format={"w": format, "v": format}, threads=threads > 0)),
+                threads=threads or 1,
             )
             exe.set("w", w)
             exe.set("v", v)
@@ -149,7 +160,11 @@ def moved(rng: np.random.Generator) -> tuple[Callable[[Array, Array], Array], Ar
             elif way == 4:
                 first = int(inner.integers(x.shape[d]))
                 last = int(inner.integers(first, x.shape[d])) + 1
-                x = lax.slice_in_dim(x, first, last, int(inner.integers(1, 3)), d) if inner.random() < 0.7 else lax.rev(x, (d,))
+                x = (
+                    lax.slice_in_dim(x, first, last, int(inner.integers(1, 3)), d)
+                    if inner.random() < 0.7
+                    else lax.rev(x, (d,))
+                )
             elif way == 5:
                 x = lax.dynamic_slice_in_dim(x, at, int(inner.integers(1, x.shape[d] + 1)), d)
         return x
@@ -166,7 +181,9 @@ def test_blocks_that_are_constant() -> None:
         at = np.int32(rng.integers(0, 3))
         module = lower(fn, x, at)
         (value,) = evaluate(module, x, at)
-        blocks = constant_blocks(module.entry.root.operands[0] if module.entry.root.shape.is_tuple else module.entry.root)
+        blocks = constant_blocks(
+            module.entry.root.operands[0] if module.entry.root.shape.is_tuple else module.entry.root
+        )
         for d, block in enumerate(blocks):
             assert value.shape[d] % block == 0
             firsts = np.take(value, np.arange(value.shape[d]) // block * block, d)

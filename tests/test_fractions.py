@@ -1,4 +1,5 @@
-"""log(1 + x) of x from 0 to 1: where it is known, that it is exact enough, and that an element has one value wherever it is computed."""
+"""log(1 + x) of x from 0 to 1: where it is known, that it is exact enough, and that an element has one value wherever
+it is computed."""
 
 from __future__ import annotations
 
@@ -39,12 +40,13 @@ def test_where_it_is_known(dtype: str, power: str, operand: str, known: bool) ->
 
 @pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
 def test_it_is_exact(target: str) -> None:
-    """Against the logarithm of the exponential as the module itself gives it; of every magnitude, with an end that fills no vector."""
+    """Against the logarithm of the exponential as the module itself gives it; of every magnitude, with an end that
+    fills no vector."""
     rng = np.random.default_rng(0)
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, 87.3, 87.4, 103.9, 104.0, 1e-8]
-    x = np.concatenate([special, rng.normal(0, 10, 40_000), np.exp(rng.normal(-8, 5, 10_000)), rng.uniform(-0.8, 0.8, 10_000)]).astype(
-        np.float32
-    )
+    x = np.concatenate(
+        [special, rng.normal(0, 10, 40_000), np.exp(rng.normal(-8, 5, 10_000)), rng.uniform(-0.8, 0.8, 10_000)]
+    ).astype(np.float32)
     module = Module.from_text(SOFTPLUS.format("f32", len(x), "n", "e"))
     found, e = xla_wasm.load(xla_wasm.compile(module, Options(target=target))).run(x)
     true = np.log1p(e.astype(np.float64))

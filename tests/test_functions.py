@@ -1,6 +1,7 @@
 """Every elementwise operation on every type over many values, compiled for each target.
 
-Integers, comparisons and single IEEE operations are to be exact; transcendental functions within 2 ulp of the true value.
+Integers, comparisons and single IEEE operations are to be exact; transcendental functions within 2 ulp of the true
+value.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ FLOATS = ("f32", "f64")
 MAX_ULP = 2
 
 EXACT_FLOAT = (
-    "abs negate sign ceil floor round-nearest-afz round-nearest-even sqrt is-finite add subtract multiply divide remainder maximum minimum"
+    "abs negate sign ceil floor round-nearest-afz round-nearest-even sqrt is-finite add subtract multiply divide "
+    "remainder maximum minimum"
 ).split()
 INTEGER = (
-    "abs negate sign not popcnt count-leading-zeros add subtract multiply divide remainder maximum minimum power and or xor shift-left"
+    "abs negate sign not popcnt count-leading-zeros add subtract multiply divide remainder maximum minimum power and "
+    "or xor shift-left"
     " shift-right-logical shift-right-arithmetic"
 ).split()
 TRANSCENDENTAL = [*ACCURATE]
@@ -46,10 +49,15 @@ def integers(element_type: str, count: int = 600) -> Array:
     info = np.iinfo(DTYPES[element_type])
     rng = np.random.default_rng(1)
     edges = [info.min, info.min + 1, info.max, info.max - 1, *range(max(info.min, -9), 70)]
-    bits = rng.integers(0, 2**63, count - len(edges), np.uint64) >> rng.integers(0, 63, count - len(edges)).astype(np.uint64)
+    bits = rng.integers(0, 2**63, count - len(edges), np.uint64) >> rng.integers(0, 63, count - len(edges)).astype(
+        np.uint64
+    )
     some = bits.astype(DTYPES[element_type])
     return np.concatenate(
-        [np.array(edges, DTYPES[element_type]), np.where(rng.random(len(some)) < 0.5, some, np.invert(some) if info.min else some)]
+        [
+            np.array(edges, DTYPES[element_type]),
+            np.where(rng.random(len(some)) < 0.5, some, np.invert(some) if info.min else some),
+        ]
     )
 
 
@@ -58,16 +66,38 @@ def floats(element_type: str, count: int = 6000) -> Array:
     dtype = DTYPES[element_type]
     rng = np.random.default_rng(2)
     info = np.finfo(dtype)
-    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, info.max, -info.max, info.tiny, -info.tiny]
+    special = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1,
+        -1,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        info.max,
+        -info.max,
+        info.tiny,
+        -info.tiny,
+    ]
     near = [
-        s * (b + d * float(info.eps)) for s in (1, -1) for b in (0.5, 1, 2, np.pi / 4, np.pi / 2, np.pi, 8, 88, 709) for d in (-1, 0, 1)
+        s * (b + d * float(info.eps))
+        for s in (1, -1)
+        for b in (0.5, 1, 2, np.pi / 4, np.pi / 2, np.pi, 8, 88, 709)
+        for d in (-1, 0, 1)
     ]
     patterns = rng.integers(0, 2**63, count // 3, np.uint64).astype(f"u{dtype.itemsize}").view(dtype)
     patterns = np.where(np.abs(patterns) < info.tiny, dtype.type(0), patterns)
     patterns = np.where(rng.random(len(patterns)) < 0.5, patterns, -patterns)
     moderate = rng.standard_normal(count // 3) * 10
     small = rng.standard_normal(count // 3) * np.exp2(rng.integers(-30, 7, count // 3))
-    return np.concatenate([np.array([*special, *near]).astype(dtype), patterns, moderate.astype(dtype), small.astype(dtype)])
+    return np.concatenate(
+        [np.array([*special, *near]).astype(dtype), patterns, moderate.astype(dtype), small.astype(dtype)]
+    )
 
 
 def shuffled(x: Array) -> Array:
@@ -89,7 +119,8 @@ def operands(opcode: str, x: Array) -> tuple[Array, ...]:
 
 @targets
 @pytest.mark.parametrize(
-    ("opcode", "element_type"), [(o, t) for o, t in product(INTEGER, INTEGERS) if o != "abs" or TYPES[t].kind == "signed"]
+    ("opcode", "element_type"),
+    [(o, t) for o, t in product(INTEGER, INTEGERS) if o != "abs" or TYPES[t].kind == "signed"],
 )
 def test_integers(opcode: str, element_type: str, target: str) -> None:
     compiled, expected, _ = run(target, opcode, *operands(opcode, integers(element_type)))
@@ -141,12 +172,15 @@ def test_functions_of_two_f32(opcode: str, target: str) -> None:
 @pytest.mark.parametrize("element_type", FLOATS)
 @pytest.mark.parametrize("exponent", [0, 1, 2, -1, 0.5, -0.5, 3])
 def test_powers_by_constants(exponent: float, element_type: str, target: str) -> None:
-    """Some of them are computed as something else, with the special results of a power: 0 of -0 by 0.5, infinity of -infinity."""
+    """Some of them are computed as something else, with the special results of a power: 0 of -0 by 0.5, infinity of
+    -infinity."""
     x = floats(element_type, 3001)
     b = Builder("power")
     p = b.parameter(0, shape_of(x))
     power = b.op("power", p, b.broadcast(b.constant(Shape(element_type), [exponent]), x.shape))
-    module = b.module(b.op("tuple", power, b.op("divide", b.broadcast(b.constant(Shape(element_type), [1]), x.shape), power)))
+    module = b.module(
+        b.op("tuple", power, b.op("divide", b.broadcast(b.constant(Shape(element_type), [1]), x.shape), power))
+    )
     actual, inverse = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x)
     with np.errstate(all="ignore"):
         # A single 0.5 is a square root there, which is -0 of -0.
@@ -163,7 +197,9 @@ def test_powers_of_small_floats_by_constants(exponent: int, target: str) -> None
     """The same: where a power in f32 gives 0 for what is below its normal numbers, these are exact."""
     b = Builder("power")
     x = np.array([0x0001, 0x8001, 0x7F62, 0xFF62, 0x1E40, 0x3FC0, 0x8000, 0xFF80], np.uint16).view(DTYPES["bf16"])
-    power = b.op("power", b.parameter(0, Shape("bf16", x.shape)), b.broadcast(b.constant(Shape("bf16"), [exponent]), x.shape))
+    power = b.op(
+        "power", b.parameter(0, Shape("bf16", x.shape)), b.broadcast(b.constant(Shape("bf16"), [exponent]), x.shape)
+    )
     module = b.module(power)
     (result,) = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x)
     with np.errstate(all="ignore"):
@@ -194,7 +230,13 @@ def test_comparisons(element_type: str, direction: str, target: str) -> None:
 @pytest.mark.parametrize("result", ("pred",) + INTEGERS + FLOATS)
 @pytest.mark.parametrize("source", ("pred",) + INTEGERS + FLOATS)
 def test_conversions(source: str, result: str, target: str) -> None:
-    x = integers("u8").astype(np.bool_) if source == "pred" else floats(source, 900) if source in FLOATS else integers(source)
+    x = (
+        integers("u8").astype(np.bool_)
+        if source == "pred"
+        else floats(source, 900)
+        if source in FLOATS
+        else integers(source)
+    )
     if source == "f64" and result == "f32":  # XLA and wasm may differ on denormals
         x = x[(np.abs(x) > 1e-37) | ~np.isfinite(x) | (x == 0)]
     compiled, expected, _ = run(target, "convert", x, shape=Shape(result, x.shape))

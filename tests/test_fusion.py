@@ -1,4 +1,5 @@
-"""What kernels hold: a program for each rule by which an instruction gets a buffer, and what holds of the kernels of any program."""
+"""What kernels hold: a program for each rule by which an instruction gets a buffer, and what holds of the kernels of
+any program."""
 
 from __future__ import annotations
 
@@ -85,7 +86,9 @@ def test_rules(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("_is_heavy", None, None),
     ],
 )
-def test_kernels_change_with_a_rule(name: str, kept: list[str] | None, changed: list[str] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_change_with_a_rule(
+    name: str, kept: list[str] | None, changed: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the other rules' programs, what no kernel can compute gets its buffer later: see `Fusion.settle`."""
     before = kernels(RULES[name][0])
     monkeypatch.setattr(fuse, "RULES", tuple(rule for rule in fuse.RULES if rule.__name__ != name))
@@ -103,7 +106,8 @@ def kernels(body: str) -> list[str]:
 
 
 def check_kernels(computation: Computation) -> None:
-    """Every value that is needed is computed by a kernel, from what lies in buffers, and no two kernels wait for each other."""
+    """Every value that is needed is computed by a kernel, from what lies in buffers, and no two kernels wait for each
+    other."""
     fusion = Fusion(computation)
     groups = list(dict.fromkeys(fusion.groups[x] for x in computation.instructions if x in fusion.buffered))
     assert computation.root in fusion.buffered

@@ -87,7 +87,7 @@ export const load = async (bytes) => {
   ways[bytes[0]]?.();
   return { parameters: [], manifest: { requests: [] }, run() {}, runAsync() {}, profile() {}, dispose() {} };
 };
-"""
+"""  # noqa: E501
 
 
 def test_it_finds_faults_in_javascript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,9 +102,18 @@ def test_it_finds_faults_in_javascript(tmp_path: Path, monkeypatch: pytest.Monke
         for_ever, _ = outcome(lambda data: engine.ask("here", data), b"\5")
     finally:
         engine.stop()
-    faults = ["", "Fault: TypeError: found", "", "Fault: RangeError: nobody", "Fault: the engine ended with 3", "took longer"]
+    faults = [
+        "",
+        "Fault: TypeError: found",
+        "",
+        "Fault: RangeError: nobody",
+        "Fault: the engine ended with 3",
+        "took longer",
+    ]
     faults += ["Fault: ArtifactError", ""]
-    assert all(fault.startswith(start) and bool(fault) == bool(start) for (fault, _), start in zip(found, faults, strict=True)), found
+    assert all(
+        fault.startswith(start) and bool(fault) == bool(start) for (fault, _), start in zip(found, faults, strict=True)
+    ), found
     assert found[2][1].startswith("ArgumentError: refused loader.mjs") and found[0][1] == "ok"
     assert not for_ever, "a module may go on for ever in the loader's own thread"
 
@@ -117,5 +126,7 @@ def test_it_finds_faults_in_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr("xla_wasm.server.formats.json_arrays.parse", lambda data: 1 // 0)
         assert outcome(server.ask, request)[0].startswith("ZeroDivisionError")
     with monkeypatch.context() as patch:
-        patch.setattr("xla_wasm.server.connections.Connection.send_400_response", lambda self, _: self.transport.write(b"no HTTP"))
+        patch.setattr(
+            "xla_wasm.server.connections.Connection.send_400_response", lambda self, _: self.transport.write(b"no HTTP")
+        )
         assert outcome(server.ask, b"what\r\n\r\n")[0].startswith("AssertionError")

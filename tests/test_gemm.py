@@ -1,4 +1,5 @@
-"""The GEMM and convolution kernels against NumPy, on every kind of tail, and what they promise about ranges and code size."""
+"""The GEMM and convolution kernels against NumPy, on every kind of tail, and what they promise about ranges and code
+size."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ MIXED = [
     *(Types("s16", "s16", "s32", "f32"), Types("f32", "f32", "f64", "f64"), Types("f32", "f32", "f32", "s32")),
 ]
 _seen: dict[bytes, bytes] = {}
-"""What kernels have given that were verified and ran, by their bytes and those of what they read: for many targets they are the same."""
+"""What kernels have given that were verified and ran, by their bytes and those of what they read: for many targets they
+are the same."""
 GUARD = 64
 """Bytes around each buffer which must stay as they are."""
 
@@ -45,7 +47,8 @@ def strides(dims: tuple[int, ...]) -> list[int]:
 
 
 def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, parked: bool) -> list[Builder]:
-    """A pack kernel (packed, rhs) and a GEMM (out, lhs, packed or rhs, bias, its scratch memory) that writes a dense result."""
+    """A pack kernel (packed, rhs) and a GEMM (out, lhs, packed or rhs, bias, its scratch memory) that writes a dense
+    result."""
     pack = Builder("pack", 2, g.lanes, target, frozenset({0}))
     copies = max([1, *(size for size, _, rhs in g.outer if rhs)])
 
@@ -82,7 +85,13 @@ def kernels(g: Gemm, shape: Tile, target: Target, along_k: bool, bias: bool, par
 
 
 def run(
-    g: Gemm, shape: Tile, target: Target, lhs: np.ndarray, rhs: np.ndarray, bias: np.ndarray | None = None, **options: bool
+    g: Gemm,
+    shape: Tile,
+    target: Target,
+    lhs: np.ndarray,
+    rhs: np.ndarray,
+    bias: np.ndarray | None = None,
+    **options: bool,
 ) -> np.ndarray:
     """Packs and multiplies in wasmtime, in two ranges each; the guards around the buffers must survive."""
     along_k, parked = options.get("along_k", False), options.get("parked", False)
@@ -98,8 +107,22 @@ def run(
     outs = (*(size for size, _, _ in g.outer), g.m, g.n)
     dtype = np.dtype(DTYPES[g.types.result])
     extra = np.zeros(g.n, dtype) if bias is None else bias
-    sizes = [int(np.prod(outs)), lhs.size + 3, packed_size(g, shape) * copies, extra.size, rhs.size, scratch_size(g, shape)]
-    wide = [dtype.itemsize, lhs.itemsize, rhs.itemsize, dtype.itemsize, rhs.itemsize, DTYPES[g.types.accumulator].itemsize]
+    sizes = [
+        int(np.prod(outs)),
+        lhs.size + 3,
+        packed_size(g, shape) * copies,
+        extra.size,
+        rhs.size,
+        scratch_size(g, shape),
+    ]
+    wide = [
+        dtype.itemsize,
+        lhs.itemsize,
+        rhs.itemsize,
+        dtype.itemsize,
+        rhs.itemsize,
+        DTYPES[g.types.accumulator].itemsize,
+    ]
     addresses, top = [], 64
     for size, width in zip(sizes, wide):
         addresses.append(top + GUARD)
@@ -176,7 +199,14 @@ def test_random_sizes(dtype: str, target: Target) -> None:
     rng = np.random.default_rng(7)
     for i in range(30):
         m, n, k = (int(x) for x in rng.integers(1, 71, 3))
-        check(matmul(m, n, k, dtype, pad=int(rng.integers(0, 3))), target, i, bias=i % 2 == 0, along_k=i % 3 == 0, parked=i % 4 == 1)
+        check(
+            matmul(m, n, k, dtype, pad=int(rng.integers(0, 3))),
+            target,
+            i,
+            bias=i % 2 == 0,
+            along_k=i % 3 == 0,
+            parked=i % 4 == 1,
+        )
 
 
 @each_target
@@ -195,31 +225,50 @@ def test_pairs(left: str, right: str, target: Target) -> None:
     rng = np.random.default_rng(5)
     for i, (m, n, k) in enumerate(product((1, 3, 13), (1, 4, 7, 33), (3, 22, 40))):
         g = matmul(m, n, k, types)
-        x, y = (rng.choice([*limits(t), 0, 1], dims).astype(DTYPES[t]) for t, dims in ((left, (m, 2 * k)), (right, (2 * k, n))))
+        x, y = (
+            rng.choice([*limits(t), 0, 1], dims).astype(DTYPES[t])
+            for t, dims in ((left, (m, 2 * k)), (right, (2 * k, n)))
+        )
         sides = x, np.ascontiguousarray(y.reshape(k, 2, n).swapaxes(1, 2)).reshape(k, 2 * n)
         lhs, rhs = (a.view(DTYPES[t]) for a, t in zip(sides, (types.left_element, types.right_element)))
         expected = (x.astype(np.int64) @ y.astype(np.int64)).astype(np.int32)
         np.testing.assert_array_equal(run(g, tile(g, target), target, lhs, rhs, along_k=i % 2 == 0), expected)
 
 
-@pytest.mark.parametrize("shape", [Tile(4, 8), Tile(2, 16), Tile(6, 8, True), Tile(3, 4, True), Tile(4, 1), Tile(1, 32)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [Tile(4, 8), Tile(2, 16), Tile(6, 8, True), Tile(3, 4, True), Tile(4, 1), Tile(1, 32)], ids=str
+)
 def test_tiles(shape: Tile) -> None:
     for i, (m, n, k) in enumerate(product((1, 9, 30), (5, 33), (8, 21))):
         check(matmul(m, n, k), Target.named("relaxed-simd"), i, shape, bias=True, parked=i % 2 == 0)
 
 
-@pytest.mark.parametrize("shape", [Tile(1, 32, True, stripes=4), Tile(6, 8, True, stripes=2), Tile(2, 16, stripes=2, streams=2)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [Tile(1, 32, True, stripes=4), Tile(6, 8, True, stripes=2), Tile(2, 16, stripes=2, streams=2)], ids=str
+)
 def test_stripes(shape: Tile) -> None:
     """The last panel may end within a stripe, at the end of one, or before all of the last one."""
     for i, (m, n, k) in enumerate(product((1, 8), (3, 8, 13, 16, 27, 32, 41, 64, 71), (8, 20))):
         for along_k in (False, True):
-            check(matmul(m, n, k, batch=i % 3), Target.named("relaxed-simd"), i, shape, bias=True, parked=i % 2 == 0, along_k=along_k)
-            check(matmul(m, n, k, Types("bf16", "bf16", "f32", "f32")), Target.named("simd128"), i, shape, along_k=along_k)
+            check(
+                matmul(m, n, k, batch=i % 3),
+                Target.named("relaxed-simd"),
+                i,
+                shape,
+                bias=True,
+                parked=i % 2 == 0,
+                along_k=along_k,
+            )
+            check(
+                matmul(m, n, k, Types("bf16", "bf16", "f32", "f32")), Target.named("simd128"), i, shape, along_k=along_k
+            )
 
 
 @each_target
 def test_batches(target: Target) -> None:
-    for i, (batch, m, n, k) in enumerate([(3, 5, 7, 9), (2, 70, 12, 8), (12, 16, 16, 32), (4, 1, 40, 6), (5, 9, 1, 33)]):
+    for i, (batch, m, n, k) in enumerate(
+        [(3, 5, 7, 9), (2, 70, 12, 8), (12, 16, 16, 32), (4, 1, 40, 6), (5, 9, 1, 33)]
+    ):
         check(matmul(m, n, k, batch=batch), target, i, along_k=i % 2 == 0, bias=True)
 
 
@@ -276,7 +325,9 @@ def test_groups_of_rows(m: int) -> None:
         (3, 5, 8, 16, 1, 1, 1),
     ],
 )
-def test_convolution(target: Target, images: int, size: int, channels: int, outputs: int, taps: int, stride: int, dilation: int) -> None:
+def test_convolution(
+    target: Target, images: int, size: int, channels: int, outputs: int, taps: int, stride: int, dilation: int
+) -> None:
     """A two-dimensional convolution, NHWC and HWIO: kernel rows are segments, and taps too where they lie apart."""
     rng = np.random.default_rng(size)
     x = values(rng, "f32", images, size, size, channels)
@@ -295,14 +346,16 @@ def test_convolution(target: Target, images: int, size: int, channels: int, outp
     )
     reach = (result - 1) * stride + 1
     expected = sum(
-        x[:, i * dilation :, j * dilation :][:, :reach:stride, :reach:stride] @ w[i, j] for i, j in product(range(taps), range(taps))
+        x[:, i * dilation :, j * dilation :][:, :reach:stride, :reach:stride] @ w[i, j]
+        for i, j in product(range(taps), range(taps))
     )
     rhs = w.reshape(-1, outputs)
     np.testing.assert_array_equal(run(g, tile(g, target), target, x, rhs), expected)
 
 
 def test_special_values_stay_apart() -> None:
-    """Padding and overlapping loads multiply nothing twice, so an infinity or NaN reaches only its own row and column."""
+    """Padding and overlapping loads multiply nothing twice, so an infinity or NaN reaches only its own row and
+    column."""
     rng = np.random.default_rng(0)
     for m, n, k in ((5, 1, 19), (5, 2, 33), (3, 7, 9), (6, 19, 5)):
         lhs, rhs = values(rng, "f32", m, k), np.abs(values(rng, "f32", k, n)) + 1

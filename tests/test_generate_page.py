@@ -58,7 +58,10 @@ def steps(page: Page, count: int) -> None:
 
 def opened(page: Page, *files: tuple[str, bytes] | Path) -> None:
     """Gives files to the page."""
-    given: Any = [f if isinstance(f, Path) else {"name": f[0], "mimeType": "application/octet-stream", "buffer": f[1]} for f in files]
+    given: Any = [
+        f if isinstance(f, Path) else {"name": f[0], "mimeType": "application/octet-stream", "buffer": f[1]}
+        for f in files
+    ]
     page.set_input_files("#file", given)
 
 
@@ -78,7 +81,11 @@ def test_the_step_is_that_of_jax() -> None:
     """Two steps of the module that ships: loss, weights, moments."""
     weights = jax.jit(modules.initial)(jax.random.key_data(jax.random.key(3)))["weights"]
     zeros = {name: jnp.zeros_like(w) for name, w in weights.items()}
-    state = {"weights": weights, "momentum": zeros, "square": {n: z for n, z in zeros.items() if not modules.is_matrix(n)}}
+    state = {
+        "weights": weights,
+        "momentum": zeros,
+        "square": {n: z for n, z in zeros.items() if not modules.is_matrix(n)},
+    }
     texts = np.random.default_rng(0).integers(0, 40, (modules.BATCH, modules.OWN.context + 1)).astype(np.int32)
     (model,) = (m for m in pages.MODELS if (m.folder, m.name) == ("generate", "step"))
     exe = xla_wasm.load(pages.compiled(model, "simd128"))
@@ -93,7 +100,9 @@ def test_the_step_is_that_of_jax() -> None:
         np.testing.assert_allclose(value, expected["loss"], rtol=1e-5)
     assert exe.get("count") == 2
     for name, array in gpt2.leaves(state, "x").items():
-        np.testing.assert_allclose(exe.get(name[2:]), array, atol=2e-3 if "weights" in name else 1e-2 * float(jnp.abs(array).max()))
+        np.testing.assert_allclose(
+            exe.get(name[2:]), array, atol=2e-3 if "weights" in name else 1e-2 * float(jnp.abs(array).max())
+        )
 
 
 def test_a_matrix_is_made_orthogonal() -> None:
@@ -106,7 +115,9 @@ def test_a_matrix_is_made_orthogonal() -> None:
 def test_the_modules_that_ship_are_those_of_the_example() -> None:
     for name, module in modules.modules().items():
         shipped = Module.from_proto((ROOT / "examples" / "generate" / f"{name}.hlo.pb").read_bytes())
-        assert [(x.opcode, str(x.shape)) for x in shipped.instructions()] == [(x.opcode, str(x.shape)) for x in module.instructions()], name
+        assert [(x.opcode, str(x.shape)) for x in shipped.instructions()] == [
+            (x.opcode, str(x.shape)) for x in module.instructions()
+        ], name
 
 
 def test_sizes_are_the_same_in_python_and_in_the_page(generate: Any) -> None:
@@ -134,7 +145,11 @@ def test_it_learns_and_writes(generate: Any) -> None:
     assert page.locator("#samples li").count() >= 3
     picture(page, "light")
     text = writes(page, "ROMEO.", 0.8)
-    assert text.startswith("ROMEO.") and len(text) > 500 and sum(text.count(word) for word in (" the ", " and ", " to ", " I ")) > 3
+    assert (
+        text.startswith("ROMEO.")
+        and len(text) > 500
+        and sum(text.count(word) for word in (" the ", " and ", " to ", " I ")) > 3
+    )
     assert number(page, "#rate") >= 200
     expect(page.locator("#rate-unit")).to_have_text("characters a second")
     page.emulate_media(color_scheme="dark")
@@ -170,7 +185,9 @@ def test_a_text_of_ones_own(generate: Any) -> None:
     page.get_by_text("Your own", exact=True).click()
     page.get_by_label("Paste a text").fill("Too short.")
     page.get_by_role("button", name="Learn from this").click()
-    expect(page.locator("#text-error")).to_have_text("The text has 10 characters. Give at least 200; it learns well from 20,000 on.")
+    expect(page.locator("#text-error")).to_have_text(
+        "The text has 10 characters. Give at least 200; it learns well from 20,000 on."
+    )
     page.get_by_label("Paste a text").fill(POEM)
     page.get_by_role("button", name="Learn from this").click()
     expect(page.locator("#text-facts")).to_have_text(f"{len(POEM)} characters, {len(set(POEM))} different ones.")
@@ -205,18 +222,18 @@ def own_size(change: dict[str, tuple[str, list[int], int] | None], data: bool = 
 
 
 REFUSED = {
-    "no safetensors": ("w.safetensors", b"nothing", "is no safetensors file, or it is cut short. Wanted is the model.safetensors"),
+    "no safetensors": ("w.safetensors", b"nothing", "is no safetensors file, or it is cut short. Wanted is the model.safetensors"),  # noqa: E501
     "pytorch": ("pytorch_model.bin", b"PK\x03\x04" + bytes(99), "is a file of PyTorch"),
     "no json": ("w.safetensors", struct.pack("<Q", 4) + b"{bad" + bytes(9), "what it begins with is not JSON"),
-    "another model": ("w.safetensors", made({"conv.weight": ("F32", [2], 8)}, bytes(8)), "it is no GPT-2: its first names are conv.weight"),
+    "another model": ("w.safetensors", made({"conv.weight": ("F32", [2], 8)}, bytes(8)), "it is no GPT-2: its first names are conv.weight"),  # noqa: E501
     "another size": (
         "medium.safetensors",
-        made({"wte.weight": ("F32", [50257, 1024], 0), "wpe.weight": ("F32", [1024, 1024], 0), "h.23.ln_1.weight": ("F32", [1024], 0)}),
-        "is a GPT-2 of 24 layers, 1024 wide, with 50257 tokens and 1024 positions, and the site has no module of that size",
+        made({"wte.weight": ("F32", [50257, 1024], 0), "wpe.weight": ("F32", [1024, 1024], 0), "h.23.ln_1.weight": ("F32", [1024], 0)}),  # noqa: E501
+        "is a GPT-2 of 24 layers, 1024 wide, with 50257 tokens and 1024 positions, and the site has no module of that size",  # noqa: E501
     ),
     "a weight missing": ("w.safetensors", own_size({"h.1.ln_1.bias": None}), "h.1.ln_1.bias is missing"),
-    "another shape": ("w.safetensors", own_size({"h.1.ln_1.bias": ("F16", [7], 14)}), "h.1.ln_1.bias is [7], where that has [128]"),
-    "another type": ("w.safetensors", own_size({"ln_f.bias": ("I8", [128], 128)}), "has ln_f.bias as I8; F32, F16 and BF16 can be read"),
+    "another shape": ("w.safetensors", own_size({"h.1.ln_1.bias": ("F16", [7], 14)}), "h.1.ln_1.bias is [7], where that has [128]"),  # noqa: E501
+    "another type": ("w.safetensors", own_size({"ln_f.bias": ("I8", [128], 128)}), "has ln_f.bias as I8; F32, F16 and BF16 can be read"),  # noqa: E501
     "cut short": ("w.safetensors", own_size({}, data=False), "is cut short"),
     "a vocabulary alone": ("vocab.json", b"{}", "Add the weights to them: model.safetensors"),
 }  # fmt: skip
@@ -265,7 +282,8 @@ def test_weights_are_saved_and_opened(generate: Any, tmp_path: Path) -> None:
 
 
 def test_a_published_model(generate: Any, tmp_path: Path) -> None:
-    """Weights of DistilGPT-2's size under the old names, first without their vocabulary: the page writes what the module does in Python."""
+    """Weights of DistilGPT-2's size under the old names, first without their vocabulary: the page writes what the
+    module does in Python."""
     config = modules.DISTIL
     weights = gpt2.random_weights(config)
     gpt2.write(tmp_path / "plain.safetensors", weights)
@@ -315,7 +333,8 @@ def test_on_a_phone(generate: Any) -> None:
 
 
 def test_a_host_without_headers(chromium: Any, static_host: str) -> None:
-    """The module for threads runs on one where there is no shared memory, and the site as files has all that the page needs."""
+    """The module for threads runs on one where there is no shared memory, and the site as files has all that the page
+    needs."""
     with chromium.new_context(service_workers="block") as context:
         page = context.new_page()
         page.goto(f"{static_host}/demo/generate/")

@@ -1,6 +1,7 @@
 """What the middle of the compiler makes of small modules, as text (`golden/`), and the values that come out in the end.
 
-Where a change of a text is meant, `pytest tests/test_golden.py --update-golden` writes the texts anew, and `git diff` shows what changed.
+Where a change of a text is meant, `pytest tests/test_golden.py --update-golden` writes the texts anew, and `git diff`
+shows what changed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def test_stages(path: Path, request: pytest.FixtureRequest) -> None:
         if actual[section] != expected:
             names = f"{path.name}, {section}, as expected", f"{path.name}, {section}, as it came out"
             lines = difflib.unified_diff(expected.splitlines(), actual[section].splitlines(), *names, lineterm="")
-            pytest.fail("\n".join([*lines, f"If this is meant: `{UPDATE}`, and look through `git diff`."]), pytrace=False)
+            pytest.fail(
+                "\n".join([*lines, f"If this is meant: `{UPDATE}`, and look through `git diff`."]), pytrace=False
+            )
 
 
 @pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])

@@ -31,7 +31,10 @@ TOKENS = [int(t) for t in np.random.default_rng(0).integers(0, SIZE.vocabulary, 
 def weights(seed: int = 1) -> dict[str, Any]:
     """Random ones, of which biases and scales are not what training begins with."""
     rng = np.random.default_rng(seed)
-    return {name: w + rng.standard_normal(w.shape, np.float32) * np.float32(0.1) for name, w in gpt2.random_weights(SIZE, seed).items()}
+    return {
+        name: w + rng.standard_normal(w.shape, np.float32) * np.float32(0.1)
+        for name, w in gpt2.random_weights(SIZE, seed).items()
+    }
 
 
 def test_token_by_token_is_the_whole_text() -> None:
@@ -42,7 +45,9 @@ def test_token_by_token_is_the_whole_text() -> None:
         return gpt2.decode(w, cache, token, position, SIZE)
 
     module = lower(decode, cache, np.int32(0), np.int32(0), **given)
-    exe = xla_wasm.load(xla_wasm.compile(module, Options(weights=tuple(given), state={f"cache.{name}": f"1.{name}" for name in cache})))
+    exe = xla_wasm.load(
+        xla_wasm.compile(module, Options(weights=tuple(given), state={f"cache.{name}": f"1.{name}" for name in cache}))
+    )
     for name, array in (*given.items(), *((f"cache.{name}", array) for name, array in cache.items())):
         exe.set(name, array)
     expected = np.asarray(gpt2.logits(given, jnp.asarray(TOKENS), SIZE))
@@ -76,7 +81,12 @@ def test_the_likeliest_tokens() -> None:
 def test_sampling_is_that_of_jax() -> None:
     logits = np.random.default_rng(2).standard_normal(50).astype(np.float32)
     artifact = xla_wasm.compile(
-        lower(lambda x, key, t: gpt2.sample(x, jax.random.wrap_key_data(key), t, 8), logits, np.zeros(2, np.uint32), np.float32(0))
+        lower(
+            lambda x, key, t: gpt2.sample(x, jax.random.wrap_key_data(key), t, 8),
+            logits,
+            np.zeros(2, np.uint32),
+            np.float32(0),
+        )
     )
     exe = xla_wasm.load(artifact)
     best = set(np.argsort(-logits)[:8].tolist())
@@ -99,7 +109,14 @@ def test_node_writes_the_same(weight_format: str, tmp_path: Path) -> None:
     artifact.save(tmp_path / "m.wasm")
     prompt = "ABC"
     expected = generated(artifact, given, [*prompt.encode()], 23, 0.9, 7)
-    command = [node_for("simd128"), EXAMPLE / "generate.mjs", tmp_path / "m.wasm", prompt, "--weights", tmp_path / "w.safetensors"]
+    command = [
+        node_for("simd128"),
+        EXAMPLE / "generate.mjs",
+        tmp_path / "m.wasm",
+        prompt,
+        "--weights",
+        tmp_path / "w.safetensors",
+    ]
     command += ["--length", "20", "--temperature", "0.9", "--seed", "7"]
     done = subprocess.run(command, capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -112,11 +129,17 @@ def test_files_of_something_else(tmp_path: Path) -> None:
         gpt2.config_of({"a": (1,)})
     with pytest.raises(ValueError, match=r"the weight h\.1\.ln_1\.bias is missing"):
         gpt2.config_of({name: w.shape for name, w in given.items() if name != "h.1.ln_1.bias"})
-    with pytest.raises(ValueError, match=r"the weight h\.0\.attn\.c_attn\.weight is \[64, 64\], and a GPT-2 of this width has \[64, 192\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"the weight h\.0\.attn\.c_attn\.weight is \[64, 64\], and a GPT-2 of this width has \[64, 192\]",
+    ):
         gpt2.config_of({name: w.shape for name, w in given.items()} | {"h.0.attn.c_attn.weight": (64, 64)})
     (tmp_path / "x.safetensors").write_bytes(b"nothing")
     done = subprocess.run(
-        [sys.executable, EXAMPLE / "generate.py", "--weights", tmp_path / "x.safetensors"], capture_output=True, text=True, timeout=120
+        [sys.executable, EXAMPLE / "generate.py", "--weights", tmp_path / "x.safetensors"],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 1 and "x.safetensors" in done.stderr and "Traceback" not in done.stderr
 
@@ -146,7 +169,11 @@ def test_pairs(tmp_path: Path) -> None:
         const tokens = {json.dumps(texts)}.map((text) => made.encode(text));
         console.log(JSON.stringify([tokens, tokens.map((t) => made.decode(t).toString())]));"""
     done = subprocess.run(
-        [node_for("simd128"), "--input-type=module", "-e", script], capture_output=True, text=True, check=True, timeout=60
+        [node_for("simd128"), "--input-type=module", "-e", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert json.loads(done.stdout) == [tokens, texts]
     assert Bytes().decode(Bytes().encode("é")) == "é".encode()

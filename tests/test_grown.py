@@ -23,7 +23,8 @@ TYPES = (np.float32, np.float32, np.float64, np.int32, np.uint32, np.int8, jnp.b
 
 
 def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A product of arrays of any dimensions, one of which is put together of a large part and small ones, and then perhaps transposed."""
+    """A product of arrays of any dimensions, one of which is put together of a large part and small ones, and then
+    perhaps transposed."""
     rng = np.random.default_rng(seed)
     names = list("abcdefg")
     batch, contracted, left, right = (int(rng.integers(low, 3)) for low in (0, 1, 0, 0))
@@ -32,7 +33,9 @@ def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     name_of = dict(zip(names, kinds))
     operands = [[d for d, kind in name_of.items() if kind in allowed] for allowed in ("bkl", "bkr")]
     side = int(rng.integers(2))
-    grown = str(rng.choice(operands[side])) if rng.integers(8) else next(d for d, kind in name_of.items() if kind == "k")
+    grown = (
+        str(rng.choice(operands[side])) if rng.integers(8) else next(d for d, kind in name_of.items() if kind == "k")
+    )
     if grown not in operands[side]:
         side = 1 - side
     size[grown] = 17

@@ -1,4 +1,5 @@
-"""Infeed, outfeed, and sends and receipts of the host: what passes, and in which order, against the reference evaluator."""
+"""Infeed, outfeed, and sends and receipts of the host: what passes, and in which order, against the reference
+evaluator."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ def test_nothing_is_no_item() -> None:
     assert not xla_wasm.compile(m).manifest["requests"]
 
 
-# --- order ---------------------------------------------------------------------------------------------------------------
+# --- order
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_tokens_order_what_data_does_not() -> None:
@@ -130,7 +132,7 @@ def test_one_source_for_all_infeeds_and_one_for_each_name() -> None:
         b = s32[] get-tuple-element(g), index=0
         c = f32[3] get-tuple-element(p), index=0
         d = f32[3] get-tuple-element(q), index=0
-        ROOT r = (f32[3], s32[], f32[3], f32[3]) tuple(a, b, c, d)""",
+        ROOT r = (f32[3], s32[], f32[3], f32[3]) tuple(a, b, c, d)""",  # noqa: E501
         "",
     )
     results, _, _ = run(m, infeed=[X, np.int32(7)], recv={"a": [X + 1], "b": [X + 2]})
@@ -175,7 +177,11 @@ outer {
 }
 
 """
-    m = module("s = (s32[]) tuple(n)\n w = (s32[]) while(s), condition=more, body=outer\n ROOT r = s32[] negate(n)", "n: s32[]", more)
+    m = module(
+        "s = (s32[]) tuple(n)\n w = (s32[]) while(s), condition=more, body=outer\n ROOT r = s32[] negate(n)",
+        "n: s32[]",
+        more,
+    )
     numbers = [np.int32(i) for i in range(3)]
     yes, no = np.bool_(True), np.bool_(False)
     items = [yes, yes, numbers[0], yes, numbers[1], no, yes, no, yes, yes, numbers[2], no, no]
@@ -210,7 +216,11 @@ goes {
 }
 
 """
-    m = module("s = (s32[]) tuple(n)\n w = (s32[]) while(s), condition=goes, body=same\n ROOT r = s32[] negate(n)", "n: s32[]", more)
+    m = module(
+        "s = (s32[]) tuple(n)\n w = (s32[]) while(s), condition=goes, body=same\n ROOT r = s32[] negate(n)",
+        "n: s32[]",
+        more,
+    )
     feed = iter([np.bool_(True), np.bool_(True), np.bool_(False), np.bool_(True)])
     xla_wasm.load(xla_wasm.compile(m)).run(np.int32(5), infeed=feed)
     assert len(list(feed)) == 1
@@ -232,7 +242,11 @@ told {
 }
 
 """
-    m = module("ROOT c = f32[3] conditional(p, x, x), true_computation=fed, false_computation=told", "p: pred[]; x: f32[3]", more)
+    m = module(
+        "ROOT c = f32[3] conditional(p, x, x), true_computation=fed, false_computation=told",
+        "p: pred[]; x: f32[3]",
+        more,
+    )
     (result,), out, _ = run(m, np.bool_(True), X, infeed=[Y], outfeed=True)
     np.testing.assert_array_equal(result, Y)
     assert not out
@@ -267,7 +281,8 @@ def test_in_a_call_that_is_made_twice() -> None:
     np.testing.assert_array_equal(out, [X, Y])
 
 
-# --- layouts, dynamic dimensions -------------------------------------------------------------------------------------------
+# --- layouts, dynamic dimensions
+# -------------------------------------------------------------------------------------------
 
 
 def test_layouts_are_the_hosts() -> None:
@@ -285,7 +300,8 @@ def test_layouts_are_the_hosts() -> None:
     np.testing.assert_array_equal(columns.view(np.float32), [0, 3, 1, 4, 2, 5])
     np.testing.assert_array_equal(packed, [0xE1, 0xC3])
     with pytest.raises(
-        ArgumentError, match=r"infeed 'f', item 0 of this run: the array must be the 32 bytes of f32\[2,3\]\{0,1:T\(2,2\)\}, got 24"
+        ArgumentError,
+        match=r"infeed 'f', item 0 of this run: the array must be the 32 bytes of f32\[2,3\]\{0,1:T\(2,2\)\}, got 24",
     ):
         exe.run(np.zeros(4, np.uint8), infeed=[bytes(24)], outfeed=raw)
 
@@ -315,7 +331,9 @@ def test_dynamic_dimensions() -> None:
         np.testing.assert_array_equal(result, 2 * a.sum(0))
         compare_all([*out[0], *sent["channel_2"]], [2 * a, X, d])
     exe = xla_wasm.load(xla_wasm.compile(m))
-    with pytest.raises(ArgumentError, match=r"infeed 'f', item 0 of this run: the array must be float32\[<=4,2\], got float32\[5,2\]"):
+    with pytest.raises(
+        ArgumentError, match=r"infeed 'f', item 0 of this run: the array must be float32\[<=4,2\], got float32\[5,2\]"
+    ):
         exe.run(X, infeed=[np.zeros((5, 2), np.float32)], outfeed=[], recv={"channel_1": []}, send={"channel_2": []})
 
 

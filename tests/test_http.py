@@ -1,4 +1,5 @@
-"""The forms in which a served model takes and gives arrays, of every element type, under workerd: what NumPy writes, reads and casts."""
+"""The forms in which a served model takes and gives arrays, of every element type, under workerd: what NumPy writes,
+reads and casts."""
 
 from __future__ import annotations
 
@@ -76,12 +77,16 @@ def as_json(array: Array) -> Any:
     """The array as nested lists of what JSON has."""
     if array.dtype.kind == "c":
         return as_json(np.stack([array.real, array.imag], -1))
-    values = (array if array.dtype.kind in "biu" else wide(array, np.float64 if "float" in array.dtype.name else np.int64)).tolist()
+    values = (
+        array if array.dtype.kind in "biu" else wide(array, np.float64 if "float" in array.dtype.name else np.int64)
+    ).tolist()
 
     def plain(value: Any) -> Any:
         if isinstance(value, list):
             return [plain(item) for item in value]
-        return next((name for name, v in NAMED.items() if isinstance(value, float) and (value == v or value != value)), value)
+        return next(
+            (name for name, v in NAMED.items() if isinstance(value, float) and (value == v or value != value)), value
+        )
 
     return plain(values)
 
@@ -94,7 +99,13 @@ def from_json(value: Any, dtype: np.dtype[Any]) -> Array:
         return np.ldexp(np.where(mantissas >= 0.75, 1, np.sign(mantissas) / 2), exponents).astype(dtype)
 
     def number(item: Any) -> Any:
-        return [number(i) for i in item] if isinstance(item, list) else NAMED.get(item, item) if isinstance(item, str) else item
+        return (
+            [number(i) for i in item]
+            if isinstance(item, list)
+            else NAMED.get(item, item)
+            if isinstance(item, str)
+            else item
+        )
 
     made = number(value)
     if dtype.kind == "c":
@@ -102,7 +113,9 @@ def from_json(value: Any, dtype: np.dtype[Any]) -> Array:
         real = np.zeros(pairs.shape[:-1], dtype)
         real.real, real.imag = pairs[..., 0], pairs[..., 1]
         return real
-    return np.array(made, dtype if dtype.kind in "biu" else np.int64 if "int" in dtype.name else np.float64).astype(dtype)
+    return np.array(made, dtype if dtype.kind in "biu" else np.int64 if "int" in dtype.name else np.float64).astype(
+        dtype
+    )
 
 
 def assert_same(got: Array, want: Array) -> None:
@@ -175,13 +188,16 @@ def test_the_fewest_digits(type_: str, url: str) -> None:
         else:
             # What lies far above the largest is none of the type's, though ml_dtypes takes it for that one.
             largest = abs(float(value)) == float(np.nanmax(finite))
-            enough = next(n for n in range(1, 9) if array.dtype.type(near := float(f"{float(value):.{n - 1}e}")) == value)
+            enough = next(
+                n for n in range(1, 9) if array.dtype.type(near := float(f"{float(value):.{n - 1}e}")) == value
+            )
             assert digits(text) <= enough or (largest and abs(near) > abs(value)), (text, value)
 
 
 @pytest.mark.parametrize("type_", [name for name in FLOATS if name not in ("f32", "f64")])
 def test_rounding(type_: str, url: str) -> None:
-    """Numbers between those of the type, and the middles between two, go to the nearest and to even, as ml_dtypes rounds."""
+    """Numbers between those of the type, and the middles between two, go to the nearest and to even, as ml_dtypes
+    rounds."""
     dtype = dtype_of(type_)
     finite = np.unique(wide(elements(type_)))
     finite = finite[np.isfinite(finite)]
@@ -208,7 +224,11 @@ def test_casts_are_those_of_numpy(type_: str, url: str) -> None:
     for code in "? u1 u2 u4 u8 i1 i2 i4 i8 f2 f4 f8 c8 c16".split():
         source = np.dtype(code)
         # Numbers that all types have: 1, and 0 where there is one; -1 of one bit.
-        array = np.array([[1, 0, 1], [0, 0, 1]]) if type_ not in ("f8e8m0fnu", "s1") else np.ones((2, 3)) * (1 if type_[0] == "f" else 0)
+        array = (
+            np.array([[1, 0, 1], [0, 0, 1]])
+            if type_ not in ("f8e8m0fnu", "s1")
+            else np.ones((2, 3)) * (1 if type_[0] == "f" else 0)
+        )
         array = array.astype(source)
         kind = "pred" if code == "?" else {"u": "unsigned", "i": "signed", "f": "float", "c": "complex"}[source.kind]
         castable = KINDS.index(kind) <= KINDS.index(TYPES[type_].kind)

@@ -1,4 +1,5 @@
-"""Bodies and answers of a served model, under workerd: lists, archives and forms of any shape, and what is refused, with which words."""
+"""Bodies and answers of a served model, under workerd: lists, archives and forms of any shape, and what is refused,
+with which words."""
 
 from __future__ import annotations
 
@@ -10,7 +11,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from miniflare import JSON, NPY, NPZ, RAW, ask, identity, load_npy, load_npz, multipart, npy, npz, post, serving, write_worker
+from miniflare import (
+    JSON,
+    NPY,
+    NPZ,
+    RAW,
+    ask,
+    identity,
+    load_npy,
+    load_npz,
+    multipart,
+    npy,
+    npz,
+    post,
+    serving,
+    write_worker,
+)
 
 Array = np.ndarray[Any, Any]
 MIXED = {"a": "f32", "b": "s64", "c": "pred", "d": "c64"}
@@ -21,7 +37,9 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3) / 4
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shapes = {"scalar": "", "matrix": "2,3", "empty": "2,0", "dynamic": "<=4,3", "twice": "<=2,<=3"}
-    models = {f"{name}-{type_}": identity({"x": type_}, shape) for name, shape in shapes.items() for type_ in ("f32", "c64")}
+    models = {
+        f"{name}-{type_}": identity({"x": type_}, shape) for name, shape in shapes.items() for type_ in ("f32", "c64")
+    }
     models |= {f"matrix-{type_}": identity({"x": type_}, "2,3") for type_ in ("s64", "u64", "s8", "pred", "s4", "bf16")}
     models |= {
         "mixed": identity(MIXED, "2"),
@@ -49,7 +67,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         ("matrix-f32", X.ravel().tolist(), X.tolist()),
         ("matrix-f32", {"x": X.ravel().tolist()}, X.tolist()),
         ("matrix-c64", [[i, -i] for i in range(6)], [[[0, 0], [1, -1], [2, -2]], [[3, -3], [4, -4], [5, -5]]]),
-        ("matrix-s64", [[2**63 - 1, -(2**63), 2**53 + 1], [1.0, 1e3, -0]], [[2**63 - 1, -(2**63), 2**53 + 1], [1, 1000, 0]]),
+        (
+            "matrix-s64",
+            [[2**63 - 1, -(2**63), 2**53 + 1], [1.0, 1e3, -0]],
+            [[2**63 - 1, -(2**63), 2**53 + 1], [1, 1000, 0]],
+        ),
         ("matrix-u64", [[2**64 - 1, 0, 2**63], [1, 2, 3]], [[2**64 - 1, 0, 2**63], [1, 2, 3]]),
         ("matrix-pred", [[True, 0, 1], [False, 1, 0]], [[True, False, True], [False, True, False]]),
         ("matrix-s4", [[-8, 7, 0], [1, 2, 3]], [[-8, 7, 0], [1, 2, 3]]),
@@ -79,7 +101,13 @@ def test_lists(model: str, value: Any, want: Any, url: str) -> None:
         ("matrix-f32", 1, 422, {"given": "f32[]"}, "got f32[]"),
         ("matrix-f32", None, 422, {"given": "null"}, "got null"),
         ("matrix-f32", "x", 422, {"given": "a string"}, "got a string"),
-        ("matrix-f32", [[1, 2, 3], [4, 5]], 422, {"expected": "f32[2,3]"}, "x[1] is a list of 2, others are lists of 3"),
+        (
+            "matrix-f32",
+            [[1, 2, 3], [4, 5]],
+            422,
+            {"expected": "f32[2,3]"},
+            "x[1] is a list of 2, others are lists of 3",
+        ),
         ("matrix-f32", [[1, 2, 3], 4], 422, {}, "x[1] is a number"),
         ("matrix-f32", [[1, 2, 3], [4, 5, [6]]], 422, {}, "x[1][2] is a list, which f32 does not have"),
         ("matrix-f32", [[1, 2, 3], [4, None, 6]], 422, {}, "x[1][1] is null"),
@@ -97,8 +125,20 @@ def test_lists(model: str, value: Any, want: Any, url: str) -> None:
         ("matrix-s64", [[1, 2, 3], [4, 2**63, 6]], 422, {}, "x[1][1] is 9223372036854775808"),
         ("matrix-u64", [[1, 2, 3], [4, -1, 6]], 422, {}, "x[1][1] is -1"),
         ("matrix-pred", [[1, 2, 0], [1, 1, 1]], 422, {}, "x[0][1] is 2"),
-        ("matrix-c64", [[1, 2, 3]] * 2, 422, {"expected": "c64[2,3]"}, "each number is a list of its real and its imaginary part"),
-        ("dynamic-f32", [[1, 2, 3]] * 5, 422, {"expected": "f32[<=4,3]", "given": "f32[5,3]"}, "must be f32[<=4,3]; got f32[5,3]"),
+        (
+            "matrix-c64",
+            [[1, 2, 3]] * 2,
+            422,
+            {"expected": "c64[2,3]"},
+            "each number is a list of its real and its imaginary part",
+        ),
+        (
+            "dynamic-f32",
+            [[1, 2, 3]] * 5,
+            422,
+            {"expected": "f32[<=4,3]", "given": "f32[5,3]"},
+            "must be f32[<=4,3]; got f32[5,3]",
+        ),
         ("dynamic-f32", [1, 2, 3], 422, {"given": "f32[3]"}, "got f32[3]"),
         ("empty-f32", [[1], [2]], 422, {"given": "f32[2,1]"}, "got f32[2,1]"),
         ("mixed", [1, 2], 422, {}, "takes 4 inputs, so the body must be an object with 'a': f32[2], 'b': s64[2]"),
@@ -106,7 +146,9 @@ def test_lists(model: str, value: Any, want: Any, url: str) -> None:
         ("odd", {"__proto__": [1, 2]}, 422, {"field": 'a "name"'}, "is missing"),
     ],
 )
-def test_lists_that_do_not_fit(model: str, value: Any, status: int, details: dict[str, str], says: str, url: str) -> None:
+def test_lists_that_do_not_fit(
+    model: str, value: Any, status: int, details: dict[str, str], says: str, url: str
+) -> None:
     answer = post(f"{url}{model}/", value)
     assert answer.status == status and says in answer.error["message"], answer
     assert details.items() <= answer.error.items()
@@ -146,7 +188,12 @@ def test_lists_that_do_not_fit(model: str, value: Any, status: int, details: dic
         (FORM, b"", 400, "the form ends early"),
         (FORM, b"--x\r\n\r\n1\r\n--x--", 400, "has no name"),
         (FORM, b'--x\r\nContent-Disposition: form-data; name="x"\r\n\r\n1 2 3', 400, "the form ends early"),
-        (FORM, b'--xy\r\nContent-Disposition: form-data; name="x"\r\n\r\n1 2 3\r\n--x--', 400, "something else than a line"),
+        (
+            FORM,
+            b'--xy\r\nContent-Disposition: form-data; name="x"\r\n\r\n1 2 3\r\n--x--',
+            400,
+            "something else than a line",
+        ),
         ("multipart/form-data", b"--x", 400, "has no boundary"),
         (FORM, b'--x\r\nContent-Disposition: form-data; name="x"\r\n\r\n1 2 y\r\n--x--', 400, "'y' is not a number"),
         (FORM, b'--x\r\nContent-Disposition: form-data; name="x"\r\n\r\n1 2\r\n--x--', 422, "got f32[2]"),
@@ -187,7 +234,12 @@ def test_numpy_s_files(url: str) -> None:
     assert load_npy(post(f"{url}scalar-f32/", npy(np.array(2.5, ">f8")), NPY).body) == np.float32(2.5)
     row = load_npy(post(f"{url}row/", npy(X[0]), NPY).body)
     assert row.shape == (3,) and row.tobytes() == X[0].tobytes()
-    arrays = {"a": X[0, :2], "b": np.array([2**60, -1]), "c": np.array([True, False]), "d": np.array([1j, 2], np.complex64)}
+    arrays = {
+        "a": X[0, :2],
+        "b": np.array([2**60, -1]),
+        "c": np.array([True, False]),
+        "d": np.array([1j, 2], np.complex64),
+    }
     for body in (npz(**arrays), npz(True, **arrays), npz(False, *arrays.values()), npz(True, *arrays.values())):
         for type_ in (NPZ, "application/zip"):
             answer = post(f"{url}mixed/", body, type_)
@@ -211,7 +263,10 @@ def test_archives_that_are_wrong(url: str) -> None:
         return file.getvalue()
 
     stored = archive("x.npy", npy(X))
-    assert post(at, stored, NPZ).status == 200 and post(at, archive("x.npy", npy(X), zipfile.ZIP_DEFLATED), NPZ).status == 200
+    assert (
+        post(at, stored, NPZ).status == 200
+        and post(at, archive("x.npy", npy(X), zipfile.ZIP_DEFLATED), NPZ).status == 200
+    )
     damaged = stored.replace(X.tobytes(), X.tobytes()[::-1])
     cases = [
         (damaged, 400, "the content of 'x.npy' is not what it was"),

@@ -1,4 +1,5 @@
-"""What every run of the tests tries of `hunt.py`, the same programs each time; and that a hunt finds a fault and makes it small."""
+"""What every run of the tests tries of `hunt.py`, the same programs each time; and that a hunt finds a fault and makes
+it small."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def test_functions_of_jax(block: int) -> None:
 
 @pytest.mark.parametrize("seed", [19793])
 def test_rounding_decides_where_a_loop_forgets_its_start(seed: int) -> None:
-    """x + sin(x) leads to pi, where its derivative is what rounding has left of 1 + cos(x): no change of x shows that."""
+    """x + sin(x) leads to pi, where its derivative is what rounding has left of 1 + cos(x): no change of x shows
+    that."""
     assert not _judged("jax", seed)
 
 
@@ -73,7 +75,9 @@ def test_a_fault_is_found_and_made_small(tmp_path: Path, monkeypatch: pytest.Mon
         return original(copy, options)
 
     monkeypatch.setattr(xla_wasm, "compile", damaged)
-    searched = hunt.Hunt(Namespace(kind="family", target="", memory=0, xla=0, out=str(tmp_path), reduce=1, seconds_to_reduce=20))
+    searched = hunt.Hunt(
+        Namespace(kind="family", target="", memory=0, xla=0, out=str(tmp_path), reduce=1, seconds_to_reduce=20)
+    )
     for seed in range(1000):
         searched.one(seed)
         if searched.found:

@@ -1,4 +1,5 @@
-"""Index maps against NumPy: an array of positions, moved by NumPy as the map says, holds what the map gives at every index."""
+"""Index maps against NumPy: an array of positions, moved by NumPy as the map says, holds what the map gives at every
+index."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def moves(draw: st.DrawFn) -> tuple[IndexMap, np.ndarray]:
         elif kind == "reverse":
             flipped = [d for d in range(len(shape)) if draw(st.booleans())]
             array = np.flip(array, flipped)
-            step = along(shape, shape, [(shape[d] - 1, -1, d) if d in flipped else (0, 1, d) for d in range(len(shape))])
+            step = along(
+                shape, shape, [(shape[d] - 1, -1, d) if d in flipped else (0, 1, d) for d in range(len(shape))]
+            )
         else:
             factors = [f for size in shape for f in {4: (2, 2), 6: draw(st.permutations((2, 3)))}.get(size, (size,))]
             cuts = sorted(draw(st.lists(st.integers(0, len(factors)), max_size=3)))
@@ -77,7 +80,11 @@ def test_composed_maps_place_elements_as_numpy_does(case: tuple[IndexMap, np.nda
     np.testing.assert_array_equal(positions(m), array)
     order = np.array_equal(array.ravel(), np.arange(prod(m.dims)))
     assert m.keeps_order == order
-    assert m.one_to_one or len(np.unique(array)) < array.size or any(abs(t[0]) > 1 for c in m.coordinates if c for t in c.terms)
+    assert (
+        m.one_to_one
+        or len(np.unique(array)) < array.size
+        or any(abs(t[0]) > 1 for c in m.coordinates if c for t in c.terms)
+    )
     if m.one_to_one:
         assert len(np.unique(array)) == array.size
     back = m.inverse()
@@ -91,11 +98,17 @@ def test_composed_maps_place_elements_as_numpy_does(case: tuple[IndexMap, np.nda
 @given(st.lists(moves(), min_size=2, max_size=2))
 def test_equal_maps_are_equal_data(cases: list[tuple[IndexMap, np.ndarray]]) -> None:
     (m, a), (n, b) = cases
-    if None not in (*m.coordinates, *n.coordinates) and m.dims == n.dims and a.shape == b.shape and np.array_equal(a, b):
+    if (
+        None not in (*m.coordinates, *n.coordinates)
+        and m.dims == n.dims
+        and a.shape == b.shape
+        and np.array_equal(a, b)
+    ):
         assert m == n
 
 
-# --- sums of digits, whether or not operations make them ----------------------------------------------------------------------
+# --- sums of digits, whether or not operations make them
+# ----------------------------------------------------------------------
 
 Digits = list[list[int]]
 """The sizes of each dimension's digits, the lowest first."""
@@ -109,7 +122,8 @@ def term(digits: Digits, c: int, d: int, k: int) -> Term:
 
 @st.composite
 def sums(draw: st.DrawFn, digits: Digits) -> Coordinate:
-    """A multiple of each digit, often those that a slice, a reversal or a merge has, and an offset that keeps it from 0 on."""
+    """A multiple of each digit, often those that a slice, a reversal or a merge has, and an offset that keeps it from 0
+    on."""
     terms = []
     for d, sizes in enumerate(digits):
         step = draw(st.sampled_from((0, 1, 1, -1, 2, 3, 6)))
@@ -172,10 +186,15 @@ def test_what_a_map_says_of_itself_is_what_its_enumeration_shows(data: st.DataOb
         assert coordinate is not None
         d = m.dimension(coordinate, m.dims[k])
         own = value(coordinate, m.domain)
-        same = [e for e, n in enumerate(m.domain) if n == m.dims[k] > 1 and np.array_equal(own, np.indices(m.domain)[e])]
+        same = [
+            e for e, n in enumerate(m.domain) if n == m.dims[k] > 1 and np.array_equal(own, np.indices(m.domain)[e])
+        ]
         assert same == ([] if d is None else [d])
-    # Of each dimension a coordinate takes all or nothing, so that it goes up or down by the same amount from index to index.
-    even = all((np.diff(value(c, m.domain), 2, axis=d) == 0).all() for c in m.coordinates if c for d in range(len(m.domain)))
+    # Of each dimension a coordinate takes all or nothing, so that it goes up or down by the same amount from index to
+    # index.
+    even = all(
+        (np.diff(value(c, m.domain), 2, axis=d) == 0).all() for c in m.coordinates if c for d in range(len(m.domain))
+    )
     assert even or m.is_split
 
 
@@ -183,7 +202,10 @@ def test_what_a_map_says_of_itself_is_what_its_enumeration_shows(data: st.DataOb
 def test_composed_maps_are_composed_functions(data: st.DataObject, digits: Digits) -> None:
     """Wherever the outer map leads: `then` leaves no coordinate open that takes its dimensions whole."""
     outer = data.draw(maps(digits))
-    places = [(data.draw(st.integers(0, 2)), data.draw(st.integers(1, 3)), d) for d in data.draw(st.permutations(range(len(outer.dims))))]
+    places = [
+        (data.draw(st.integers(0, 2)), data.draw(st.integers(1, 3)), d)
+        for d in data.draw(st.permutations(range(len(outer.dims))))
+    ]
     inner = along(outer.dims, tuple(a + (outer.dims[d] - 1) * b + 1 for a, b, d in places), places)
     both = outer.then(inner)
     assert (both.domain, both.dims) == (outer.domain, inner.dims)
@@ -213,14 +235,20 @@ def test_composition_is_associative(cases: list[tuple[IndexMap, np.ndarray]], da
     assert a.then(b).then(c) == a.then(b.then(c))
 
 
-@given(st.lists(st.sampled_from((0, 1, 2, 3)), max_size=3).filter(lambda dims: 0 in dims), st.lists(st.integers(0, 3), max_size=3))
+@given(
+    st.lists(st.sampled_from((0, 1, 2, 3)), max_size=3).filter(lambda dims: 0 in dims),
+    st.lists(st.integers(0, 3), max_size=3),
+)
 def test_maps_of_nothing(dims: list[int], to: list[int]) -> None:
-    """Reshapes of empty arrays go there and back; an empty slice of something reads nothing twice and not everything."""
+    """Reshapes of empty arrays go there and back; an empty slice of something reads nothing twice and not
+    everything."""
     domain = tuple(dims)
     there = row_major(domain, (*to, 0))
     back = there.inverse()
     assert there.keeps_order and there.one_to_one and back is not None
-    assert there.then(back).is_identity and identity(domain).is_identity and identity(domain).inverse() == identity(domain)
+    assert (
+        there.then(back).is_identity and identity(domain).is_identity and identity(domain).inverse() == identity(domain)
+    )
     part = along(domain, tuple(n + 1 for n in dims), [(0, 1, d) for d in range(len(dims))])
     assert not part.keeps_order and part.inverse() is None
 

@@ -46,7 +46,8 @@ def values(rng: np.random.Generator, shape: Shape) -> Array:
 
 
 def program(rng: np.random.Generator) -> tuple[Module, list[Shape], dict[int, int]]:
-    """Two to five states of any type, an input, and which results replace them; each becomes another one, or is made of several."""
+    """Two to five states of any type, an input, and which results replace them; each becomes another one, or is made of
+    several."""
     b = Builder("states")
     kinds = []
     for _ in range(int(rng.integers(1, 3))):
@@ -70,15 +71,29 @@ def program(rng: np.random.Generator) -> tuple[Module, list[Shape], dict[int, in
         if way == 1 and shape.dimensions:
             return b.op("reverse", one, dimensions=(0,))
         if way == 2 and shape.element_type in ("f32", "s32"):
-            return b.op("add", one, b.op("broadcast", b.op("convert", x, shape=Shape(shape.element_type, ())), dimensions=(), shape=plain))
-        return b.op("select", b.op("broadcast", turned, dimensions=(), shape=Shape("pred", shape.dimensions)), one, other)
+            return b.op(
+                "add",
+                one,
+                b.op("broadcast", b.op("convert", x, shape=Shape(shape.element_type, ())), dimensions=(), shape=plain),
+            )
+        return b.op(
+            "select", b.op("broadcast", turned, dimensions=(), shape=Shape("pred", shape.dimensions)), one, other
+        )
 
-    results = [next_of(shape) for shape in shapes] + [next_of(shapes[int(rng.integers(0, len(shapes)))]) for _ in range(2)]
+    results = [next_of(shape) for shape in shapes] + [
+        next_of(shapes[int(rng.integers(0, len(shapes)))]) for _ in range(2)
+    ]
     order = rng.permutation(len(results)).tolist()
-    return b.module(b.op("tuple", *(results[i] for i in order))), shapes, {p: order.index(p) for p in range(len(shapes))}
+    return (
+        b.module(b.op("tuple", *(results[i] for i in order))),
+        shapes,
+        {p: order.index(p) for p in range(len(shapes))},
+    )
 
 
-def steps(module: Module, held: list[Array], state: dict[int, int], given: list[Array]) -> list[tuple[list[Array], list[Array]]]:
+def steps(
+    module: Module, held: list[Array], state: dict[int, int], given: list[Array]
+) -> list[tuple[list[Array], list[Array]]]:
     """A loop in Python: of each run the outputs, and the states after it."""
     made = []
     for x in given:
@@ -107,9 +122,15 @@ def test_the_same_as_a_loop(seed: int, tmp_path: Path, monkeypatch: pytest.Monke
         given = [np.array(x, np.int32) for x in (1, -1, 0, 2)]
         wanted = steps(module, held, state, given)
         initial: dict[str | int, Any] = {(names[i] if rng.integers(0, 2) else i): array for i, array in begun.items()}
-        chosen = {"sidecar": bool(rng.integers(0, 2)), "threads": bool(rng.integers(0, 4) == 0), "prepared": bool(rng.integers(0, 2))}
+        chosen = {
+            "sidecar": bool(rng.integers(0, 2)),
+            "threads": bool(rng.integers(0, 4) == 0),
+            "prepared": bool(rng.integers(0, 2)),
+        }
         options = Options(state=state, initial=initial, **chosen)
-        with warnings.catch_warnings(action="ignore", category=OptionWarning):  # no constant may be large, no operation shared
+        with warnings.catch_warnings(
+            action="ignore", category=OptionWarning
+        ):  # no constant may be large, no operation shared
             artifact = xla_wasm.compile(module, options)
         text = f"{module.to_text()}{chosen} {sorted(begun)}"
         types = [r.element_type for r in module.entry.root.shape.tuple_shapes]
@@ -156,7 +177,9 @@ ENTRY e {{
         for (got,), wanted in zip(run_in_node(artifact, [[], [], []], tmp_path), (x, x[::-1], x)):
             same(got, wanted, element_type, "")
     if not sidecar:
-        made = run_command(command(text, state={"s": 0}, initial={"s": x}), tmp_path / "c", "-o", "y.npy", "--repeat", "2")
+        made = run_command(
+            command(text, state={"s": 0}, initial={"s": x}), tmp_path / "c", "-o", "y.npy", "--repeat", "2"
+        )
         same(made.array("y.npy").view(x.dtype), x[::-1], element_type, "")
 
 
@@ -179,7 +202,9 @@ for (const worker of [false, true]) {{
 }}
 """
     (tmp_path / "m.mjs").write_text(script)
-    done = subprocess.run([node_for("simd128"), "m.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [node_for("simd128"), "m.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.splitlines() == ["[399,-3,5,-4,4,0,1]"] * 2
 
 
@@ -201,17 +226,29 @@ def test_structures_and_numbers() -> None:
         np.testing.assert_array_equal(exe.get("params")["w"], params["w"])
         assert exe.get("params")["b"] == 4 and exe.get("n") == 7 and exe.get("flags")["0"].tolist() == [True, False]
         exe.run()
-        assert exe.get("n") == 8 and exe.get("params")["b"] == 5 and exe.get("flags")["1"] == 1 and not exe.get("flags")["0"][0]
+        assert (
+            exe.get("n") == 8
+            and exe.get("params")["b"] == 5
+            and exe.get("flags")["1"] == 1
+            and not exe.get("flags")["0"][0]
+        )
         exe.set("n", 3)
         exe.run()
         assert exe.get("n") == 4
         assert exe.clone().get("n") == 7
     big = np.arange(6, dtype=">f4").reshape(3, 2).T  # neither the machine's order of bytes nor of dimensions
-    swapped = xla_wasm.load(xla_wasm.compile(lower(lambda s: s + 1, np.float32(big)), Options(state={"s": "result"}, initial={"s": big})))
+    swapped = xla_wasm.load(
+        xla_wasm.compile(lower(lambda s: s + 1, np.float32(big)), Options(state={"s": "result"}, initial={"s": big}))
+    )
     np.testing.assert_array_equal(swapped.get("s"), big)
 
 
-STEP = lower(lambda p, n, x: ({"w": p["w"] + x, "b": p["b"]}, n + 1, x), {"w": np.zeros(3, np.float32), "b": np.float32(0)}, 0, 1.0)
+STEP = lower(
+    lambda p, n, x: ({"w": p["w"] + x, "b": p["b"]}, n + 1, x),
+    {"w": np.zeros(3, np.float32), "b": np.float32(0)},
+    0,
+    1.0,
+)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +260,10 @@ STEP = lower(lambda p, n, x: ({"w": p["w"] + x, "b": p["b"]}, n + 1, x), {"w": n
         ({"p": 1}, "'p' stands for p.b, p.w: give a dict or its like, not int"),
         ({"p": {"w": np.zeros(3, np.float32)}}, r"the state 'p.b' is missing in what is given for 'p': f32\[\]"),
         ({"p": {"w": np.zeros(3, np.float32), "b": 1, "c": 2}}, "there is no state 'p.c'"),
-        ({"p.w": np.zeros(3, np.float32), "p": {"w": np.zeros(3, np.float32), "b": 1}}, "the state 'p.w' is given twice"),
+        (
+            {"p.w": np.zeros(3, np.float32), "p": {"w": np.zeros(3, np.float32), "b": 1}},
+            "the state 'p.w' is given twice",
+        ),
         ({"p.w": np.zeros(4, np.float32)}, r"the state 'p.w' is f32\[3\], got float32\[4\]"),
         ({"p.w": np.zeros(3)}, r"the state 'p.w' is f32\[3\], got float64\[3\]; .astype\('float32'\) converts it"),
         ({"p.w": [1, 2]}, r"the state 'p.w' is f32\[3\], got lists of shape \[2\]"),
@@ -232,7 +272,10 @@ STEP = lower(lambda p, n, x: ({"w": p["w"] + x, "b": p["b"]}, n + 1, x), {"w": n
         ({"p.b": 10**400}, r"the state 'p.b' is f32\[\]: a number does not fit it"),
         ({"p.b": 1j}, r"the state 'p.b' is f32\[\], got Python's complex"),
         ({"p.b": True}, r"the state 'p.b' is f32\[\], got Python's bool"),
-        ({"p.b": jax.random.key(0)}, r"the state 'p.b' is f32\[\], and PRNGKeyArray is no array: .*jax.random.key_data"),
+        (
+            {"p.b": jax.random.key(0)},
+            r"the state 'p.b' is f32\[\], and PRNGKeyArray is no array: .*jax.random.key_data",
+        ),
         ({"n": 2**31}, r"the state 'n' is s32\[\]: a number does not fit it"),
         ({"n": 1.0}, r"the state 'n' is s32\[\], got Python's float"),
         ({"n": "one"}, r"the state 'n' is s32\[\], got str: give an array"),
@@ -253,7 +296,9 @@ def test_what_cannot_be() -> None:
     with pytest.raises(ArgumentError, match="jit has no option 'initial': a call is given its states"):
         jit(lambda s: s + 1, state={"s": ""}, initial={"s": 1})
     text = "HloModule d\nENTRY e { s = f32[<=4] parameter(0)  ROOT r = f32[<=4] negate(s) }"
-    with pytest.raises(UnsupportedError, match=r"'s' is f32\[<=4\].*: only the host sets states with dynamic dimensions"):
+    with pytest.raises(
+        UnsupportedError, match=r"'s' is f32\[<=4\].*: only the host sets states with dynamic dimensions"
+    ):
         xla_wasm.compile(HloModule.from_text(text), Options(state={"s": 0}, initial={"s": np.float32([1, 2])}))
 
 
@@ -280,7 +325,9 @@ ENTRY e { s = f32[2] parameter(0)  x = f32[2] parameter(1)
   sum = f32[2] all-reduce(t), replica_groups={}, to_apply=add
   ROOT r = (f32[2], f32[2]) tuple(t, sum)
 }"""
-    artifact = xla_wasm.compile(HloModule.from_text(text), Options(state={"s": 0}, initial={"s": [1, 2]}, num_replicas=3))
+    artifact = xla_wasm.compile(
+        HloModule.from_text(text), Options(state={"s": 0}, initial={"s": [1, 2]}, num_replicas=3)
+    )
     exe = xla_wasm.load(artifact)
     xs = [np.float32([d, 10 * d]) for d in range(3)]
     held = [np.float32([1, 2])] * 3
@@ -295,7 +342,9 @@ def test_devices_with_shards() -> None:
     """What all devices have alike may be there from the start, and nothing else."""
     spec = jax.sharding.PartitionSpec
     x = np.arange(8, dtype=np.float32)
-    module = lower(lambda s, t: (s + 1, t * 2), x, x, mesh={"i": 4}, in_specs=(spec("i"), spec()), out_specs=(spec("i"), spec()))
+    module = lower(
+        lambda s, t: (s + 1, t * 2), x, x, mesh={"i": 4}, in_specs=(spec("i"), spec()), out_specs=(spec("i"), spec())
+    )
     exe = xla_wasm.load(xla_wasm.compile(module, Options(state={"t": "1"}, initial={"t": x})))
     for i in range(3):
         np.testing.assert_array_equal(exe.get("t"), x * 2**i)

@@ -32,7 +32,8 @@ def numbers(rng: np.random.Generator, dtype: str, dims: tuple[int, ...]) -> Arra
 
 
 def widened(rng: np.random.Generator, b: Builder, x: Instruction) -> Instruction:
-    """An operand that is wider than its numbers, as programs that dequantise write it; some leave the range of 16 bits."""
+    """An operand that is wider than its numbers, as programs that dequantise write it; some leave the range of 16
+    bits."""
     choice = int(rng.integers(9))
     if choice < 3:
         return x
@@ -52,7 +53,8 @@ def widened(rng: np.random.Generator, b: Builder, x: Instruction) -> Instruction
 
 
 def finished(rng: np.random.Generator, b: Builder, x: Instruction) -> Instruction:
-    """What programs make of the sums: floats with a scale for each column, clipped bytes, the sums themselves, or both."""
+    """What programs make of the sums: floats with a scale for each column, clipped bytes, the sums themselves, or
+    both."""
     choice = int(rng.integers(5))
     if choice < 2:
         return x

@@ -25,7 +25,8 @@ LAST = (1, 3, 8, 16, 16, 24, 32, 32, 33, 40, 48, 64, 64, 64, 80, 96, 100, 128, 1
 
 
 def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]], dict[str, Any]]:
-    """Chains of functions of values that lie straight, reversed, transposed, in parts or where only a run tells, and their sums."""
+    """Chains of functions of values that lie straight, reversed, transposed, in parts or where only a run tells, and
+    their sums."""
     dtype = str(rng.choice(TYPES))
     rank = int(rng.integers(1, 4))
     dims = [int(rng.integers(1, 7)) for _ in range(rank - 1)] + [int(rng.choice(LAST))]
@@ -36,7 +37,9 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     arguments: list[np.ndarray[Any, Any]] = []
 
     def parameter(sizes: list[int], element_type: str = dtype) -> Any:
-        data = np.asarray(rng.normal(0, 2, sizes) if floating else rng.integers(-90, 90, sizes)).astype(DTYPES[element_type])
+        data = np.asarray(rng.normal(0, 2, sizes) if floating else rng.integers(-90, 90, sizes)).astype(
+            DTYPES[element_type]
+        )
         if floating and data.size and element_type == dtype:
             data.flat[rng.integers(data.size)] = rng.choice([np.nan, np.inf, -np.inf, -0.0, 1e4])
         arguments.append(data)
@@ -56,7 +59,11 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
         if way == 3:
             starts, steps = rng.integers(0, 3, rank).tolist(), rng.choice([1, 1, 2], rank).tolist()
             whole = parameter([s + (n - 1) * step + 1 for s, n, step in zip(starts, dims, steps)])
-            return b.op("slice", whole, slice=tuple(SliceDimension(s, s + (n - 1) * k + 1, k) for s, n, k in zip(starts, dims, steps)))
+            return b.op(
+                "slice",
+                whole,
+                slice=tuple(SliceDimension(s, s + (n - 1) * k + 1, k) for s, n, k in zip(starts, dims, steps)),
+            )
         if way == 4:
             place = parameter([], "s32")
             whole = parameter([n + 3 for n in dims])
@@ -77,7 +84,11 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
             elif way == 2:
                 x = b.op("select", b.op("compare", x, first, direction="LT"), x, read())
             else:
-                names = [n for n in (FLOATS if floating else INTEGERS) if dtype[0] != "u" or n not in ("negate", "abs", "sign")]
+                names = [
+                    n
+                    for n in (FLOATS if floating else INTEGERS)
+                    if dtype[0] != "u" or n not in ("negate", "abs", "sign")
+                ]
                 x = b.op(str(rng.choice(names)), x)
         return x
 
@@ -128,5 +139,7 @@ def test_the_same_bits_as_one_after_another(seed: int, monkeypatch: pytest.Monke
                 kinds = [leaf.element_type for _, leaf in module.entry.root.shape.leaves()]
                 for data, want, kind in zip(made, evaluate(module, *arrays), kinds, strict=True):
                     got = np.frombuffer(data, DTYPES[kind]).reshape(np.shape(want))
-                    assert (np.isnan(got) == np.isnan(want)).all() if kind[0] in "fb" else (got == want).all(), module.to_text()
+                    assert (np.isnan(got) == np.isnan(want)).all() if kind[0] in "fb" else (got == want).all(), (
+                        module.to_text()
+                    )
     assert widened[0] + ordered[0] > 10, "the programs have to show what they are for"

@@ -1,4 +1,5 @@
-"""What a forged artifact may put into the `model.js` and `model.d.ts` made for it: names, as text, and nothing that runs."""
+"""What a forged artifact may put into the `model.js` and `model.d.ts` made for it: names, as text, and nothing that
+runs."""
 
 from __future__ import annotations
 
@@ -51,16 +52,22 @@ NAMES = [
     "\U0001f600",
     "Größe",
 ]
-LOADER = "export class UnsupportedError extends Error {}\nexport const load = () => undefined, joined = () => undefined;\n"
+LOADER = (
+    "export class UnsupportedError extends Error {}\nexport const load = () => undefined, joined = () => undefined;\n"
+)
 SHOW = """
 import { inputs, results } from './model.js';
 const prototypes = [inputs, results].map((table) => Object.getPrototypeOf(table) === Object.prototype);
 console.log(JSON.stringify({ inputs: Object.keys(inputs), results: Object.keys(results), prototypes, forged: globalThis.forged ?? null }));
-"""
+"""  # noqa: E501
 # What a manifest may hold in the place of what belongs there, and what is said of it.
 FORGED: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "code as a dimension": (("parameters", 0, "dimensions"), [f"({CODE}, 2)", 3], r"at parameters\[0\].dimensions"),
-    "code as a dimension of a result": (("results", 0, "dimensions"), [f"({CODE}, 2)", 3], r"at results\[0\].dimensions"),
+    "code as a dimension of a result": (
+        ("results", 0, "dimensions"),
+        [f"({CODE}, 2)", 3],
+        r"at results\[0\].dimensions",
+    ),
     "true as a dimension": (("parameters", 0, "dimensions"), [True, 3], r"at parameters\[0\].dimensions"),
     "a dimension below none": (("parameters", 0, "dimensions"), [-1, 3], r"at parameters\[0\].dimensions"),
     "code as a type": (("parameters", 0, "element_type"), f"f32*/ {CODE} /*", r"at parameters\[0\].element_type"),
@@ -115,7 +122,9 @@ def test_names_are_text(kind: str, tmp_path: Path) -> None:
     for file in files:
         head, *rest = file.read_text(encoding="utf-8").split("\n")
         assert head.startswith("// ") and len(head) < 600 and rest[0] == "", "comments on one line"
-        assert all(char.isprintable() for line in (head, *rest) for char in line), "nothing that editors and terminals act upon"
+        assert all(char.isprintable() for line in (head, *rest) for char in line), (
+            "nothing that editors and terminals act upon"
+        )
     script = files[0].read_text(encoding="utf-8").replace("import wasm from './model.wasm';", "const wasm = undefined;")
     files[0].write_text(script.replace("./loader.js/parts.js", "./loader.js"), encoding="utf-8")
     (tmp_path / "package.json").write_text('{"type": "module"}')
@@ -125,7 +134,17 @@ def test_names_are_text(kind: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"inputs": NAMES, "results": NAMES, "prototypes": [True, True], "forged": None}
     compiler = ROOT / ".tools" / "node_modules" / "typescript" / "bin" / "tsc"
-    command = [node_for("relaxed-simd"), compiler, "--noEmit", "--strict", "--module", "esnext", "--target", "es2022", files[1]]
+    command = [
+        node_for("relaxed-simd"),
+        compiler,
+        "--noEmit",
+        "--strict",
+        "--module",
+        "esnext",
+        "--target",
+        "es2022",
+        files[1],
+    ]
     said = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout
     assert [line for line in said.splitlines() if "error TS2307" not in line and "error TS7016" not in line] == []
 
@@ -186,7 +205,10 @@ MISTYPED_TREES = [
 def types_checked(folder: Path, file: str) -> str:
     """What the compiler of TypeScript says of a file beside a model and the loader."""
     compiler = ROOT / ".tools" / "node_modules" / "typescript" / "bin" / "tsc"
-    options = "--noEmit --strict --allowJs --target es2022 --lib es2022,dom,dom.iterable --module esnext --moduleResolution bundler".split()
+    options = (
+        "--noEmit --strict --allowJs --target es2022 --lib es2022,dom,dom.iterable --module esnext "
+        "--moduleResolution bundler"
+    ).split()
     command = [str(node_for("relaxed-simd")), str(compiler), *options, file]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200).stdout
 

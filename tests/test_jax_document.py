@@ -23,7 +23,11 @@ def test_the_program_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "\n".join(blocks)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert len(blocks) >= 7 and (tmp_path / "classify.wasm").is_file() and len([*(tmp_path / "cache" / "xla_wasm").iterdir()]) >= 4
+    assert (
+        len(blocks) >= 7
+        and (tmp_path / "classify.wasm").is_file()
+        and len([*(tmp_path / "cache" / "xla_wasm").iterdir()]) >= 4
+    )
 
 
 def test_options_are_named() -> None:

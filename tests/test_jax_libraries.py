@@ -1,4 +1,5 @@
-"""Programs of libraries that raise errors by way of Python functions, with their checks left on: equinox, diffrax, optimistix."""
+"""Programs of libraries that raise errors by way of Python functions, with their checks left on: equinox, diffrax,
+optimistix."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def stiff(y: Any) -> Any:
         return jnp.stack([back - slow, slow - back - fast, fast])
 
     solver = diffrax.Kvaerno5()
-    return diffrax.diffeqsolve(diffrax.ODETerm(rates), solver, 0.0, 10.0, 2e-4, y, stepsize_controller=CONTROLLED, max_steps=1000).ys
+    return diffrax.diffeqsolve(
+        diffrax.ODETerm(rates), solver, 0.0, 10.0, 2e-4, y, stepsize_controller=CONTROLLED, max_steps=1000
+    ).ys
 
 
 def root(y: Any) -> Any:
@@ -46,7 +49,9 @@ def root(y: Any) -> Any:
 
 def fitted(a: Any) -> Any:
     residuals = lambda p, a: jnp.stack([p[0] - a[0], 10 * (p[1] - p[0] ** 2)])  # noqa: E731
-    return optimistix.least_squares(residuals, optimistix.LevenbergMarquardt(1e-5, 1e-5), jnp.array([0.0, 0.5]), a).value
+    return optimistix.least_squares(
+        residuals, optimistix.LevenbergMarquardt(1e-5, 1e-5), jnp.array([0.0, 0.5]), a
+    ).value
 
 
 def least(a: Any) -> Any:

@@ -1,4 +1,5 @@
-"""What `lower` and `compile` take from JAX and equinox: stages, exported functions, modules; and paths and contents of files."""
+"""What `lower` and `compile` take from JAX and equinox: stages, exported functions, modules; and paths and contents of
+files."""
 
 from __future__ import annotations
 
@@ -69,7 +70,15 @@ def test_stages_keep_all_arguments_their_names_and_structure(stage: str) -> None
 @pytest.mark.parametrize("x64", [False, True])
 def test_arguments_that_a_stage_left_out_are_in_their_places(stage: str, x64: bool) -> None:
     """Of every type, also one that JAX has changed."""
-    left_out = [np.int64(1), np.float16(2), np.arange(3, dtype=np.uint8), jnp.bfloat16(1), np.complex64(1), np.bool_(True), KEY]
+    left_out = [
+        np.int64(1),
+        np.float16(2),
+        np.arange(3, dtype=np.uint8),
+        jnp.bfloat16(1),
+        np.complex64(1),
+        np.bool_(True),
+        KEY,
+    ]
     with jax.enable_x64(x64):
         for b in left_out:
             args, named = (np.float32(1), b, np.float32(10)), {"e": np.float32(100), "d": b}
@@ -146,7 +155,9 @@ def test_modules_are_functions_and_arguments(is_on: bool) -> None:
     ):
         exe = xla_wasm.load(xla_wasm.compile(lower(fn, *args)))
         assert names is None or [p.name for p in exe.parameters] == names
-        arrays = [np.asarray(leaf) for leaf in jax.tree.leaves(args) if eqx.is_array(leaf) or isinstance(leaf, np.ndarray)]
+        arrays = [
+            np.asarray(leaf) for leaf in jax.tree.leaves(args) if eqx.is_array(leaf) or isinstance(leaf, np.ndarray)
+        ]
         result = exe.run(*arrays)[0]
         np.testing.assert_allclose(result[0] if result.ndim == 2 else result, expected, rtol=1e-5)
 
@@ -161,7 +172,8 @@ def test_modules_as_results() -> None:
     assert [r["name"] for r in artifact.manifest["results"]] == ["0.linear.weight", "0.linear.bias", "1"]
 
 
-# --- what compile takes -------------------------------------------------------------------------------------------------
+# --- what compile takes
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", ["hlo", "pb", "mlir", "jax_export"])
@@ -191,8 +203,14 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda _: xla_wasm.compile(program),
         r"'program' is a function, which is traced on arguments: compile\(f, args=\(x,\)\)",
     ),
-    "a number": (lambda _: xla_wasm.compile(3), "compile takes a module, the path or the content of its file.*; not int"),
-    "no file": (lambda _: xla_wasm.compile("nothing.hlo"), "cannot read 'nothing.hlo', a path of a file with HLO .*: No such file"),
+    "a number": (
+        lambda _: xla_wasm.compile(3),
+        "compile takes a module, the path or the content of its file.*; not int",
+    ),
+    "no file": (
+        lambda _: xla_wasm.compile("nothing.hlo"),
+        "cannot read 'nothing.hlo', a path of a file with HLO .*: No such file",
+    ),
     "a folder": (lambda folder: xla_wasm.compile(folder), "cannot read '.*', a path of a file .*: Is a directory"),
     "an artifact": (lambda _: xla_wasm.compile(artifact()), "<Artifact .*> is compiled already: load it"),
     "its path": (
@@ -226,9 +244,15 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 def test_compiling_without_jax_never_imports_it(tmp_path: Path) -> None:
     (tmp_path / "m.hlo").write_text("HloModule m\nENTRY e { ROOT x = f32[2] parameter(0) }")
-    work = f"import sys, xla_wasm; xla_wasm.compile({str(tmp_path / 'm.hlo')!r}); print('jax' in sys.modules, 'numpy' in sys.modules)"
+    work = (
+        f"import sys, xla_wasm; xla_wasm.compile({str(tmp_path / 'm.hlo')!r}); print('jax' in sys.modules, 'numpy' "
+        f"in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
-    work = "import sys, xla_wasm\ntry: xla_wasm.compile(object())\nexcept xla_wasm.XlaWasmError as e: print('jax' in sys.modules, e)"
+    work = (
+        "import sys, xla_wasm\ntry: xla_wasm.compile(object())\nexcept xla_wasm.XlaWasmError as e: print('jax' in "
+        "sys.modules, e)"
+    )
     done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("False compile takes a module")

@@ -113,7 +113,12 @@ ARRAYS: dict[str, Any] = {
 def test_arrays_are_converted_as_jax_converts_them(name: str, x64: bool) -> None:
     """With a weak type beside strong ones, the results tell which it was."""
     x = ARRAYS[name]
-    f = lambda x: (x, x + jnp.ones((), jnp.bfloat16), x * jnp.ones((), jnp.int8)) if name not in ("float8", "int4") else (x,)  # noqa: E731
+
+    def f(x):
+        return (
+            (x, x + jnp.ones((), jnp.bfloat16), x * jnp.ones((), jnp.int8)) if name not in ("float8", "int4") else (x,)
+        )
+
     with jax.enable_x64(x64):
         same(jit(f)(x), jax.jit(f)(x))
 
@@ -137,7 +142,9 @@ class Foreign:
         return self._array.__dlpack_device__()
 
 
-@pytest.mark.parametrize("array", [X, X.astype(np.float64), np.array([2**40, 3]), jnp.asarray([1, 2], jnp.bfloat16)], ids=str)
+@pytest.mark.parametrize(
+    "array", [X, X.astype(np.float64), np.array([2**40, 3]), jnp.asarray([1, 2], jnp.bfloat16)], ids=str
+)
 def test_dlpack(array: Any) -> None:
     f = jit(lambda x: x * 2)
     same(f({"a": Foreign(array)}["a"]), jax.jit(lambda x: x * 2)(array))
@@ -166,7 +173,8 @@ def test_results_of_jax() -> None:
     assert isinstance(jit(lambda x: x)(X), np.ndarray)
 
 
-# --- static values ------------------------------------------------------------------------------------------------------
+# --- static values
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_static_arguments() -> None:
@@ -205,14 +213,19 @@ def test_what_is_no_array_is_static() -> None:
         f({"act": jnp.sin, "name": {1, 2}}, X)
 
 
-# --- libraries ----------------------------------------------------------------------------------------------------------
+# --- libraries
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_flax_linen() -> None:
     model = nn.Sequential((nn.Dense(4), nn.relu, nn.Dense(2)))
     variables = model.init(jax.random.key(0), X)
     same(jit(model.apply)(variables, X), model.apply(variables, X), rtol=1e-5)
-    same(jit(lambda model, variables, x: model.apply(variables, x))(model, variables, X), model.apply(variables, X), rtol=1e-5)
+    same(
+        jit(lambda model, variables, x: model.apply(variables, x))(model, variables, X),
+        model.apply(variables, X),
+        rtol=1e-5,
+    )
 
 
 def test_flax_nnx() -> None:
@@ -225,16 +238,28 @@ def test_flax_nnx() -> None:
 
 @pytest.mark.parametrize("given", ["model", "state", "dict"])
 def test_an_executable_takes_the_weights_of_flax_nnx(given: str) -> None:
-    model = nnx.Sequential(nnx.Linear(3, 4, rngs=nnx.Rngs(0)), nnx.relu, nnx.Linear(4, 2, dtype=jnp.float32, rngs=nnx.Rngs(1)))
+    model = nnx.Sequential(
+        nnx.Linear(3, 4, rngs=nnx.Rngs(0)), nnx.relu, nnx.Linear(4, 2, dtype=jnp.float32, rngs=nnx.Rngs(1))
+    )
     exe = xla_wasm.load(jit(lambda model, x: model(x), weights="model").artifact(model, X))
-    linear = [{"kernel": {"value": model.layers[i].kernel[...]}, "bias": {"value": model.layers[i].bias[...]}} for i in (0, 2)]
-    exe.set("model", {"model": model, "state": nnx.state(model), "dict": {"layers": {0: linear[0], 2: linear[1]}}}[given])
+    linear = [
+        {"kernel": {"value": model.layers[i].kernel[...]}, "bias": {"value": model.layers[i].bias[...]}} for i in (0, 2)
+    ]
+    exe.set(
+        "model", {"model": model, "state": nnx.state(model), "dict": {"layers": {0: linear[0], 2: linear[1]}}}[given]
+    )
     same(exe.call(X), model(X), rtol=1e-5)
 
 
 def test_equinox() -> None:
-    model = eqx.nn.Sequential([eqx.nn.Linear(3, 4, key=jax.random.key(0)), eqx.nn.Lambda(jnp.tanh), eqx.nn.Dropout(0.5, inference=True)])
-    for f in (jit(model), partial(jit(lambda model, x: model(x)), model), partial(jit(eqx.filter_jit(lambda m, x: m(x))), model)):
+    model = eqx.nn.Sequential(
+        [eqx.nn.Linear(3, 4, key=jax.random.key(0)), eqx.nn.Lambda(jnp.tanh), eqx.nn.Dropout(0.5, inference=True)]
+    )
+    for f in (
+        jit(model),
+        partial(jit(lambda model, x: model(x)), model),
+        partial(jit(eqx.filter_jit(lambda m, x: m(x))), model),
+    ):
         same(f(X[0]), model(X[0]), rtol=1e-5)
 
     def step(model: Any, x: Any) -> Any:
@@ -284,12 +309,17 @@ def test_methods_and_decorators() -> None:
 def test_python_functions_of_a_program() -> None:
     """They belong to a trace: two functions that trace to the same program are two."""
     for factor in (2, 3):
-        f = jit(lambda x, factor=factor: jax.pure_callback(lambda v: np.asarray(v) * factor, jax.ShapeDtypeStruct((2, 3), np.float32), x))
+        f = jit(
+            lambda x, factor=factor: jax.pure_callback(
+                lambda v: np.asarray(v) * factor, jax.ShapeDtypeStruct((2, 3), np.float32), x
+            )
+        )
         same(f(X), X * factor)
         assert f.stats().compiles == 1
 
 
-# --- weights and states ---------------------------------------------------------------------------------------------------
+# --- weights and states
+# ---------------------------------------------------------------------------------------------------
 
 
 def model(params: Any, x: Any) -> Any:
@@ -342,7 +372,9 @@ def test_weights_of_several_shapes_and_threads() -> None:
 
 def adam_step(params: Any, opt: Any, key: Any, x: Any) -> Any:
     key, own = jax.random.split(key)
-    loss, grads = jax.value_and_grad(lambda p: jnp.mean(model(p, x + 0.1 * jax.random.normal(own, x.shape)) ** 2))(params)
+    loss, grads = jax.value_and_grad(lambda p: jnp.mean(model(p, x + 0.1 * jax.random.normal(own, x.shape)) ** 2))(
+        params
+    )
     updates, opt = optax.adam(1e-2).update(grads, opt)
     return optax.apply_updates(params, updates), opt, key, loss
 
@@ -358,12 +390,20 @@ def test_states_stay_in_the_module() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-4)
     assert f.stats() == Stats(1, 1, 0, 5)
     weight = mine[0]["dense"]["w"]
-    assert weight.shape == (3, 8) and "in the module" in repr(weight) and len(weight) == 3 and weight.ndim == 2 and weight.size == 24
+    assert (
+        weight.shape == (3, 8)
+        and "in the module" in repr(weight)
+        and len(weight) == 3
+        and weight.ndim == 2
+        and weight.size == 24
+    )
     np.testing.assert_allclose(weight, theirs[0]["dense"]["w"], rtol=1e-4)
     same(mine[2].value, theirs[2])
     *after, _ = f(*mine, X)
     assert weight.is_deleted() and "given to a later call" in repr(weight)
-    with pytest.raises(ArgumentError, match=r"'params.dense.w' was given to a later call, and lives on in what that call returned"):
+    with pytest.raises(
+        ArgumentError, match=r"'params.dense.w' was given to a later call, and lives on in what that call returned"
+    ):
         np.asarray(weight)
     with pytest.raises(ArgumentError, match="was given to a later call"):
         f(*mine, X)
@@ -387,7 +427,8 @@ def counting(total: Any, x: Any, y: Any) -> Any:
 
 @pytest.mark.parametrize("seed", range(count(10, 100)))
 def test_random_calls_with_states(seed: int) -> None:
-    """Values of states that are given, kept, given twice, given to a program of another shape or as another argument; as pure functions."""
+    """Values of states that are given, kept, given twice, given to a program of another shape or as another argument;
+    as pure functions."""
     rng = np.random.default_rng(seed)
     f = jit(counting, state={"total": "0"})
     known: list[tuple[Any, float]] = [(np.float32(1), 1.0)]
@@ -442,7 +483,8 @@ def test_a_run_that_fails_takes_its_states_along() -> None:
     assert float(step(5.0, 1.0)[0]) == 6
 
 
-# --- tracing, compiling, disk ---------------------------------------------------------------------------------------------
+# --- tracing, compiling, disk
+# ---------------------------------------------------------------------------------------------
 
 
 def test_what_is_traced_and_compiled_again() -> None:
@@ -493,15 +535,27 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "no function": (lambda: jit(3), "jit takes a function, not int"),
     "a stage": (lambda: jit(jax.jit(jnp.sin).lower(X)), "a jax.stages.Lowered is traced already"),
     "unknown option": (lambda: jit(jnp.sin, speed=3), "jit has no option 'speed': it has tune, weight_format"),
-    "donated": (lambda: jit(jnp.sin, donate_argnums=0), r"jit has no option 'donate_argnums': .* state=\{'params': '0'\}"),
+    "donated": (
+        lambda: jit(jnp.sin, donate_argnums=0),
+        r"jit has no option 'donate_argnums': .* state=\{'params': '0'\}",
+    ),
     "sidecar": (lambda: jit(jnp.sin, sidecar=True), "jit has no option 'sidecar': compile it yourself"),
     "results": (lambda: jit(jnp.sin, results="torch"), "results must be 'numpy' or 'jax', got 'torch'"),
     "a large number": (lambda: jit(lambda n: n)(2**40), "whose argument path is n"),
-    "a large number later": (lambda: [f(n) for f in [jit(lambda n: n)] for n in (1, 2**40)], "argument 'n': .*(too large|out of bounds)"),
-    "a shape": (lambda: jit(lambda x: x)(jax.ShapeDtypeStruct((2,), np.float32)), "argument 'x' must be an array, not ShapeDtypeStruct"),
+    "a large number later": (
+        lambda: [f(n) for f in [jit(lambda n: n)] for n in (1, 2**40)],
+        "argument 'n': .*(too large|out of bounds)",
+    ),
+    "a shape": (
+        lambda: jit(lambda x: x)(jax.ShapeDtypeStruct((2,), np.float32)),
+        "argument 'x' must be an array, not ShapeDtypeStruct",
+    ),
     "unhashable": (lambda: jit(lambda x, n: x, static_argnums=1)(X, []), "<lambda>: what is static must be hashable"),
     "the target": (lambda: jit(jnp.sin, target="wasm"), "unknown target 'wasm'"),
-    "weights and state": (lambda: jit(lambda w: w, weights="w", state={"w": "result"})(X), "named both as a weight and as state"),
+    "weights and state": (
+        lambda: jit(lambda w: w, weights="w", state={"w": "result"})(X),
+        "named both as a weight and as state",
+    ),
     "a partner": (
         lambda: jit(lambda p: ({"a": p["a"]}, p["b"]), state={"p": "0"})({"a": X, "b": X}),
         "state 'p': 'p.b' has no partner, there is no result named '0.b'",
@@ -534,21 +588,34 @@ def test_threads_trace_once() -> None:
 
 def test_jitted_is_what_jit_gives() -> None:
     f = jit(jnp.sin)
-    assert isinstance(f, Jitted) and f.__name__ == "sin" and isinstance(jit(f), Jitted) and jit(f).__wrapped__ is jnp.sin
+    assert (
+        isinstance(f, Jitted) and f.__name__ == "sin" and isinstance(jit(f), Jitted) and jit(f).__wrapped__ is jnp.sin
+    )
 
 
-# --- at random ------------------------------------------------------------------------------------------------------------
+# --- at random
+# ------------------------------------------------------------------------------------------------------------
 
 
 def random_leaf(rng: np.random.Generator) -> Any:
     """An array or a number, of any of the kinds that decide about a program."""
     value = rng.integers(-4, 5, [3] * rng.choice(3, p=[0.4, 0.4, 0.2]))
     kinds: list[Callable[[Any], Any]] = [
-        *(lambda v, d=d: v.astype(d) for d in (np.float32, np.float64, np.int32, np.int64, np.int8, np.uint8, np.bool_, np.float16)),
+        *(
+            lambda v, d=d: v.astype(d)
+            for d in (np.float32, np.float64, np.int32, np.int64, np.int8, np.uint8, np.bool_, np.float16)
+        ),
         *(lambda v, d=d: jnp.asarray(v, d) for d in (np.float32, np.int32, jnp.bfloat16)),
     ]
     if value.ndim == 0:
-        kinds += [int, float, bool, lambda v: jax.jit(lambda: float(v))(), lambda v: np.float64(v), lambda v: np.int64(v)]
+        kinds += [
+            int,
+            float,
+            bool,
+            lambda v: jax.jit(lambda: float(v))(),
+            lambda v: np.float64(v),
+            lambda v: np.int64(v),
+        ]
     return kinds[rng.integers(len(kinds))](value)
 
 

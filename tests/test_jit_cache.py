@@ -48,7 +48,9 @@ def said(started: Any) -> str:
 
 
 def artifact(factor: int, size: int = 4) -> Artifact:
-    return xla_wasm.compile(lower(lambda x: x * jnp.asarray(np.arange(size, dtype=np.float32) * factor), np.zeros(size, np.float32)))
+    return xla_wasm.compile(
+        lower(lambda x: x * jnp.asarray(np.arange(size, dtype=np.float32) * factor), np.zeros(size, np.float32))
+    )
 
 
 def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -85,8 +87,12 @@ def test_damaged_files_are_replaced(tmp_path: Path) -> None:
     (path,) = tmp_path.iterdir()
     good = path.read_bytes()
     rng = np.random.default_rng(0)
-    flipped = [good[:at] + bytes([good[at] ^ 1 << rng.integers(8)]) + good[at + 1 :] for at in rng.integers(0, len(good), 60)]
-    other = artifact(2).wasm  # whole in itself, and yet of another program if somebody renames it: the key is the only name that it has
+    flipped = [
+        good[:at] + bytes([good[at] ^ 1 << rng.integers(8)]) + good[at + 1 :] for at in rng.integers(0, len(good), 60)
+    ]
+    other = artifact(
+        2
+    ).wasm  # whole in itself, and yet of another program if somebody renames it: the key is the only name that it has
     for damaged in (b"", b"\0asm", good[:-1], good[: len(good) // 2], good + b"\0", b"x" * len(good), *flipped):
         path.write_bytes(damaged)
         assert Cache(tmp_path).get(path.stem) is None, "no bit of a file is without its hash"

@@ -1,4 +1,5 @@
-"""Eigenvalues, singular values and the forms that lead to them: residuals and orthogonality, on spectra that are hard to get right."""
+"""Eigenvalues, singular values and the forms that lead to them: residuals and orthogonality, on spectra that are hard
+to get right."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ def adjoint(a: Array) -> Array:
 
 def module_of(f: Callable[..., Any], *args: Array) -> xla_wasm.HloModule:
     with jax.enable_x64(True):
-        return xla_wasm.HloModule.from_proto(jax.jit(f).lower(*args).compiler_ir("hlo").as_serialized_hlo_module_proto())
+        return xla_wasm.HloModule.from_proto(
+            jax.jit(f).lower(*args).compiler_ir("hlo").as_serialized_hlo_module_proto()
+        )
 
 
 def run(f: Callable[..., Any], *args: Array) -> list[Array]:
@@ -73,7 +76,8 @@ def orthogonal(dtype: str, n: int, seed: int) -> Array:
 
 
 def spectra(dtype: str, n: int = 40) -> Array:
-    """Square matrices whose singular values are clustered, graded over 12 digits, few, or those of what has no basis of eigenvectors."""
+    """Square matrices whose singular values are clustered, graded over 12 digits, few, or those of what has no basis of
+    eigenvectors."""
     q, p = orthogonal(dtype, n, 1), orthogonal(dtype, n, 2)
     graded, rng = np.logspace(0, -12, n), np.random.default_rng(3)
     ones = np.ones(n - 1)
@@ -107,7 +111,9 @@ def extremes(dtype: str) -> tuple[Array, Array]:
 
 
 def check_eigh(h: Array, w: Array, v: Array) -> None:
-    for a, values, vectors in zip(h.reshape(-1, *h.shape[-2:]), w.reshape(-1, w.shape[-1]), v.reshape(-1, *v.shape[-2:])):
+    for a, values, vectors in zip(
+        h.reshape(-1, *h.shape[-2:]), w.reshape(-1, w.shape[-1]), v.reshape(-1, *v.shape[-2:])
+    ):
         assert units(a @ vectors, vectors * values, a) < 4
         assert orthogonality(vectors) < 4
         assert np.all(np.diff(values) >= 0)
@@ -165,7 +171,9 @@ def test_tridiagonal_as_lapack_has_it(dtype: str, lower: bool) -> None:
     for n in (1, 2, 3, 9):
         a = numbers(dtype, 2, n, n)
         a = a + adjoint(a)
-        for x, y in zip(*(g(lambda x: jax.lax.linalg.tridiagonal(x, lower=lower), a) for g in (run, of_jax)), strict=True):
+        for x, y in zip(
+            *(g(lambda x: jax.lax.linalg.tridiagonal(x, lower=lower), a) for g in (run, of_jax)), strict=True
+        ):
             assert units(x, y, a) < 8
 
 
@@ -182,7 +190,9 @@ def check_svd(a: Array, u: Array, s: Array, vt: Array) -> None:
 
 
 @each_type
-@pytest.mark.parametrize("dims", [(1, 1), (1, 5), (5, 1), (2, 2), (8, 8), (3, 9), (9, 3), (41, 30), (30, 41), (2, 3, 5, 4)])
+@pytest.mark.parametrize(
+    "dims", [(1, 1), (1, 5), (5, 1), (2, 2), (8, 8), (3, 9), (9, 3), (41, 30), (30, 41), (2, 3, 5, 4)]
+)
 def test_svd_of_every_size(dtype: str, dims: tuple[int, ...]) -> None:
     a = numbers(dtype, *dims)
     check_svd(a, *run(jnp.linalg.svd, a))
@@ -284,7 +294,8 @@ def test_hessenberg_as_lapack_has_it(dtype: str, dims: tuple[int, ...]) -> None:
 
 
 def general(dtype: str, n: int = 24) -> Array:
-    """Matrices far from normal: triangular, of a polynomial, badly scaled, with pairs only, with eigenvalues on a circle."""
+    """Matrices far from normal: triangular, of a polynomial, badly scaled, with pairs only, with eigenvalues on a
+    circle."""
     scales, a = np.logspace(0, 10, n), numbers(dtype, n, n)
     companion = np.diag(np.ones(n - 1), -1)
     companion[0] = numbers("f64", n)
@@ -302,7 +313,9 @@ def general(dtype: str, n: int = 24) -> Array:
 
 def check_eig(a: Array, w: Array, left: Array, right: Array) -> None:
     square, rounding = a.shape[-2:], 16 * np.finfo(a.dtype).eps
-    for x, values, u, v in zip(a.reshape(-1, *square), w.reshape(-1, square[0]), left.reshape(-1, *square), right.reshape(-1, *square)):
+    for x, values, u, v in zip(
+        a.reshape(-1, *square), w.reshape(-1, square[0]), left.reshape(-1, *square), right.reshape(-1, *square)
+    ):
         assert units(x @ v, v * values, x) < 4 and units(adjoint(u) @ x, values[:, None] * adjoint(u), x) < 4
         for vectors in (u, v):
             np.testing.assert_allclose(np.linalg.norm(vectors, axis=0), 1, rtol=rounding)
@@ -336,7 +349,9 @@ def test_eig_and_schur_of_every_size(dtype: str, n: int) -> None:
     check_eig(a, w, left, right)
     check_schur(a, *run(jax.lax.linalg.schur, a))
     (values,) = run(jnp.linalg.eigvals, a)
-    for x, y in zip(np.sort_complex(values), np.sort_complex(np.linalg.eigvals(a.astype(np.result_type(a, np.float64))))):
+    for x, y in zip(
+        np.sort_complex(values), np.sort_complex(np.linalg.eigvals(a.astype(np.result_type(a, np.float64))))
+    ):
         assert units(np.min(np.abs(x[:, None] - y), 0).astype(a.real.dtype), np.zeros(n), a.real[0]) < 20
 
 
@@ -386,7 +401,12 @@ def test_singular_tridiagonal_systems(dtype: str) -> None:
         return jax.lax.linalg.tridiagonal_solve(*given, perturb_singular=True)
 
     # Rows are exchanged for others than in tridiagonal_solve.
-    for given in ((dl, d, du, b), tridiagonal_systems(dtype, 1), tridiagonal_systems(dtype, 9), (0 * dl, 0 * d, 0 * du, b)):
+    for given in (
+        (dl, d, du, b),
+        tridiagonal_systems(dtype, 1),
+        tridiagonal_systems(dtype, 9),
+        (0 * dl, 0 * d, 0 * du, b),
+    ):
         (x,), (y,) = run(solve, *given), of_jax(solve, *given)
         for mine, theirs in zip(x, y):
             assert np.isfinite(mine).all() and units(mine, theirs, theirs) < 200
@@ -427,7 +447,8 @@ def test_elements_of_any_size(dtype: str, n: int) -> None:
 
 @each_type
 def test_what_did_not_converge_once(dtype: str) -> None:
-    """Equal singular values beside a large one; rounding that a matrix without eigenvectors cannot get below; zeros on the diagonal."""
+    """Equal singular values beside a large one; rounding that a matrix without eigenvectors cannot get below; zeros on
+    the diagonal."""
     large = [[1e-10, 1e-11, -1e2, 1e4], [1e-12, 1e2, -1e-5, -1e-7], [-1e2, 0, 1e-4, -1e-10], [-1e2, 0, 0, 1e11]]
     jordan = [[1e9, 1e-7, 0, 0], [1e9, 1e9, 0, 0], [1e-12, 0, 0, 0], [0, 0, 0, 0]]
     zeros = [[0, -1e-11, -1e-2, 0], [0, 0, -1e1, 0], [0, 0, -1e12, 0], [0, 0, 0, 0]]

@@ -72,8 +72,19 @@ def test_older_calls_of_one_triangle(letter: str) -> None:
             a,
         )
         check_forms(
-            (f"lapack_{letter}{pair}evd", f"({t}[2,4,4], {r}[2,4], s32[2], {t}[9], s32[3])", f"s32={lower} s32=2 s32=4", f"{t}[2,4,4]"),
-            (f"lapack_{letter}{pair}evd_ffi", f"({t}[2,4,4], {r}[2,4], s32[2])", "", f"{t}[2,4,4]", f"mode = 86 : ui8, {uplo}"),
+            (
+                f"lapack_{letter}{pair}evd",
+                f"({t}[2,4,4], {r}[2,4], s32[2], {t}[9], s32[3])",
+                f"s32={lower} s32=2 s32=4",
+                f"{t}[2,4,4]",
+            ),
+            (
+                f"lapack_{letter}{pair}evd_ffi",
+                f"({t}[2,4,4], {r}[2,4], s32[2])",
+                "",
+                f"{t}[2,4,4]",
+                f"mode = 86 : ui8, {uplo}",
+            ),
             (0, 1, 2),
             a,
         )
@@ -104,13 +115,23 @@ def test_older_calls_of_rectangles(letter: str) -> None:
         a,
     )
     check_forms(
-        (f"lapack_{letter}geqp3", f"({t}[5,3], s32[3], {t}[3], s32[], {t}[9])", "s32=1 s32=5 s32=3 s32=9", f"{t}[5,3] s32[3]"),
+        (
+            f"lapack_{letter}geqp3",
+            f"({t}[5,3], s32[3], {t}[3], s32[], {t}[9])",
+            "s32=1 s32=5 s32=3 s32=9",
+            f"{t}[5,3] s32[3]",
+        ),
         (f"lapack_{letter}geqp3_ffi", f"({t}[5,3], s32[3], {t}[3])", "", f"{t}[5,3] s32[3]"),
         (0, 1, 2),
         *(a, np.zeros(3, np.int32)),
     )
     check_forms(
-        (f"lapack_{letter}{group}gqr", f"({t}[5,3], s32[], {t}[9])", "s32=1 s32=5 s32=3 s32=2 s32=9", f"{t}[5,3] {t}[2]"),
+        (
+            f"lapack_{letter}{group}gqr",
+            f"({t}[5,3], s32[], {t}[9])",
+            "s32=1 s32=5 s32=3 s32=2 s32=9",
+            f"{t}[5,3] {t}[2]",
+        ),
         (f"lapack_{letter}{group}gqr_ffi", f"({t}[5,3])", "", f"{t}[5,3] {t}[2]"),
         (0,),
         *(a, a[0, :2]),
@@ -118,7 +139,12 @@ def test_older_calls_of_rectangles(letter: str) -> None:
     for full, vectors, mode in ((1, 1, "A"), (0, 1, "S"), (0, 0, "N"), (1, 0, "N")):
         shapes = f"{t}[5,3], {r}[3], {t}[5,{5 if full else 3}], {t}[3,3], s32[]"
         check_forms(
-            (f"lapack_{letter}gesdd", f"({shapes}, s32[8], {t}[9])", f"s32={full} s32={vectors} s32=1 s32=5 s32=3 s32=9", f"{t}[5,3]"),
+            (
+                f"lapack_{letter}gesdd",
+                f"({shapes}, s32[8], {t}[9])",
+                f"s32={full} s32={vectors} s32=1 s32=5 s32=3 s32=9",
+                f"{t}[5,3]",
+            ),
             (f"lapack_{letter}gesdd_ffi", f"({shapes})", "", f"{t}[5,3]", f"mode = {ord(mode)} : ui8"),
             (0, 1, 2, 3, 4),
             a,
@@ -128,10 +154,19 @@ def test_older_calls_of_rectangles(letter: str) -> None:
 @each_type
 def test_older_calls_of_squares(letter: str) -> None:
     t = TYPES[letter]
-    r, c, real = t.replace("c64", "f32").replace("c128", "f64"), t.replace("f64", "c128").replace("f32", "c64"), t[0] == "f"
+    r, c, real = (
+        t.replace("c64", "f32").replace("c128", "f64"),
+        t.replace("f64", "c128").replace("f32", "c64"),
+        t[0] == "f",
+    )
     a = numbers(t, 4, 4)
     check_forms(
-        (f"lapack_{letter}gehrd", f"({t}[4,4], {t}[3], s32[], {t}[9])", "s32=4 s32=1 s32=4 s32=4 s32=1 s32=9", f"{t}[4,4]"),
+        (
+            f"lapack_{letter}gehrd",
+            f"({t}[4,4], {t}[3], s32[], {t}[9])",
+            "s32=4 s32=1 s32=4 s32=4 s32=1 s32=9",
+            f"{t}[4,4]",
+        ),
         (f"lapack_{letter}gehrd_ffi", f"({t}[4,4], {t}[3], s32[])", "", f"{t}[4,4]", "high = 4 : i32, low = 1 : i32"),
         (0, 1, 2),
         a,
@@ -139,15 +174,37 @@ def test_older_calls_of_squares(letter: str) -> None:
     values = f"{t}[4], {t}[4]" if real else f"{t}[4]"
     work = f"{t}[4,4], {t}[4,4], {t}[4,4]" if real else f"{t}[4,4], {r}[8]"
     check_forms(
-        (f"lapack_{letter}geev", f"({work}, {values}, {c}[4,4], {c}[4,4], s32[])", "s32=1 s32=4 u8=78 u8=86", f"{t}[4,4]"),
-        (f"lapack_{letter}geev_ffi", f"({values}, {c}[4,4], {c}[4,4], s32[])", "", f"{t}[4,4]", "compute_left = 78, compute_right = 86"),
+        (
+            f"lapack_{letter}geev",
+            f"({work}, {values}, {c}[4,4], {c}[4,4], s32[])",
+            "s32=1 s32=4 u8=78 u8=86",
+            f"{t}[4,4]",
+        ),
+        (
+            f"lapack_{letter}geev_ffi",
+            f"({values}, {c}[4,4], {c}[4,4], s32[])",
+            "",
+            f"{t}[4,4]",
+            "compute_left = 78, compute_right = 86",
+        ),
         (3, 4, 5, 6, 7) if real else (2, 3, 4, 5),
         a,
     )
     work = "" if real else f"{r}[4], "
     check_forms(
-        (f"lapack_{letter}gees", f"({t}[4,4], {work}{values}, {t}[4,4], s32[], s32[])", "s32=1 s32=4 u8=86 u8=78", f"{t}[4,4]"),
-        (f"lapack_{letter}gees_ffi", f"({t}[4,4], {t}[4,4], {values}, s32[], s32[])", "", f"{t}[4,4]", "mode = 86, sort = 78"),
+        (
+            f"lapack_{letter}gees",
+            f"({t}[4,4], {work}{values}, {t}[4,4], s32[], s32[])",
+            "s32=1 s32=4 u8=86 u8=78",
+            f"{t}[4,4]",
+        ),
+        (
+            f"lapack_{letter}gees_ffi",
+            f"({t}[4,4], {t}[4,4], {values}, s32[], s32[])",
+            "",
+            f"{t}[4,4]",
+            "mode = 86, sort = 78",
+        ),
         (0, 3, 1, 2, 4, 5) if real else (0, 3, 2, 4, 5),
         a,
     )
@@ -155,7 +212,11 @@ def test_older_calls_of_squares(letter: str) -> None:
 
 def test_eigenvectors_of_no_rows() -> None:
     module = call(
-        "lapack_sgeev_ffi", "(f32[0], f32[0], c64[0,0], c64[0,0], s32[])", "", "f32[0,0]", "compute_left = 86, compute_right = 86"
+        "lapack_sgeev_ffi",
+        "(f32[0], f32[0], c64[0,0], c64[0,0], s32[])",
+        "",
+        "f32[0,0]",
+        "compute_left = 86, compute_right = 86",
     )
     x = np.zeros((0, 0), np.float32)
     for made in (evaluate(module, x), xla_wasm.load(xla_wasm.compile(module)).run(x)):
@@ -170,7 +231,9 @@ def test_older_triangular_systems(letter: str) -> None:
     (known,) = results_of(call(f"lapack_{letter}trsm_ffi", f"{t}[3,2]", "", f"{t}[3,3] {t}[3,2]", config), a, b)
     scalars = "s32=1 s32=1 s32=1 s32=0 s32=3 s32=2 s32=1"
     (older,) = results_of(call(f"blas_{letter}trsm", f"{t}[3,2]", scalars, f"{t}[] {t}[3,3] {t}[3,2]"), alpha, a, b)
-    (typed,) = results_of(call(f"blas_{letter}trsm_ffi", f"{t}[3,2]", "", f"{t}[3,3] {t}[3,2] {t}[]", config), a, b, alpha)
+    (typed,) = results_of(
+        call(f"blas_{letter}trsm_ffi", f"{t}[3,2]", "", f"{t}[3,3] {t}[3,2] {t}[]", config), a, b, alpha
+    )
     np.testing.assert_array_equal(older, 2 * known)
     np.testing.assert_array_equal(typed, 2 * known)
 
@@ -181,8 +244,14 @@ def test_options_that_are_not_there_are_refused() -> None:
         (call("lapack_dpotrf", "(f64[2,2], s32[])", "s32=1", "f64[2,2]"), "3 scalars before its arrays"),
         (call("lapack_dsyevd", "(f64[2,2], f64[2], s32[])", "", "s32[] s32[] s32[] f64[2,2]"), "must be a constant"),
         (call("lapack_dgeev", "(f64[2,2], f64[2])", "s32=1 s32=2 u8=78 u8=86", "f64[2,2]"), "more than 2 results"),
-        (call("lapack_dgeev_ffi", "(f64[2], f64[2])", "", "f64[2,2]", "compute_left = 1"), "compute_left to be one of N, V"),
-        (call("lapack_dgehrd_ffi", "(f64[3,3], f64[2], s32[])", "", "f64[3,3]", "high = 2 : i32, low = 1 : i32"), "rows 1 to 2 of 3"),
+        (
+            call("lapack_dgeev_ffi", "(f64[2], f64[2])", "", "f64[2,2]", "compute_left = 1"),
+            "compute_left to be one of N, V",
+        ),
+        (
+            call("lapack_dgehrd_ffi", "(f64[3,3], f64[2], s32[])", "", "f64[3,3]", "high = 2 : i32, low = 1 : i32"),
+            "rows 1 to 2 of 3",
+        ),
         (call("Qr", "(s32[2,2], s32[2])", "", "s32[2,2]"), "not s32"),
         (call("Eigh", "(f32[2,2], f32[2])", "", "f32[2,2]"), "0 or 1 for its triangle"),
     ):
@@ -216,7 +285,11 @@ def test_what_jax_asks_a_tpu_for(dtype: str) -> None:
     u, s, vt = of_tpu(jnp.linalg.svd, a)
     close(u * s[:, None] @ vt, a)
     close(of_tpu(jnp.linalg.solve, a, a[..., :2])[0], np.linalg.solve(a, a[..., :2]))
-    for x, y in zip(of_tpu(jax.lax.linalg.lu, numbers(dtype, 2, 3, 6, 4)), jax.lax.linalg.lu(numbers(dtype, 2, 3, 6, 4)), strict=True):
+    for x, y in zip(
+        of_tpu(jax.lax.linalg.lu, numbers(dtype, 2, 3, 6, 4)),
+        jax.lax.linalg.lu(numbers(dtype, 2, 3, 6, 4)),
+        strict=True,
+    ):
         close(x, y)
     (nothing,) = of_tpu(jnp.linalg.eigvalsh, np.full((3, 3), np.nan, DTYPES[dtype]))
     assert np.isnan(nothing).all()

@@ -1,4 +1,5 @@
-"""What jnp.linalg, jax.scipy.linalg and others make of LAPACK's calls, with gradients, under wasmtime and in Node, against XLA:CPU."""
+"""What jnp.linalg, jax.scipy.linalg and others make of LAPACK's calls, with gradients, under wasmtime and in Node,
+against XLA:CPU."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def numbers(dtype: str, *dims: int, seed: int = 0) -> Array:
 
 
 def loss(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A gradient of what does not depend on signs or phases: of the sizes of all elements, each with a weight of its own."""
+    """A gradient of what does not depend on signs or phases: of the sizes of all elements, each with a weight of its
+    own."""
 
     def value(*args: Any) -> Any:
         leaves = [x for x in jax.tree.leaves(f(*args)) if jnp.issubdtype(x.dtype, jnp.inexact)]

@@ -27,8 +27,14 @@ from xla_wasm.host import layouts
 from xla_wasm.host.arrays import dtype_of
 
 
-def shaped(dims: tuple[int, ...], order: tuple[int, ...] | None = None, tiles: Any = (), element_type: str = "f32", **more: Any) -> Shape:
-    return Shape(element_type, dims, Layout(Layout.default(len(dims)).minor_to_major if order is None else order, tuple(tiles), **more))
+def shaped(
+    dims: tuple[int, ...], order: tuple[int, ...] | None = None, tiles: Any = (), element_type: str = "f32", **more: Any
+) -> Shape:
+    return Shape(
+        element_type,
+        dims,
+        Layout(Layout.default(len(dims)).minor_to_major if order is None else order, tuple(tiles), **more),
+    )
 
 
 def letters(shape: Shape, text: str) -> str:
@@ -42,8 +48,14 @@ def letters(shape: Shape, text: str) -> str:
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
-        ("bf16[8,1,1280,16384]{3,2,0,1:T(8,128)(2,1)}", shaped((8, 1, 1280, 16384), (3, 2, 0, 1), [(8, 128), (2, 1)], "bf16")),
-        ("bf16[32,32,4096]{2,1,0:T(8,128)(2,1)S(1)}", shaped((32, 32, 4096), None, [(8, 128), (2, 1)], "bf16", memory_space=1)),
+        (
+            "bf16[8,1,1280,16384]{3,2,0,1:T(8,128)(2,1)}",
+            shaped((8, 1, 1280, 16384), (3, 2, 0, 1), [(8, 128), (2, 1)], "bf16"),
+        ),
+        (
+            "bf16[32,32,4096]{2,1,0:T(8,128)(2,1)S(1)}",
+            shaped((32, 32, 4096), None, [(8, 128), (2, 1)], "bf16", memory_space=1),
+        ),
         ("f32[3,5]", Shape("f32", (3, 5))),
         ("f32[]{:T(128)}", shaped((), (), [(128,)])),
         ("f32[3]{0:S(5)}", shaped((3,), memory_space=5)),
@@ -143,7 +155,11 @@ def test_linear_index_with_tile() -> None:
     shape = shaped((3, 5), None, [(2, 2)])
     assert lay.position(shape, (2, 3)) == 17
     assert lay.index_at(shape, 17) == (2, 3)
-    assert (lay.physical_elements(shape), lay.physical_bytes(shape), lay.physical_dimensions(shape)) == (24, 96, (2, 3, 2, 2))
+    assert (lay.physical_elements(shape), lay.physical_bytes(shape), lay.physical_dimensions(shape)) == (
+        24,
+        96,
+        (2, 3, 2, 2),
+    )
     assert lay.index_at(shape, 23) is None
     with pytest.raises(ArgumentError, match="differ in rank"):
         lay.linear_index_with_tile((2,), (3, 5), (2, 2))
@@ -206,7 +222,10 @@ def test_tail_padding() -> None:
 def test_padding_is_not_read() -> None:
     shape = shaped((3, 5), None, [(2, 2)], "u8", tail_padding_alignment_in_elements=5)
     data = bytes(range(15))
-    noisy = bytes(b if place is not None else 0xAA for b, place in zip(lay.pack(shape, data), lay.in_memory_order(shape), strict=True))
+    noisy = bytes(
+        b if place is not None else 0xAA
+        for b, place in zip(lay.pack(shape, data), lay.in_memory_order(shape), strict=True)
+    )
     assert lay.unpack(shape, noisy) == data
     assert layouts.unpack(shape, noisy).tobytes() == data
 
@@ -298,11 +317,17 @@ def model(shape: Shape, index: tuple[int, ...]) -> int:
 def shapes(draw: st.DrawFn) -> Shape:
     """Arrays of up to five dimensions with up to three tiles."""
     dims = tuple(draw(st.lists(st.integers(1, 6) | st.just(0), max_size=5)))
-    tile = st.builds(lambda major, minor: (*major, minor), st.lists(st.sampled_from((1, 2, 3, 4, COMBINE)), max_size=3), st.integers(1, 4))
+    tile = st.builds(
+        lambda major, minor: (*major, minor),
+        st.lists(st.sampled_from((1, 2, 3, 4, COMBINE)), max_size=3),
+        st.integers(1, 4),
+    )
     element_type = draw(st.sampled_from(("u8", "s16", "f32", "c128", "pred", "s4", "u2", "bf16", "f8e5m2")))
     more: dict[str, Any] = {"tail_padding_alignment_in_elements": draw(st.sampled_from((1, 1, 4, 7)))}
     bits = TYPES[element_type].bits
-    more["element_size_in_bits"] = draw(st.sampled_from((0, 0, bits, 32) if bits in (2, 4, 8, 16) else (0, bits if bits > 1 else 4)))
+    more["element_size_in_bits"] = draw(
+        st.sampled_from((0, 0, bits, 32) if bits in (2, 4, 8, 16) else (0, bits if bits > 1 else 4))
+    )
     if draw(st.booleans()):
         more["padded_dimensions"] = tuple(size + draw(st.integers(0, 2)) for size in dims)
     order = tuple(draw(st.permutations(range(len(dims)))))

@@ -1,4 +1,5 @@
-"""Modules that nobody trusts, and hosts under stress: every public call ends in time, and whatever happens the next one works."""
+"""Modules that nobody trusts, and hosts under stress: every public call ends in time, and whatever happens the next one
+works."""
 
 from __future__ import annotations
 
@@ -135,7 +136,9 @@ def test_many_inits() -> None:
     )
     artifact = toy(slow)
     more = [{**artifact.manifest["inits"][0], "index": i, "name": f"c{i}"} for i in range(3, 10_000)]
-    artifact = Artifact(artifact.wasm, {**artifact.manifest, "inits": [*artifact.manifest["inits"], *more]}, artifact.weights)
+    artifact = Artifact(
+        artifact.wasm, {**artifact.manifest, "inits": [*artifact.manifest["inits"], *more]}, artifact.weights
+    )
     within(0.3, lambda: load(artifact, timeout=0.3))
     within(0, lambda: load(artifact, fuel=10**8), "fuel")
 
@@ -143,7 +146,8 @@ def test_many_inits() -> None:
 def test_instances_do_not_get_lost() -> None:
     """Exceptions that another thread sends, at any moment: the instance stays, or another one takes its place.
 
-    In a process of its own, since they also come where something is freed, and Python reports those. XLA_WASM_INTERRUPTS says how many.
+    In a process of its own, since they also come where something is freed, and Python reports those.
+    XLA_WASM_INTERRUPTS says how many.
     """
     count = int(os.environ.get("XLA_WASM_INTERRUPTS", "3000"))
     out = in_process(
@@ -172,7 +176,8 @@ class Interrupt(BaseException):
 
 
 def interrupted(call: Callable[[], object], first: int, gap: int = 10**9) -> bool:
-    """Whether a call ends by an exception: before an instruction of Python, by its number, and again before the one `gap` later."""
+    """Whether a call ends by an exception: before an instruction of Python, by its number, and again before the one
+    `gap` later."""
     number = 0
 
     def trace(frame: Any, event: str, _: object) -> Any:
@@ -194,7 +199,8 @@ def interrupted(call: Callable[[], object], first: int, gap: int = 10**9) -> boo
 
 
 def test_interrupted_clocks_go_on() -> None:
-    """An exception before any instruction of Python that a call under a time limit takes: the epoch advances for the next call."""
+    """An exception before any instruction of Python that a call under a time limit takes: the epoch advances for the
+    next call."""
 
     class Engine:
         ticks = 0
@@ -229,8 +235,8 @@ def test_interrupted_clocks_go_on() -> None:
 @pytest.mark.parametrize("options", [{}, {"memory_limit": 65536}], ids=["plain", "memory"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupted_runs_keep_or_lose_the_state(options: dict[str, Any]) -> None:
-    """Exceptions before any instruction of Python that a run takes, and before one of those that end it: the next run finds the state
-    as it was before or after, or says that it was lost; none waits for an instance that is gone.
+    """Exceptions before any instruction of Python that a run takes, and before one of those that end it: the next run
+    finds the state as it was before or after, or says that it was lost; none waits for an instance that is gone.
     """
     exe = load(toy(), timeout=20, **options)
     exe.set("w", W)
@@ -309,7 +315,8 @@ def in_process(script: str, seconds: float = 60) -> str:
 
 
 def test_after_a_fork() -> None:
-    """Limits hold in parent and child, for what was loaded before and what is loaded after; what other threads held is not missed."""
+    """Limits hold in parent and child, for what was loaded before and what is loaded after; what other threads held is
+    not missed."""
     out = in_process("""
 import os, threading, time, warnings
 import numpy as np
@@ -380,7 +387,9 @@ def nested(**options: Any) -> Any:
 def test_functions_that_run_their_own_executable() -> None:
     exe = nested()
     assert exe.run(np.int32(1))[0] == 1 or os.cpu_count() == 1
-    with pytest.raises(RunError, match=r"instances of 'calls' are held by runs that wait for another run of it: .* exe.clone\(\)"):
+    with pytest.raises(
+        RunError, match=r"instances of 'calls' are held by runs that wait for another run of it: .* exe.clone\(\)"
+    ):
         exe.run(np.int32(2 * (os.cpu_count() or 1) + 1))
     assert exe.run(np.int32(0))[0] == 0
     one = nested(memory_limit=exe.manifest.memory_bytes)
@@ -437,7 +446,8 @@ RECURSING = WAT.replace(
 
 
 def test_small_stacks() -> None:
-    """A module that recurses for ever ends with an error on a thread with a stack of 128 KiB, and programs run there."""
+    """A module that recurses for ever ends with an error on a thread with a stack of 128 KiB, and programs run
+    there."""
     out = in_process("""
 import threading
 from test_limits import K, RECURSING, W, X
@@ -504,6 +514,6 @@ before = resident()
 clones = [exe.clone() for _ in range(1000)]
 right = all(np.array_equal(clone.run(images[i % len(images)])[0], exe.run(images[i % len(images)])[0]) for i, clone in enumerate(clones))
 print(right, (resident() - before) >> 20)
-""")
+""")  # noqa: E501
     right, megabytes = out.split()
     assert right == "True" and int(megabytes) < 200

@@ -1,4 +1,5 @@
-"""Greater and lesser of numbers, of which one may be a constant: NaN and the signs of zeros as the specification has them."""
+"""Greater and lesser of numbers, of which one may be a constant: NaN and the signs of zeros as the specification has
+them."""
 
 from __future__ import annotations
 
@@ -35,10 +36,16 @@ def program(rng: np.random.Generator) -> tuple[str, str]:
         operands = f"{value}, {other}" if rng.integers(0, 2) else f"{other}, {value}"
         lines += [f"v{i} = T[{size}] {rng.choice(['maximum', 'minimum'])}({operands})"]
         if rng.integers(0, 3) == 0:
-            lines[-1] = f"v{i} = T[{size}] clamp(c{i}, {value}, y)" if rng.integers(0, 2) else f"v{i} = T[{size}] clamp(y, {value}, c{i})"
+            lines[-1] = (
+                f"v{i} = T[{size}] clamp(c{i}, {value}, y)"
+                if rng.integers(0, 2)
+                else f"v{i} = T[{size}] clamp(y, {value}, c{i})"
+            )
             lines[-1] = lines[-1].replace(f"c{i}", f"w{i}")
         value = f"v{i}"
-    text = "\n  ".join([f"x = T[{size}] parameter(0)", f"y = T[{size}] parameter(1)", *lines, f"ROOT r = T[{size}] copy({value})"])
+    text = "\n  ".join(
+        [f"x = T[{size}] parameter(0)", f"y = T[{size}] parameter(1)", *lines, f"ROOT r = T[{size}] copy({value})"]
+    )
     return f"HloModule limits\n\nENTRY main {{\n  {text}\n}}\n".replace("T[", f"{dtype}["), dtype
 
 
@@ -50,9 +57,13 @@ def test_the_same_as_the_evaluator(seed: int, monkeypatch: pytest.MonkeyPatch) -
         text, dtype = program(rng)
         module = Module.from_text(text)
         with np.errstate(all="ignore"):
-            arrays: list[Any] = [rng.choice(SPECIAL, p.shape.dimensions).astype(DTYPES[dtype]) for p in module.entry.parameters]
+            arrays: list[Any] = [
+                rng.choice(SPECIAL, p.shape.dimensions).astype(DTYPES[dtype]) for p in module.entry.parameters
+            ]
             (want,) = (np.asarray(a) for a in evaluate(module, *arrays))
-        (got,) = xla_wasm.load(xla_wasm.compile(module, Options(target=str(rng.choice(["simd128", "relaxed-simd"]))))).run(*arrays)
+        (got,) = xla_wasm.load(
+            xla_wasm.compile(module, Options(target=str(rng.choice(["simd128", "relaxed-simd"]))))
+        ).run(*arrays)
         x, y = np.asarray(got).astype(np.float64), want.astype(np.float64)
         np.testing.assert_array_equal(x, y, text)
         np.testing.assert_array_equal(np.signbit(x)[y == 0], np.signbit(y)[y == 0], text)

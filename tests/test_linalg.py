@@ -1,4 +1,5 @@
-"""Factorisations and triangular systems: sizes around blocks, batches, JAX's calls of LAPACK, and errors against f64."""
+"""Factorisations and triangular systems: sizes around blocks, batches, JAX's calls of LAPACK, and errors against
+f64."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def test_cholesky_of_every_size(dtype: str, size: int) -> None:
     a = positive(dtype, 2, size, size)
     true = np.linalg.cholesky(wide(a))
     assert units(run("cholesky", np.where(np.tri(size) > 0, a, np.nan).astype(a.dtype), lower=True), true) < 8
-    assert units(run("cholesky", np.where(np.tri(size).T > 0, a, np.nan).astype(a.dtype), lower=False), adjoint(true)) < 8
+    assert (
+        units(run("cholesky", np.where(np.tri(size).T > 0, a, np.nan).astype(a.dtype), lower=False), adjoint(true)) < 8
+    )
 
 
 @each_type
@@ -85,7 +88,9 @@ def test_triangular_solve_of_every_size(dtype: str, size: int, left: bool) -> No
 def test_more_right_hand_sides_than_are_solved_at_once() -> None:
     a, b = np.tril(numbers("f32", 12, 12)) + 4 * np.eye(12, dtype=np.float32), numbers("f32", 12, 1100)
     options = TriangularSolveOptions(left_side=True, lower=True)
-    assert units(run("triangular-solve", a, b, triangular_solve_options=options), np.linalg.solve(wide(a), wide(b))) < 16
+    assert (
+        units(run("triangular-solve", a, b, triangular_solve_options=options), np.linalg.solve(wide(a), wide(b))) < 16
+    )
 
 
 def test_cholesky_is_as_exact_as_lapack() -> None:
@@ -180,7 +185,10 @@ def test_qr_of_columns_of_zeros_and_of_extreme_numbers(dtype: str) -> None:
 
 def test_lu_of_singular_matrices() -> None:
     """A column without a pivot is left as it is, and info tells the first."""
-    a = np.array([[[0, 1, 2], [0, 3, 4], [0, 5, 6]], [[1, 2, 3], [2, 4, 6], [1, 0, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]]], np.float32)
+    a = np.array(
+        [[[0, 1, 2], [0, 3, 4], [0, 5, 6]], [[1, 2, 3], [2, 4, 6], [1, 0, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]]],
+        np.float32,
+    )
     check(jax.lax.linalg.lu, a)
     check(jnp.linalg.det, a)
 

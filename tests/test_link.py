@@ -66,7 +66,12 @@ def test_all_of_the_runtime_links() -> None:
     module, arena = Module(), Arena()
     linker = Linker(module, arena, chosen=chosen_for_fronts())
     linker.import_for(*runtime_functions())
-    for name, params, results in (("description", (), ("i32",)), ("arena", (), ("i32",)), ("run", (), ("i32",)), ("init", ("i32",), ())):
+    for name, params, results in (
+        ("description", (), ("i32",)),
+        ("arena", (), ("i32",)),
+        ("run", (), ("i32",)),
+        ("init", ("i32",), ()),
+    ):
         func = Func(name, params, results)
         func.op("unreachable")
         module.add(func)
@@ -172,7 +177,8 @@ int xw_other(void) { return called; }
 
 
 def test_relocations_run(tmp_path: Path) -> None:
-    """Function pointers in code and data, data that points at data, zeroed data, static names that collide, recursion, stack."""
+    """Function pointers in code and data, data that points at data, zeroed data, static names that collide, recursion,
+    stack."""
     table = index_objects(compiled(tmp_path, tables=TABLES, other=OTHER))
     assert read_table(write_table(table)) == table
     names = ["xw_apply", "xw_count", "xw_letter", "xw_pick", "xw_fill", "xw_depth", "xw_other"]
@@ -224,7 +230,9 @@ def test_imports_and_what_the_program_chooses(tmp_path: Path) -> None:
         store = wasmtime.Store()
         made = wasmtime.Module(store.engine, module.encode())
         assert [(item.module, item.name) for item in made.imports] == [("outside", "first")]
-        first = wasmtime.Func(store, wasmtime.FuncType([wasmtime.ValType.i32()], [wasmtime.ValType.i32()]), lambda x: x + 1000)
+        first = wasmtime.Func(
+            store, wasmtime.FuncType([wasmtime.ValType.i32()], [wasmtime.ValType.i32()]), lambda x: x + 1000
+        )
         root: Any = wasmtime.Instance(store, made, [first]).exports(store)["root"]
         assert root(store, 5) == 1015 + 5 + more
 
@@ -266,7 +274,8 @@ def test_build_is_reproducible(tmp_path: Path) -> None:
 
 
 def test_only_what_is_linked_is_read() -> None:
-    """A process that links one function parses what that needs, of hundreds; what it links is the same as of a table read whole."""
+    """A process that links one function parses what that needs, of hundreds; what it links is the same as of a table
+    read whole."""
     packed = (ROOT / "xla_wasm" / "link" / "runtime.bin").read_bytes()
     linked = []
     for whole in (False, True):

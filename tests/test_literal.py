@@ -19,7 +19,10 @@ from xla_wasm.hlo.shape import Layout, Shape
 from xla_wasm.hlo.text.literal_text import literal_text
 
 SMALL: dict[str, Any] = {name: getattr(ml_dtypes, f"float{name[1]}_{name[2:]}") for name in smallfloat.FORMATS}
-_NUMPY = "s8 int8,s16 int16,s32 int32,s64 int64,u8 uint8,u16 uint16,u32 uint32,u64 uint64,f16 float16,f32 float32,f64 float64"
+_NUMPY = (
+    "s8 int8,s16 int16,s32 int32,s64 int64,u8 uint8,u16 uint16,u32 uint32,u64 uint64,f16 float16,f32 float32,f64 "
+    "float64"
+)
 DTYPES: dict[str, Any] = {name: getattr(np, dtype) for name, dtype in (row.split() for row in _NUMPY.split(","))}
 DTYPES |= {"pred": np.bool_, "c64": np.complex64, "c128": np.complex128, "bf16": ml_dtypes.bfloat16, **SMALL}
 DTYPES |= {"s4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "s2": ml_dtypes.int2, "u2": ml_dtypes.uint2}
@@ -42,7 +45,9 @@ def sample(name: str, size: int) -> np.ndarray[Any, Any]:
 def test_every_type_and_layout(name: str, layout: tuple[int, ...]) -> None:
     array = sample(name, 24).reshape(2, 3, 4)
     shape = Shape(name, (2, 3, 4), Layout(layout))
-    values = array.astype(np.complex128 if name[0] == "c" else np.int64 if name[0] in "su" else np.float64).ravel().tolist()
+    values = (
+        array.astype(np.complex128 if name[0] == "c" else np.int64 if name[0] in "su" else np.float64).ravel().tolist()
+    )
     literal = Literal.from_values(shape, values)
     physical = np.frombuffer(literal.data, array.dtype)
     assert (physical == array.transpose(layout[::-1]).ravel()).all()
@@ -65,7 +70,9 @@ def test_small_floats(name: str) -> None:
     np.testing.assert_array_equal(table, expected)
     np.testing.assert_array_equal(np.signbit(table[~np.isnan(table)]), np.signbit(expected[~np.isnan(expected)]))
     finite = np.sort(expected[np.isfinite(expected)])
-    middles = ((finite[1:] + finite[:-1]) / 2).astype(np.float32)  # ml_dtypes goes through f32, so no closer to the middle than that
+    middles = ((finite[1:] + finite[:-1]) / 2).astype(
+        np.float32
+    )  # ml_dtypes goes through f32, so no closer to the middle than that
     beside = [np.nextafter(middles, np.float32(toward)) for toward in (np.inf, -np.inf)]
     beyond = np.array([finite[-1] * 1.03, finite[-1] * 1.07, finite[-1] * 1.2, 1e30, np.inf, np.nan], np.float32)
     numbers = np.concatenate([finite, middles, *beside, beyond])
@@ -145,7 +152,10 @@ def literal_proto(shape: Shape, **more: Any) -> bytes:
         (literal_proto(Shape("f32", (-(2**63),)), f32s=b"abcd"), "must be known"),
         (literal_proto(Shape("f32", (1,)), f32s=b"abcd", dynamic_sizes=[1, 2]), "dynamic sizes"),
         (literal_proto(Shape.tuple([Shape("f32")])), "0 elements"),
-        (literal_proto(Shape.tuple([Shape("f32")]), tuple_literals=[literal_proto(Shape("f32", (0,)))]), "an element is"),
+        (
+            literal_proto(Shape.tuple([Shape("f32")]), tuple_literals=[literal_proto(Shape("f32", (0,)))]),
+            "an element is",
+        ),
     ],
 )
 def test_damage(data: bytes, message: str) -> None:
@@ -155,7 +165,12 @@ def test_damage(data: bytes, message: str) -> None:
 
 def test_unpacked_and_chunked_numbers() -> None:
     shape = write_shape(Shape("s32", (4,)))
-    data = encode(MESSAGES["LiteralProto"], {"shape": shape}) + b"\x20\x05\x22\x02\x80\x01\x20" + b"\xff" * 9 + b"\x01\x22\x01\x07"
+    data = (
+        encode(MESSAGES["LiteralProto"], {"shape": shape})
+        + b"\x20\x05\x22\x02\x80\x01\x20"
+        + b"\xff" * 9
+        + b"\x01\x22\x01\x07"
+    )
     assert Literal.from_proto(data).values() == [5, 128, -1, 7]
     floats = encode(MESSAGES["LiteralProto"], {"shape": write_shape(Shape("f32", (2,)))})
     floats += b"\x45" + np.float32(1.5).tobytes() + b"\x42\x04" + np.float32(-2).tobytes()

@@ -1,4 +1,5 @@
-"""What the loader does with its options: weights and their progress, caches, workers, signals, in Node and in Chromium."""
+"""What the loader does with its options: weights and their progress, caches, workers, signals, in Node and in
+Chromium."""
 
 from __future__ import annotations
 
@@ -113,7 +114,9 @@ def site() -> Iterator[Site]:
     assert len(big.weights) == table.nbytes
     manifest = toy_manifest()
     manifest["parameters"][1]["name"] = "params.w"
-    w = safetensors(other=np.zeros(3, np.int64), w=np.arange(1, 7, dtype=np.float32).reshape(SHAPE), more=np.ones(5, np.float32))
+    w = safetensors(
+        other=np.zeros(3, np.int64), w=np.arange(1, 7, dtype=np.float32).reshape(SHAPE), more=np.ones(5, np.float32)
+    )
     weights = SIDECAR.tobytes()
     plain = {
         "toy.wasm": toy().wasm,
@@ -133,14 +136,26 @@ def site() -> Iterator[Site]:
         **{f"int8-{rows}x{columns}.safetensors": in_8_bits(rows, columns) for rows in (1, 2) for columns in (1, 3)},
         "no-scales.safetensors": safetensors(w=np.ones(SHAPE, np.int8)),
         "wrong-scales.safetensors": safetensors(**{"w.scale": np.ones(3, np.float32), "w": np.ones(SHAPE, np.int8)}),
-        "late-scales.safetensors": safetensors(**{"w": np.ones(SHAPE, np.int8), "w.scale": np.ones((1, 3), np.float32)}),
+        "late-scales.safetensors": safetensors(
+            **{"w": np.ones(SHAPE, np.int8), "w.scale": np.ones((1, 3), np.float32)}
+        ),
         "codes.wasm": compiled(CODES, weights=("w",)),
-        **{f"codes.{t}.safetensors": safetensors(w=np.arange(65536, dtype=np.uint16).view(d)) for t, d in NARROW.items()},
-        **{f"codes.{t}.f32": np.arange(65536, dtype=np.uint16).view(d).astype(np.float32).tobytes() for t, d in NARROW.items()},
+        **{
+            f"codes.{t}.safetensors": safetensors(w=np.arange(65536, dtype=np.uint16).view(d))
+            for t, d in NARROW.items()
+        },
+        **{
+            f"codes.{t}.f32": np.arange(65536, dtype=np.uint16).view(d).astype(np.float32).tobytes()
+            for t, d in NARROW.items()
+        },
         "other.weights": bytes(24),
-        **dict.fromkeys(("toy.weights", "params.weights", "column.weights", "kept.weights", "kept-elsewhere.weights"), weights),
+        **dict.fromkeys(
+            ("toy.weights", "params.weights", "column.weights", "kept.weights", "kept-elsewhere.weights"), weights
+        ),
     }
-    site = Site({f"/{name}": Answer(body) for name, body in plain.items()}, {"/web": ROOT / "web", "/js": ROOT / "tests" / "js"})
+    site = Site(
+        {f"/{name}": Answer(body) for name, body in plain.items()}, {"/web": ROOT / "web", "/js": ROOT / "tests" / "js"}
+    )
     site.answers |= {
         "/": Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"]),
         "/packed.weights": Answer(big.weights, compressed=True),

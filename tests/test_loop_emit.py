@@ -31,8 +31,8 @@ def test_emitting_a_kernel_twice_gives_the_same_code(name: str, target: str) -> 
 
 
 def carried(trips: int, old_needed: bool) -> Func:
-    """A sum that grows by 1 and, behind a barrier, by 2 in each trip; beside it one that stands still at the barrier. If `old_needed`,
-    the latter adds what the former was when the trip began."""
+    """A sum that grows by 1 and, behind a barrier, by 2 in each trip; beside it one that stands still at the barrier.
+    If `old_needed`, the latter adds what the former was when the trip began."""
     b = Builder("carried", 1, 4, Target.named(SIMD128), frozenset({0}))
     loop = b.open_loop(trips)
     first, second = (b.carry(loop, b.const("f32", number), 4) for number in (0, 100))
@@ -70,4 +70,7 @@ def test_what_a_loop_carries_has_its_right_values(trips: int, old_needed: bool) 
 
 def test_a_sum_keeps_one_local_through_a_trip() -> None:
     plain, needed = (emit(carried(5, old_needed)).locals.count("v128") for old_needed in (False, True))
-    assert (plain, needed) == (3 + 2, 3 + 2 + 1)  # three constants, two carries, and what must not replace one too early
+    assert (plain, needed) == (
+        3 + 2,
+        3 + 2 + 1,
+    )  # three constants, two carries, and what must not replace one too early

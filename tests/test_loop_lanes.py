@@ -1,4 +1,5 @@
-"""Values of 8 and 16 bits in 16 and 8 lanes, and masks of any width: each operation in wasm against NumPy, verified on the way."""
+"""Values of 8 and 16 bits in 16 and 8 lanes, and masks of any width: each operation in wasm against NumPy, verified on
+the way."""
 
 from __future__ import annotations
 
@@ -22,7 +23,15 @@ from xla_wasm.target import RELAXED_SIMD, SIMD128, Target
 from xla_wasm.wasm import Module
 
 Array = np.ndarray[Any, Any]
-NUMPY = {"pred": np.bool_, "s8": np.int8, "u8": np.uint8, "s16": np.int16, "u16": np.uint16, "s32": np.int32, "u32": np.uint32}
+NUMPY = {
+    "pred": np.bool_,
+    "s8": np.int8,
+    "u8": np.uint8,
+    "s16": np.int16,
+    "u16": np.uint16,
+    "s32": np.int32,
+    "u32": np.uint32,
+}
 NUMPY |= {"s64": np.int64, "u64": np.uint64, "f32": np.float32, "bf16": ml_dtypes.bfloat16}
 NARROW = [("s8", 16), ("u8", 16), ("s8", 8), ("u8", 8), ("s16", 8), ("u16", 8), ("s8", 4), ("u16", 4)]
 """Types with lanes of their own width, of twice that, and as kernels of four lanes have them."""
@@ -31,7 +40,11 @@ PLAIN, RELAXED = Target.named(SIMD128), Target.named(RELAXED_SIMD)
 
 
 def run(
-    make: Callable[[Builder], None], outputs: Sequence[Array], inputs: Sequence[Array], lanes: int, relaxed: bool = False
+    make: Callable[[Builder], None],
+    outputs: Sequence[Array],
+    inputs: Sequence[Array],
+    lanes: int,
+    relaxed: bool = False,
 ) -> list[Array]:
     """Verifies a kernel and runs it: outputs come first among its buffers, and are as long as those that are given."""
     arrays = [*outputs, *inputs]
@@ -59,13 +72,16 @@ def run(
     start(store, 16, 0, func.trips)
     found = [np.frombuffer(bytes(memory.read(store, at, at + a.nbytes)), a.dtype) for a, at in zip(outputs, addresses)]
     for a, address in zip(arrays, addresses):
-        assert bytes(memory.read(store, address + a.nbytes, address + a.nbytes + 64)) == bytes(64), "nothing lies behind an array"
+        assert bytes(memory.read(store, address + a.nbytes, address + a.nbytes + 64)) == bytes(64), (
+            "nothing lies behind an array"
+        )
     return found
 
 
 @cache
 def pairs(dtype: str) -> tuple[Array, Array]:
-    """All pairs of numbers of 8 bits; of 16 bits those of the edges with each other and with numbers drawn; and a few more for a rest."""
+    """All pairs of numbers of 8 bits; of 16 bits those of the edges with each other and with numbers drawn; and a few
+    more for a rest."""
     if dtype == "pred":
         x, y = np.array([0, 0, 1, 1] * 20, np.bool_), np.array([0, 1, 0, 1] * 20, np.bool_)
     elif dtype in ("s8", "u8"):
@@ -73,7 +89,10 @@ def pairs(dtype: str) -> tuple[Array, Array]:
         x, y = np.repeat(every, 256), np.tile(every, 256)
     else:
         rng = np.random.default_rng(0)
-        edges = np.array([0, 1, 2, 127, 128, 255, 256, 0x3FFF, 0x4000, 0x7FFE, 0x7FFF, 0x8000, 0x8001, 0xFF00, 0xFFFE, 0xFFFF], np.uint16)
+        edges = np.array(
+            [0, 1, 2, 127, 128, 255, 256, 0x3FFF, 0x4000, 0x7FFE, 0x7FFF, 0x8000, 0x8001, 0xFF00, 0xFFFE, 0xFFFF],
+            np.uint16,
+        )
         some = np.concatenate([edges, rng.integers(0, 1 << 16, 200).astype(np.uint16)]).view(NUMPY[dtype])
         x, y = np.repeat(some, some.size), np.tile(some, some.size)
     return np.concatenate([x, x[-7:]]), np.concatenate([y, y[3:10]])
@@ -109,7 +128,10 @@ ARITHMETIC: dict[str, Op] = {
     "mul": (lambda b, x, y: b.mul(x, y), lambda x, y: wide(x) * wide(y)),
     "mul by a constant": (lambda b, x, y: b.mul(x, b.const(x.dtype, 37)), lambda x, y: wide(x) * 37),
     "div": (lambda b, x, y: b.div(x, b.max(y, b.const(y.dtype, 1))), lambda x, y: quotient(x, np.maximum(y, 1))),
-    "rem": (lambda b, x, y: b.rem(x, b.max(y, b.const(y.dtype, 1))), lambda x, y: np.fmod(wide(x), np.maximum(wide(y), 1))),
+    "rem": (
+        lambda b, x, y: b.rem(x, b.max(y, b.const(y.dtype, 1))),
+        lambda x, y: np.fmod(wide(x), np.maximum(wide(y), 1)),
+    ),
     "neg": (lambda b, x, y: b.neg(x), lambda x, y: -wide(x)),
     "abs": (lambda b, x, y: b.abs(x), lambda x, y: abs(wide(x))),
     "min": (lambda b, x, y: b.min(x, y), lambda x, y: np.minimum(x, y)),
@@ -123,13 +145,26 @@ ARITHMETIC: dict[str, Op] = {
     "shr_s": (lambda b, x, y: b.shr_s(x, 2), lambda x, y: wide(x) >> 2),
     "shr_u": (lambda b, x, y: b.shr_u(x, 2), lambda x, y: bits_of(x) >> 2),
     "shl by lanes": (lambda b, x, y: b.shl(x, b.and_(y, b.const(y.dtype, 7))), lambda x, y: wide(x) << (wide(y) & 7)),
-    "shr_s by lanes": (lambda b, x, y: b.shr_s(x, b.and_(y, b.const(y.dtype, 7))), lambda x, y: wide(x) >> (wide(y) & 7)),
-    "shr_u by lanes": (lambda b, x, y: b.shr_u(x, b.and_(y, b.const(y.dtype, 7))), lambda x, y: bits_of(x) >> (wide(y) & 7)),
+    "shr_s by lanes": (
+        lambda b, x, y: b.shr_s(x, b.and_(y, b.const(y.dtype, 7))),
+        lambda x, y: wide(x) >> (wide(y) & 7),
+    ),
+    "shr_u by lanes": (
+        lambda b, x, y: b.shr_u(x, b.and_(y, b.const(y.dtype, 7))),
+        lambda x, y: bits_of(x) >> (wide(y) & 7),
+    ),
     "select": (lambda b, x, y: b.select(b.lt(x, y), x, b.const(x.dtype, 5)), lambda x, y: np.where(x < y, x, 5)),
     "add_sat": (lambda b, x, y: b.add_sat(x, y), lambda x, y: clamped(wide(x) + wide(y), x.dtype)),
     "sub_sat": (lambda b, x, y: b.sub_sat(x, y), lambda x, y: clamped(wide(x) - wide(y), x.dtype)),
 }
-COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+COMPARISONS = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), NARROW)
@@ -140,7 +175,9 @@ def test_arithmetic(op: str, dtype: str, lanes: int) -> None:
     make, expected = ARITHMETIC[op]
 
     def kernel(b: Builder) -> None:
-        b.vectorized(x.size, lambda i: b.store(0, i, make(b, b.load(1, i, dtype), b.load(2, i, dtype)), dtype), ranged=True)
+        b.vectorized(
+            x.size, lambda i: b.store(0, i, make(b, b.load(1, i, dtype), b.load(2, i, dtype)), dtype), ranged=True
+        )
 
     (found,) = run(kernel, [x], [x, y], lanes)
     with np.errstate(all="ignore"):
@@ -156,7 +193,9 @@ def test_comparisons(op: str, dtype: str, lanes: int) -> None:
     def kernel(b: Builder) -> None:
         b.vectorized(x.size, lambda i: b.store(0, i, getattr(b, op)(b.load(1, i, dtype), b.load(2, i, dtype)), "pred"))
 
-    np.testing.assert_array_equal(run(kernel, [out], [x, y], lanes)[0].view(np.uint8), COMPARISONS[op](x, y).view(np.uint8))
+    np.testing.assert_array_equal(
+        run(kernel, [out], [x, y], lanes)[0].view(np.uint8), COMPARISONS[op](x, y).view(np.uint8)
+    )
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
@@ -165,7 +204,15 @@ def test_masks(lanes: int) -> None:
 
     def one(b: Builder, i: Affine) -> None:
         p, q = b.load(1, i, "pred"), b.load(2, i, "pred")
-        made = (b.and_(p, q), b.or_(p, q), b.xor(p, q), b.not_(p), b.andnot(p, q), b.eq(p, q), b.select(p, q, b.const("pred", True)))
+        made = (
+            b.and_(p, q),
+            b.or_(p, q),
+            b.xor(p, q),
+            b.not_(p),
+            b.andnot(p, q),
+            b.eq(p, q),
+            b.select(p, q, b.const("pred", True)),
+        )
         for number, value in enumerate(made):
             b.store(0, i + number * x.size, value, "pred")
 
@@ -173,7 +220,9 @@ def test_masks(lanes: int) -> None:
         b.vectorized(x.size, lambda i: one(b, i))
 
     (found,) = run(kernel, [np.zeros(7 * x.size, np.bool_)], [x, y], lanes)
-    np.testing.assert_array_equal(found, np.concatenate([x & y, x | y, x ^ y, ~x, x & ~y, x == y, np.where(x, y, True)]))
+    np.testing.assert_array_equal(
+        found, np.concatenate([x & y, x | y, x ^ y, ~x, x & ~y, x == y, np.where(x, y, True)])
+    )
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), [*NARROW, ("pred", 16), ("pred", 8), ("bf16", 8)])
@@ -377,7 +426,9 @@ def test_masks_grow_and_shrink() -> None:
         np.testing.assert_array_equal(found, np.where(x < y, 3, -4))
     np.testing.assert_array_equal(joined.view(np.uint8), (x < y).view(np.uint8))
     halves = bits.reshape(-1, 16)[:, :8]
-    np.testing.assert_array_equal(mixed.view(np.uint8), np.concatenate([halves, ~halves], axis=1).ravel().view(np.uint8))
+    np.testing.assert_array_equal(
+        mixed.view(np.uint8), np.concatenate([halves, ~halves], axis=1).ravel().view(np.uint8)
+    )
 
 
 def test_small_floats_of_eight_lanes_become_f32() -> None:
@@ -421,15 +472,27 @@ def u16(b: Builder, x: Val) -> Val:
 
 
 WRONG: dict[str, tuple[Callable[[Builder, Val], Val], str]] = {
-    "a mask of another width": (lambda b, x: b.select(b.lt(x, x), u16(b, x), b.neg(u16(b, x))), "u16x16: a vector has not so many lanes"),
+    "a mask of another width": (
+        lambda b, x: b.select(b.lt(x, x), u16(b, x), b.neg(u16(b, x))),
+        "u16x16: a vector has not so many lanes",
+    ),
     "numbers that are too wide": (lambda b, x: b.splat(b.const("s32", 1), 16), "not so many lanes"),
-    "pairs of unsigned numbers": (lambda b, x: b.dot(u16(b, x), u16(b, x)), "operand 1 .* is u16x8, which dot of s32 does not take"),
+    "pairs of unsigned numbers": (
+        lambda b, x: b.dot(u16(b, x), u16(b, x)),
+        "operand 1 .* is u16x8, which dot of s32 does not take",
+    ),
     "pairs of 8 bits": (lambda b, x: b.dot(x, x), "dot does not work on s32x8"),
-    "unsigned numbers narrowed": (lambda b, x: b.narrow(u16(b, x), u16(b, x), "u8"), "is u16x8, which narrow of u8 does not take"),
+    "unsigned numbers narrowed": (
+        lambda b, x: b.narrow(u16(b, x), u16(b, x), "u8"),
+        "is u16x8, which narrow of u8 does not take",
+    ),
     "factors of two signs": (lambda b, x: b.extmul_low(x, b.bitcast(x, "u8")), "operand 2 .* is u8x16"),
     "leading zeros of bytes": (lambda b, x: b.clz(x), "clz does not work on s8x16"),
     "set bits of signed bytes": (lambda b, x: b.popcnt(x), "popcnt does not work on s8x16"),
-    "clamping in lanes that are too wide": (lambda b, x: b._op("add_sat", *[b.stored(b.extend_low(x), "s8")] * 2), "does not work on s8x8"),
+    "clamping in lanes that are too wide": (
+        lambda b, x: b._op("add_sat", *[b.stored(b.extend_low(x), "s8")] * 2),
+        "does not work on s8x8",
+    ),
     "lanes of two counts": (lambda b, x: b.add(b.extend_low(x), b.bitcast(x, "s16")), "lanes"),
 }
 

@@ -37,7 +37,8 @@ def test_the_builder_makes_what_the_table_has() -> None:
 
 
 def chosen(op: Op) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """The types and lanes that an operation has, each with its instructions; those without are composed or do not exist."""
+    """The types and lanes that an operation has, each with its instructions; those without are composed or do not
+    exist."""
     for entry in op.types:
         found = re.fullmatch(r"(.+?)(?:x(\d+))?", entry)
         assert found is not None
@@ -82,11 +83,19 @@ def test_conversions_are_instructions() -> None:
                 opcode = opcodes()[name]
                 assert len(opcode.params) == len(opcode.results) == 1
                 if lanes == 1:
-                    assert name.startswith({"f32": "f32", "f64": "f64", "s64": "i64", "u64": "i64"}.get(target, "i32")), (source, target)
+                    assert name.startswith(
+                        {"f32": "f32", "f64": "f64", "s64": "i64", "u64": "i64"}.get(target, "i32")
+                    ), (source, target)
 
 
 def test_shapes_of_lanes() -> None:
-    for dtype, lanes, shape in (("s8", 16, "i8x16"), ("pred", 8, "i16x8"), ("s8", 8, "i16x8"), ("bf16", 4, "i32x4"), ("s32", 2, "i32x4")):
+    for dtype, lanes, shape in (
+        ("s8", 16, "i8x16"),
+        ("pred", 8, "i16x8"),
+        ("s8", 8, "i16x8"),
+        ("bf16", 4, "i32x4"),
+        ("s32", 2, "i32x4"),
+    ):
         assert lane_shape(dtype, lanes) == shape
 
 

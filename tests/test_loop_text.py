@@ -69,8 +69,8 @@ SHOWN: dict[type, tuple[str, ...]] = {
     If: ("condition", "body"),
 }
 NOT_SHOWN = {(Block, "level"), (Block, "values"), (Val, "block"), (Call, "touches"), (Call, "cost")}
-"""How deep a block is, what is in it already, and in which a value stands: the text's order says it. What is known of a C function is no
-part of the code."""
+"""How deep a block is, what is in it already, and in which a value stands: the text's order says it. What is known of a
+C function is no part of the code."""
 
 
 def test_fields_are_known() -> None:
@@ -116,9 +116,13 @@ def test_every_field_is_in_the_text() -> None:
             old = getattr(part, field)
             if kind is Val and (part.op in ("const", "induction") and field in ("args", "dtype", "lanes", "pinned")):
                 continue  # they stand where they are used, as they are
-            if kind is Val and (field == "args" and not part.args or field == "imm" and (old is None or isinstance(old, Carry))):
+            if kind is Val and (
+                field == "args" and not part.args or field == "imm" and (old is None or isinstance(old, Carry))
+            ):
                 continue
-            if kind is Loop and (field in ("carries", "inductions") and not old or field == "condition" and old is None):
+            if kind is Loop and (
+                field in ("carries", "inductions") and not old or field == "condition" and old is None
+            ):
                 continue
             if kind is Loop and part.condition is not None and field in ("trips", "step", "lanes", "inductions"):
                 continue  # no count, and no variable
@@ -128,7 +132,9 @@ def test_every_field_is_in_the_text() -> None:
             setattr(part, field, changed(old, other, [p for p in parts if isinstance(p, Loop)]))
             assert to_text(func) != text, (kind.__name__, field, getattr(part, "op", ""))
             seen[kind].add(field)
-    assert {kind: set(names) - seen[kind] for kind, names in SHOWN.items()} == {k: {"value"} if k is Carry else set() for k in SHOWN}
+    assert {kind: set(names) - seen[kind] for kind, names in SHOWN.items()} == {
+        k: {"value"} if k is Carry else set() for k in SHOWN
+    }
 
 
 @pytest.mark.parametrize("name", ["digits_train_adam", "lstm_gradient"])

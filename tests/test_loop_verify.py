@@ -22,7 +22,8 @@ ARGUMENTS = (Argument(400, 448, True), Argument(402, 448, False), Argument(40, 6
 
 
 def sample() -> Func:
-    """A kernel with every kind of statement, which fits `ARGUMENTS` exactly: a result, an input, and memory of its own."""
+    """A kernel with every kind of statement, which fits `ARGUMENTS` exactly: a result, an input, and memory of its
+    own."""
     b = Builder("sample", 3, 4, Target.named(SIMD128), frozenset({0, 2}))
     with b.loop(100, ranged=True) as i:
         b.store(0, i, b.convert(b.load(1, i * 2 + 1, "s16"), "f32"), "f32")
@@ -68,8 +69,12 @@ class Parts:
     def __init__(self, func: Func):
         self.func = func
         self.all = list(statements(func.body))
-        self.ranged, self.counted, self.vectors, self.repeated, self.last = (s for _, s in self.all if isinstance(s, Loop))
-        self.element, self.sums, self.strided, self.clamped, self.guarded = (s for _, s in self.all if isinstance(s, Store))
+        self.ranged, self.counted, self.vectors, self.repeated, self.last = (
+            s for _, s in self.all if isinstance(s, Loop)
+        )
+        self.element, self.sums, self.strided, self.clamped, self.guarded = (
+            s for _, s in self.all if isinstance(s, Store)
+        )
         self.when, self.unless = (s for _, s in self.all if isinstance(s, If))
         self.invoke = next(s for _, s in self.all if isinstance(s, Call))
         self.barrier = next(s for _, s in self.all if isinstance(s, Barrier))
@@ -200,48 +205,96 @@ def division(p: Parts) -> None:
 
 DAMAGE: dict[str, tuple[Damage, str]] = {
     "an unknown operation": (assign(lambda p: p.val("mul"), op="fuse"), r"'fuse' is no operation"),
-    "operands of two types": (lambda p: p.val("load_vector", "f32").__setattr__("dtype", "s32"), r"operand 2 v\d+ is s32x4.*add of f32"),
-    "a type without this operation": (lambda p: alone("sqrt", (const(p, "s32"),), "s32")(p), r"sqrt does not work on s32"),
-    "too few operands": (assign(lambda p: p.val("sub", "f32"), args=lambda p: p.val("sub", "f32").args[:1]), r"takes 2 operands, not 1"),
-    "too many operands": (assign(lambda p: p.val("mul"), args=lambda p: p.val("mul").args * 2), r"takes 2 operands, not 4"),
+    "operands of two types": (
+        lambda p: p.val("load_vector", "f32").__setattr__("dtype", "s32"),
+        r"operand 2 v\d+ is s32x4.*add of f32",
+    ),
+    "a type without this operation": (
+        lambda p: alone("sqrt", (const(p, "s32"),), "s32")(p),
+        r"sqrt does not work on s32",
+    ),
+    "too few operands": (
+        assign(lambda p: p.val("sub", "f32"), args=lambda p: p.val("sub", "f32").args[:1]),
+        r"takes 2 operands, not 1",
+    ),
+    "too many operands": (
+        assign(lambda p: p.val("mul"), args=lambda p: p.val("mul").args * 2),
+        r"takes 2 operands, not 4",
+    ),
     "another number of lanes": (assign(lambda p: p.val("mul"), lanes=2), r"has 4 lanes, not 2"),
     "a scalar among vectors": (scalar_operand, "1 lanes, not 4"),
-    "more lanes than a vector has": (lambda p: alone("splat", (const(p, "s32"),), "s32", 8)(p), r"s32x8: a vector has not so many lanes"),
-    "a splat to a scalar": (lambda p: alone("splat", (const(p, "s32"),), "s32")(p), r"has 1 lanes, not those of a vector"),
+    "more lanes than a vector has": (
+        lambda p: alone("splat", (const(p, "s32"),), "s32", 8)(p),
+        r"s32x8: a vector has not so many lanes",
+    ),
+    "a splat to a scalar": (
+        lambda p: alone("splat", (const(p, "s32"),), "s32")(p),
+        r"has 1 lanes, not those of a vector",
+    ),
     "a lane that is not there": (assign(lambda p: p.val("splat_lane"), imm=4), r"4 is no lane of splat_lane"),
-    "a shuffle of too few lanes": (assign(lambda p: p.val("shuffle"), imm=(0, 5, 2)), r"\(0, 5, 2\) is no lanes of shuffle"),
-    "a shuffle of lanes that are not there": (assign(lambda p: p.val("shuffle"), imm=(0, 5, 2, 8)), r"no lanes of shuffle"),
+    "a shuffle of too few lanes": (
+        assign(lambda p: p.val("shuffle"), imm=(0, 5, 2)),
+        r"\(0, 5, 2\) is no lanes of shuffle",
+    ),
+    "a shuffle of lanes that are not there": (
+        assign(lambda p: p.val("shuffle"), imm=(0, 5, 2, 8)),
+        r"no lanes of shuffle",
+    ),
     "a conversion from another type": (assign(lambda p: p.val("convert"), imm="u32"), r"'u32' is no type of convert"),
     "a bitcast to another register": (assign(lambda p: p.val("bitcast"), dtype="s64"), r"is no type of bitcast"),
     "a buffer that is not there": (assign(lambda p: p.val("pointer"), imm=3), r"3 is no buffer of pointer"),
     "a constant that is too wide": (lambda p: alone("const", (), "s32", 1, 1 << 32)(p), r"is no bits of const"),
     "a use before the definition": (lambda p: move_first(p, p.val("convert")), r"v\d+ is used before it is defined"),
-    "a use outside the block": (assign(lambda p: p.sums, value=lambda p: p.val("shuffle")), r"used outside the block that defines it"),
+    "a use outside the block": (
+        assign(lambda p: p.sums, value=lambda p: p.val("shuffle")),
+        r"used outside the block that defines it",
+    ),
     "a value in two places": (lambda p: p.func.body.statements.append(p.val("max", "f32")), r"is defined twice"),
-    "a value in another block": (assign(lambda p: p.val("mul"), block=lambda p: p.func.body), r"stands in another block"),
+    "a value in another block": (
+        assign(lambda p: p.val("mul"), block=lambda p: p.func.body),
+        r"stands in another block",
+    ),
     "the variable of a closed loop": (
         assign(lambda p: p.sums, address=lambda p: p.val("add", "u32").args[1]),
         r"no variable of a loop that is open",
     ),
     "a multiple that the loop lacks": (lambda p: p.ranged.inductions.clear(), r"no variable of a loop that is open"),
     "a wrong multiple": (lambda p: p.ranged.inductions.update({8: p.ranged.inductions[4]}), r"loop i1: its multiple 8"),
-    "a carry without a next value": (lambda p: setattr(p.counted.carries[1], "next", None), r"loop i2, next value of v\d+: is not set"),
+    "a carry without a next value": (
+        lambda p: setattr(p.counted.carries[1], "next", None),
+        r"loop i2, next value of v\d+: is not set",
+    ),
     "a next value of another type": (
         lambda p: setattr(p.repeated.carries[0], "next", p.repeated.condition),
         r"is s32, but its next value v\d+ is pred",
     ),
-    "a first value of other lanes": (lambda p: setattr(p.counted.carries[0], "init", const(p, "f32")), r"is f32x4, but its initial value"),
-    "a result of another type": (lambda p: setattr(p.counted.carries[0].result, "dtype", "s32"), r"its result v\d+' is s32x4"),
+    "a first value of other lanes": (
+        lambda p: setattr(p.counted.carries[0], "init", const(p, "f32")),
+        r"is f32x4, but its initial value",
+    ),
+    "a result of another type": (
+        lambda p: setattr(p.counted.carries[0].result, "dtype", "s32"),
+        r"its result v\d+' is s32x4",
+    ),
     "a carry outside its loop": (
         assign(lambda p: p.sums, value=lambda p: p.counted.carries[0].value),
         r"is carried by no loop that is open",
     ),
-    "a carry of another loop": (lambda p: p.repeated.carries.append(Carry(const(p, "s32"), p.counted.carries[0].value)), r"loop i4"),
+    "a carry of another loop": (
+        lambda p: p.repeated.carries.append(Carry(const(p, "s32"), p.counted.carries[0].value)),
+        r"loop i4",
+    ),
     "a result before its loop": (lambda p: move_first(p, p.val("max", "f32")), r"v\d+' is used before it is defined"),
-    "a stored type that is not the value's": (assign(lambda p: p.element, dtype="s32"), r"stores s32, but the value is f32"),
+    "a stored type that is not the value's": (
+        assign(lambda p: p.element, dtype="s32"),
+        r"stores s32, but the value is f32",
+    ),
     "a vector stored without a stride": (assign(lambda p: p.sums, stride=0), r"4 lanes with stride 0"),
     "a scalar stored with a stride": (assign(lambda p: p.element, stride=1), r"1 lanes with stride 1"),
-    "a store to no address": (assign(lambda p: p.element, address=lambda p: const(p, "s32")), r"the address s32:0x0 is s32, not u32"),
+    "a store to no address": (
+        assign(lambda p: p.element, address=lambda p: const(p, "s32")),
+        r"the address s32:0x0 is s32, not u32",
+    ),
     "an offset below zero": (assign(lambda p: p.sums, offset=-16), r"the offset -16 is negative"),
     "a condition that is a number": (
         assign(lambda p: p.when, condition=lambda p: const(p, "s32")),
@@ -250,7 +303,10 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "a condition of many lanes": (vector_condition, r"is predx4, not pred"),
     "a body without a guard": (lambda p: setattr(p.when.body, "guarded", False), r"its body is no guarded block"),
     "a loop without trips": (assign(lambda p: p.counted, trips=0), r"loop i2: has 0 trips"),
-    "lanes that do not divide a step": (assign(lambda p: p.vectors, step=3), r"loop i3: 4 lanes do not divide its step 3"),
+    "lanes that do not divide a step": (
+        assign(lambda p: p.vectors, step=3),
+        r"loop i3: 4 lanes do not divide its step 3",
+    ),
     "a loop that repeats on a number": (
         assign(lambda p: p.repeated, condition=lambda p: p.repeated.carries[0].next),
         r"the condition v\d+ is s32",
@@ -258,20 +314,35 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "a barrier in a guarded block": (into_if, r"does not stand directly in the body of its loop"),
     "a range without a count": (assign(lambda p: p.repeated, ranged=True), r"loop i4: cannot be ranged here"),
     "a barrier in a range": (barrier_in_range, r"barrier of i2: its loop has no constant count"),
-    "a barrier that forgets a carry": (lambda p: p.barrier.values.pop(), r"has not one value for each of its loop's carries"),
+    "a barrier that forgets a carry": (
+        lambda p: p.barrier.values.pop(),
+        r"has not one value for each of its loop's carries",
+    ),
     "a barrier with one value for two": (one_value_for_two, r"gives one value to two"),
     "a value whose local a barrier took": (after_barrier, r"is used after barrier of i2 took its local"),
-    "a value computed when its operand is gone": (late_operand, r"= neg\(v\d+\): is computed after barrier of i2 took the local of v\d+"),
+    "a value computed when its operand is gone": (
+        late_operand,
+        r"= neg\(v\d+\): is computed after barrier of i2 took the local of v\d+",
+    ),
     "an address that is a sum of two": (sum_of_addresses, r"sum of two buffers"),
     "a vector passed to C": (
         assign(lambda p: p.invoke, args=lambda p: (p.counted.carries[0].result,)),
         r"invoke xw_example: v\d+' is f32x4, no scalar",
     ),
-    "a load that may come after what changes it": (load_and_store, r"is not pinned, and its block writes what it reads"),
+    "a load that may come after what changes it": (
+        load_and_store,
+        r"is not pinned, and its block writes what it reads",
+    ),
     "one trip too many": (longer_range, r"reaches bytes 2 to 404 of argument 1, which has 402"),
-    "one element too far": (assign(lambda p: p.element, offset=4), r"store f32 .* reaches bytes 4 to 404 of argument 0, which has 400"),
+    "one element too far": (
+        assign(lambda p: p.element, offset=4),
+        r"store f32 .* reaches bytes 4 to 404 of argument 0, which has 400",
+    ),
     "before the beginning": (below, r"reaches bytes -394 to"),
-    "a vector past the padding": (assign(lambda p: p.sums, offset=440), r"reaches bytes 440 to 456 of argument 0, which has 448"),
+    "a vector past the padding": (
+        assign(lambda p: p.sums, offset=440),
+        r"reaches bytes 440 to 456 of argument 0, which has 448",
+    ),
     "too long a stride": (assign(lambda p: p.strided, stride=40), r"reaches bytes 12 to \d+ of argument 0"),
     "a store into what is only read": (
         assign(lambda p: p.clamped, address=lambda p: p.val("pointer")),
@@ -411,7 +482,9 @@ def test_a_plan_is_verified() -> None:
 def test_tests_verify_what_they_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler whose loads are one row off does not get past any test that compiles."""
     load = Builder.load_at
-    monkeypatch.setattr(Builder, "load_at", lambda self, base, index, *args, **more: load(self, base, index + 24, *args, **more))
+    monkeypatch.setattr(
+        Builder, "load_at", lambda self, base, index, *args, **more: load(self, base, index + 24, *args, **more)
+    )
     with pytest.raises(KernelError, match="reaches bytes"):
         xla_wasm.compile(Module.from_text(MODULE))
     monkeypatch.delenv("XLA_WASM_VERIFY")

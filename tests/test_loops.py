@@ -16,7 +16,14 @@ from xla_wasm.ops.control.counting import trips_until
 from xla_wasm.passes import pipeline
 from xla_wasm.reference import evaluate
 
-HOLDS = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge, "EQ": operator.eq, "NE": operator.ne}
+HOLDS = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+}
 
 
 def looping(element_type: str, start: int, step: int, direction: str, bound: int) -> str:
@@ -47,7 +54,7 @@ ENTRY e {{
   s = {state} tuple(first, j, x)
   ROOT w = {state} while(s), condition=condition, body=body
 }}
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("element_type", ["s4", "u4"])
@@ -63,7 +70,13 @@ def test_every_way_to_count_in_4_bits(element_type: str) -> None:
 
 @pytest.mark.parametrize(
     "element_type, start, step, direction, bound",
-    [("s32", 0, 1, "LT", 10), ("s32", 5, 1, "LT", 5), ("u8", 3, 7, "NE", 1), ("s8", 100, 3, "GE", 0), ("s64", -4, 3, "LE", 8)],
+    [
+        ("s32", 0, 1, "LT", 10),
+        ("s32", 5, 1, "LT", 5),
+        ("u8", 3, 7, "NE", 1),
+        ("s8", 100, 3, "GE", 0),
+        ("s64", -4, 3, "LE", 8),
+    ],
 )
 def test_counted_as_if_run(element_type: str, start: int, step: int, direction: str, bound: int) -> None:
     module = Module.from_text(looping(element_type, start, step, direction, bound))

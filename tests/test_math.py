@@ -76,9 +76,37 @@ WORST_F64: dict[str, tuple[float, ...]] = {
 def samples_f32() -> np.ndarray:
     """Every 6007th bit pattern, the ranges in which functions turn, and edges."""
     patterns = np.arange(0, 1 << 32, 6007, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    fine = np.concatenate([np.linspace(-12, 12, 200_001), np.linspace(-105, 92, 100_001), np.linspace(-1e5, 1e5, 50_001)])
-    turning = [88.72283, 88.72284, -87.33654, -87.33655, -103.97, 89.415985, 89.41599, -88.72284, 17.33, 0.5, 0.49999997, 0.99999994]
-    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1.1754942e-38, 1.17549435e-38, 3.4028235e38, -3.4028235e38, 102943.0]
+    fine = np.concatenate(
+        [np.linspace(-12, 12, 200_001), np.linspace(-105, 92, 100_001), np.linspace(-1e5, 1e5, 50_001)]
+    )
+    turning = [
+        88.72283,
+        88.72284,
+        -87.33654,
+        -87.33655,
+        -103.97,
+        89.415985,
+        89.41599,
+        -88.72284,
+        17.33,
+        0.5,
+        0.49999997,
+        0.99999994,
+    ]
+    edges = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1e-45,
+        -1e-45,
+        1.1754942e-38,
+        1.17549435e-38,
+        3.4028235e38,
+        -3.4028235e38,
+        102943.0,
+    ]
     return np.concatenate([patterns, fine.astype(np.float32), np.asarray(turning + edges, np.float32)])
 
 
@@ -138,7 +166,21 @@ def pairs_f32() -> tuple[np.ndarray, np.ndarray]:
     near = np.stack([1 + (rng.random(200_000) - 0.5) * np.minimum(spread, 1), (rng.random(200_000) - 0.5) * spread])
     wide = np.stack([2.0 ** ((rng.random(200_000) - 0.5) * 250), (rng.random(200_000) - 0.5) * 4])
     whole = np.stack([(rng.random(100_000) - 0.5) * 1000, np.floor((rng.random(100_000) - 0.5) * 100)])
-    edge = [0.0, 1.0, 2.0, 3.0, 0.5, 1.5, np.inf, 1e-45, 1.17549435e-38, 3.4028235e38, 16777216.0, 16777215.0, 8388607.5]
+    edge = [
+        0.0,
+        1.0,
+        2.0,
+        3.0,
+        0.5,
+        1.5,
+        np.inf,
+        1e-45,
+        1.17549435e-38,
+        3.4028235e38,
+        16777216.0,
+        16777215.0,
+        8388607.5,
+    ]
     edge += [1e10, 0.99999994, 1.0000001, 33.0, 126.0, 128.0, 1e-30]
     edge = [*edge, *(-e for e in edge), np.nan]
     grid = np.stack([g.ravel() for g in np.meshgrid(edge, edge)])
@@ -149,7 +191,9 @@ def pairs_f32() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("name", BINARY)
 def test_f32_binary(builder: NumpyBuilder, name: str) -> None:
-    x, y = np.concatenate([pairs_f32(), np.asarray(WORST_F32_BINARY.get(name, ()), np.float32).reshape(-1, 2).T], axis=1)
+    x, y = np.concatenate(
+        [pairs_f32(), np.asarray(WORST_F32_BINARY.get(name, ()), np.float32).reshape(-1, 2).T], axis=1
+    )
     with np.errstate(all="ignore"):
         got = apply(name, builder, "f32", x, y)
         want = reference(name, "f32")(x.astype(np.float64), y.astype(np.float64))
@@ -202,7 +246,16 @@ def test_rounding(dtype: str) -> None:
 def test_exact_results() -> None:
     """Values that users expect to be exact."""
     b = NumpyBuilder(True, C_FUNCTIONS)
-    one = {"exponential": 0.0, "cosine": 0.0, "cosh": 0.0, "tanh": 20.0, "erf": 5.0, "logistic": 40.0, "cbrt": 1.0, "rsqrt": 1.0}
+    one = {
+        "exponential": 0.0,
+        "cosine": 0.0,
+        "cosh": 0.0,
+        "tanh": 20.0,
+        "erf": 5.0,
+        "logistic": 40.0,
+        "cbrt": 1.0,
+        "rsqrt": 1.0,
+    }
     for dtype in FUNCTIONS:
         for name, argument in one.items():
             if dtype == "f32" or name in F64_INLINE:

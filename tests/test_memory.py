@@ -1,7 +1,8 @@
 """The memory plan, checked by brute force: every byte of memory knows what was last written there.
 
-A plan is walked step by step, through loops and branches in several ways. A write puts a new mark on its bytes, in memory
-and in the buffer's own account; a read must find in memory the marks of the account, or something else lies there.
+A plan is walked step by step, through loops and branches in several ways. A write puts a new mark on its bytes, in
+memory and in the buffer's own account; a read must find in memory the marks of the account, or something else lies
+there.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ Choice = Callable[[int, int], int]
 """From a step's number and a count of ways to go on, the way taken."""
 
 
-def planned(module: Module, weights: tuple[int, ...] = (), state: dict[int, int] | None = None, poured: int | None = None) -> Plan:
+def planned(
+    module: Module, weights: tuple[int, ...] = (), state: dict[int, int] | None = None, poured: int | None = None
+) -> Plan:
     """The plan of a module, every buffer in its place, copies that come to nothing still in it."""
     module = clone(module)
     pipeline.run(module)
@@ -56,7 +59,9 @@ class Walk:
         self.plan = plan
         self.choose = choose
         self.marks = 0
-        self.memory = np.zeros(max(b.root().address + b.bytes for b in plan.buffers) + 1024 if plan.buffers else BASE, np.int32)
+        self.memory = np.zeros(
+            max(b.root().address + b.bytes for b in plan.buffers) + 1024 if plan.buffers else BASE, np.int32
+        )
         self.accounts: dict[Buffer, Array] = {b: np.full(b.bytes, -1, np.int32) for b in plan.buffers}
 
     def new_mark(self) -> int:
@@ -188,7 +193,11 @@ def test_programs(name: str) -> None:
 
 
 SPREAD = "b = f32[6,8] broadcast(y), dimensions={1}"
-AS_BITS = ["a = s32[6,8] bitcast-convert(x)", "c = s32[8] bitcast-convert(y)", "b = s32[6,8] broadcast(c), dimensions={1}"]
+AS_BITS = [
+    "a = s32[6,8] bitcast-convert(x)",
+    "c = s32[8] bitcast-convert(y)",
+    "b = s32[6,8] broadcast(c), dimensions={1}",
+]
 SPLIT = ["a = f32[3,2,8] reshape(x)", "b = f32[3,2,8] broadcast(y), dimensions={2}"]
 OVERWRITTEN = {
     "beside what is spread": ([SPREAD, "ROOT r = f32[6,8] add(x, b)"], True),
@@ -205,7 +214,11 @@ OVERWRITTEN = {
 def test_a_result_lies_where_an_input_is_read_as_it_is_written(case: str) -> None:
     lines, expected = OVERWRITTEN[case]
     less = "less { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=LT }"
-    before = ["p = f32[6,8] parameter(0)", "y = f32[8] parameter(1)", "x = f32[6,8] sort(p), dimensions={0}, to_apply=less"]
+    before = [
+        "p = f32[6,8] parameter(0)",
+        "y = f32[8] parameter(1)",
+        "x = f32[6,8] sort(p), dimensions={0}, to_apply=less",
+    ]
     module = Module.from_text("\n".join(["HloModule m", less, "ENTRY e {", *before, *lines, "}"]))
     plan = planned(module)
     check(plan)
@@ -278,7 +291,13 @@ def test_random_constants_and_weights(data: st.DataObject) -> None:
     kinds = [data.draw(st.sampled_from("icw")) for _ in arguments]
     module = hardened(module, arguments, [i for i, kind in enumerate(kinds) if kind == "c"])
     rest = [kind for kind in kinds if kind != "c"]
-    check(planned(module, tuple(i for i, kind in enumerate(rest) if kind == "w"), poured=data.draw(st.sampled_from([1, 17, 65]))))
+    check(
+        planned(
+            module,
+            tuple(i for i, kind in enumerate(rest) if kind == "w"),
+            poured=data.draw(st.sampled_from([1, 17, 65])),
+        )
+    )
 
 
 PRODUCTS = """HloModule products
@@ -290,7 +309,8 @@ ENTRY e {{
 
 
 def random_products(rng: random.Random) -> tuple[str, list[tuple[int, int]], list[str]]:
-    """A program of matrices that products, lookups, sums and each other read: its text, their shapes, and what each of them is."""
+    """A program of matrices that products, lookups, sums and each other read: its text, their shapes, and what each of
+    them is."""
     m, k, n = rng.choice([1, 5, 8]), rng.randint(1, 33), rng.randint(1, 33)
     shapes = [rng.choice([(k, n), (n, k)]) for _ in range(rng.randint(1, 6))]
     lines = [f"w{i} = f32[{a},{b}] parameter({i + 1})" for i, (a, b) in enumerate(shapes)]
@@ -309,12 +329,18 @@ def random_products(rng: random.Random) -> tuple[str, list[tuple[int, int]], lis
             side = dims.index(k)
             name = f"d{len(lines)}"
             if rng.random() < 0.2:
-                lines.append(f"{name} = f32[{m},{n}] slice({w}), slice={{[0:{m}], [0:{n}]}}" if dims[0] >= m and dims == (k, n) else "")
+                lines.append(
+                    f"{name} = f32[{m},{n}] slice({w}), slice={{[0:{m}], [0:{n}]}}"
+                    if dims[0] >= m and dims == (k, n)
+                    else ""
+                )
                 if not lines[-1]:
                     lines.pop()
                     continue
             else:
-                lines.append(f"{name} = f32[{m},{n}] dot(x, {w}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{side}}}")
+                lines.append(
+                    f"{name} = f32[{m},{n}] dot(x, {w}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{side}}}"
+                )
             made.append(name)
     if not made:
         return random_products(rng)
@@ -329,7 +355,8 @@ def random_products(rng: random.Random) -> tuple[str, list[tuple[int, int]], lis
 
 @pytest.mark.parametrize("seed", range(seeds.count(30, 60)))
 def test_what_comes_one_by_one_gives_what_lies_there(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs with constants and weights, set in any order and again, against the same with all as arguments; and their plans."""
+    """Programs with constants and weights, set in any order and again, against the same with all as arguments; and
+    their plans."""
     rng = random.Random(seed)
     text, shapes, kinds = random_products(rng)
     module = Module.from_text(text)
@@ -351,7 +378,8 @@ def test_what_comes_one_by_one_gives_what_lies_there(seed: int, monkeypatch: pyt
 
 
 def test_memory_of_weights() -> None:
-    """Weights that are packed take no more memory than their packed form, the largest of them, and what lives in a run."""
+    """Weights that are packed take no more memory than their packed form, the largest of them, and what lives in a
+    run."""
     lines = [
         f"w{i} = f32[256,256] parameter({i + 1})\n  p{i} = f32[4,256] dot({'x' if i == 0 else f't{i - 1}'}, w{i}), "
         f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n  t{i} = f32[4,256] tanh(p{i})"

@@ -1,7 +1,8 @@
-"""What people read when something is wrong, of the command line and of the Python API: files of `snapshots/` that a person reviews.
+"""What people read when something is wrong, of the command line and of the Python API: files of `snapshots/` that a
+person reviews.
 
-Each message says what is wrong and what to do, in one sentence or two. `pytest tests/test_messages.py --update-golden` writes the files
-anew, and `git diff` shows what changed.
+Each message says what is wrong and what to do, in one sentence or two. `pytest tests/test_messages.py --update-golden`
+writes the files anew, and `git diff` shows what changed.
 """
 
 from __future__ import annotations
@@ -229,7 +230,9 @@ CALLS: dict[str, Callable[[], Any]] = {
     "exe.run(x)  # of several devices": lambda: loaded(SUM).run(np.zeros(3, np.float32)),
     "exe.run_replicated([[x], [x], [x]])": lambda: loaded(SUM).run_replicated([[np.zeros(3, np.float32)]] * 3),
     "exe.run_replicated([[x], []])": lambda: loaded(SUM).run_replicated([[np.zeros(3, np.float32)], []]),
-    "exe.run_replicated([[x], [x]], timeout=0)": lambda: loaded(SUM).run_replicated([[np.zeros(3, np.float32)]] * 2, timeout=0),
+    "exe.run_replicated([[x], [x]], timeout=0)": lambda: loaded(SUM).run_replicated(
+        [[np.zeros(3, np.float32)]] * 2, timeout=0
+    ),
     "exe.run(x)  # a weight is missing": lambda: loaded(LAYER, weights=(1, 2)).run(np.zeros(2, np.float32)),
     "exe.set('w', w)": lambda: loaded(LAYER, weights=(1, 2)).set("w", np.zeros(2, np.float32)),
     "exe.set('params.w', np.zeros(3))": lambda: loaded(LAYER, weights=(1, 2)).set("params.w", np.zeros(3, np.float32)),
@@ -254,14 +257,18 @@ CALLS: dict[str, Callable[[], Any]] = {
     "compile(module, Options(weights=('z',)))": lambda: xla_wasm.compile(module(ADD), Options(weights=("z",))),
     "compile(module, Options(weights=(7,)))": lambda: xla_wasm.compile(module(ADD), Options(weights=(7,))),
     "compile(module, Options(state={'n': 'z'}))": lambda: xla_wasm.compile(module(ADD), Options(state={"n": "z"})),
-    "compile(module, Options(state={'n': 'result'}))": lambda: xla_wasm.compile(module(ADD), Options(state={"n": "result"})),
+    "compile(module, Options(state={'n': 'result'}))": lambda: xla_wasm.compile(
+        module(ADD), Options(state={"n": "result"})
+    ),
     "compile(module, Options(target='avx'))": lambda: xla_wasm.compile(module(ADD), Options(target="avx")),
     "compile(module, Options(kind='page'))": lambda: xla_wasm.compile(module(ADD), Options(kind="page")),
     "compile(module that calls 'Frobnicate')": lambda: xla_wasm.compile(module(OLD)),
     "HloModule.from_text('hello')": lambda: module("hello"),
     "HloModule.from_text('')": lambda: module(""),
     "HloModule.from_text('... add(x, c)')": lambda: module(ADD.replace("add(x, b)", "add(x, c)")),
-    "compile(module with 'f32[3,2] add')": lambda: xla_wasm.compile(module(ADD.replace("y = f32[2,3] add", "y = f32[3,2] add"))),
+    "compile(module with 'f32[3,2] add')": lambda: xla_wasm.compile(
+        module(ADD.replace("y = f32[2,3] add", "y = f32[3,2] add"))
+    ),
     "HloModule.from_proto(b'hello')": lambda: HloModule.from_proto(b"hello"),
     "evaluate(module, x)": lambda: xla_wasm.evaluate(module(ADD), X),
     "evaluate(module, x.T, n)": lambda: xla_wasm.evaluate(module(ADD), X.T, N),
@@ -277,12 +284,18 @@ def compare(name: str, said: dict[str, str], request: pytest.FixtureRequest) -> 
         path.write_text(text, encoding="utf-8")
     expected = dict(part.split("\n    ", 1) for part in path.read_text(encoding="utf-8").rstrip("\n").split("\n\n"))
     assert list(expected) == list(said), f"`{UPDATE}`, and look through `git diff`"
-    wrong = [f"{what}\n  was  {expected[what]}\n  is   {message}" for what, message in said.items() if message != expected[what]]
+    wrong = [
+        f"{what}\n  was  {expected[what]}\n  is   {message}"
+        for what, message in said.items()
+        if message != expected[what]
+    ]
     assert not wrong, "\n".join([*wrong, f"If this is meant: `{UPDATE}`, and look through `git diff`."])
     for what, message in said.items():
         assert message.replace("\n    ", "").isprintable() and len(message) < 500, what
         # What Python and NumPy say of themselves helps nobody who gave a file or an array.
-        assert not re.search(r"pickle|Traceback|object at 0x|<class|magic string|\.tmp|NoneType|\b1 \w+s\b(?<!1 runs)", message), what
+        assert not re.search(
+            r"pickle|Traceback|object at 0x|<class|magic string|\.tmp|NoneType|\b1 \w+s\b(?<!1 runs)", message
+        ), what
 
 
 def test_the_command_line(xla_wasm: Cli, folder: Path, request: pytest.FixtureRequest) -> None:

@@ -59,7 +59,14 @@ antidisestablishmentarianism supercalifragilisticexpialidocious
 $+<=>^`|~
 ß ẞ ŉ ǆ
 """.split("\n")
-TEXTS += ["tabs\tand\nlines\r\nhere", "zero\u200bwidth\u00adsoft", "\u0000null\ufffd", "x" * 100, "x" * 101, "word " * 200]
+TEXTS += [
+    "tabs\tand\nlines\r\nhere",
+    "zero\u200bwidth\u00adsoft",
+    "\u0000null\ufffd",
+    "x" * 100,
+    "x" * 101,
+    "word " * 200,
+]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +77,8 @@ def published() -> tokenizers.Tokenizer:
 
 
 def varied() -> list[str]:
-    """Sentences of the page, odd texts, and mixtures of characters of many scripts, none of them younger than the package's tables."""
+    """Sentences of the page, odd texts, and mixtures of characters of many scripts, none of them younger than the
+    package's tables."""
     rng = np.random.default_rng(5)
     ranges = "0-250 370-5EA 900-980 1E00-2400 3040-3100 4E00-5000 AC00-AD00 1F300-1F5FF".split()
     alphabet = [chr(c) for low, high in (r.split("-") for r in ranges) for c in range(int(low, 16), int(high, 16))]
@@ -97,7 +105,9 @@ def test_tokenisers_agree(published: tokenizers.Tokenizer) -> None:
 
 def tokens_of_lengths() -> list[tuple[Array, Array]]:
     rng = np.random.default_rng(3)
-    return [check.arguments([101, *rng.integers(1000, 30000, n - 2).tolist(), 102]) for n in (2, 7, 8, 9, 31, 64, 127, 128)]
+    return [
+        check.arguments([101, *rng.integers(1000, 30000, n - 2).tolist(), 102]) for n in (2, 7, 8, 9, 31, 64, 127, 128)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +129,9 @@ def test_embeddings_are_those_of_jax(target: str, expected: Any, tmp_path: Path)
 
 def test_similarities_are_those_that_the_authors_print() -> None:
     """Under wasmtime; the program stops if they are not, or differ from JAX."""
-    done = subprocess.run([sys.executable, ROOT / "examples" / "minilm" / "check.py"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "minilm" / "check.py"], capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0 and "those that the authors print" in done.stdout, done.stdout + done.stderr
 
 
@@ -128,7 +140,10 @@ def test_the_shipped_module_is_the_one_that_jax_lowers(expected: Any) -> None:
     shipped = xla_wasm.HloModule.from_proto((ROOT / "examples" / "minilm" / minilm.MODULE).read_bytes())
     lowered = model.lowered()
     assert [p.shape for p in shipped.entry.parameters] == [p.shape for p in lowered.entry.parameters]
-    assert shipped.frontend_attributes == lowered.frontend_attributes and shipped.entry.root.shape == lowered.entry.root.shape
+    assert (
+        shipped.frontend_attributes == lowered.frontend_attributes
+        and shipped.entry.root.shape == lowered.entry.root.shape
+    )
     assert b".py" not in (ROOT / "examples" / "minilm" / minilm.MODULE).read_bytes()
 
 
@@ -184,7 +199,11 @@ def test_a_safetensors_file_is_read_and_bound(tmp_path: Path) -> None:
     with pytest.raises(xla_wasm.ArgumentError, match="the weights have no bias"):
         safetensors.bind(xla_wasm.jax.lower(f, x, {"half": half, "bias": bias}), {"half": tensors["half"]}, "w.")
     with pytest.raises(xla_wasm.ArgumentError, match=r"'bias' has shape \[2\], the module wants \[5\]"):
-        safetensors.bind(xla_wasm.jax.lower(f, x, {"half": np.ones((3, 5), np.float32), "bias": np.ones(5, np.float32)}), tensors, "w.")
+        safetensors.bind(
+            xla_wasm.jax.lower(f, x, {"half": np.ones((3, 5), np.float32), "bias": np.ones(5, np.float32)}),
+            tensors,
+            "w.",
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""What people do wrong with the loader: each has its own clear error and the next correct use works, in Node and in Chromium."""
+"""What people do wrong with the loader: each has its own clear error and the next correct use works, in Node and in
+Chromium."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def site() -> Iterator[Site]:
         "w.safetensors": files,
         "relaxed.wasm": toy(manifest=change("features", ["simd128", "relaxed-simd"])).wasm,
     }
-    site = Site({f"/{name}": Answer(body) for name, body in plain.items()}, {"/web": ROOT / "web", "/js": ROOT / "tests" / "js"})
+    site = Site(
+        {f"/{name}": Answer(body) for name, body in plain.items()}, {"/web": ROOT / "web", "/js": ROOT / "tests" / "js"}
+    )
     site.answers |= {
         "/": Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"]),
         "/page.wasm": PAGE,
@@ -96,7 +99,8 @@ PROBE = """async ([options, file]) => {
   }
 }"""
 
-# What a page may be like: a script that runs before all others or a policy, what is loaded how, and what the error says.
+# What a page may be like: a script that runs before all others or a policy, what is loaded how, and what the error
+# says.
 SURROUNDINGS: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
     "no WebAssembly": (
         "delete globalThis.WebAssembly",
@@ -124,14 +128,16 @@ SURROUNDINGS: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
         "script-src 'self' 'unsafe-inline'",
         {},
         "/toy.wasm",
-        "UnsupportedError: the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src",
+        "UnsupportedError: the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its "
+        "script-src",
     ),
     "a policy without wasm-unsafe-eval, another type": (
         "",
         "script-src 'self' 'unsafe-inline'",
         {},
         "/typed.wasm",
-        "UnsupportedError: the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src",
+        "UnsupportedError: the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its "
+        "script-src",
     ),
     "a policy that forbids the fetch": (
         "",
@@ -145,7 +151,8 @@ SURROUNDINGS: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
         "worker-src 'none'",
         {"worker": True},
         "/toy.wasm",
-        "ArtifactError: the worker failed: its script could not be loaded (wrong address, not JavaScript, or a Content-Security-",
+        "ArtifactError: the worker failed: its script could not be loaded (wrong address, not JavaScript, or a "
+        "Content-Security-",
     ),
     "another origin without CORS": ("", "", {}, "other", "ArtifactError: cannot fetch http://"),
     "no network": ("offline", "", {}, "/toy.wasm", "ArtifactError: cannot fetch /toy.wasm: Failed to fetch"),
@@ -155,7 +162,9 @@ SURROUNDINGS: dict[str, tuple[str, str, dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("name", SURROUNDINGS)
 def test_surroundings(chromium: Browser, site: Site, name: str) -> None:
     script, policy, options, file, message = SURROUNDINGS[name]
-    site.answers["/policy"] = Answer(b"<!doctype html><title>Tests</title>", TYPES[".html"], headers={"Content-Security-Policy": policy})
+    site.answers["/policy"] = Answer(
+        b"<!doctype html><title>Tests</title>", TYPES[".html"], headers={"Content-Security-Policy": policy}
+    )
     with Site({"/toy.wasm": Answer(toy().wasm)}).serving() as other, chromium.new_context() as context:
         page = context.new_page()
         page.goto(site.url + "/policy")

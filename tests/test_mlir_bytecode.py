@@ -17,7 +17,21 @@ from xla_wasm.errors import ParseError, UnsupportedError, XlaWasmError
 from xla_wasm.mlir import bytecode
 from xla_wasm.mlir.elements import hlo_type
 from xla_wasm.mlir.text_of import attribute_text
-from xla_wasm.mlir.tree import DYNAMIC, Block, Complex, Dense, Elements, Function, Number, Op, Symbol, Tensor, Tuple, Type, TypeOf
+from xla_wasm.mlir.tree import (
+    DYNAMIC,
+    Block,
+    Complex,
+    Dense,
+    Elements,
+    Function,
+    Number,
+    Op,
+    Symbol,
+    Tensor,
+    Tuple,
+    Type,
+    TypeOf,
+)
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.ops.sample import DeviceSample, Sample
 
@@ -58,7 +72,10 @@ def outline(ops: list[Op], numbers: dict[Any, int] | None = None) -> list[Any]:
     for op in ops:
         for value in op.results:
             numbers[value] = len(numbers)
-        attributes = {key: repr(bytes(v.data)) + repr(v.type) if isinstance(v, Dense) else repr(v) for key, v in op.attributes.items()}
+        attributes = {
+            key: repr(bytes(v.data)) + repr(v.type) if isinstance(v, Dense) else repr(v)
+            for key, v in op.attributes.items()
+        }
         regions = [[block_outline(block, numbers) for block in region] for region in op.regions]
         operands = [numbers[o] for o in op.operands]
         found.append((op.name, operands, attributes, [v.type for v in op.results], regions, op.location))
@@ -83,7 +100,9 @@ def type_text(kind: Type) -> str:
         return f"tuple<{', '.join(map(type_text, kind.types))}>"
     if isinstance(kind, Function):
         results = ", ".join(map(type_text, kind.results))
-        return f"({', '.join(map(type_text, kind.inputs))}) -> " + (results if len(kind.results) == 1 else f"({results})")
+        return f"({', '.join(map(type_text, kind.inputs))}) -> " + (
+            results if len(kind.results) == 1 else f"({results})"
+        )
     return "!stablehlo.token" if kind == "token" else str(kind)
 
 
@@ -106,7 +125,8 @@ def check_against_jaxlib(name: str, module: Any, ops: list[Op]) -> None:
 
 
 _NOTHING = (
-    r"#stablehlo\..*|false|array<i\d+: (1|false)(, (1|false))*>|array<i\d+>|dense<0?> : .*|\[(#stablehlo<precision DEFAULT>(, )?)*\]|"
+    r"#stablehlo\..*|false|array<i\d+: (1|false)(, (1|false))*>|array<i\d+>|dense<0?> : .*|\[(#stablehlo<precision "
+    r"DEFAULT>(, )?)*\]|"
     r"#stablehlo<comparison_type NOTYPE>|-1 : i64|1 : i32|\[\]|\"\"|\{\}"
 )
 """Attributes whose fields stand for themselves, and values that say no more than their absence."""
@@ -137,7 +157,9 @@ def check_attribute(where: Any, mine: dict[str, Any], theirs: Any, key: Any) -> 
     elif isinstance(own, Symbol):
         assert f"@{own.name}" == str(value).replace('"', ""), where
     elif isinstance(own, str):
-        assert own == (value.value if isinstance(value, ir.StringAttr) else str(value).strip("<>").rpartition(" ")[2]), where
+        assert own == (
+            value.value if isinstance(value, ir.StringAttr) else str(value).strip("<>").rpartition(" ")[2]
+        ), where
 
 
 def check_elements(where: Any, own: Dense, value: Any) -> None:
@@ -226,7 +248,12 @@ def test_values_of_every_kind() -> None:
     assert block.ops[0].location == ("jit(f)/c", "a.py", 7)
     call = block.ops[8].attributes
     assert call["b"] == (Number(1, "i8"), Number(2.5, "f32"))
-    assert (call["call_target_name"], call["has_side_effect"], call["a"], repr(call["c"])) == ("f", True, "text", "UNIT")
+    assert (call["call_target_name"], call["has_side_effect"], call["a"], repr(call["c"])) == (
+        "f",
+        True,
+        "text",
+        "UNIT",
+    )
     assert call["d"] == {"e": Number(-3, "i64")}
 
 
@@ -250,9 +277,16 @@ def test_attributes_of_shardy_are_their_text(write: Any) -> None:
     module = parsed(SHARDY)
     (top,) = bytecode.read(write(module))
     mine: dict[Any, str] = {
-        (op.name, k): getattr(v, "text", "") for op in inside([top]) for k, v in op.attributes.items() if k not in ("sym_name",)
+        (op.name, k): getattr(v, "text", "")
+        for op in inside([top])
+        for k, v in op.attributes.items()
+        if k not in ("sym_name",)
     }
-    theirs = {(op.name, k): str(op.attributes[k]) for op in operations(module.body) for k in (getattr(a, "name", a) for a in op.attributes)}
+    theirs = {
+        (op.name, k): str(op.attributes[k])
+        for op in operations(module.body)
+        for k in (getattr(a, "name", a) for a in op.attributes)
+    }
     compared = [key for key in theirs if mine.get(key, "").startswith("#sdy")]
     assert len(compared) == 7, (mine, theirs)
     assert {key: mine[key] for key in compared} == {key: theirs[key] for key in compared}
@@ -271,7 +305,11 @@ def test_what_is_no_bytecode() -> None:
 
 def test_damage_is_told() -> None:
     rng = np.random.default_rng(0)
-    seeds = [data for _, module in modules()[::60] for data in (bytecode_of(module), bytecode_of(parsed(TEXT)), artifact_of(module))]
+    seeds = [
+        data
+        for _, module in modules()[::60]
+        for data in (bytecode_of(module), bytecode_of(parsed(TEXT)), artifact_of(module))
+    ]
     refused = 0
     for i in range(2000):
         data = bytearray(seeds[i % len(seeds)])
@@ -287,7 +325,8 @@ def test_damage_is_told() -> None:
 def test_attributes_as_text() -> None:
     """Dictionaries of custom calls are kept as text: it is jaxlib's."""
     values = (
-        "{a = 1 : i64, b = 2.500000e+00 : f32, c = 1.000000e-30 : f64, d = 0.100000001 : f32, e = 0x7FC00000 : f32, f = true, "
+        "{a = 1 : i64, b = 2.500000e+00 : f32, c = 1.000000e-30 : f64, d = 0.100000001 : f32, e = 0x7FC00000 : f32, f "
+        "= true, "
         'g = "s\\22\\0A", "odd key" = array<i64: 1, -2>, h = [1 : i32, [2 : i8]], i, j = @f, '
         "k = dense<[[1, 2], [3, 4]]> : tensor<2x2xi64>, l = dense<true> : tensor<3xi1>, n = i32, o = tensor<2x?xf32>, "
         "m = dense<[1.500000e+00, 0xFF800000]> : tensor<2xf32>, p = dense<> : tensor<0xi8>}"

@@ -1,4 +1,5 @@
-"""MLIR text: every form that jaxlib prints gives one tree, and what jaxlib's own reader says of an operation is what the tree says."""
+"""MLIR text: every form that jaxlib prints gives one tree, and what jaxlib's own reader says of an operation is what
+the tree says."""
 
 from __future__ import annotations
 
@@ -24,10 +25,33 @@ from programs import PROGRAMS
 from xla_wasm.errors import ParseError, UnsupportedError, XlaWasmError
 from xla_wasm.mlir import tree
 from xla_wasm.mlir.text import read
-from xla_wasm.mlir.tree import DYNAMIC, Alias, Complex, Dense, Elements, Location, Number, Op, Opaque, Quantized, Symbol, Tensor, TypeOf
+from xla_wasm.mlir.tree import (
+    DYNAMIC,
+    Alias,
+    Complex,
+    Dense,
+    Elements,
+    Location,
+    Number,
+    Op,
+    Opaque,
+    Quantized,
+    Symbol,
+    Tensor,
+    TypeOf,
+)
 
 F32 = Tensor((), "f32")
-SAMPLED = ("cnn_forward", "transformer_gradient", "lstm_gradient", "solving", "sorts", "newton_roots", "embedding", "fft_gradient")
+SAMPLED = (
+    "cnn_forward",
+    "transformer_gradient",
+    "lstm_gradient",
+    "solving",
+    "sorts",
+    "newton_roots",
+    "embedding",
+    "fft_gradient",
+)
 
 
 def body(text: str, arguments: str = "%a: tensor<4xf32>") -> list[Op]:
@@ -71,11 +95,13 @@ def test_the_forms_of_programs_give_one_tree(name: str) -> None:
     check_forms(lowered(name))
 
 
-# --- what jaxlib's reader says -----------------------------------------------------------------------------------------
+# --- what jaxlib's reader says
+# -----------------------------------------------------------------------------------------
 
 
 def check_bindings(ours: Op, theirs: Any, values: dict[Any, tree.Value]) -> int:
-    """Compares one operation with the one of jaxlib's bindings, and what its regions hold; the number of attributes compared."""
+    """Compares one operation with the one of jaxlib's bindings, and what its regions hold; the number of attributes
+    compared."""
     assert ours.name == theirs.name
     assert [id(o) for o in ours.operands] == [id(values[o]) for o in theirs.operands]
     values.update(zip(theirs.results, ours.results))
@@ -106,7 +132,9 @@ def check_bindings(ours: Op, theirs: Any, values: dict[Any, tree.Value]) -> int:
 
 def check_type(ours: Any, theirs: Any) -> None:
     if isinstance(theirs, ir.RankedTensorType):
-        assert [DYNAMIC if theirs.is_dynamic_dim(i) else theirs.get_dim_size(i) for i in range(theirs.rank)] == [*ours.sizes]
+        assert [DYNAMIC if theirs.is_dynamic_dim(i) else theirs.get_dim_size(i) for i in range(theirs.rank)] == [
+            *ours.sizes
+        ]
         element = f"complex<{ours.element.element}>" if isinstance(ours.element, Complex) else ours.element
         assert element == str(theirs.element_type)
         assert bool(ours.bounds) == (theirs.encoding is not None)
@@ -146,7 +174,8 @@ def test_the_tree_is_what_jaxlib_reads(name: str) -> None:
     assert check_bindings(ours, module.operation, {}) > 50
 
 
-# --- VHLO, MHLO, older texts ---------------------------------------------------------------------------------------------
+# --- VHLO, MHLO, older texts
+# ---------------------------------------------------------------------------------------------
 
 
 @cache
@@ -176,12 +205,15 @@ def test_vhlo_types_and_attributes() -> None:
     (op,) = body(
         '%0 = "vhlo.custom_call_v1"(%a) <{a = #vhlo.float_v1<1.5 : !vhlo.f32_v1>, '
         "api_version = #vhlo<api_version_v1 API_VERSION_TYPED_FFI>, "
-        "b = #vhlo.type_v1<!vhlo.tf31_v1>, c = #vhlo.type_v1<!vhlo.none_v1>, d = #vhlo.array_v1<[#vhlo.bool_v1<true>]>, "
+        "b = #vhlo.type_v1<!vhlo.tf31_v1>, c = #vhlo.type_v1<!vhlo.none_v1>, d = "
+        "#vhlo.array_v1<[#vhlo.bool_v1<true>]>, "
         'e = #vhlo.dict_v1<{#vhlo.string_v1<"k"> = #vhlo.integer_v1<2 : i64>}>, '
         'called_computations = #vhlo.array_v1<[#vhlo.string_v1<"f">]>, '
         "f = #vhlo.output_operand_alias_v1<outputTupleIndices = [0], operandIndex = 1, operandTupleIndices = []>, "
-        'backend_config = #vhlo.string_v1<"">, has_side_effect = #vhlo.bool_v1<false>}> : (!vhlo.tensor_v1<4x!vhlo.f32_v1>)'
-        " -> !vhlo.tuple_v1<!vhlo.tensor_v1<?x!vhlo.complex_v1<!vhlo.f64_v1>, #vhlo.type_extensions_v1<bounds = [7]>>, !vhlo.token_v1>"
+        'backend_config = #vhlo.string_v1<"">, has_side_effect = #vhlo.bool_v1<false>}> : '
+        "(!vhlo.tensor_v1<4x!vhlo.f32_v1>)"
+        " -> !vhlo.tuple_v1<!vhlo.tensor_v1<?x!vhlo.complex_v1<!vhlo.f64_v1>, #vhlo.type_extensions_v1<bounds = "
+        "[7]>>, !vhlo.token_v1>"
     )
     assert op.name == "stablehlo.custom_call"
     assert op.results[0].type == tree.Tuple((Tensor((DYNAMIC,), Complex("f64"), (7,)), "token"))
@@ -207,38 +239,51 @@ def test_mhlo_has_the_names_of_stablehlo() -> None:
 
 
 def test_older_texts_have_tensors_for_lists() -> None:
-    new = body('%0 = "stablehlo.reduce_window"(%a, %s) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>): stablehlo.return %x : tensor<f32> }) '
-               "{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>} : (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>",
+    new = body('%0 = "stablehlo.reduce_window"(%a, %s) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>): stablehlo.return %x : tensor<f32> }) '  # noqa: E501
+               "{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>} : (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>",  # noqa: E501
                "%a: tensor<4xf32>, %s: tensor<f32>")  # fmt: skip
-    old = body('%0 = "stablehlo.reduce_window"(%a, %s) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>): stablehlo.return %x : tensor<f32> }) '
-               "{window_dimensions = dense<2> : tensor<1xi64>, window_strides = dense<[2]> : tensor<1xi64>, padding = dense<0> : "
-               "tensor<1x2xi64>, base_dilations = dense<1> : tensor<1xi64>} : (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>",
+    old = body('%0 = "stablehlo.reduce_window"(%a, %s) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>): stablehlo.return %x : tensor<f32> }) '  # noqa: E501
+               "{window_dimensions = dense<2> : tensor<1xi64>, window_strides = dense<[2]> : tensor<1xi64>, padding = dense<0> : "  # noqa: E501
+               "tensor<1x2xi64>, base_dilations = dense<1> : tensor<1xi64>} : (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>",  # noqa: E501
                "%a: tensor<4xf32>, %s: tensor<f32>")  # fmt: skip
-    assert new[0].attributes == old[0].attributes == {"window_dimensions": Elements("i64", (2,)), "window_strides": Elements("i64", (2,))}
+    assert (
+        new[0].attributes
+        == old[0].attributes
+        == {"window_dimensions": Elements("i64", (2,)), "window_strides": Elements("i64", (2,))}
+    )
 
 
 def test_a_number_that_stands_for_a_long_list_is_kept() -> None:
-    (op,) = body('%0 = "stablehlo.transpose"(%a) {permutation = dense<1> : tensor<100000xi64>} : (tensor<4xf32>) -> tensor<4xf32>')
+    (op,) = body(
+        '%0 = "stablehlo.transpose"(%a) {permutation = dense<1> : tensor<100000xi64>} : (tensor<4xf32>) -> '
+        "tensor<4xf32>"
+    )
     assert op.attributes["permutation"] == Dense(Tensor((100000,), "i64"), (1).to_bytes(8, "little"), True)
 
 
 def test_fields_of_structures_may_have_types() -> None:
     (op,) = body(
-        '%0 = "stablehlo.all_reduce"(%a) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>): stablehlo.return %x : tensor<f32> }) {replica_groups = '
-        "dense<0> : tensor<1x1xi64>, channel_handle = #mhlo.channel_handle<handle = 3 : i64, type = 1>} : (tensor<4xf32>) -> tensor<4xf32>"
+        '%0 = "stablehlo.all_reduce"(%a) ({ ^bb0(%x: tensor<f32>, %y: tensor<f32>): stablehlo.return %x : tensor<f32> '
+        "}) {replica_groups = "
+        "dense<0> : tensor<1x1xi64>, channel_handle = #mhlo.channel_handle<handle = 3 : i64, type = 1>} : "
+        "(tensor<4xf32>) -> tensor<4xf32>"
     )
     assert op.attributes["channel_id"] == 3
 
 
-# --- details -------------------------------------------------------------------------------------------------------------
+# --- details
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_operations_of_the_interpreters_tests() -> None:
     ops = body(
-        "check.expect_eq_const %a, dense<1.0> : tensor<4xf32>\ncheck.expect_almost_eq_const %a, dense<1.0> : tensor<4xf32>\n"
-        "check.eq %a, dense<1.0> : tensor<4xf32>\ncheck.expect_eq %a, %a : tensor<4xf32>\ncheck.expect_almost_eq %a, %a : tensor<4xf32>\n"
+        "check.expect_eq_const %a, dense<1.0> : tensor<4xf32>\ncheck.expect_almost_eq_const %a, dense<1.0> : "
+        "tensor<4xf32>\n"
+        "check.eq %a, dense<1.0> : tensor<4xf32>\ncheck.expect_eq %a, %a : tensor<4xf32>\ncheck.expect_almost_eq %a, "
+        "%a : tensor<4xf32>\n"
         "check.expect_close %a, %a, max_ulp_difference = 3 : tensor<4xf32>, tensor<4xf32>\n"
-        '%0 = interpreter.probe %a, probe_id = "p" : tensor<4xf32>\ncheck.expect_serialized_eq %0, probe_id = "p" : tensor<4xf32>\n'
+        '%0 = interpreter.probe %a, probe_id = "p" : tensor<4xf32>\ncheck.expect_serialized_eq %0, probe_id = "p" : '
+        "tensor<4xf32>\n"
         '%1:2 = "interpreter.run_parallel"(%0, %a) {programs = [[@f, @g], [@h]]}'
         " : (tensor<4xf32>, tensor<4xf32>) -> (tensor<f32>, tensor<f32>)"
     )
@@ -254,7 +299,8 @@ def test_names_and_locations() -> None:
         '%0 = stablehlo.add %x, %arg1 : !t loc(fused<"k">["jit(f)/add"(#loc2), unknown])\n'
         '%sum = stablehlo.add %0, %0 : !t loc(callsite("f" at callsite("g" at #loc)))\n'
         '%2 = stablehlo.add %sum, %0 : !t loc(fused[unknown, "n", "y.py":5:6 to :9])\n'
-        'return %2 : !t loc(unknown)\n} loc(#loc)\n}\n#loc2 = loc(#loc3)\n#v = 7 : i32\n#loc3 = loc("z.py":7:8 to 9:10)\n'
+        'return %2 : !t loc(unknown)\n} loc(#loc)\n}\n#loc2 = loc(#loc3)\n#v = 7 : i32\n#loc3 = loc("z.py":7:8 to '
+        "9:10)\n"
     )
     main = module.regions[0][0].ops[0]
     block = main.regions[0][0]
@@ -293,7 +339,11 @@ def test_constants_and_resources() -> None:
     assert constant('dense<"0xFF"> : tensor<70xi1>') == Dense(Tensor((70,), "i1"), b"\1", True)
     assert constant('dense<"0x0F07"> : tensor<2xi4>').data == b"\xff\7"
     assert constant("dense<[[], []]> : tensor<2x0xf32>").data == b""
-    assert constant("dense<1.0> : tensor<2x0xf32>") == constant("dense<> : tensor<2x0xf32>") == Dense(Tensor((2, 0), "f32"), b"")
+    assert (
+        constant("dense<1.0> : tensor<2x0xf32>")
+        == constant("dense<> : tensor<2x0xf32>")
+        == Dense(Tensor((2, 0), "f32"), b"")
+    )
     assert constant('dense<["a", "b\\22"]> : tensor<2xi8>') == tree.Strings(Tensor((2,), "i8"), ("a", 'b"'))
     text = (
         "func.func @f() { %0 = stablehlo.constant dense_resource<key> : tensor<2xi16> return }\n"
@@ -315,11 +365,13 @@ WRONG = {
     "%0 = stablehlo.constant dense<1.5> : tensor<i8>": "no element of this type",
     '%0 = stablehlo.constant dense<"0x010203"> : tensor<3xi16>': "3 bytes for a constant of 6",
     '%0 = stablehlo.constant dense<"0x0102ZZ"> : tensor<3xi8>': "hexadecimal",
-    "%0 = stablehlo.constant dense<> : tensor<0x1000000000xi8> %1 = stablehlo.constant dense<[]> : tensor<1000000000x0xi8>": "elements",
+    "%0 = stablehlo.constant dense<> : tensor<0x1000000000xi8> %1 = stablehlo.constant dense<[]> : "
+    "tensor<1000000000x0xi8>": "elements",
     "%0 = stablehlo.constant dense_resource<__elided__> : tensor<3xi8>": "without its constants",
     "%0 = stablehlo.reduce_precision %a, format = e5 : tensor<4xf32>": "no format such as e5m7",
     "%0 = stablehlo.add %a, %a {b = 1, b = 2} : tensor<4xf32>": "stands twice",
-    "%0 = stablehlo.tanh %a {r = #stablehlo.result_accuracy<atol = f32>} : tensor<4xf32>": "the field 'atol' holds something else",
+    "%0 = stablehlo.tanh %a {r = #stablehlo.result_accuracy<atol = f32>} : tensor<4xf32>": "the field 'atol' holds "
+    "something else",
     "%0 = stablehlo.tanh %a {r = #stablehlo.dot<lhs_batching_dimensions = 1>} : tensor<4xf32>": "holds something else",
     "%0 = stablehlo.add %a, %a {b = #x} : tensor<4xf32>": "no alias #x",
     '%0 = stablehlo.add %a, %a {b = "\\zz"} : tensor<4xf32>': "no escape",
@@ -364,11 +416,14 @@ def test_aliases_in_one_another_are_bounded() -> None:
     assert read("#loc0 = loc(unknown)\n" + chain + "module {} loc(#loc5000)")[0].location == Location("f")
 
 
-# --- damaged texts -------------------------------------------------------------------------------------------------------
+# --- damaged texts
+# -------------------------------------------------------------------------------------------------------
 
 PIECES = (
-    '{ } ( ) [ ] < > , = : -> # ! % @ ^bb0 %a %0:2 @f #loc #x !t tensor<4xf32> tensor<?xf32> 4x i32 dense< array<i64: loc( " "x" \\ '
-    "0x 0xFF -1 99999999999999999999 1.0e400 1e999999999 true unit {-# #-} // stablehlo.add func.func module return \u00e9 \0"
+    "{ } ( ) [ ] < > , = : -> # ! % @ ^bb0 %a %0:2 @f #loc #x !t tensor<4xf32> tensor<?xf32> 4x i32 dense< array<i64: "
+    'loc( " "x" \\ '
+    "0x 0xFF -1 99999999999999999999 1.0e400 1e999999999 true unit {-# #-} // stablehlo.add func.func module return "
+    "\u00e9 \0"
 ).split(" ")
 
 
@@ -377,14 +432,22 @@ def tokens() -> list[list[str]]:
     """Texts cut into tokens, blanks included."""
     texts = [str(all_forms()), printed(all_forms())[1], portable_forms()[0], printed(lowered("newton_roots"))[0]]
     return [
-        re.findall(r"\w+|\s+|[^\w\s]", text) for text in (t[at : at + 4000] for t in texts for at in range(0, min(len(t), 12000), 4000))
+        re.findall(r"\w+|\s+|[^\w\s]", text)
+        for text in (t[at : at + 4000] for t in texts for at in range(0, min(len(t), 12000), 4000))
     ]
 
 
-@settings(max_examples=seeds.count(500, 1500), suppress_health_check=list(HealthCheck), database=None, derandomize=True, deadline=None)
+@settings(
+    max_examples=seeds.count(500, 1500),
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    derandomize=True,
+    deadline=None,
+)
 @given(st.data())
 def test_damaged_texts_give_errors_of_ours(data: Any) -> None:
-    """Tokens left out, doubled, replaced by pieces of the grammar or of other texts. Pieces of texts are put into a function."""
+    """Tokens left out, doubled, replaced by pieces of the grammar or of other texts. Pieces of texts are put into a
+    function."""
     parts = list(tokens()[data.draw(st.integers(0, len(tokens()) - 1))])
     for _ in range(data.draw(st.integers(0, 3))):
         at, change = data.draw(st.integers(0, len(parts))), data.draw(st.integers(0, 4))

@@ -1,4 +1,5 @@
-"""Every section of docs/models.md runs as it is written, each in a process and a folder of its own, and its page in a browser."""
+"""Every section of docs/models.md runs as it is written, each in a process and a folder of its own, and its page in a
+browser."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from web_site import Site
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs" / "models.md").read_text()
 TEXTS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE))
-BLOCKS = {title: codes for title, text in TEXTS.items() if (codes := re.findall(r"```python\n(.*?)```", text, re.DOTALL))}
+BLOCKS = {
+    title: codes for title, text in TEXTS.items() if (codes := re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+}
 SECTIONS = {title: "\n".join(codes) for title, codes in BLOCKS.items()}
 """The blocks of a section, which are one program."""
 FRAMEWORKS = ("Flax: linen", "Flax: nnx", "Equinox", "Keras 3", "optax")
@@ -59,7 +62,9 @@ def test_frameworks_from_the_model_to_the_page(title: str, tmp_path: Path, page:
     with Site(folders={"/": tmp_path / "site"}).serving() as site:
         page.goto(site.url + "/index.html")
         expect(page.locator("body")).to_have_text(re.compile(r"^-?\d"))
-        np.testing.assert_allclose([float(x) for x in page.locator("body").inner_text().split(",")], expected, atol=1e-5)
+        np.testing.assert_allclose(
+            [float(x) for x in page.locator("body").inner_text().split(",")], expected, atol=1e-5
+        )
     assert len(expected) >= 8
 
 

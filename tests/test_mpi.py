@@ -1,4 +1,5 @@
-"""Programs over MPI: the same bits as on threads, and jobs that end, with the right words, when a rank does not do its part."""
+"""Programs over MPI: the same bits as on threads, and jobs that end, with the right words, when a rank does not do its
+part."""
 
 from __future__ import annotations
 
@@ -43,7 +44,12 @@ def mpiexec(ranks: int, *command: object, cwd: Path | None = None) -> subprocess
     launcher = BIN / "mpiexec"
     assert launcher.exists(), "no mpiexec: pip install -e '.[test]' brings it (mpich)"
     return subprocess.run(
-        [str(launcher), "-n", str(ranks), *map(str, command)], capture_output=True, text=True, timeout=300, cwd=cwd, check=False
+        [str(launcher), "-n", str(ranks), *map(str, command)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=cwd,
+        check=False,
     )
 
 
@@ -63,7 +69,8 @@ def good(done: subprocess.CompletedProcess[str], ranks: int) -> None:
     assert ok(done).count("good") == ranks, done.stdout + done.stderr
 
 
-# --- the same as on threads ---------------------------------------------------------------------------------------------
+# --- the same as on threads
+# ---------------------------------------------------------------------------------------------
 
 REPLAY = """
 for name in open("programs.txt").read().split():
@@ -161,7 +168,8 @@ def test_sends_that_nobody_waits_for(tmp_path: Path) -> None:
     good(job(2, script, tmp_path), 2)
 
 
-# --- ranks that disagree ------------------------------------------------------------------------------------------------
+# --- ranks that disagree
+# ------------------------------------------------------------------------------------------------
 
 
 def test_ranks_that_disagree_are_refused_and_may_go_on(tmp_path: Path) -> None:
@@ -197,7 +205,8 @@ def test_ranks_that_disagree_are_refused_and_may_go_on(tmp_path: Path) -> None:
     good(job(3, script, tmp_path), 3)
 
 
-# --- ranks that fail ------------------------------------------------------------------------------------------------------
+# --- ranks that fail
+# ------------------------------------------------------------------------------------------------------
 
 LOOP = """
 from replica_programs import inputs, ready, steps
@@ -205,7 +214,7 @@ from xla_wasm import Options
 exe = ready(steps(size, call=True), Options(host_calls=("tick",)), custom_calls={"tick": lambda i, d: tick(int(i), int(d)) or i})
 mpi.run(exe, [np.int32(100), inputs(size)[rank]], timeout=TIMEOUT)
 print("ended", rank)
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("turn", range(seeds.count(5, 10)))
@@ -247,7 +256,10 @@ TIMEOUT = 2
         re.M,
     )
     assert {int(r) for r, _ in waited} == {0, 1, 2} - {rank}, log
-    assert any(re.search(rf"device {rank} \(rank {rank}, process \d+ on [^)]*\), which never arrived", others) for _, others in waited), log
+    assert any(
+        re.search(rf"device {rank} \(rank {rank}, process \d+ on [^)]*\), which never arrived", others)
+        for _, others in waited
+    ), log
 
 
 @pytest.mark.parametrize("rank", range(2))
@@ -265,7 +277,10 @@ def test_a_killed_command(rank: int, folder: Path) -> None:
         if "result " in line:  # of the first run; many follow
             os.kill(processes[rank], signal.SIGKILL)
     assert process.wait(60) != 0
-    assert f"xla_wasm: rank {rank}, process {processes[rank]} on {socket.gethostname()}: killed by SIGKILL; ending the job" in text, text
+    assert (
+        f"xla_wasm: rank {rank}, process {processes[rank]} on {socket.gethostname()}: killed by SIGKILL; ending the job"
+        in text
+    ), text
 
 
 def test_a_rank_that_fails_ends_the_job_at_once(tmp_path: Path) -> None:
@@ -292,7 +307,9 @@ def tick(i, d):
 TIMEOUT = 3600
 """
         done = job(3, script + LOOP, tmp_path)
-        pattern = rf"^xla_wasm: rank 1, process \d+ on .*: {says if 'wasm' in says else re.escape(says)}.*; ending the job$"
+        pattern = (
+            rf"^xla_wasm: rank 1, process \d+ on .*: {says if 'wasm' in says else re.escape(says)}.*; ending the job$"
+        )
         assert done.returncode != 0 and re.search(pattern, done.stderr, re.M), done.stdout + done.stderr
         assert "ended" not in done.stdout
 
@@ -307,10 +324,13 @@ def test_a_rank_that_never_starts(tmp_path: Path) -> None:
     """
     done = job(3, script, tmp_path)
     assert done.returncode != 0
-    assert re.search(r"rank [01], .*: waited 0\.5 s at the start for rank 2, which never arrived; ending the job", done.stderr), done.stderr
+    assert re.search(
+        r"rank [01], .*: waited 0\.5 s at the start for rank 2, which never arrived; ending the job", done.stderr
+    ), done.stderr
 
 
-# --- the command --------------------------------------------------------------------------------------------------------
+# --- the command
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -351,7 +371,10 @@ def test_the_command_with_and_without_mpiexec(folder: Path) -> None:
         (("--replicated",), "'m' runs on any number of devices; say how many with --devices"),
         (("--devices", 2), "--devices, --num-partitions and --mpi are about runs on several devices: add --replicated"),
         (("--replicated", "--devices", 4, "--num-partitions", 3), "'m' runs on .*, got 4"),
-        (("--replicated", "--devices", 4, "--output", "out"), "each device writes its own; put {rank} into the name, as in out.{rank}"),
+        (
+            ("--replicated", "--devices", 4, "--output", "out"),
+            "each device writes its own; put {rank} into the name, as in out.{rank}",
+        ),
         (("--replicated", "--devices", 5), "x.4.npy: there is no such file"),
     ],
 )
@@ -378,10 +401,13 @@ def test_random_inputs_and_weights_are_the_same_over_mpi(folder: Path) -> None:
     ok(alone(folder, *words, "threads.{rank}", "--devices", 2))
     ok(mpiexec(2, *words, "mpi.{rank}", cwd=folder))
     for d in range(2):
-        assert (folder / f"threads.{d}" / "result.npy").read_bytes() == (folder / f"mpi.{d}" / "result.npy").read_bytes()
+        assert (folder / f"threads.{d}" / "result.npy").read_bytes() == (
+            folder / f"mpi.{d}" / "result.npy"
+        ).read_bytes()
 
 
-# --- what needs no job --------------------------------------------------------------------------------------------------
+# --- what needs no job
+# --------------------------------------------------------------------------------------------------
 
 
 def test_one_process_is_a_job_of_one(tmp_path: Path) -> None:
@@ -399,7 +425,9 @@ def test_one_process_is_a_job_of_one(tmp_path: Path) -> None:
 def test_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
     mpi._mpi.cache_clear()
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(XlaWasmError, match=r"running over MPI needs mpi4py and an MPI library: pip install mpi4py mpich"):
+    with pytest.raises(
+        XlaWasmError, match=r"running over MPI needs mpi4py and an MPI library: pip install mpi4py mpich"
+    ):
         mpi.run(ready(reduced(8)), inputs(1, 8))
 
 
@@ -429,6 +457,12 @@ def test_a_supervisor_dies_like_its_rank(name: str, tmp_path: Path) -> None:
     path = tmp_path / "job.py"
     path.write_text(f"import os, signal; print(os.getpid(), flush=True); os.kill(os.getpid(), signal.{name})")
     words = [sys.executable, "-m", "xla_wasm.host.launch", str(path)]
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PMI_RANK": "2"}, timeout=300, check=False)
+    done = subprocess.run(
+        words, capture_output=True, text=True, env={**os.environ, "PMI_RANK": "2"}, timeout=300, check=False
+    )
     assert done.returncode == -signal.Signals[name], done.stderr
-    assert done.stderr == f"xla_wasm: rank 2, process {done.stdout.strip()} on {socket.gethostname()}: killed by {name}; ending the job\n"
+    assert (
+        done.stderr
+        == f"xla_wasm: rank 2, process {done.stdout.strip()} on {socket.gethostname()}: killed by {name}; ending the "
+        f"job\n"
+    )

@@ -1,4 +1,5 @@
-"""Names with characters that control a terminal: nothing that is printed has them raw, and nothing takes them for markup."""
+"""Names with characters that control a terminal: nothing that is printed has them raw, and nothing takes them for
+markup."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def test_consoles_print_neither_control_characters_nor_markup(capsys: pytest.Cap
 
 def test_a_terminal_gets_colours_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", io.StringIO())
-    console = report._Console(force_terminal=True, markup=False, emoji=False, highlight=False, color_system="standard", width=200)
+    console = report._Console(
+        force_terminal=True, markup=False, emoji=False, highlight=False, color_system="standard", width=200
+    )
     console.print(Text(NAME, "red"))
     printed = sys.stdout.getvalue()  # type: ignore[attr-defined]
     assert "\x1b[31m" in printed and clean(re.sub(r"\x1b\[\d*m", "", printed))
@@ -76,7 +79,10 @@ COMMANDS: dict[str, list[str]] = {
     "inspect the artifact": ["inspect", "m.wasm"],
     "header": ["inspect", "m.wasm", "--c-header"],
     "check": ["check", "m.pb", "--isolate"],
-    **{f"dump {stage}": ["dump", "m.pb", "--stage", stage] for stage in ("hlo", "plan", "kernels", "loops", "wat", "manifest")},
+    **{
+        f"dump {stage}": ["dump", "m.pb", "--stage", stage]
+        for stage in ("hlo", "plan", "kernels", "loops", "wat", "manifest")
+    },
     "dump the artifact": ["dump", "m.wasm", "--stage", "manifest"],
     "an error": ["inspect", "unknown.pb"],
     "an error of the run": ["run", "m.wasm"],
@@ -89,7 +95,9 @@ COMMANDS: dict[str, list[str]] = {
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_prints_names_raw(name: str, xla_wasm: Cli, tmp_path: Path) -> None:
     (tmp_path / "m.pb").write_bytes(hostile().to_proto())
-    (tmp_path / "unknown.pb").write_bytes(hostile('q = f32[4] custom-call(p), custom_call_target="no\\033[2J"').to_proto())
+    (tmp_path / "unknown.pb").write_bytes(
+        hostile('q = f32[4] custom-call(p), custom_call_target="no\\033[2J"').to_proto()
+    )
     named = hostile()
     named.name = NAME
     compiled(named).save(tmp_path / "m.wasm")
@@ -105,7 +113,9 @@ def with_manifest(text: str) -> bytes:
     return b"\0asm\1\0\0\0" + custom("xla_wasm", text.encode())
 
 
-@pytest.mark.parametrize("arguments", ["inspect", "inspect --c-header", "dump --stage manifest", "dump --stage wat", "run"])
+@pytest.mark.parametrize(
+    "arguments", ["inspect", "inspect --c-header", "dump --stage manifest", "dump --stage wat", "run"]
+)
 def test_damaged_artifacts_are_an_error_of_one_line(arguments: str, xla_wasm: Cli, tmp_path: Path) -> None:
     command = arguments.split()
     surrogate = json.dumps(toy().manifest | {"name": "\ud800"})
@@ -127,14 +137,21 @@ def test_arrays_of_a_run_are_printed_as_they_were(xla_wasm: Cli, tmp_path: Path)
     assert "[0., 0., 0., 0.]" in xla_wasm("run", "m.wasm", "-i", "x.npy")[1]
 
 
-@pytest.mark.parametrize(("place", "value"), [("dimensions", ["(console.log(1),2)"]), ("element_type", "f32'}];alert(1)//"), ("kind", "x")])
+@pytest.mark.parametrize(
+    ("place", "value"), [("dimensions", ["(console.log(1),2)"]), ("element_type", "f32'}];alert(1)//"), ("kind", "x")]
+)
 def test_no_artifact_puts_code_into_its_javascript(place: str, value: object, tmp_path: Path) -> None:
     artifact = compiled(hostile())
     (leaf,) = artifact.manifest["parameters"]
     with pytest.raises(ArtifactError, match=place):
-        javascript.save(Artifact(artifact.wasm, artifact.manifest | {"parameters": [leaf | {place: value}]}), tmp_path / "m.wasm")
+        javascript.save(
+            Artifact(artifact.wasm, artifact.manifest | {"parameters": [leaf | {place: value}]}), tmp_path / "m.wasm"
+        )
     assert not list(tmp_path.iterdir())
-    forged = Artifact(artifact.wasm, artifact.manifest | dict.fromkeys(("producer", "name"), "x\nalert(1);\u2028alert(2)\ralert(3)//\x1b"))
+    forged = Artifact(
+        artifact.wasm,
+        artifact.manifest | dict.fromkeys(("producer", "name"), "x\nalert(1);\u2028alert(2)\ralert(3)//\x1b"),
+    )
     script = javascript.save(forged, tmp_path / "m.wasm", "xla-wasm").with_suffix(".js")
     for path in (script, script.with_suffix(".d.ts")):
         first, *lines = re.split("[\n\r\u2028\u2029]", path.read_text(encoding="utf-8"))

@@ -30,11 +30,23 @@ def fixtures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     toy(column_major=True).save(folder / "column.wasm")
     sidecar = SIDECAR.reshape(-1).reshape(SHAPE, order="F")
     vectors = [
-        {"wasm": name, "set": {"w": encode(W)}, "args": [encode(X), encode(np.int64(k))], "results": [encode(r) for r in results]}
-        for name, k, results in (("toy.wasm", 7, toy_expected(X, W, 7)), ("column.wasm", -2, toy_expected(X, W, -2, sidecar)))
+        {
+            "wasm": name,
+            "set": {"w": encode(W)},
+            "args": [encode(X), encode(np.int64(k))],
+            "results": [encode(r) for r in results],
+        }
+        for name, k, results in (
+            ("toy.wasm", 7, toy_expected(X, W, 7)),
+            ("column.wasm", -2, toy_expected(X, W, -2, sidecar)),
+        )
     ]
     (folder / "vectors.json").write_text(json.dumps(vectors))
-    manifest = toy_manifest() | {"name": "toy relaxed", "target": "relaxed-simd", "features": ["simd128", "relaxed-simd"]}
+    manifest = toy_manifest() | {
+        "name": "toy relaxed",
+        "target": "relaxed-simd",
+        "features": ["simd128", "relaxed-simd"],
+    }
     toy(WAT.rstrip()[:-1] + RELAXED + ")", manifest).save(folder / "relaxed.wasm")
     names = []
     for path, value, _ in LIES:
@@ -58,7 +70,9 @@ def fixtures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_loader(version: str, fixtures: Path) -> None:
     node, relaxed = nodes()[version]
     environment = os.environ | {"FIXTURES": str(fixtures), "RELAXED": json.dumps(relaxed)}
-    done = subprocess.run([node, ROOT / "tests/js/loader.test.mjs"], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [node, ROOT / "tests/js/loader.test.mjs"], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
@@ -90,9 +104,14 @@ def test_digits(target: str, tmp_path: Path) -> None:
 
 def test_the_types_hold() -> None:
     """The JSDoc types of the loader, the pages and the benchmarks, checked by TypeScript."""
-    found = shutil.which("tsc", path=os.pathsep.join([str(ROOT / ".tools" / "node_modules" / ".bin"), os.environ["PATH"]]))
+    found = shutil.which(
+        "tsc", path=os.pathsep.join([str(ROOT / ".tools" / "node_modules" / ".bin"), os.environ["PATH"]])
+    )
     assert found, "no TypeScript: ./build.sh test installs it"
-    options = "--noEmit --allowJs --checkJs --strict --noUnusedLocals --target es2022 --module esnext --lib es2022,dom,dom.iterable".split()
+    options = (
+        "--noEmit --allowJs --checkJs --strict --noUnusedLocals --target es2022 --module esnext --lib "
+        "es2022,dom,dom.iterable"
+    ).split()
     files = [ROOT / "web" / name for name in ("xla_wasm.js", "worker.js", "http/handler.js", "parts.js")]
     files += sorted([*(ROOT / "web" / "demo").rglob("*.js"), *(ROOT / "benchmarks" / "web").glob("*.js")])
     done = subprocess.run([found, *files, *options], capture_output=True, text=True, timeout=120)

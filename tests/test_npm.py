@@ -1,4 +1,5 @@
-"""The npm package of the loader: size, types, Node, Deno and Bun, built by Vite and webpack, from another origin, under a policy."""
+"""The npm package of the loader: size, types, Node, Deno and Bun, built by Vite and webpack, from another origin, under
+a policy."""
 
 from __future__ import annotations
 
@@ -34,8 +35,15 @@ async function use() {
   return answers;
 }
 """
-SHOW = USE + "use().then((a) => (document.body.dataset.answers = JSON.stringify(a)), (e) => (document.body.dataset.error = e.stack));\n"
-HTML = '<!doctype html>\n<meta charset="utf-8">\n<title>App</title>\n<body>\n<script type="module" src="./main.js"></script>\n'
+SHOW = (
+    USE
+    + "use().then((a) => (document.body.dataset.answers = JSON.stringify(a)), (e) => (document.body.dataset.error = "
+    "e.stack));\n"
+)
+HTML = (
+    '<!doctype html>\n<meta charset="utf-8">\n<title>App</title>\n<body>\n<script type="module" '
+    'src="./main.js"></script>\n'
+)
 VITE = """
 const { build } = await import(process.argv[2] + '/bundlers/node_modules/vite/dist/node/index.js');
 const options = { outDir: 'vite', reportCompressedSize: false };
@@ -81,7 +89,7 @@ const ends = { infeed: fed, outfeed: (item: Float32Array) => console.log(item), 
 const [read] = await exe.runAsync(later, ends);
 exe.dispose();
 console.log(first, later, handed, read, replicas, whole, ArtifactError);
-"""
+"""  # noqa: E501
 SERVED = """
 import { handler } from 'xla-wasm/http.js';
 import { load } from './model.js';
@@ -104,7 +112,7 @@ const at = async (path) => (await deep(new Request(`http://host${path}`))).statu
 const within = ['/api/model', '/api/model/', '/api/model/healthz'];
 const paths = await Promise.all([...within, '/', '/api/models', '/api/model/x', '/healthz'].map(at));
 console.log(JSON.stringify({ json: await json.json(), filled: await filled.json(), archive, status: wrong.status, html, paths }));
-"""
+"""  # noqa: E501
 WORKER_TYPED = """
 import { handler } from 'xla-wasm/http.js';
 import { joined } from 'xla-wasm/parts.js';
@@ -123,7 +131,12 @@ const other: (request: Request) => Promise<Response> = handler(() => loadPlain()
 const names: readonly string[] = weights;
 console.log(await joined([...names], { fetch }, 'https://example.com/'), other);
 """
-WORKER_MISTYPED = ["handler(load({}));", "load({ assets: 3 });", "loadPlain({ worker: true });", "loadPlain({ assets: { fetch } });"]
+WORKER_MISTYPED = [
+    "handler(load({}));",
+    "load({ assets: 3 });",
+    "loadPlain({ worker: true });",
+    "loadPlain({ assets: { fetch } });",
+]
 MISTYPED = {
     "an input of another type": "model.run({ image: new Float64Array(64) });",
     "an input of another name": "model.run({ picture: new Float32Array(64) });",
@@ -161,7 +174,9 @@ def expected(artifact: xla_wasm.Artifact) -> np.ndarray[Any, Any]:
 
 
 @pytest.fixture(scope="module")
-def app(built: tuple[Path, dict[str, Any]], artifact: xla_wasm.Artifact, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def app(
+    built: tuple[Path, dict[str, Any]], artifact: xla_wasm.Artifact, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """A project as `npm install` and `xla-wasm compile --js` leave it."""
     folder = tmp_path_factory.mktemp("app")
     (folder / "node_modules").mkdir()
@@ -223,7 +238,11 @@ def test_size(built: tuple[Path, dict[str, Any]]) -> None:
 
 def test_content(built: tuple[Path, dict[str, Any]]) -> None:
     description = json.loads((built[0] / "package" / "package.json").read_text())
-    assert description["version"] == xla_wasm.__version__ and "dependencies" not in description and "scripts" not in description
+    assert (
+        description["version"] == xla_wasm.__version__
+        and "dependencies" not in description
+        and "scripts" not in description
+    )
     names = run(["tar", "tzf", built[1]["package"]], built[0]).split()
     for target in (
         "types/xla_wasm.d.ts",
@@ -249,17 +268,23 @@ def test_types(app: Path) -> None:
     (app / "wrong.ts").write_text("import { load } from './model.js';\nconst model = await load();\n" + wrong + "\n")
     command = [*tsc, "wrong.ts", *options, *bundler]
     done = subprocess.run(list(map(str, command)), cwd=app, capture_output=True, text=True, timeout=120)
-    assert [f"wrong.ts({2 * i + 4}," in done.stdout for i in range(len(MISTYPED))] == [True] * len(MISTYPED), done.stdout
+    assert [f"wrong.ts({2 * i + 4}," in done.stdout for i in range(len(MISTYPED))] == [True] * len(MISTYPED), (
+        done.stdout
+    )
 
 
 def test_types_of_workers(app: Path, artifact: xla_wasm.Artifact) -> None:
     """The declarations of workers, with weights and without, and the handler's."""
     javascript.save(artifact, app / "weighty.wasm", javascript.PACKAGE, "worker")
-    javascript.save(xla_wasm.Artifact(artifact.wasm, artifact.manifest), app / "plain.wasm", javascript.PACKAGE, "worker")
+    javascript.save(
+        xla_wasm.Artifact(artifact.wasm, artifact.manifest), app / "plain.wasm", javascript.PACKAGE, "worker"
+    )
     head = [line for line in WORKER_TYPED.split("\n") if line.startswith("import")]
     (app / "worker_wrong.ts").write_text("\n".join([*head, *WORKER_MISTYPED]))
     tsc = [node_for("relaxed-simd"), TOOLS / "node_modules" / "typescript" / "bin" / "tsc"]
-    options = "--noEmit --strict --target es2022 --lib es2022,dom,dom.iterable --module esnext --moduleResolution bundler".split()
+    options = (
+        "--noEmit --strict --target es2022 --lib es2022,dom,dom.iterable --module esnext --moduleResolution bundler"
+    ).split()
     run([*tsc, "worker.ts", *options], app)
     command = [*tsc, "worker_wrong.ts", *options]
     done = subprocess.run(list(map(str, command)), cwd=app, capture_output=True, text=True, timeout=120)
@@ -267,7 +292,11 @@ def test_types_of_workers(app: Path, artifact: xla_wasm.Artifact) -> None:
 
 
 def runtime_command(runtime: str) -> list[Any]:
-    found = str(node_for("simd128")) if runtime == "node" else shutil.which(runtime, path=str(TOOLS / "runtimes" / "node_modules" / ".bin"))
+    found = (
+        str(node_for("simd128"))
+        if runtime == "node"
+        else shutil.which(runtime, path=str(TOOLS / "runtimes" / "node_modules" / ".bin"))
+    )
     assert found, f"no {runtime}: ./build.sh test installs it"
     return [found, *(["run", "--allow-read", "--no-prompt"] if runtime == "deno" else [])]
 
@@ -302,7 +331,9 @@ def test_bundlers(bundler: str, app: Path, page: Page, site: Site, expected: np.
 POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'"
 
 
-def test_under_a_strict_policy(artifact: xla_wasm.Artifact, page: Page, tmp_path: Path, expected: np.ndarray[Any, Any]) -> None:
+def test_under_a_strict_policy(
+    artifact: xla_wasm.Artifact, page: Page, tmp_path: Path, expected: np.ndarray[Any, Any]
+) -> None:
     """No build step, no npm: the loader in a folder beside the model, as `--copy-loader` puts it."""
     javascript.save(artifact, tmp_path / "model.wasm")
     (tmp_path / "main.js").write_text("import { load } from './model.js';\n" + SHOW)
@@ -319,6 +350,9 @@ def test_from_another_origin(app: Path, page: Page, expected: np.ndarray[Any, An
         imports = json.dumps({"imports": {"xla-wasm": f"{network.url}/npm/xla-wasm@0.1.0/xla_wasm.js"}})
         script = f"import {{ load }} from '{network.url}/models/model.js';\n" + SHOW
         html = HTML.replace("<body>", f'<script type="importmap">{imports}</script>\n<body>')
-        answers: dict[str, Answer | list[Answer]] = {"/": Answer(html.encode(), TYPES[".html"]), "/main.js": Answer(script.encode())}
+        answers: dict[str, Answer | list[Answer]] = {
+            "/": Answer(html.encode(), TYPES[".html"]),
+            "/main.js": Answer(script.encode()),
+        }
         with Site(answers).serving() as site:
             check_page(page, site.url + "/", expected)

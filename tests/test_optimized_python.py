@@ -19,7 +19,10 @@ EXAMPLES = sorted(map(str, (Path(__file__).parents[1] / "examples/digits").glob(
 
 def test_the_bytes_do_not_depend_on_assertions() -> None:
     assert EXAMPLES
-    runs = [subprocess.run([sys.executable, *flags, "-c", PROGRAM, *EXAMPLES], capture_output=True, text=True) for flags in ([], ["-O"])]
+    runs = [
+        subprocess.run([sys.executable, *flags, "-c", PROGRAM, *EXAMPLES], capture_output=True, text=True)
+        for flags in ([], ["-O"])
+    ]
     assert [run.stderr for run in runs] == ["", ""]
     assert runs[0].stdout == runs[1].stdout
     assert len(runs[0].stdout.split()) == 2 * len(EXAMPLES)

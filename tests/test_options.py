@@ -58,7 +58,9 @@ def test_what_is_no_option(options: Any, message: str) -> None:
 
 X = np.ones((2, 3), np.float32)
 MODULE = lower(lambda x, w, b: x @ w + b, X, X.T, X[0, :2])
-CALLING = HloModule.from_text('HloModule m\nENTRY e { x = f32[] parameter(0) ROOT y = f32[] custom-call(x), custom_call_target="mine" }')
+CALLING = HloModule.from_text(
+    'HloModule m\nENTRY e { x = f32[] parameter(0) ROOT y = f32[] custom-call(x), custom_call_target="mine" }'
+)
 
 WITHOUT: dict[str, tuple[HloModule, dict[str, Any], str]] = {
     "a function that nobody calls": (
@@ -66,11 +68,23 @@ WITHOUT: dict[str, tuple[HloModule, dict[str, Any], str]] = {
         {"host_calls": ["mine", "yours"]},
         "'m': host_calls names 'yours', and the module calls mine",
     ),
-    "a function in a module of none": (MODULE, {"host_calls": "mine"}, "host_calls names 'mine', and the module calls nobody"),
+    "a function in a module of none": (
+        MODULE,
+        {"host_calls": "mine"},
+        "host_calls names 'mine', and the module calls nobody",
+    ),
     "replicas": (MODULE, {"num_replicas": 4}, "num_replicas=4: the program is the same on every device"),
-    "a file of weights": (MODULE, {"sidecar": True}, "sidecar=True: no constant has 1,024 bytes or more, so there is no file of weights"),
+    "a file of weights": (
+        MODULE,
+        {"sidecar": True},
+        "sidecar=True: no constant has 1,024 bytes or more, so there is no file of weights",
+    ),
     "threads": (MODULE, {"threads": True}, "threads=True: no operation is large enough to be shared"),
-    "the format of a vector": (MODULE, {"weight_format": {"b": "int8"}}, "weight_format: b stays in f32, as all vectors do"),
+    "the format of a vector": (
+        MODULE,
+        {"weight_format": {"b": "int8"}},
+        "weight_format: b stays in f32, as all vectors do",
+    ),
 }
 
 
@@ -84,12 +98,16 @@ def test_options_without_effect_are_said(case: str) -> None:
 
 WITH: dict[str, Callable[[], Any]] = {
     "none": lambda: xla_wasm.compile(MODULE),
-    "those that say how": lambda: xla_wasm.compile(MODULE, Options(callbacks="drop", winograd="f4", tune="v8", prepared=True)),
+    "those that say how": lambda: xla_wasm.compile(
+        MODULE, Options(callbacks="drop", winograd="f4", tune="v8", prepared=True)
+    ),
     "a function that is called": lambda: xla_wasm.compile(CALLING, Options(host_calls="mine")),
     "a file of weights": lambda: xla_wasm.compile(
         lower(lambda x: x @ np.sin(np.arange(1200, dtype=np.float32)).reshape(3, 400), X), Options(sidecar=True)
     ),
-    "threads": lambda: xla_wasm.compile(lower(lambda x: jnp.tanh(x @ x.T), np.ones((512, 512), np.float32)), Options(threads=True)),
+    "threads": lambda: xla_wasm.compile(
+        lower(lambda x: jnp.tanh(x @ x.T), np.ones((512, 512), np.float32)), Options(threads=True)
+    ),
     "formats": lambda: xla_wasm.compile(MODULE, Options(weights=("w", "b"), weight_format="int8")),
 }
 
@@ -118,7 +136,13 @@ def test_types_take_what_the_documents_give(tmp_path: Path) -> None:
         "Options(initial=[('w', 1.5), (0, key)])",
     ]
     assert len(calls) > 10
-    variables = ["names: list[str] = []", "pairs: dict[str, str] = {}", "key: object = 0", "params: object = 0", "import numpy as np"]
+    variables = [
+        "names: list[str] = []",
+        "pairs: dict[str, str] = {}",
+        "key: object = 0",
+        "params: object = 0",
+        "import numpy as np",
+    ]
     lines = ["from xla_wasm import Options", *variables, *calls]
     lines += ["reveal_type(Options().weights)", "reveal_type(Options().state)"]
     (tmp_path / "calls.py").write_text("\n".join(lines))

@@ -47,7 +47,9 @@ def test_any_strides_will_do_and_inputs_too() -> None:
     np.testing.assert_array_equal(target, X.T)
     assert (room == 9).sum() == 56 - 6
     same = np.arange(4, dtype=np.float32)
-    twice = exe("ENTRY e {\n x = f32[4] parameter(0)\n y = f32[4] reverse(x), dimensions={0}\n ROOT s = f32[4] add(x, y)\n}")
+    twice = exe(
+        "ENTRY e {\n x = f32[4] parameter(0)\n y = f32[4] reverse(x), dimensions={0}\n ROOT s = f32[4] add(x, y)\n}"
+    )
     twice.run(same, out=[same])
     np.testing.assert_array_equal(same, [3, 3, 3, 3])
 
@@ -87,7 +89,10 @@ def test_dynamic_and_physical_results_are_refused() -> None:
 
 
 def test_a_run_that_fails_leaves_them() -> None:
-    text = 'ENTRY e {\n x = f32[3] parameter(0)\n ROOT y = f32[3] custom-call(x), custom_call_target="xla_ffi_python_cpu_callback"\n}'
+    text = (
+        "ENTRY e {\n x = f32[3] parameter(0)\n ROOT y = f32[3] custom-call(x), "
+        'custom_call_target="xla_ffi_python_cpu_callback"\n}'
+    )
     out = [np.full(3, 7, np.float32)]
     with pytest.raises(RunError, match="not here"):
         exe(text).run(np.zeros(3, np.float32), out=out)

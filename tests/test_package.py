@@ -1,4 +1,5 @@
-"""The package as a whole: what an import pulls in, reproducible output, the wheel, and that the README tells the truth."""
+"""The package as a whole: what an import pulls in, reproducible output, the wheel, and that the README tells the
+truth."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from xla_wasm.passes.expand import EXPAND, INLINE
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"
-COMPILE = f"import xla_wasm; artifact = xla_wasm.compile(xla_wasm.HloModule.from_proto(open({str(MODEL)!r}, 'rb').read()));"
+COMPILE = (
+    f"import xla_wasm; artifact = xla_wasm.compile(xla_wasm.HloModule.from_proto(open({str(MODEL)!r}, 'rb').read()));"
+)
 
 
 def run(*args: object, **env: str) -> str:
@@ -35,7 +38,9 @@ def run(*args: object, **env: str) -> str:
 @pytest.mark.parametrize("work", ["import xla_wasm;", COMPILE])
 def test_importing_and_compiling_need_only_the_standard_library(work: str) -> None:
     # -S: without site-packages an import of anything else fails outright.
-    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {work} print(*{{m.partition('.')[0] for m in sys.modules}})"
+    script = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); {work} print(*{{m.partition('.')[0] for m in sys.modules}})"
+    )
     loaded = run(sys.executable, "-S", "-c", script).split()
     foreign = {m for m in loaded if m not in sys.stdlib_module_names} - {"xla_wasm", "__main__"}
     assert not foreign
@@ -51,7 +56,17 @@ def test_public_names() -> None:
 
 def test_every_opcode_can_be_compiled() -> None:
     """Whatever has a record has a kernel, or a pass that leaves none of it."""
-    around = ("while", "conditional", "after-all", "tuple", "get-tuple-element", "parameter", "constant", "replica-id", "partition-id")
+    around = (
+        "while",
+        "conditional",
+        "after-all",
+        "tuple",
+        "get-tuple-element",
+        "parameter",
+        "constant",
+        "replica-id",
+        "partition-id",
+    )
     known = {*ELEMENTWISE, *ELEMENTAL, *KERNELS, *EXPAND, *HOST, *INLINE, *SIZES, *around}
     assert not {*OPS} - known
 

@@ -1,4 +1,5 @@
-"""What each page fetches until it is at rest stays within the budget that docs/contributing.md states: requests and bytes, and no time."""
+"""What each page fetches until it is at rest stays within the budget that docs/contributing.md states: requests and
+bytes, and no time."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ BUDGETS = {
 READY = {"playground/": "body[data-state=compiled][data-run=done]", "performance/": "main"}
 """What says that a page can be used, where it is not the usual."""
 WEIGHTS = re.compile(r"\.weights$|/pyodide/")
-"""The models' weights and Pyodide's interpreter have sizes of their own, and come while the page can be seen already."""
+"""The models' weights and Pyodide's interpreter have sizes of their own, and come while the page can be seen
+already."""
 
 
 def test_every_page_has_a_budget() -> None:

@@ -1,4 +1,5 @@
-"""Which kernels may have the trips of their range at the same time: `loop.parallel` against kernels written by hand, and their values."""
+"""Which kernels may have the trips of their range at the same time: `loop.parallel` against kernels written by hand,
+and their values."""
 
 from __future__ import annotations
 
@@ -166,9 +167,13 @@ def test_loops_in_turn() -> None:
     """A first, a last and other rows are written in loops of their own, with places that continue each other."""
     assert is_parallel(in_turn((1, rows(8, 8)), (6, moved(rows(8, 4), 1)), (2, moved(rows(8, 8), 7))), {0}, {2})
     assert is_parallel(in_turn((2, through_scratch), (6, moved(through_scratch, 2))), {0}, {2})
-    assert not is_parallel(in_turn((1, rows(8, 8)), (6, rows(8, 4))), {0}, {2}), "the second loop writes the first row again"
+    assert not is_parallel(in_turn((1, rows(8, 8)), (6, rows(8, 4))), {0}, {2}), (
+        "the second loop writes the first row again"
+    )
     assert not is_parallel(in_turn((2, rows(8, 8)), (6, moved(rows(8, 4), 1))), {0}, {2})
-    assert not is_parallel(in_turn((2, through_scratch), (6, lambda b, i: put(b, i + 2, Affine(5), buffer=2))), {0}, {2})
+    assert not is_parallel(
+        in_turn((2, through_scratch), (6, lambda b, i: put(b, i + 2, Affine(5), buffer=2))), {0}, {2}
+    )
 
 
 def test_more_than_the_range() -> None:
@@ -184,8 +189,8 @@ def test_more_than_the_range() -> None:
 
 @dataclass(frozen=True)
 class Access:
-    """An access of a random kernel: to argument 0, as many elements, at an affine place of the trip in the range; in one trip of its loop
-    only, or in all."""
+    """An access of a random kernel: to argument 0, as many elements, at an affine place of the trip in the range; in
+    one trip of its loop only, or in all."""
 
     stores: bool
     width: int
@@ -225,7 +230,9 @@ class Access:
             b.store_lanes(pointer, at, b.splat(value, 4), "f32") if self.width == 4 else b.store(0, at, value, "f32")
         else:
             value = b.load_lanes(pointer, at, "f32", pure=False) if self.width == 4 else b.load(0, at, "f32")
-            b.store_lanes(b.pointer(2), Affine(0), value, "f32") if self.width == 4 else b.store(2, Affine(0), value, "f32")
+            b.store_lanes(b.pointer(2), Affine(0), value, "f32") if self.width == 4 else b.store(
+                2, Affine(0), value, "f32"
+            )
 
 
 def drawn(rng: np.random.Generator, trips: int) -> list[Access]:
@@ -236,7 +243,9 @@ def drawn(rng: np.random.Generator, trips: int) -> list[Access]:
     for n in range(rng.integers(1, 4)):
         only = int(rng.integers(0, trips)) if rng.random() < 0.25 else None
         inner = (
-            base if rng.random() < 0.7 else tuple((int(rng.integers(2, 4)), int(rng.integers(-40, 41))) for _ in range(rng.integers(0, 2)))
+            base
+            if rng.random() < 0.7
+            else tuple((int(rng.integers(2, 4)), int(rng.integers(-40, 41))) for _ in range(rng.integers(0, 2)))
         )
         accesses.append(
             Access(

@@ -33,7 +33,8 @@ def test_forms(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(all_modules()))
 def test_what_xla_prints(name: str) -> None:
-    """Lowered, compiled and hand-written modules: text to proto gives what XLA's parser gives, and nothing is lost on the way."""
+    """Lowered, compiled and hand-written modules: text to proto gives what XLA's parser gives, and nothing is lost on
+    the way."""
     text = as_text(all_modules()[name])
     expected = from_text(text)
     module = Module.from_text(text)
@@ -68,7 +69,12 @@ BROKEN = {
     "brace": (unary("f32[]", "f32[] abs(a), backend_config={{"), 5, 41, "never closed"),
     "group": (unary("f32[]", "f32[] all-gather(a), dimensions={}, replica_groups=[2,2]<=[5]"), 5, 63, "[number, size]"),
     "direction": (unary("f32[]", "pred[] compare(a, a), direction=XX"), 5, 44, "EQ or NE"),
-    "called later": (unary("f32[]", "f32[] call(a), to_apply=later") + "later { p = f32[] parameter(0) }", 5, 36, "'later'"),
+    "called later": (
+        unary("f32[]", "f32[] call(a), to_apply=later") + "later { p = f32[] parameter(0) }",
+        5,
+        36,
+        "'later'",
+    ),
     "parameters": (entry("a = f32[] parameter(1)"), 3, 9, "numbered"),
     "empty": ("", 1, 1, "a computation"),
     "async": (unary("f32[]", "f32[] async-done(a)"), 5, 3, "async-start"),
@@ -81,8 +87,18 @@ BROKEN = {
     ),
     "infeed": (entry("t = token[] after-all()", "ROOT a = f32[2] infeed(t)"), 5, 3, "a tuple"),
     "infeed of nothing": (entry("t = token[] after-all()", "ROOT a = () infeed(t)"), 5, 3, "a tuple"),
-    "selector": (f"HloModule m\n{NEGATE}ENTRY e {{\n  i = s32[2] parameter(0)\n  x = f32[] parameter(1)\n{CHOICE}", 6, 3, "s32[2]"),
-    "unsigned selector": (f"HloModule m\n{NEGATE}ENTRY e {{\n  i = u32[] parameter(0)\n  x = f32[] parameter(1)\n{CHOICE}", 6, 3, "u32[]"),
+    "selector": (
+        f"HloModule m\n{NEGATE}ENTRY e {{\n  i = s32[2] parameter(0)\n  x = f32[] parameter(1)\n{CHOICE}",
+        6,
+        3,
+        "s32[2]",
+    ),
+    "unsigned selector": (
+        f"HloModule m\n{NEGATE}ENTRY e {{\n  i = u32[] parameter(0)\n  x = f32[] parameter(1)\n{CHOICE}",
+        6,
+        3,
+        "u32[]",
+    ),
     "operand layout": (
         unary("f32[2,3]", 'f32[2] custom-call(a), custom_call_target="f", operand_layout_constraints={f32[3,2]{1,0}}'),
         5,
@@ -99,9 +115,11 @@ BROKEN = {
         "HloModule m\n"
         + NEGATE
         + NEGATE.replace("t {", "u {")
-        + entry("x = f32[] parameter(0)", "s = ((f32[]), f32[], s32[]) async-start(x), calls=t", "ROOT d = f32[] async-done(s), calls=u")[
-            12:
-        ],
+        + entry(
+            "x = f32[] parameter(0)",
+            "s = ((f32[]), f32[], s32[]) async-start(x), calls=t",
+            "ROOT d = f32[] async-done(s), calls=u",
+        )[12:],
         8,
         3,
         "'t' was started, not 'u'",
@@ -191,13 +209,19 @@ def test_nesting_is_bounded() -> None:
 
 
 def test_time_is_linear() -> None:
-    """A long program, a long constant, a long tuple of constants, and texts that make careless expressions backtrack."""
+    """A long program, a long constant, a long tuple of constants, and texts that make careless expressions
+    backtrack."""
     start = time.thread_time()
     lines = ["a.0 = f32[8,8]{1,0} parameter(0)"]
-    lines += [f'a.{i} = f32[8,8]{{1,0}} add(a.{i - 1}, a.0), metadata={{op_name="jit(f)/add.{i}"}}' for i in range(1, 20_000)]
+    lines += [
+        f'a.{i} = f32[8,8]{{1,0}} add(a.{i - 1}, a.0), metadata={{op_name="jit(f)/add.{i}"}}' for i in range(1, 20_000)
+    ]
     assert len(Module.from_text(entry(*lines)).entry.instructions) == 20_000
     rows = ", ".join("{" + ", ".join(["1.25", "-3e5"] * 50) + "}" for _ in range(2000))
-    assert Module.from_text(entry(f"a = f32[2000,100] constant({{{rows}}})")).entry.root.attrs["literal"].values()[1] == -3e5
+    assert (
+        Module.from_text(entry(f"a = f32[2000,100] constant({{{rows}}})")).entry.root.attrs["literal"].values()[1]
+        == -3e5
+    )
     count = 3000
     tuples = f"a = ({', '.join(['s32[2]'] * count)}) constant(({', '.join(['{1, 2}'] * count)}))"
     assert len(Module.from_text(entry(tuples)).entry.root.attrs["literal"].elements) == count

@@ -1,4 +1,5 @@
-"""Modules of one device that XLA's partitioner has made, as JAX has them and as XLA dumps them, against XLA:CPU's devices."""
+"""Modules of one device that XLA's partitioner has made, as JAX has them and as XLA dumps them, against XLA:CPU's
+devices."""
 
 from __future__ import annotations
 
@@ -38,13 +39,25 @@ def dumps(folder: Any) -> tuple[dict[str, tuple[Module, Module]], list[list[Arra
     real = devices(**GRID)
     both = jax.shard_map(sum_rows, mesh=real, in_specs=P("x", "y"), out_specs=P("x", None))
     found = {}
-    options = {"xla_dump_to": str(folder), "xla_dump_hlo_pass_re": "spmd.*", "xla_dump_hlo_as_text": True, "xla_dump_hlo_as_proto": True}
+    options = {
+        "xla_dump_to": str(folder),
+        "xla_dump_hlo_pass_re": "spmd.*",
+        "xla_dump_hlo_as_text": True,
+        "xla_dump_hlo_as_proto": True,
+    }
     results = []
     for name, fn in (("automatic", automatic), ("manual", both)):
-        compiled = jax.jit(fn, in_shardings=NamedSharding(real, P("x", "y"))).lower(X / 10).compile(compiler_options=options)
+        compiled = (
+            jax.jit(fn, in_shardings=NamedSharding(real, P("x", "y"))).lower(X / 10).compile(compiler_options=options)
+        )
         results.append([np.asarray(leaf) for leaf in jax.tree.leaves(compiled(X / 10))])
         for path in sorted(folder.glob("*.hlo.pb")):
-            for stage in ("before_optimizations", "before_spmd-partitioning", "after_spmd-partitioning", "cpu_after_optimizations"):
+            for stage in (
+                "before_optimizations",
+                "before_spmd-partitioning",
+                "after_spmd-partitioning",
+                "cpu_after_optimizations",
+            ):
                 if stage in path.name:
                     text = path.with_name(path.name.replace(".hlo.pb", ".txt"))
                     found[f"{name} {stage}"] = Module.from_proto(path.read_bytes()), Module.from_text(text.read_text())
@@ -81,11 +94,15 @@ def test_dumps_before_the_partitioner(dumped: Any, stage: str) -> None:
     found, results = dumped
     for module in found[f"manual {stage}"]:
         assert not is_partitioned(module)
-        np.testing.assert_allclose(xla_wasm.load(xla_wasm.compile(module)).run_global([X / 10])[0], results[1][0], rtol=1e-6)
+        np.testing.assert_allclose(
+            xla_wasm.load(xla_wasm.compile(module)).run_global([X / 10])[0], results[1][0], rtol=1e-6
+        )
     for module in found[f"automatic {stage}"]:
         assert not is_partitioned(module) and module.num_partitions == 4
         exe = xla_wasm.load(xla_wasm.compile(module))
         for a, b in zip(exe.run(X / 10), results[0], strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-        with pytest.raises(xla_wasm.UnsupportedError, match=r"runs on one device: .*XLA's partitioner would do.*jax.shard_map"):
+        with pytest.raises(
+            xla_wasm.UnsupportedError, match=r"runs on one device: .*XLA's partitioner would do.*jax.shard_map"
+        ):
             exe.run_global([X / 10])

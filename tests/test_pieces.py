@@ -23,7 +23,11 @@ from xla_wasm.loop.emit import emit
 from xla_wasm.target import SIMD128, Target
 from xla_wasm.wasm import Module
 
-FILES = [pytest.param(path, id=path.stem) for i, path in enumerate(golden_files()) if i % 15 == 0 or path.stem == "convolution_in_tiles"]
+FILES = [
+    pytest.param(path, id=path.stem)
+    for i, path in enumerate(golden_files())
+    if i % 15 == 0 or path.stem == "convolution_in_tiles"
+]
 
 
 @pytest.fixture
@@ -43,7 +47,9 @@ def test_golden_files(path: Path) -> None:
 def test_random_programs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     module, arguments = draw_program(Draw(lambda low, high: int(rng.integers(low, high + 1))))
-    results = xla_wasm.load(xla_wasm.compile(module, Options(target=("simd128", "relaxed-simd")[seed % 2]))).run(*arguments)
+    results = xla_wasm.load(xla_wasm.compile(module, Options(target=("simd128", "relaxed-simd")[seed % 2]))).run(
+        *arguments
+    )
     for actual, wanted in zip(results, evaluate(module, *arguments), strict=True):
         np.testing.assert_array_equal(actual, wanted)
 

@@ -1,4 +1,5 @@
-"""The playground in Chromium: Pyodide compiles in the page, and somebody pastes, drops, points, runs and makes mistakes."""
+"""The playground in Chromium: Pyodide compiles in the page, and somebody pastes, drops, points, runs and makes
+mistakes."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def opened(chromium: Browser, site: str, complaints: list[str], **options: Any) -> Page:
-    """The playground, with the first example compiled and run; what it asks of others and reports as errors goes to `complaints`."""
+    """The playground, with the first example compiled and run; what it asks of others and reports as errors goes to
+    `complaints`."""
     page = chromium.new_context(**{"viewport": {"width": 1400, "height": 1000}} | options).new_page()
     page.on("request", lambda r: r.url.startswith((site, "data:", "blob:")) or complaints.append(f"request to {r.url}"))
     page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -99,7 +101,9 @@ def test_it_starts_with_an_example(shared: Page) -> None:
     assert shared.locator("#kernels tbody tr").count() == 1
     assert shared.locator(".pane").count() == 4
     expect(shared.locator("#timing")).to_contain_text("a run, the best of")
-    expect(shared.locator("#reference")).to_contain_text("needs NumPy and ml_dtypes, which this copy of Pyodide does not have")
+    expect(shared.locator("#reference")).to_contain_text(
+        "needs NumPy and ml_dtypes, which this copy of Pyodide does not have"
+    )
     shoot(shared, "light")
 
 
@@ -184,7 +188,7 @@ def test_a_file_is_dropped(shared: Page) -> None:
           for (const kind of ['dragenter', 'dragover', 'drop']) {
             document.body.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: transfer }));
           }
-        }""",
+        }""",  # noqa: E501
         base64.b64encode(MODEL.read_bytes()).decode(),
     )
     expect(shared.locator("#download")).to_have_attribute("download", "jit_digits.wasm", timeout=30_000)
@@ -192,9 +196,13 @@ def test_a_file_is_dropped(shared: Page) -> None:
     assert "convolution(" in shared.locator("#source").input_value()
     assert shared.locator("#source").evaluate("area => area.readOnly")
     assert shared.locator("#kernels tbody tr").count() == 7
-    assert all(text.endswith(("µs", "ms")) for text in shared.locator("#kernels tbody td:nth-child(5)").all_inner_texts())
+    assert all(
+        text.endswith(("µs", "ms")) for text in shared.locator("#kernels tbody td:nth-child(5)").all_inner_texts()
+    )
     shoot(shared, "digits")
-    shared.set_input_files("#file", {"name": "bad.pb", "mimeType": "application/octet-stream", "buffer": b"\x00\x01\x02 not HLO"})
+    shared.set_input_files(
+        "#file", {"name": "bad.pb", "mimeType": "application/octet-stream", "buffer": b"\x00\x01\x02 not HLO"}
+    )
     expect(shared.locator("#wrong")).to_contain_text("these bytes hold no HLO module", timeout=30_000)
 
 
@@ -259,23 +267,29 @@ def test_an_instruction_is_followed_through_the_stages(shared: Page) -> None:
 
 
 def test_a_hold_up_does_not_spoil_the_time(chromium: Browser, site: str) -> None:
-    """A clock of whole milliseconds, and something that holds up the very first run: many short runs are timed together all the same."""
+    """A clock of whole milliseconds, and something that holds up the very first run: many short runs are timed together
+    all the same."""
     page = chromium.new_context().new_page()
     clock = "const real = performance.now.bind(performance); let calls = 0;\n"
     clock += "performance.now = () => Math.floor(real()) + (++calls < 2 ? 0 : 10);\n"
-    page.route("**/runner.js", lambda route: route.fulfill(response=(answer := route.fetch()), body=clock + answer.text()))
+    page.route(
+        "**/runner.js", lambda route: route.fulfill(response=(answer := route.fetch()), body=clock + answer.text())
+    )
     page.goto(f"{site}/demo/playground/")
     expect(page.locator("#timing")).to_have_text(re.compile(r"^[0-9.]+ [µm]s a run, the best of"), timeout=90_000)
     page.context.close()
 
 
 def test_an_example_is_there_before_the_compiler(chromium: Browser, site: str) -> None:
-    """What the site compiled is shown, linked and run while Python is on its way; what is typed meanwhile is compiled when it has come."""
+    """What the site compiled is shown, linked and run while Python is on its way; what is typed meanwhile is compiled
+    when it has come."""
     with chromium.new_context() as context:
         page = context.new_page()
         held: list[Any] = []
         # The page asks first; Pyodide will ask again.
-        page.context.route("**/pyodide/pyodide-lock.json", lambda route: route.continue_() if held else held.append(route))
+        page.context.route(
+            "**/pyodide/pyodide-lock.json", lambda route: route.continue_() if held else held.append(route)
+        )
         page.goto(f"{site}/demo/playground/")
         page.wait_for_selector("body[data-state=compiled][data-run=done]", timeout=60_000)
         assert page.locator(".node").count() == 16 and page.locator("#kernels tbody tr").count() == 1
@@ -297,7 +311,10 @@ def test_without_a_snapshot_python_starts_all_the_same(chromium: Browser, site: 
     with chromium.new_context() as context:
         page = context.new_page()
         asked: list[str] = []
-        page.context.route("**/snapshot.bin.gz", lambda route: (asked.append(route.request.url), route.fulfill(status=404, body="none")))
+        page.context.route(
+            "**/snapshot.bin.gz",
+            lambda route: (asked.append(route.request.url), route.fulfill(status=404, body="none")),
+        )
         page.goto(f"{site}/demo/playground/")
         page.wait_for_selector("body[data-ready=true]", timeout=90_000)
         page.get_by_role("button", name="Compile").click()
@@ -310,7 +327,9 @@ def test_the_site_has_every_example_compiled() -> None:
         told = json.loads(pages.made(f"/demo/playground/examples/{source.stem}.json") or b"")
         module = xla_wasm.HloModule.from_text(source.read_text())
         assert base64.b64decode(told["wasm"]) == xla_wasm.compile(module).wasm
-        assert told["explained"]["name"] == module.name and len(told["explained"]["nodes"]) == len(list(module.instructions()))
+        assert told["explained"]["name"] == module.name and len(told["explained"]["nodes"]) == len(
+            list(module.instructions())
+        )
 
 
 def test_zoom_and_pan(shared: Page) -> None:
@@ -345,11 +364,21 @@ def test_what_never_ends_can_be_stopped(shared: Page) -> None:
 
 def test_on_a_phone_in_the_dark(chromium: Browser, site: str) -> None:
     complaints: list[str] = []
-    page = opened(chromium, site, complaints, viewport={"width": 360, "height": 760}, color_scheme="dark", has_touch=True, is_mobile=True)
+    page = opened(
+        chromium,
+        site,
+        complaints,
+        viewport={"width": 360, "height": 760},
+        color_scheme="dark",
+        has_touch=True,
+        is_mobile=True,
+    )
     for width in (390, 360):
         page.set_viewport_size({"width": width, "height": 760})
         assert page.evaluate("document.documentElement.scrollWidth") == width
-        assert page.locator("#facts dd").evaluate_all("all => all.length === 4 && all.every(fact => fact.scrollWidth <= fact.clientWidth)")
+        assert page.locator("#facts dd").evaluate_all(
+            "all => all.length === 4 && all.every(fact => fact.scrollWidth <= fact.clientWidth)"
+        )
     shoot(page, "phone")
     page.set_viewport_size({"width": 1400, "height": 1000})
     shoot(page, "dark")
@@ -380,10 +409,14 @@ def test_explain_links_every_instruction() -> None:
     for first, last, (i,) in told["source"]:
         assert first == last and f"{names[i]} = " in lines[first]
     assert all(node["origin"] for node in told["passed"])
-    step = {s["kernel"]: {names[i] for i in s["instructions"]} for s in told["steps"] if s["kernel"] and not s["before"]}
+    step = {
+        s["kernel"]: {names[i] for i in s["instructions"]} for s in told["steps"] if s["kernel"] and not s["before"]
+    }
     assert "dot_general.1" in step["dot"] and "add.17" in step["dot"] and "reduce_window_max.7" in step["reduce_window"]
     made = {name for members in step.values() for name in members}
-    assert {x["name"] for x in nodes if x["entry"] and x["opcode"] in ("convolution", "add", "dot", "reduce-window")} <= made
+    assert {
+        x["name"] for x in nodes if x["entry"] and x["opcode"] in ("convolution", "add", "dot", "reduce-window")
+    } <= made
     sizes = {k["name"]: k["bytes"] for k in told["kernels"]}
     assert set(step) <= set(sizes) and sum(sizes.values()) < len(bench.artifact.wasm if bench.artifact else b"")
     for stage in told["stages"]:

@@ -46,5 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_poured(version: str, folder: Path) -> None:
     node, _ = nodes()[version]
     environment = os.environ | {"FIXTURES": str(folder)}
-    done = subprocess.run([node, ROOT / "tests/js/poured.test.mjs"], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [node, ROOT / "tests/js/poured.test.mjs"], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

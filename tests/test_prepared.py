@@ -121,7 +121,10 @@ def test_what_nobody_reads_is_not_stored() -> None:
 
 def test_weights_are_still_packed_by_init() -> None:
     text = DOT.replace("y = f32[4,24] dot(x, w)", "v = f32[4,24] dot(x, w)").replace("  ROOT v", "  v")
-    text += "\n  u = f32[24,24] parameter(1)\n  ROOT y = f32[4,24] dot(v, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    text += (
+        "\n  u = f32[24,24] parameter(1)\n  ROOT y = f32[4,24] dot(v, u), lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={0}"
+    )
     plain, prepared = both(program(text), weights=("u",))
     assert [i["kind"] for i in prepared.manifest["inits"]] == ["weight"]
     x, u = np.ones((4, 24), np.float32), rng.standard_normal((24, 24)).astype(np.float32)

@@ -23,7 +23,9 @@ def test_xla_reads_it(name: str) -> None:
 
 def test_form() -> None:
     text = Module.from_proto(text_modules()["windows"]).to_text()
-    assert text.startswith("HloModule m, entry_computation_layout={(f32[4,6]{1,0})->(f32[4,4]{1,0}, c64[4,4]{1,0})}\n\n")
+    assert text.startswith(
+        "HloModule m, entry_computation_layout={(f32[4,6]{1,0})->(f32[4,4]{1,0}, c64[4,4]{1,0})}\n\n"
+    )
     assert "window={size=2x2 stride=1x2 rhs_reversal=1x0}, to_apply=add" in text
     assert "operand_precision={high,default}, algorithm=dot_bf16_bf16_f32_x3" in text
     assert "direction=GE\n" in text and "select=ge" in text and "scatter=add" in text
@@ -59,20 +61,36 @@ def test_words_of_the_grammar_stay_names(name: str) -> None:
 
 
 def test_index_types_and_split_configurations_of_layouts() -> None:
-    layout = Layout((1, 0), ((8,),), split_configs=((0, (1, 2)), (1, (3,))), index_primitive_type="u32", pointer_primitive_type="u16")
+    layout = Layout(
+        (1, 0),
+        ((8,),),
+        split_configs=((0, (1, 2)), (1, (3,))),
+        index_primitive_type="u32",
+        pointer_primitive_type="u16",
+    )
     scalar = Layout((), index_primitive_type="u8")
     x = Instruction("x", "parameter", Shape("f32", (4, 4), layout), attrs={"parameter_number": 0})
     y = Instruction("y", "parameter", Shape("f32", (), scalar), attrs={"parameter_number": 1})
     entry = Computation("entry", [x, y, Instruction("z", "negate", x.shape, [x])])
     text = Module("m", [entry], entry).to_text()
     assert "{1,0:T(8)#(u32)*(u16)SC(0:1,2)(1:3)}" in text and "f32[]{:#(u8)}" in text
-    for read in (Module.from_text(text), Module.from_proto(from_text(text)), Module.from_proto(Module.from_text(text).to_proto())):
+    for read in (
+        Module.from_text(text),
+        Module.from_proto(from_text(text)),
+        Module.from_proto(Module.from_text(text).to_proto()),
+    ):
         assert [i.shape.layout for i in read.entry.parameters] == [layout, scalar]
 
 
 def test_payloads_of_metadata() -> None:
-    text = 'HloModule m\n\nENTRY e { ROOT x = f32[] parameter(0), metadata={op_name="o" metadata_payload="a\\"\\001\\377"} }'
-    own, theirs = Module.from_text(text), Module.from_proto(from_text(text))  # the bytes themselves; a number and the module's list
+    text = (
+        'HloModule m\n\nENTRY e { ROOT x = f32[] parameter(0), metadata={op_name="o" '
+        'metadata_payload="a\\"\\001\\377"} }'
+    )
+    own, theirs = (
+        Module.from_text(text),
+        Module.from_proto(from_text(text)),
+    )  # the bytes themselves; a number and the module's list
     expected = 'metadata={op_name="o" metadata_payload="a\\"\\001\\377"}'
     for module in (own, theirs, Module.from_proto(theirs.to_proto()), Module.from_proto(from_text(own.to_text()))):
         assert expected in module.to_text()
@@ -86,7 +104,9 @@ def test_origin_recovery_table() -> None:
     printed = own.to_text()
     for shown in ('{"a" {0}} : {"b" {1,2}}\n', '{"c"} : {"d"},\n', '{""} : {"e"}\n', 'op_name=\\"x\\"'):
         assert shown in printed
-    assert Module.from_text(printed).to_text() == printed and sorted(theirs.to_text()) == sorted(printed)  # jaxlib sorts the rows
+    assert Module.from_text(printed).to_text() == printed and sorted(theirs.to_text()) == sorted(
+        printed
+    )  # jaxlib sorts the rows
     assert sorted(Module.from_proto(from_text(printed)).to_text()) == sorted(printed)
     for broken in ('{{"a"}}', '{{"a"} {"b"}}', '{{"a"} : {"b"}, "HloModule"}', '{{"a"} : {"b"},}'):
         with pytest.raises(ParseError):

@@ -71,7 +71,9 @@ def test_xla_agrees_with_the_true_values_on_integers(name: str) -> None:
             compare.assert_same(xla, true, what=f"{name}, result {i}")
 
 
-@pytest.mark.parametrize("name", ["digits_train_sgd", "transformer_gradient", "lstm_gradient", "batch_norm_train", "conv_grouped_gradient"])
+@pytest.mark.parametrize(
+    "name", ["digits_train_sgd", "transformer_gradient", "lstm_gradient", "batch_norm_train", "conv_grouped_gradient"]
+)
 def test_true_values_are_those_of_jax_in_f64(name: str) -> None:
     program = PROGRAMS[name]()
     with jax.enable_x64(True):

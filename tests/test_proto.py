@@ -85,7 +85,9 @@ def test_attributes() -> None:
 
     module = Module.from_proto(hlo_modules.text_modules()["windows"])
     assert find(module, "w").attrs["window"].dimensions[1] == attrs.WindowDimension(2, stride=2)
-    assert find(module, "d").attrs["precision_config"] == attrs.PrecisionConfig(("high", "default"), "dot_bf16_bf16_f32_x3")
+    assert find(module, "d").attrs["precision_config"] == attrs.PrecisionConfig(
+        ("high", "default"), "dot_bf16_bf16_f32_x3"
+    )
     compare = next(i for i in module.instructions() if i.opcode == "compare")
     assert (compare.attrs["direction"], compare.attrs["type"]) == ("GE", "FLOAT")
 
@@ -158,7 +160,9 @@ def test_other_bytes_are_named(data: bytes, error: type[Exception], message: str
 
 def test_stablehlo_and_jax_export_are_named() -> None:
     exported = jax.export.export(jax.jit(lambda x: x + 1))(zeros(3))
-    flatbuffer = struct.pack("<IIHHHH", 16, 0, 12, 8, 4, 0) + bytes(64) + exported.mlir_module_serialized  # as serialize() lays it out
+    flatbuffer = (
+        struct.pack("<IIHHHH", 16, 0, 12, 8, 4, 0) + bytes(64) + exported.mlir_module_serialized
+    )  # as serialize() lays it out
     with pytest.raises(UnsupportedError, match="jax.export"):
         Module.from_proto(flatbuffer)
     with pytest.raises(UnsupportedError, match="MLIR bytecode"):
@@ -196,8 +200,14 @@ X = instruction("x", "parameter", 0)
         (module(computation(X, X)), "its id 0 is that of 'x' too"),
         (module(computation(X, instruction("y", "negate", 1, operand_ids=[2]))), "operand is missing"),
         (module(computation(X, instruction("y", "negate", 1, operand_ids=[1]))), "operand is missing"),
-        (module(computation(X, instruction("y", "call", 1, operand_ids=[0], called_computation_ids=[0]))), "called computation is missing"),
-        (module(computation(X, instruction("y", "negate", 1, operand_ids=[0], control_predecessor_ids=[9]))), "control predecessor 9"),
+        (
+            module(computation(X, instruction("y", "call", 1, operand_ids=[0], called_computation_ids=[0]))),
+            "called computation is missing",
+        ),
+        (
+            module(computation(X, instruction("y", "negate", 1, operand_ids=[0], control_predecessor_ids=[9]))),
+            "control predecessor 9",
+        ),
         (module(computation(instruction("x", "parameter", 0, parameter_number=1))), "numbered"),
         (module(computation(X, instruction("y", "parameter", 1))), "numbered"),
         (module(computation(encode(INSTRUCTION, {"opcode": "parameter"}))), "no shape"),
@@ -248,7 +258,10 @@ def test_shapes() -> None:
         (b"\x10\x0b\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "size -1"),
         (encode(MESSAGES["ShapeProto"], {"element_type": 11, "dimensions": [2**40, 2**40]}), "more elements"),
         (encode(MESSAGES["ShapeProto"], {"element_type": 11, "dimensions": [1] * 300}), "300 dimensions"),
-        (encode(MESSAGES["ShapeProto"], {"element_type": 11, "dimensions": [1], "layout": b"\x0a\x01\x01"}), "no permutation"),
+        (
+            encode(MESSAGES["ShapeProto"], {"element_type": 11, "dimensions": [1], "layout": b"\x0a\x01\x01"}),
+            "no permutation",
+        ),
     ):
         with pytest.raises(ParseError, match=message):
             read_shape(bad)
@@ -278,7 +291,9 @@ def test_broken_wire_data(data: bytes, message: str) -> None:
 def test_scalars_on_the_wire() -> None:
     """Negative numbers, several packed chunks, unpacked elements, fixed-width numbers, presence."""
     layout = MESSAGES["LayoutProto"]
-    assert decode(layout, b"\x0a\x02\x01\x02\x08\x03\x0a\x01\x80"[:-3] + b"\x0a\x02\x80\x01") == {"minor_to_major": [1, 2, 3, 128]}
+    assert decode(layout, b"\x0a\x02\x01\x02\x08\x03\x0a\x01\x80"[:-3] + b"\x0a\x02\x80\x01") == {
+        "minor_to_major": [1, 2, 3, 128]
+    }
     for value in (0, 1, -1, 127, 128, 2**31, -(2**31), 2**63 - 1, -(2**63)):
         pad = MESSAGES["SliceDimensions"]
         data = encode(pad, {"start": value})

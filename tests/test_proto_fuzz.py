@@ -16,7 +16,13 @@ from xla_wasm.hlo.proto.schema import MESSAGES
 from xla_wasm.hlo.proto.wire import encode
 from xla_wasm.hlo.verify import verify
 
-FAST = settings(max_examples=count(400, 1200), deadline=5000, suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+FAST = settings(
+    max_examples=count(400, 1200),
+    deadline=5000,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    derandomize=True,
+)
 
 
 @cache
@@ -86,18 +92,27 @@ shape_fields = st.fixed_dictionaries(
     optional={"layout": st.binary(max_size=6), "is_dynamic_dimension": st.lists(st.booleans(), max_size=4)},
 )
 opcodes = st.sampled_from(
-    "parameter constant add dot convolution reduce reduce-window gather scatter slice pad iota broadcast transpose reshape while "
-    "conditional call fusion custom-call tuple get-tuple-element sort all-reduce all-gather dynamic-slice fft compare concatenate".split()
+    "parameter constant add dot convolution reduce reduce-window gather scatter slice pad iota broadcast transpose "
+    "reshape while "
+    "conditional call fusion custom-call tuple get-tuple-element sort all-reduce all-gather dynamic-slice fft compare "
+    "concatenate".split()
 )
 WRITERS = MESSAGES["HloInstructionProto"].writers
 attributes = st.lists(
-    st.tuples(st.sampled_from(sorted(WRITERS)), numbers, st.lists(numbers, max_size=4), st.binary(max_size=16)), max_size=6
+    st.tuples(st.sampled_from(sorted(WRITERS)), numbers, st.lists(numbers, max_size=4), st.binary(max_size=16)),
+    max_size=6,
 )
 
 
 @FAST
-@given(st.lists(st.tuples(opcodes, shape_fields, st.lists(st.integers(0, 4), max_size=4), attributes), min_size=1, max_size=5))
-def test_well_formed_nonsense(rows: list[tuple[str, dict[str, object], list[int], list[tuple[str, int, list[int], bytes]]]]) -> None:
+@given(
+    st.lists(
+        st.tuples(opcodes, shape_fields, st.lists(st.integers(0, 4), max_size=4), attributes), min_size=1, max_size=5
+    )
+)
+def test_well_formed_nonsense(
+    rows: list[tuple[str, dict[str, object], list[int], list[tuple[str, int, list[int], bytes]]]],
+) -> None:
     """Messages that decode, with fields of any value in instructions that have no use for them."""
     instructions = []
     for number, (opcode, shape, operands, extra) in enumerate(rows):
@@ -112,5 +127,7 @@ def test_well_formed_nonsense(rows: list[tuple[str, dict[str, object], list[int]
                 except (TypeError, AttributeError, ValueError, OverflowError, struct.error):
                     pass  # not what this field holds
         instructions.append(data)
-    computation = encode(MESSAGES["HloComputationProto"], {"name": "e", "instructions": instructions, "root_id": len(rows) - 1})
+    computation = encode(
+        MESSAGES["HloComputationProto"], {"name": "e", "instructions": instructions, "root_id": len(rows) - 1}
+    )
     check(encode(MESSAGES["HloModuleProto"], {"name": "m", "computations": [computation]}))

@@ -33,8 +33,30 @@ from xla_wasm.options import Options
 DIGITS = ROOT / "examples" / "digits"
 CHECKS = ROOT / "tests" / "host_checks.py"
 CHOSEN = ("digits_train_sgd", "transformer_gradient", "branches", "shuffling", "lstm_gradient", "conv_grouped_gradient")
-FIELDS = {"depends", "file_name", "imports", "install_dir", "name", "package_type", "sha256", "tool", "unvendored_tests", "version"}
-FOREIGN = ("numpy", "ml_dtypes", "wasmtime", "typer", "rich", "jax", "starlette", "uvicorn", "python_multipart", "prometheus_client")
+FIELDS = {
+    "depends",
+    "file_name",
+    "imports",
+    "install_dir",
+    "name",
+    "package_type",
+    "sha256",
+    "tool",
+    "unvendored_tests",
+    "version",
+}
+FOREIGN = (
+    "numpy",
+    "ml_dtypes",
+    "wasmtime",
+    "typer",
+    "rich",
+    "jax",
+    "starlette",
+    "uvicorn",
+    "python_multipart",
+    "prometheus_client",
+)
 """What a module may be missing in Pyodide: none of the compile path may."""
 
 TYPES = ("pred", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "f32", "f64", "c64")
@@ -57,7 +79,7 @@ g = (f32[<=4], s32[2]) tuple(c, b)
 o = token[] outfeed(g, t), outfeed_shape=(f32[<=4], s32[2])
 s = (f32[<=4], u32[], token[]) send(c, o), is_host_transfer=true, frontend_attributes={_xla_host_transfer_rendezvous="twice"}
 n = token[] send-done(s), is_host_transfer=true
-ROOT r = s32[2] copy(b)""",
+ROOT r = s32[2] copy(b)""",  # noqa: E501
     "custom": 'x = f32[3] parameter(0)\ny = f32[3] custom-call(x), custom_call_target="twice", backend_config="hello"\n'
     "one = f32[] constant(1)\nones = f32[3] broadcast(one), dimensions={}\nROOT z = f32[3] add(y, ones)",
 }
@@ -68,7 +90,9 @@ def text_module(name: str) -> xla_wasm.HloModule:
     head = "HloModule m"
     if name == "tiled":
         head += ", entry_computation_layout={(f32[3,5]{1,0:T(2,2)})->f32[3,5]{0,1:T(2,2)}}"
-    return xla_wasm.HloModule.from_text(f"{head}\n{SUM if 'to_apply' in TEXTS[name] else ''}ENTRY e {{\n{TEXTS[name]}\n}}\n")
+    return xla_wasm.HloModule.from_text(
+        f"{head}\n{SUM if 'to_apply' in TEXTS[name] else ''}ENTRY e {{\n{TEXTS[name]}\n}}\n"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +115,15 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
         toy(wat).save(place / f"{name}.wasm")
     (place / "damaged.wasm").write_bytes(with_manifest(b"\0asm\1\0\0\0" + bytes([10, 2, 1, 0xFF]), toy_manifest()))
     for name in TEXTS:
-        xla_wasm.compile(text_module(name), Options(host_calls=("twice",) if name == "custom" else ())).save(place / f"{name}.wasm")
+        xla_wasm.compile(text_module(name), Options(host_calls=("twice",) if name == "custom" else ())).save(
+            place / f"{name}.wasm"
+        )
     two = np.ones(2, np.float32)
     module = xla_wasm.jax.lower(
-        lambda params, x, *, scale: {"y": params["w"] * x * scale + params["b"][0]}, {"w": two, "b": [two]}, two, scale=1.0
+        lambda params, x, *, scale: {"y": params["w"] * x * scale + params["b"][0]},
+        {"w": two, "b": [two]},
+        two,
+        scale=1.0,
     )
     xla_wasm.compile(module).save(place / "structures.wasm")
     xla_wasm.compile(module, Options(weights="params")).save(place / "stays.wasm")
@@ -110,13 +139,17 @@ def in_node(folder: Path, script: str, data: Path) -> None:
     file = data / "script.py"
     file.write_text(script)
     done = subprocess.run(
-        [node_for("relaxed-simd"), ROOT / "tests/js/pyodide.mjs", folder, file, data], capture_output=True, text=True, timeout=300
+        [node_for("relaxed-simd"), ROOT / "tests/js/pyodide.mjs", folder, file, data],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
 def test_the_wheels_entry(folder: Path) -> None:
-    """It has the fields of Pyodide's own lock file, and the types of their values; the lock file names nothing that is not there."""
+    """It has the fields of Pyodide's own lock file, and the types of their values; the lock file names nothing that is
+    not there."""
     entry = json.loads((folder / "xla-wasm.lock.json").read_text())["xla-wasm"]
     own = json.loads((PYODIDE / "pyodide-lock.json").read_text())
     assert set(entry) == FIELDS == set(own["packages"]["micropip"])
@@ -128,7 +161,8 @@ def test_the_wheels_entry(folder: Path) -> None:
 
 
 def test_packages_beside_the_wheel_are_named(folder: Path, tmp_path: Path) -> None:
-    """A package of Pyodide's own that lies in the folder comes into the lock file, if it is the file that Pyodide means."""
+    """A package of Pyodide's own that lies in the folder comes into the lock file, if it is the file that Pyodide
+    means."""
     from pyodide_package import lock_entry, package
 
     (wheel,) = folder.glob("xla_wasm-*.whl")
@@ -192,7 +226,19 @@ NUMPY_HOST = {
     "views",
 }
 """The modules of the host that need numpy or wasmtime."""
-COMPILE_PATH = {"hlo", "passes", "writing", "plan", "lowering", "loop", "wasm", "link", "kernels", "assemble", "compiler"}
+COMPILE_PATH = {
+    "hlo",
+    "passes",
+    "writing",
+    "plan",
+    "lowering",
+    "loop",
+    "wasm",
+    "link",
+    "kernels",
+    "assemble",
+    "compiler",
+}
 
 
 def test_every_module_of_the_compile_path_imports(folder: Path, tmp_path: Path) -> None:
@@ -234,7 +280,8 @@ for job in json.loads((data / "jobs.json").read_text()):
 
 
 def test_programs_compile_to_the_same_bytes_and_run_to_the_same_bits(folder: Path, tmp_path: Path) -> None:
-    """Without numpy, in the engine around Pyodide: the artifacts of CPython, and with simd128 the results of wasmtime."""
+    """Without numpy, in the engine around Pyodide: the artifacts of CPython, and with simd128 the results of
+    wasmtime."""
     jobs = []
     for name in CHOSEN:
         program = PROGRAMS[name]()
@@ -273,7 +320,8 @@ refused(xla_wasm.ArgumentError, "argument 0 ('x') must be", exe.run, js.Float64A
 
 
 def test_the_host_with_numpy(cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No wheel of numpy for Pyodide can be had offline, so the host runs under CPython here, with wasmtime in place of the engine."""
+    """No wheel of numpy for Pyodide can be had offline, so the host runs under CPython here, with wasmtime in place of
+    the engine."""
     for name, module in fake_js.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(host_checks, "host", host_checks.load_host())
@@ -318,19 +366,26 @@ json.dumps(xla_wasm.load(large.to_bytes()).run(x)[0].tolist())
 def large_artifact() -> xla_wasm.Artifact:
     """More than 8 MiB in one module: Chromium does not compile that on a page's main thread while the page waits."""
     numbers = np.arange(9 * 2**18, dtype=np.float32)
-    return xla_wasm.compile(xla_wasm.jax.lower(lambda x: x + jnp.asarray(numbers).reshape(8, -1).max(1), np.ones(8, np.float32)))
+    return xla_wasm.compile(
+        xla_wasm.jax.lower(lambda x: x + jnp.asarray(numbers).reshape(8, -1).max(1), np.ones(8, np.float32))
+    )
 
 
-def run_in_browser(page: Page, site: str, worker: bool, files: dict[str, bytes], scripts: list[tuple[str, str]]) -> list[str]:
+def run_in_browser(
+    page: Page, site: str, worker: bool, files: dict[str, bytes], scripts: list[tuple[str, str]]
+) -> list[str]:
     encoded = {name: base64.b64encode(data).decode() for name, data in files.items()}
     if not worker:
         return page.evaluate(
-            "([site, files, scripts]) => (async (site, files, scripts) => {" + LOAD + "})(site, files, scripts)", [site, encoded, scripts]
+            "([site, files, scripts]) => (async (site, files, scripts) => {" + LOAD + "})(site, files, scripts)",
+            [site, encoded, scripts],
         )
     code = f"onmessage = async ({{data: [site, files, scripts]}}) => postMessage(await (async () => {{{LOAD}}})());"
     page.route(
         "**/worker.js",
-        lambda route: route.fulfill(body=code, content_type="text/javascript", headers={"Cross-Origin-Embedder-Policy": "require-corp"}),
+        lambda route: route.fulfill(
+            body=code, content_type="text/javascript", headers={"Cross-Origin-Embedder-Policy": "require-corp"}
+        ),
     )
     return page.evaluate(
         """([site, files, scripts]) => new Promise((done, fail) => {
@@ -356,7 +411,9 @@ def test_in_chromium(chromium: Browser, site: str, worker: bool) -> None:
     page.route("**/blank.html", lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
     page.goto(f"{site}/blank.html")
     scripts = [("runPython", DIGITS_SCRIPT), ("runPython", LARGE_SCRIPT), ("runPythonAsync", LARGE_SCRIPT)]
-    digits, at_once, waiting = run_in_browser(page, site, worker, {"model": model, "image": image, "large": large.wasm}, scripts)
+    digits, at_once, waiting = run_in_browser(
+        page, site, worker, {"model": model, "image": image, "large": large.wasm}, scripts
+    )
     sha256, logits = json.loads(digits)
     assert sha256 == hashlib.sha256(xla_wasm.compile(xla_wasm.HloModule.from_proto(model)).wasm).hexdigest()
     np.testing.assert_allclose(logits, np.load(DIGITS / "logits.npy")[:1], rtol=0, atol=1e-4)

@@ -1,4 +1,5 @@
-"""Products of bytes in quads, where the engine takes them exactly, and in pairs where not: the same bits, whatever it does."""
+"""Products of bytes in quads, where the engine takes them exactly, and in pairs where not: the same bits, whatever it
+does."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ BYTES = ("s8", "u8")
 
 
 def in_bytes(rng: np.random.Generator, b: Builder, x: Instruction) -> Instruction:
-    """An operand of bytes, or of wider numbers that fit into bytes, as programs that quantise write it; some do not fit."""
+    """An operand of bytes, or of wider numbers that fit into bytes, as programs that quantise write it; some do not
+    fit."""
     choice = int(rng.integers(7))
     if choice < 3:
         return x
@@ -41,12 +43,15 @@ def in_bytes(rng: np.random.Generator, b: Builder, x: Instruction) -> Instructio
     if choice == 4:
         return b.subtract(y, b.full(128 if x.shape.element_type == "u8" else int(rng.integers(-3, 4)), y.shape))
     if choice == 5:
-        return b.maximum(b.minimum(y, b.full(int(rng.choice([127, 100, 255])), y.shape)), b.full(int(rng.choice([-128, 0])), y.shape))
+        return b.maximum(
+            b.minimum(y, b.full(int(rng.choice([127, 100, 255])), y.shape)), b.full(int(rng.choice([-128, 0])), y.shape)
+        )
     return b.convert(b.negate(b.minimum(y, b.full(120, y.shape))), "s16")
 
 
 def a_dot(rng: np.random.Generator) -> tuple[Module, list[Array]]:
-    """A product of any sizes, in any order of the dimensions, with or without batches; perhaps of another one's requantised result."""
+    """A product of any sizes, in any order of the dimensions, with or without batches; perhaps of another one's
+    requantised result."""
     m, n, k = (int(rng.integers(int(rng.choice([1, 32])), 71)) for _ in range(3))
     batch = (int(rng.integers(2, 4)),) if rng.integers(4) == 0 else ()
     flip_left, flip_right = (bool(rng.integers(3) == 0) for _ in range(2))
@@ -59,7 +64,9 @@ def a_dot(rng: np.random.Generator) -> tuple[Module, list[Array]]:
     x, y = (in_bytes(rng, b, b.parameter(i, shape_of(a))) for i, a in enumerate(given))
     rank = len(batch)
     contracting = ((rank + 1 - flip_left,), (rank + flip_right,))
-    z = b.dot(x, y, contracting, (range(rank), range(rank)), element_type=str(rng.choice(["s32", "s32", "u32", "s16", "s64"])))
+    z = b.dot(
+        x, y, contracting, (range(rank), range(rank)), element_type=str(rng.choice(["s32", "s32", "u32", "s16", "s64"]))
+    )
     if not batch and rng.integers(3) == 0:
         given.append(numbers(rng, str(rng.choice(BYTES)), (n, int(rng.integers(1, 71)))))
         scaled = b.multiply(b.convert(z, "f32"), b.full(2.0**-7, z.shape.with_element_type("f32")))
@@ -90,7 +97,9 @@ def check(artifact: xla_wasm.Artifact, module: Module, given: list[Array], kept:
     exe = xla_wasm.load(artifact, **options)
     for name in kept:
         exe.set(name, given[1])
-    for ours, true in zip(exe.run(*[a for i, a in enumerate(given) if i != 1 or not kept]), xla_wasm.evaluate(module, *given), strict=True):
+    for ours, true in zip(
+        exe.run(*[a for i, a in enumerate(given) if i != 1 or not kept]), xla_wasm.evaluate(module, *given), strict=True
+    ):
         np.testing.assert_array_equal(ours, true)
 
 
@@ -101,12 +110,18 @@ def test_any_engine(seed: int, engine: Engine, monkeypatch: pytest.MonkeyPatch) 
     module, given = (a_convolution if seed % 4 == 3 else a_dot)(rng)
     relaxed_dots.be(monkeypatch, engine)
     kept = ["parameter.1"] if seed % 3 == 2 else []
-    check(xla_wasm.compile(module, Options(target=RELAXED_SIMD, tune=str(rng.choice([PORTABLE, V8])), weights=kept)), module, given, kept)
+    check(
+        xla_wasm.compile(module, Options(target=RELAXED_SIMD, tune=str(rng.choice([PORTABLE, V8])), weights=kept)),
+        module,
+        given,
+        kept,
+    )
 
 
 @pytest.mark.parametrize("seed", range(seeds.count(10, 100)))
 def test_the_engine_that_is_there(seed: int) -> None:
-    """One artifact, with the instruction itself, where it is what the processor has, and where it is the deterministic one."""
+    """One artifact, with the instruction itself, where it is what the processor has, and where it is the deterministic
+    one."""
     rng = np.random.default_rng(1000 + seed)
     module, given = (a_convolution if seed % 4 == 3 else a_dot)(rng)
     artifact = xla_wasm.compile(module, Options(target=RELAXED_SIMD, tune=V8))
@@ -114,7 +129,9 @@ def test_the_engine_that_is_there(seed: int) -> None:
     check(artifact, module, given, [], untrusted=True)
 
 
-def product(left: str, right: str, m: int = 16, n: int = 24, k: int = 64, most: int = 128) -> tuple[Module, list[Array]]:
+def product(
+    left: str, right: str, m: int = 16, n: int = 24, k: int = 64, most: int = 128
+) -> tuple[Module, list[Array]]:
     """A product of numbers of a type that are not beyond `most`."""
     rng = np.random.default_rng(m * n + k)
 
@@ -131,8 +148,11 @@ def product(left: str, right: str, m: int = 16, n: int = 24, k: int = 64, most: 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=list(ENGINES))
 @pytest.mark.parametrize("right", BYTES)
 @pytest.mark.parametrize("left", BYTES)
-def test_quads_are_taken_where_they_are_exact(left: str, right: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With wrong products of pairs the result shows which were taken: numbers are so small that all engines take quads of them exactly."""
+def test_quads_are_taken_where_they_are_exact(
+    left: str, right: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With wrong products of pairs the result shows which were taken: numbers are so small that all engines take quads
+    of them exactly."""
     module, given = product(left, right, most=7)
     relaxed_dots.be(monkeypatch, engine)
     relaxed_dots.spoil_pairs(monkeypatch)
@@ -146,7 +166,9 @@ def test_quads_are_taken_where_they_are_exact(left: str, right: str, engine: Eng
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=list(ENGINES))
 @pytest.mark.parametrize("right", BYTES)
 @pytest.mark.parametrize("left", BYTES)
-def test_numbers_that_are_farthest_from_0(left: str, right: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_that_are_farthest_from_0(
+    left: str, right: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module, given = product(left, right)
     relaxed_dots.be(monkeypatch, engine)
     exe = xla_wasm.load(xla_wasm.compile(module, Options(target=RELAXED_SIMD, tune=V8)))
@@ -203,7 +225,8 @@ ENTRY e {
 
 @pytest.mark.parametrize("options", [{}, {"sidecar": True}, {"threads": True}], ids=str)
 def test_what_is_packed_does_not_depend_on_the_engine(options: dict[str, Any]) -> None:
-    """One engine packs constants when compiling, and another one multiplies them. The numbers of the left side are found to be bytes."""
+    """One engine packs constants when compiling, and another one multiplies them. The numbers of the left side are
+    found to be bytes."""
     rng = np.random.default_rng(0)
     weights = str(rng.integers(-128, 128, (96, 40)).tolist()).replace("[", "{").replace("]", "}")
     module = Module.from_text(CENTRED.replace("WEIGHTS", weights))

@@ -27,7 +27,9 @@ DIMS: tuple[tuple[int, ...], ...] = ((), (0,), (5,), (3, 4), (3, 5, 5), (130,))
 def _generator(algorithm: str, words: int, element_type: str, dims: tuple[int, ...]) -> Module:
     b = Builder("m")
     declared = Shape.tuple([Shape("u64", (words,)), Shape(element_type, dims)])
-    return b.module(b.op("rng-bit-generator", b.parameter(0, Shape("u64", (words,))), shape=declared, algorithm=algorithm))
+    return b.module(
+        b.op("rng-bit-generator", b.parameter(0, Shape("u64", (words,))), shape=declared, algorithm=algorithm)
+    )
 
 
 @pytest.mark.parametrize(("algorithm", "words"), ALGORITHMS)
@@ -47,11 +49,15 @@ def test_bits_are_those_of_xla(algorithm: str, words: int, element_type: str) ->
                     np.testing.assert_array_equal(actual, wanted, f"{dims} {state}", strict=True)
 
 
-@pytest.mark.parametrize("element_type", ["s32", "s64", "s16", "u16", "f32", "f64", "f16", "bf16", "f8e5m2", "s4", "u4"])
+@pytest.mark.parametrize(
+    "element_type", ["s32", "s64", "s16", "u16", "f32", "f64", "f16", "bf16", "f8e5m2", "s4", "u4"]
+)
 def test_bits_of_other_types(element_type: str) -> None:
     state = np.array([11, 12], np.uint64)
     module = _generator("rng_default", 2, element_type, (21,))
-    for actual, wanted in zip(xla_wasm.load(xla_wasm.compile(module)).run(state), xla_wasm.evaluate(module, state), strict=True):
+    for actual, wanted in zip(
+        xla_wasm.load(xla_wasm.compile(module)).run(state), xla_wasm.evaluate(module, state), strict=True
+    ):
         assert actual.dtype == wanted.dtype
         # An array of u4 or s4 has a byte for each; only the low half of it counts.
         mask = 15 if element_type in ("s4", "u4") and actual.dtype != np.uint64 else 255
@@ -63,7 +69,9 @@ def test_words_are_made_four_at_a_time() -> None:
     assert "i64x2.extmul_high_i32x4_u" in loops and "i64x2.mul" not in loops
 
 
-def _drawn(element_type: str, low: float, high: float, dims: tuple[int, ...], distribution: str = "rng_uniform", times: int = 1) -> Module:
+def _drawn(
+    element_type: str, low: float, high: float, dims: tuple[int, ...], distribution: str = "rng_uniform", times: int = 1
+) -> Module:
     b = Builder("m")
     bounds = [b.constant(shape(element_type), [value]) for value in (low, high)]
     draws = [b.op("rng", *bounds, shape=Shape(element_type, dims), distribution=distribution) for _ in range(times)]
@@ -93,8 +101,13 @@ def test_concurrent_runs_differ_too() -> None:
 def test_distributions_of_floats(element_type: str) -> None:
     count = 20_000
     for compiled in (True, False):
-        uniform, normal = _drawn(element_type, -2, 6, (count,)), _drawn(element_type, 3, 0.5, (count // 2, 2), "rng_normal")
-        results = [xla_wasm.load(xla_wasm.compile(m)).run() if compiled else xla_wasm.evaluate(m) for m in (uniform, normal)]
+        uniform, normal = (
+            _drawn(element_type, -2, 6, (count,)),
+            _drawn(element_type, 3, 0.5, (count // 2, 2), "rng_normal"),
+        )
+        results = [
+            xla_wasm.load(xla_wasm.compile(m)).run() if compiled else xla_wasm.evaluate(m) for m in (uniform, normal)
+        ]
         (u,), (n,) = [[np.asarray(x).astype(np.float64) for x in r] for r in results]
         assert u.min() >= -2 and u.max() <= 6 and abs(u.mean() - 2) < 0.1 and abs(u.std() - 8 / 12**0.5) < 0.05
         histogram = np.histogram(u, 16, (-2, 6))[0]
@@ -151,7 +164,13 @@ def test_every_trip_of_a_loop_draws_anew() -> None:
     b = Builder("m")
 
     def draw(b: Builder) -> Instruction:
-        return b.op("rng", b.constant(Shape("f32"), [0]), b.constant(Shape("f32"), [1]), shape=Shape("f32"), distribution="rng_uniform")
+        return b.op(
+            "rng",
+            b.constant(Shape("f32"), [0]),
+            b.constant(Shape("f32"), [1]),
+            shape=Shape("f32"),
+            distribution="rng_uniform",
+        )
 
     module = b.module(_sum_in_a_loop(b, b.constant(Shape("f32", (3,)), [0, 0, 0]), draw))
     exe = xla_wasm.load(xla_wasm.compile(module))
@@ -203,7 +222,9 @@ def test_only_the_branch_that_runs_advances() -> None:
 
 
 def test_a_call_draws_anew_wherever_it_stands() -> None:
-    draw = function("f32, f32", lambda b, low, high: b.op("rng", low, high, shape=Shape("f32", (4,)), distribution="rng_uniform"))()
+    draw = function(
+        "f32, f32", lambda b, low, high: b.op("rng", low, high, shape=Shape("f32", (4,)), distribution="rng_uniform")
+    )()
     b = Builder("m")
     bounds = b.constant(Shape("f32"), [0]), b.constant(Shape("f32"), [1])
     x, y = (b.op("call", *bounds, called=[draw]) for _ in range(2))
@@ -211,7 +232,8 @@ def test_a_call_draws_anew_wherever_it_stands() -> None:
     assert len(np.unique(results)) == 8
 
 
-# --- jax.random -------------------------------------------------------------------------------------------------------------
+# --- jax.random
+# -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("implementation", ["threefry2x32", "rbg", "unsafe_rbg"])

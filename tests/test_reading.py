@@ -99,7 +99,14 @@ def test_arrays_that_lie_are_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_arrays_that_do_not_lie_are_read(tmp_path: Path) -> None:
-    for data in (GOOD, DEFLATED, npz(x=GOOD), saved(X), saved(X.astype(">f4")), saved(np.asfortranarray(X.reshape(2, 2)))):
+    for data in (
+        GOOD,
+        DEFLATED,
+        npz(x=GOOD),
+        saved(X),
+        saved(X.astype(">f4")),
+        saved(np.asfortranarray(X.reshape(2, 2))),
+    ):
         (tmp_path / "x").write_bytes(data)
         np.testing.assert_array_equal(File(tmp_path / "x").array("f32", SIZE).reshape(-1), X)
     (tmp_path / "x").write_bytes(npz(a=GOOD, b=saved(X[:2])))
@@ -111,7 +118,10 @@ def test_arrays_that_do_not_lie_are_read(tmp_path: Path) -> None:
 def test_what_is_larger_than_the_program_can_need_is_not_read(tmp_path: Path) -> None:
     """A gigantic file, and a small archive of a large array, with less memory than that."""
     head = npy(shape=f"({2**29},)", data=b"")
-    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive, archive.open("x.npy", "w") as entry:
+    with (
+        zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("x.npy", "w") as entry,
+    ):
         for part in (head, *[bytes(1 << 20)] * 64):
             entry.write(part)
     with (tmp_path / "long.npy").open("wb") as file:

@@ -1,7 +1,7 @@
 """How operations read their operands, as their records state it, against what the reference evaluator gives.
 
-One element of an operand is changed: only results whose stated reading contains it may change, and where a statement leaves nothing
-open, each of them does for some values.
+One element of an operand is changed: only results whose stated reading contains it may change, and where a statement
+leaves nothing open, each of them does for some values.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ def some_elements(rng: np.random.Generator, dims: tuple[int, ...], count: int) -
         yield tuple(int(i) for i in np.unravel_index(place, dims))
 
 
-def changed(instance: Instance, operands: Sequence[Array], number: int, element: tuple[int, ...], value: Array) -> Array:
+def changed(
+    instance: Instance, operands: Sequence[Array], number: int, element: tuple[int, ...], value: Array
+) -> Array:
     """Which elements of the results change with one of an operand."""
     after = [*operands[:number], np.array(operands[number]), *operands[number + 1 :]]
     after[number][element] = value
@@ -111,7 +113,9 @@ def check_nothing_else(instance: Instance, rng: np.random.Generator, count: int)
             others = ~read_at(instance.x, read, element)
             for value in random_array(rng, (2 if others.any() else 0,), o.shape.element_type):
                 wrong = changed(instance, instance.operands, number, element, value) & others
-                assert not wrong.any(), f"{instance.x}: operand {number} at {element} changes {np.argwhere(wrong).tolist()}"
+                assert not wrong.any(), (
+                    f"{instance.x}: operand {number} at {element} changes {np.argwhere(wrong).tolist()}"
+                )
 
 
 def extremes(dtype: str) -> list[Array]:
@@ -137,7 +141,9 @@ def covered(instance: Instance) -> Array:
 def stays_inside(instance: Instance) -> bool:
     """Whether no window reaches beyond its operand."""
     windows = [read.map for read in reads(instance.x) if read.kind is Kind.WINDOW]
-    return all(at is not None and ((at >= 0) & (at < n)).all() for m in windows for at, n in zip(coordinates(m), m.dims))
+    return all(
+        at is not None and ((at >= 0) & (at < n)).all() for m in windows for at, n in zip(coordinates(m), m.dims)
+    )
 
 
 def check_everything_inside(instance: Instance, rng: np.random.Generator, count: int) -> None:
@@ -145,7 +151,12 @@ def check_everything_inside(instance: Instance, rng: np.random.Generator, count:
     types = [o.shape.element_type for o in instance.x.operands]
     sizes = [o.shape.dimensions for o in instance.x.operands]
     for number, read in enumerate(reads(instance.x)):
-        if None in read.map.coordinates and not read.map.unsplit or read.kind is Kind.REDUCED and not stays_inside(instance):
+        if (
+            None in read.map.coordinates
+            and not read.map.unsplit
+            or read.kind is Kind.REDUCED
+            and not stays_inside(instance)
+        ):
             continue  # the map leaves something open, or what it leads to is multiplied with padding
         for element in some_elements(rng, sizes[number], count):
             wanted = read_at(instance.x, read, element) & ~(covered(instance) if read.kind is Kind.MAP else False)
@@ -153,7 +164,10 @@ def check_everything_inside(instance: Instance, rng: np.random.Generator, count:
             for trial in range(90):
                 fill = trial % 3
                 candidates = [random_array(rng, (), types[number]), *extremes(types[number])]
-                operands = [random_array(rng, d, t) if fill == 2 else np.full(d, fill).astype(DTYPES[t]) for d, t in zip(sizes, types)]
+                operands = [
+                    random_array(rng, d, t) if fill == 2 else np.full(d, fill).astype(DTYPES[t])
+                    for d, t in zip(sizes, types)
+                ]
                 value = candidates[trial // 3 % len(candidates)]
                 found |= changed(instance, operands, number, element, value)
                 if np.array_equal(found, wanted):
@@ -178,7 +192,8 @@ def test_what_reads_an_element_changes_with_it(op: Op) -> None:
 
 
 def _takes_all(x: Instruction) -> bool:
-    """Whether no operand is without a say by its nature, as the imaginary part of real numbers and what a reducer forgets."""
+    """Whether no operand is without a say by its nature, as the imaginary part of real numbers and what a reducer
+    forgets."""
     forgets = any(c.root.opcode == "parameter" for c in x.called)
     return not forgets and (x.opcode != "imag" or x.operands[0].shape.element_type != x.shape.element_type)
 
@@ -186,7 +201,9 @@ def _takes_all(x: Instruction) -> bool:
 @settings(max_examples=seeds.count(80, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_random_programs_read_what_the_records_say(data: st.DataObject) -> None:
-    module, arguments = data.draw(st.sampled_from((draw_writer, draw_family)))(Draw(lambda low, high: data.draw(st.integers(low, high))))
+    module, arguments = data.draw(st.sampled_from((draw_writer, draw_family)))(
+        Draw(lambda low, high: data.draw(st.integers(low, high)))
+    )
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     for instance in instances(module, arguments):
         check_nothing_else(instance, rng, 3)

@@ -39,9 +39,14 @@ def _loop(b: Builder, x: Instruction, y: Instruction) -> Instruction:
     def one(b: Builder, element_type: str) -> Instruction:
         return b.constant(shape(element_type), [1])
 
-    test = computation(PAIR, lambda b, s: b.op("compare", field(b, s, 0), b.constant(shape("s32"), [2]), direction="LT"))
+    test = computation(
+        PAIR, lambda b, s: b.op("compare", field(b, s, 0), b.constant(shape("s32"), [2]), direction="LT")
+    )
     step = computation(
-        PAIR, lambda b, s: b.op("tuple", b.op("add", field(b, s, 0), one(b, "s32")), b.op("add", field(b, s, 1), one(b, "f32")))
+        PAIR,
+        lambda b, s: b.op(
+            "tuple", b.op("add", field(b, s, 0), one(b, "s32")), b.op("add", field(b, s, 1), one(b, "f32"))
+        ),
     )
     start = b.op("tuple", b.constant(shape("s32"), [0]), b.op("add", x, y))
     return field(b, b.op("while", start, called=[step, test]), 1)
@@ -80,7 +85,9 @@ def _by_index(b: Builder, x: Instruction, y: Instruction) -> Instruction:
 LOOP, ARRAY, BY_PRED = (function("f32, f32", body) for body in (_loop, _array, _by_pred))
 ONE_ELEMENT = function("f32, f32", lambda b, x, y: b.op("reshape", _one_element(b, x, y), shape=shape("f32")))
 GREATER_EQUAL = function("f32, f32", lambda b, x, y: b.op("compare", x, y, direction="GE"))
-each = pytest.mark.parametrize("combine", [LOOP, ARRAY, ONE_ELEMENT, BY_PRED], ids=["loop", "array", "one element", "branches"])
+each = pytest.mark.parametrize(
+    "combine", [LOOP, ARRAY, ONE_ELEMENT, BY_PRED], ids=["loop", "array", "one element", "branches"]
+)
 
 
 def check(opcode: str, *arguments: Array, called: tuple[Maker, ...], **attrs: Any) -> None:
@@ -166,7 +173,8 @@ def test_long_prefix_sums_stay_near_the_true_ones(dims: tuple[int, ...], dimensi
 
 
 @pytest.mark.parametrize(
-    "opcode, element_type", [("add", "s32"), ("maximum", "f32"), ("minimum", "s64"), ("multiply", "u8"), ("and", "pred"), ("xor", "s8")]
+    "opcode, element_type",
+    [("add", "s32"), ("maximum", "f32"), ("minimum", "s64"), ("multiply", "u8"), ("and", "pred"), ("xor", "s8")],
 )
 @pytest.mark.parametrize(
     "dims, places",
@@ -183,12 +191,16 @@ def test_long_prefix_sums_stay_near_the_true_ones(dims: tuple[int, ...], dimensi
         ((9, 10, 11), ((5, 1, 2, 2), (5, 2, 2, 2), (5, 3))),
     ],
 )
-def test_long_windows(opcode: str, element_type: str, dims: tuple[int, ...], places: tuple[tuple[int, ...], ...]) -> None:
+def test_long_windows(
+    opcode: str, element_type: str, dims: tuple[int, ...], places: tuple[tuple[int, ...], ...]
+) -> None:
     x = array(element_type, RNG.integers(0, 100, dims) % (2 if element_type == "pred" else 128))
     check("reduce-window", x, array(element_type, 1), called=(reducer(opcode, element_type),), window=window(*places))
 
 
-@pytest.mark.parametrize("places", [((64, 1, 63, 0), (1,)), ((64,), (1,)), ((1,), (50, 1, 20, 20)), ((12, 1, 5, 6), (13, 1, 6, 6))])
+@pytest.mark.parametrize(
+    "places", [((64, 1, 63, 0), (1,)), ((64,), (1,)), ((1,), (50, 1, 20, 20)), ((12, 1, 5, 6), (13, 1, 6, 6))]
+)
 def test_sums_of_long_windows_stay_near_the_true_ones(places: tuple[tuple[int, ...], ...]) -> None:
     x = RNG.random((200, 90)).astype(np.float32)
     module = case("reduce-window", (x, f32(0)), (), called=(reducer("add", "f32"),), window=window(*places)).module()
@@ -209,9 +221,14 @@ def _add_of_exponents(b: Builder, x: Instruction, y: Instruction) -> Instruction
 @pytest.mark.parametrize("reverse", [False, True])
 def test_cumulative_sums_of_exponents(dims: tuple[int, ...], along: int, reverse: bool) -> None:
     size = dims[along]
-    places = [((size, 1, 0, size - 1) if reverse else (size, 1, size - 1, 0)) if d == along else (1,) for d in range(len(dims))]
+    places = [
+        ((size, 1, 0, size - 1) if reverse else (size, 1, size - 1, 0)) if d == along else (1,)
+        for d in range(len(dims))
+    ]
     x, start = RNG.normal(size=dims).astype(np.float32), f32(-np.inf)
-    module = case("reduce-window", (x, start), (), called=(function("f32, f32", _add_of_exponents),), window=window(*places)).module()
+    module = case(
+        "reduce-window", (x, start), (), called=(function("f32, f32", _add_of_exponents),), window=window(*places)
+    ).module()
     assert cumulative(module.entry.root) == Cumulative(along, reverse)
     (actual,) = xla_wasm.load(xla_wasm.compile(module)).run(x, start)
     wide = np.flip(x, along) if reverse else x
@@ -232,9 +249,12 @@ def as_on_xla(opcode: str, *arguments: Array, called: tuple[Maker, ...], **attrs
 
 
 @pytest.mark.parametrize("dims", [(1,), (5, 1), (5,), (32,), (33,), (1000,), (1025,), (5000,), (40, 50), (6, 40, 2)])
-@pytest.mark.parametrize("element_type, opcode", [("s32", "add"), ("s8", "xor"), ("u8", "multiply"), ("c64", "add"), ("s16", "maximum")])
+@pytest.mark.parametrize(
+    "element_type, opcode", [("s32", "add"), ("s8", "xor"), ("u8", "multiply"), ("c64", "add"), ("s16", "maximum")]
+)
 def test_an_initial_value_counts_as_often_as_on_xla(element_type: str, opcode: str, dims: tuple[int, ...]) -> None:
-    """XLA:CPU reduces 32 elements of a dimension at a time, each time from the initial value; one element it takes as it is."""
+    """XLA:CPU reduces 32 elements of a dimension at a time, each time from the initial value; one element it takes as
+    it is."""
     x, first = array(element_type, RNG.integers(0, 4, dims)), array(element_type, 3)
     for reduced in {tuple(range(len(dims))), (len(dims) - 1,)}:
         as_on_xla("reduce", x, first, called=(reducer(opcode, element_type),), dimensions=reduced)
@@ -264,13 +284,26 @@ def test_the_room_around_windows_is_where_it_is_on_xla(length: int) -> None:
 def test_a_sum_of_negative_zeros_is_one(dims: tuple[int, ...]) -> None:
     zero = np.float32(-0.0)
     for reduced in {tuple(range(len(dims))), (len(dims) - 1,), (0,)}:
-        result = as_on_xla("reduce", np.full(dims, zero), f32(zero), called=(reducer("add", "f32"),), dimensions=reduced)
+        result = as_on_xla(
+            "reduce", np.full(dims, zero), f32(zero), called=(reducer("add", "f32"),), dimensions=reduced
+        )
         assert np.signbit(result).all()
 
 
 @pytest.mark.parametrize(
     "dims, places",
-    [((), ()), ((5,), ((5,),)), ((64,), ((64,),)), ((3, 64), ((1,), (64,))), ((2, 40, 8), ((1,), (40,), (8,))), ((64,), ((64, 5),))],
+    [
+        ((), ()),
+        ((5,), ((5,),)),
+        ((64,), ((64,),)),
+        ((3, 64), ((1,), (64,))),
+        ((2, 40, 8), ((1,), (40,), (8,))),
+        ((64,), ((64, 5),)),
+    ],
 )
-def test_a_window_that_covers_all_is_a_reduction_as_on_xla(dims: tuple[int, ...], places: tuple[tuple[int, ...], ...]) -> None:
-    as_on_xla("reduce-window", s32(RNG.integers(0, 4, dims)), s32(3), called=(reducer("add", "s32"),), window=window(*places))
+def test_a_window_that_covers_all_is_a_reduction_as_on_xla(
+    dims: tuple[int, ...], places: tuple[tuple[int, ...], ...]
+) -> None:
+    as_on_xla(
+        "reduce-window", s32(RNG.integers(0, 4, dims)), s32(3), called=(reducer("add", "s32"),), window=window(*places)
+    )

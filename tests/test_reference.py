@@ -1,4 +1,5 @@
-"""The reference evaluator itself: arguments, precision, lanes, order of folds; and numerics that samples do not show."""
+"""The reference evaluator itself: arguments, precision, lanes, order of folds; and numerics that samples do not
+show."""
 
 from __future__ import annotations
 
@@ -47,14 +48,17 @@ def test_arguments_are_checked(args: tuple[Array, ...], message: str) -> None:
 
 def test_unknown_operations_are_named() -> None:
     b = Builder("unknown")
-    module = b.module(b.op("custom-call", b.parameter(0, shape("f32[2]")), shape=shape("f32[2]"), custom_call_target="nothing"))
+    module = b.module(
+        b.op("custom-call", b.parameter(0, shape("f32[2]")), shape=shape("f32[2]"), custom_call_target="nothing")
+    )
     with pytest.raises(UnsupportedError, match="custom-call"):
         evaluate(module, f32([1, 2]))
 
 
 def test_modules_are_verified() -> None:
     module = HloModule.from_text(
-        "ENTRY e { x = c64[3] parameter(0) ROOT r = s32[] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0} }"
+        "ENTRY e { x = c64[3] parameter(0) ROOT r = s32[] dot(x, x), lhs_contracting_dims={0}, "
+        "rhs_contracting_dims={0} }"
     )
     with pytest.raises(XlaWasmError, match="dot"):
         evaluate(module, np.ones(3, np.complex64))
@@ -72,7 +76,9 @@ def test_results_do_not_share_memory_with_arguments() -> None:
 def test_tuple_parameters_are_flattened() -> None:
     b = Builder("tuples")
     state = b.parameter(0, Shape.tuple([shape("f32[2]"), Shape.tuple([shape("s32")])]))
-    module = b.module(b.op("tuple", b.op("get-tuple-element", state, index=1), b.op("get-tuple-element", state, index=0)))
+    module = b.module(
+        b.op("tuple", b.op("get-tuple-element", state, index=1), b.op("get-tuple-element", state, index=0))
+    )
     y, x = evaluate(module, f32([1, 2]), s32(3))
     assert y == 3 and x.tolist() == [1, 2]
 
@@ -80,7 +86,9 @@ def test_tuple_parameters_are_flattened() -> None:
 def test_f64_precision_holds_what_f32_would_round() -> None:
     b = Builder("small")
     x = b.parameter(0, shape("f32"))
-    module = b.module(b.op("subtract", b.op("add", x, b.constant(shape("f32"), [1e8])), b.constant(shape("f32"), [1e8])))
+    module = b.module(
+        b.op("subtract", b.op("add", x, b.constant(shape("f32"), [1e8])), b.constant(shape("f32"), [1e8]))
+    )
     assert evaluate(module, f32(1))[0] == 0
     (true,) = evaluate(module, f32(1), precision="f64")
     assert true == 1 and true.dtype == np.float64
@@ -182,7 +190,11 @@ def test_small_floats_are_rounded_after_every_operation() -> None:
 
     def fn(x: Any) -> Any:
         y = x.astype(jnp.bfloat16)
-        return (y / 3 * 7).astype(jnp.float32), (y.astype(jnp.float16) / 3).astype(jnp.float32), y.sum().astype(jnp.float32)
+        return (
+            (y / 3 * 7).astype(jnp.float32),
+            (y.astype(jnp.float16) / 3).astype(jnp.float32),
+            y.sum().astype(jnp.float32),
+        )
 
     module = xla_wasm.jax.lower(fn, x)
     # without excess precision, which XLA may keep inside a fusion
@@ -211,7 +223,11 @@ INTEGERS = [t.name for t in TYPES.values() if t.kind in ("signed", "unsigned")]
 def _limits(element_type: str) -> tuple[Array, Array]:
     """Limits and their neighbours, all pairs of them."""
     type_ = TYPES[element_type]
-    low, high = (-(1 << (type_.bits - 1)), (1 << (type_.bits - 1)) - 1) if type_.kind == "signed" else (0, (1 << type_.bits) - 1)
+    low, high = (
+        (-(1 << (type_.bits - 1)), (1 << (type_.bits - 1)) - 1)
+        if type_.kind == "signed"
+        else (0, (1 << type_.bits) - 1)
+    )
     some = sorted({v for v in (low, low + 1, -1, 0, 1, 2, 3, high // 3, high - 1, high) if low <= v <= high})
     x, y = np.meshgrid(np.array(some, object), np.array(some, object))
     return x.ravel(), y.ravel()
@@ -247,7 +263,8 @@ def _signed(x: int, bits: int) -> int:
 @pytest.mark.parametrize("element_type", INTEGERS)
 @pytest.mark.parametrize(
     "opcode",
-    "add subtract multiply mulhi divide remainder maximum minimum and or xor shift-left shift-right-logical shift-right-arithmetic".split(),
+    "add subtract multiply mulhi divide remainder maximum minimum and or xor shift-left shift-right-logical "
+    "shift-right-arithmetic".split(),
 )
 def test_integers_of_every_width(opcode: str, element_type: str) -> None:
     x, y = _limits(element_type)
@@ -263,7 +280,9 @@ def test_integers_of_every_width(opcode: str, element_type: str) -> None:
 def test_bits_are_counted_in_every_width(element_type: str) -> None:
     x, _ = _limits(element_type)
     dtype, bits = DTYPES[element_type], TYPES[element_type].bits
-    values = np.array([int(v) for v in x], np.int64 if TYPES[element_type].kind == "signed" else np.uint64).astype(dtype)
+    values = np.array([int(v) for v in x], np.int64 if TYPES[element_type].kind == "signed" else np.uint64).astype(
+        dtype
+    )
     masked = [int(v) & ((1 << bits) - 1) for v in x]
     wrap = (lambda n: _signed(n, bits)) if TYPES[element_type].kind == "signed" else lambda n: n & ((1 << bits) - 1)
     assert [int(v) for v in _applied("popcnt", values)[0]] == [wrap(v.bit_count()) for v in masked]
@@ -310,7 +329,9 @@ def test_windows_of_one_operation_are_those_of_any_reducer(opcode: str, element_
         return b.op("get-tuple-element", b.op("tuple", b.op(opcode, p, q)), index=0)
 
     quick, slow = (
-        _applied("reduce-window", x, init, called=[function(f"{element_type}, {element_type}", body)()], window=window)[0]
+        _applied("reduce-window", x, init, called=[function(f"{element_type}, {element_type}", body)()], window=window)[
+            0
+        ]
         for body in (plain, behind_a_tuple)
     )
     np.testing.assert_array_equal(quick, slow)
@@ -364,7 +385,9 @@ def test_loops_and_branches_over_many_lanes() -> None:
         for part in (body, going):
             c = Builder(part.__name__)
             inner.append(c.build(part(c, c.parameter(0, Shape.tuple([shape("s32")] * 2)))))
-        return b.op("get-tuple-element", b.op("while", b.op("tuple", n, b.constant(shape("s32"), [0])), called=inner), index=1)
+        return b.op(
+            "get-tuple-element", b.op("while", b.op("tuple", n, b.constant(shape("s32"), [0])), called=inner), index=1
+        )
 
     def count(n: int) -> int:
         done = 0
@@ -394,7 +417,9 @@ def test_small_floats_are_rounded_at_every_step_of_a_reduction(addends: int) -> 
 def test_small_floats_are_rounded_at_every_update_of_a_scatter() -> None:
     numbers = ScatterDimensionNumbers((), (0,), (0,), 1)
     x, indices, updates = np.zeros(1, DTYPES["bf16"]), np.zeros((512, 1), np.int32), np.ones(512, DTYPES["bf16"])
-    (result,) = _applied("scatter", x, indices, updates, called=[reducer("add", "bf16")()], scatter_dimension_numbers=numbers)
+    (result,) = _applied(
+        "scatter", x, indices, updates, called=[reducer("add", "bf16")()], scatter_dimension_numbers=numbers
+    )
     assert result.tolist() == [256]
 
 
@@ -407,5 +432,7 @@ def test_iota_of_no_elements_but_a_huge_dimension() -> None:
 def test_scatter_into_nothing() -> None:
     numbers = ScatterDimensionNumbers((1,), (0,), (0,), 1)
     x, indices, updates = np.zeros((0, 2), np.float32), np.zeros((3, 1), np.int32), np.ones((3, 2), np.float32)
-    (result,) = _applied("scatter", x, indices, updates, called=[reducer("add", "f32")()], scatter_dimension_numbers=numbers)
+    (result,) = _applied(
+        "scatter", x, indices, updates, called=[reducer("add", "f32")()], scatter_dimension_numbers=numbers
+    )
     assert result.shape == (0, 2)

@@ -45,7 +45,9 @@ def test_two_lanes_of_32_bits_are_summed_across(target: str) -> None:
 
 
 @targets
-@pytest.mark.parametrize("dims, reduced", [((100_003,), (0,)), ((20_000, 12), (0,)), ((700, 300), (0, 1)), ((50, 60, 70), (0, 2))])
+@pytest.mark.parametrize(
+    "dims, reduced", [((100_003,), (0,)), ((20_000, 12), (0,)), ((700, 300), (0, 1)), ((50, 60, 70), (0, 2))]
+)
 def test_long_sums_stay_near_the_true_ones(dims: tuple[int, ...], reduced: tuple[int, ...], target: str) -> None:
     b = Builder("sum")
     module = b.module(b.reduce(b.parameter(0, Shape("f32", dims)), 0, "add", reduced))
@@ -68,7 +70,12 @@ def test_a_reshape_is_a_result_and_the_left_side_of_a_product(target: str) -> No
 def test_a_product_without_elements(target: str) -> None:
     b = Builder("empty")
     x, y = b.parameter(0, Shape("f32", (2,))), b.parameter(1, Shape("f32", (2,)))
-    empty = b.op("pad", b.reshape(x, (1, 1, 2)), b.constant(0), padding=(PaddingDimension(0, -1), PaddingDimension(), PaddingDimension()))
+    empty = b.op(
+        "pad",
+        b.reshape(x, (1, 1, 2)),
+        b.constant(0),
+        padding=(PaddingDimension(0, -1), PaddingDimension(), PaddingDimension()),
+    )
     product = b.negate(b.op("dot", empty, y, dot_dimension_numbers=DotDimensionNumbers((2,), (0,))))
     check(b.module(product), target, numbers(2), numbers(2))
 
@@ -133,7 +140,11 @@ def test_bitcast_convert_between_widths_of_what_has_no_buffer(target: str) -> No
 
 def test_scatter_of_the_reference_drops_the_largest_indices() -> None:
     b = Builder("scatter")
-    x, i, u = b.parameter(0, Shape("f32", (4,))), b.parameter(1, Shape("s64", (3, 1))), b.parameter(2, Shape("f32", (3, 2)))
+    x, i, u = (
+        b.parameter(0, Shape("f32", (4,))),
+        b.parameter(1, Shape("s64", (3, 1))),
+        b.parameter(2, Shape("f32", (3, 2))),
+    )
     f = Builder("set")
     f.parameter(0, Shape("f32"))
     called = f.build(f.parameter(1, Shape("f32")))
@@ -146,7 +157,9 @@ def test_scatter_of_the_reference_drops_the_largest_indices() -> None:
 def test_reduce_precision_without_mantissa_rounds_halfway_to_even_exponents() -> None:
     b = Builder("round")
     module = b.module(b.op("reduce-precision", b.parameter(0, Shape("f32", (4,))), exponent_bits=8, mantissa_bits=0))
-    np.testing.assert_array_equal(check(module, "simd128", np.array([3, 6, -0.75, 1.25], np.float32))[0], [2, 8, -0.5, 1])
+    np.testing.assert_array_equal(
+        check(module, "simd128", np.array([3, 6, -0.75, 1.25], np.float32))[0], [2, 8, -0.5, 1]
+    )
 
 
 def test_a_tiled_layout_of_a_scalar_is_read() -> None:
@@ -195,7 +208,13 @@ def test_constants_that_a_loop_carries_and_also_swaps(target: str) -> None:
 
     def body(inner: Builder, s: list[Instruction]) -> list[Instruction]:
         count, fixed, left, right, value = s
-        return [inner.add(count, inner.constant(1, "s32")), fixed, right, left, inner.add(inner.multiply(value, fixed), left)]
+        return [
+            inner.add(count, inner.constant(1, "s32")),
+            fixed,
+            right,
+            left,
+            inner.add(inner.multiply(value, fixed), left),
+        ]
 
     # the one body and condition of two loops with different constants
     first = loop([zero, seven, seven, zero, x], b, body, 4)
@@ -218,7 +237,13 @@ def test_what_is_computed_in_bf16_and_converted_to_f32_at_once_is_not_rounded(ta
     b = Builder("round")
     x = b.parameter(0, Shape("bf16", (4,)))
     y = b.op("sine", x)
-    parts = [b.convert(y, "f32"), y, b.convert(b.reshape(y, (2, 2)), "f32"), b.convert(y, "f64"), b.op("exponential", y)]
+    parts = [
+        b.convert(y, "f32"),
+        y,
+        b.convert(b.reshape(y, (2, 2)), "f32"),
+        b.convert(y, "f64"),
+        b.op("exponential", y),
+    ]
     module = b.module(b.tuple(*parts))
     values = np.array([0.3, 1.1, -2.7, 0.9], ml_dtypes.bfloat16)
     results = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(values)
@@ -230,7 +255,9 @@ def test_what_is_computed_in_bf16_and_converted_to_f32_at_once_is_not_rounded(ta
 
 
 @targets
-@pytest.mark.parametrize("moved", ["reverse(t), dimensions={0}", "reverse(t), dimensions={1}", "transpose(t), dimensions={1,0}"])
+@pytest.mark.parametrize(
+    "moved", ["reverse(t), dimensions={0}", "reverse(t), dimensions={1}", "transpose(t), dimensions={1,0}"]
+)
 def test_a_row_that_is_read_in_another_order_or_from_another_row(target: str, moved: str) -> None:
     module = Module.from_text(
         f"""HloModule m
@@ -281,7 +308,7 @@ ENTRY e {{
 def test_a_reduction_of_nothing_where_one_element_could_be(opcode: str, init: float, target: str) -> None:
     text = f"""HloModule m
 f {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] {opcode}(a, b) }}
-ENTRY e {{ x = f32[<=1,2] parameter(0)  z = f32[] constant({init})  ROOT r = f32[2] reduce(x, z), dimensions={{0}}, to_apply=f }}"""
+ENTRY e {{ x = f32[<=1,2] parameter(0)  z = f32[] constant({init})  ROOT r = f32[2] reduce(x, z), dimensions={{0}}, to_apply=f }}"""  # noqa: E501
     for size in (0, 1):
         (found,) = check(Module.from_text(text), target, np.full((size, 2), 7, np.float32))
         np.testing.assert_array_equal(found, [7, 7] if size else [init, init])
@@ -339,7 +366,7 @@ def test_products_and_reductions_of_arrays_without_elements(target: str) -> None
     check(b.module(b.dot(x, y)), target, numbers(1, 1, 2, 0), numbers(0))
     text = """HloModule m
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
-ENTRY e { x = f32[<=4,0,1,1] parameter(0)  z = f32[] constant(0)  ROOT r = f32[0,1,1] reduce(x, z), dimensions={0}, to_apply=add }"""
+ENTRY e { x = f32[<=4,0,1,1] parameter(0)  z = f32[] constant(0)  ROOT r = f32[0,1,1] reduce(x, z), dimensions={0}, to_apply=add }"""  # noqa: E501
     check(Module.from_text(text), target, numbers(3, 0, 1, 1))
 
 
@@ -375,7 +402,12 @@ def test_transposes_of_equal_shape_around_a_reshape_that_splits_no_dimension_ali
 def test_a_product_that_a_reshape_splits_and_whose_vectors_reach_beyond_its_columns(target: str) -> None:
     b = Builder("product")
     x, y = b.parameter(0, Shape("f64", (81, 1))), b.parameter(1, Shape("f64", (1, 9)))
-    check(b.module(b.reshape(b.dot(x, y), (9, 9, 9))), target, numbers(81, 1, dtype=np.float64), numbers(1, 9, dtype=np.float64))
+    check(
+        b.module(b.reshape(b.dot(x, y), (9, 9, 9))),
+        target,
+        numbers(81, 1, dtype=np.float64),
+        numbers(1, 9, dtype=np.float64),
+    )
 
 
 @targets
@@ -390,7 +422,7 @@ ENTRY e {{
   taken = f32[4,{n}] gather(quotients, places), offset_dims={{0}}, collapsed_slice_dims={{1}}, start_index_map={{1}}, index_vector_dim=1,
     slice_sizes={{4,1}}
   ROOT r = f32[4,{n}] negate(taken)
-}}"""
+}}"""  # noqa: E501
     places = (np.arange(n)[::-1] // 2).astype(np.int32).reshape(n, 1)
     check(Module.from_text(text), target, numbers(4, 3, n), np.full((4, n), 2, np.float32), places)
 
@@ -404,7 +436,7 @@ condition { p = (f16[], s32[]) parameter(0)  i = s32[] get-tuple-element(p), ind
   y = s32[] convert(x)  ROOT c = pred[] compare(i, y), direction=LT }
 ENTRY e { a = f16[] parameter(0)  x = f16[] custom-call(a), custom_call_target="half"  zero = s32[] constant(0)
   t = (f16[], s32[]) tuple(x, zero)  w = (f16[], s32[]) while(t), condition=condition, body=body
-  ROOT i = s32[] get-tuple-element(w), index=1 }"""
+  ROOT i = s32[] get-tuple-element(w), index=1 }"""  # noqa: E501
     artifact = xla_wasm.compile(Module.from_text(text), xla_wasm.Options(host_calls=("half",)))
     (count,) = xla_wasm.load(artifact, custom_calls={"half": lambda x: x / np.float16(2)}).run(np.float16(8))
     assert count == 4
@@ -412,7 +444,8 @@ ENTRY e { a = f16[] parameter(0)  x = f16[] custom-call(a), custom_call_target="
 
 @targets
 def test_an_element_of_column_sums_beside_maxima_of_rows(target: str) -> None:
-    """The sums are fewer than the rows: a kernel that took one for each row read beyond their operand, and could trap."""
+    """The sums are fewer than the rows: a kernel that took one for each row read beyond their operand, and could
+    trap."""
     text = """HloModule rows
 most { a = s8[] parameter(0)
   b = s8[] parameter(1)

@@ -1,4 +1,5 @@
-"""What `./build.sh release` refuses to publish: bytes that differ, licences that are missing, packages that do not say what they hold."""
+"""What `./build.sh release` refuses to publish: bytes that differ, licences that are missing, packages that do not say
+what they hold."""
 
 from __future__ import annotations
 
@@ -86,10 +87,15 @@ def test_the_npm_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     release.check_npm(TOOLS, first)
     files = release.members(first)
     description = json.loads(files["package.json"])
-    for entry, message in (({"default": "./none.js"}, "none.js"), ({"types": "./xla_wasm.js", "default": "./xla_wasm.js"}, "types")):
+    for entry, message in (
+        ({"default": "./none.js"}, "none.js"),
+        ({"types": "./xla_wasm.js", "default": "./xla_wasm.js"}, "types"),
+    ):
         wrong = description | {"exports": description["exports"] | {".": entry}}
         with pytest.raises(release.ReleaseError, match=message):
-            release.check_npm(TOOLS, tarball(tmp_path / "wrong.tgz", files | {"package.json": json.dumps(wrong).encode()}))
+            release.check_npm(
+                TOOLS, tarball(tmp_path / "wrong.tgz", files | {"package.json": json.dumps(wrong).encode()})
+            )
 
 
 INSTALLED_FROM_A_REGISTRY = re.compile(
@@ -101,7 +107,12 @@ INSTALLED_FROM_A_REGISTRY = re.compile(
 
 def test_nothing_says_that_a_registry_has_the_packages() -> None:
     """Until a person has published them: then this test goes, and pages say so (docs/contributing.md, Release)."""
-    for wrong in ("pip install 'xla-wasm[jax]' mpich", "pip install -U xla_wasm", "npm i xla-wasm", "https://pypi.org/project/xla-wasm/"):
+    for wrong in (
+        "pip install 'xla-wasm[jax]' mpich",
+        "pip install -U xla_wasm",
+        "npm i xla-wasm",
+        "https://pypi.org/project/xla-wasm/",
+    ):
         assert INSTALLED_FROM_A_REGISTRY.search(wrong), wrong
     for right in (
         "pip install dist/xla_wasm-*.whl",
@@ -112,10 +123,16 @@ def test_nothing_says_that_a_registry_has_the_packages() -> None:
         assert not INSTALLED_FROM_A_REGISTRY.search(right), right
     texts = [ROOT / "README.md", ROOT / "SECURITY.md"]
     for folder in ("docs", "xla_wasm", "web", "examples", "benchmarks", "tools"):
-        found = (path for path in (ROOT / folder).rglob("*") if path.suffix in {".md", ".py", ".js", ".mjs", ".html", ".json", ".ts"})
+        found = (
+            path
+            for path in (ROOT / folder).rglob("*")
+            if path.suffix in {".md", ".py", ".js", ".mjs", ".html", ".json", ".ts"}
+        )
         texts += [path for path in found if "node_modules" not in path.parts]
     assert len(texts) > 300
     told = [
-        f"{path.relative_to(ROOT)}: {what[0]}" for path in texts for what in INSTALLED_FROM_A_REGISTRY.finditer(path.read_text("utf-8"))
+        f"{path.relative_to(ROOT)}: {what[0]}"
+        for path in texts
+        for what in INSTALLED_FROM_A_REGISTRY.finditer(path.read_text("utf-8"))
     ]
     assert not told

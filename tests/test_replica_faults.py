@@ -1,4 +1,5 @@
-"""What happens on several devices when one fails: the right error on time, nothing left over, and a next run that works."""
+"""What happens on several devices when one fails: the right error on time, nothing left over, and a next run that
+works."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def arguments(devices: int, trips: int) -> tuple[list[list[Any]], list[list[Arra
     return [[np.int32(trips), a] for a in x], [[a] for a in stepped(x, trips)]
 
 
-# --- a device that fails --------------------------------------------------------------------------------------------------
+# --- a device that fails
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_trap_in_a_random_step_of_one_device() -> None:
@@ -82,7 +84,9 @@ def test_a_trap_in_a_random_step_of_one_device() -> None:
         with pytest.raises(RunError) as caught:
             exe.run_replicated(given)
         message = str(caught.value)
-        assert message.startswith(f"device {device}: 'steps' failed in step {step} of {len(names)}, {names[step]}: "), message
+        assert message.startswith(f"device {device}: 'steps' failed in step {step} of {len(names)}, {names[step]}: "), (
+            message
+        )
         assert "wasm trap" in message
         del caught
         plan.clear()
@@ -103,7 +107,9 @@ def test_a_function_of_the_host_that_raises() -> None:
     exe = ticking(3, tick)
     given, expected = arguments(3, 5)
     for fails in ((0, 0), (1, 3), (2, 4)):
-        with pytest.raises(RunError, match=rf"^device {fails[0]}: custom call 'tick' \('t'\) failed: ValueError: no more"):
+        with pytest.raises(
+            RunError, match=rf"^device {fails[0]}: custom call 'tick' \('t'\) failed: ValueError: no more"
+        ):
             exe.run_replicated(given)
         kept = [exe._device(d).pool._idle[-1] for d in range(3)]
         fails = (-1, -1)
@@ -163,7 +169,8 @@ ENTRY e {
 
 
 @pytest.mark.parametrize(
-    ("limit", "says"), [({"fuel": 100_000}, "used up its fuel of 100000"), ({"timeout": 1.0}, r"longer than its 1\.0 s")]
+    ("limit", "says"),
+    [({"fuel": 100_000}, "used up its fuel of 100000"), ({"timeout": 1.0}, r"longer than its 1\.0 s")],
 )
 def test_a_device_that_reaches_its_limit(limit: dict[str, Any], says: str) -> None:
     exe = ready(HloModule.from_text(ENDLESS), **limit)
@@ -182,7 +189,9 @@ def test_a_wait_that_ends_before_the_limit_of_a_device(monkeypatch: pytest.Monke
     for device in (0, 1):
         given = [[np.int32(5)], [np.int32(6)]]
         given[device] = [np.int32(-1)]
-        with pytest.raises(LimitError, match=rf"^device {device}: 'endless' failed in step .*: it took longer than its 1\.0 s"):
+        with pytest.raises(
+            LimitError, match=rf"^device {device}: 'endless' failed in step .*: it took longer than its 1\.0 s"
+        ):
             exe.run_replicated(given)
 
 
@@ -222,12 +231,15 @@ def test_the_states_of_all_are_lost() -> None:
 
 def test_errors_keep_what_caused_them() -> None:
     exe = ticking(2, lambda i, d: i if int(d) == 0 else np.float32(1))  # type: ignore[arg-type,return-value]
-    with pytest.raises(xla_wasm.ArgumentError, match=r"^device 1: .*result 0 of custom call 'tick'.* must be int32\[\]") as caught:
+    with pytest.raises(
+        xla_wasm.ArgumentError, match=r"^device 1: .*result 0 of custom call 'tick'.* must be int32\[\]"
+    ) as caught:
         exe.run_replicated(arguments(2, 1)[0])
     assert isinstance(caught.value.__cause__, xla_wasm.ArgumentError)
 
 
-# --- a device that does not come ----------------------------------------------------------------------------------------
+# --- a device that does not come
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_device_that_never_arrives() -> None:
@@ -247,7 +259,8 @@ def test_a_device_that_never_arrives() -> None:
         exe.run_replicated(given, timeout=1)
     timer.join()
     assert re.fullmatch(
-        r"device ([02]) \(replica \1, partition 0\) waited 1 s in all-reduce 's' for device 1, which never arrived(; device \d.*)?",
+        r"device ([02]) \(replica \1, partition 0\) waited 1 s in all-reduce 's' for device 1, which never arrived(; "
+        r"device \d.*)?",
         str(caught.value),
     ), caught.value
     late = False
@@ -288,7 +301,7 @@ ENTRY e {
     with pytest.raises(ExchangeError) as caught:
         exe.run_replicated([[np.True_, x[0]], [np.False_, x[1]]], timeout=1)
     here, there = r"all-reduce 'y'", r"all-gather 'g'"
-    ways = [rf"device {d} \(replica {d}, partition 0\) waited 1 s in {a} for device {1 - d}, which waits in {b} for device {d}"
+    ways = [rf"device {d} \(replica {d}, partition 0\) waited 1 s in {a} for device {1 - d}, which waits in {b} for device {d}"  # noqa: E501
             for d, a, b in ((0, here, there), (1, there, here))]  # fmt: skip
     assert re.fullmatch("|".join(ways), str(caught.value)), caught.value
     same(exe.run_replicated([[np.True_, a] for a in x]), [[x[0] + x[1]]] * 2)
@@ -297,12 +310,15 @@ ENTRY e {
 def test_a_device_that_has_ended() -> None:
     exe = ready(steps(2))
     x = inputs(2)
-    with pytest.raises(ExchangeError, match=r"^device 0 .* waited 1 s in all-reduce 's' for device 1, which ended its run$"):
+    with pytest.raises(
+        ExchangeError, match=r"^device 0 .* waited 1 s in all-reduce 's' for device 1, which ended its run$"
+    ):
         exe.run_replicated([[np.int32(3), x[0]], [np.int32(2), x[1]]], timeout=1)
     same(exe.run_replicated([[np.int32(3), a] for a in x]), [[a] for a in stepped(x, 3)])
 
 
-# --- interrupts ---------------------------------------------------------------------------------------------------------
+# --- interrupts
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -319,7 +335,8 @@ def interrupt() -> None:
 
 
 def interrupting(wait: threading.Event, then: Callable[[], None]) -> Callable[[Array, Array], Array]:
-    """Device 1 interrupts this process in trip 2, and goes on when it is released; `then` is called some time after the interrupt."""
+    """Device 1 interrupts this process in trip 2, and goes on when it is released; `then` is called some time after the
+    interrupt."""
 
     def tick(i: Array, d: Array) -> Array:
         if int(d) == 1 and int(i) == 2 and not wait.is_set():

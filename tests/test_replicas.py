@@ -1,4 +1,5 @@
-"""Programs on several devices of one process: exchanges, counts of devices, weights and states of each, concurrent callers."""
+"""Programs on several devices of one process: exchanges, counts of devices, weights and states of each, concurrent
+callers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from xla_wasm.host.grid import Grid
 from xla_wasm.host.loopback import Loopback
 from xla_wasm.host.manifest import Exchange
 
-# --- programs -----------------------------------------------------------------------------------------------------------
+# --- programs
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 4, 8, 16])
@@ -58,7 +60,14 @@ def test_replicas_and_partitions() -> None:
     )
     exe = ready(module)
     got = exe.run_replicated([[np.int32(1 << d)] for d in range(6)], num_replicas=2, num_partitions=3)
-    assert [[int(v) for v in device] for device in got] == [[0, 0, 7], [0, 1, 7], [0, 2, 7], [1, 0, 56], [1, 1, 56], [1, 2, 56]]
+    assert [[int(v) for v in device] for device in got] == [
+        [0, 0, 7],
+        [0, 1, 7],
+        [0, 2, 7],
+        [1, 0, 56],
+        [1, 1, 56],
+        [1, 2, 56],
+    ]
     got = exe.run_replicated([[np.int32(1 << d)] for d in range(4)], num_partitions=2)
     assert [[int(v) for v in device] for device in got] == [[0, 0, 3], [0, 1, 3], [1, 0, 12], [1, 1, 12]]
 
@@ -69,7 +78,9 @@ def test_one_device_exchanges_with_itself() -> None:
         x = inputs(1, size)
         same([exe.run(x[0])], [x])
         same(exe.run_replicated([x]), [x])
-    gathered = ready(entry("x = f32[2,3] parameter(0)\nROOT y = f32[2,3] all-gather(x), dimensions={0}, replica_groups={}"))
+    gathered = ready(
+        entry("x = f32[2,3] parameter(0)\nROOT y = f32[2,3] all-gather(x), dimensions={0}, replica_groups={}")
+    )
     x = inputs(2, 3)
     same([gathered.run(np.stack(x))], [[np.stack(x)]])
 
@@ -83,7 +94,9 @@ def test_a_program_that_knows_of_no_devices_runs_on_any_number() -> None:
 
 
 def test_physical_arrays() -> None:
-    module = entry("x = f32[2,3]{0,1} parameter(0)\nROOT y = f32[2,3]{0,1} all-reduce(x), replica_groups={}, to_apply=add")
+    module = entry(
+        "x = f32[2,3]{0,1} parameter(0)\nROOT y = f32[2,3]{0,1} all-reduce(x), replica_groups={}, to_apply=add"
+    )
     exe = ready(module, physical=True)
     x = np.arange(6, dtype=np.float32)
     got = exe.run_replicated([[x.tobytes()], [(10 * x).tobytes()]])
@@ -105,7 +118,8 @@ def test_functions_of_the_host_are_called_for_each_device() -> None:
     assert sorted(calls) == [(d, i) for d in range(3) for i in range(4)]
 
 
-# --- the number of devices ----------------------------------------------------------------------------------------------
+# --- the number of devices
+# ----------------------------------------------------------------------------------------------
 
 GROUPED = "x = f32[8] parameter(0)\nROOT y = f32[8] all-reduce(x), replica_groups={{0,2},{1,3}}, to_apply=add"
 
@@ -116,16 +130,20 @@ GROUPED = "x = f32[8] parameter(0)\nROOT y = f32[8] all-reduce(x), replica_group
         (reduced(), {}, 0, {}, "runs on 1 to 64 devices, got 0"),
         (reduced(), {}, 65, {}, "runs on 1 to 64 devices, got 65"),
         (reduced(), {}, 4, {"num_replicas": 3}, "a multiple of 3 replicas, got 4"),
-        (reduced(), {}, 4, {"num_replicas": 2, "num_partitions": 3}, r"runs on 6 devices \(2 replicas x 3 partitions\), got 4"),
+        (reduced(), {}, 4, {"num_replicas": 2, "num_partitions": 3}, r"runs on 6 devices \(2 replicas x 3 "
+                                                                     r"partitions\), got 4"),
         (reduced(), {}, 4, {"num_partitions": 0}, "num_partitions must be an integer of 1 or more, got 0"),
         (reduced(), {}, 4, {"num_replicas": 2.0}, r"num_replicas must be an integer of 1 or more, got 2\.0"),
         (reduced(), {"num_replicas": 4}, 4, {"num_replicas": 2}, "compiled for num_replicas=4, got num_replicas=2"),
-        (reduced(), {"num_replicas": 2, "num_partitions": 2}, 2, {}, r"runs on 4 devices \(2 replicas x 2 partitions\), got 2"),
+        (reduced(), {"num_replicas": 2, "num_partitions": 2}, 2, {}, r"runs on 4 devices \(2 replicas x 2 "
+                                                                     r"partitions\), got 2"),
         (entry(GROUPED), {}, 2, {}, "runs on .*4 .*, got 2"),
         (entry(GROUPED), {}, 1, {}, "got 1"),
     ],
 )  # fmt: skip
-def test_wrong_numbers_of_devices(module: Any, options: dict[str, int], count: int, how: dict[str, Any], message: str) -> None:
+def test_wrong_numbers_of_devices(
+    module: Any, options: dict[str, int], count: int, how: dict[str, Any], message: str
+) -> None:
     exe = ready(module, Options(**options))
     with pytest.raises(ArgumentError, match=message):
         exe.run_replicated([inputs(1, 8)] * count, **how)
@@ -145,7 +163,9 @@ def test_numbers_that_follow_from_the_arguments() -> None:
     same(pairs, [[x[0] + x[2]], [x[1] + x[3]]] * 2)
 
 
-@pytest.mark.parametrize(("artifact", "message"), lies([*LIES, *SHARD_LIES]), ids=[message for _, _, message in [*LIES, *SHARD_LIES]])
+@pytest.mark.parametrize(
+    ("artifact", "message"), lies([*LIES, *SHARD_LIES]), ids=[message for _, _, message in [*LIES, *SHARD_LIES]]
+)
 def test_manifests_that_lie(artifact: Artifact, message: str) -> None:
     with pytest.raises(ArtifactError, match=message):
         xla_wasm.load(artifact)
@@ -154,7 +174,9 @@ def test_manifests_that_lie(artifact: Artifact, message: str) -> None:
 def test_a_program_for_several_devices_does_not_run_on_one() -> None:
     exe = ready(reduced(), Options(num_replicas=2))
     for method in (exe.run, exe.profile):
-        with pytest.raises(ArgumentError, match=r"runs on .*2 .*: call exe\.run_replicated with a list of arguments for each"):
+        with pytest.raises(
+            ArgumentError, match=r"runs on .*2 .*: call exe\.run_replicated with a list of arguments for each"
+        ):
             method(*inputs(1, 8))
 
 
@@ -170,7 +192,8 @@ def test_wrong_arguments_name_the_device() -> None:
     same(exe.run_replicated([x, x]), [[x[0] + x[0]]] * 2)
 
 
-# --- weights and states -------------------------------------------------------------------------------------------------
+# --- weights and states
+# -------------------------------------------------------------------------------------------------
 
 
 def keeping(replicas: int | None = None) -> Any:
@@ -226,7 +249,9 @@ def test_what_is_set_on_all_goes_before_what_was_set_on_one() -> None:
 def test_a_device_that_lacks_a_weight_is_named() -> None:
     exe = keeping()
     exe.set("w", of(1), device=0)
-    with pytest.raises(ArgumentError, match=r"device 1: weight 'w' has not been set: call exe\.set\('w', float32\[3\]\) first"):
+    with pytest.raises(
+        ArgumentError, match=r"device 1: weight 'w' has not been set: call exe\.set\('w', float32\[3\]\) first"
+    ):
         exe.run_replicated([[of(1)]] * 2)
     exe.set("w", of(1), device=1)
     same(exe.run_replicated([[of(1)]] * 2), [[of(2)]] * 2)
@@ -245,13 +270,16 @@ def test_devices_that_cannot_be() -> None:
 
 
 def test_random_numbers_go_on_from_run_to_run() -> None:
-    exe = ready(entry("a = f32[] constant(0)\nb = f32[] constant(1)\nROOT r = f32[64] rng(a, b), distribution=rng_uniform"))
+    exe = ready(
+        entry("a = f32[] constant(0)\nb = f32[] constant(1)\nROOT r = f32[64] rng(a, b), distribution=rng_uniform")
+    )
     first, second = (exe.run_replicated([[]] * 2) for _ in range(2))
     same([first[0]], [first[1]])
     assert first[0][0].tobytes() != second[0][0].tobytes()
 
 
-# --- memory, limits, callers --------------------------------------------------------------------------------------------
+# --- memory, limits, callers
+# --------------------------------------------------------------------------------------------
 
 
 def test_memory_limit() -> None:
@@ -325,7 +353,8 @@ def test_threads_are_used_again() -> None:
     assert threading.active_count() <= before
 
 
-# --- the transport itself -----------------------------------------------------------------------------------------------
+# --- the transport itself
+# -----------------------------------------------------------------------------------------------
 
 
 class Sheet:
@@ -342,7 +371,9 @@ class Sheet:
             at += size * devices
         self.data = np.zeros(at, np.uint8)
         self.numbers = self.data[: 8 * devices].view(np.int32)
-        request = Exchange("x", "test", channel, buffered, (0, devices), (4 * devices, devices), tuple(sent), tuple(received))
+        request = Exchange(
+            "x", "test", channel, buffered, (0, devices), (4 * devices, devices), tuple(sent), tuple(received)
+        )
         self.request = request
         self.port = Port(request, memoryview(self.data), self.data.ctypes.data, self)
 
@@ -385,7 +416,9 @@ def test_any_pattern_of_exchanges(seed: int) -> None:
                 for i in range(len(sizes)):
                     sheet.block(i, 0)[:] = 0  # it may be overwritten now
                     for k, s in enumerate(order):
-                        expected = (number * 7 + s * 31 + i * 3 + (d if blocks else 0)) % 251 + 1 if (s, d) in pairs else 0
+                        expected = (
+                            (number * 7 + s * 31 + i * 3 + (d if blocks else 0)) % 251 + 1 if (s, d) in pairs else 0
+                        )
                         assert (sheet.row(i, k) == expected).all(), (d, number, i, s)
         except BaseException as error:
             failures.append(error)
@@ -409,7 +442,8 @@ def one_way(channel: int, value: int, to: int, sender: int, buffered: bool, size
 
 @pytest.mark.parametrize("size", [4, 2 * EAGER])
 def test_buffered_sends_do_not_wait(size: int) -> None:
-    """One device sends three times before the other receives, on two channels and in another order; a channel keeps its order."""
+    """One device sends three times before the other receives, on two channels and in another order; a channel keeps its
+    order."""
     group = Group(Grid(2, 1), 10.0)
     for channel, value in ((0, 1), (1, 2), (0, 3)):
         sheet = one_way(channel, value, 1, -1, True, size)

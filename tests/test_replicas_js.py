@@ -1,4 +1,5 @@
-"""Programs on several devices in Node and Chromium, each device a worker: the same bits as threads give, by either transport."""
+"""Programs on several devices in Node and Chromium, each device a worker: the same bits as threads give, by either
+transport."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ def whole() -> Artifact:
     def double(x: Any) -> Any:
         return 2 * x, jax.lax.psum(x.sum()[None], "i")
 
-    return xla_wasm.compile(lower(double, jnp.zeros((4, 6)), mesh={"i": 2}, in_specs=P(None, "i"), out_specs=(P(None, "i"), P())))
+    return xla_wasm.compile(
+        lower(double, jnp.zeros((4, 6)), mesh={"i": 2}, in_specs=P(None, "i"), out_specs=(P(None, "i"), P()))
+    )
 
 
 def copies() -> Artifact:
@@ -96,10 +99,17 @@ def sends(size: int) -> Artifact:
     array = f"f32[{size}]"
     lines = [f"x = {array} parameter(0)", "t = token[] after-all()"]
     for i in range(SENDS):
-        lines += [f"c{i} = f32[] constant({i})", f"b{i} = {array} broadcast(c{i}), dimensions={{}}", f"y{i} = {array} add(x, b{i})"]
+        lines += [
+            f"c{i} = f32[] constant({i})",
+            f"b{i} = {array} broadcast(c{i}), dimensions={{}}",
+            f"y{i} = {array} add(x, b{i})",
+        ]
         lines += [f"s{i} = ({array}, u32[], token[]) send(y{i}, t), {pairs}"]
     for i in range(SENDS):
-        lines += [f"v{i} = ({array}, u32[], token[]) recv(t), {pairs}", f"d{i} = ({array}, token[]) recv-done(v{i}), channel_id=1"]
+        lines += [
+            f"v{i} = ({array}, u32[], token[]) recv(t), {pairs}",
+            f"d{i} = ({array}, token[]) recv-done(v{i}), channel_id=1",
+        ]
         lines += [f"z{i} = {array} get-tuple-element(d{i}), index=0", f"w{i} = f32[1] slice(z{i}), slice={{[0:1]}}"]
     lines.append(f"ROOT r = f32[{SENDS}] concatenate({', '.join(f'w{i}' for i in range(SENDS))}), dimensions={{0}}")
     return xla_wasm.compile(entry("\n".join(lines)))
@@ -135,7 +145,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         for artifact, message in lies(listed):
             artifact.save(folder / f"lie{len(stated)}.wasm")
             stated.append({"message": message, "isWhole": is_whole})
-    others = {"/other.weights": Answer(bytes(len(artifacts["sidecar"].weights))), "/lies.json": Answer(json.dumps(stated).encode())}
+    others = {
+        "/other.weights": Answer(bytes(len(artifacts["sidecar"].weights))),
+        "/lies.json": Answer(json.dumps(stated).encode()),
+    }
     site = isolated_site(others, folder)
     with site.serving():
         yield site
@@ -189,7 +202,9 @@ def collective(i: int, grid: Grid, element_type: str, threads: bool = False) -> 
     module, arguments = program.module(), program.arguments()
     module.replica_count, module.num_partitions = (grid.replicas, grid.partitions) if i % 2 else (1, 1)
     artifact = xla_wasm.compile(module)
-    results = xla_wasm.load(artifact).run_replicated(arguments, num_replicas=grid.replicas, num_partitions=grid.partitions)
+    results = xla_wasm.load(artifact).run_replicated(
+        arguments, num_replicas=grid.replicas, num_partitions=grid.partitions
+    )
     devices = {"replicas": grid.replicas, "partitions": grid.partitions}
     if threads:
         artifact = xla_wasm.compile(module, Options(threads=True))
@@ -199,7 +214,8 @@ def collective(i: int, grid: Grid, element_type: str, threads: bool = False) -> 
 
 @cache
 def threaded() -> list[Case]:
-    """Every operation in every group mode, on devices with several threads, which share the smallest kernels, trip by trip."""
+    """Every operation in every group mode, on devices with several threads, which share the smallest kernels, trip by
+    trip."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "_CHUNK", 1)
         drawn = [(Grid(2, 1), "f32"), (Grid(1, 3), "s8"), *seeds.more((Grid(2, 2), "bf16"), (Grid(4, 1), "f64"))]
@@ -234,10 +250,15 @@ def programs() -> list[Case]:
         program = make()
         artifact = xla_wasm.compile(lower(program.make(mesh(**program.axes)), *program.args))
         exe = xla_wasm.load(artifact)
-        arrays = [np.asarray(x, dtype_of(p.element_type)) for x, p in zip(jax.tree.leaves(program.args), exe.parameters, strict=True)]
+        arrays = [
+            np.asarray(x, dtype_of(p.element_type))
+            for x, p in zip(jax.tree.leaves(program.args), exe.parameters, strict=True)
+        ]
         results = exe.run_global(arrays)
         labels = [f"result {i}" for i in range(len(results))]
-        made.append(Case(name, artifact, [arrays], prod(program.axes.values()), digests([results]), labels, is_global=True))
+        made.append(
+            Case(name, artifact, [arrays], prod(program.axes.values()), digests([results]), labels, is_global=True)
+        )
     return made
 
 
@@ -248,7 +269,9 @@ def test_results(call: Call, site: Site, transport: str, cases: Callable[[], lis
     check_results(call, site, cases(), transport)
 
 
-@pytest.mark.parametrize(("threads", "transport"), [(1, "shared"), (2, "shared"), (3, "shared"), (2, "messages"), (None, "shared")])
+@pytest.mark.parametrize(
+    ("threads", "transport"), [(1, "shared"), (2, "shared"), (3, "shared"), (2, "messages"), (None, "shared")]
+)
 def test_threads_of_devices(call: Call, site: Site, transport: str, threads: int | None) -> None:
     check_results(call, site, threaded(), transport, threads)
 
@@ -261,7 +284,9 @@ def check_results(call: Call, site: Site, cases: Sequence[Case], transport: str,
     for case, runs in zip(cases, call("digests", job), strict=True):
         for got in runs:
             pairs = zip(got, case.expected, strict=True)
-            different = {label for ours, theirs in pairs for label, a, b in zip(case.labels, ours, theirs, strict=True) if a != b}
+            different = {
+                label for ours, theirs in pairs for label, a, b in zip(case.labels, ours, theirs, strict=True) if a != b
+            }
             assert not different, (case.name, sorted(different))
 
 

@@ -29,6 +29,8 @@ def test_so_are_simplifications_that_undo_each_other(monkeypatch: pytest.MonkeyP
     def to(opcode: str, **attrs: object) -> object:
         return lambda w, x: w.op(opcode, x.operands[0], **attrs)
 
-    monkeypatch.setattr("xla_wasm.passes.simplify.SIMPLIFY", {"reverse": to("negate"), "negate": to("reverse", dimensions=(0,))})
+    monkeypatch.setattr(
+        "xla_wasm.passes.simplify.SIMPLIFY", {"reverse": to("negate"), "negate": to("reverse", dimensions=(0,))}
+    )
     with pytest.raises(AssertionError, match="'turned': what a rule makes of it is taken by rules without end"):
         simplify_computation(Module.from_text(TEXT).entry)

@@ -1,4 +1,5 @@
-"""Right sides of products that a run gives: they are read where they lie, through whatever lies between, and what else reads them."""
+"""Right sides of products that a run gives: they are read where they lie, through whatever lies between, and what else
+reads them."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def whole(rng: np.random.Generator, dtype: type, *dims: int) -> Array:
 def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     """A function of x and y that multiplies them.
 
-    y is read in other ways too, and may be a part of an array, turned around, or of a narrower type and widened, before that or after.
+    y is read in other ways too, and may be a part of an array, turned around, or of a narrower type and widened, before
+    that or after.
     """
     rng = np.random.default_rng(seed)
     m, k, n = (int(rng.choice(SIZES)) for _ in range(3))

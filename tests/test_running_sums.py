@@ -59,7 +59,9 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     arrays = []
     for sizes in (dims, []):
         data = values(rng, sizes) if element_type not in ("s32",) else rng.integers(-99, 99, sizes)
-        arrays.append(np.asarray(data + (1j * values(rng, sizes) if element_type == "c64" else 0)).astype(DTYPES[element_type]))
+        arrays.append(
+            np.asarray(data + (1j * values(rng, sizes) if element_type == "c64" else 0)).astype(DTYPES[element_type])
+        )
     if rng.integers(0, 2):
         arrays[1] = np.array(rng.choice([0.0, -0.0])).astype(DTYPES[element_type])
     return b.module(b.op("tuple", sums, after)), arrays, Options(target=str(rng.choice(["simd128", "relaxed-simd"])))
@@ -71,7 +73,13 @@ def near(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], scale: float, te
         near(got.real, want.real, scale, text)
         near(got.imag, want.imag, scale, text)
         return
-    eps = float(np.finfo(np.float32).eps) if want.dtype.itemsize == 4 else 2.0**-52 if want.dtype.itemsize == 8 else 2.0**-7
+    eps = (
+        float(np.finfo(np.float32).eps)
+        if want.dtype.itemsize == 4
+        else 2.0**-52
+        if want.dtype.itemsize == 8
+        else 2.0**-7
+    )
     x, y = got.astype(np.float64), want.astype(np.float64)
     # Numbers whose sum is beyond the type's are those of f64 on the way.
     special = ~np.isfinite(y)
@@ -99,7 +107,9 @@ def test_as_near_as_sums_in_f64(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
         with np.errstate(all="ignore"):
             results = xla_wasm.load(xla_wasm.compile(module, options)).run(*arrays)
             wanted = [np.asarray(a) for a in evaluate(module, *arrays)]
-            scale = float(np.sum(np.abs(arrays[0], where=np.isfinite(arrays[0]), out=np.zeros(arrays[0].shape)))) + float(np.abs(arrays[1]))
+            scale = float(
+                np.sum(np.abs(arrays[0], where=np.isfinite(arrays[0]), out=np.zeros(arrays[0].shape)))
+            ) + float(np.abs(arrays[1]))
         if wanted[0].dtype.kind == "i":
             assert all(np.array_equal(got, want) for got, want in zip(results, wanted, strict=True)), module.to_text()
             continue

@@ -80,7 +80,9 @@ def test_numbers_of_8_bits_are_kept_when_they_are_stored_again(tmp_path: Path) -
 
 def test_mistakes(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    with pytest.raises(ArgumentError, match="no format 'int5' of a safetensors file: expected one of f32, f16, bf16, int8"):
+    with pytest.raises(
+        ArgumentError, match="no format 'int5' of a safetensors file: expected one of f32, f16, bf16, int8"
+    ):
         safetensors.save(path, arrays(), {"params.*": "int5"})
     with pytest.raises(ArgumentError, match="'w' has numbers that are not finite, which int8 cannot hold"):
         safetensors.save(path, {"w": np.full((2, 2), np.inf, np.float32)}, "int8")

@@ -1,4 +1,5 @@
-"""Every sample of every operation, by every way of running it: reference evaluator, XLA:CPU, compiled for each target."""
+"""Every sample of every operation, by every way of running it: reference evaluator, XLA:CPU, compiled for each
+target."""
 
 from __future__ import annotations
 
@@ -18,7 +19,21 @@ from xla_wasm.ops.table import OPS
 from xla_wasm.reference import EVALUATE, evaluate, evaluate_replicated
 
 FAMILIES = (
-    *("elementwise", "movement", "indexing", "reduce", "sort", "window", "dot", "conv", "linalg", "fft", "norm", "random", "control"),
+    *(
+        "elementwise",
+        "movement",
+        "indexing",
+        "reduce",
+        "sort",
+        "window",
+        "dot",
+        "conv",
+        "linalg",
+        "fft",
+        "norm",
+        "random",
+        "control",
+    ),
     *("collective", "hostio", "custom", "dynamic"),
 )
 TARGETS = ("simd128", "relaxed-simd")
@@ -27,7 +42,9 @@ XLA_ULP = 4
 
 _MODULES = [import_module(f"xla_wasm.ops.{family}.samples") for family in FAMILIES]
 SAMPLES: tuple[Sample, ...] = tuple(sample for module in _MODULES for sample in module.SAMPLES)
-REPLICATED: tuple[DeviceSample, ...] = tuple(sample for module in _MODULES for sample in getattr(module, "REPLICATED", ()))
+REPLICATED: tuple[DeviceSample, ...] = tuple(
+    sample for module in _MODULES for sample in getattr(module, "REPLICATED", ())
+)
 
 
 def _ids(samples: Sequence[Sample | DeviceSample]) -> list[str]:

@@ -1,4 +1,5 @@
-"""The search page as a person uses it, in Chromium and in Firefox: typing, examples, own sentences, and a missing model."""
+"""The search page as a person uses it, in Chromium and in Firefox: typing, examples, own sentences, and a missing
+model."""
 
 from __future__ import annotations
 
@@ -47,17 +48,25 @@ def open_page(chromium: Browser, site: str) -> Iterator[Any]:
     complaints: list[str] = []
 
     def open_(
-        sentences: list[str] | None = None, ready: bool = True, works: bool = True, routes: dict[str, Any] | None = None, **options: Any
+        sentences: list[str] | None = None,
+        ready: bool = True,
+        works: bool = True,
+        routes: dict[str, Any] | None = None,
+        **options: Any,
     ) -> Page:
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.on("request", lambda r: r.url.startswith((site, "data:", "blob:")) or complaints.append(f"request to {r.url}"))
+        page.on(
+            "request", lambda r: r.url.startswith((site, "data:", "blob:")) or complaints.append(f"request to {r.url}")
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         if works:
             page.on("console", lambda message: message.type == "error" and complaints.append(message.text))
         if sentences is not None:
-            page.route("**/sentences.txt", lambda route: route.fulfill(body="\n".join(sentences), content_type="text/plain"))
+            page.route(
+                "**/sentences.txt", lambda route: route.fulfill(body="\n".join(sentences), content_type="text/plain")
+            )
         for pattern, handler in (routes or {}).items():
             page.route(pattern, handler)
         page.goto(f"{site}/demo/search/")
@@ -97,7 +106,11 @@ def test_what_one_means_is_found(open_page: Any) -> None:
     track = page.locator("#results .track").first.bounding_box()["width"]
     np.testing.assert_allclose(np.array(widths) / track, scores, atol=0.02)
     facts = dict(zip(page.locator("#facts dt").all_inner_texts(), page.locator("#facts dd").all_inner_texts()))
-    assert facts["Weights"] == "45.2 MB" and facts["Instructions"] == "relaxed-simd" and float(facts["Code"].removesuffix(" KB")) < 100
+    assert (
+        facts["Weights"] == "45.2 MB"
+        and facts["Instructions"] == "relaxed-simd"
+        and float(facts["Code"].removesuffix(" KB")) < 100
+    )
     picture(page, "light")
 
 
@@ -124,7 +137,11 @@ def test_vectors_of_other_weights_are_not_taken(open_page: Any) -> None:
 
 def other_weights(route: Any) -> None:
     """The vectors of one sentence for another one, and weights that nobody has."""
-    data = json.dumps({"weights": "00000000", "sentences": FEW}).encode() + b"\n" + np.full((3, 384), 0.05, ml_dtypes.bfloat16).tobytes()
+    data = (
+        json.dumps({"weights": "00000000", "sentences": FEW}).encode()
+        + b"\n"
+        + np.full((3, 384), 0.05, ml_dtypes.bfloat16).tobytes()
+    )
     route.fulfill(body=data, content_type="application/octet-stream")
 
 
@@ -144,7 +161,9 @@ def test_embeddings_are_those_of_jax(open_page: Any) -> None:
 
 
 def test_an_answer_comes_while_sentences_are_still_read(open_page: Any) -> None:
-    page = open_page([CATS, *(f"Item {i} of a long list of things that nobody ever looks for." for i in range(2000))], ready=False)
+    page = open_page(
+        [CATS, *(f"Item {i} of a long list of things that nobody ever looks for." for i in range(2000))], ready=False
+    )
     expect(page.locator("#status")).to_contain_text("Reading the sentences", timeout=WAIT)
     page.locator("#query").fill("feline naps")
     expect_first(page, CATS)
@@ -159,7 +178,8 @@ def test_own_sentences(open_page: Any) -> None:
     expect(page.locator("#note")).to_contain_text("at least one sentence")
     page.locator("#query").fill("when do I have to pay?")
     paragraph = (
-        "The meeting was moved to the small room on the third floor. " * 2 + "Lunch is served at noon. The invoice is due on Friday! "
+        "The meeting was moved to the small room on the third floor. " * 2
+        + "Lunch is served at noon. The invoice is due on Friday! "
     )
     page.get_by_label("One on each line").fill(f"Socks go in the second drawer.\n\n...\n{paragraph}")
     page.get_by_role("button", name="Search in these").click()
@@ -202,7 +222,9 @@ def test_missing_weights_are_explained(open_page: Any, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(minilm, "files", missing)
     page = open_page(ready=False, works=False)
-    expect(page.locator("#error")).to_have_text("The search cannot start: the weights of all-MiniLM-L6-v2 are not installed", timeout=WAIT)
+    expect(page.locator("#error")).to_have_text(
+        "The search cannot start: the weights of all-MiniLM-L6-v2 are not installed", timeout=WAIT
+    )
 
 
 def test_in_firefox(site: str) -> None:

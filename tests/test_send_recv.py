@@ -29,7 +29,13 @@ def test_pairs_are_replicas_without_a_channel_and_partitions_with_one(
     for d, (result,) in enumerate(results):
         replica, partition = divmod(d, partitions)
         source = sources.get(replica if channel == 0 else partition)
-        from_device = source if source is None else source * partitions + partition if channel == 0 else replica * partitions + source
+        from_device = (
+            source
+            if source is None
+            else source * partitions + partition
+            if channel == 0
+            else replica * partitions + source
+        )
         np.testing.assert_array_equal(result, X * 0 if from_device is None else X * 10**from_device)
 
 
@@ -94,7 +100,7 @@ condition {
   ROOT c = pred[] compare(i, n), direction=LT
 }
 
-"""
+"""  # noqa: E501
 
 
 def test_a_receipt_that_begins_before_a_loop_and_ends_in_it() -> None:
@@ -121,7 +127,8 @@ def test_a_receipt_that_begins_before_a_loop_and_ends_in_it() -> None:
 
 
 def test_a_device_waits_no_sooner_than_it_must() -> None:
-    """Each receipt is listed before the send that the other device waits for; outfeeds keep their order all the same."""
+    """Each receipt is listed before the send that the other device waits for; outfeeds keep their order all the
+    same."""
     pairs = 'frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1},{1,0}}"}'
     lines = []
     for i in range(3):
@@ -166,7 +173,8 @@ def test_pairs_that_are_none(pairs: str) -> None:
 
 def test_a_receipt_that_nothing_starts() -> None:
     m = module(
-        "d = (f32[3], token[]) recv-done(v), channel_id=4\n ROOT y = f32[3] get-tuple-element(d), index=0", "v: (f32[3], u32[], token[])"
+        "d = (f32[3], token[]) recv-done(v), channel_id=4\n ROOT y = f32[3] get-tuple-element(d), index=0",
+        "v: (f32[3], u32[], token[])",
     )
     with pytest.raises(VerifyError, match="recv-done 'd': the module has no recv on channel 4"):
         xla_wasm.compile(m)
@@ -183,22 +191,32 @@ def test_receipts_that_nobody_sends_to() -> None:
             alone()
     pairs = 'frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1},{1,0}}"}'
     circle = lone.replace("ROOT ", "").replace("channel_id=1\n    d", f"channel_id=1, {pairs}\n    d")
-    circle += f"\ns = (f32[3], u32[], token[]) send(y, t), channel_id=1, {pairs}\nn = token[] send-done(s), channel_id=1"
+    circle += (
+        f"\ns = (f32[3], u32[], token[]) send(y, t), channel_id=1, {pairs}\nn = token[] send-done(s), channel_id=1"
+    )
     circle += "\nROOT r = f32[3] negate(y)"
     m = module(circle, "")
     exe = xla_wasm.load(xla_wasm.compile(m))
-    for together in (lambda: exe.run_replicated([[], []], num_partitions=2, timeout=1), lambda: evaluate_replicated(m, [[], []], 1, 2)):
+    for together in (
+        lambda: exe.run_replicated([[], []], num_partitions=2, timeout=1),
+        lambda: evaluate_replicated(m, [[], []], 1, 2),
+    ):
         with pytest.raises(ExchangeError, match="recv-done 'd'"):
             together()
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_order_that_devices_run_in(seed: int) -> None:
-    """Random computations: what needs no receipt stands before the first one, and all else keeps its order where it must."""
+    """Random computations: what needs no receipt stands before the first one, and all else keeps its order where it
+    must."""
     rng = np.random.default_rng(seed)
     lines, tokens, arrays = [], ["t"], ["x"]
     for i in range(30):
-        token, array, kind = str(rng.choice(tokens)), str(rng.choice(arrays)), rng.choice(["recv", "send", "outfeed", "add", "infeed"])
+        token, array, kind = (
+            str(rng.choice(tokens)),
+            str(rng.choice(arrays)),
+            rng.choice(["recv", "send", "outfeed", "add", "infeed"]),
+        )
         if kind == "recv":
             lines += [f"v{i} = (f32[3], u32[], token[]) recv({token}), channel_id={i + 1}"]
             lines += [f"d{i} = (f32[3], token[]) recv-done(v{i}), channel_id={i + 1}"]
@@ -212,7 +230,10 @@ def test_the_order_that_devices_run_in(seed: int) -> None:
         else:
             lines += [f"a{i} = f32[3] add({array}, {rng.choice(arrays)})"]
         if kind in ("recv", "infeed"):
-            lines += [f"a{i} = f32[3] get-tuple-element(d{i}), index=0", f"k{i} = token[] get-tuple-element(d{i}), index=1"]
+            lines += [
+                f"a{i} = f32[3] get-tuple-element(d{i}), index=0",
+                f"k{i} = token[] get-tuple-element(d{i}), index=1",
+            ]
         arrays += [f"a{i}"] if kind in ("recv", "infeed", "add") else []
         tokens += [f"k{i}"] if kind != "add" else []
     computation = module("\n".join([*lines, "ROOT r = f32[3] negate(x)"])).entry

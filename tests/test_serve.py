@@ -32,14 +32,20 @@ def answer(address: tuple[str, int], path: str, host: str | None = None) -> tupl
         return response.status, response.headers
 
 
-HERE = "localhost LOCALHOST:8000 127.0.0.1 127.0.0.1:80 [::1] [::1]:8000 192.168.1.5 pages.example Pages.Example:1".split()
-ELSEWHERE = "evil.example localhost.evil.example 127.0.0.1.evil.example :80 [evil] localhost:x 1.2.3.4@evil localhost:80:80".split()
+HERE = (
+    "localhost LOCALHOST:8000 127.0.0.1 127.0.0.1:80 [::1] [::1]:8000 192.168.1.5 pages.example Pages.Example:1".split()
+)
+ELSEWHERE = (
+    "evil.example localhost.evil.example 127.0.0.1.evil.example :80 [evil] localhost:x 1.2.3.4@evil localhost:80:80"
+).split()
 
 
 def test_only_its_own_names_are_answered(address: tuple[str, int]) -> None:
     """A page of another site that its name server sends here must not read what is here."""
     assert {name: answer(address, "/demo/style.css", name)[0] for name in HERE} == dict.fromkeys(HERE, 200)
-    assert {name: answer(address, "/demo/style.css", name)[0] for name in ("", *ELSEWHERE)} == dict.fromkeys(("", *ELSEWHERE), 421)
+    assert {name: answer(address, "/demo/style.css", name)[0] for name in ("", *ELSEWHERE)} == dict.fromkeys(
+        ("", *ELSEWHERE), 421
+    )
     assert {answer(address, path, "evil.example")[0] for path in ("/", "/demo/digits/digits.wasm", "/nothing")} == {421}
     assert answer(address, "/demo/style.css")[0] == 200
 
@@ -48,7 +54,10 @@ def test_pages_are_what_they_say_and_run_only_what_is_here(address: tuple[str, i
     for path in ("/", "/demo/", "/demo/style.css", "/demo/digits/digits.wasm", "/xla_wasm.js", "/nothing"):
         _, headers = answer(address, path, "localhost")
         assert headers["X-Content-Type-Options"] == "nosniff"
-        assert "default-src 'self'" in headers["Content-Security-Policy"] and "unsafe-inline" not in headers["Content-Security-Policy"]
+        assert (
+            "default-src 'self'" in headers["Content-Security-Policy"]
+            and "unsafe-inline" not in headers["Content-Security-Policy"]
+        )
         assert "'unsafe-eval'" not in headers["Content-Security-Policy"]
 
 
@@ -59,7 +68,17 @@ def test_no_path_has_a_null(address: tuple[str, int], path: str, capfd: pytest.C
 
 
 def test_paths_of_any_bytes_are_answered(address: tuple[str, int], capfd: pytest.CaptureFixture[str]) -> None:
-    for path in ("/%ff", "/%ed%a0%80", "/" + "a" * 5000, "/" + "a/" * 3000, "//", "/%2e%2e/", "/%2f", "/pyodide/..%2f..%2f", "/\x1b[2J"):
+    for path in (
+        "/%ff",
+        "/%ed%a0%80",
+        "/" + "a" * 5000,
+        "/" + "a/" * 3000,
+        "//",
+        "/%2e%2e/",
+        "/%2f",
+        "/pyodide/..%2f..%2f",
+        "/\x1b[2J",
+    ):
         with ExitStack() as stack:
             connection = stack.enter_context(socket.create_connection(address, timeout=10))
             connection.sendall(b"GET %s HTTP/1.0\r\n\r\n" % path.encode())
@@ -68,7 +87,9 @@ def test_paths_of_any_bytes_are_answered(address: tuple[str, int], capfd: pytest
     assert capfd.readouterr().err == ""
 
 
-def test_half_a_request_is_hung_up_on_and_many_take_few_threads(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_request_is_hung_up_on_and_many_take_few_threads(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serve._StaticHandler, "timeout", 0.5)
     before = threading.active_count()
     with ExitStack() as stack:

@@ -1,4 +1,5 @@
-"""Requests that a served model runs together: gathering, dividing, deadlines, and errors that stay with their request."""
+"""Requests that a served model runs together: gathering, dividing, deadlines, and errors that stay with their
+request."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def test_errors_stay_with_the_request_that_caused_them(monkeypatch: pytest.Monke
 UNBATCHED = {
     "is not dynamic": "HloModule m\nENTRY e { x = f32[8] parameter(0)\n ROOT r = f32[8] negate(x) }",
     "one row at a time": "HloModule m\nENTRY e { x = f32[<=1] parameter(0)\n ROOT r = f32[<=1] negate(x) }",
-    "two rows of 'm' together": "HloModule m\nENTRY e { x = f32[<=8,2] parameter(0)\n ROOT r = f32[<=8,2] reverse(x), dimensions={0} }",
+    "two rows of 'm' together": "HloModule m\nENTRY e { x = f32[<=8,2] parameter(0)\n ROOT r = f32[<=8,2] reverse(x), "
+    "dimensions={0} }",
 }
 
 

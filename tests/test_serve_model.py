@@ -1,4 +1,5 @@
-"""The server of one model, driven in this process: routes, instances, limits, batches, metrics, pages, and how it gives up."""
+"""The server of one model, driven in this process: routes, instances, limits, batches, metrics, pages, and how it gives
+up."""
 
 from __future__ import annotations
 
@@ -55,10 +56,18 @@ def test_the_signature_says_what_goes_in_and_comes_out() -> None:
     with serving(ROWS) as app:
         response = ask(app, "GET")
         entry = {"type": "f32", "shape": ["<=8", 3]}
-        assert response.json() == {"name": "rows", "inputs": [{"name": "x", **entry}], "results": [{"name": "result", **entry}]}
+        assert response.json() == {
+            "name": "rows",
+            "inputs": [{"name": "x", **entry}],
+            "results": [{"name": "result", **entry}],
+        }
         assert response.headers["content-length"] == str(len(response.content))
         head = ask(app, "HEAD")
-        assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", response.headers["content-length"])
+        assert (head.status_code, head.content, head.headers["content-length"]) == (
+            200,
+            b"",
+            response.headers["content-length"],
+        )
 
 
 def test_weights_and_states_are_no_inputs() -> None:
@@ -69,7 +78,8 @@ def test_weights_and_states_are_no_inputs() -> None:
 
 
 @pytest.mark.parametrize(
-    "path, method, allowed", [("/", "PUT", "GET, HEAD, POST"), ("/healthz", "POST", "GET, HEAD"), ("/docs", "DELETE", "GET, HEAD")]
+    "path, method, allowed",
+    [("/", "PUT", "GET, HEAD, POST"), ("/healthz", "POST", "GET, HEAD"), ("/docs", "DELETE", "GET, HEAD")],
 )
 def test_other_methods_are_answered_with_those_there_are(path: str, method: str, allowed: str) -> None:
     with serving(ROWS) as app:
@@ -142,7 +152,9 @@ def test_what_cannot_be_served_is_said_at_the_start() -> None:
     feed = "t = token[] after-all()\n i = (f32[2], token[]) infeed(t)"
     fed = f"HloModule fed\nENTRY e {{ {feed}\n ROOT x = f32[2] get-tuple-element(i), index=0 }}"
     assert "has infeed" in refusal(compiled(fed))
-    calls = 'HloModule m\nENTRY e { x = f32[2] parameter(0)\n ROOT r = f32[2] custom-call(x), custom_call_target="mine" }'
+    calls = (
+        'HloModule m\nENTRY e { x = f32[2] parameter(0)\n ROOT r = f32[2] custom-call(x), custom_call_target="mine" }'
+    )
     assert "host's function 'mine'" in refusal(compiled(calls, host_calls=("mine",)))
     several = "HloModule m, replica_count=2\nENTRY e { ROOT r = u32[] replica-id() }"
     assert "several devices" in refusal(compiled(several))
@@ -335,14 +347,20 @@ ENTRY e {{ a = f32[2] parameter(0)
 def test_pages_load_nothing_from_elsewhere_and_show_names_as_they_are() -> None:
     with serving(HOSTILE) as app:
         browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
-        assert ask(app, "GET", headers={"Accept": "application/json, text/html;q=0.9"}).headers["content-type"] == "application/json"
+        assert (
+            ask(app, "GET", headers={"Accept": "application/json, text/html;q=0.9"}).headers["content-type"]
+            == "application/json"
+        )
         for path in ("/", "/docs"):
             response = ask(app, "GET", path, headers=browser)
             assert response.headers["content-type"] == "text/html; charset=utf-8"
             assert "default-src 'none'" in response.headers["content-security-policy"]
             page = Page(response.text)
             links = {
-                link for tag in ("a", "link", "script", "img", "form") for of in ("href", "src", "action") for link in page.all(tag, of)
+                link
+                for tag in ("a", "link", "script", "img", "form")
+                for of in ("href", "src", "action")
+                for link in page.all(tag, of)
             }
             assert links <= {None, "", "./", "docs", "metrics", "openapi.json", "data:,"}
         front = Page(ask(app, "GET", headers=browser).text)

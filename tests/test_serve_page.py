@@ -31,7 +31,9 @@ def test_the_form_runs_the_model(page: Page, tmp_path: Path) -> None:
         # A file counts, whatever the text says.
         page.set_input_files("input[type=file]", tmp_path / "image.npy")
         page.click("text=Run")
-        page.wait_for_function("text => document.querySelector('.bars span:not(.soft)').textContent !== text", arg=str(shown[0]))
+        page.wait_for_function(
+            "text => document.querySelector('.bars span:not(.soft)').textContent !== text", arg=str(shown[0])
+        )
         shown = [float(text) for text in page.locator(".bars span:not(.soft)").all_inner_texts()]
         np.testing.assert_allclose(shown, expected[0], atol=1e-3)
         page.click("text=Fill in random numbers")
@@ -48,7 +50,10 @@ def test_the_form_runs_the_model(page: Page, tmp_path: Path) -> None:
 
 def test_the_form_goes_without_scripts(page: Page) -> None:
     assert page.context.browser is not None
-    with page.context.browser.new_context(java_script_enabled=False) as plain, server(DIGITS / "digits.hlo.pb") as (_, url):
+    with (
+        page.context.browser.new_context(java_script_enabled=False) as plain,
+        server(DIGITS / "digits.hlo.pb") as (_, url),
+    ):
         still = plain.new_page()
         still.goto(url)
         assert still.locator("text=Fill in").count() == 1 and not still.locator("text=Fill in").is_visible()

@@ -66,7 +66,9 @@ def refused(*arguments: object) -> str:
 
 
 def test_it_serves_hlo_and_artifacts(tmp_path: Path) -> None:
-    artifact = compiled("HloModule twice\nENTRY e { x = f32[2] parameter(0)\n ROOT r = f32[2] add(x, x) }").save(tmp_path / "twice.wasm")
+    artifact = compiled("HloModule twice\nENTRY e { x = f32[2] parameter(0)\n ROOT r = f32[2] add(x, x) }").save(
+        tmp_path / "twice.wasm"
+    )
     for path, body in ((DIGITS, IMAGE), (artifact, [1, 2])):
         with server(path) as (_, url):
             assert httpx.post(url, json=body).status_code == 200
@@ -81,7 +83,11 @@ def test_weights_and_states_come_from_files(tmp_path: Path) -> None:
     np.save(tmp_path / "w.npy", w)
     np.save(tmp_path / "count.npy", np.int32(5))
     body = {"x": [[1] * 3] * 2, "k": 4}
-    for given in (["--weights", tmp_path / "w.safetensors"], ["--weights", tmp_path / "w.npz"], ["--set", f"w={tmp_path}/w.npy"]):
+    for given in (
+        ["--weights", tmp_path / "w.safetensors"],
+        ["--weights", tmp_path / "w.npz"],
+        ["--set", f"w={tmp_path}/w.npy"],
+    ):
         with server(tmp_path / "toy.wasm", *given, "--set", f"count={tmp_path}/count.npy") as (_, url):
             np.testing.assert_array_equal(httpx.post(url, json=body).json()["y"], 2 + 3 + BIAS + SIDECAR)
     message = refused(tmp_path / "toy.wasm")
@@ -104,7 +110,10 @@ def test_parameters_of_hlo_that_a_file_gives_are_weights(tmp_path: Path) -> None
 
 def test_weights_in_8_bits(tmp_path: Path) -> None:
     """Of f32 they are numbers and scales; a weight of 8 bits itself is what the file has."""
-    body = "x = f32[2] parameter(0)\n w = f32[2] parameter(1)\n v = s8[2] parameter(2)\n f = f32[2] convert(v)\n y = f32[2] multiply(x, w)"
+    body = (
+        "x = f32[2] parameter(0)\n w = f32[2] parameter(1)\n v = s8[2] parameter(2)\n f = f32[2] convert(v)\n y = "
+        "f32[2] multiply(x, w)"
+    )
     (tmp_path / "m.hlo").write_text(f"HloModule m\nENTRY e {{\n{body}\n ROOT r = f32[2] add(y, f)\n}}\n")
     numbers, scale = np.array([2, -4], np.int8), np.array([0.5, 2], np.float32)
     given = {"w.scale": scale, "v.scale": scale, "w": numbers, "v": numbers}
@@ -141,14 +150,22 @@ def test_a_port_in_use_is_named(workers: int) -> None:
 
 def test_without_the_extra_it_says_what_to_install() -> None:
     script = "import sys; sys.modules['starlette'] = None; from xla_wasm.command.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", script, "serve-model", str(DIGITS)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script, "serve-model", str(DIGITS)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 2
     assert "starlette" in done.stderr and "pip install starlette\n" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_the_rest_of_the_command_does_without_the_extra() -> None:
     script = "import sys, xla_wasm.command.cli, xla_wasm.command.serving, xla_wasm.command.running; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+    )
     assert not {"starlette", "uvicorn", "prometheus_client", "python_multipart"} & set(done.stdout.split())
 
 
@@ -168,7 +185,10 @@ def test_sigterm_in_the_middle_of_load_loses_no_request(workers: int) -> None:
 def test_requests_that_nobody_has_looked_at_when_it_is_told_to_end_are_answered(workers: int) -> None:
     """Some have come over connections that wait to be accepted, far more than an event loop takes at once."""
     body = json.dumps(IMAGE).encode()
-    request = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    request = (
+        b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+        b"\r\n" % len(body)
+    )
     with server(DIGITS, "--workers", workers, "--queue", 1000) as (process, url):
         address = (httpx.URL(url).host, httpx.URL(url).port or 80)
         processes = [process.pid, *_workers(process.pid)]
@@ -304,7 +324,10 @@ def test_what_is_no_good_http_does_not_harm_it() -> None:
         post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         assert b" 413 " in _raw(url, post + b"Content-Length: 6000\r\n\r\n" + b" " * 6000).splitlines()[0]
         assert (
-            b" 413 " in _raw(url, post + b"Transfer-Encoding: chunked\r\n\r\n" + (b"7d0\r\n" + b" " * 2000 + b"\r\n") * 9).splitlines()[0]
+            b" 413 "
+            in _raw(
+                url, post + b"Transfer-Encoding: chunked\r\n\r\n" + (b"7d0\r\n" + b" " * 2000 + b"\r\n") * 9
+            ).splitlines()[0]
         )
         assert b" 413 " in _raw(url, post + b"Expect: 100-continue\r\nContent-Length: 6000\r\n\r\n").splitlines()[0]
         assert b" 408 " in _raw(url, post + b"Content-Length: 100\r\n\r\n[1,").splitlines()[0]
@@ -312,7 +335,9 @@ def test_what_is_no_good_http_does_not_harm_it() -> None:
         head, _, body = _raw(url, b"\x16\x03\x01 what is this\r\n\r\n").partition(b"\r\n\r\n")
         assert b" 400 " in head.splitlines()[0] and json.loads(body)["error"]["status"] == 400
         both = _raw(url, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nwhat is this\r\n\r\n")
-        assert both.startswith(b"HTTP/1.1 200 ") and both.endswith(b"ok\n"), "the answer that is under way is given whole, and then it ends"
+        assert both.startswith(b"HTTP/1.1 200 ") and both.endswith(b"ok\n"), (
+            "the answer that is under way is given whole, and then it ends"
+        )
         assert httpx.post(url, json=IMAGE).status_code == 200
 
 

@@ -66,7 +66,9 @@ class Server:
 
 def server(module: Module | str, **options: Any) -> Artifact:
     """A module, or its text, as a server."""
-    return xla_wasm.compile(Module.from_text(module) if isinstance(module, str) else module, Options(kind="server", **options))
+    return xla_wasm.compile(
+        Module.from_text(module) if isinstance(module, str) else module, Options(kind="server", **options)
+    )
 
 
 @contextmanager
@@ -111,11 +113,18 @@ RESULTS = {"result.0": SUM.tolist(), "result.1": (-B).tolist()}
 
 def test_what_it_tells_of_itself(two: Server) -> None:
     told = two.ask()
-    assert (told.status, told.headers["content-type"], int(told.headers["content-length"])) == (200, JSON, len(told.body))
+    assert (told.status, told.headers["content-type"], int(told.headers["content-length"])) == (
+        200,
+        JSON,
+        len(told.body),
+    )
     assert told.json == {
         "name": "two",
         "inputs": [{"name": "a", "type": "f32", "shape": [2, 3]}, {"name": "b", "type": "s32", "shape": [3]}],
-        "results": [{"name": "result.0", "type": "f32", "shape": [2, 3]}, {"name": "result.1", "type": "s32", "shape": [3]}],
+        "results": [
+            {"name": "result.0", "type": "f32", "shape": [2, 3]},
+            {"name": "result.1", "type": "s32", "shape": [3]},
+        ],
     }
     head = two.ask("HEAD")
     assert (head.status, head.body) == (200, b"")
@@ -143,7 +152,9 @@ def test_forms_of_bodies(two: Server, one: Server) -> None:
     assert two.post(npz(True, arr_0=A, arr_1=B), "application/zip", JSON).json == RESULTS
     mixed = form(b=("", b"1 -2 1000"), a=('; filename="x.npy"\r\nContent-Type: application/octet-stream', npy(A)))
     assert two.post(*mixed).json == RESULTS
-    mixed = form(a=("\r\nContent-Type: application/json", json.dumps(A.tolist()).encode()), b=('; filename="b.bin"', B.tobytes()))
+    mixed = form(
+        a=("\r\nContent-Type: application/json", json.dumps(A.tolist()).encode()), b=('; filename="b.bin"', B.tobytes())
+    )
     assert two.post(*mixed).json == RESULTS
     # Dashes and line ends in an array are no boundary.
     tricky = np.frombuffer(b"\r\n--Xy\r\n--\r\n\r\n--Xy\r\r\n-ab", np.uint8)[:24].view(np.float32).reshape(2, 3)
@@ -158,7 +169,9 @@ def test_forms_of_bodies(two: Server, one: Server) -> None:
         (npz(x=A), NPZ),
     ):
         assert one.post(body, type_, JSON).json == {"result": A.tolist()}
-    assert one.ask("POST", "/", iter([npy(A)[:50], npy(A)[50:]]), Content_Type=NPY, Accept=JSON).json == {"result": A.tolist()}
+    assert one.ask("POST", "/", iter([npy(A)[:50], npy(A)[50:]]), Content_Type=NPY, Accept=JSON).json == {
+        "result": A.tolist()
+    }
 
 
 def test_forms_of_answers(two: Server, one: Server) -> None:
@@ -220,7 +233,9 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "type_", "status", "told"), ERRORS)
-def test_errors(one: Server, method: str, path: str, body: bytes, type_: str, status: int, told: dict[str, str]) -> None:
+def test_errors(
+    one: Server, method: str, path: str, body: bytes, type_: str, status: int, told: dict[str, str]
+) -> None:
     answer = one.ask(method, path, body, Content_Type=type_)
     assert (answer.status, answer.headers["content-type"]) == (status, JSON), answer
     error = answer.json["error"]
@@ -327,7 +342,8 @@ ENTRY e {
 
 
 def test_instances_that_are_used_again(tmp_path: Path) -> None:
-    """Each request begins with the states as they are at first; counts go on; after mistakes and large bodies nothing is left over."""
+    """Each request begins with the states as they are at first; counts go on; after mistakes and large bodies nothing
+    is left over."""
     with serving(server(COUNTER, state={"n": 0}), tmp_path, "--max-instance-reuse-count", "100000") as made:
         for i in range(300):
             assert made.post(str(i).encode()).json == {"result.1": -i}

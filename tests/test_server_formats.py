@@ -1,4 +1,5 @@
-"""Bodies of requests and answers: every element type in every form, there and back, and what does not fit is refused."""
+"""Bodies of requests and answers: every element type in every form, there and back, and what does not fit is
+refused."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def values(element_type: str) -> Array:
     if kind in ("signed", "unsigned"):
         low, high = limits(element_type)
         return (
-            np.array([[low, high, 0], [max(low, -1), high // 2, min(high, 1)]], object).astype(np.int64 if low else np.uint64).astype(dtype)
+            np.array([[low, high, 0], [max(low, -1), high // 2, min(high, 1)]], object)
+            .astype(np.int64 if low else np.uint64)
+            .astype(dtype)
         )
     if element_type == "f8e8m0fnu":
         return np.array([[1, 0.5, math.nan], [2.0**100, 2.0**-127, 8]]).astype(dtype)
@@ -193,7 +196,9 @@ def test_doubles_and_long_integers_go_through_json_unchanged(x: float, n: int) -
         np.testing.assert_array_equal(formats.Reader([of]).read(formats.JSON, None, body)[0], array)
 
 
-@pytest.mark.parametrize("source", ["?", "<i1", ">i2", "<u4", ">i8", "<f2", ">f4", "<f8", ">f8", "<c8", ">c16", "<U3", "<M8[s]", "S2"])
+@pytest.mark.parametrize(
+    "source", ["?", "<i1", ">i2", "<u4", ">i8", "<f2", ">f4", "<f8", ">f8", "<c8", ">c16", "<U3", "<M8[s]", "S2"]
+)
 @pytest.mark.parametrize("wanted", ["pred", "s8", "u16", "s64", "f16", "bf16", "f32", "f64", "c64"])
 def test_npy_is_converted_where_numpys_same_kind_would(source: str, wanted: str) -> None:
     of = leaf(f"{wanted}[2,3]")
@@ -213,8 +218,21 @@ def test_npy_is_converted_where_numpys_same_kind_would(source: str, wanted: str)
 
 @pytest.mark.parametrize(
     "wanted, dtype, value",
-    [("s8", "<i4", 128), ("u8", "<u2", 256), ("s32", ">i8", -(2**40)), ("s64", "<u8", 2**63), ("s4", "i1", 8), ("f16", "<f4", 1e6)]
-    + [("f32", "<f8", 1e300), ("f8e4m3fn", "<f4", math.inf), ("f4e2m1fn", "<f4", 7), ("c64", "<c16", 1e300j), ("bf16", "<f8", -1e300)],
+    [
+        ("s8", "<i4", 128),
+        ("u8", "<u2", 256),
+        ("s32", ">i8", -(2**40)),
+        ("s64", "<u8", 2**63),
+        ("s4", "i1", 8),
+        ("f16", "<f4", 1e6),
+    ]
+    + [
+        ("f32", "<f8", 1e300),
+        ("f8e4m3fn", "<f4", math.inf),
+        ("f4e2m1fn", "<f4", 7),
+        ("c64", "<c16", 1e300j),
+        ("bf16", "<f8", -1e300),
+    ],
 )
 def test_values_that_the_type_does_not_have_are_refused(wanted: str, dtype: str, value: complex) -> None:
     of = leaf(f"{wanted}[2,3]")
@@ -224,9 +242,20 @@ def test_values_that_the_type_does_not_have_are_refused(wanted: str, dtype: str,
 
 
 def test_bytes_that_are_no_element_are_refused() -> None:
-    for element_type, byte in (("pred", 2), ("u4", 16), ("s4", 16), ("s2", 0xFD), ("f4e2m1fn", 0x10), ("f6e2m3fn", 0x40), ("u1", 2)):
+    for element_type, byte in (
+        ("pred", 2),
+        ("u4", 16),
+        ("s4", 16),
+        ("s2", 0xFD),
+        ("f4e2m1fn", 0x10),
+        ("f6e2m3fn", 0x40),
+        ("u1", 2),
+    ):
         of = leaf(f"{element_type}[2,3]")
-        for kind, body in ((formats.RAW, bytes([byte] * 6)), (formats.NPY, npy(np.full((2, 3), byte, np.uint8).view("V1")))):
+        for kind, body in (
+            (formats.RAW, bytes([byte] * 6)),
+            (formats.NPY, npy(np.full((2, 3), byte, np.uint8).view("V1"))),
+        ):
             if element_type == "pred" and kind == formats.NPY:
                 continue  # a V1 is no bool
             with pytest.raises(Problem) as caught:
@@ -247,7 +276,12 @@ def test_sizes_of_dynamic_dimensions_come_from_the_array() -> None:
             for body, headers in bodies:
                 response = ask(app, content=body, headers=headers | {"Accept": formats.NPY})
                 np.testing.assert_array_equal(np.load(io.BytesIO(response.content)), x[::-1])
-        for body, headers in ((npy(np.zeros((5, 3), "f4")), NPY), (b"[[1,2]]", JSON), (b"[1,2,3]", JSON), (bytes(16), RAW)):
+        for body, headers in (
+            (npy(np.zeros((5, 3), "f4")), NPY),
+            (b"[[1,2]]", JSON),
+            (b"[1,2,3]", JSON),
+            (bytes(16), RAW),
+        ):
             assert error(ask(app, content=body, headers=headers), 422)["expected"] == "f32[<=4,3]"
     with serving(reversing("f32", "2,<=4")) as app:
         x = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -272,7 +306,10 @@ def test_scalars_may_stand_bare(element_type: str, body: str, result: object) ->
         assert ask(app, content=body, headers=JSON).json() == {"result": result}
 
 
-TWO = "HloModule two\nENTRY e {\n a = f32[3] parameter(0)\n b = s32[2] parameter(1)\n ROOT t = (f32[3], s32[2]) tuple(a, b)\n}\n"
+TWO = (
+    "HloModule two\nENTRY e {\n a = f32[3] parameter(0)\n b = s32[2] parameter(1)\n ROOT t = (f32[3], s32[2]) "
+    "tuple(a, b)\n}\n"
+)
 
 
 def test_several_inputs_and_results_have_names() -> None:
@@ -307,7 +344,9 @@ def test_the_answer_has_the_form_of_the_body_unless_something_else_is_asked_for(
     with serving(reversing("f32")) as app:
         for kind, body in bodies.items():
             for accept in (None, "*/*", "text/html, */*;q=0.1"):
-                headers = {"Content-Type": kind.upper() + "; charset=x"} | ({"Accept": accept} if accept else {"Accept": ""})
+                headers = {"Content-Type": kind.upper() + "; charset=x"} | (
+                    {"Accept": accept} if accept else {"Accept": ""}
+                )
                 assert ask(app, content=body, headers=headers).headers["content-type"] == kind
             for accept in bodies:
                 response = ask(app, content=body, headers={"Content-Type": kind, "Accept": f"{accept}, */*;q=0.5"})
@@ -357,7 +396,10 @@ UNREADABLE = [
     ({"Content-Type": "multipart/form-data"}, b"--x\r\n"),
     ({"Content-Type": "multipart/form-data; boundary=x"}, b'--x\r\nContent-Disposition: form-data; name="p"\r\n\r\n1'),
     ({"Content-Type": "multipart/form-data; boundary=x"}, b"--x\r\nA: b\r\n\r\n1\r\n--x--\r\n"),
-    ({"Content-Type": "multipart/form-data; boundary=x"}, b'--x\r\nContent-Disposition: form-data; name="p"\r\n\r\none\r\n--x--\r\n'),
+    (
+        {"Content-Type": "multipart/form-data; boundary=x"},
+        b'--x\r\nContent-Disposition: form-data; name="p"\r\n\r\none\r\n--x--\r\n',
+    ),
 ]
 UNFIT = [
     (JSON, b"null"),
@@ -428,7 +470,11 @@ def _spoiled(rng: random.Random, body: bytes) -> bytes:
 
 
 BOUNDARY = b"--X\r\n"
-FORM = BOUNDARY + b'Content-Disposition: form-data; name="p"; filename="p.txt"\r\nContent-Type: text/plain\r\n\r\n1 2 3 4 5 6\r\n--X--\r\n'
+FORM = (
+    BOUNDARY
+    + b'Content-Disposition: form-data; name="p"; filename="p.txt"\r\nContent-Type: text/plain\r\n\r\n1 2 3 4 5 6\r\n'
+    b"--X--\r\n"
+)
 
 
 @pytest.mark.parametrize("seed", range(seeds.count(4, 8)))

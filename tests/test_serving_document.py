@@ -1,4 +1,5 @@
-"""docs/serving.md tells the truth: its example runs, its JSON is what the server says, its options and metrics are those there are."""
+"""docs/serving.md tells the truth: its example runs, its JSON is what the server says, its options and metrics are
+those there are."""
 
 from __future__ import annotations
 

@@ -88,15 +88,22 @@ def test_files(artifact: Artifact, folder: Path, sets: list[tuple[Any, ...]]) ->
 WRONG: list[tuple[tuple[Any, ...], str]] = [
     (
         ("p.npz",),
-        r"p.npz has w, b, and there is no weight or state of that name: there are p.b, p.w, t, n; set\('p', 'p.npz'\) puts",
+        r"p.npz has w, b, and there is no weight or state of that name: there are p.b, p.w, t, n; set\('p', 'p.npz'\) "
+        r"puts",
     ),
-    (("t.npy",), r"t.npy: a .npy file has one array: say which it is of \(p.b, p.w, t, n\), as in set\(NAME, 't.npy'\)"),
+    (
+        ("t.npy",),
+        r"t.npy: a .npy file has one array: say which it is of \(p.b, p.w, t, n\), as in set\(NAME, 't.npy'\)",
+    ),
     (("p", "t.npy"), "a .npy file has one array"),
     (("p", "many.npz"), "many.npz has c, and there is no weight or state of that name: there are b, w below 'p'"),
     (("p", "few.npz"), r"few.npz lacks 'p.b' \(f32\[3\]\): it has w"),
     (("p", "none.npz"), r"none.npz lacks 'p.b' \(f32\[3\]\): it has none"),
     (("none.npz",), "none.npz has no arrays"),
-    (("p", "turned.npz"), r"turned.npz does not fit: the weight 'p.w' is f32\[2,3\], and the array in the file is float32\[3,2\]"),
+    (
+        ("p", "turned.npz"),
+        r"turned.npz does not fit: the weight 'p.w' is f32\[2,3\], and the array in the file is float32\[3,2\]",
+    ),
     (("p", "whole numbers.npz"), r"the weight 'p.w' is f32\[2,3\], and the array in the file is int64\[2,3\]"),
     (("n", "t.npy"), r"t.npy does not fit: the state 'n' is s32\[\], and the array in the file is float32\[\]"),
     (("p", "large.npz"), r"'w' is float64\[2000, 3\]: more than the \d+ bytes that the program can need"),
@@ -121,7 +128,8 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
 
 @pytest.mark.parametrize("given, message", WRONG)
 def test_files_that_do_not_fit(artifact: Artifact, folder: Path, given: tuple[Any, ...], message: str) -> None:
-    """The error says what is wrong, and nothing is set: neither a part of the weights nor anything over what was there."""
+    """The error says what is wrong, and nothing is set: neither a part of the weights nor anything over what was
+    there."""
     for exe in (xla_wasm.load(artifact), FreshExecutable(artifact)):
         with pytest.raises(XlaWasmError, match=message) as caught:
             exe.set(*given)

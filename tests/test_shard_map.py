@@ -1,4 +1,5 @@
-"""JAX's programs on several devices: divided by `passes.manual`, run by run_global and run_replicated, against XLA:CPU's devices."""
+"""JAX's programs on several devices: divided by `passes.manual`, run by run_global and run_replicated, against
+XLA:CPU's devices."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ LOWERINGS = ("shardy", "gspmd", "partitioned")
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 
 
-# --- whole programs -----------------------------------------------------------------------------------------------------
+# --- whole programs
+# -----------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -73,7 +75,9 @@ def evaluated(name: str, **options: Any) -> list[Array]:
 @cache
 def judged(name: str) -> tuple[list[Array], list[Array]]:
     """The true values, and those of XLA:CPU's devices."""
-    return evaluated(name, precision="f64"), [np.asarray(leaf) for leaf in jax.tree.leaves(xla(name)(*PROGRAMS[name]().args))]
+    return evaluated(name, precision="f64"), [
+        np.asarray(leaf) for leaf in jax.tree.leaves(xla(name)(*PROGRAMS[name]().args))
+    ]
 
 
 def check(name: str, results: list[Array]) -> None:
@@ -99,7 +103,8 @@ def test_reference_on_global_arrays(name: str) -> None:
 @pytest.mark.parametrize("lowering", ["shardy", "gspmd"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_divided_program(name: str, lowering: str) -> None:
-    """It is well-formed, has no wrappers left, keeps its devices as a proto, and is what it is divided into once more."""
+    """It is well-formed, has no wrappers left, keeps its devices as a proto, and is what it is divided into once
+    more."""
     made = division(name, lowering).module
     verify(made)
     assert not any(target(x) in (*INTO, *OUT_OF) for x in made.instructions())
@@ -164,7 +169,8 @@ def test_collectives_of_other_types() -> None:
             compare.assert_same(a, np.asarray(b), what=str(dtype))
 
 
-# --- what each device has -----------------------------------------------------------------------------------------------
+# --- what each device has
+# -----------------------------------------------------------------------------------------------
 
 
 def sizes(shards: Sequence[Shards | None]) -> list[tuple[int, ...] | None]:
@@ -226,7 +232,14 @@ def test_explicit_axes() -> None:
 
 
 def test_a_mesh_of_one_device_stays_one_device() -> None:
-    module = lower(lambda a: lax.psum(a, "x") + lax.axis_index("x"), X, mesh={"x": 1}, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    module = lower(
+        lambda a: lax.psum(a, "x") + lax.axis_index("x"),
+        X,
+        mesh={"x": 1},
+        in_specs=P("x"),
+        out_specs=P("x"),
+        check_vma=False,
+    )
     assert per_device(module).module is module
     np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(module)).run(X)[0], X)
 
@@ -282,7 +295,8 @@ def test_weights_and_states_are_given_whole() -> None:
         exe.set("w", w, device=1)
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------------
+# --- what is refused
+# ----------------------------------------------------------------------------------------------------
 
 
 def both(a: Any) -> Any:
@@ -292,17 +306,32 @@ def both(a: Any) -> Any:
 @pytest.mark.parametrize(
     ("fn", "what"),
     [
-        (lambda a: both(a).sum(), r"reduce '.*' \(op_name 'jit\(<lambda>\)/reduce_sum'.*dimension 0 of an operand is sharded"),
+        (
+            lambda a: both(a).sum(),
+            r"reduce '.*' \(op_name 'jit\(<lambda>\)/reduce_sum'.*dimension 0 of an operand is sharded",
+        ),
         (lambda a: both(a) @ both(a), "dot .*dimension 0 of an operand is sharded"),
         (lambda a: jnp.cumsum(both(a), 0), "sharded"),
         (lambda a: both(a)[::-1], "reverse .*dimension 0 of an operand is sharded"),
         (lambda a: both(a).reshape(-1), "reshape .*dimension 0 of an operand is sharded"),
         (lambda a: both(a)[jnp.array([2, 0])], "gather .*depends on what other devices hold"),
-        (lambda a: on(GRID, lambda a: a, P(None, "x"), P(None, "x"))(both(a)), "holds f32.2,4. of .* dimension 0 other devices hold"),
-        (lambda a: both(a) + on(GRID, sum_rows, P(None, ("x", "y")), P(None, "x"))(a), "along different dimensions among the same devices"),
-        (lambda a: lax.dot(both(a), on(GRID, sum_rows, P(None, ("x", "y")), P(None, "x"))(a)), "along different dimensions among the same"),
+        (
+            lambda a: on(GRID, lambda a: a, P(None, "x"), P(None, "x"))(both(a)),
+            "holds f32.2,4. of .* dimension 0 other devices hold",
+        ),
+        (
+            lambda a: both(a) + on(GRID, sum_rows, P(None, ("x", "y")), P(None, "x"))(a),
+            "along different dimensions among the same devices",
+        ),
+        (
+            lambda a: lax.dot(both(a), on(GRID, sum_rows, P(None, ("x", "y")), P(None, "x"))(a)),
+            "along different dimensions among the same",
+        ),
         (lambda a: lax.fori_loop(0, 2, lambda i, c: c.T, both(a)), "along different dimensions among the same devices"),
-        (lambda a: both(a) + on(GRID, sum_rows, P("y", "x"), P("y", None), check_vma=False)(a), "other devices hold what is wanted"),
+        (
+            lambda a: both(a) + on(GRID, sum_rows, P("y", "x"), P("y", None), check_vma=False)(a),
+            "other devices hold what is wanted",
+        ),
         (lambda a: lax.fori_loop(0, 3, lambda i, c: jnp.tile(both(c) + c.sum(), 2), a), "needs XLA's partitioner"),
     ],
 )
@@ -319,7 +348,9 @@ def test_results_that_would_have_to_be_gathered() -> None:
     for lowering, spec in ((True, P()), (True, P(None, "x")), (False, P(None, "x"))):
         with (
             shardy(lowering),
-            pytest.raises(xla_wasm.UnsupportedError, match="needs XLA's partitioner: .*other devices hold what is wanted"),
+            pytest.raises(
+                xla_wasm.UnsupportedError, match="needs XLA's partitioner: .*other devices hold what is wanted"
+            ),
         ):
             xla_wasm.compile(lowered(fn, out_shardings=NamedSharding(real, spec)))
 
@@ -332,13 +363,17 @@ def test_sharding_annotations_alone_run_on_one_device() -> None:
             exe = xla_wasm.load(xla_wasm.compile(lower(fn, X)))
         np.testing.assert_array_equal(exe.run(X)[0], 2 * X)
         for call in (lambda exe=exe: exe.run_global([X]), lambda exe=exe: exe.run_replicated([[X]] * 4)):
-            with pytest.raises(xla_wasm.UnsupportedError, match=r"runs on one device: custom-call .*put the whole step inside"):
+            with pytest.raises(
+                xla_wasm.UnsupportedError, match=r"runs on one device: custom-call .*put the whole step inside"
+            ):
                 call()
 
 
 def test_global_arrays_of_a_program_that_does_not_divide_them() -> None:
     exe = xla_wasm.load(xla_wasm.compile(lower(lambda a: a + 1, X)))
-    with pytest.raises(xla_wasm.ArgumentError, match=r"which part of a global array argument 0 \('a'\) is: call exe.run_replicated"):
+    with pytest.raises(
+        xla_wasm.ArgumentError, match=r"which part of a global array argument 0 \('a'\) is: call exe.run_replicated"
+    ):
         exe.run_global([X])
 
 
@@ -350,13 +385,25 @@ def test_wrong_arguments() -> None:
         (lambda: exe.run_global([X[:2]]), r"argument 0 \('a'\) must be float32\[4,8\], got float32\[2,8\]"),
         (lambda: exe.run_global([X, X]), "takes 1 argument"),
         (lambda: exe.run_global([X], num_partitions=2), "num_partitions=4, got num_partitions=2"),
-        (lambda: exe.run_replicated([[X]] * 4), r"device 0: argument 0 \('a'\) must be float32\[2,4\], got float32\[4,8\]"),
-        (lambda: xla_wasm.compile(module, xla_wasm.Options(num_partitions=2)), "num_partitions=2: .* are for 4 devices"),
-        (lambda: xla_wasm.load(xla_wasm.compile(module), physical=True).run_global([X]), "whole arrays need a load without `physical`"),
+        (
+            lambda: exe.run_replicated([[X]] * 4),
+            r"device 0: argument 0 \('a'\) must be float32\[2,4\], got float32\[4,8\]",
+        ),
+        (
+            lambda: xla_wasm.compile(module, xla_wasm.Options(num_partitions=2)),
+            "num_partitions=2: .* are for 4 devices",
+        ),
+        (
+            lambda: xla_wasm.load(xla_wasm.compile(module), physical=True).run_global([X]),
+            "whole arrays need a load without `physical`",
+        ),
         (lambda: lower(jnp.sin, X, in_specs=P()), "in_specs and out_specs need a mesh"),
         (lambda: lower(jnp.sin, X, mesh={"x": 4}, in_specs=P()), "with in_specs give out_specs too"),
         (lambda: lower(jnp.sin, X, mesh=4), "a mesh is a jax.sharding.Mesh"),
-        (lambda: lower(lambda a, k: a, X, k=1, mesh={"x": 4}, in_specs=P(), out_specs=P()), "positional arguments only, got k"),
+        (
+            lambda: lower(lambda a, k: a, X, k=1, mesh={"x": 4}, in_specs=P(), out_specs=P()),
+            "positional arguments only, got k",
+        ),
     ]
     for call, message in cases:
         with pytest.raises(xla_wasm.ArgumentError, match=message):
@@ -403,7 +450,9 @@ def test_by_hand_on_replicas() -> None:
 def test_by_hand_scalars_beside_arrays() -> None:
     """The bounds of a clamp, which JAX would broadcast."""
     scalars = "low = f32[] constant(1)\n  high = f32[] constant(2)\n  ROOT outside = f32[4]{0} clamp(low, out, high)"
-    exe = xla_wasm.load(xla_wasm.compile(Module.from_text(BY_HAND.replace("ROOT outside = f32[4]{0} negate(out)", scalars))))
+    exe = xla_wasm.load(
+        xla_wasm.compile(Module.from_text(BY_HAND.replace("ROOT outside = f32[4]{0} negate(out)", scalars)))
+    )
     np.testing.assert_array_equal(exe.run_global([-np.arange(4, dtype=np.float32)])[0], [1, 1, 2, 2])
 
 
@@ -417,9 +466,9 @@ def test_by_hand_what_a_called_computation_waits_for() -> None:
 ENTRY"""
     text = BY_HAND.replace("ENTRY", called).replace("f32[2]{0} negate(in)", "f32[2]{0} call(in), to_apply=c")
     made = per_device(Module.from_text(text)).module
-    assert [(x.name, [p.name for p in x.control_predecessors]) for x in made.instructions() if x.control_predecessors] == [
-        ("second", ["first"])
-    ]
+    assert [
+        (x.name, [p.name for p in x.control_predecessors]) for x in made.instructions() if x.control_predecessors
+    ] == [("second", ["first"])]
 
 
 BEFORE_SHARDY = """HloModule m
@@ -443,7 +492,9 @@ def test_by_hand_a_result_that_older_modules_call_replicated() -> None:
 
 def test_by_hand_with_aliases() -> None:
     """A result may take the place of a parameter of which it is the same block; a donated parameter stays that."""
-    text = BY_HAND.replace("num_partitions=1", "num_partitions=1, input_output_alias={ {}: (0, {}, may-alias) }, buffer_donor={ (0, {}) }")
+    text = BY_HAND.replace(
+        "num_partitions=1", "num_partitions=1, input_output_alias={ {}: (0, {}, may-alias) }, buffer_donor={ (0, {}) }"
+    )
     made = per_device(Module.from_text(text)).module
     assert made.input_output_alias == [((), 0, (), "may-alias")] and made.buffer_donor == [(0, ())]
     whole = """all = f32[4]{0} custom-call(p), custom_call_target="xla.sdy.GlobalToLocalShape",
@@ -461,7 +512,8 @@ def test_by_hand_with_aliases() -> None:
             "f32[4]",
             "f32[3]",
             -1,
-            "custom-call 'in': dimension 0 of size 3 does not divide into 2 equal shards: uneven shards are not supported",
+            "custom-call 'in': dimension 0 of size 3 does not divide into 2 equal shards: uneven shards are not "
+            "supported",
         ),
         ("f32[2]", "f32[4]", -1, r"custom-call 'in': the shards of \[4\] are \[2\], the program says f32\[4\]"),
         ("p = f32[4]", "p = f32[<=4]", 1, "arrays with dynamic dimensions cannot be cut"),
@@ -469,8 +521,18 @@ def test_by_hand_with_aliases() -> None:
         ("per_value<[<@mesh", "per_value<[<@four", 1, "custom-call 'in' is for 4 devices, custom-call 'out' for 2"),
         ("per_value<[<@mesh", "per_value<[<@other", 1, "names the mesh 'other', which the module does not have"),
         ("xla.sdy.in_shardings", "xla.sdy.other", 1, "custom-call 'in': xla.sdy.GlobalToLocalShape without a sharding"),
-        (r"{\"x\"}]>", r"{}], unreduced={\"x\"}>", 1, "custom-call 'in': a sharding of kind 'unreduced' is not supported"),
-        ("outside = f32[4]{0} negate(out)", "outside = u32[] partition-id()", 1, "stands outside of the manual computations"),
+        (
+            r"{\"x\"}]>",
+            r"{}], unreduced={\"x\"}>",
+            1,
+            "custom-call 'in': a sharding of kind 'unreduced' is not supported",
+        ),
+        (
+            "outside = f32[4]{0} negate(out)",
+            "outside = u32[] partition-id()",
+            1,
+            "stands outside of the manual computations",
+        ),
     ],
 )
 def test_by_hand_what_is_refused(before: str, after: str, count: int, message: str) -> None:
@@ -478,7 +540,8 @@ def test_by_hand_what_is_refused(before: str, after: str, count: int, message: s
         xla_wasm.compile(Module.from_text(BY_HAND.replace(before, after, count)))
 
 
-# --- xla_wasm.jax, the document and the example -------------------------------------------------------------------------
+# --- xla_wasm.jax, the document and the example
+# -------------------------------------------------------------------------
 
 
 def test_one_line() -> None:
@@ -517,6 +580,8 @@ def test_the_document() -> None:
 @pytest.mark.parametrize("count", ["2", "5"])
 def test_the_example(count: str) -> None:
     """examples/data_parallel.py checks itself that the losses are those of one device."""
-    done = subprocess.run([sys.executable, ROOT / "examples" / "data_parallel.py", count], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "data_parallel.py", count], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     assert f"loss on {count} devices" in done.stdout and "of the images it was trained on are right" in done.stdout

@@ -1,4 +1,5 @@
-"""Random programs around manual computations: what is divided gives what XLA:CPU's devices give; all else is refused."""
+"""Random programs around manual computations: what is divided gives what XLA:CPU's devices give; all else is
+refused."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ STEPS: tuple[Step, ...] = (
     lambda v, w, r, grid: _added(v, w),
     lambda v, w, r, grid: v.T,
     lambda v, w, r, grid: jnp.where(v > 0, v, v.sum(int(r.integers(2)), keepdims=True)),
-    lambda v, w, r, grid: jnp.concatenate([v, v], int(r.integers(2)))[: v.shape[0], : v.shape[1]] * jnp.arange(v.shape[1], dtype="f4"),
+    lambda v, w, r, grid: (
+        jnp.concatenate([v, v], int(r.integers(2)))[: v.shape[0], : v.shape[1]] * jnp.arange(v.shape[1], dtype="f4")
+    ),
     lambda v, w, r, grid: v[:4] if r.integers(2) else v[:, :4],
     lambda v, w, r, grid: jnp.flip(v, int(r.integers(2))),
     lambda v, w, r, grid: lax.dot(v, w) if v.shape[1] == w.shape[0] else jnp.tanh(v),

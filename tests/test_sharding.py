@@ -14,7 +14,8 @@ from xla_wasm.hlo.sharding import Sharding, Shards, read_sharding
 from xla_wasm.hlo.shardy import read_manual_axes, read_meshes, read_shardings
 
 MESHES = read_meshes(
-    '{empty_mesh = #sdy.mesh<[]>, mesh = #sdy.mesh<["x"=2, "y"=4]>, "my mesh" = #sdy.mesh<["a\\22b"=4], device_ids=[3, 2, 1, 0]>, '
+    '{empty_mesh = #sdy.mesh<[]>, mesh = #sdy.mesh<["x"=2, "y"=4]>, "my mesh" = #sdy.mesh<["a\\22b"=4], '
+    "device_ids=[3, 2, 1, 0]>, "
     "one = #sdy.mesh<[], device_ids=[3]>}"
 )
 
@@ -50,9 +51,9 @@ def test_blocks_of_op_sharding(text: str, expected: list[list[int]]) -> None:
 
 
 def test_tuples_and_kinds_that_cut_nothing() -> None:
-    assert [s.kind for s in of_text("{{manual}, {devices=[2,1]<=[2]}, {maximal device=1}, {unknown}, {unreduced}}")] == [
-        *("manual", "tiled", "maximal", "unknown", "unreduced")
-    ]
+    assert [
+        s.kind for s in of_text("{{manual}, {devices=[2,1]<=[2]}, {maximal device=1}, {unknown}, {unreduced}}")
+    ] == [*("manual", "tiled", "maximal", "unknown", "unreduced")]
     (maximal,) = of_text("{maximal device=0}")
     with pytest.raises(xla_wasm.UnsupportedError, match="here: a sharding of kind 'maximal' is not supported"):
         maximal.shards((8, 8), 2, "here")
@@ -62,9 +63,15 @@ def test_tuples_and_kinds_that_cut_nothing() -> None:
     ("text", "expected"),
     [
         ('#sdy.sharding<@mesh, [{"x"}, {}]>', [[0, 0]] * 4 + [[4, 0]] * 4),
-        ('#sdy.sharding<@mesh, [{"y", ?}p1, {"x"}], replicated={}>', [[2 * y, 4 * x] for x in range(2) for y in range(4)]),
+        (
+            '#sdy.sharding<@mesh, [{"y", ?}p1, {"x"}], replicated={}>',
+            [[2 * y, 4 * x] for x in range(2) for y in range(4)],
+        ),
         ('#sdy.sharding<@mesh, [{"y", "x"}, {?}]>', [[2 * y + x, 0] for x in range(2) for y in range(4)]),
-        ('#sdy.sharding<@mesh, [{"y":(1)2}, {"y":(2)2}]>', [[y // 2 * 4, y % 2 * 4] for _ in range(2) for y in range(4)]),
+        (
+            '#sdy.sharding<@mesh, [{"y":(1)2}, {"y":(2)2}]>',
+            [[y // 2 * 4, y % 2 * 4] for _ in range(2) for y in range(4)],
+        ),
         ('#sdy.sharding<@"my mesh", [{"a\\22b"}, {}]>', [[6, 0], [4, 0], [2, 0], [0, 0]]),
         ('#sdy.sharding<mesh<["z"=2]>, [{}, {"z"}]>', [[0, 0], [0, 4]]),
         ("#sdy.sharding<@empty_mesh, [{}, {}]>", [[0, 0]]),
@@ -105,10 +112,26 @@ def test_shardings_are_those_of_jax() -> None:
             xla_wasm.UnsupportedError,
             "p: dimension 0 of size 8 .* 3 equal shards",
         ),
-        (lambda: of_text("{devices=[2,1]<=[2]}")[0].shards((8,), 2, "p"), xla_wasm.UnsupportedError, "cuts 2 dimensions over 2 devices"),
-        (lambda: of_text("{devices=[2,1]<=[2]}")[0].shards((8, 8), 4, "p"), xla_wasm.UnsupportedError, "the program runs on 4"),
-        (lambda: read_shardings("#sdy.sharding<@other, [{}]>", MESHES), xla_wasm.UnsupportedError, "names the mesh 'other'"),
-        (lambda: read_shardings('#sdy.sharding<@mesh, [{"z"}]>', MESHES), xla_wasm.UnsupportedError, "names the axis 'z'"),
+        (
+            lambda: of_text("{devices=[2,1]<=[2]}")[0].shards((8,), 2, "p"),
+            xla_wasm.UnsupportedError,
+            "cuts 2 dimensions over 2 devices",
+        ),
+        (
+            lambda: of_text("{devices=[2,1]<=[2]}")[0].shards((8, 8), 4, "p"),
+            xla_wasm.UnsupportedError,
+            "the program runs on 4",
+        ),
+        (
+            lambda: read_shardings("#sdy.sharding<@other, [{}]>", MESHES),
+            xla_wasm.UnsupportedError,
+            "names the mesh 'other'",
+        ),
+        (
+            lambda: read_shardings('#sdy.sharding<@mesh, [{"z"}]>', MESHES),
+            xla_wasm.UnsupportedError,
+            "names the axis 'z'",
+        ),
         (
             lambda: read_shardings('#sdy.sharding<@mesh, [{"x":(3)2}]>', MESHES),
             xla_wasm.UnsupportedError,
@@ -137,6 +160,9 @@ def test_some_of_the_devices() -> None:
     assert (sharding.kind, sharding.devices) == ("partial", 4)
     with pytest.raises(xla_wasm.UnsupportedError, match="here: a sharding of kind 'partial' is not supported"):
         sharding.shards((8, 8), 4, "here")
-    text = "HloModule m\n\nENTRY e {\n  p = f32[8] parameter(0), sharding={devices=[4]0,1,4,5}\n  ROOT r = f32[8] negate(p)\n}\n"
+    text = (
+        "HloModule m\n\nENTRY e {\n  p = f32[8] parameter(0), sharding={devices=[4]0,1,4,5}\n  ROOT r = f32[8] "
+        "negate(p)\n}\n"
+    )
     x = np.arange(8, dtype=np.float32)
     np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(Module.from_text(text))).run(x), [-x])

@@ -51,7 +51,9 @@ ON_BLOCKS: dict[str, Callable[[Any], Any]] = {
     "pad": lambda v: jnp.pad(v, ((0, 0), (1, 2)), constant_values=7),
     "dot, of the left side": lambda v: v @ W,
     "dot, of the right side": lambda v: lax.dot_general(W, v, (((1,), (1,)), ((), ()))),
-    "convolution, of the kernel's features": lambda v: lax.conv_general_dilated(X.reshape(1, 8, 4), v[:, :, None], (1,), "VALID"),
+    "convolution, of the kernel's features": lambda v: lax.conv_general_dilated(
+        X.reshape(1, 8, 4), v[:, :, None], (1,), "VALID"
+    ),
     "dot, of both in a batch": lambda v: jnp.einsum("bi,bi->b", v, v + 1),
 }
 
@@ -82,7 +84,9 @@ ON_ALL: dict[str, tuple[Callable[[Any], Any], str]] = {
 @pytest.mark.parametrize("name", ON_ALL)
 def test_what_depends_on_the_rows_of_others(name: str) -> None:
     fn, opcode = ON_ALL[name]
-    with pytest.raises(xla_wasm.UnsupportedError, match=f"{opcode}.* needs XLA's partitioner: dimension 0 of an operand is sharded"):
+    with pytest.raises(
+        xla_wasm.UnsupportedError, match=f"{opcode}.* needs XLA's partitioner: dimension 0 of an operand is sharded"
+    ):
         xla_wasm.compile(lower(lambda a: fn(cut(a, P("x"))), X))
 
 
@@ -105,7 +109,9 @@ def test_a_manual_computation_in_another() -> None:
     """Blocks of blocks."""
 
     def outer(v: Any) -> Any:
-        inner = jax.shard_map(lambda u: u + lax.axis_index("y"), in_specs=P(None, "y"), out_specs=P(None, "y"), axis_names={"y"})
+        inner = jax.shard_map(
+            lambda u: u + lax.axis_index("y"), in_specs=P(None, "y"), out_specs=P(None, "y"), axis_names={"y"}
+        )
         return inner(v) + 10 * lax.axis_index("x")
 
     both = jax.shard_map(outer, mesh=mesh(x=2, y=2), in_specs=P("x"), out_specs=P("x"), axis_names={"x"})

@@ -1,4 +1,5 @@
-"""States and carried arrays that shift: the same values, whoever still reads the old ones and whatever the new part is made of."""
+"""States and carried arrays that shift: the same values, whoever still reads the old ones and whatever the new part is
+made of."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ COUNT = 2
 
 
 class Program:
-    """Two states and an input of one shape; what comes next is one of them or of what was made of them, shifted in some way."""
+    """Two states and an input of one shape; what comes next is one of them or of what was made of them, shifted in some
+    way."""
 
     def __init__(self, rng: np.random.Generator):
         self.rng, self.b = rng, Builder("shifts")
@@ -132,7 +134,11 @@ class Program:
         back = at + k if self.rng.integers(0, 3) else min(k, n - k)
         back = min(back, n - (n - at - k))
         rest = n - at - k
-        parts = [self.cut(b, value, d, 0, at), self.new(b, values, d, k), self.cut(b, value, d, min(back, n - rest), rest)]
+        parts = [
+            self.cut(b, value, d, 0, at),
+            self.new(b, values, d, k),
+            self.cut(b, value, d, min(back, n - rest), rest),
+        ]
         return b.op("concatenate", *parts, dimensions=(d,))
 
     def padded(self, b: Builder, value: Any, values: list[Any]) -> Any:
@@ -146,7 +152,9 @@ class Program:
         condition, body = Builder("condition"), Builder("body")
         c = condition.parameter(0, carried)
         number = condition.op("get-tuple-element", c, index=0)
-        condition_made = condition.build(condition.op("compare", number, condition.constant(shape("s32"), [3]), direction="LT"))
+        condition_made = condition.build(
+            condition.op("compare", number, condition.constant(shape("s32"), [3]), direction="LT")
+        )
         p = body.parameter(0, carried)
         i, x, y = (body.op("get-tuple-element", p, index=k) for k in range(3))
         values = [x, y]
@@ -157,7 +165,11 @@ class Program:
             pair.reverse()
         made = body.build(body.op("tuple", body.op("add", i, body.constant(shape("s32"), [1])), *pair))
         init = self.b.op("tuple", self.b.constant(shape("s32"), [0]), start, other)
-        return self.b.op("get-tuple-element", self.b.op("while", init, called=[made, condition_made]), index=int(self.rng.integers(1, 3)))
+        return self.b.op(
+            "get-tuple-element",
+            self.b.op("while", init, called=[made, condition_made]),
+            index=int(self.rng.integers(1, 3)),
+        )
 
     def branch(self, one: Any, other: Any) -> Any:
         made = []

@@ -32,7 +32,9 @@ def test_every_small_float_widens_exactly(element_type: str, target: str) -> Non
 @pytest.mark.parametrize("element_type", SMALL_FLOATS)
 def test_every_small_float_comes_back(element_type: str) -> None:
     x = codes(element_type)
-    module = module_of(lambda b, p: b.op("convert", b.op("convert", p, shape=shape(f"f32[{len(x)}]")), shape=shape_of(x)), x)
+    module = module_of(
+        lambda b, p: b.op("convert", b.op("convert", p, shape=shape(f"f32[{len(x)}]")), shape=shape_of(x)), x
+    )
     for target in ("simd128", "relaxed-simd"):
         np.testing.assert_array_equal(bits(compiled(module, x, target=target)[0]), bits(x))
 
@@ -61,7 +63,8 @@ def test_floats_round_as_on_xla(element_type: str, source: Any) -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, None])
 @pytest.mark.parametrize("element_type", ["f16", "f8e5m2", "f8e4m3", "f8e3m4"])
 def test_f64_rounds_once_in_vectors_and_in_scalars(element_type: str, size: int | None) -> None:
-    """Right beside the middle of two neighbours, where a rounding to f32 would make it a tie. bf16 alone goes by way of f32."""
+    """Right beside the middle of two neighbours, where a rounding to f32 would make it a tie. bf16 alone goes by way of
+    f32."""
     values = codes(element_type).astype(np.float64)
     values = np.unique(values[np.isfinite(values)])
     middle = (values[1:] + values[:-1]) / 2
@@ -83,10 +86,20 @@ def test_f64_rounds_once_in_vectors_and_in_scalars(element_type: str, size: int 
 
 @pytest.mark.parametrize("element_type", ["f16", "bf16"])
 def test_a_constant_of_f64_rounds_as_an_argument_does(element_type: str) -> None:
-    x = np.array([1 + 2.0**-11 + 2.0**-40, 1 + 2.0**-8 + 2.0**-40, -1 - 2.0**-11 - 2.0**-40, 65519.99999999999, 2.0**-25 * (1 + 2.0**-40)])
+    x = np.array(
+        [
+            1 + 2.0**-11 + 2.0**-40,
+            1 + 2.0**-8 + 2.0**-40,
+            -1 - 2.0**-11 - 2.0**-40,
+            65519.99999999999,
+            2.0**-25 * (1 + 2.0**-40),
+        ]
+    )
     wanted = bits(compiled(conversion(x, element_type), x)[0])
     form = shape(element_type)
-    module = module_of(lambda b: b.op("tuple", *(b.op("convert", b.constant(shape("f64"), [number]), shape=form) for number in x)))
+    module = module_of(
+        lambda b: b.op("tuple", *(b.op("convert", b.constant(shape("f64"), [number]), shape=form) for number in x))
+    )
     for results in (compiled(module), evaluate(module)):
         np.testing.assert_array_equal(bits(np.array(results)), wanted)
 
@@ -104,7 +117,11 @@ def test_integers_round_by_way_of_f32(element_type: str, source: str) -> None:
     low, high = (0, 2) if source == "pred" else bounds(source)
     rng = np.random.default_rng(2)
     numbers = [*range(max(low, -300), min(high, 70000), 7), *(int(low + (high - low) * f) for f in rng.random(500))]
-    x = np.array([n for n in numbers if low <= n < high], object).astype(np.int64 if low < 0 else np.uint64).astype(DTYPES[source])
+    x = (
+        np.array([n for n in numbers if low <= n < high], object)
+        .astype(np.int64 if low < 0 else np.uint64)
+        .astype(DTYPES[source])
+    )
     (actual,) = compiled(conversion(x, element_type), x)
     with np.errstate(over="ignore"):
         expected = x.astype(np.float32).astype(DTYPES[element_type])
@@ -124,10 +141,14 @@ def test_small_floats_to_other_types(element_type: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("element_type", ["f16", "bf16", "f8e5m2", "f8e4m3fn"])
-@pytest.mark.parametrize(("exponent_bits", "mantissa_bits"), [(5, 10), (5, 3), (4, 3), (8, 7), (8, 0), (3, 0), (1, 2), (11, 20)])
+@pytest.mark.parametrize(
+    ("exponent_bits", "mantissa_bits"), [(5, 10), (5, 3), (4, 3), (8, 7), (8, 0), (3, 0), (1, 2), (11, 20)]
+)
 def test_every_reduction_of_precision(element_type: str, exponent_bits: int, mantissa_bits: int) -> None:
     x = codes(element_type)
-    module = module_of(lambda b, p: b.op("reduce-precision", p, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits), x)
+    module = module_of(
+        lambda b, p: b.op("reduce-precision", p, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits), x
+    )
     expected = bits(oracle.run(module, x)[0])
     np.testing.assert_array_equal(bits(compiled(module, x)[0]), expected)
     np.testing.assert_array_equal(bits(evaluate(module, x)[0]), expected)

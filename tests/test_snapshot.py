@@ -44,7 +44,9 @@ def test_what_nothing_models_is_kept() -> None:
     assert Snapshot.from_proto(assigned).to_proto() == assigned
     wrapped = encode(MESSAGES["HloSnapshot"], {"hlo": assigned, "execution_platform": "cpu"})
     assert Snapshot.from_proto(wrapped).to_proto() == wrapped
-    inputs = encode(MESSAGES["HloInputs"], {"arguments": [literal([1]).to_proto()], "arguments_descriptors": [b"\x08\x01\x10\x04"]})
+    inputs = encode(
+        MESSAGES["HloInputs"], {"arguments": [literal([1]).to_proto()], "arguments_descriptors": [b"\x08\x01\x10\x04"]}
+    )
     dumped = encode(MESSAGES["HloUnoptimizedSnapshot"], {"hlo_module": module, "partitions": [inputs], "version": 1})
     assert Snapshot.from_proto(dumped).to_proto() == dumped
 

@@ -47,7 +47,8 @@ def test_every_length_is_sorted_stably(length: int, element_type: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "dims, dimension", [((3, 7), 1), ((3, 7), 0), ((13, 40), 0), ((13, 40), 1), ((2, 65, 3), 1), ((1, 30, 1), 1), ((9, 5, 4), 0)]
+    "dims, dimension",
+    [((3, 7), 1), ((3, 7), 0), ((13, 40), 0), ((13, 40), 1), ((2, 65, 3), 1), ((1, 30, 1), 1), ((9, 5, 4), 0)],
 )
 def test_rows_along_any_dimension(dims: tuple[int, ...], dimension: int) -> None:
     x = f32(RNG.integers(-20, 20, dims))
@@ -91,12 +92,16 @@ def as_on_xla(module: Module, *arrays: Array, evaluated: bool = True) -> None:
 
 @pytest.mark.parametrize("length", [5, 8, 9, 16, 17, 18, 33, 255, 256, 1000, 5000])
 @pytest.mark.parametrize(
-    "types", [("s32",), ("u8", "s32"), ("f32", "s64"), ("s64", "f64", "pred"), ("f16", "s32", "u8", "f32", "s16")], ids=str
+    "types",
+    [("s32",), ("u8", "s32"), ("f32", "s64"), ("s64", "f64", "pred"), ("f16", "s32", "u8", "f32", "s16")],
+    ids=str,
 )
 @pytest.mark.parametrize("form", ["random", "rising", "falling", "saw"])
 def test_equal_elements_lie_as_xla_leaves_them(length: int, types: tuple[str, ...], form: str) -> None:
     rng = np.random.default_rng(length)
-    keys = {"random": rng.integers(0, 20, length), "saw": np.arange(length) % 7}.get(form, np.sort(rng.integers(0, 50, length)))
+    keys = {"random": rng.integers(0, 20, length), "saw": np.arange(length) % 7}.get(
+        form, np.sort(rng.integers(0, 50, length))
+    )
     keys = keys[::-1] if form == "falling" else keys
     arrays = [array(types[0], keys), *(array(t, rng.integers(0, 2 if t == "pred" else 100, length)) for t in types[1:])]
     as_on_xla(sorting(less(*types), 0, *arrays, is_stable=False), *arrays)
@@ -109,7 +114,8 @@ def test_equal_elements_of_rows_lie_as_xla_leaves_them(dims: tuple[int, ...], di
 
 
 class _Gas:
-    """A key that is decided as late as possible, such that the sort which compares it has gained little (McIlroy's adversary)."""
+    """A key that is decided as late as possible, such that the sort which compares it has gained little (McIlroy's
+    adversary)."""
 
     decided: list[_Gas] = []
     candidate: _Gas | None = None
@@ -182,7 +188,9 @@ def test_the_first_of_a_falling_sort_are_those_of_topk(length: int, k: int, is_s
     b = Builder("first")
     p = b.parameter(0, shape(f"f32[3,{length}]"))
     places = b.op("iota", shape=shape(f"s32[3,{length}]"), iota_dimension=1)
-    ordered = b.op("sort", p, places, called=[less("f32", "s32", direction="GT")()], dimensions=(1,), is_stable=is_stable)
+    ordered = b.op(
+        "sort", p, places, called=[less("f32", "s32", direction="GT")()], dimensions=(1,), is_stable=is_stable
+    )
     bounds = (SliceDimension(0, 3, 1), SliceDimension(0, k, 1))
     parts = [b.op("slice", b.op("get-tuple-element", ordered, index=i), slice=bounds) for i in range(2)]
     as_on_xla(b.module(b.op("tuple", *parts)), x)
@@ -200,8 +208,11 @@ def test_the_first_of_a_falling_sort_are_those_of_topk(length: int, k: int, is_s
         (1, "GT", 1, [(0, 5, 2), (0, 5, 2)]),
     ],
 )
-def test_parts_of_sorts_are_those_of_xla(dimension: int, direction: str, counted: int | None, parts: list[tuple[int, int, int]]) -> None:
-    """The first elements along any dimension, and what only looks like them: falling places, others' places, other parts."""
+def test_parts_of_sorts_are_those_of_xla(
+    dimension: int, direction: str, counted: int | None, parts: list[tuple[int, int, int]]
+) -> None:
+    """The first elements along any dimension, and what only looks like them: falling places, others' places, other
+    parts."""
     from xla_wasm.builder import Builder
 
     x = f32(np.random.default_rng(1).integers(-8, 9, (20, 20)))
@@ -249,7 +260,8 @@ SPECIAL = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-45, -1e-45, 3.4e38, -
 @pytest.mark.parametrize("length", [10, 200, 5000])
 def test_both_sides_by_the_same_key(length: int, direction: str) -> None:
     comparator = function(
-        "f32, f32, s32, s32", lambda b, x, y, *_: b.op("compare", _key(b, x), _key(b, y), direction=direction, type="TOTALORDER")
+        "f32, f32, s32, s32",
+        lambda b, x, y, *_: b.op("compare", _key(b, x), _key(b, y), direction=direction, type="TOTALORDER"),
     )
     x = RNG.normal(size=length).astype(np.float32)
     x[RNG.integers(0, length, 10)] = SPECIAL
@@ -287,7 +299,9 @@ def test_long_rows_of_every_type(element_type: str, direction: str, order: str |
 def test_a_comparator_with_a_loop_is_refused() -> None:
     state = function("s32", lambda b, i: b.op("add", i, b.constant(shape("s32"), [1])))
     test = function("s32", lambda b, i: b.op("compare", i, b.constant(shape("s32"), [5]), direction="LT"))
-    comparator = function("s32, s32", lambda b, x, y: b.op("compare", b.op("while", x, called=[state(), test()]), y, direction="LT"))
+    comparator = function(
+        "s32, s32", lambda b, x, y: b.op("compare", b.op("while", x, called=[state(), test()]), y, direction="LT")
+    )
     x = s32([3, 1, 2])
     with pytest.raises(UnsupportedError, match="while"):
         xla_wasm.compile(sorting(comparator, 0, x))
@@ -295,7 +309,20 @@ def test_a_comparator_with_a_loop_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "length, k",
-    [(1, 1), (5, 3), (5, 5), (20, 1), (64, 2), (1000, 10), (1024, 64), (1000, 64), (1000, 100), (1025, 7), (2060, 16), (12801, 100)],
+    [
+        (1, 1),
+        (5, 3),
+        (5, 5),
+        (20, 1),
+        (64, 2),
+        (1000, 10),
+        (1024, 64),
+        (1000, 64),
+        (1000, 100),
+        (1025, 7),
+        (2060, 16),
+        (12801, 100),
+    ],
 )
 @pytest.mark.parametrize("element_type", ["f32", "s32", "u8", "s64", "f64", "pred", "u64"])
 @pytest.mark.parametrize("largest", [True, False])
@@ -356,8 +383,12 @@ def test_a_sorted_row_is_part_of_a_larger_program() -> None:
     b = Builder("median")
     x = b.parameter(0, shape("f32[5,31]"))
     ordered = b.op("sort", b.op("multiply", x, x), called=[less("f32")()], dimensions=(1,))
-    total = b.op("reduce", ordered, b.constant(shape("f32"), [0]), called=[reducer("maximum", "f32")()], dimensions=(1,))
-    module = b.module(b.op("tuple", b.op("slice", ordered, slice=(SliceDimension(0, 5, 1), SliceDimension(15, 16, 1))), total))
+    total = b.op(
+        "reduce", ordered, b.constant(shape("f32"), [0]), called=[reducer("maximum", "f32")()], dimensions=(1,)
+    )
+    module = b.module(
+        b.op("tuple", b.op("slice", ordered, slice=(SliceDimension(0, 5, 1), SliceDimension(15, 16, 1))), total)
+    )
     values = RNG.normal(size=(5, 31)).astype(np.float32)
     middle, greatest = run(module, values)
     np.testing.assert_array_equal(middle[:, 0], np.median(values * values, 1))

@@ -1,4 +1,5 @@
-"""The functions of CHLO that are long in other operations: as exact as XLA's expansions of them, and where these are exact, the same."""
+"""The functions of CHLO that are long in other operations: as exact as XLA's expansions of them, and where these are
+exact, the same."""
 
 from __future__ import annotations
 
@@ -13,7 +14,28 @@ from xla_wasm import HloModule, evaluate
 from xla_wasm.ops.arrays import DTYPES
 
 INF, NAN = float("inf"), float("nan")
-EDGES = (0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 8.0, 1e-30, -1e-30, 1e30, 3.0, -3.0, 0.999999, 100.0, -100.5)
+EDGES = (
+    0.0,
+    -0.0,
+    INF,
+    -INF,
+    NAN,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    -2.0,
+    8.0,
+    1e-30,
+    -1e-30,
+    1e30,
+    3.0,
+    -3.0,
+    0.999999,
+    100.0,
+    -100.5,
+)
 UNARY = ("erfc", "erf_inv", "lgamma", "digamma", "bessel_i1e", "square", "is_inf", "is_pos_inf", "is_neg_inf", "conj")
 BINARY = ("zeta", "polygamma", "next_after")
 TYPES = {"f32": "f32", "f64": "f64", "bf16": "bf16", "f16": "f16"}
@@ -42,7 +64,9 @@ def both(data: bytes, *arrays: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("name", UNARY)
 def test_of_one_number(name: str, kind: str) -> None:
     rng = np.random.default_rng(0)
-    values = np.concatenate([EDGES, rng.uniform(-1, 1, 300), rng.normal(0, 10, 300), rng.uniform(0, 40, 100), np.arange(-12, 13) / 2])
+    values = np.concatenate(
+        [EDGES, rng.uniform(-1, 1, 300), rng.normal(0, 10, 300), rng.uniform(0, 40, 100), np.arange(-12, 13) / 2]
+    )
     array = values.astype(DTYPES[kind])
     compare.assert_same(*both(program(name, kind, 1, len(array)), array), 0, name)
 
@@ -51,7 +75,9 @@ def test_of_one_number(name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", BINARY)
 def test_of_two_numbers(name: str, kind: str) -> None:
     rng = np.random.default_rng(0)
-    a = np.concatenate([np.repeat(EDGES, len(EDGES)), rng.uniform(1, 8, 300), rng.integers(0, 8, 300), rng.normal(0, 3, 100)])
+    a = np.concatenate(
+        [np.repeat(EDGES, len(EDGES)), rng.uniform(1, 8, 300), rng.integers(0, 8, 300), rng.normal(0, 3, 100)]
+    )
     b = np.concatenate([np.tile(EDGES, len(EDGES)), rng.uniform(0, 9, 600), rng.normal(0, 3, 100)])
     arrays = [x.astype(DTYPES[kind]) for x in (a, b)]
     compare.assert_same(*both(program(name, kind, 2, len(a)), *arrays), 0, name)

@@ -217,9 +217,15 @@ def test_what_is_no_stablehlo() -> None:
     [
         ("return %a, %a : tensor<3xf32>, tensor<3xf32>", "'main' declares 1 result, and has 2"),
         ("return", "'main' declares 1 result, and has 0"),
-        ("return %i : tensor<i32>", "result 0 of 'main' is of another type than declared: it is tensor<i32>, not tensor<3xf32>"),
+        (
+            "return %i : tensor<i32>",
+            "result 0 of 'main' is of another type than declared: it is tensor<i32>, not tensor<3xf32>",
+        ),
         ("", "a block must end in a return; this one is empty"),
-        ("%0 = call @f(%a) : (tensor<3xf32>) -> tensor<3xf32> return %0 : tensor<3xf32>", "result 0 of 'f' is of another type"),
+        (
+            "%0 = call @f(%a) : (tensor<3xf32>) -> tensor<3xf32> return %0 : tensor<3xf32>",
+            "result 0 of 'f' is of another type",
+        ),
     ],
 )
 def test_functions_return_what_they_declare(lines: str, error: str) -> None:
@@ -272,16 +278,36 @@ def test_inputs_of_every_kind() -> None:
         return jax.random.uniform(key, (3,)), ~flag, [r + 1 for r in rest], None, named["last"]["b"]
 
     key = jax.random.key(3)
-    rest = (jnp.ones(2, jnp.bfloat16), jnp.ones(2, jnp.int4), jnp.ones((0, 2), jnp.complex64), jnp.ones((), jnp.float8_e4m3fn))
+    rest = (
+        jnp.ones(2, jnp.bfloat16),
+        jnp.ones(2, jnp.int4),
+        jnp.ones((0, 2), jnp.complex64),
+        jnp.ones((), jnp.float8_e4m3fn),
+    )
     named = {"last": {"a": ONES, "b": jnp.ones(1, jnp.uint8)}}
     flag = np.array([True, False])
     data = export.export(jax.jit(f), platforms=["cpu"])(key, flag, *rest, **named).serialize()
     module = HloModule.from_exported(data)
     lowered = xla_wasm.jax.lower(f, key, flag, *rest, **named)
-    assert [str(shape.without_layout()) for _, shape in leaves(module)[0]] == [str(s.without_layout()) for _, s in leaves(lowered)[0]]
-    assert [name for name, _ in leaves(module)[0]] == ["key", "flag", "rest.0", "rest.1", "rest.2", "rest.3", "last.a", "last.b"]
+    assert [str(shape.without_layout()) for _, shape in leaves(module)[0]] == [
+        str(s.without_layout()) for _, s in leaves(lowered)[0]
+    ]
+    assert [name for name, _ in leaves(module)[0]] == [
+        "key",
+        "flag",
+        "rest.0",
+        "rest.1",
+        "rest.2",
+        "rest.3",
+        "last.a",
+        "last.b",
+    ]
     assert leaves(module)[1] == leaves(lowered)[1]
-    arrays = [np.asarray(jax.random.key_data(key)), flag, *map(np.asarray, (*rest, named["last"]["a"], named["last"]["b"]))]
+    arrays = [
+        np.asarray(jax.random.key_data(key)),
+        flag,
+        *map(np.asarray, (*rest, named["last"]["a"], named["last"]["b"])),
+    ]
     for actual, expected in zip(evaluate(module, *arrays), evaluate(lowered, *arrays), strict=True):
         compare.assert_same(actual, expected, 0)
 

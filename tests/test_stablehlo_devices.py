@@ -1,4 +1,5 @@
-"""Programs for several devices in StableHLO: shardings, meshes and manual computations give the values that their HLO gives."""
+"""Programs for several devices in StableHLO: shardings, meshes and manual computations give the values that their HLO
+gives."""
 
 from __future__ import annotations
 
@@ -17,7 +18,15 @@ from xla_wasm import HloModule, evaluate
 from xla_wasm.hlo.verify import verify
 from xla_wasm.jax import mesh
 
-SOME = ("collectives_4", "collectives_2x2x2_two", "matmul_2d", "matmul_in_a_ring", "mixture_of_experts", "loop_outside", "nested")
+SOME = (
+    "collectives_4",
+    "collectives_2x2x2_two",
+    "matmul_2d",
+    "matmul_in_a_ring",
+    "mixture_of_experts",
+    "loop_outside",
+    "nested",
+)
 
 
 @pytest.mark.parametrize("lowering", ["shardy", "gspmd"])
@@ -28,11 +37,19 @@ def test_programs(name: str, lowering: str) -> None:
     with shardy(lowering == "shardy"):
         axes = mesh(**program.axes)
         with jax.sharding.use_abstract_mesh(axes):
-            lowered = jax.jit(program.make(axes), keep_unused=True).trace(*program.args).lower(lowering_platforms=("cpu",))
-        data = export.export(jax.jit(program.make(devices(**program.axes))), platforms=["cpu"])(*program.args).serialize()
+            lowered = (
+                jax.jit(program.make(axes), keep_unused=True).trace(*program.args).lower(lowering_platforms=("cpu",))
+            )
+        data = export.export(jax.jit(program.make(devices(**program.axes))), platforms=["cpu"])(
+            *program.args
+        ).serialize()
     hlo = HloModule.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
     tree = lowered.compiler_ir("stablehlo")
-    read = [HloModule.from_stablehlo(bytecode_of(tree)), HloModule.from_stablehlo(artifact_of(tree)), HloModule.from_exported(data)]
+    read = [
+        HloModule.from_stablehlo(bytecode_of(tree)),
+        HloModule.from_stablehlo(artifact_of(tree)),
+        HloModule.from_exported(data),
+    ]
     expected = evaluate(hlo, *arguments)
     for module in read:
         verify(module)

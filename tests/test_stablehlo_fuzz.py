@@ -1,4 +1,5 @@
-"""Damaged files of StableHLO: whatever the bytes, reading, verifying and printing end soon, and raise nothing but our own errors."""
+"""Damaged files of StableHLO: whatever the bytes, reading, verifying and printing end soon, and raise nothing but our
+own errors."""
 
 from __future__ import annotations
 
@@ -94,7 +95,11 @@ def test_constants_are_not_copied() -> None:
 @pytest.mark.parametrize(
     ("operation", "words"),
     [
-        ("%0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], precision = [HIGHER, DEFAULT] : (T, T) -> T", "HIGHER"),
+        (
+            "%0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], precision = [HIGHER, DEFAULT] : (T, T) "
+            "-> T",
+            "HIGHER",
+        ),
         ('%0 = "stablehlo.fft"(%c) {fft_type = "FTF", fft_length = array<i64: 2>} : (C) -> C', "FTF"),
         ('%0:2 = "stablehlo.rng_bit_generator"(%s) {rng_algorithm = "DICE"} : (S) -> (S, T)', "DICE"),
         (
@@ -109,6 +114,8 @@ def test_words_that_there_are_not(operation: str, words: str) -> None:
     head, _, kinds = operation.rpartition(" : ")
     for short, kind in types.items():
         kinds = kinds.replace(short, kind)
-    text = f"func.func @main(%x: {types['T']}, %c: {types['C']}, %s: {types['S']}) {{\n  {head} : {kinds}\n  return\n}}\n"
+    text = (
+        f"func.func @main(%x: {types['T']}, %c: {types['C']}, %s: {types['S']}) {{\n  {head} : {kinds}\n  return\n}}\n"
+    )
     with pytest.raises(ParseError, match=f"(?i)is expected, not '.*{words}"):
         HloModule.from_stablehlo(text)

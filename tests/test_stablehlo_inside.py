@@ -1,4 +1,5 @@
-"""Gathers, scatters and slices at computed places in arrays whose sizes a run gives: they are kept inside of these, as JAX's are."""
+"""Gathers, scatters and slices at computed places in arrays whose sizes a run gives: they are kept inside of these, as
+JAX's are."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ KINDS = (dynamic_slice, dynamic_update_slice, take, gather, scatter)
 
 
 def program(seed: int) -> tuple[Function, list[str], Any]:
-    """A function of an array and indices, the array's sizes, and indices. The array, or what is made of it, is read in two ways."""
+    """A function of an array and indices, the array's sizes, and indices. The array, or what is made of it, is read in
+    two ways."""
     rng = np.random.default_rng(seed)
     sizes = [str(rng.choice(["b", "n", "3"])) for _ in range(rng.integers(1, 4))]
     sizes[rng.integers(len(sizes))] = "b"
@@ -79,7 +81,11 @@ def program(seed: int) -> tuple[Function, list[str], Any]:
     if rng.random() < 0.5:
         return inner, sizes, given
     order = [int(d) for d in rng.permutation(len(sizes))]
-    return lambda x, i: (inner(jnp.transpose(x, order) * 2, i), jnp.sum(x)), [sizes[order.index(d)] for d in range(len(sizes))], given
+    return (
+        lambda x, i: (inner(jnp.transpose(x, order) * 2, i), jnp.sum(x)),
+        [sizes[order.index(d)] for d in range(len(sizes))],
+        given,
+    )
 
 
 @pytest.mark.parametrize("seed", range(seeds.count(20, 40)))
@@ -88,7 +94,9 @@ def test_inside_of_the_sizes(seed: int) -> None:
     symbols = sorted({*sizes} - {"3"})
     scope = export.SymbolicScope([f"{name} >= {LEAST}" for name in symbols])
     shape = export.symbolic_shape(",".join(sizes), scope=scope)
-    as_many = "b" in sizes and seed % 3 == 0 and KINDS[seed % len(KINDS)] in (take, gather)  # indices whose number a run knows
+    as_many = (
+        "b" in sizes and seed % 3 == 0 and KINDS[seed % len(KINDS)] in (take, gather)
+    )  # indices whose number a run knows
     many = jax.ShapeDtypeStruct((shape[sizes.index("b")], given.shape[1]), given.dtype) if as_many else given
     data = export.export(jax.jit(fn), platforms=["cpu"])(jax.ShapeDtypeStruct(shape, np.float32), many).serialize()
     module = HloModule.from_exported(data, {name: range(LEAST, MOST + 1) for name in symbols})

@@ -132,10 +132,20 @@ def instructions(module: HloModule) -> list[Any]:
             if "outfeed_shape" in attrs:
                 attrs["outfeed_shape"] = attrs["outfeed_shape"].without_layout()
             if {*attrs.get("precision_config", PrecisionConfig()).operand_precision} == {"default"}:
-                attrs["precision_config"] = PrecisionConfig(algorithm=attrs["precision_config"].algorithm)  # as if it said nothing
+                attrs["precision_config"] = PrecisionConfig(
+                    algorithm=attrs["precision_config"].algorithm
+                )  # as if it said nothing
             if x.shape.is_array and laid.is_row_major:
                 laid = laid.without_layout()
-            found.append((x.opcode, str(laid.with_default_layout() if laid.layout is None else laid), attrs, x.frontend_attributes, called))
+            found.append(
+                (
+                    x.opcode,
+                    str(laid.with_default_layout() if laid.layout is None else laid),
+                    attrs,
+                    x.frontend_attributes,
+                    called,
+                )
+            )
     return sorted(found, key=str)
 
 

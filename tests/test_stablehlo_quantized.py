@@ -88,7 +88,9 @@ def every(q: Q, dims: tuple[int, ...], seed: int = 0) -> Any:
     return np.random.default_rng(seed).integers(low, high, dims, endpoint=True).astype(q.dtype)
 
 
-FLOAT_VALUES = np.array([0.0, -0.0, 0.25, 0.75, 1.25, -0.25, -1.75, 1e9, -1e9, np.inf, -np.inf, np.nan, 3.3, -7.1, 63.4, 200.0], np.float32)
+FLOAT_VALUES = np.array(
+    [0.0, -0.0, 0.25, 0.75, 1.25, -0.25, -1.75, 1e9, -1e9, np.inf, -np.inf, np.nan, 3.3, -7.1, 63.4, 200.0], np.float32
+)
 TYPES = [
     Q(0.5),
     Q(0.5, 1),
@@ -184,10 +186,14 @@ def test_compare_select_and_clamp() -> None:
     np.testing.assert_array_equal(evaluate(compare, x, y)[0], A.numbers(x) < B.numbers(y))
     select = function('"stablehlo.select"(%0, %1, %2)', [tensor((300,), "i1"), *kinds], tensor((300,), C))
     flags = x % 3 == 0
-    np.testing.assert_array_equal(evaluate(select, flags, x, y)[0], C.stored(np.where(flags, A.numbers(x), B.numbers(y))))
+    np.testing.assert_array_equal(
+        evaluate(select, flags, x, y)[0], C.stored(np.where(flags, A.numbers(x), B.numbers(y)))
+    )
     clamp = function('"stablehlo.clamp"(%0, %1, %2)', [tensor((), A), kinds[1], tensor((), A)], tensor((300,), C))
     low, high = np.int8(-20), np.int8(10)
-    np.testing.assert_array_equal(evaluate(clamp, low, y, high)[0], C.stored(np.clip(B.numbers(y), A.numbers(low), A.numbers(high))))
+    np.testing.assert_array_equal(
+        evaluate(clamp, low, y, high)[0], C.stored(np.clip(B.numbers(y), A.numbers(low), A.numbers(high)))
+    )
 
 
 DOT = "contracting_dims = [1] x [0]"
@@ -197,9 +203,13 @@ DOT = "contracting_dims = [1] x [0]"
 def test_products(right: Q) -> None:
     x, y, wide = every(A, (5, 6)), every(right, (6, 4), 1), Q(4.0, 1, "i32")
     expected = A.numbers(x) @ right.numbers(y)  # exact: small multiples of powers of two
-    both = function(f"stablehlo.dot_general %0, %1, {DOT}", [tensor((5, 6), A), tensor((6, 4), right)], tensor((5, 4), wide))
+    both = function(
+        f"stablehlo.dot_general %0, %1, {DOT}", [tensor((5, 6), A), tensor((6, 4), right)], tensor((5, 4), wide)
+    )
     np.testing.assert_array_equal(evaluate(both, x, y)[0], wide.stored(expected))
-    hybrid = function(f"stablehlo.dot_general %0, %1, {DOT}", [tensor((5, 6), "f32"), tensor((6, 4), right)], tensor((5, 4), "f32"))
+    hybrid = function(
+        f"stablehlo.dot_general %0, %1, {DOT}", [tensor((5, 6), "f32"), tensor((6, 4), right)], tensor((5, 4), "f32")
+    )
     np.testing.assert_array_equal(evaluate(hybrid, A.numbers(x), y)[0], expected)
 
 
@@ -285,7 +295,12 @@ def test_regions_constants_and_functions() -> None:
 @pytest.mark.parametrize(
     ("op", "inputs", "output", "message"),
     [
-        ("stablehlo.uniform_dequantize %0", ["tensor<4x!quant.uniform<i8:f32, 0.0>>"], "tensor<4xf32>", "scales are positive"),
+        (
+            "stablehlo.uniform_dequantize %0",
+            ["tensor<4x!quant.uniform<i8:f32, 0.0>>"],
+            "tensor<4xf32>",
+            "scales are positive",
+        ),
         (
             "stablehlo.uniform_dequantize %0",
             ["tensor<4x!quant.uniform<i8:f32:0, {0.5, 0.25}>>"],
@@ -298,11 +313,36 @@ def test_regions_constants_and_functions() -> None:
             "tensor<4xf32>",
             "2 scales along dimension 3",
         ),
-        ("stablehlo.uniform_dequantize %0", ["tensor<4x!quant.uniform<i8:f32, 0.5:200>>"], "tensor<4xf32>", "no range from -128 to 127"),
-        ("stablehlo.uniform_dequantize %0", ["tensor<4x!quant.uniform<i8<-200:5>:f32, 0.5>>"], "tensor<4xf32>", "no range from -200 to 5"),
-        ("stablehlo.uniform_dequantize %0", ["tensor<4x!quant.uniform<i8:f32, 0.5>>"], "tensor<4xf64>", "gives f32, not f64"),
-        ("stablehlo.uniform_quantize %0", ["tensor<4xf64>"], "tensor<4x!quant.uniform<i8:f32, 0.5>>", "numbers of f64 cannot"),
-        ("stablehlo.uniform_dequantize %0", ["tensor<4x!quant.uniform<i8:i32, 0.5>>"], "tensor<4xi32>", "i8 cannot stand for i32"),
+        (
+            "stablehlo.uniform_dequantize %0",
+            ["tensor<4x!quant.uniform<i8:f32, 0.5:200>>"],
+            "tensor<4xf32>",
+            "no range from -128 to 127",
+        ),
+        (
+            "stablehlo.uniform_dequantize %0",
+            ["tensor<4x!quant.uniform<i8<-200:5>:f32, 0.5>>"],
+            "tensor<4xf32>",
+            "no range from -200 to 5",
+        ),
+        (
+            "stablehlo.uniform_dequantize %0",
+            ["tensor<4x!quant.uniform<i8:f32, 0.5>>"],
+            "tensor<4xf64>",
+            "gives f32, not f64",
+        ),
+        (
+            "stablehlo.uniform_quantize %0",
+            ["tensor<4xf64>"],
+            "tensor<4x!quant.uniform<i8:f32, 0.5>>",
+            "numbers of f64 cannot",
+        ),
+        (
+            "stablehlo.uniform_dequantize %0",
+            ["tensor<4x!quant.uniform<i8:i32, 0.5>>"],
+            "tensor<4xi32>",
+            "i8 cannot stand for i32",
+        ),
     ],
 )
 def test_ill_formed_types(op: str, inputs: list[str], output: str, message: str) -> None:

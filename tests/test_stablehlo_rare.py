@@ -27,21 +27,19 @@ def one(line: str, inputs: list[str], *outputs: str) -> str:
     names = ", ".join(f"%r#{i}" for i in range(len(outputs))) if len(outputs) > 1 else "%r"
     count = f":{len(outputs)}" if len(outputs) > 1 else ""
     types = ", ".join(outputs)
-    return (
-        f"func.func @main({arguments}) -> ({types}) {{ %r{count} = {line} : ({', '.join(inputs)}) -> ({types}) return {names} : {types} }}"
-    )
+    return f"func.func @main({arguments}) -> ({types}) {{ %r{count} = {line} : ({', '.join(inputs)}) -> ({types}) return {names} : {types} }}"
 
 
 def einsum(config: str, *types: str) -> str:
     name = "einsum" if "," in config else "unary_einsum"
     return one(
-        f'"stablehlo.{name}"({", ".join(f"%{i}" for i in range(len(types) - 1))}) {{einsum_config = "{config}"}}', [*types[:-1]], types[-1]
+        f'"stablehlo.{name}"({", ".join(f"%{i}" for i in range(len(types) - 1))}) {{einsum_config = "{config}"}}',
+        [*types[:-1]],
+        types[-1],
     )
 
 
-SCAN = (
-    "({{ ^bb0(%x: {0}, %y: {0}): %s = stablehlo.add %x, %y : {0} %m = stablehlo.maximum %x, %y : {0} stablehlo.return %m, %s : {0}, {0} }})"
-)
+SCAN = "({{ ^bb0(%x: {0}, %y: {0}): %s = stablehlo.add %x, %y : {0} %m = stablehlo.maximum %x, %y : {0} stablehlo.return %m, %s : {0}, {0} }})"
 SIZES = "operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>"
 CASES = {
     "ragged rows": one(
@@ -65,14 +63,20 @@ CASES = {
     "einsum of batches": einsum("gab,cbg->agc", C, "tensor<3x4x2xf32>", "tensor<5x2x3xf32>"),
     "einsum of an outer product": einsum("a,b->ba", "tensor<2xf32>", "tensor<3xf32>", "tensor<3x2xf32>"),
     "torch_index_select": one(
-        '"stablehlo.torch_index_select"(%0, %1) {dim = 2 : i64, batch_dims = 1 : i64}', [C, "tensor<2x3xi32>"], "tensor<2x5x3xf32>"
+        '"stablehlo.torch_index_select"(%0, %1) {dim = 2 : i64, batch_dims = 1 : i64}',
+        [C, "tensor<2x3xi32>"],
+        "tensor<2x5x3xf32>",
     ),
     "torch_index_select of a scalar": one(
-        '"stablehlo.torch_index_select"(%0, %1) {dim = 0 : i64, batch_dims = 0 : i64}', [C, "tensor<i32>"], "tensor<5x4xf32>"
+        '"stablehlo.torch_index_select"(%0, %1) {dim = 0 : i64, batch_dims = 0 : i64}',
+        [C, "tensor<i32>"],
+        "tensor<5x4xf32>",
     ),
     **{
         name: one(
-            f'"stablehlo.custom_call"(%0) {{call_target_name = "mhlo.{name}", mhlo.attributes = {{}}, mhlo.version = 1 : i64}}', [V], V
+            f'"stablehlo.custom_call"(%0) {{call_target_name = "mhlo.{name}", mhlo.attributes = {{}}, mhlo.version = 1 : i64}}',
+            [V],
+            V,
         )
         for name in "acos acosh asin asinh atanh cosh erf sinh tan".split()
     },
@@ -103,7 +107,9 @@ def test_values(name: str) -> None:
         module = HloModule.from_stablehlo(form)
         verify(module)
         for actual, wanted in zip(evaluate(module, *given), evaluate(expected, *given), strict=True):
-            compare.assert_same(actual, wanted, 8 if name in "acos acosh asin asinh atanh cosh erf sinh tan".split() else 0)
+            compare.assert_same(
+                actual, wanted, 8 if name in "acos acosh asin asinh atanh cosh erf sinh tan".split() else 0
+            )
 
 
 def test_einsum_sums_what_the_result_lacks() -> None:
@@ -141,7 +147,9 @@ def test_asynchronous_operations() -> None:
 def test_top_k_as_older_versions_call_it(largest: bool) -> None:
     call = f'"stablehlo.custom_call"(%0) {{call_target_name = "mhlo.topk", mhlo.attributes = {{k = 3 : i64, largest = {str(largest).lower()}}}}}'
     x = np.array([[3, 1, 2, 0, 1], [np.nan, -0.0, 0, -np.inf, 7]], np.float32)
-    values, places = evaluate(HloModule.from_stablehlo(one(call, ["tensor<2x5xf32>"], "tensor<2x3xf32>", "tensor<2x3xi32>")), x)
+    values, places = evaluate(
+        HloModule.from_stablehlo(one(call, ["tensor<2x5xf32>"], "tensor<2x3xf32>", "tensor<2x3xi32>")), x
+    )
     assert places.tolist() == ([[0, 2, 1], [0, 4, 2]] if largest else [[3, 1, 4], [3, 1, 2]])
     np.testing.assert_array_equal(values, np.take_along_axis(x, places, 1))
 

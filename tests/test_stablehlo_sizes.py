@@ -1,4 +1,5 @@
-"""Programs with symbolic sizes: those that jax.export writes, given sizes, have the values of the same functions lowered for these."""
+"""Programs with symbolic sizes: those that jax.export writes, given sizes, have the values of the same functions
+lowered for these."""
 
 from __future__ import annotations
 
@@ -50,11 +51,15 @@ PROGRAMS: dict[str, tuple[Any, list[str]]] = {
     "while": (lambda x: lax.fori_loop(0, x.shape[0], lambda i, a: a + x[i], jnp.zeros(3)), ["b,3"]),
     "cond": (lambda x: lax.cond(x[0, 0] > 0, lambda x: x + 1, lambda x: x * 2, x), ["b,3"]),
     "conv": (
-        lambda x: lax.conv_general_dilated(x, jnp.ones((3, 3, 1, 2)), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+        lambda x: lax.conv_general_dilated(
+            x, jnp.ones((3, 3, 1, 2)), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        ),
         ["b,h,5,1"],
     ),
     "convs": (
-        lambda x: lax.conv_general_dilated(x, jnp.ones((3, 3, 1, 2)), (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+        lambda x: lax.conv_general_dilated(
+            x, jnp.ones((3, 3, 1, 2)), (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        ),
         ["b,h,5,1"],
     ),
     "pool": (lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"), ["b,h,4,1"]),
@@ -102,7 +107,11 @@ def arguments(specs: list[str]) -> tuple[list[Any], list[Any], dict[str, int]]:
         shape = tuple(size_of(text, DIMS) for text in sizes.split(","))
         types.append(jax.ShapeDtypeStruct(export.symbolic_shape(sizes, scope=scope), dtype))
         arrays.append(rng.integers(0, 3, shape).astype(dtype) if integer else rng.standard_normal(shape).astype(dtype))
-    return types, arrays, {name: size for name, size in DIMS.items() if any(name in spec.partition(":")[0] for spec in specs)}
+    return (
+        types,
+        arrays,
+        {name: size for name, size in DIMS.items() if any(name in spec.partition(":")[0] for spec in specs)},
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -125,7 +134,9 @@ def symbolic(fn: Any, *specs: str, constraints: tuple[str, ...] = ()) -> bytes:
 
 def test_what_is_missing_is_named() -> None:
     data = symbolic(lambda x, y: x @ y, "b,n", "n,2*m")
-    with pytest.raises(ArgumentError, match=r"give b, m, n, as in from_exported\(data, dims=\{'b': 8, 'm': 8, 'n': 8\}\)"):
+    with pytest.raises(
+        ArgumentError, match=r"give b, m, n, as in from_exported\(data, dims=\{'b': 8, 'm': 8, 'n': 8\}\)"
+    ):
         HloModule.from_exported(data)
     with pytest.raises(ArgumentError, match="give m"):
         HloModule.from_exported(data, {"b": 1, "n": 2})
@@ -168,7 +179,19 @@ def test_sizes_are_expressions() -> None:
         "floordiv(-1*b + 10, 2) + 1": 4,
     }.items():
         assert size_of(text, dims) == size
-    for text in ("", "a b", "c", "__import__('os')", "a.real", "9**99**99", "(" * 200, "1.5", "f(1)", "[1]", "lambda: 1"):
+    for text in (
+        "",
+        "a b",
+        "c",
+        "__import__('os')",
+        "a.real",
+        "9**99**99",
+        "(" * 200,
+        "1.5",
+        "f(1)",
+        "[1]",
+        "lambda: 1",
+    ):
         with pytest.raises((ParseError, ArgumentError)):
             size_of(text, dims)
     with pytest.raises(ArgumentError, match="divides by zero"):
@@ -229,7 +252,19 @@ def test_ranges_that_cannot_be() -> None:
 
 def test_bounds_of_expressions() -> None:
     ranges = {"a": range(2, 6), "b": range(1, 4), "c": range(7, 8)}
-    for text in ("3", "c", "a", "2*a + b", "a*b - b", "-1*a + 10", "a^2 + 1", "floordiv(a*b, 2)", "max(a, b)", "a*c - 2*b", "mod(c, 4)"):
+    for text in (
+        "3",
+        "c",
+        "a",
+        "2*a + b",
+        "a*b - b",
+        "-1*a + 10",
+        "a^2 + 1",
+        "floordiv(a*b, 2)",
+        "max(a, b)",
+        "a*c - 2*b",
+        "mod(c, 4)",
+    ):
         values = [size_of(text, {"a": a, "b": b, "c": 7}) for a in ranges["a"] for b in ranges["b"]]
         assert bounds(text, ranges) == (min(values), max(values)), text
     for text in ("mod(a, 2)", "6*a - a^2", "-2*floordiv(a, 2) + a", "max(a, -1*a + 9)"):
@@ -242,7 +277,10 @@ def test_sizes_that_do_not_fit_together(tmp_path: Path) -> None:
     data = symbolic(lambda x, y: x * y[:, None], "b,3", "b,")
     module = HloModule.from_exported(data, {"b": range(1, 9)})
     good, bad = np.ones(4, np.float32), np.ones(5, np.float32)
-    x, message = np.ones((4, 3), np.float32), r"dimension size args\[1\].shape\[0\] \(= 5\) and the specification 'b' \(= 4\)"
+    x, message = (
+        np.ones((4, 3), np.float32),
+        r"dimension size args\[1\].shape\[0\] \(= 5\) and the specification 'b' \(= 4\)",
+    )
     exe = xla_wasm.load(xla_wasm.compile(module))
     for _ in range(2):
         with pytest.raises(ArgumentError, match=message):

@@ -24,7 +24,8 @@ from xla_wasm.reference import evaluate_replicated
 
 NOT_SAID = frozenset(
     "all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start async-update "
-    "collective-permute-done collective-permute-start copy-done copy-start domain fusion ragged-all-to-all rng-get-and-update-state "
+    "collective-permute-done collective-permute-start copy-done copy-start domain fusion ragged-all-to-all "
+    "rng-get-and-update-state "
     "scaled-dot stochastic-convert".split()
 )
 """Opcodes that StableHLO does not have."""
@@ -137,7 +138,9 @@ def test_programs_come_back(name: str) -> None:
     proto = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
     module = HloModule.from_proto(proto)
     returned = again(module.to_stablehlo())
-    assert [p.shape.without_layout() for p in returned.entry.parameters] == [p.shape.without_layout() for p in module.entry.parameters]
+    assert [p.shape.without_layout() for p in returned.entry.parameters] == [
+        p.shape.without_layout() for p in module.entry.parameters
+    ]
     if len(proto) > 60_000:
         return
     kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
@@ -159,7 +162,8 @@ def test_hlo_texts_are_written_or_refused() -> None:
     assert count > len(CASES) // 2
 
 
-# --- details -------------------------------------------------------------------------------------------------------------
+# --- details
+# -------------------------------------------------------------------------------------------------------------
 
 
 def written(text: str) -> str:
@@ -172,10 +176,12 @@ def test_tuples_are_taken_apart() -> None:
         "body { p = (s32[], (f32[2], f32[])) parameter(0) i = s32[] get-tuple-element(p), index=0 "
         "t = (f32[2], f32[]) get-tuple-element(p), index=1 one = s32[] constant(1) "
         "j = s32[] add(i, one) ROOT r = (s32[], (f32[2], f32[])) tuple(j, t) }\n"
-        "cond { p = (s32[], (f32[2], f32[])) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(3) "
+        "cond { p = (s32[], (f32[2], f32[])) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] "
+        "constant(3) "
         "ROOT c = pred[] compare(i, n), direction=LT }\n"
         "ENTRY e { p = (s32[], (f32[2], f32[])) parameter(0), sharding={{replicated}, {replicated}, {replicated}} "
-        "w = (s32[], (f32[2], f32[])) while(p), condition=cond, body=body ROOT q = (f32[2], f32[]) get-tuple-element(w), index=1 }"
+        "w = (s32[], (f32[2], f32[])) while(p), condition=cond, body=body ROOT q = (f32[2], f32[]) "
+        "get-tuple-element(w), index=1 }"
     )
     assert '%arg1: tensor<i32> {mhlo.sharding = "{replicated}", jax.buffer_donor = true} loc("p.0")' in text
     assert 'tensor<2xf32> {mhlo.sharding = "{replicated}", tf.aliasing_output = 0 : i32} loc("p.1.0")' in text
@@ -187,7 +193,8 @@ def test_what_a_module_says_is_kept() -> None:
     text = written(
         'HloModule m, replica_count=2, num_partitions=4, frontend_attributes={a="b"}, '
         "input_output_alias={ {}: (0, {}, may-alias) }, buffer_donor={ (1, {}) }\n"
-        "ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]} y = f32[8] parameter(1) ROOT s = f32[8] add(x, y), "
+        "ENTRY e { x = f32[8] parameter(0), sharding={devices=[4]<=[4]} y = f32[8] parameter(1) ROOT s = f32[8] "
+        "add(x, y), "
         'frontend_attributes={k="v\\"w"}, metadata={op_name="jit(f)/add" source_file="f.py" source_line=3} }'
     )
     module = again(text)
@@ -206,21 +213,28 @@ def test_computations_that_are_called_often_are_functions() -> None:
             f"c{i + 1} {{ p = f32[] parameter(0) z = f32[] constant(0) q = pred[] compare(p, z), direction=LT "
             f"ROOT s = f32[] conditional(q, p, p), {branches} }}"
         )
-    text = written("HloModule m\n" + "\n".join(lines) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c12 }")
+    text = written(
+        "HloModule m\n" + "\n".join(lines) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c12 }"
+    )
     assert len(text) < 12_000
     (result,) = evaluate(again(text), np.float32(0.5))
     assert (
-        result.item() == evaluate(Module.from_text("ENTRY e { p = f32[] parameter(0) ROOT s = f32[] sine(p) }"), np.float32(0.5))[0].item()
+        result.item()
+        == evaluate(Module.from_text("ENTRY e { p = f32[] parameter(0) ROOT s = f32[] sine(p) }"), np.float32(0.5))[
+            0
+        ].item()
     )
 
 
 def test_deep_computations_are_functions() -> None:
     lines = ["c0 { p = f32[] parameter(0) ROOT s = f32[] negate(p) }"]
     for i in range(60):
-        lines.append(f"c{i + 1} {{ p = f32[] parameter(0) q = pred[] constant(true) ROOT s = f32[] conditional(q, p, p), "
-                     f"true_computation=c{i}, false_computation=d{i} }}\nd{i} {{ ROOT p = f32[] parameter(0) }}")  # fmt: skip
+        lines.append(f"c{i + 1} {{ p = f32[] parameter(0) q = pred[] constant(true) ROOT s = f32[] conditional(q, p, p), "  # noqa: E501
+                     f"true_computation=c{i}, false_computation=d{i} }}\nd{i} {{ ROOT p = f32[] parameter(0) }}")  # fmt: skip  # noqa: E501
     order = [line for pair in lines for line in reversed(pair.split("\n"))]
-    text = written("HloModule m\n" + "\n".join(order) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c60 }")
+    text = written(
+        "HloModule m\n" + "\n".join(order) + "\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] call(p), to_apply=c60 }"
+    )
     assert evaluate(again(text), np.float32(2.0))[0].item() == -2.0
 
 
@@ -269,10 +283,12 @@ def test_constants_of_many_elements() -> None:
 
 
 UNSAID = {
-    "ROOT r = f32[4] tanh(x), result_accuracy={tolerance={atol=inf,rtol=0,ulps=1}}": "tanh 'r': StableHLO cannot say an accuracy that is",
+    "ROOT r = f32[4] tanh(x), result_accuracy={tolerance={atol=inf,rtol=0,ulps=1}}": "tanh 'r': StableHLO cannot say "
+    "an accuracy that is",
     "ROOT r = f32[4] stochastic-convert(x, u)": "stochastic-convert 'r'",
     "ROOT r = s1[4] convert(x)": "convert 'r': StableHLO has no type for s1",
-    'ROOT r = f32[4] custom-call(x), custom_call_target="f", window={size=3}': "custom-call 'r': StableHLO cannot say a window",
+    'ROOT r = f32[4] custom-call(x), custom_call_target="f", window={size=3}': "custom-call 'r': StableHLO cannot say "
+    "a window",
 }
 
 

@@ -22,7 +22,8 @@ N = (1, 3, 4, 5, 8, 17)
 
 
 def program(rng: np.random.Generator) -> tuple[Module, int, dict[int, int]]:
-    """Two or three states of one shape and an input; what comes next is made of any of them, read in any way, now and then in a loop."""
+    """Two or three states of one shape and an input; what comes next is made of any of them, read in any way, now and
+    then in a loop."""
     n = int(rng.choice(N))
     b = Builder("states")
     matrix = shape(f"f32[{n},{n}]")
@@ -49,7 +50,9 @@ def program(rng: np.random.Generator) -> tuple[Module, int, dict[int, int]]:
         elif way == 4:
             made = b.op("reverse", value, dimensions=(int(rng.integers(0, 2)),))
         elif way == 5:
-            total = b.op("reduce", value, b.constant(shape("f32"), [0.0]), called=[reducer("add", "f32")()], dimensions=(1,))
+            total = b.op(
+                "reduce", value, b.constant(shape("f32"), [0.0]), called=[reducer("add", "f32")()], dimensions=(1,)
+            )
             made = b.op("subtract", pick(), b.op("broadcast", total, dimensions=(0,), shape=matrix))
         elif way == 6:
             made = b.op("maximum", value, pick())
@@ -57,7 +60,8 @@ def program(rng: np.random.Generator) -> tuple[Module, int, dict[int, int]]:
             made = _loop(b, rng, value, pick(), n)
         values.append(made)
     results = [
-        values[int(rng.integers(0, len(values)))] if rng.integers(0, 3) == 0 else values[-1 - i % len(values)] for i in range(count + 1)
+        values[int(rng.integers(0, len(values)))] if rng.integers(0, 3) == 0 else values[-1 - i % len(values)]
+        for i in range(count + 1)
     ]
     order = rng.permutation(count + 1).tolist()
     return b.module(b.op("tuple", *(results[i] for i in order))), count, {p: order.index(p) for p in range(count)}
@@ -69,7 +73,12 @@ def _loop(b: Builder, rng: np.random.Generator, start: Any, other: Any, n: int) 
     condition, body = Builder("condition"), Builder("body")
     c = condition.parameter(0, carried)
     condition_made = condition.build(
-        condition.op("compare", condition.op("get-tuple-element", c, index=0), condition.constant(shape("s32"), [3]), direction="LT")
+        condition.op(
+            "compare",
+            condition.op("get-tuple-element", c, index=0),
+            condition.constant(shape("s32"), [3]),
+            direction="LT",
+        )
     )
     p = body.parameter(0, carried)
     i, x, y = (body.op("get-tuple-element", p, index=k) for k in range(3))
@@ -94,7 +103,9 @@ def test_the_same_as_the_evaluator(seed: int, monkeypatch: pytest.MonkeyPatch) -
         options = Options(target=str(rng.choice(["simd128", "relaxed-simd"])), state=tuple(state.items()))
         own = {v.buffer.root() for v in trace(module, options).plan.parameters[:count]}
         copied += all(
-            s.func is not None or s.arguments[0].buffer.root() not in own for s in trace(module, options).plan.steps if s.kind == "kernel"
+            s.func is not None or s.arguments[0].buffer.root() not in own
+            for s in trace(module, options).plan.steps
+            if s.kind == "kernel"
         )
         exe = xla_wasm.load(xla_wasm.compile(module, options))
         held = [rng.integers(-9, 9, (n, n)).astype(np.float32) for _ in range(count)]

@@ -1,4 +1,5 @@
-"""Modules, weights and servers that mean harm: the JavaScript host ends them in time and with its own errors, in Node and in Chromium."""
+"""Modules, weights and servers that mean harm: the JavaScript host ends them in time and with its own errors, in Node
+and in Chromium."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def part(init: dict[str, Any], number: int) -> dict[str, Any]:
 def strangers() -> dict[str, bytes]:
     """Files by name, each of which does something that a module should not."""
     slow = (
-        "(local.set $n (i32.const 100000)) (loop $next (local.set $n (i32.sub (local.get $n) (i32.const 1))) (br_if $next (local.get $n)))"
+        "(local.set $n (i32.const 100000)) (loop $next (local.set $n (i32.sub (local.get $n) (i32.const 1))) "
+        "(br_if $next (local.get $n)))"
     )
     init = {"index": 0, "kind": "segment", "name": "b", "staging": 0, "bytes": 4, "sidecar_offset": 0, "sha256": ""}
     weight = leaf("w", "f32", (3,), 0, "weight") | {"alias": None, "init": 0}
@@ -100,13 +102,19 @@ def transfers(site: Site) -> list[dict[str, Any]]:
     other = raw[:HALF] + bytes(HALF)
     cases: list[dict[str, Any]] = []
 
-    def case(name: str, answers: Answer | list[Answer], ranges: str, error: tuple[str, str] | None = None, **options: Any) -> None:
+    def case(
+        name: str, answers: Answer | list[Answer], ranges: str, error: tuple[str, str] | None = None, **options: Any
+    ) -> None:
         site.answers[f"/{name}"] = answers
         module = "named" if name.endswith("safetensors") else "large"
         cases.append({"name": name, "module": module, "ranges": ranges.split(), "error": error, "options": options})
 
     def answer(body: bytes = raw, tag: str = '"1"', **how: Any) -> Answer:
-        return Answer(body, headers={"Cache-Control": "no-store", **({"ETag": tag} if tag else {})} | how.pop("headers", {}), **how)
+        return Answer(
+            body,
+            headers={"Cache-Control": "no-store", **({"ETag": tag} if tag else {})} | how.pop("headers", {}),
+            **how,
+        )
 
     cut, rest = answer(cut=HALF + 1000), answer(ranges=True)
     down = Answer(b"busy", status=503)
@@ -119,20 +127,36 @@ def transfers(site: Site) -> list[dict[str, Any]]:
     case("broken-in-a-worker.weights", [cut, rest], "whole rest", worker=True)
     case("broken-twice.weights", [cut, answer(ranges=True, cut=1000), rest], "whole rest rest")
     case(
-        "broken-for-ever.weights", [cut], "whole rest whole", ("ArtifactError", "the connection broke while .*broken-for-ever.weights came")
+        "broken-for-ever.weights",
+        [cut],
+        "whole rest whole",
+        ("ArtifactError", "the connection broke while .*broken-for-ever.weights came"),
     )
     case("no-ranges.weights", [cut, answer()], "whole rest whole")
     case("compressed.weights", [answer(compressed=True, cut=1000), answer(compressed=True)], "whole whole")
     case("another-version.weights", [cut, answer(tag='"2"', ranges=True)], "whole rest whole")
-    case("another-version.safetensors", [answer(named, cut=HALF), answer(named, tag='"2"', ranges=True)], "whole rest whole")
+    case(
+        "another-version.safetensors",
+        [answer(named, cut=HALF), answer(named, tag='"2"', ranges=True)],
+        "whole rest whole",
+    )
     case("no-version.weights", [answer(tag="", cut=HALF + 1000), answer(tag="", ranges=True)], "whole rest")
     case("no-version.safetensors", [answer(named, tag="", cut=HALF), answer(named, tag="", ranges=True)], "whole whole")
-    case("wrong-range.weights", [cut, answer(ranges=True, headers={"Content-Range": "bytes 0-9/10"}), answer()], "whole rest whole")
+    case(
+        "wrong-range.weights",
+        [cut, answer(ranges=True, headers={"Content-Range": "bytes 0-9/10"}), answer()],
+        "whole rest whole",
+    )
     case("beyond.weights", [cut, Answer(b"", status=416), answer()], "whole rest whole")
     case("other-rest.weights", [cut, answer(other, ranges=True), answer()], "whole rest whole")
     case("busy.weights", [down, down, answer()], "whole whole whole")
     case("busy-then-broken.weights", [down, cut, rest], "whole whole rest")
-    case("busy-for-ever.weights", down, "whole whole whole", ("ArtifactError", "cannot fetch .*busy-for-ever.weights: HTTP 503"))
+    case(
+        "busy-for-ever.weights",
+        down,
+        "whole whole whole",
+        ("ArtifactError", "cannot fetch .*busy-for-ever.weights: HTTP 503"),
+    )
     case("gone.weights", Answer(b"", status=404), "whole", ("ArtifactError", "HTTP 404"))
     case("forbidden.weights", Answer(b"", status=403), "whole", ("ArtifactError", "HTTP 403"))
     case("wrong.weights", answer(other), "whole whole", ("ArtifactError", "are not those the module was compiled with"))
@@ -141,7 +165,8 @@ def transfers(site: Site) -> list[dict[str, Any]]:
 
 
 def test_transfers(call: Call, site: Site) -> None:
-    """Weights that go on after their end, break off or are busy: no more is read than is needed, and no more than three times asked."""
+    """Weights that go on after their end, break off or are busy: no more is read than is needed, and no more than three
+    times asked."""
     nothing(call("transfers", transfers(site)))
 
 
@@ -156,9 +181,16 @@ def artifacts() -> dict[str, Artifact]:
     """Programs of all kinds, to be changed."""
     texts = {"steps": STEPS, "calls": CALLS, "feeds": FEEDS, "dynamic": DYNAMIC}
     options: dict[str, dict[str, Any]] = {"steps": {"state": (("x", 1),)}, "calls": {"host_calls": ("f",)}}
-    made = {name: xla_wasm.compile(HloModule.from_text(text), Options(**options.get(name, {}))) for name, text in texts.items()}
+    made = {
+        name: xla_wasm.compile(HloModule.from_text(text), Options(**options.get(name, {})))
+        for name, text in texts.items()
+    }
     digits = HloModule.from_proto((ROOT / "examples" / "digits" / "digits.hlo.pb").read_bytes())
-    return made | {"toy": toy(), "digits": xla_wasm.compile(digits, Options(sidecar=True)), "reduced": xla_wasm.compile(reduced(4))}
+    return made | {
+        "toy": toy(),
+        "digits": xla_wasm.compile(digits, Options(sidecar=True)),
+        "reduced": xla_wasm.compile(reduced(4)),
+    }
 
 
 @pytest.mark.parametrize("mode, names, count", FORGED)

@@ -1,4 +1,5 @@
-"""Arguments and results by name and in structures: run, call, set and get of executables; weights and states by prefix and pattern."""
+"""Arguments and results by name and in structures: run, call, set and get of executables; weights and states by prefix
+and pattern."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ from xla_wasm.host.fresh import FreshExecutable
 from xla_wasm.host.manifest import Manifest
 from xla_wasm.jax import lower
 
-W, B, X = np.arange(6, dtype=np.float32).reshape(3, 2), np.float32([1, -1]), np.arange(9, dtype=np.float32).reshape(3, 3)
+W, B, X = (
+    np.arange(6, dtype=np.float32).reshape(3, 2),
+    np.float32([1, -1]),
+    np.arange(9, dtype=np.float32).reshape(3, 3),
+)
 PARAMS = {"w": W, "b": [B]}
 Y = X @ W + B
 
@@ -161,18 +166,33 @@ def test_modules_without_structure() -> None:
     """Names alone do for run."""
     module = HloModule.from_text("""HloModule m, frontend_attributes={xla_wasm.parameter_names="[\\"p.w\\",\\"p.b\\",\\"x\\"]"}
 ENTRY e { w = f32[] parameter(0)  b = f32[] parameter(1)  x = f32[] parameter(2)  wx = f32[] multiply(w, x)  ROOT y = f32[] add(wx, b) }
-""")
+""")  # noqa: E501
     exe = xla_wasm.load(xla_wasm.compile(module))
-    assert exe.run({"w": 2, "b": 1}, 3)[0] == exe.run(p={"w": 2, "b": 1}, x=3)[0] == exe.run({"x": 3, "p.w": 2, "p": {"b": 1}})[0] == 7
+    assert (
+        exe.run({"w": 2, "b": 1}, 3)[0]
+        == exe.run(p={"w": 2, "b": 1}, x=3)[0]
+        == exe.run({"x": 3, "p.w": 2, "p": {"b": 1}})[0]
+        == 7
+    )
     with pytest.raises(ArgumentError, match="'m' does not say in which structure its arguments and results are"):
         exe.call({"w": 2, "b": 1}, 3)
 
 
-# --- weights and states ------------------------------------------------------------------------------------------------------
+# --- weights and states
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "weights", ["params", ("params",), ["params.*"], ["params.w", "params.b"], ["params.b.0", "*.w"], [0, 1], ["params", "params.w"]]
+    "weights",
+    [
+        "params",
+        ("params",),
+        ["params.*"],
+        ["params.w", "params.b"],
+        ["params.b.0", "*.w"],
+        [0, 1],
+        ["params", "params.w"],
+    ],
 )
 def test_weights_by_prefix_and_pattern(weights: Any) -> None:
     exe = executable(weights=weights)
@@ -210,7 +230,9 @@ def step(params: Any, opt: Any, x: Any) -> Any:
     return jax.tree.map(lambda p, m: p - m, params, opt), opt, x * 2
 
 
-@pytest.mark.parametrize("state", [{"params": "0", "opt": "1"}, [("params.*", "0.*"), ("opt", "1")]], ids=["names", "patterns"])
+@pytest.mark.parametrize(
+    "state", [{"params": "0", "opt": "1"}, [("params.*", "0.*"), ("opt", "1")]], ids=["names", "patterns"]
+)
 def test_states_by_prefix(state: Any) -> None:
     zeros = jax.tree.map(np.zeros_like, PARAMS)
     exe = xla_wasm.load(xla_wasm.compile(lower(step, PARAMS, zeros, 1.0), Options(state=state)))
@@ -226,7 +248,9 @@ def test_states_by_prefix(state: Any) -> None:
 
 
 def test_all_results_are_the_next_state() -> None:
-    exe = xla_wasm.load(xla_wasm.compile(lower(lambda s, x: jax.tree.map(lambda a: a + x, s), PARAMS, 1.0), Options(state={"s": ""})))
+    exe = xla_wasm.load(
+        xla_wasm.compile(lower(lambda s, x: jax.tree.map(lambda a: a + x, s), PARAMS, 1.0), Options(state={"s": ""}))
+    )
     exe.set("s", PARAMS)
     assert exe.run(1) == [] and exe.call(1) == None  # noqa: E711
     np.testing.assert_array_equal(exe.get("s")["w"], W + 2)
@@ -281,7 +305,10 @@ def test_call_on_several_devices_with_weights() -> None:
 
 def test_structures_for_each_device() -> None:
     exe = divided_executable()
-    halves = [{"x": WHOLE["x"][:2], "more": [WHOLE["more"][0][:1]]}, {"x": WHOLE["x"][2:], "more": [WHOLE["more"][0][1:]]}]
+    halves = [
+        {"x": WHOLE["x"][:2], "more": [WHOLE["more"][0][:1]]},
+        {"x": WHOLE["x"][2:], "more": [WHOLE["more"][0][1:]]},
+    ]
     for given in ([[half, 3] for half in halves], [{"tree": half, "scale": 3} for half in halves]):
         first, second = exe.run_replicated(given, as_dict=True)
         assert first["sum"] == second["sum"] == 30
@@ -289,15 +316,26 @@ def test_structures_for_each_device() -> None:
 
 
 def test_one_whole_array_needs_no_list() -> None:
-    exe = xla_wasm.load(xla_wasm.compile(lower(lambda x: jax.lax.psum(x, "i"), X[:2], mesh={"i": 2}, in_specs=P("i"), out_specs=P())))
+    exe = xla_wasm.load(
+        xla_wasm.compile(lower(lambda x: jax.lax.psum(x, "i"), X[:2], mesh={"i": 2}, in_specs=P("i"), out_specs=P()))
+    )
     np.testing.assert_array_equal(exe.run_global(X[:2])[0], exe.run_global([X[:2]])[0])
     np.testing.assert_array_equal(exe.call(X[:2]), X[:1] + X[1:2])
 
 
 GLOBAL_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "a leaf is missing": (lambda e: e.run_global([{"x": X[0]}, 1]), r"the argument 'tree.more.0' \(float32\[2\]\) is missing"),
-    "an argument is missing": (lambda e: e.run_global({"tree": WHOLE}), r"the argument 'scale' \(float32\[\]\) is missing"),
-    "a name with an error": (lambda e: e.run_global({"tree": WHOLE, "scales": 1}), "no argument called 'scales' .did you mean 'scale'"),
+    "a leaf is missing": (
+        lambda e: e.run_global([{"x": X[0]}, 1]),
+        r"the argument 'tree.more.0' \(float32\[2\]\) is missing",
+    ),
+    "an argument is missing": (
+        lambda e: e.run_global({"tree": WHOLE}),
+        r"the argument 'scale' \(float32\[\]\) is missing",
+    ),
+    "a name with an error": (
+        lambda e: e.run_global({"tree": WHOLE, "scales": 1}),
+        "no argument called 'scales' .did you mean 'scale'",
+    ),
     "a key too many": (lambda e: e.run_global([{**WHOLE, "y": B}, 1]), "has no argument called 'tree.y'"),
     "the whole shape": (
         lambda e: e.run_global([{**WHOLE, "x": B}, 1]),
@@ -329,14 +367,21 @@ def test_a_fresh_executable_takes_structures() -> None:
     np.testing.assert_array_equal(exe.run({"x": X, "scale": 1})[2], Y)
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------------------
+# --- errors
+# ----------------------------------------------------------------------------------------------------------------------
 
 RUN_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "a leaf is missing": (lambda e: e.run({"w": W}, X, 1), r"'jit_f': the argument 'params.b.0' \(float32\[2\]\) is missing"),
+    "a leaf is missing": (
+        lambda e: e.run({"w": W}, X, 1),
+        r"'jit_f': the argument 'params.b.0' \(float32\[2\]\) is missing",
+    ),
     "an argument is missing": (lambda e: e.run(PARAMS, x=X), r"the argument 'scale' \(float32\[\]\) is missing"),
     "one leaf too many": (lambda e: e.run({**PARAMS, "c": B}, X, 1), "has no argument called 'params.c'"),
     "a name with an error": (lambda e: e.run({"params": PARAMS, "y": X, "scale": 1}), "has no argument called 'y'"),
-    "a prefix with an error": (lambda e: e.run(parms=PARAMS, x=X, scale=1), "no argument called 'parms.w' .did you mean 'params.w'"),
+    "a prefix with an error": (
+        lambda e: e.run(parms=PARAMS, x=X, scale=1),
+        "no argument called 'parms.w' .did you mean 'params.w'",
+    ),
     "an array for a structure": (
         lambda e: e.run(params=W, x=X, scale=1),
         r"'params' stands for params.b.0, params.w: give a dict .*, not ndarray",
@@ -346,7 +391,10 @@ RUN_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
         r"argument 1 \('params.w'\) must be float32\[3,2\], got float32\[2,3\]",
     ),
     "twice": (lambda e: e.run(PARAMS, X, 1, x=X), "the argument 'x' is given twice"),
-    "too many": (lambda e: e.run(PARAMS, X, 1, 2, 3), r"'jit_f' takes \(params, x, scale\), or an array for each input; got 5"),
+    "too many": (
+        lambda e: e.run(PARAMS, X, 1, 2, 3),
+        r"'jit_f' takes \(params, x, scale\), or an array for each input; got 5",
+    ),
     "too few arrays": (lambda e: e.run(W, X), r"'jit_f' takes 4 arguments \(params.b.0: float32\[2\], .*\), got 2"),
     "the only structure": (lambda e: e.run(PARAMS), r"the argument 'x' \(float32\[3,3\]\) is missing"),
     "call: a leaf": (lambda e: e.call({"w": W}, X, scale=1), r"'params.b' is missing: 'params.b.0' \(f32\[2\]\)"),
@@ -357,7 +405,10 @@ RUN_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "call: twice": (lambda e: e.call(PARAMS, X, x=X, scale=1), "'x' is given twice"),
     "call: no structure": (lambda e: e.call(W, X, scale=1), "'params' must be a dict of b, w, not ndarray"),
     "call: a list": (lambda e: e.call({"w": W, "b": B}, X, scale=1), "'params.b' must be a list of 1, not ndarray"),
-    "call: the length of a list": (lambda e: e.call({"w": W, "b": [B, B]}, X, scale=1), "'params.b' must be a list of 1, got 2"),
+    "call: the length of a list": (
+        lambda e: e.call({"w": W, "b": [B, B]}, X, scale=1),
+        "'params.b' must be a list of 1, got 2",
+    ),
 }
 
 
@@ -369,11 +420,20 @@ def test_errors_of_runs(case: str) -> None:
 
 
 SET_ERRORS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "a leaf is missing": (lambda e: e.set("params", {"w": W}), r"'params.b.0' \(float32\[2\]\) is missing in what 'params' is set to"),
+    "a leaf is missing": (
+        lambda e: e.set("params", {"w": W}),
+        r"'params.b.0' \(float32\[2\]\) is missing in what 'params' is set to",
+    ),
     "a key too many": (lambda e: e.set("params", {**PARAMS, "c": B}), "has no weight or state called 'params.c'"),
     "an array": (lambda e: e.set("params", W), "'params' stands for params.b.0, params.w"),
-    "the shape": (lambda e: e.set("params", {"w": W, "b": [X]}), r"weight 'params.b.0' must be float32\[2\], got float32\[3,3\]"),
-    "no such name": (lambda e: e.set("parms", PARAMS), r"no weight or state called 'parms' \(known: params.b.0, params.w\)"),
+    "the shape": (
+        lambda e: e.set("params", {"w": W, "b": [X]}),
+        r"weight 'params.b.0' must be float32\[2\], got float32\[3,3\]",
+    ),
+    "no such name": (
+        lambda e: e.set("parms", PARAMS),
+        r"no weight or state called 'parms' \(known: params.b.0, params.w\)",
+    ),
     "a weight to run": (
         lambda e: e.run(params=PARAMS, x=X, scale=1),
         r"'params.w' is a weight of 'jit_f', .*: exe.set\('params.w', ...\) sets it",
@@ -397,16 +457,27 @@ def test_a_part_of_an_argument_stays() -> None:
     np.testing.assert_array_equal(exe.run({"b": [B]}, X, 1)[2], Y)
     with pytest.raises(ArgumentError, match=r"'params.w' \(f32\[3,2\]\) is a weight, which stays in the module"):
         exe.call(PARAMS, X, scale=1)
-    with pytest.raises(ArgumentError, match="'params.b.0' is an input of 'jit_f', and no weight or state: give it to run"):
+    with pytest.raises(
+        ArgumentError, match="'params.b.0' is an input of 'jit_f', and no weight or state: give it to run"
+    ):
         exe.set("params", PARAMS)
 
 
 OPTION_ERRORS: dict[str, tuple[Callable[[], Any], str]] = {
-    "no weight": (lambda: executable(weights="parms"), "no parameter named 'parms'; there are params.b.0, params.w, x, scale"),
+    "no weight": (
+        lambda: executable(weights="parms"),
+        "no parameter named 'parms'; there are params.b.0, params.w, x, scale",
+    ),
     "no pattern": (lambda: executable(weights="*.kernel"), r"no parameter named '\*.kernel'"),
     "no result": (lambda: executable(state={"params": "2"}), "no result named '2'; there are sums.0, sums.1.0, y"),
-    "no partner": (lambda: executable(state={"params": "sums"}), "'params.b.0' has no partner, there is no result named 'sums.b.0'"),
-    "one result": (lambda: executable(state={"params": "y"}), "state 'params' is params.b.0, params.w, and 'y' is one result"),
+    "no partner": (
+        lambda: executable(state={"params": "sums"}),
+        "'params.b.0' has no partner, there is no result named 'sums.b.0'",
+    ),
+    "one result": (
+        lambda: executable(state={"params": "y"}),
+        "state 'params' is params.b.0, params.w, and 'y' is one result",
+    ),
     "another shape": (
         lambda: executable(state={"x": "y"}),
         r"state 'x' is f32\[3,3\].*, but the result 'y' that replaces it is f32\[3,2\]",
@@ -421,7 +492,8 @@ def test_errors_of_options(case: str) -> None:
         call()
 
 
-# --- the description ---------------------------------------------------------------------------------------------------------------
+# --- the description
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -433,10 +505,18 @@ def test_errors_of_options(case: str) -> None:
         ("positional", 4, "structure.positional: expected an integer from 0 to 3"),
         ("positional", True, "structure.positional"),
         ("arguments", [0, 1], "structure.arguments: expected a list of 3 trees"),
-        ("arguments", [["dict", ["b", "w"], 0, 1], 2, 2], "structure.arguments: its leaves are not the numbers from 0 to 3"),
+        (
+            "arguments",
+            [["dict", ["b", "w"], 0, 1], 2, 2],
+            "structure.arguments: its leaves are not the numbers from 0 to 3",
+        ),
         ("arguments", [["dict", ["b", "b"], 0, 1], 2, 3], "structure.arguments: two children have one key"),
         ("arguments", [["dict", ["b"], 0, 1], 2, 3], "structure.arguments: expected a key for each child"),
-        ("arguments", [["set", 0, 1], 2, 3], "structure.arguments: expected a number, null, or a list that begins with"),
+        (
+            "arguments",
+            [["set", 0, 1], 2, 3],
+            "structure.arguments: expected a number, null, or a list that begins with",
+        ),
         ("arguments", [["object", ["b", 3], 0, 1], 2, 3], "structure.arguments: expected a key"),
         ("arguments", [["list", True, 1], 2, 3], "structure.arguments: expected a number"),
         ("results", ["tuple", 0, 1], "structure.results: its leaves are not the numbers from 0 to 2"),
@@ -455,16 +535,27 @@ def test_descriptions_of_any_depth() -> None:
     tree: Any = 0
     for _ in range(2000):
         tree = ["list", tree]
-    assert fault({"names": ["x"], "positional": 1, "arguments": [tree], "results": 0}, 1, 1) == ("arguments", "a tree is deeper than 64")
+    assert fault({"names": ["x"], "positional": 1, "arguments": [tree], "results": 0}, 1, 1) == (
+        "arguments",
+        "a tree is deeper than 64",
+    )
 
 
 def test_a_description_that_does_not_suit_the_module_is_left_out(tmp_path: Path) -> None:
     module = lower(f, PARAMS, X, scale=1.0)
-    for text in ("[", "3", '{"names": []}', "[" * 100_000, module.frontend_attributes["xla_wasm.structure"].replace("2", "7")):
+    for text in (
+        "[",
+        "3",
+        '{"names": []}',
+        "[" * 100_000,
+        module.frontend_attributes["xla_wasm.structure"].replace("2", "7"),
+    ):
         module.frontend_attributes["xla_wasm.structure"] = text
         assert "structure" not in xla_wasm.compile(module).manifest
     kept = xla_wasm.compile(HloModule.from_bytes(lower(f, PARAMS, X, scale=1.0).to_proto()))
-    assert Artifact.open(kept.save(tmp_path / "m.wasm")).manifest["structure"]["names"] == ["params", "x", "scale"], "files keep it"
+    assert Artifact.open(kept.save(tmp_path / "m.wasm")).manifest["structure"]["names"] == ["params", "x", "scale"], (
+        "files keep it"
+    )
 
 
 def random_tree(rng: np.random.Generator, depth: int, leaf: Callable[[], Any]) -> Any:
@@ -505,7 +596,9 @@ def test_random_structures(seed: int) -> None:
     structures = {f"args.{i}": arg for i, arg in enumerate(args)}
     try:
         assert exe.run(structures) == jax.tree.leaves(expected)
-    except ArgumentError as error:  # where keys have dots two paths may have one name, or one the name that another begins with
+    except (
+        ArgumentError
+    ) as error:  # where keys have dots two paths may have one name, or one the name that another begins with
         assert "two of the arguments given are called" in str(error)
         assert any("_" in name or other.startswith(f"{name}.") for name in named for other in named)
     else:
@@ -515,8 +608,12 @@ def test_random_structures(seed: int) -> None:
 def alike(got: Any, expected: Any) -> bool:
     """Whether this is the structure and the values; what was a tuple with names is one again."""
     if isinstance(expected, dict):
-        return isinstance(got, dict) and {*got} == {*expected} and all(alike(got[key], expected[key]) for key in expected)
+        return (
+            isinstance(got, dict) and {*got} == {*expected} and all(alike(got[key], expected[key]) for key in expected)
+        )
     if isinstance(expected, (list, tuple)):
         same = isinstance(got, type(expected) if isinstance(expected, list) else tuple) and len(got) == len(expected)
-        return same and getattr(got, "_fields", ()) == getattr(expected, "_fields", ()) and all(map(alike, got, expected))
+        return (
+            same and getattr(got, "_fields", ()) == getattr(expected, "_fields", ()) and all(map(alike, got, expected))
+        )
     return bool(got == expected)

@@ -1,4 +1,5 @@
-"""Arguments, results and weights by name and in structures in JavaScript: what Python's host gives, in Node, Deno, Bun and Chromium."""
+"""Arguments, results and weights by name and in structures in JavaScript: what Python's host gives, in Node, Deno, Bun
+and Chromium."""
 
 from __future__ import annotations
 
@@ -23,7 +24,24 @@ from xla_wasm.artifact import Artifact
 from xla_wasm.jax import lower
 
 ENGINES = [OLDEST_NODE, "chromium", *RUNTIMES, *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
-KEYS = ["a", "b", "a.b", "0", "w", "a b", "Größe", "__proto__", "constructor", "length", "then", "toString", "", "out", "1e3", "-1"]
+KEYS = [
+    "a",
+    "b",
+    "a.b",
+    "0",
+    "w",
+    "a b",
+    "Größe",
+    "__proto__",
+    "constructor",
+    "length",
+    "then",
+    "toString",
+    "",
+    "out",
+    "1e3",
+    "-1",
+]
 NAMES = ["params", "x", "opt", "scale"]
 Tagged = list[Any]
 """A structure as JSON has it, see tests/js/structures.mjs."""
@@ -57,7 +75,11 @@ def random_tree(rng: np.random.Generator, depth: int, number: Iterator[int]) -> 
     if kind == "dict":
         return ["dict", [[str(key), child] for key, child in zip(rng.permutation(KEYS), children)]]
     if kind == "numbers":
-        return ["map" if rng.integers(2) else "dict", [[int(key), child] for key, child in zip(rng.permutation(12), children)], "numbers"]
+        return [
+            "map" if rng.integers(2) else "dict",
+            [[int(key), child] for key, child in zip(rng.permutation(12), children)],
+            "numbers",
+        ]
     return ["list", children, str(kind)]
 
 
@@ -89,19 +111,26 @@ def shown(value: Any) -> Tagged:
         value = value._asdict() if not any(name.startswith("_") for name in value._fields) else {}
     if isinstance(value, dict):
         # In JavaScript's order: by UTF-16 units.
-        items = sorted(((str(key), child) for key, child in value.items()), key=lambda item: item[0].encode("utf-16-be"))
+        items = sorted(
+            ((str(key), child) for key, child in value.items()), key=lambda item: item[0].encode("utf-16-be")
+        )
         return ["dict", [[key, shown(child)] for key, child in items]]
     return ["list", [*map(shown, value)]]
 
 
 def mutated(rng: np.random.Generator, tree: Tagged, number: Iterator[int]) -> Tagged:
-    """The tree with one thing changed somewhere: a child gone or too many, another key, an array in the place of a structure, ..."""
+    """The tree with one thing changed somewhere: a child gone or too many, another key, an array in the place of a
+    structure, ..."""
     kind, content = tree[0], tree[1]
     if kind in ("dict", "map", "object", "list") and content and rng.random() < 0.7:
         at = int(rng.integers(len(content)))
         children = [child if kind == "list" else child[1] for child in content]
         children[at] = mutated(rng, children[at], number)
-        return [kind, children if kind == "list" else [[key, child] for (key, _), child in zip(content, children)], *tree[2:]]
+        return [
+            kind,
+            children if kind == "list" else [[key, child] for (key, _), child in zip(content, children)],
+            *tree[2:],
+        ]
     if kind == "list":
         return ["list", content[:-1] if content and rng.integers(2) else [*content, leaf(rng, number)], tree[2]]
     if kind in ("dict", "map", "object"):
@@ -134,7 +163,9 @@ class Case:
         number = iter(range(1, 10_000))
         names = [str(name) for name in rng.permutation(NAMES)[: rng.integers(1, 4)]]
         trees = {name: random_tree(rng, 3, number) for name in names}
-        trees[names[0]] = trees[names[0]] if any(jax.tree.leaves(made(t)) for t in trees.values()) else leaf(rng, number)
+        trees[names[0]] = (
+            trees[names[0]] if any(jax.tree.leaves(made(t)) for t in trees.values()) else leaf(rng, number)
+        )
         order = [str(name) for name in rng.permutation(names)]
         kind = rng.integers(3)
 
@@ -170,7 +201,9 @@ class Case:
             ask("set", [[name, trees[name]]], set_and_get)
             ask("get", [[name]], lambda name=name: exe.get(name))
             if self.expected[-1][0] == "error":  # two paths of one name: each array by the name that it has
-                for p, value in zip((p for p in exe.parameters if p.name.startswith(f"{name}.")), jax.tree.leaves(made(trees[name]))):
+                for p, value in zip(
+                    (p for p in exe.parameters if p.name.startswith(f"{name}.")), jax.tree.leaves(made(trees[name]))
+                ):
                     self.weights.append([p.name, ["leaf", value.tolist()]])
                     exe.set(p.name, value)
         taken = [name for name in names if name not in kept]
@@ -186,9 +219,13 @@ class Case:
         for _ in range(4):
             if len(given) > 1:
                 at = int(rng.integers(len(given)))
-                wrong = [[name, mutated(rng, tree, number) if i == at else tree] for i, (name, tree) in enumerate(given)]
+                wrong = [
+                    [name, mutated(rng, tree, number) if i == at else tree] for i, (name, tree) in enumerate(given)
+                ]
                 ask("call by name", wrong, lambda wrong=wrong: exe.call(**{name: made(tree) for name, tree in wrong}))
-        self.replicated = None if kept or not flat or self.expected[-3][0] == "error" or self.expected[-2][0] == "error" else flat
+        self.replicated = (
+            None if kept or not flat or self.expected[-3][0] == "error" or self.expected[-2][0] == "error" else flat
+        )
         self.runs = self.expected[[way for way, _ in self.asked].index("run by name")]
 
 
@@ -234,7 +271,7 @@ def handmade() -> dict[str, bytes]:
     whole = {"x": np.zeros(4, np.float32), "more": [np.zeros(2, np.float32)]}
     named = """HloModule m, frontend_attributes={xla_wasm.parameter_names="[\\"p.w\\",\\"p.b\\",\\"x\\"]"}
 ENTRY e { w = f32[] parameter(0)  b = f32[] parameter(1)  x = f32[] parameter(2)  wx = f32[] multiply(w, x)  ROOT y = f32[] add(wx, b) }
-"""
+"""  # noqa: E501
     plain = "HloModule p\nENTRY e { x = f32[] parameter(0)  ROOT y = f32[] add(x, x) }\n"
     options = lower(called_as_options, {"out": X}, {"out": X[0, :2], "signal": X[0, :2]})
     mesh = lower(divided, whole, mesh={"i": 2}, in_specs=(P("i"),), out_specs={"double": P("i"), "sum": P()})
@@ -291,10 +328,14 @@ def differences(case: Case, got: list[Any], where: str) -> list[str]:
 
 @pytest.mark.parametrize("where", ["here", "worker"])
 def test_random_structures(call: Call, cases: list[Case], where: str) -> None:
-    """Whatever the structure, each array comes and goes in its place, and what does not fit is told by its path: as in Python."""
+    """Whatever the structure, each array comes and goes in its place, and what does not fit is told by its path: as in
+    Python."""
     chosen = [*enumerate(cases)][:: 1 if where == "here" else 5]
     options = {"worker": True} if where == "worker" else {}
-    jobs = [{"file": f"case-{i}.wasm", "options": options, "weights": case.weights, "asked": case.asked} for i, case in chosen]
+    jobs = [
+        {"file": f"case-{i}.wasm", "options": options, "weights": case.weights, "asked": case.asked}
+        for i, case in chosen
+    ]
     batches = [call("structures", jobs[i : i + 20]) for i in range(0, len(jobs), 20)]  # as many as a command line holds
     wrong = []
     for (i, case), got in zip(chosen, [outcome for batch in batches for outcome in batch], strict=True):
@@ -304,7 +345,11 @@ def test_random_structures(call: Call, cases: list[Case], where: str) -> None:
 
 def test_the_random_cases_are_many_and_various(cases: list[Case]) -> None:
     outcomes = [outcome[0] for case in cases for outcome in case.expected]
-    assert outcomes.count("error") > len(cases) and outcomes.count("dict") > len(cases) and outcomes.count("list") > len(cases)
+    assert (
+        outcomes.count("error") > len(cases)
+        and outcomes.count("dict") > len(cases)
+        and outcomes.count("list") > len(cases)
+    )
 
 
 def test_random_structures_on_devices(call: Call, cases: list[Case]) -> None:

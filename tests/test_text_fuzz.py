@@ -15,10 +15,14 @@ from xla_wasm.errors import XlaWasmError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.verify import verify
 
-FAST = settings(max_examples=seeds.count(3000, 10_000), suppress_health_check=list(HealthCheck), database=None, derandomize=True)
+FAST = settings(
+    max_examples=seeds.count(3000, 10_000), suppress_health_check=list(HealthCheck), database=None, derandomize=True
+)
 PIECES = (
-    "{ } ( ) [ ] , = : * # + ~ -> <= ... % \" ' \\ /* */ // - . 0 1 -1 9999999999999999999 1e400 nan inf nan(0x0) 1x1 0_0 b01f_01io->b01f "
-    "ROOT ENTRY HloModule f32[2] (f32[],s32[2]) {0} {1,0:T(2)} f32[<=3] ? a add({...}) calls=add to_apply={ sharding={ metadata={ \u00e9 \0"
+    "{ } ( ) [ ] , = : * # + ~ -> <= ... % \" ' \\ /* */ // - . 0 1 -1 9999999999999999999 1e400 nan inf nan(0x0) 1x1 "
+    "0_0 b01f_01io->b01f "
+    "ROOT ENTRY HloModule f32[2] (f32[],s32[2]) {0} {1,0:T(2)} f32[<=3] ? a add({...}) calls=add to_apply={ "
+    "sharding={ metadata={ \u00e9 \0"
 ).split(" ")
 
 

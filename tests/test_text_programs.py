@@ -1,4 +1,5 @@
-"""The modules of whole programs as text, as JAX lowers them and as XLA:CPU optimises them: read as XLA reads them, nothing lost."""
+"""The modules of whole programs as text, as JAX lowers them and as XLA:CPU optimises them: read as XLA reads them,
+nothing lost."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def modules(name: str) -> dict[str, bytes]:
         lowered: Any = jax.jit(program.fn, keep_unused=True).lower(*program.args)
         found = {"lowered": lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()}
         try:
-            # Nothing runs here, so that the judge's ISA does not matter; but where much was compiled before, XLA keeps to that one.
+            # Nothing runs here, so that the judge's ISA does not matter; but where much was compiled before, XLA keeps
+            # to that one.
             (optimised,) = lowered.compile({"xla_cpu_max_isa": "AVX2"}).runtime_executable().hlo_modules()
         except jax.errors.JaxRuntimeError as error:
             if not oracle.lacks_f16(error):

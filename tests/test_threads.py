@@ -64,7 +64,9 @@ def zeros(*dims: int) -> Array:
 
 
 def product(threads: bool = True, **options: Any) -> Artifact:
-    return xla_wasm.compile(lower(lambda a, b: a @ b, zeros(96, 128), zeros(128, 160)), Options(threads=threads, **options))
+    return xla_wasm.compile(
+        lower(lambda a, b: a @ b, zeros(96, 128), zeros(128, 160)), Options(threads=threads, **options)
+    )
 
 
 def factors() -> list[Array]:
@@ -73,7 +75,8 @@ def factors() -> list[Array]:
 
 
 def fill_own_memory(exe: Executable, threads: int) -> None:
-    """Fills with ones what threads have for themselves, behind all else: what a kernel reads there it must have written."""
+    """Fills with ones what threads have for themselves, behind all else: what a kernel reads there it must have
+    written."""
     own = exe.manifest.threads
     for instance in exe._first.pool._idle:
         shared, used = instance._shared, len(instance.memory)
@@ -115,7 +118,9 @@ PROGRAMS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
         ((2, 24, 24, 16), (3, 3, 16, 32)),
     ),
     "narrow images": (
-        lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=32),
+        lambda x, w: jax.lax.conv_general_dilated(
+            x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=32
+        ),
         ((1, 40, 40, 32), (3, 3, 1, 32)),
     ),
     "a loop": (lambda a: jax.lax.fori_loop(0, 5, lambda i, x: jnp.sin(x) @ a + i, a), ((128, 128),)),
@@ -147,7 +152,10 @@ def positive(rng: np.random.Generator, *dims: int) -> Array:
 ROUTINES: dict[str, tuple[Any, tuple[int, ...]]] = {
     "transforms": (lambda a: (jnp.fft.fft(a), jnp.fft.rfft(a), jnp.fft.irfft(a[..., :9])), (37, 16, 16)),
     "transforms of odd lengths": (lambda a: (jnp.fft.fft(a[..., :11]), jnp.fft.rfft(a[..., :7])), (29, 3, 16, 16)),
-    "cholesky and triangular systems": (lambda a: jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(a), a, lower=True), (23, 5, 5)),
+    "cholesky and triangular systems": (
+        lambda a: jax.scipy.linalg.solve_triangular(jnp.linalg.cholesky(a), a, lower=True),
+        (23, 5, 5),
+    ),
     "lu": (lambda a: jnp.linalg.solve(a, a[..., :2]), (19, 7, 7)),
     "qr": (lambda a: tuple(jnp.linalg.qr(a[..., :3])), (21, 6, 6)),
     "eigh": (lambda a: tuple(jnp.linalg.eigh(a)), (17, 5, 5)),
@@ -165,7 +173,11 @@ def test_routines_of_the_c_runtime(name: str) -> None:
     module = lower(function, argument)
     options = Options(threads=True)
     steps = trace(module, options).plan.steps
-    assert any(part for step, part in zip(steps, share(steps)[0]) if step.func and any(map(is_call, loop_statements(step.func))))
+    assert any(
+        part
+        for step, part in zip(steps, share(steps)[0])
+        if step.func and any(map(is_call, loop_statements(step.func)))
+    )
     expected = xla_wasm.load(xla_wasm.compile(module)).run(argument)
     artifact = xla_wasm.compile(module, options)
     for threads in (1, 2, 3):
@@ -203,7 +215,11 @@ def test_sums_of_all_elements(name: str) -> None:
     module = lower(function, *arguments)
     artifact = xla_wasm.compile(module, Options(threads=True))
     plan = trace(module, Options(threads=True)).plan
-    assert any(part for step, part in zip(plan.steps, share(plan.steps)[0]) if step.func and step.func.name.startswith(("reduce", "tanh")))
+    assert any(
+        part
+        for step, part in zip(plan.steps, share(plan.steps)[0])
+        if step.func and step.func.name.startswith(("reduce", "tanh"))
+    )
     first = xla_wasm.load(artifact, threads=1).run(*arguments)
     for threads in (2, 3):
         for actual, wanted in zip(xla_wasm.load(artifact, threads=threads).run(*arguments), first, strict=True):
@@ -212,7 +228,9 @@ def test_sums_of_all_elements(name: str) -> None:
         np.testing.assert_allclose(actual, wanted, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("dims", [(), (3,), (4096,), (2, 3), (1, 1, 70_000), (5, 70_001), (1023, 9), (65_537,), (3, 2, 2, 5000), (2048, 1)])
+@pytest.mark.parametrize(
+    "dims", [(), (3,), (4096,), (2, 3), (1, 1, 70_000), (5, 70_001), (1023, 9), (65_537,), (3, 2, 2, 5000), (2048, 1)]
+)
 def test_parts_are_all_elements(dims: tuple[int, ...]) -> None:
     divided = reductions._divided(dims)
     if divided is not None:
@@ -334,7 +352,14 @@ def test_devices_divide_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     module = HloModule.from_text(REDUCED)
     exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)))
-    for devices, wanted in ((2, [2, 2]), (1, [5, 2]), (3, [1, 1, 1]), (2, [2, 2, 1]), (4, [2, 2, 1, 0]), (3, [1, 1, 1, 0])):
+    for devices, wanted in (
+        (2, [2, 2]),
+        (1, [5, 2]),
+        (3, [1, 1, 1]),
+        (2, [2, 2, 1]),
+        (4, [2, 2, 1, 0]),
+        (3, [1, 1, 1, 0]),
+    ):
         expected = xla_wasm.load(xla_wasm.compile(module)).run_replicated(squares(devices))
         replica_programs.same(exe.run_replicated(squares(devices)), expected)
         assert helpers(exe) == wanted, devices
@@ -544,7 +569,9 @@ def test_a_chunk_that_nobody_ends() -> None:
         assert exe.manifest.threads is not None and instance.thread_pool is not None
         with taken(instance.thread_pool._shared, exe.manifest.threads.control + TICKET):
             with pytest.raises(LimitError, match=r"took longer than its 3 s"):
-                for _ in range(1000):  # a run is long enough for a thief that shares its processor with others to see it
+                for _ in range(
+                    1000
+                ):  # a run is long enough for a thief that shares its processor with others to see it
                     exe.run(np.int32(1000), x)
         del instance
         assert exe.run(np.int32(2), x)[0].tobytes() == expected.tobytes()
@@ -626,7 +653,9 @@ if child:
 def test_a_process_ends(ending: str, tmp_path: Any) -> None:
     path = product().save(tmp_path / "product.wasm")
     code = AT_THE_END.format(then=ENDINGS[ending])
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, path], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -1,4 +1,5 @@
-"""Artifacts for threads in every Node and in Chromium: the same bits with any number of threads, whatever becomes of a worker."""
+"""Artifacts for threads in every Node and in Chromium: the same bits with any number of threads, whatever becomes of a
+worker."""
 
 from __future__ import annotations
 
@@ -39,13 +40,21 @@ def site() -> Iterator[Site]:
     for name, (function, shapes) in programs().items():
         module = lower(function, *(np.zeros(shape, np.float32) for shape in shapes))
         for suffix, threads in (("", False), ("-threads", True)):
-            answers[f"/{name}{suffix}.wasm"] = Answer(xla_wasm.compile(module, Options(threads=threads)).wasm, "application/wasm")
+            answers[f"/{name}{suffix}.wasm"] = Answer(
+                xla_wasm.compile(module, Options(threads=threads)).wasm, "application/wasm"
+            )
     for i, forks in enumerate(FORKS.values()):
         answers[f"/forks{i}.wasm"] = Answer(xla_wasm.compile(forks.module()).wasm, "application/wasm")
         answers[f"/forks{i}-threads.wasm"] = Answer(forks.artifact().wasm, "application/wasm")
-    long = lower(lambda n, x: jax.lax.fori_loop(0, n, lambda i, y: jnp.tanh(y @ x), x), np.int32(0), np.zeros((768, 768), np.float32))
+    long = lower(
+        lambda n, x: jax.lax.fori_loop(0, n, lambda i, y: jnp.tanh(y @ x), x),
+        np.int32(0),
+        np.zeros((768, 768), np.float32),
+    )
     for suffix, threads in (("", False), ("-threads", True)):
-        answers[f"/long{suffix}.wasm"] = Answer(xla_wasm.compile(long, Options(threads=threads)).wasm, "application/wasm")
+        answers[f"/long{suffix}.wasm"] = Answer(
+            xla_wasm.compile(long, Options(threads=threads)).wasm, "application/wasm"
+        )
     site = isolated_site(answers)
     with site.serving() as served:
         yield served
@@ -89,7 +98,12 @@ def test_many_forks(call: Call, name: str) -> None:
 
 
 def check_forks(call: Call, name: str) -> None:
-    forks = {"name": f"forks{list(FORKS).index(name)}", "count": seeds.count(*COUNTS[name]) // CALLS, "calls": CALLS, "lost": LOST}
+    forks = {
+        "name": f"forks{list(FORKS).index(name)}",
+        "count": seeds.count(*COUNTS[name]) // CALLS,
+        "calls": CALLS,
+        "lost": LOST,
+    }
     for threads in (2, *seeds.more(3)):
         nothing(call("forks", {**forks, "threads": threads}))
 
@@ -103,7 +117,9 @@ def test_errors(call: Call) -> None:
     assert said["zero"] == "ArgumentError: threads is a whole number above zero, got 0"
     assert "has room for at most" in said["many"]
     assert "is compiled for one thread: compile it with --threads" in said["alone"]
-    assert said["failed"].startswith("RunError: 'jit__lambda' failed in step") and said["failed"].endswith("another thread failed")
+    assert said["failed"].startswith("RunError: 'jit__lambda' failed in step") and said["failed"].endswith(
+        "another thread failed"
+    )
     assert "load it again" in said["after"]
 
 
@@ -120,7 +136,9 @@ def test_workers_that_end_while_they_compute(call: Call, threads: int) -> None:
     outcome = call("killedInAChunk", {"threads": threads})
     nothing(outcome["wrong"])
     assert outcome["said"].startswith("RunError: 'jit__lambda' failed in step ")
-    assert re.search(rf": thread [1-{threads - 1}] of {threads} was ended while it computed: load it again", outcome["said"]), outcome
+    assert re.search(
+        rf": thread [1-{threads - 1}] of {threads} was ended while it computed: load it again", outcome["said"]
+    ), outcome
 
 
 @pytest.mark.parametrize("devices", [None, 2])
@@ -129,7 +147,8 @@ def test_workers_of_workers_that_end_while_they_compute(call: Call, devices: int
     nothing(outcome["wrong"])
     where = "device [01]: " if devices else ""
     wanted = rf"RunError: {where}'jit__lambda' failed in step .*: thread 1 of 2 was ended while it computed"
-    # Engines end a worker where its code looks for that: on a busy machine, that may be between two chunks in all of ten attempts.
+    # Engines end a worker where its code looks for that: on a busy machine, that may be between two chunks in all of
+    # ten attempts.
     assert not outcome["said"] or re.match(wanted, outcome["said"]), outcome
 
 
@@ -157,6 +176,8 @@ def test_a_process_ends_though_threads_sleep(site: Site, tmp_path: Path) -> None
     from js_calls import LOADER, NEWEST_NODE
 
     script = tmp_path / "once.mjs"
-    script.write_text(f"const {{ load }} = await import('{LOADER}'); await load('{site.url}/product-threads.wasm', {{ threads: 2 }});")
+    script.write_text(
+        f"const {{ load }} = await import('{LOADER}'); await load('{site.url}/product-threads.wasm', {{ threads: 2 }});"
+    )
     done = subprocess.run([NEWEST_NODE, script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -22,7 +22,8 @@ TYPES = ("f32", "f32", "f64", "bf16", "f16", "s32", "s8", "u16", "s64", "pred", 
 
 
 def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]], dict[str, Any]]:
-    """An expression of values that are read as they lie, transposed, reversed and in parts, perhaps in the place of an argument."""
+    """An expression of values that are read as they lie, transposed, reversed and in parts, perhaps in the place of an
+    argument."""
     rank = int(rng.integers(2, 5))
     greatest = (70, 20, 9)[rank - 2]
     square = rng.integers(0, 3) > 0
@@ -59,7 +60,9 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
             starts = rng.integers(0, 3, rank).tolist()
             steps = rng.choice([1, 1, 1, 2], rank).tolist()
             value = parameter([s + (size - 1) * step + 1 for s, size, step in zip(starts, sizes, steps)])
-            cut = tuple(SliceDimension(s, s + (size - 1) * step + 1, step) for s, size, step in zip(starts, sizes, steps))
+            cut = tuple(
+                SliceDimension(s, s + (size - 1) * step + 1, step) for s, size, step in zip(starts, sizes, steps)
+            )
             value = b.op("slice", value, slice=cut)
             if rng.integers(0, 2):
                 shared.append(value)
@@ -68,7 +71,9 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     both = {"pred": "xor"}.get(element_type, "add")
     out = seen()
     for _ in range(int(rng.integers(0, 3))):
-        out = b.op(both, out, seen() if rng.integers(0, 3) else first if list(first.shape.dimensions) == dims else seen())
+        out = b.op(
+            both, out, seen() if rng.integers(0, 3) else first if list(first.shape.dimensions) == dims else seen()
+        )
     if rng.integers(0, 4) == 0:
         turned = rng.permutation(rank).tolist()
         out = b.op("transpose", out, dimensions=tuple(turned))

@@ -26,7 +26,20 @@ from xla_wasm.reference import evaluate
 
 # --- integers of less than a byte -----------------------------------------------------------------------------------
 
-_BINARY = ("add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "power", "and", "or", "xor", "mulhi")
+_BINARY = (
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "remainder",
+    "maximum",
+    "minimum",
+    "power",
+    "and",
+    "or",
+    "xor",
+    "mulhi",
+)
 _SHIFTS = ("shift-left", "shift-right-logical", "shift-right-arithmetic")
 
 
@@ -60,8 +73,8 @@ def test_what_hosts_leave_above_the_bits_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        ("u8[3,5]", "u4[3,5,2]"), ("u4[3,5,2]", "s8[3,5]"), ("s4[7,8]", "f32[7]"), ("f64[3]", "s4[3,16]"), ("u4[3,16]", "u64[3]"),
-        ("u2[3,4]", "u8[3]"), ("bf16[5]", "s2[5,8]"), ("s4[9]", "s2[9,2]"), ("s2[9,2]", "u4[9]"), ("u8[9]", "f4e2m1fn[9,2]"),
+        ("u8[3,5]", "u4[3,5,2]"), ("u4[3,5,2]", "s8[3,5]"), ("s4[7,8]", "f32[7]"), ("f64[3]", "s4[3,16]"), ("u4[3,16]", "u64[3]"),  # noqa: E501
+        ("u2[3,4]", "u8[3]"), ("bf16[5]", "s2[5,8]"), ("s4[9]", "s2[9,2]"), ("s2[9,2]", "u4[9]"), ("u8[9]", "f4e2m1fn[9,2]"),  # noqa: E501
         ("f4e2m1fn[9,2]", "f8e4m3fn[9]"), ("f4e2m1fn[9]", "s4[9]"), ("u4[9]", "f4e2m1fn[9]"), ("f16[5]", "bf16[5]"),
     ],
 )  # fmt: skip
@@ -111,7 +124,9 @@ def test_movement(element_type: str) -> None:
         cut = b.op("dynamic-slice", p, start, start, dynamic_slice_sizes=(2, 3))
         updated = b.op("dynamic-update-slice", p, cut, start, start)
         spread = b.op("broadcast", p, shape=shape(f"{element_type}[2,5,7]"), dimensions=(1, 2))
-        return b.op("tuple", turned, joined, cut, updated, spread, b.op("reshape", turned, shape=shape(f"{element_type}[35]")))
+        return b.op(
+            "tuple", turned, joined, cut, updated, spread, b.op("reshape", turned, shape=shape(f"{element_type}[35]"))
+        )
 
     module = module_of(body, x, index)
     for actual, expected in zip(compiled(module, x, index), evaluate(module, x, index), strict=True):
@@ -127,9 +142,9 @@ def slices(*bounds: tuple[int, int, int]) -> Any:
 @pytest.mark.parametrize(
     ("left", "right", "result"),
     [
-        ("bf16", "bf16", "bf16"), ("bf16", "bf16", "f32"), ("f16", "f16", "f16"), ("f16", "f16", "f32"), ("bf16", "f32", "f32"),
-        ("f8e4m3fn", "f8e5m2", "f32"), ("f8e4m3fn", "f8e4m3fn", "bf16"), ("f4e2m1fn", "f4e2m1fn", "f32"), ("s4", "s4", "s4"),
-        ("s4", "s4", "s32"), ("u4", "u4", "u4"), ("s4", "s4", "s8"), ("u4", "u4", "u32"), ("s2", "s2", "s32"), ("s4", "bf16", "f32"),
+        ("bf16", "bf16", "bf16"), ("bf16", "bf16", "f32"), ("f16", "f16", "f16"), ("f16", "f16", "f32"), ("bf16", "f32", "f32"),  # noqa: E501
+        ("f8e4m3fn", "f8e5m2", "f32"), ("f8e4m3fn", "f8e4m3fn", "bf16"), ("f4e2m1fn", "f4e2m1fn", "f32"), ("s4", "s4", "s4"),  # noqa: E501
+        ("s4", "s4", "s32"), ("u4", "u4", "u4"), ("s4", "s4", "s8"), ("u4", "u4", "u32"), ("s2", "s2", "s32"), ("s4", "bf16", "f32"),  # noqa: E501
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(("m", "k", "n"), [(5, 19, 9), (1, 33, 8), (4, 40, 1)])
@@ -138,7 +153,9 @@ def test_products(left: str, right: str, result: str, m: int, k: int, n: int) ->
 
     x, y = random(left, m, k), random(right, k, n, seed=1)
     numbers = DotDimensionNumbers((1,), (0,), (), ())
-    module = module_of(lambda b, p, q: b.op("dot", p, q, shape=shape(f"{result}[{m},{n}]"), dot_dimension_numbers=numbers), x, y)
+    module = module_of(
+        lambda b, p, q: b.op("dot", p, q, shape=shape(f"{result}[{m},{n}]"), dot_dimension_numbers=numbers), x, y
+    )
     (actual,) = compiled(module, x, y)
     exact = x.astype(np.float64) @ y.astype(np.float64)
     if TYPES[result].kind == "float":
@@ -156,12 +173,18 @@ def _scalar_op(opcode: str, element_type: str) -> Computation:
 
 @pytest.mark.parametrize("element_type", ["f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e3m4"])
 @pytest.mark.parametrize("opcode", ["add", "multiply", "maximum"])
-@pytest.mark.parametrize("dims, reduced", [((3, 250), (1,)), ((33, 5), (0,)), ((5000,), (0,)), ((40, 6, 20), (0, 2)), ((7, 32), (1,))])
-def test_reductions_round_at_every_step_as_on_xla(element_type: str, opcode: str, dims: tuple[int, ...], reduced: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    "dims, reduced", [((3, 250), (1,)), ((33, 5), (0,)), ((5000,), (0,)), ((40, 6, 20), (0, 2)), ((7, 32), (1,))]
+)
+def test_reductions_round_at_every_step_as_on_xla(
+    element_type: str, opcode: str, dims: tuple[int, ...], reduced: tuple[int, ...]
+) -> None:
     rng = np.random.default_rng(3)
     x = (rng.normal(size=dims) * 0.1 + 1).astype(DTYPES[element_type])
     first = np.array(1, DTYPES[element_type])
-    module = module_of(lambda b, p, z: b.op("reduce", p, z, called=[_scalar_op(opcode, element_type)], dimensions=reduced), x, first)
+    module = module_of(
+        lambda b, p, z: b.op("reduce", p, z, called=[_scalar_op(opcode, element_type)], dimensions=reduced), x, first
+    )
     (result,) = compiled(module, x, first)
     for judge in (oracle.run, evaluate):
         assert result.tobytes() == judge(module, x, first)[0].tobytes()
@@ -176,7 +199,9 @@ def test_windows_and_scattered_sources_round_at_every_step_as_on_xla(element_typ
 
     def body(b: Builder, p: Instruction, s: Instruction, z: Instruction) -> Instruction:
         ge = Builder("ge")
-        chosen = ge.build(ge.op("compare", ge.parameter(0, shape(element_type)), ge.parameter(1, shape(element_type)), direction="GE"))
+        chosen = ge.build(
+            ge.op("compare", ge.parameter(0, shape(element_type)), ge.parameter(1, shape(element_type)), direction="GE")
+        )
         scattered = b.op("select-and-scatter", p, s, z, called=[chosen, add], window=window)
         return b.op("tuple", scattered, b.op("reduce-window", p, z, called=[add], window=window))
 
@@ -201,7 +226,9 @@ def test_8_bit_results_are_rounded_to_f16_first_as_on_xla(element_type: str, opc
 def test_an_8_bit_product_is_rounded_to_f16_first_as_on_xla() -> None:
     rng = np.random.default_rng(5)
     x, y = (rng.normal(size=dims).astype(DTYPES["f8e4m3fn"]) for dims in ((40, 90), (90, 50)))
-    module = module_of(lambda b, p, q: b.op("dot", p, q, dot_dimension_numbers=DotDimensionNumbers((1,), (0,), (), ())), x, y)
+    module = module_of(
+        lambda b, p, q: b.op("dot", p, q, dot_dimension_numbers=DotDimensionNumbers((1,), (0,), (), ())), x, y
+    )
     (result,) = compiled(module, x, y)
     for judge in (oracle.run, evaluate):
         np.testing.assert_array_equal(result.view(np.uint8), judge(module, x, y)[0].view(np.uint8))
@@ -340,7 +367,7 @@ ENTRY main {
   windows = bf16[5] reduce-window(x, zero), window={size=3 pad=1_0}, to_apply=add
   ROOT t = (bf16[6], bf16[], bf16[5]) tuple(added, total, windows)
 }
-"""
+"""  # noqa: E501
 
 
 def test_one_computation_scatters_and_sums() -> None:
@@ -381,7 +408,17 @@ def test_batch_norm_has_statistics_in_f32() -> None:
 
 
 def test_after_the_passes_small_floats_are_only_moved_and_converted() -> None:
-    allowed = {"parameter", "constant", "tuple", "get-tuple-element", "while", "convert", "broadcast", "slice", "reshape"}
+    allowed = {
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "while",
+        "convert",
+        "broadcast",
+        "slice",
+        "reshape",
+    }
     allowed |= {"scatter", "select", "bitcast-convert", "reduce-precision"}
     for text in (HLO_LOOP, HLO_SCATTER, HLO_REDUCER):
         module = Module.from_text(text)
@@ -398,7 +435,9 @@ def test_weights_are_converted_in_vectors() -> None:
 
     x, y = random("bf16", 16, 64), random("bf16", 64, 64)
     numbers = DotDimensionNumbers((1,), (0,), (), ())
-    module = module_of(lambda b, p, q: b.op("dot", p, q, shape=shape("bf16[16,64]"), dot_dimension_numbers=numbers), x, y)
+    module = module_of(
+        lambda b, p, q: b.op("dot", p, q, shape=shape("bf16[16,64]"), dot_dimension_numbers=numbers), x, y
+    )
     loops = stages(module)["loops"].split("kernel ")
     packing = next(text for text in loops if text.startswith("pack"))
     assert "bf16x4 = load_vector" in packing
@@ -421,7 +460,14 @@ def test_without_ml_dtypes_bits_stand_for_values(monkeypatch: pytest.MonkeyPatch
     dtype_of.cache_clear()
     monkeypatch.setattr(builtins, "__import__", refuse)
     try:
-        expected = {"bf16": "uint16", "f8e5m2": "uint8", "f4e2m1fn": "uint8", "s4": "int8", "u2": "uint8", "f16": "float16"}
+        expected = {
+            "bf16": "uint16",
+            "f8e5m2": "uint8",
+            "f4e2m1fn": "uint8",
+            "s4": "int8",
+            "u2": "uint8",
+            "f16": "float16",
+        }
         assert {name: dtype_of(name).name for name in expected} == expected
         exe = xla_wasm.load(artifact)
         assert exe.run(np.array([0x3FC0, 0xC000], np.uint16))[0].tolist() == [0xBFC0, 0x4000]

@@ -61,7 +61,10 @@ def test_unknown_fields_inside_messages_of_instructions_are_kept(opcode: str, pl
     if opcode == "custom-call":
         subject.frontend_attributes = {"a": "b"}
         subject.attrs.update(constrain_layout=True, operand_layout_constraints=(tiled,))
-    used = [Instruction(f"p{i}", "parameter", o.shape, attrs={"parameter_number": i}) for i, o in enumerate(subject.operands)]
+    used = [
+        Instruction(f"p{i}", "parameter", o.shape, attrs={"parameter_number": i})
+        for i, o in enumerate(subject.operands)
+    ]
     subject.operands, subject.name = used, "subject"
     entry = Computation("e", [*used, subject])
     plain = Module("m", [*subject.called, entry], entry).to_proto()
@@ -91,7 +94,13 @@ def test_unknown_fields_inside_messages_of_instructions_are_kept(opcode: str, pl
 
 
 @pytest.mark.parametrize(
-    "place", ["input_output_alias.entries", "buffer_donor.entries", "frontend_attributes.map", "host_program_shape.parameters.layout"]
+    "place",
+    [
+        "input_output_alias.entries",
+        "buffer_donor.entries",
+        "frontend_attributes.map",
+        "host_program_shape.parameters.layout",
+    ],
 )
 def test_unknown_fields_inside_messages_of_modules_are_kept(place: str) -> None:
     x = Instruction("x", "parameter", F32, attrs={"parameter_number": 0})
@@ -102,10 +111,16 @@ def test_unknown_fields_inside_messages_of_modules_are_kept(place: str) -> None:
     read = Module.from_proto(grown("HloModuleProto", module.to_proto(), place))
     written = read.to_proto()
     assert written.count(LATER) == Module.from_proto(written).to_proto().count(LATER) == place.count(".") + 2
-    assert read.input_output_alias == module.input_output_alias and read.frontend_attributes == module.frontend_attributes
+    assert (
+        read.input_output_alias == module.input_output_alias and read.frontend_attributes == module.frontend_attributes
+    )
     read.input_output_alias[0] = ((), 0, (), "must-alias")
     read.buffer_donor.clear()
     read.frontend_attributes["a"] = "c"
     read.result_shape = Shape("f32", F32.dimensions)
     again = Module.from_proto(read.to_proto())
-    assert again.input_output_alias == read.input_output_alias and not again.buffer_donor and again.frontend_attributes == {"a": "c"}
+    assert (
+        again.input_output_alias == read.input_output_alias
+        and not again.buffer_donor
+        and again.frontend_attributes == {"a": "c"}
+    )

@@ -1,4 +1,5 @@
-"""`load(source, {untrusted: true})` in Node and in Chromium: what a module may have, what it may hand over, and how long it may take."""
+"""`load(source, {untrusted: true})` in Node and in Chromium: what a module may have, what it may hand over, and how
+long it may take."""
 
 from __future__ import annotations
 
@@ -36,24 +37,42 @@ MODULES: dict[str, tuple[bytes, str]] = {
         "may have a memory of the usual kind only",
     ),
     "a table without end": (module(more="(table 1 funcref)"), "has to state the largest size of its table"),
-    "a large table": (module(more="(table 1 1048577 funcref)"), "may have a table of 1048576 entries at most, not 1048577"),
-    "a table that is large at once": (module(more="(table 9000000 9000000 funcref)"), "may have a table of 1048576 entries at most"),
+    "a large table": (
+        module(more="(table 1 1048577 funcref)"),
+        "may have a table of 1048576 entries at most, not 1048577",
+    ),
+    "a table that is large at once": (
+        module(more="(table 9000000 9000000 funcref)"),
+        "may have a table of 1048576 entries at most",
+    ),
     "two tables": (module(more="(table 1 1 funcref) (table 1 1 funcref)"), "may have one table, not 2"),
     "a table of anything": (module(more="(table 1 1 externref)"), "may have a table of functions only"),
     "a table with contents": (module(more="(table 1 1 funcref (ref.null func))"), "may have a table of functions only"),
-    "a table of 64-bit addresses": (module(more="(table i64 1 1 funcref)"), "may have a table with 32-bit addresses only"),
+    "a table of 64-bit addresses": (
+        module(more="(table i64 1 1 funcref)"),
+        "may have a table with 32-bit addresses only",
+    ),
     "structs": (module(more="(type (struct (field (mut i32))))"), "may have types of functions only"),
     "arrays": (module(more="(type (array (mut i8)))"), "may have types of functions only"),
     "recursive types": (module(more="(rec (type (func)) (type (func)))"), "may have types of functions only"),
     "subtypes": (module(more="(type (sub (func)))"), "may have types of functions only"),
-    "functions of objects": (module(more="(func (param anyref))"), "may have functions of numbers, vectors and plain references only"),
+    "functions of objects": (
+        module(more="(func (param anyref))"),
+        "may have functions of numbers, vectors and plain references only",
+    ),
     "functions of typed references": (module(more="(func (param (ref null any)))"), "may have functions of numbers"),
     "exceptions": (module(more="(tag)"), "may not have section 13, of exceptions"),
     "a start": (module(start="nop"), "may not have a start function"),
     "a start without end": (module(start=ENDLESS), "may not have a start function"),
     "an import": (module(more='(import "a" "b" (func))'), "the module must import nothing, but imports a.b"),
-    "an imported memory": (module(more='(import "a" "b" (memory 1 1))'), "the module must import nothing, but imports a.b|cannot compile"),
-    "an imported table": (module(more='(import "a" "b" (table 1 funcref))'), "the module must import nothing, but imports a.b"),
+    "an imported memory": (
+        module(more='(import "a" "b" (memory 1 1))'),
+        "the module must import nothing, but imports a.b|cannot compile",
+    ),
+    "an imported table": (
+        module(more='(import "a" "b" (table 1 funcref))'),
+        "the module must import nothing, but imports a.b",
+    ),
     "data beyond the memory": (module(more='(data (i32.const 65535) "ab")'), "traps when it starts"),
 }
 
@@ -71,7 +90,10 @@ BYTES: dict[str, tuple[bytes, str]] = {
     "types that are not there": (HEAD + section(1, uleb(2**32 - 1)), "is cut short"),
     "parameters that are not there": (HEAD + section(1, b"\1\x60" + uleb(2**32 - 1) + b"\x7f"), "is cut short"),
     "a memory that is not there": (HEAD + section(5, uleb(1)), "is cut short"),
-    "a large manifest": (with_manifest(module(), manifest()) + section(0, b"\1x" + bytes(1 << 24)), "may have custom sections of 16777216"),
+    "a large manifest": (
+        with_manifest(module(), manifest()) + section(0, b"\1x" + bytes(1 << 24)),
+        "may have custom sections of 16777216",
+    ),
     "memories in two sections": (module() + section(5, b"\1\1\1\1"), "cannot compile"),
     "another version": (b"\0asm\2\0\0\0" + module()[8:], "cannot compile"),
     "an empty file": (b"", "is not a WebAssembly module: it is empty"),
@@ -80,7 +102,8 @@ BYTES: dict[str, tuple[bytes, str]] = {
 
 
 def handing(results: int = 1, operands: int = 0, sends: int = 0, receivers: int = 1) -> dict[str, Any]:
-    """A manifest in which arrays of half a page, all at the same place, are results, go to a function, or to other devices."""
+    """A manifest in which arrays of half a page, all at the same place, are results, go to a function, or to other
+    devices."""
     half = [leaf(f"y{i}", "f32", (8192,), 1024, "output") for i in range(max(results, operands))]
     custom = CUSTOM | {"operands": [each | {"kind": "operand"} for each in half[:operands]]}
     to = {"offset": 256, "count": receivers}
@@ -89,7 +112,10 @@ def handing(results: int = 1, operands: int = 0, sends: int = 0, receivers: int 
 
 
 OF_ALL_HANDED: dict[str, tuple[dict[str, Any], str]] = {
-    "results": (handing(results=33), "'stranger': all that a run gives takes 1081344 bytes together, the limit is 1048576"),
+    "results": (
+        handing(results=33),
+        "'stranger': all that a run gives takes 1081344 bytes together, the limit is 1048576",
+    ),
     "operands": (handing(operands=33), "what request 0 hands over takes 1081344 bytes"),
     "sends": (handing(sends=33), "what request 0 hands over"),
     "receivers": (handing(sends=1, receivers=33), "what request 0 hands over"),
@@ -110,7 +136,16 @@ def cases() -> dict[str, Any]:
         turn = len(refused)
         chosen = sources if seeds.exhaustive else [sources[turn % 3]]
         is_divided = seeds.exhaustive or turn % 4 == 0
-        refused.append({"path": path, "kind": kind, "message": message, "options": options, "sources": chosen, "isDivided": is_divided})
+        refused.append(
+            {
+                "path": path,
+                "kind": kind,
+                "message": message,
+                "options": options,
+                "sources": chosen,
+                "isDivided": is_divided,
+            }
+        )
 
     for name, (wasm, message) in MODULES.items():
         case(name, with_manifest(wasm, manifest()), "ArtifactError", message)
@@ -121,10 +156,22 @@ def cases() -> dict[str, Any]:
     stated = handing(operands=33)
     for operand in stated["requests"][0]["operands"]:
         operand["physical_bytes"] = 0
-    case("operands of no bytes", with_manifest(module(), stated), "LimitError", OF_ALL_HANDED["operands"][1], memoryLimit=1 << 20)
+    case(
+        "operands of no bytes",
+        with_manifest(module(), stated),
+        "LimitError",
+        OF_ALL_HANDED["operands"][1],
+        memoryLimit=1 << 20,
+    )
     relaxed = "is compiled for relaxed SIMD, whose results depend on the processor: load the simd128 build"
     case("relaxed", with_manifest(module(), manifest(target="relaxed-simd")), "UnsupportedError", relaxed)
-    case("a large memory", with_manifest(module(memory="3 3"), manifest(pages=3)), "LimitError", "the limit is 131072", memoryLimit=1 << 17)
+    case(
+        "a large memory",
+        with_manifest(module(memory="3 3"), manifest(pages=3)),
+        "LimitError",
+        "the limit is 131072",
+        memoryLimit=1 << 17,
+    )
     case("a large file", bytes((1 << 26) + 1), "LimitError", "has more than the 67108864 bytes", memoryLimit=1 << 20)
     return {"files": files, "refused": refused}
 
@@ -169,7 +216,8 @@ def test_limits(call: Call) -> None:
 
 
 def test_the_same_modules_in_python() -> None:
-    """They are refused, or what they have is bounded: a store has one table of 2^20 entries at most, and fuel for its start."""
+    """They are refused, or what they have is bounded: a store has one table of 2^20 entries at most, and fuel for its
+    start."""
     bounded = []
     for name, (wasm, _) in MODULES.items():
         try:
@@ -178,10 +226,18 @@ def test_the_same_modules_in_python() -> None:
             continue
         bounded.append(name)
         assert exe.run(X)[0][1] == 4
-    tables = {"a table without end", "a large table", "a table of anything", "a table with contents", "a table of 64-bit addresses"}
+    tables = {
+        "a table without end",
+        "a large table",
+        "a table of anything",
+        "a table with contents",
+        "a table of 64-bit addresses",
+    }
     assert set(bounded) == tables | {"a start"}
     for stated, message in OF_ALL_HANDED.values():
         with pytest.raises(LimitError, match=message):
-            xla_wasm.load(with_manifest(module(), stated), untrusted=True, memory_limit=1 << 20, custom_calls={"f": lambda *_: ()})
+            xla_wasm.load(
+                with_manifest(module(), stated), untrusted=True, memory_limit=1 << 20, custom_calls={"f": lambda *_: ()}
+            )
         xla_wasm.load(with_manifest(module(), stated), memory_limit=1 << 20, custom_calls={"f": lambda *_: ()})
     assert len(xla_wasm.load(with_manifest(*GOOD["fits"]), untrusted=True, memory_limit=1 << 20).run(X)) == 32

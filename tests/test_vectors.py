@@ -1,4 +1,5 @@
-"""Products of a matrix and a vector: the matrix is read where it lies, whichever side of the product it is and whatever else reads it."""
+"""Products of a matrix and a vector: the matrix is read where it lies, whichever side of the product it is and whatever
+else reads it."""
 
 from __future__ import annotations
 
@@ -30,15 +31,24 @@ def whole(rng: np.random.Generator, dtype: Any, *dims: int) -> Array:
 
 
 def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A function of a matrix and a vector, which meet in some order; the matrix may be part of a larger one, and others may read it."""
+    """A function of a matrix and a vector, which meet in some order; the matrix may be part of a larger one, and others
+    may read it."""
     rng = np.random.default_rng(seed)
     rows, length = int(rng.choice(ROWS)), int(rng.choice(LENGTHS))
     lead = ((), (), (1,), (2,), (3, 2))[rng.integers(5)]
     dtype = TYPES[rng.integers(len(TYPES))]
     form, order, use, place = (int(rng.integers(n)) for n in (6, 4, 8, 3))
     columns = int(rng.choice([1, 1, 1, 2]))
-    dims = {1: (*lead, rows + 2, length + 3), 2: (*lead, length, rows), 3: (*lead, 2 * rows, length), 4: (rows, *lead, length)}
-    matrix, vector = whole(rng, dtype, *dims.get(form, (*lead, rows, length))), whole(rng, dtype, *lead, columns, length)
+    dims = {
+        1: (*lead, rows + 2, length + 3),
+        2: (*lead, length, rows),
+        3: (*lead, 2 * rows, length),
+        4: (rows, *lead, length),
+    }
+    matrix, vector = (
+        whole(rng, dtype, *dims.get(form, (*lead, rows, length))),
+        whole(rng, dtype, *lead, columns, length),
+    )
     token = np.array(rng.integers(-2, rows + 2), np.int32)
 
     def seen(w: Array) -> Array:

@@ -57,13 +57,19 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "gradient of attention": (jax.grad(_attention, (0, 1, 2)), (zeros(5, 3, 4),) * 3),
     "scan": (jax.grad(lambda x: lax.scan(lambda c, a: (jnp.sin(c + a), c * a), zeros(3), x)[0].sum()), (zeros(7, 3),)),
     "while loop": (lambda n: lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 2.0), (0, 1.0)), (5,)),
-    "switch": (lambda i, x: lax.switch(i, [jnp.cos, lambda x: x * 2, jnp.sin], x) + lax.cond(i > 0, jnp.sin, jnp.exp, x), (1, zeros(3))),
+    "switch": (
+        lambda i, x: lax.switch(i, [jnp.cos, lambda x: x * 2, jnp.sin], x) + lax.cond(i > 0, jnp.sin, jnp.exp, x),
+        (1, zeros(3)),
+    ),
     "gather": (jax.grad(lambda x, i: x[i].sum()), (zeros(5, 3), jnp.array([0, 2]))),
     "batched gather": (jax.vmap(lambda x, i: x[i]), (zeros(5, 3), jnp.array([0, 2, 1, 0, 0]))),
     "scatter": (_updates, (zeros(5, 3), jnp.array([0, 2]))),
     "sort": (lambda x: (jnp.sort(x), jnp.argsort(x), lax.top_k(x, 2), jnp.median(x)), (zeros(5),)),
     "random": (_draws, (jax.random.PRNGKey(0),)),
-    "random bits": (lambda k: jax.random.bits(jax.random.wrap_key_data(k, impl="rbg"), (3, 5)), (jnp.zeros(4, jnp.uint32),)),
+    "random bits": (
+        lambda k: jax.random.bits(jax.random.wrap_key_data(k, impl="rbg"), (3, 5)),
+        (jnp.zeros(4, jnp.uint32),),
+    ),
     "fft": (lambda x: (jnp.fft.rfft2(x), jnp.fft.irfft(jnp.fft.fft(x)), abs(jnp.fft.fftn(x))), (zeros(5, 6),)),
     "linear algebra": (lambda x: jnp.linalg.solve(x, x) + jnp.linalg.cholesky(x), (zeros(5, 5),)),
     "cumulative": (lambda x: (jnp.cumsum(x), lax.cummax(x), jnp.argmax(x), jnp.nonzero(x, size=3)), (zeros(6),)),
@@ -142,15 +148,36 @@ def _nested() -> Shape:
 
 
 DAMAGES: dict[str, tuple[Callable[[Module], Any], str]] = {
-    "unknown opcode": (lambda m: setattr(_find(m, "negate"), "opcode", "frob"), r"frob 'negate': the opcode is unknown"),
-    "too few operands": (lambda m: _find(m, "multiply").operands.pop(), "multiply 'multiply': it takes 2 operands, not 1"),
-    "missing attribute": (lambda m: _find(m, "reduce").attrs.pop("dimensions"), "reduce 'reduce': attribute dimensions is missing"),
-    "attribute of a wrong type": (lambda m: _find(m, "reduce").attrs.update(dimensions=0), "attribute dimensions cannot be 0"),
-    "attribute without a value": (lambda m: _find(m, "constant").attrs.update(literal=None), "attribute literal is missing"),
+    "unknown opcode": (
+        lambda m: setattr(_find(m, "negate"), "opcode", "frob"),
+        r"frob 'negate': the opcode is unknown",
+    ),
+    "too few operands": (
+        lambda m: _find(m, "multiply").operands.pop(),
+        "multiply 'multiply': it takes 2 operands, not 1",
+    ),
+    "missing attribute": (
+        lambda m: _find(m, "reduce").attrs.pop("dimensions"),
+        "reduce 'reduce': attribute dimensions is missing",
+    ),
+    "attribute of a wrong type": (
+        lambda m: _find(m, "reduce").attrs.update(dimensions=0),
+        "attribute dimensions cannot be 0",
+    ),
+    "attribute without a value": (
+        lambda m: _find(m, "constant").attrs.update(literal=None),
+        "attribute literal is missing",
+    ),
     "called computation missing": (lambda m: _find(m, "while").called.pop(), "it calls 2 computations, not 1"),
-    "called computation too many": (lambda m: _find(m, "negate").called.append(m.computations[0]), "it calls no computation, but has 1"),
+    "called computation too many": (
+        lambda m: _find(m, "negate").called.append(m.computations[0]),
+        "it calls no computation, but has 1",
+    ),
     "callee after caller": (_recurse, "must not form a cycle"),
-    "computation that calls itself": (lambda m: _find(m, "while").called.__setitem__(0, m.entry), "must not form a cycle"),
+    "computation that calls itself": (
+        lambda m: _find(m, "while").called.__setitem__(0, m.entry),
+        "must not form a cycle",
+    ),
     "computation listed twice": (lambda m: m.computations.append(m.computations[0]), "is listed twice"),
     "entry not listed": (lambda m: m.computations.remove(m.entry), "the entry computation 'main' is not among"),
     "user before operand": (_swap_operands_order, "operand 'reduce' comes later in computation 'main'"),
@@ -162,38 +189,92 @@ DAMAGES: dict[str, tuple[Callable[[Module], Any], str]] = {
         lambda m: _find(m, "while").control_predecessors.append(m.entry.root),
         "control predecessor 'tuple.1' comes later",
     ),
-    "instruction listed twice": (lambda m: m.entry.instructions.append(_find(m, "negate")), "negate 'negate': it stands twice"),
-    "root of another computation": (lambda m: setattr(m.entry, "root", _find(m, "multiply")), "its root 'multiply' is not among"),
-    "parameters numbered with a gap": (lambda m: m.entry.instructions[0].attrs.update(parameter_number=1), r"are numbered \[1\]"),
-    "wrong declared shape": (lambda m: setattr(_find(m, "negate"), "shape", F32), r"declared as f32\[\], but it is f32\[4\]"),
-    "negative size": (lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (-1,))), "its shape has a dimension of size -1"),
-    "unbounded size": (lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (UNBOUNDED,))), "has an unbounded dimension"),
-    "too large": (lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (1 << 21, 1 << 21))), "has more than 2\\^40 elements"),
-    "one dimension too large": (lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (0, 1 << 50))), "has a dimension of size"),
-    "too many dimensions": (lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (1,) * 100)), "has 100 dimensions"),
-    "too many flags": (lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (4,), None, (True, True))), "2 dynamic flags for 1"),
-    "wrong layout": (lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (4,), Layout((1,)))), "layout that is no permutation"),
+    "instruction listed twice": (
+        lambda m: m.entry.instructions.append(_find(m, "negate")),
+        "negate 'negate': it stands twice",
+    ),
+    "root of another computation": (
+        lambda m: setattr(m.entry, "root", _find(m, "multiply")),
+        "its root 'multiply' is not among",
+    ),
+    "parameters numbered with a gap": (
+        lambda m: m.entry.instructions[0].attrs.update(parameter_number=1),
+        r"are numbered \[1\]",
+    ),
+    "wrong declared shape": (
+        lambda m: setattr(_find(m, "negate"), "shape", F32),
+        r"declared as f32\[\], but it is f32\[4\]",
+    ),
+    "negative size": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (-1,))),
+        "its shape has a dimension of size -1",
+    ),
+    "unbounded size": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (UNBOUNDED,))),
+        "has an unbounded dimension",
+    ),
+    "too large": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (1 << 21, 1 << 21))),
+        "has more than 2\\^40 elements",
+    ),
+    "one dimension too large": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (0, 1 << 50))),
+        "has a dimension of size",
+    ),
+    "too many dimensions": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (1,) * 100)),
+        "has 100 dimensions",
+    ),
+    "too many flags": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (4,), None, (True, True))),
+        "2 dynamic flags for 1",
+    ),
+    "wrong layout": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (4,), Layout((1,)))),
+        "layout that is no permutation",
+    ),
     "nested too deep": (lambda m: setattr(_find(m, "negate"), "shape", _nested()), "nests tuples deeper than 64"),
     "array with elements": (
         lambda m: setattr(_find(m, "negate"), "shape", Shape("f32", (4,), tuple_shapes=(F32,))),
         "array with tuple elements",
     ),
-    "tuple with dimensions": (lambda m: setattr(_find(m, "negate"), "shape", Shape("tuple", (4,))), "is a tuple with dimensions"),
+    "tuple with dimensions": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape("tuple", (4,))),
+        "is a tuple with dimensions",
+    ),
     "token with elements": (
         lambda m: setattr(_find(m, "negate"), "shape", Shape("token", tuple_shapes=(F32,))),
         "is a token with elements",
     ),
-    "fault inside a tuple": (lambda m: setattr(_find(m, "negate"), "shape", Shape.tuple([F32, Shape("f32", (-2,))])), "at tuple index 1"),
-    "buffer": (lambda m: setattr(_find(m, "negate"), "shape", Shape("buffer", tuple_shapes=(F32,))), "is a reference to a buffer"),
-    "signature too long": (lambda m: m.parameter_shapes.append(F32), "signature has 2 parameters, the entry computation has 1"),  # type: ignore[union-attr]
-    "signature of another shape": (lambda m: setattr(m, "parameter_shapes", [F32]), r"parameter 0 is f32\[\], but f32\[4\]"),
+    "fault inside a tuple": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape.tuple([F32, Shape("f32", (-2,))])),
+        "at tuple index 1",
+    ),
+    "buffer": (
+        lambda m: setattr(_find(m, "negate"), "shape", Shape("buffer", tuple_shapes=(F32,))),
+        "is a reference to a buffer",
+    ),
+    "signature too long": (
+        lambda m: m.parameter_shapes.append(F32),
+        "signature has 2 parameters, the entry computation has 1",
+    ),  # type: ignore[union-attr]
+    "signature of another shape": (
+        lambda m: setattr(m, "parameter_shapes", [F32]),
+        r"parameter 0 is f32\[\], but f32\[4\]",
+    ),
     "signature with a wrong layout": (
         lambda m: setattr(m, "parameter_shapes", [Shape("f32", (4,), Layout((2,)))]),
         "layout that is no permutation",
     ),
     "result of another shape": (lambda m: setattr(m, "result_shape", F32), "the result is"),
-    "alias of a missing output": (lambda m: m.input_output_alias.append(((2,), 0, (), "may-alias")), "is no array of the module"),
-    "alias of another size": (lambda m: m.input_output_alias.append(((0,), 0, (), "may-alias")), r"output \(0,\) is f32\[\], parameter 0"),
+    "alias of a missing output": (
+        lambda m: m.input_output_alias.append(((2,), 0, (), "may-alias")),
+        "is no array of the module",
+    ),
+    "alias of another size": (
+        lambda m: m.input_output_alias.append(((0,), 0, (), "may-alias")),
+        r"output \(0,\) is f32\[\], parameter 0",
+    ),
     "two aliases": (lambda m: m.input_output_alias.append(((1,), 0, (), "may-alias")), "has two aliases"),
     "donor that does not exist": (lambda m: m.buffer_donor.append((3, ())), "buffer_donor: parameter 3"),
 }
@@ -292,7 +373,9 @@ def _damage(module: Module, r: random.Random) -> None:
         case 4 if instruction.operands:
             instruction.operands[r.randrange(len(instruction.operands))] = anything
         case 5:
-            instruction.called = r.choice(([], [r.choice(module.computations)], instruction.called * 2, anything.called))
+            instruction.called = r.choice(
+                ([], [r.choice(module.computations)], instruction.called * 2, anything.called)
+            )
         case 6:
             instruction.opcode, instruction.attrs = anything.opcode, dict(anything.attrs)
         case 7:

@@ -26,7 +26,7 @@ ENTRY e {
   d = f32[2,3] subtract(x, y)
   ROOT r = (f32[3,2], f32[2,3], f32[2,3]) tuple(t, d, y)
 }
-"""
+"""  # noqa: E501
 FAILS = """ENTRY e {
   x = f32[4] parameter(0)
   n = f32[4] negate(x)
@@ -88,7 +88,8 @@ def test_results_into_places_of_others() -> None:
 
 
 def test_random_uses_against_copies() -> None:
-    """Any mix of views, parts of views in any order, and arrays of the caller, as arguments and targets, gives what copies give."""
+    """Any mix of views, parts of views in any order, and arrays of the caller, as arguments and targets, gives what
+    copies give."""
     ready, plain = exe(TWO), exe(TWO)
     x, y = ready.input("x"), ready.input("y")
     outputs = [ready.output(f"result.{i}") for i in range(3)]
@@ -137,7 +138,10 @@ def test_views_keep_the_memory_and_the_executable_goes_on() -> None:
 
 
 def test_weights_and_states() -> None:
-    text = "ENTRY e {\n w = f32[4] parameter(0)\n h = f32[4] parameter(1)\n x = f32[4] parameter(2)\n m = f32[4] multiply(w, x)\n"
+    text = (
+        "ENTRY e {\n w = f32[4] parameter(0)\n h = f32[4] parameter(1)\n x = f32[4] parameter(2)\n m = f32[4] "
+        "multiply(w, x)\n"
+    )
     text += " n = f32[4] add(h, m)\n ROOT r = (f32[4], f32[4]) tuple(n, m)\n}"
     ready = xla_wasm.load(artifact(text, weights=("w",), state=(("h", "result.0"),)))
     x, m = ready.input("x"), ready.output("result.1")
@@ -185,7 +189,9 @@ def test_after_a_trap_old_views_must_go_first() -> None:
     ready._first.put_back(instance)
     del instance
     for _ in range(2):
-        with pytest.raises(RunError, match=re.escape("views of the memory that it had are held: drop them, and take new ones")):
+        with pytest.raises(
+            RunError, match=re.escape("views of the memory that it had are held: drop them, and take new ones")
+        ):
             ready.run(A)
     with pytest.raises(RunError, match="views of the memory"):
         ready.input("x")

@@ -22,7 +22,7 @@ ENTRY e {
   d = f32[2,3] subtract(x, y)
   ROOT r = (f32[3,2], pred[2,3], f32[2,3]) tuple(t, p, d)
 }
-"""
+"""  # noqa: E501
 XY = "ENTRY e {\n x = f32[6] parameter(0)\n y = f32[6] parameter(1)\n d = f32[6] subtract(x, y)\n"
 HELD = """ENTRY e {
   w = f32[6] parameter(0)
@@ -39,7 +39,8 @@ MODULES = {
     "pass": (XY + " ROOT r = (f32[6], f32[6]) tuple(d, y)\n}", Options()),
     "held": (HELD, Options(weights=("w",), state=(("h", "result.0"),))),
     "calls": (
-        'ENTRY e {\n x = f32[6] parameter(0)\n n = f32[6] negate(x)\n ROOT y = f32[6] custom-call(n), custom_call_target="mine"\n}',
+        "ENTRY e {\n x = f32[6] parameter(0)\n n = f32[6] negate(x)\n ROOT y = f32[6] custom-call(n), "
+        'custom_call_target="mine"\n}',
         Options(host_calls=("mine",)),
     ),
     "dynamic": ("ENTRY e {\n x = f32[<=6] parameter(0)\n ROOT y = f32[<=6] negate(x)\n}", Options()),
@@ -66,5 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_views(version: str, folder: Path) -> None:
     node, _ = nodes()[version]
     environment = os.environ | {"FIXTURES": str(folder)}
-    done = subprocess.run([node, ROOT / "tests/js/views.test.mjs"], env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [node, ROOT / "tests/js/views.test.mjs"], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -25,7 +25,16 @@ from xla_wasm.wasm.validate import validate
 OPCODES = opcodes()
 
 TYPES = ("i32", "i64", "f32", "f64", "v128")
-OFF = ("memory64", "multi_memory", "tail_call", "exceptions", "gc", "function_references", "wide_arithmetic", "stack_switching")
+OFF = (
+    "memory64",
+    "multi_memory",
+    "tail_call",
+    "exceptions",
+    "gc",
+    "function_references",
+    "wide_arithmetic",
+    "stack_switching",
+)
 
 
 @cache
@@ -101,7 +110,10 @@ def test_reader_agrees_with_itself(data: bytes) -> None:
 
 def test_table_is_consistent() -> None:
     assert len(set(CODE.values())) == len(CODE) == len(OPCODES)
-    count = {prefix: sum(op.code[0] == prefix and len(op.code) > 1 for op in OPCODES.values()) for prefix in (0xFC, 0xFD, 0xFE)}
+    count = {
+        prefix: sum(op.code[0] == prefix and len(op.code) > 1 for op in OPCODES.values())
+        for prefix in (0xFC, 0xFD, 0xFE)
+    }
     assert count == {0xFC: 18, 0xFD: 256, 0xFE: 67}
     assert CODE["i32x4.relaxed_dot_i8x16_i7x16_add_s"] == b"\xfd\x93\x02"
 
@@ -174,7 +186,8 @@ PLAIN = [op for op in OPCODES.values() if not op.contextual]
 
 @pytest.mark.parametrize("op", PLAIN, ids=lambda op: op.name)
 def test_every_plain_opcode(op: Opcode) -> None:
-    """Encoded with the operands of its signature, each opcode is valid here and in wasmtime, and prints as what it was."""
+    """Encoded with the operands of its signature, each opcode is valid here and in wasmtime, and prints as what it
+    was."""
     module = with_everything()
     func = Func("f", (), op.results)
     for kind in op.params:
@@ -356,21 +369,21 @@ WAT = [
     """(module (func (param i32) (result i32 i64) (local i64) local.get 0 (if (param) (result i32 i64)
          (then i32.const 1 i64.const 2) (else i32.const 3 local.get 1))))""",
     """(module (func (result f32) (return (f32.const nan:0x200001)) (drop) (i32.add) (f32.convert_i32_s)))""",
-    """(module (func (param i64) local.get 0 (loop (param i64) (result i64) br 0) drop) (type (func (param i64) (result i64))))""",
+    """(module (func (param i64) local.get 0 (loop (param i64) (result i64) br 0) drop) (type (func (param i64) (result i64))))""",  # noqa: E501
     """(module (table 4 8 funcref) (table 2 externref) (func $a) (func $b (param externref)
          (table.set 1 (i32.const 0) (local.get 0)) (drop (table.grow 1 (ref.null extern) (i32.const 1)))
          (table.fill 0 (i32.const 0) (ref.func $a) (i32.const 2)) (table.copy 0 0 (i32.const 0) (i32.const 1) (i32.const 1))
          (table.init 0 1 (i32.const 0) (i32.const 0) (i32.const 1)) (elem.drop 1) (drop (table.get 0 (i32.const 1))))
-         (elem (i32.const 1) $a $b) (elem func $a) (elem declare func $b) (elem (table 1) (i32.const 0) externref (ref.null extern)))""",
+         (elem (i32.const 1) $a $b) (elem func $a) (elem declare func $b) (elem (table 1) (i32.const 0) externref (ref.null extern)))""",  # noqa: E501
     """(module (import "m" "g" (global i32)) (import "m" "f" (func $f (param v128))) (memory 1 1) (data (global.get 0) "a\\00\\"\\\\b")
          (global $x (mut f64) (f64.const -0x1.8p-1070)) (global v128 (v128.const i8x16 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16))
          (global funcref (ref.func $f)) (start $main) (func $main (call $f (v128.load offset=3 align=1 (i32.const 0)))
-         (global.set $x (f64.const -inf))) (export "a b" (func $f)) (export "memory" (memory 0)))""",
+         (global.set $x (f64.const -inf))) (export "a b" (func $f)) (export "memory" (memory 0)))""",  # noqa: E501
     """(module (memory 1 1 shared) (func (param i32) (result i64) (drop (i32.atomic.rmw16.cmpxchg_u offset=2 (local.get 0)
          (i32.const 1) (i32.const 2))) (atomic.fence) (memory.atomic.wait64 (local.get 0) (i64.const 0) (i64.const -1)) drop
-         (i64.atomic.load32_u (local.get 0))))""",
+         (i64.atomic.load32_u (local.get 0))))""",  # noqa: E501
     """(module (func (param i32) (result i32) (block $a (result i32) (block $b (result i32) (br_table $a $b 1 (i32.const 7)
-         (local.get 0))) (i32.const 1) (i32.add))))""",
+         (local.get 0))) (i32.const 1) (i32.add))))""",  # noqa: E501
     """(module (func (result v128) (i8x16.shuffle 0 31 2 3 4 5 6 7 8 9 10 11 12 13 14 15 (v128.const i64x2 1 2)
          (f32x4.relaxed_madd (v128.const f32x4 1 nan inf -0) (v128.const i64x2 3 4) (v128.const i64x2 5 6)))))""",
 ]

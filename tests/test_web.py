@@ -63,7 +63,7 @@ def test_loader_in_page_and_worker(open_page: Any, site: str, mime: str, worker:
             worker.onerror = (event) => fail(event.message);
           };
           document.body.append(frame);
-        })"""
+        })"""  # noqa: E501
     else:
         script = "([code, site]) => (async (site, url) => {" + RUN_TOY + "})(site, '/toy.wasm')"
     x = np.array([1, -3, 3, 0.5, 0, 9], np.float32).reshape(SHAPE)
@@ -97,7 +97,9 @@ def test_the_front_page(open_page: Any, scheme: str) -> None:
     expect(page.locator("#read")).to_have_text(re.compile("[0-9]"))
     assert page.locator("#python").inner_text().startswith("import jax")
     page.screenshot(path=SCREENSHOTS / f"front-{scheme}.png", full_page=True)
-    phone = open_page("/demo/", color_scheme=scheme, viewport={"width": 360, "height": 780}, device_scale_factor=2, is_mobile=True)
+    phone = open_page(
+        "/demo/", color_scheme=scheme, viewport={"width": 360, "height": 780}, device_scale_factor=2, is_mobile=True
+    )
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert phone.locator(".drawing.down").is_visible() and not phone.locator(".drawing.across").is_visible()
     phone.screenshot(path=SCREENSHOTS / f"front-phone-{scheme}.png", full_page=True)
@@ -109,7 +111,8 @@ def test_the_page_of_figures(open_page: Any, scheme: str) -> None:
     page = open_page("/demo/performance/", color_scheme=scheme, viewport={"width": 1280, "height": 900})
     assert page.evaluate("document.querySelector('figure img').decode().then(() => true)")
     size = page.evaluate(
-        "(({naturalWidth: w, naturalHeight: h, width, height}) => [w / h, width / height])(document.querySelector('figure img'))"
+        "(({naturalWidth: w, naturalHeight: h, width, height}) => [w / h, width / "
+        "height])(document.querySelector('figure img'))"
     )
     assert abs(size[0] - size[1]) < 0.01
     tables = page.locator("main table")
@@ -117,7 +120,11 @@ def test_the_page_of_figures(open_page: Any, scheme: str) -> None:
     assert page.locator("th[scope=row]").count() > 10
     page.screenshot(path=SCREENSHOTS / f"performance-{scheme}.png", full_page=True)
     phone = open_page(
-        "/demo/performance/", color_scheme=scheme, viewport={"width": 360, "height": 780}, device_scale_factor=2, is_mobile=True
+        "/demo/performance/",
+        color_scheme=scheme,
+        viewport={"width": 360, "height": 780},
+        device_scale_factor=2,
+        is_mobile=True,
     )
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

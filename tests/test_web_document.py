@@ -1,4 +1,5 @@
-"""docs/web.md tells the truth: its page is made and opened as written, its commands run, its options are those of the loader."""
+"""docs/web.md tells the truth: its page is made and opened as written, its commands run, its options are those of the
+loader."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def block(language: str, number: int = 0) -> str:
 
 def test_from_a_function_to_a_page(page: Page, tmp_path: Path) -> None:
     python, html = block("python"), block("html")
-    code = [line for line in python.splitlines() if line] + [line for line in html.splitlines() if line.startswith("  ")]
+    code = [line for line in python.splitlines() if line] + [
+        line for line in html.splitlines() if line.startswith("  ")
+    ]
     assert len(code) <= 10
     subprocess.run([sys.executable, "-c", python], cwd=tmp_path, check=True, timeout=120)
     (tmp_path / "site" / "index.html").write_text(html)
@@ -49,7 +52,9 @@ def test_from_a_function_to_a_page(page: Page, tmp_path: Path) -> None:
         block("js").replace("'xla-wasm'", "'./site/xla-wasm/xla_wasm.js'") + "console.log(mean[0], spread[0]);\n"
     )
     shutil.copy(tmp_path / "site" / "model.wasm", tmp_path)
-    done = subprocess.run([node_for("simd128"), "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [node_for("simd128"), "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.startswith("3 1.414")
 
 
@@ -59,7 +64,9 @@ def test_commands(tmp_path: Path) -> None:
     shutil.copy(ROOT / "examples" / "digits" / "digits.hlo.pb", tmp_path / "model.hlo.pb")
     for line in re.findall(r"^\$ xla-wasm ([^#\n]*)", block("console"), re.MULTILINE):
         subprocess.run([sys.executable, "-m", "xla_wasm", *shlex.split(line)], cwd=tmp_path, check=True, timeout=120)
-    assert (tmp_path / "site" / "xla-wasm" / "limits" / "slices.js").is_file() and (tmp_path / "src" / "model.weights").is_file()
+    assert (tmp_path / "site" / "xla-wasm" / "limits" / "slices.js").is_file() and (
+        tmp_path / "src" / "model.weights"
+    ).is_file()
     assert "from './xla-wasm/xla_wasm.js'" in (tmp_path / "site" / "model.js").read_text()
     assert "from 'xla-wasm'" in (tmp_path / "src" / "model.js").read_text()
     command = [sys.executable, "-m", "xla_wasm", "compile", "model.hlo.pb", "--loader", "a"]
@@ -82,12 +89,18 @@ def test_generated_names(tmp_path: Path) -> None:
     artifact = xla_wasm.Artifact(artifact.wasm, artifact.manifest, b"12")
     javascript.save(artifact, tmp_path / "a model.wasm")
     script = (tmp_path / "a model.js").read_text()
-    assert "[module ? [] : beside(() => new URL('./a%20model.weights', import.meta.url)), options?.weights ?? []].flat()" in script
+    assert (
+        "[module ? [] : beside(() => new URL('./a%20model.weights', import.meta.url)), options?.weights ?? []].flat()"
+        in script
+    )
     print_names = (
-        "import { inputs } from './a model.js';\nconsole.log(Object.keys(inputs).join('|'), Object.hasOwn(inputs, '__proto__'));\n"
+        "import { inputs } from './a model.js';\nconsole.log(Object.keys(inputs).join('|'), "
+        "Object.hasOwn(inputs, '__proto__'));\n"
     )
     (tmp_path / "names.mjs").write_text(print_names)
-    done = subprocess.run([node_for("simd128"), "names.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [node_for("simd128"), "names.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout == 'it\'s a "name"|__proto__|class true\n'
     types = javascript.declarations(artifact, "./xla-wasm/xla_wasm.js")
     for line in (

@@ -1,5 +1,5 @@
-"""Weights in fewer bits. The passes write them as HLO, so two things are shown for random programs: that HLO gives what the program
-does, as exactly as the format allows, and the artifact gives what that HLO does."""
+"""Weights in fewer bits. The passes write them as HLO, so two things are shown for random programs: that HLO gives what
+the program does, as exactly as the format allows, and the artifact gives what that HLO does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     rng = np.random.default_rng(seed)
     m, k, n = (int(rng.choice(SIZES)) for _ in range(3))
     batch = int(rng.choice([0, 0, 0, 2, 3]))
-    form, use, place = rng.choice(["plain", "slice", "turned", "heads", "rows", "split"]), int(rng.integers(7)), int(rng.integers(4))
+    form, use, place = (
+        rng.choice(["plain", "slice", "turned", "heads", "rows", "split"]),
+        int(rng.integers(7)),
+        int(rng.integers(4)),
+    )
     lead = (batch,) if batch else ()
     dims = {"turned": (*lead, n, k), "slice": (*lead, k + 3, n + 5), "heads": (k, *lead, n), "rows": (*lead, 2 * k, n)}
     shape = dims.get(form, (*lead, k, n))
@@ -75,9 +79,9 @@ def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
         if use == 3:
             return y @ v, jnp.matmul(x + 1, part(w)), lax.dynamic_slice_in_dim(w, i[0], 1, 0)
         if use == 4:
-            return jnp.swapaxes(jnp.matmul(jnp.swapaxes(part(w), -1, -2), jnp.swapaxes(x, -1, -2)), -1, -2) + v.sum(0).sum(), w[i].reshape(
-                5, -1
-            ) @ w[i].reshape(5, -1).T
+            return jnp.swapaxes(jnp.matmul(jnp.swapaxes(part(w), -1, -2), jnp.swapaxes(x, -1, -2)), -1, -2) + v.sum(
+                0
+            ).sum(), w[i].reshape(5, -1) @ w[i].reshape(5, -1).T
         if use == 5:
             return jnp.matmul(y, jnp.swapaxes(part(w), -1, -2)), y @ v + v[i[0] % n]
         return jnp.matmul(x, part(w) * 0.5) + jnp.matmul(x, part(w)), jnp.matmul(x, part(w)).sum(0) @ v
@@ -92,7 +96,12 @@ def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     if place == 1:
         return lambda x, i, w, v: (lax.fori_loop(0, 3, lambda t, c: step(t, c, w), x), fn(x, i, w, v)), [x, i, w, v]
     if place == 2:
-        return lambda x, i, w, v: lax.cond(x.sum() > 0, fn, lambda x, i, w, v: fn(x - 1, i, w, v), x, i, w, v), [x, i, w, v]
+        return lambda x, i, w, v: lax.cond(x.sum() > 0, fn, lambda x, i, w, v: fn(x - 1, i, w, v), x, i, w, v), [
+            x,
+            i,
+            w,
+            v,
+        ]
     stacked = np.stack([w, w[..., ::-1], w * 3])
 
     def layers(x: Array, i: Array, w: Array, v: Array) -> Any:
@@ -102,7 +111,8 @@ def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def factors(seed: int) -> tuple[Callable[..., Any], list[Array]]:
-    """A function of x and i, and of weights w and v that it does nothing with but multiply by them, most along whole blocks of numbers."""
+    """A function of x and i, and of weights w and v that it does nothing with but multiply by them, most along whole
+    blocks of numbers."""
     rng = np.random.default_rng(seed)
     m, n = int(rng.choice([1, 1, 2, 3, 5, 8, 16, 17, 33, 70])), int(rng.choice([1, 2, 3, 4, 7, 16, 24, 33, 100]))
     k = 32 * int(rng.integers(1, 6)) + (int(rng.choice([0, 0, 0, 0, 16])))
@@ -115,7 +125,12 @@ def factors(seed: int) -> tuple[Callable[..., Any], list[Array]]:
         return np.abs(made) if adds_up(seed) else made
 
     x, i = normal(*lead, m, k), rng.integers(0, m, 5).astype(np.int32)
-    shape = {"turned": (*lead, n, k), "heads": (k, heads, n), "left": (*lead, n, k), "summed heads": (heads, k // heads, n)}
+    shape = {
+        "turned": (*lead, n, k),
+        "heads": (k, heads, n),
+        "left": (*lead, n, k),
+        "summed heads": (heads, k // heads, n),
+    }
     w = normal(*shape.get(form, (*lead, k, n)))
     width = heads * n if form == "heads" else n
     v = normal(width, 64)
@@ -155,14 +170,20 @@ def stored(module: Module, weights: tuple[int, ...], format: str, relaxed: bool 
 
 def close(actual: Array, wanted: Array, error: float) -> None:
     wanted = np.asarray(wanted)
-    np.testing.assert_allclose(actual, wanted, rtol=error, atol=error * max(float(np.abs(wanted).max(initial=0)), 1e-30))
+    np.testing.assert_allclose(
+        actual, wanted, rtol=error, atol=error * max(float(np.abs(wanted).max(initial=0)), 1e-30)
+    )
 
 
 def convolution(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     """A function of an image x, and of weights w and v, of convolutions of one of many kinds."""
     rng = np.random.default_rng(seed)
     groups = int(rng.choice([1, 1, 1, 2, 8]))
-    inputs, outputs, size = groups * int(rng.choice([1, 2, 4, 8])), groups * int(rng.choice([1, 3, 4, 16])), int(rng.choice([1, 3, 5]))
+    inputs, outputs, size = (
+        groups * int(rng.choice([1, 2, 4, 8])),
+        groups * int(rng.choice([1, 3, 4, 16])),
+        int(rng.choice([1, 3, 5])),
+    )
     order = ("NCHW", "OIHW", "NCHW") if rng.integers(2) else ("NHWC", "HWIO", "NHWC")
     x = np.abs(rng.standard_normal((2, inputs, 9, 8) if order[0] == "NCHW" else (2, 9, 8, inputs))).astype(np.float32)
     shape = {"O": outputs, "I": inputs // groups, "H": size, "W": size}
@@ -170,7 +191,9 @@ def convolution(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     stride, padding = int(rng.integers(1, 3)), rng.choice(["SAME", "VALID"])
 
     def fn(x: Array, i: Array, w: Array, v: Array) -> Any:
-        y = lax.conv_general_dilated(x, w, (stride, stride), padding, dimension_numbers=order, feature_group_count=groups)
+        y = lax.conv_general_dilated(
+            x, w, (stride, stride), padding, dimension_numbers=order, feature_group_count=groups
+        )
         return jnp.maximum(y, 0.5) * v.sum() / v.size, w.mean()
 
     return fn, [x, np.zeros(1, np.int32), w, np.abs(rng.standard_normal((3, 4))).astype(np.float32)]
@@ -184,7 +207,9 @@ def test_random_programs(kind: Callable[[int], tuple[Callable[..., Any], list[Ar
     format = "int4" if kind is factors else FORMATS[seed % len(FORMATS)]
     for target, tune in (("simd128", "portable"), ("relaxed-simd", "v8")):
         expected = evaluate(stored(module, (2, 3), format, target == "relaxed-simd"), *arrays)
-        for found, wanted in zip(expected, evaluate(module, *arrays), strict=True) if adds_up(seed) or kind is convolution else ():
+        for found, wanted in (
+            zip(expected, evaluate(module, *arrays), strict=True) if adds_up(seed) or kind is convolution else ()
+        ):
             close(found, wanted, ERRORS[format])
         options = Options(target=target, tune=tune, weights=(2, 3), weight_format=format)
         executable = load(compile(module, options))
@@ -214,7 +239,9 @@ def test_what_is_not_finite_is_not_lost(format: str, target: str, value: float) 
     w, x = np.ones((64, 24), np.float32), np.ones((3, 64), np.float32)
     w[7, 5] = value
     found = ran(layer, {"w": w, "b": np.zeros(24, np.float32)}, x, format, target)
-    assert not np.isfinite(found[:, 5]).any() and (format != "bf16" or (np.isnan(value) or (found[:, 5] == value).all()))
+    assert not np.isfinite(found[:, 5]).any() and (
+        format != "bf16" or (np.isnan(value) or (found[:, 5] == value).all())
+    )
     np.testing.assert_allclose(np.delete(found, 5, 1), 64, rtol=1e-6)
 
 
@@ -227,7 +254,8 @@ def test_numbers_beyond_f16_are_not_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("format", "scale"), [(format, scale) for format in FORMATS for scale in (0.0, 1e-42, 1e-30, 1e4 if format == "f16" else 1e30)]
+    ("format", "scale"),
+    [(format, scale) for format in FORMATS for scale in (0.0, 1e-42, 1e-30, 1e4 if format == "f16" else 1e30)],
 )
 def test_weights_of_any_magnitude(format: str, scale: float) -> None:
     rng = np.random.default_rng(0)
@@ -273,7 +301,10 @@ def test_formats_of_names_and_patterns() -> None:
         ({"weight_format": {"w": "int3"}}, "unknown weight_format 'int3': choose one of f32, f16, bf16, int8, int4"),
         ({"weight_format": {"q.*": "int8"}}, "weight_format: no parameter is named 'q.*'; there are w, i"),
         ({"weight_format": "int8"}, "weight_format is for weights, and Options.weights names none"),
-        ({"weight_format": {"i": "int8"}}, "weight_format: 'i' is s32[4]; only weights of f32 are stored in other formats"),
+        (
+            {"weight_format": {"i": "int8"}},
+            "weight_format: 'i' is s32[4]; only weights of f32 are stored in other formats",
+        ),
     ],
 )
 def test_messages(options: dict[str, Any], message: str) -> None:
@@ -286,7 +317,11 @@ def test_messages(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(("format", "bytes"), [("bf16", 2), ("f16", 2), ("int8", 1)])
 def test_memory(format: str, bytes: int) -> None:
     """Packed weights and a table that is looked up and multiplied by are held once, in their formats."""
-    weights = {"table": np.ones((512, 64), np.float32), "w": np.ones((64, 256), np.float32), "v": np.ones((256, 64), np.float32)}
+    weights = {
+        "table": np.ones((512, 64), np.float32),
+        "w": np.ones((64, 256), np.float32),
+        "v": np.ones((256, 64), np.float32),
+    }
 
     def fn(table: Array, w: Array, v: Array, i: Array) -> Array:
         return jax.nn.relu(table[i] @ w) @ v @ table.T

@@ -44,7 +44,8 @@ def test_weights_are_set_once_and_packed(target: str, tmp_path: Path) -> None:
 
 
 def test_what_packs_a_weight_reads_prepared_constants(tmp_path: Path) -> None:
-    """The sorted constant is made by one `init`, and read by that of the weight, which must come after it: also where a file brings it."""
+    """The sorted constant is made by one `init`, and read by that of the weight, which must come after it: also where a
+    file brings it."""
     artifact = late()
     assert [init["kind"] for init in artifact.manifest["inits"]] == ["segment", "weight"]
     x, w = np.eye(8, dtype=np.float32), np.arange(64, dtype=np.float32) / 4
@@ -60,7 +61,9 @@ const exe = await load('module.wasm', {{ weights: 'w.safetensors' }});
 console.log(JSON.stringify([...exe.run(Float32Array.from({json.dumps(x.reshape(-1).tolist())}))[0]]));
 """
     (tmp_path / "late.mjs").write_text(script)
-    done = subprocess.run([node_for("simd128"), "late.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [node_for("simd128"), "late.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+    )
     np.testing.assert_array_equal(json.loads(done.stdout), expected.reshape(-1))
 
 

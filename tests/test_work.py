@@ -1,5 +1,6 @@
-"""How much kernels compute: of a program whose operations take time linear in an array's length, four times as much for one four times
-as long. What a kernel computes again for each of its elements, though once would do, is right and no test of values sees it.
+"""How much kernels compute: of a program whose operations take time linear in an array's length, four times as much for
+one four times as long. What a kernel computes again for each of its elements, though once would do, is right and no
+test of values sees it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def work(module: Module) -> int:
 
 
 def check(f: Function, *dims: tuple[int, ...]) -> None:
-    """Whether the work grows with each dimension of the arguments as the elements do; dimensions of one size grow together."""
+    """Whether the work grows with each dimension of the arguments as the elements do; dimensions of one size grow
+    together."""
     base = work(lower(f, *(np.zeros(d, np.float32) for d in dims)))
     for size in sorted({n for d in dims for n in d}):
         longer = [np.zeros([n * TIMES if n == size else n for n in d], np.float32) for d in dims]
@@ -70,7 +72,9 @@ STATISTICS: dict[str, Function] = {
     "standardize": lambda x, axis: (x - x.mean(axis, keepdims=True)) / x.std(axis, keepdims=True),
     "mean and var": lambda x, axis: (x.mean(axis), x.var(axis)),
     "normalize": lambda x, axis: x / jnp.linalg.norm(x, axis=axis, keepdims=True),
-    "range": lambda x, axis: (x - x.min(axis, keepdims=True)) / (x.max(axis, keepdims=True) - x.min(axis, keepdims=True)),
+    "range": lambda x, axis: (
+        (x - x.min(axis, keepdims=True)) / (x.max(axis, keepdims=True) - x.min(axis, keepdims=True))
+    ),
     "skew": lambda x, axis: (((x - x.mean(axis, keepdims=True)) / x.std(axis, keepdims=True)) ** 3).mean(axis),
     "first mean": lambda x, axis: x * x.mean(axis).ravel()[0],
     "one sum twice": lambda x, axis: x * (x.sum(axis) * 2).ravel()[-1] + (x.sum(0) * 3).ravel()[3],
@@ -108,8 +112,17 @@ def test_chains_of_statistics(seed: int) -> None:
     rng = np.random.default_rng(seed)
     elementwise = [jnp.tanh, jnp.exp, jnp.sin, lambda v: v * v, lambda v: -v, lambda v: jnp.sqrt(abs(v) + 1)]
     reductions = [jnp.sum, jnp.max, jnp.mean, jnp.var]
-    parts: list[Function] = [lambda v: v, lambda v: v[::-1], lambda v: v.ravel()[0], lambda v: v[:1], lambda v: jnp.cumsum(v, 0)]
-    plan = [[int(rng.integers(n)) for n in (len(elementwise), len(reductions), 2, len(elementwise), len(parts), 3)] for _ in range(3)]
+    parts: list[Function] = [
+        lambda v: v,
+        lambda v: v[::-1],
+        lambda v: v.ravel()[0],
+        lambda v: v[:1],
+        lambda v: jnp.cumsum(v, 0),
+    ]
+    plan = [
+        [int(rng.integers(n)) for n in (len(elementwise), len(reductions), 2, len(elementwise), len(parts), 3)]
+        for _ in range(3)
+    ]
     last = (0, 1, None)[seed % 3]
 
     def f(x: Any) -> Any:

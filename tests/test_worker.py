@@ -1,4 +1,5 @@
-"""The digits worker of examples/worker as its README makes it: under workerd, as modules and as wrangler bundles them."""
+"""The digits worker of examples/worker as its README makes it: under workerd, as modules and as wrangler bundles
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from miniflare import EXAMPLES, FREE_PLAN, JSON, NPY, NPZ, RAW, ask, bundle, load_npy, load_npz, multipart, npy, npz, post, serving
+from miniflare import (
+    EXAMPLES,
+    FREE_PLAN,
+    JSON,
+    NPY,
+    NPZ,
+    RAW,
+    ask,
+    bundle,
+    load_npy,
+    load_npz,
+    multipart,
+    npy,
+    npz,
+    post,
+    serving,
+)
 from node_host import ROOT
 from playwright.sync_api import Page, expect
 
@@ -33,7 +50,11 @@ SIGNATURE = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example after its build command, which wrangler runs; the bundle is in `bundle` beside."""
     root = tmp_path_factory.mktemp("examples")
-    shutil.copytree(EXAMPLES / "digits", root / "worker" / "digits", ignore=shutil.ignore_patterns("model.*", "xla-wasm", ".wrangler"))
+    shutil.copytree(
+        EXAMPLES / "digits",
+        root / "worker" / "digits",
+        ignore=shutil.ignore_patterns("model.*", "xla-wasm", ".wrangler"),
+    )
     shutil.copytree(DIGITS, root / "digits")
     said = bundle(root / "worker" / "digits", root / "worker" / "bundle")
     assert "memory 0.2 MB of the 128 MB that a worker may have" in said
@@ -71,7 +92,9 @@ def test_every_form_gives_the_bits_of_the_python_host(url: str, exe: Any) -> Non
         assert [answer.status for answer in answers.values()] == [200] * len(answers), answers
         for name in (JSON, "flat"):
             assert np.array(answers[name].json["result"], np.float32).tobytes() == want.tobytes()
-        assert load_npy(answers[NPY].body).tobytes() == load_npz(answers[NPZ].body)["result"].tobytes() == want.tobytes()
+        assert (
+            load_npy(answers[NPY].body).tobytes() == load_npz(answers[NPZ].body)["result"].tobytes() == want.tobytes()
+        )
         assert answers[RAW].body == want.tobytes()
 
 
@@ -112,7 +135,11 @@ def test_what_it_says_of_itself(url: str) -> None:
     assert ask(url, Accept="application/json, text/html;q=0.9").json == SIGNATURE
     page = ask(url, Accept="text/html,application/xhtml+xml,*/*;q=0.8")
     assert page.headers["content-type"] == "text/html; charset=utf-8" and page.headers["vary"] == "Accept"
-    assert b"<form" in page.body and b"<script" not in page.body and "default-src 'none'" in page.headers["content-security-policy"]
+    assert (
+        b"<form" in page.body
+        and b"<script" not in page.body
+        and "default-src 'none'" in page.headers["content-security-policy"]
+    )
 
 
 def test_the_documents(url: str, folder: Path) -> None:
@@ -120,7 +147,9 @@ def test_the_documents(url: str, folder: Path) -> None:
     document, readme = (ROOT / "docs" / "web.md").read_text(), (EXAMPLES / "README.md").read_text()
     (shown,) = [block for block in re.findall(r"```js\n(.*?)```", document, re.DOTALL) if "export default" in block]
     lines = (folder / "worker.js").read_text().splitlines()
-    assert [re.sub(" //.*", "", line) for line in shown.splitlines()] == [line for line in lines if not line.startswith("//")]
+    assert [re.sub(" //.*", "", line) for line in shown.splitlines()] == [
+        line for line in lines if not line.startswith("//")
+    ]
     answers = [json.loads(line) for line in readme.splitlines() if line.startswith("{")]
     assert answers == [ask(url).json, post(url, [1, 2, 3]).json]
     (command,) = re.findall(r"^\$ (xla-wasm compile .*)$", readme, re.MULTILINE)
@@ -130,14 +159,21 @@ def test_the_documents(url: str, folder: Path) -> None:
     assert json.loads((EXAMPLES / "package.json").read_text())["devDependencies"] == {"wrangler": version}
     (error,) = re.findall(r'```json\n(\{"error": .*?)```', (ROOT / "docs" / "serving.md").read_text(), re.DOTALL)
     wrong = post(url, {"image": [0] * 63})
-    assert "serving.md#routes" in document and wrong.json.keys() == {"error"} and wrong.error.keys() == json.loads(error)["error"].keys()
+    assert (
+        "serving.md#routes" in document
+        and wrong.json.keys() == {"error"}
+        and wrong.error.keys() == json.loads(error)["error"].keys()
+    )
 
 
 def test_addresses_and_methods(url: str) -> None:
     for path in ("model", "healthz/", "metrics", "%2e%2e/x"):
         answer = ask(url + path)
         assert answer.status == 404 and path.removeprefix("%2e%2e/") in answer.error["message"]
-    for path, methods, wrong in (("", "GET, HEAD, POST", "PUT DELETE PATCH OPTIONS"), ("healthz", "GET, HEAD", "POST PUT")):
+    for path, methods, wrong in (
+        ("", "GET, HEAD, POST", "PUT DELETE PATCH OPTIONS"),
+        ("healthz", "GET, HEAD", "POST PUT"),
+    ):
         for method in wrong.split():
             answer = ask(url + path, method=method)
             assert answer.status == 405 and answer.headers["allow"] == methods and method in answer.error["message"]
@@ -161,7 +197,13 @@ def test_errors_name_the_field(url: str) -> None:
 
 def test_bodies_that_are_too_large(url: str) -> None:
     """By what is stated, and, of a body whose length is not, by what comes."""
-    for type_, size in ((RAW, 257), (JSON, 200_000), (NPY, 200_000), (NPZ, 200_000), ("multipart/form-data; boundary=x", 200_000)):
+    for type_, size in (
+        (RAW, 257),
+        (JSON, 200_000),
+        (NPY, 200_000),
+        (NPZ, 200_000),
+        ("multipart/form-data; boundary=x", 200_000),
+    ):
         answer = ask(url, bytes(size), Content_Type=type_)
         assert answer.status == 413 and f"has {size} bytes" in answer.error["message"], (type_, answer)
     chunked: Any = iter([b" " * 50_000] * 6)
@@ -180,11 +222,18 @@ def test_200_requests_at_once(url: str, exe: Any) -> None:
 
 
 def test_malformed_bodies(url: str, exe: Any) -> None:
-    """Bodies of every form, cut short anywhere and with bytes changed: refused as what they are, and the worker goes on as before."""
+    """Bodies of every form, cut short anywhere and with bytes changed: refused as what they are, and the worker goes on
+    as before."""
     image = IMAGES[0]
     form, form_type = multipart([("image", "i.npy", "application/octet-stream", npy(image))])
     text = json.dumps({"image": image.tolist()}).encode()
-    bodies = {JSON: text, NPY: npy(image), NPZ: npz(image=image), "application/zip": npz(True, image=image), RAW: image.tobytes()}
+    bodies = {
+        JSON: text,
+        NPY: npy(image),
+        NPZ: npz(image=image),
+        "application/zip": npz(True, image=image),
+        RAW: image.tobytes(),
+    }
     bodies[form_type] = form
     rng = np.random.default_rng(11)
     counts = {"cut": 0, "changed": 0}
@@ -243,4 +292,6 @@ def test_peak_memory_is_stated() -> None:
     shape = "f32[4096,4096]{1,0}"
     module = f"HloModule m\n\nENTRY e {{\n  x = {shape} parameter(0)\n  ROOT r = {shape} negate(x)\n}}\n"
     said = javascript.memory(xla_wasm.compile(xla_wasm.HloModule.from_text(module)))
-    assert re.fullmatch(r"memory 1\d\d\.\d MB of the 128 MB that a worker may have: hosts will end it\. Smaller .*", said), said
+    assert re.fullmatch(
+        r"memory 1\d\d\.\d MB of the 128 MB that a worker may have: hosts will end it\. Smaller .*", said
+    ), said

@@ -1,4 +1,5 @@
-"""Models in workers: weights among the assets, states, traps, what cannot be served, and a model as large as a worker may have."""
+"""Models in workers: weights among the assets, states, traps, what cannot be served, and a model as large as a worker
+may have."""
 
 from __future__ import annotations
 
@@ -17,7 +18,23 @@ import numpy as np
 import pytest
 from fixtures import SHAPE, toy, toy_expected
 from hostio_cases import module as host_module
-from miniflare import CONFIG, EXAMPLES, FREE_PLAN, JSON, NPY, NPZ, Answer, ask, bundle, load_npy, load_npz, npy, npz, post, serving
+from miniflare import (
+    CONFIG,
+    EXAMPLES,
+    FREE_PLAN,
+    JSON,
+    NPY,
+    NPZ,
+    Answer,
+    ask,
+    bundle,
+    load_npy,
+    load_npz,
+    npy,
+    npz,
+    post,
+    serving,
+)
 from node_host import ROOT, node_for
 
 import xla_wasm
@@ -115,7 +132,7 @@ export default {
     return handlers[name](new Request(url, request), env, context);
   },
 };
-"""
+"""  # noqa: E501
 ASSETS = {"directory": "assets", "binding": "ASSETS", "run_worker_first": True}
 
 
@@ -123,7 +140,9 @@ ASSETS = {"directory": "assets", "binding": "ASSETS", "run_worker_first": True}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     compile = xla_wasm.compile
-    feed = host_module("f = ((f32[3]), token[]) infeed(t)\nROOT r = (f32[3]) get-tuple-element(f), index=0", parameters="")
+    feed = host_module(
+        "f = ((f32[3]), token[]) infeed(t)\nROOT r = (f32[3]) get-tuple-element(f), index=0", parameters=""
+    )
     models = {
         "toy": toy(),
         "state": compile(HloModule.from_text(STATE), Options(state=((1, 1),))),
@@ -199,7 +218,9 @@ def test_weights_that_are_missing(url: str) -> None:
         for path in ("", "healthz"):
             answer = ask(f"{url}{name}/{path}")
             assert answer.status == 503 and answer.headers["retry-after"] == "1", answer
-            assert answer.error["message"].startswith("the model cannot be loaded: ") and says in answer.error["message"]
+            assert (
+                answer.error["message"].startswith("the model cannot be loaded: ") and says in answer.error["message"]
+            )
     unset = post(f"{url}unset/", npz(x=X, k=np.array(1)), NPZ)
     assert unset.status == 500 and "weight 'w' has not been set" in unset.error["message"]
 
@@ -210,7 +231,9 @@ def test_loading_is_tried_again(url: str) -> None:
 
 
 def test_every_run_begins_with_the_initial_state(url: str) -> None:
-    assert [x["name"] for x in ask(f"{url}state/").json["inputs"]] == ["x"] and len(ask(f"{url}state/").json["results"]) == 1
+    assert [x["name"] for x in ask(f"{url}state/").json["inputs"]] == ["x"] and len(
+        ask(f"{url}state/").json["results"]
+    ) == 1
     for _ in range(3):
         assert [*post(f"{url}state/", [1, 2]).json.values()] == [[11, 22]]
 
@@ -244,14 +267,20 @@ def test_what_cannot_be_served(url: str) -> None:
     ):
         answer = post(f"{url}{name}/", [])
         assert answer.status == 503 and says in answer.error["message"], answer
-    assert facts(url)["failing"] == "ArgumentError: handler takes a function that loads the model, as in handler(() => load()); got object"
+    assert (
+        facts(url)["failing"]
+        == "ArgumentError: handler takes a function that loads the model, as in handler(() => load()); got object"
+    )
 
 
 def test_a_script_that_does_not_know_where_it_lies(url: str) -> None:
     """model.js of kind "module" says so, and takes the module instead."""
     assert facts(url)["url"] == "undefined"
     lost = ask(f"{url}lost/").error["message"]
-    assert "this runtime does not say where plain.wasm lies: import it and call load(wasm), or compile it with --kind worker" in lost
+    assert (
+        "this runtime does not say where plain.wasm lies: import it and call load(wasm), or compile it with --kind "
+        "worker" in lost
+    )
     assert [*post(f"{url}handed/", {"x": [1, 2], "s": [3, 4]}).json.values()][0] == [4, 6]
 
 
@@ -265,7 +294,8 @@ def test_a_module_is_handed_over_in_node_too(sidecar: bool, tmp_path: Path) -> N
         "import { readFile } from 'node:fs/promises';\nimport { load } from './model.js';\n"
         f"const model = await load(await WebAssembly.compile(await readFile('model.wasm')){weights});\n"
         "console.log(model.manifest.name, await load().then((m) => m.manifest.name));\n"
-        "console.log(await load(await WebAssembly.compile(await readFile('model.wasm'))).catch((error) => error.message));\n"
+        "console.log(await load(await WebAssembly.compile(await readFile('model.wasm'))).catch((error) => "
+        "error.message));\n"
     )
     done = subprocess.run([node_for("simd128"), "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     name = "toy toy" if sidecar else "counter counter"
@@ -275,7 +305,16 @@ def test_a_module_is_handed_over_in_node_too(sidecar: bool, tmp_path: Path) -> N
 
 def test_the_command(tmp_path: Path) -> None:
     def xla(*words: str) -> str:
-        command = [sys.executable, "-m", "xla_wasm", "compile", ROOT / "examples" / "digits" / "digits.hlo.pb", "-o", "m.wasm", *words]
+        command = [
+            sys.executable,
+            "-m",
+            "xla_wasm",
+            "compile",
+            ROOT / "examples" / "digits" / "digits.hlo.pb",
+            "-o",
+            "m.wasm",
+            *words,
+        ]
         done = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -302,7 +341,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """examples/worker/minilm, built and bundled; what its build said."""
     folder = tmp_path_factory.mktemp("large") / "minilm"
     shutil.copytree(
-        EXAMPLES / "minilm", folder, ignore=shutil.ignore_patterns("model.*", "xla-wasm", "assets", "tokenizer.js", "__pycache__")
+        EXAMPLES / "minilm",
+        folder,
+        ignore=shutil.ignore_patterns("model.*", "xla-wasm", "assets", "tokenizer.js", "__pycache__"),
     )
     return folder, bundle(folder, folder.parent / "bundle")
 
@@ -311,7 +352,9 @@ def test_a_large_model_fits(large: tuple[Path, str]) -> None:
     folder, said = large
     artifact = xla_wasm.Artifact.open(folder / "model.wasm")
     memory = artifact.manifest["pages"] << 16
-    assert 60e6 < memory < 75e6 and memory < javascript.ISOLATE and f"memory {memory / 1e6:.1f} MB of the 128 MB" in said
+    assert (
+        60e6 < memory < 75e6 and memory < javascript.ISOLATE and f"memory {memory / 1e6:.1f} MB of the 128 MB" in said
+    )
     parts = sorted((folder / "assets").glob("*.weights.*"))
     assert [path.name for path in parts] == ["model.weights.0", "model.weights.1"]
     assert all(path.stat().st_size <= 25 << 20 for path in parts)
@@ -322,7 +365,8 @@ def test_a_large_model_fits(large: tuple[Path, str]) -> None:
 
 @pytest.mark.parametrize("bundled", [False, True])
 def test_a_large_model_runs(bundled: bool, large: tuple[Path, str]) -> None:
-    """The first requests come together; embeddings are those of the Python host, bit for bit, from tokens and from text."""
+    """The first requests come together; embeddings are those of the Python host, bit for bit, from tokens and from
+    text."""
     folder, _ = large
     spec = importlib.util.spec_from_file_location("minilm_tokenizer", ROOT / "examples" / "minilm" / "tokenizer.py")
     assert spec and spec.loader
@@ -338,7 +382,11 @@ def test_a_large_model_runs(bundled: bool, large: tuple[Path, str]) -> None:
         want.append(exe.run(*inputs[-1])[0])
     with serving(folder, folder.parent / "bundle" if bundled else None) as url:
         with ThreadPoolExecutor(8) as pool:
-            embedded = list(pool.map(lambda text: ask(url + "embed", text.encode(), Content_Type="text/plain", Accept=NPY), texts * 2))
+            embedded = list(
+                pool.map(
+                    lambda text: ask(url + "embed", text.encode(), Content_Type="text/plain", Accept=NPY), texts * 2
+                )
+            )
         for answer, vector in zip(embedded, want * 2, strict=True):
             assert answer.status == 200 and load_npy(answer.body).tobytes() == vector.tobytes(), answer
         for (ids, length), vector in zip(inputs, want, strict=True):

@@ -78,7 +78,8 @@ def test_the_collectives(opcode: str, devices: int) -> None:
 
 @pytest.mark.parametrize("workers", [1, 3, 8])
 def test_the_step_is_that_of_jax(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some steps: losses and weights are those of the same function on as many devices of JAX, and the same on all workers."""
+    """Some steps: losses and weights are those of the same function on as many devices of JAX, and the same on all
+    workers."""
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "workers"))
     functions: Any = importlib.import_module("step")
     (model,) = (m for m in pages.MODELS if (m.folder, m.name) == ("workers", f"step-{workers}"))
@@ -112,7 +113,8 @@ def test_the_step_is_that_of_jax(workers: int, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def open_elsewhere(chromium: Browser, static_host: str) -> Iterator[Any]:
-    """Opens the page on that host, without a service worker that could add headers; afterwards, that it reported no error."""
+    """Opens the page on that host, without a service worker that could add headers; afterwards, that it reported no
+    error."""
     contexts = []
     complaints: list[str] = []
 
@@ -165,9 +167,13 @@ def in_bytes(text: str) -> int:
 def matrices(page: Page) -> list[dict[tuple[int, int], int]]:
     """The bytes that each exchange sent from one worker to another, as the page's tables have them."""
     tables: list[list[list[str]]] = page.locator("#matrices table").evaluate_all(
-        "all => all.map(table => [...table.tBodies[0].rows].map(row => [...row.cells].slice(1).map(cell => cell.textContent)))"
+        "all => all.map(table => [...table.tBodies[0].rows].map(row => [...row.cells].slice(1).map(cell => "
+        "cell.textContent)))"
     )
-    return [{(a, b): in_bytes(cell) for a, row in enumerate(rows) for b, cell in enumerate(row) if cell != "·"} for rows in tables]
+    return [
+        {(a, b): in_bytes(cell) for a, row in enumerate(rows) for b, cell in enumerate(row) if cell != "·"}
+        for rows in tables
+    ]
 
 
 def number(page: Page, selector: str) -> float:
@@ -204,7 +210,10 @@ def test_every_collective(open_workers: Any, open_elsewhere: Any, transport: str
         assert matrices(page) == sent(opcode, workers, 65536)
         program = collectives.Collective(opcode, workers, collectives.FEW).module().to_text()
         line = re.search(rf"(f32\[\d+\]) {opcode}\(.*?\)(.*)", program)
-        assert line and re.sub(r"\(.*?\)", "", page.locator("#hlo").inner_text(), count=1) == f"y = {line[1]} {opcode}{line[2]}"
+        assert (
+            line
+            and re.sub(r"\(.*?\)", "", page.locator("#hlo").inner_text(), count=1) == f"y = {line[1]} {opcode}{line[2]}"
+        )
     expect(page.locator("#sent")).to_contain_text("worker 0 sends", ignore_case=True)
 
 
@@ -220,7 +229,9 @@ def test_sizes_and_one_worker(open_workers: Any) -> None:
     assert page.locator("#size-value").inner_text() == "4 MiB"
     shown(page)
     assert matrices(page) == sent("all-reduce", 2, 2**22)
-    expect(page.locator("#sent")).to_have_text("In each of 2 exchanges, each worker sends 2 MiB to one other: 8 MiB in all.")
+    expect(page.locator("#sent")).to_have_text(
+        "In each of 2 exchanges, each worker sends 2 MiB to one other: 8 MiB in all."
+    )
     page.get_by_label("Workers", exact=True).focus()
     page.keyboard.press("Home")
     shown(page)
@@ -246,7 +257,9 @@ def test_exchanges_are_shown_one_after_another(open_workers: Any) -> None:
     shown(page)
 
 
-@pytest.mark.parametrize(("workers", "transport"), [(1, "shared"), (3, "shared"), (8, "messages"), *seeds.more((4, "shared"))])
+@pytest.mark.parametrize(
+    ("workers", "transport"), [(1, "shared"), (3, "shared"), (8, "messages"), *seeds.more((4, "shared"))]
+)
 def test_train_together(open_workers: Any, workers: int, transport: str) -> None:
     """To the end: the loss is low, that of one worker is the same, and all workers have the same weights."""
     page = open_workers(f"?workers={workers}&transport={transport}", viewport={"width": 1280, "height": 900})
@@ -265,8 +278,12 @@ def test_train_together(open_workers: Any, workers: int, transport: str) -> None
     assert (number(page, "#share") > 0) == (workers > 1)
     expect(page.locator("#status")).to_contain_text("Step 220 of 220")
     if workers > 1:
-        expect(page.locator("#status")).to_contain_text("data by " + {"shared": "shared memory", "messages": "messages"}[transport])
-        expect(page.locator("#identical")).to_contain_text(f"weights of all {workers} workers were the same, bit by bit, each of 21 times")
+        expect(page.locator("#status")).to_contain_text(
+            "data by " + {"shared": "shared memory", "messages": "messages"}[transport]
+        )
+        expect(page.locator("#identical")).to_contain_text(
+            f"weights of all {workers} workers were the same, bit by bit, each of 21 times"
+        )
     prints = page.locator("#crew code").all_inner_texts()
     assert len(prints) == workers and len(set(prints)) == 1 and re.fullmatch("[0-9a-f]{8}", prints[0])
     expect(page.locator("#announce")).to_contain_text("Training is over")
@@ -364,8 +381,11 @@ def test_a_static_host_gets_shared_memory(chromium: Browser, static_host: str) -
 
 
 def test_errors_are_shown_in_place(open_workers: Any) -> None:
-    """Programs that are not there or damaged, and workers that cannot start: the library's sentence, in the panel that it concerns."""
-    page = open_workers("?workers=2", ready=False, routes={"**/step-2*.wasm": lambda r: r.fulfill(status=404, body="Not found")})
+    """Programs that are not there or damaged, and workers that cannot start: the library's sentence, in the panel that
+    it concerns."""
+    page = open_workers(
+        "?workers=2", ready=False, routes={"**/step-2*.wasm": lambda r: r.fulfill(status=404, body="Not found")}
+    )
     expect(page.locator("#training-error")).to_contain_text("404", timeout=WAIT)
     assert page.get_by_role("button", name="Start").is_disabled()
     shown(page)
@@ -375,7 +395,9 @@ def test_errors_are_shown_in_place(open_workers: Any) -> None:
     training(page, "fresh")
     assert page.locator("#training-error").is_hidden()
 
-    damaged = open_workers("?workers=2", ready=False, routes={"**/all-gather-2-*.wasm": lambda r: r.fulfill(body=b"nothing")})
+    damaged = open_workers(
+        "?workers=2", ready=False, routes={"**/all-gather-2-*.wasm": lambda r: r.fulfill(body=b"nothing")}
+    )
     shown(damaged)
     damaged.get_by_label("all-gather", exact=True).check()
     expect(damaged.locator("#collective-error")).to_contain_text("This could not be run.", timeout=WAIT)
@@ -399,9 +421,22 @@ def test_with_the_keyboard(open_workers: Any) -> None:
     page.get_by_label("Workers", exact=True).focus()
     names = []
     for _ in range(10):
-        names.append(page.evaluate("document.activeElement.id || document.activeElement.name || document.activeElement.tagName"))
+        names.append(
+            page.evaluate("document.activeElement.id || document.activeElement.name || document.activeElement.tagName")
+        )
         page.keyboard.press("Tab")
-    assert names == ["workers", "transport", "start", "opcode", "size", "again", "SUMMARY", "measure", "measure-all", "DIV"]
+    assert names == [
+        "workers",
+        "transport",
+        "start",
+        "opcode",
+        "size",
+        "again",
+        "SUMMARY",
+        "measure",
+        "measure-all",
+        "DIV",
+    ]
     page.locator("input[name=opcode]:checked").focus()
     page.keyboard.press("ArrowRight")
     shown(page)

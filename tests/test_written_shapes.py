@@ -49,7 +49,9 @@ def test_samples(family: str) -> None:
 
 
 def test_a_wrong_shape_is_found() -> None:
-    module = Module.from_text("HloModule m ENTRY e { x = f32[2,3] parameter(0)  ROOT t = f32[3,2] transpose(x), dimensions={1,0} }")
+    module = Module.from_text(
+        "HloModule m ENTRY e { x = f32[2,3] parameter(0)  ROOT t = f32[3,2] transpose(x), dimensions={1,0} }"
+    )
     module.entry.root.shape = module.entry.root.operands[0].shape
     with pytest.raises(AssertionError, match="after nothing, t = "):
         check(module.entry.root, "nothing")

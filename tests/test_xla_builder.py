@@ -1,4 +1,5 @@
-"""XlaBuilder: every operation against the numbers of its cases, by the reference evaluator and compiled; errors; the page's examples."""
+"""XlaBuilder: every operation against the numbers of its cases, by the reference evaluator and compiled; errors; the
+page's examples."""
 
 from __future__ import annotations
 
@@ -145,7 +146,9 @@ def test_collectives_of_several_devices() -> None:
     moved = built(lambda b, p: b.AllToAll(p, 0, 1, 2, pairs, Layout((0, 1))), x)
     assert opcodes(moved) == ["all-to-all", "reshape", "transpose", "reshape"]
     assert str(moved.root.shape) == "f32[2,12]" and moved.instructions[1].attrs["constrain_layout"]
-    permuted = built(lambda b, p, q, i: b.CollectivePermute([p, q, i, i], [(0, 1)], inplace=True), x, x, Shape("s32", (2,)))
+    permuted = built(
+        lambda b, p, q, i: b.CollectivePermute([p, q, i, i], [(0, 1)], inplace=True), x, x, Shape("s32", (2,))
+    )
     assert permuted.root.shape == x
 
 
@@ -185,14 +188,32 @@ MISTAKES: tuple[tuple[str, Body], ...] = (
     ("(C2) f32[2,3] has 6 elements, f32[4] has 4", lambda b, m, v, i: b.Reshape(m, (4,))),
     ("cannot become (2, 4) by dimensions (1,)", lambda b, m, v, i: b.BroadcastInDim(v, (2, 4), (1,))),
     ("1 start, 2 limits and 1 stride for rank 2", lambda b, m, v, i: b.Slice(m, (0,), (1, 1))),
-    ("padding must be SAME, VALID or pairs, not 'FULL'", lambda b, m, v, i: b.ReduceWindow(v, b.Constant(0), ADD, (2,), None, "FULL")),
+    (
+        "padding must be SAME, VALID or pairs, not 'FULL'",
+        lambda b, m, v, i: b.ReduceWindow(v, b.Constant(0), ADD, (2,), None, "FULL"),
+    ),
     ("padding must be SAME, VALID or pairs, not 'SOME'", lambda b, m, v, i: b.Conv(_cube(b), _cube(b), None, "SOME")),
-    ("(C4) 1 input features in 2 groups", lambda b, m, v, i: b.ConvWithGeneralPadding(_cube(b), _cube(b), None, [(0, 0)], 2)),
-    ("the spatial dimensions (7,) and (2,) do not fit", lambda b, m, v, i: b.ConvGeneral(_cube(b), _cube(b), None, "SAME", _OUTSIDE)),
-    ("(C4) contracting dimensions 0 of f32[2,3] and 0 of f32[3]", lambda b, m, v, i: b.DotGeneral(m, v, DotDimensionNumbers((0,), (0,)))),
-    ("dot: operand 3 is no value of a builder", lambda b, m, v, i: b.DotGeneral(v, 3, DotDimensionNumbers((0,), (0,)), None, "f64")),
+    (
+        "(C4) 1 input features in 2 groups",
+        lambda b, m, v, i: b.ConvWithGeneralPadding(_cube(b), _cube(b), None, [(0, 0)], 2),
+    ),
+    (
+        "the spatial dimensions (7,) and (2,) do not fit",
+        lambda b, m, v, i: b.ConvGeneral(_cube(b), _cube(b), None, "SAME", _OUTSIDE),
+    ),
+    (
+        "(C4) contracting dimensions 0 of f32[2,3] and 0 of f32[3]",
+        lambda b, m, v, i: b.DotGeneral(m, v, DotDimensionNumbers((0,), (0,))),
+    ),
+    (
+        "dot: operand 3 is no value of a builder",
+        lambda b, m, v, i: b.DotGeneral(v, 3, DotDimensionNumbers((0,), (0,)), None, "f64"),
+    ),
     ("2 strides for 1 dimension", lambda b, m, v, i: b.ReduceWindow(v, b.Constant(0), ADD, (2,), (1, 1))),
-    ("strides must be positive, not (0,)", lambda b, m, v, i: b.ReduceWindow(v, b.Constant(0), ADD, (2,), (0,), "SAME")),
+    (
+        "strides must be positive, not (0,)",
+        lambda b, m, v, i: b.ReduceWindow(v, b.Constant(0), ADD, (2,), (0,), "SAME"),
+    ),
     ("'function' must take (s32[], s32[])", lambda b, m, v, i: b.Reduce(i, b.Constant(0, "s32"), ADD)),
     ("has no dimension 5", lambda b, m, v, i: b.Sort(m, LT, 5)),
     ("the operands must have dimensions; Mul", lambda b, m, v, i: b.Dot(v, b.Constant(1))),
@@ -210,7 +231,11 @@ MISTAKES: tuple[tuple[str, Body], ...] = (
 @pytest.mark.parametrize(("message", "body"), MISTAKES, ids=[m[:30] for m, _ in MISTAKES])
 def test_errors_name_the_call(message: str, body: Body) -> None:
     b = XlaBuilder("main")
-    m, v, i = b.Parameter(0, Shape("f32", (2, 3))), b.Parameter(1, Shape("f32", (3,))), b.Parameter(2, Shape("s32", (3,)))
+    m, v, i = (
+        b.Parameter(0, Shape("f32", (2, 3))),
+        b.Parameter(1, Shape("f32", (3,))),
+        b.Parameter(2, Shape("s32", (3,))),
+    )
     with pytest.raises((VerifyError, ArgumentError)) as caught:
         body(b, m, v, i)
     text = str(caught.value)
@@ -259,4 +284,9 @@ def test_the_page_is_up_to_date_and_its_examples_hold() -> None:
 def test_the_builder_needs_the_standard_library_only() -> None:
     code = "import sys, xla_wasm.builder; print([m for m in ('numpy', 'wasmtime', 'jax') if m in sys.modules])"
     root = Path(__file__).parent.parent
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True
+        ).stdout.strip()
+        == "[]"
+    )

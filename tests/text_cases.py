@@ -1,4 +1,5 @@
-"""HLO texts in forms that XLA's printer does not use, or seldom: what the tests of the parser and its fuzzing start from."""
+"""HLO texts in forms that XLA's printer does not use, or seldom: what the tests of the parser and its fuzzing start
+from."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ CASES: dict[str, str] = {
     "entry in front": "HloModule m\nENTRY a { ROOT c = f32[] constant(1) }\nb { ROOT d = f32[] constant(2) }",
     "colon": "HloModule m:\nENTRY e { c = f32[] constant(1) }",
     "signatures": "HloModule m\nENTRY %e (p.1: f32[2], q: (s32[], pred[3])) -> f32[2] {\n"
-    "  %p.1 = f32[2]{0} parameter(0)\n  %q = (s32[], pred[3]{0}) parameter(1)\n  ROOT %n = f32[2]{0} negate(f32[2]{0} %p.1)\n}",
+    "  %p.1 = f32[2]{0} parameter(0)\n  %q = (s32[], pred[3]{0}) parameter(1)\n  ROOT %n = f32[2]{0} negate(f32[2]{0} "
+    "%p.1)\n}",
     "comments": "HloModule /* a \n b */ m // end\nENTRY e { /**/ ROOT c = f32[] /*c*/ constant(/*v*/ 1 /***/) // }\n}",
     "nested operands": unary("f32[2]", "f32[2] add(f32[2] negate(a), multiply(f32[2] a, abs(a)))"),
     "inferred shapes": entry(
@@ -70,7 +72,8 @@ CASES: dict[str, str] = {
         "a = f32[] parameter(0)",
         "p = pred[] parameter(1)",
         "i = s32[] parameter(2)",
-        "w = f32[] while(a), condition={ x = f32[] parameter(0) ROOT c = pred[] compare(x, x), direction=NE, type=TOTALORDER }, body=body",
+        "w = f32[] while(a), condition={ x = f32[] parameter(0) ROOT c = pred[] compare(x, x), direction=NE, "
+        "type=TOTALORDER }, body=body",
         "c = f32[] conditional(p, a, a), true_computation=body, false_computation=body, control-predecessors={w, %i}",
         "d = f32[] conditional(i, a, a, a), branch_computations={body, %body, body}",
         "ROOT r = f32[] fusion(c, d), kind=kLoop, calls=add",
@@ -78,14 +81,17 @@ CASES: dict[str, str] = {
     ),
     "collectives": unary(
         "f32[4,4]",
-        "f32[4,4] all-reduce(a), replica_groups=[2,2]<=[2,2]T(1,0), channel_id=1, use_global_device_ids=true, to_apply=add",
+        "f32[4,4] all-reduce(a), replica_groups=[2,2]<=[2,2]T(1,0), channel_id=1, use_global_device_ids=true, "
+        "to_apply=add",
         before=ADD,
     ),
     "groups": entry(
         "a = f32[4,4] parameter(0)",
         "b = f32[4,4] all-reduce(a), replica_groups={{0,1},{2,3}}, to_apply=add",
-        "c = f32[4,4] all-reduce(b), replica_groups=mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'x','y':(2)2}, to_apply=add",
-        "d = f32[4,4] all-reduce(c), replica_groups=mesh['x'=2], device_ids=(1,0) {'x'}, to_apply=add, mode=cross_replica",
+        "c = f32[4,4] all-reduce(b), replica_groups=mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'x','y':(2)2}, "
+        "to_apply=add",
+        "d = f32[4,4] all-reduce(c), replica_groups=mesh['x'=2], device_ids=(1,0) {'x'}, to_apply=add, "
+        "mode=cross_replica",
         "g = f32[4,4] collective-permute(d), source_target_pairs={{0,1},{1,0}}",
         "ROOT r = f32[4,16] all-gather(g), replica_groups=[1,4]<=[4], dimensions={1}",
         before=ADD,
@@ -93,7 +99,8 @@ CASES: dict[str, str] = {
     "windows": entry(
         "a = f32[1,8,8,3] parameter(0)",
         "k = f32[3,3,3,4] parameter(1)",
-        "c = f32[1,8,4,4] convolution(a, k), window={size=3x3 pad=1_1x-1_2 stride=1x2 rhs_reversal=1x0}, dim_labels=b01f_01io->b01f, "
+        "c = f32[1,8,4,4] convolution(a, k), window={size=3x3 pad=1_1x-1_2 stride=1x2 rhs_reversal=1x0}, "
+        "dim_labels=b01f_01io->b01f, "
         "operand_precision={HIGH,default}",
         "z = f32[] constant(0)",
         "ROOT r = f32[1,4,4,4] reduce-window(c, z), window={size=1x2x1x1 stride=1x2x1x1}, to_apply=add",
@@ -108,8 +115,10 @@ CASES: dict[str, str] = {
         "s = f32[2,2] slice(a), slice={[0:4:2], [1:3]}",
         "d = f32[2,2] dynamic-slice(a, i, i), dynamic_slice_sizes={2,2}",
         "j = s32[3,1] constant({{0},{1},{3}})",
-        "g = f32[3,5] gather(a, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,5}",
-        "ROOT r = f32[4,5] scatter(a, j, g), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "g = f32[3,5] gather(a, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+        "index_vector_dim=1, slice_sizes={1,5}",
+        "ROOT r = f32[4,5] scatter(a, j, g), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, "
         "index_vector_dim=1, unique_indices=true, to_apply=add",
         before=ADD,
     ),
@@ -117,7 +126,8 @@ CASES: dict[str, str] = {
         "a = f32[2,2] parameter(0)",
         'b = f32[2,2] custom-call(a), custom_call_target="x\\"\\x41\\n", operand_layout_constraints={f32[2,2]{0,1}}, '
         'api_version=API_VERSION_TYPED_FFI, backend_config={a = 1, s = "}"}',
-        "c = f32[2,2] custom-call(b), custom_call_target='y', literal=( s32[2]{0} {1, 2}, pred[] true ), called_computations={add}",
+        "c = f32[2,2] custom-call(b), custom_call_target='y', literal=( s32[2]{0} {1, 2}, pred[] true ), "
+        "called_computations={add}",
         'ROOT r = (f32[2,2], s32[]) custom-call(c), custom_call_target="z", output_to_operand_aliasing={{0}: (0, {})}, '
         'schedule=SCHEDULE_LATEST, custom_call_has_side_effect=true, literal=f32[] 0.5, backend_config="\\377"',
         before=ADD,
@@ -125,8 +135,10 @@ CASES: dict[str, str] = {
     "attributes of all": unary(
         "f32[2]",
         'f32[2] tanh(a), sharding={devices=[2]<=[2]}, frontend_attributes={k="v",l={"z": {"y":2}},_e=""}, '
-        "statistics={visualizing_index=1,stat-0=3.5,stat_b=-4e-3}, result_accuracy={tolerance={atol=0.5, rtol=1e-3,ulps=3}}, "
-        'origin={({"b" {0,1}}, {})}, metadata={op_type="t" op_name="a/\\"b\\"", source_file="f.py" source_line=3 source_column=7 '
+        "statistics={visualizing_index=1,stat-0=3.5,stat_b=-4e-3}, result_accuracy={tolerance={atol=0.5, "
+        "rtol=1e-3,ulps=3}}, "
+        'origin={({"b" {0,1}}, {})}, metadata={op_type="t" op_name="a/\\"b\\"", source_file="f.py" source_line=3 '
+        "source_column=7 "
         'deduplicated_name="d" scheduling_name="s" profile_type={1}}, backend_config={"a": "{"}',
     ),
     "shardings": entry(
@@ -136,7 +148,8 @@ CASES: dict[str, str] = {
         "d = f32[4,4] copy(c), sharding={replicated shard_as 3}",
         "f = f32[4,4] copy(d), sharding={mesh['x'=2,'y'=2], [{'x', ?}, {'y'}]}",
         "g = f32[4,4] copy(f), sharding={mesh['x'=8] [{'x':(1)2, 'x':(4)2}, {'x':(2)2}]}",
-        "h = f32[4,4] copy(g), sharding={mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [{'x'}, {}], manual={'y'}, metadata={op_name=\"m\"}}",
+        "h = f32[4,4] copy(g), sharding={mesh['x'=2,'y'=2], device_ids=([2,2]T(1,0)), [{'x'}, {}], manual={'y'}, "
+        'metadata={op_name="m"}}',
         "i = f32[4,4] copy(h), sharding={maximal_mesh[device_id=0]}",
         'j = f32[4,4] domain(i), domain={kind="sharding", entry={maximal device=0}, exit={manual}}',
         "k = f32[4,4] copy(j), sharding={devices=[1,1,2,2]<=[4] last_tile_dims={manual, unreduced}}",
@@ -164,8 +177,12 @@ CASES: dict[str, str] = {
         "entry_computation_layout={((f32[2,2]{0,1}, f32[2]{0}))->(f32[2,2]{0,1}, f32[2]{0})}, "
         "allow_spmd_sharding_propagation_to_parameters={true}, allow_spmd_sharding_propagation_to_output={false,true}, "
         'replica_count=2, num_partitions=4, frontend_attributes={a="b"}',
-    ).replace("  ROOT r", "  x = f32[2,2] get-tuple-element(a), index=0\n  y = f32[2] get-tuple-element(a), index=1\n  ROOT r"),
-    "donors": unary("f32[2]", "f32[2] negate(a)", header="HloModule m, buffer_donor={ (0, {}) }, alias_passthrough_params=true"),
+    ).replace(
+        "  ROOT r", "  x = f32[2,2] get-tuple-element(a), index=0\n  y = f32[2] get-tuple-element(a), index=1\n  ROOT r"
+    ),
+    "donors": unary(
+        "f32[2]", "f32[2] negate(a)", header="HloModule m, buffer_donor={ (0, {}) }, alias_passthrough_params=true"
+    ),
     "stack frames": unary(
         "f32[2]",
         'f32[2] negate(a), metadata={op_name="n" stack_frame_id=2}',
@@ -183,7 +200,8 @@ CASES: dict[str, str] = {
         "h = (f32[4,2], s32[4,2]) topk(g), k=2, largest=false",
         "i = s32[4,4] iota(), iota_dimension=1",
         "j = (f32[4,4], s32[4,4]) sort(g, i), dimensions={1}, is_stable=true, to_apply={ "
-        "p = f32[] parameter(0) q = f32[] parameter(1) s = s32[] parameter(2) t = s32[] parameter(3) ROOT l = pred[] compare(p, q), "
+        "p = f32[] parameter(0) q = f32[] parameter(1) s = s32[] parameter(2) t = s32[] parameter(3) ROOT l = pred[] "
+        "compare(p, q), "
         "direction=LT }",
         "l = f32[] constant(0)",
         "m = f32[4] reduce(g, l), dimensions={1}, to_apply=add",
@@ -194,13 +212,16 @@ CASES: dict[str, str] = {
     ),
     "signatures without colons": "HloModule m\nENTRY e (p f32[2], %q (s32[], pred[3])) -> f32[2] {\n"
     "  p = f32[2] parameter(0)\n  q = (s32[], pred[3]) parameter(1)\n  ROOT n = f32[2] negate(p)\n}",
-    "entry layout without parameters": unary("f32[]", "f32[] negate(a)", header="HloModule m, entry_computation_layout={()->f32[]}"),
+    "entry layout without parameters": unary(
+        "f32[]", "f32[] negate(a)", header="HloModule m, entry_computation_layout={()->f32[]}"
+    ),
     "broadcast along no dimensions": unary("f32[2]", "f32[3,2] broadcast(a), dimensions={}"),
     "gaps in dimension labels": entry(
         "x = f32[1,2,2,1] parameter(0)",
         "w = f32[1,1,1,1] parameter(1)",
         'a = f32[1,2,2,1] custom-call(x, w), custom_call_target="f", window={size=1x1}, dim_labels=b01f_?01io->b01f',
-        'ROOT b = f32[1,2,2,1] custom-call(x, w), custom_call_target="f", window={size=1x1}, dim_labels=??b01f_0?1io->b?01f',
+        'ROOT b = f32[1,2,2,1] custom-call(x, w), custom_call_target="f", window={size=1x1}, '
+        "dim_labels=??b01f_0?1io->b?01f",
     ),
     "laid out operands of custom calls": unary(
         "f32[2,3]", 'f32[2,3] custom-call(a), custom_call_target="f", operand_layout_constraints={f32[2,3]{0,1}}'
@@ -237,7 +258,8 @@ CASES: dict[str, str] = {
     **{
         f"{attribute.partition('=')[0]} of async {where}": entry(
             "x = f32[8] parameter(0)",
-            f"s = ((f32[8]), f32[4], s32[]) slice-start(x), slice={{[0:4]}}{', ' + attribute if where == 'start' else ''}",
+            f"s = ((f32[8]), f32[4], s32[]) slice-start(x), "
+            f"slice={{[0:4]}}{', ' + attribute if where == 'start' else ''}",
             f"u = ((f32[8]), f32[4], s32[]) slice-update(s){', ' + attribute if where == 'update' else ''}",
             f"ROOT d = f32[4] slice-done(u){', ' + attribute if where == 'done' else ''}",
         )

@@ -41,9 +41,13 @@ def link_flags() -> list[str]:
 def environment() -> dict[str, str]:
     """The environment for compilers and for what they make.
 
-    Without leak detection, which needs permissions that a container may lack: what a host holds when it ends is nobody's loss.
+    Without leak detection, which needs permissions that a container may lack: what a host holds when it ends is
+    nobody's loss.
     """
-    return os.environ | {"ASAN_OPTIONS": "detect_leaks=0", "GOCACHE": os.environ.get("GOCACHE", str(ROOT / ".tools" / "go-cache"))}
+    return os.environ | {
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "GOCACHE": os.environ.get("GOCACHE", str(ROOT / ".tools" / "go-cache")),
+    }
 
 
 def build(command: Sequence[str | Path], **more: str) -> None:
@@ -57,7 +61,19 @@ def build_c(header: str, folder: Path, name: str = "host_c") -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "model.h").write_text(header)
     made = folder / name
-    build([tool("gcc"), "-std=c11", *WARNINGS, *SANITIZERS, f"-I{folder}", EXAMPLES / "c" / "host.c", "-o", made, *link_flags()])
+    build(
+        [
+            tool("gcc"),
+            "-std=c11",
+            *WARNINGS,
+            *SANITIZERS,
+            f"-I{folder}",
+            EXAMPLES / "c" / "host.c",
+            "-o",
+            made,
+            *link_flags(),
+        ]
+    )
     return made
 
 
@@ -72,5 +88,7 @@ def build_rust(folder: Path) -> Path:
 def build_go(folder: Path) -> Path:
     """The host in Go."""
     made = folder / "host_go"
-    build([tool("go"), "build", "-o", made, *sorted((EXAMPLES / "go").glob("*.go"))], CGO_LDFLAGS=" ".join(link_flags()))
+    build(
+        [tool("go"), "build", "-o", made, *sorted((EXAMPLES / "go").glob("*.go"))], CGO_LDFLAGS=" ".join(link_flags())
+    )
     return made

@@ -53,15 +53,24 @@ def boundaries(element_type: str, source: Any) -> Array:
     values = codes(element_type).astype(np.float64)
     values = np.unique(values[np.isfinite(values)])
     middle = (values[1:] + values[:-1]) / 2
-    middle = np.concatenate([middle, values[-1] * np.array([1.01, 1.03, 1.0625, 1.125, 1.25, 1.5, 2, 4])]).astype(source)
-    near = [middle, np.nextafter(middle, source(np.inf)), np.nextafter(middle, source(-np.inf)), -middle, middle * source(1 + 2.0**-20)]
+    middle = np.concatenate([middle, values[-1] * np.array([1.01, 1.03, 1.0625, 1.125, 1.25, 1.5, 2, 4])]).astype(
+        source
+    )
+    near = [
+        middle,
+        np.nextafter(middle, source(np.inf)),
+        np.nextafter(middle, source(-np.inf)),
+        -middle,
+        middle * source(1 + 2.0**-20),
+    ]
     special = np.array([np.inf, -np.inf, np.nan, -np.nan, 0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38], source)
     random = np.random.default_rng(1).integers(0, 2**32, 20000).astype(np.uint32).view(np.float32).astype(source)
     return np.concatenate([*near, special, random, values.astype(source)])
 
 
 def nearest(element_type: str, x: Array) -> Array:
-    """The codes (as of `bits`) of numbers rounded once to a type that has infinities, ties to even, by exact comparisons in f64."""
+    """The codes (as of `bits`) of numbers rounded once to a type that has infinities, ties to even, by exact
+    comparisons in f64."""
     values = codes(element_type)[: 1 << TYPES[element_type].bits - 1].astype(np.float64)
     values = values[np.isfinite(values)]
     # What lies beyond the greatest number is as far from it as that is from the number before.

@@ -1,4 +1,5 @@
-"""A small web server for tests of the loader: files, wrong types, pages in place of files, broken and slow connections."""
+"""A small web server for tests of the loader: files, wrong types, pages in place of files, broken and slow
+connections."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ TYPES = {
 class Answer:
     """What the server says: `cut` ends the connection after so many bytes, `stall` leaves it open instead.
 
-    With `ranges` a request for the rest of the body gets that. An `endless` one has no length, and zeros follow it for ever.
+    With `ranges` a request for the rest of the body gets that. An `endless` one has no length, and zeros follow it for
+    ever.
     """
 
     body: bytes
@@ -43,7 +45,8 @@ class Answer:
 
 @dataclass
 class Site:
-    """Answers by path, and folders by the path they appear under; `headers` go with everything. A list of answers is given one by one."""
+    """Answers by path, and folders by the path they appear under; `headers` go with everything. A list of answers is
+    given one by one."""
 
     answers: dict[str, Answer | list[Answer]] = field(default_factory=dict)
     folders: dict[str, Path] = field(default_factory=dict)

@@ -44,7 +44,9 @@ NEGATE = function(lambda b, x: b.Neg(x), F32)
 BELOW_100 = function(lambda b, x: b.Lt(x, b.Constant(100)), F32)
 RUNNING_SUM = function(lambda b, x, total: b.Tuple([b.Add(total, x)] * 2), F32, F32)
 # the greater value and its index, of two such pairs
-ARGMAX = function(lambda b, x, i, y, j: b.Tuple([b.Select(b.Ge(x, y), x, y), b.Select(b.Ge(x, y), i, j)]), *[F32, S32, F32, S32])
+ARGMAX = function(
+    lambda b, x, i, y, j: b.Tuple([b.Select(b.Ge(x, y), x, y), b.Select(b.Ge(x, y), i, j)]), *[F32, S32, F32, S32]
+)
 LT_FIRST = function(lambda b, x, y, i, j: b.Lt(x, y), F32, F32, S32, S32)
 
 
@@ -62,7 +64,9 @@ class Case:
 
     def module(self) -> Module:
         b = XlaBuilder(self.name)
-        return b.module(self.body(b, *(b.Parameter(i, Shape(TYPES_OF[a.dtype].name, a.shape)) for i, a in enumerate(self.args))))
+        return b.module(
+            self.body(b, *(b.Parameter(i, Shape(TYPES_OF[a.dtype].name, a.shape)) for i, a in enumerate(self.args)))
+        )
 
 
 CASES: list[Case] = []
@@ -124,8 +128,18 @@ case("Add", (f32([1, 2]), f32([10, 20])), f32([11, 22]))
 case("Add", (s32([2**31 - 1]), s32([1])), s32([-(2**31)]))
 case("Add", (f32([[1, 2], [3, 4]]), f32(10)), f32([[11, 12], [13, 14]]))
 case("Add", (f32(10), f32([[1, 2], [3, 4]])), f32([[11, 12], [13, 14]]))
-case("Add", (f32([[1, 2, 3], [4, 5, 6]]), f32([10, 20, 30])), f32([[11, 22, 33], [14, 25, 36]]), lambda b, x, y: b.Add(x, y, (1,)))
-case("Add", (f32([10, 20]), f32([[1, 2, 3], [4, 5, 6]])), f32([[11, 12, 13], [24, 25, 26]]), lambda b, x, y: b.Add(x, y, (0,)))
+case(
+    "Add",
+    (f32([[1, 2, 3], [4, 5, 6]]), f32([10, 20, 30])),
+    f32([[11, 22, 33], [14, 25, 36]]),
+    lambda b, x, y: b.Add(x, y, (1,)),
+)
+case(
+    "Add",
+    (f32([10, 20]), f32([[1, 2, 3], [4, 5, 6]])),
+    f32([[11, 12, 13], [24, 25, 26]]),
+    lambda b, x, y: b.Add(x, y, (0,)),
+)
 case("Add", (f32([[1], [2]]), f32([[10, 20, 30]])), f32([[11, 21, 31], [12, 22, 32]]))
 case(
     "Add",
@@ -141,7 +155,12 @@ case("Div", (f32([1, -7]), f32([4, 2])), f32([0.25, -3.5]))
 case("Div", (s32([-7, 7, -(2**31)]), s32([2, 0, -1])), s32([-3, -1, -(2**31)]))
 case("Max", (f32([1, nan, -0.0]), f32([2, 1, 0])), f32([2, nan, 0]))
 case("Min", (f32([1, nan, -0.0]), f32([2, 1, 0])), f32([1, nan, -0.0]))
-case("Mul", (f32([[1, 2], [3, 4]]), f32([10, 100])), f32([[10, 20], [300, 400]]), lambda b, x, y: b.Mul(x, y, broadcast_dimensions=(0,)))
+case(
+    "Mul",
+    (f32([[1, 2], [3, 4]]), f32([10, 100])),
+    f32([[10, 20], [300, 400]]),
+    lambda b, x, y: b.Mul(x, y, broadcast_dimensions=(0,)),
+)
 case("Or", (s32([12, 1]), s32(2)), s32([14, 3]))
 case("Pow", (f32([2, 9, nan]), f32([10, 0.5, 0])), f32([1024, 3, 1]), ulp=2)
 case("Rem", (f32([-5.5, 7]), f32([2, inf])), f32([-1.5, 7]))
@@ -173,9 +192,13 @@ case("Iota", (), s32([[0, 0], [1, 1]]), lambda b: b.Iota(Shape("s32", (2, 2)), 0
 case("Iota", (), f32([[0, 1, 2]]), lambda b: b.Iota(Shape("f32", (1, 3)), 1))
 case("Clamp", (s32(0), s32([-1, 5, 9]), s32(6)), s32([0, 5, 6]))
 case("Clamp", (f32([8, 0]), f32([5, nan]), f32([2, 1])), f32([2, nan]))
-case("Select", (pred([[1, 0], [0, 1]]), s32([[1, 2], [3, 4]]), s32([[100, 200], [300, 400]])), s32([[1, 200], [300, 4]]))
+case(
+    "Select", (pred([[1, 0], [0, 1]]), s32([[1, 2], [3, 4]]), s32([[100, 200], [300, 400]])), s32([[1, 200], [300, 4]])
+)
 case("Select", (pred(0), f32([1, 2]), f32([3, 4])), f32([3, 4]))
-case("ConvertElementType", f32([1.75, -1.75, 300, nan]), s8([1, -1, 127, 0]), lambda b, x: b.ConvertElementType(x, "s8"))
+case(
+    "ConvertElementType", f32([1.75, -1.75, 300, nan]), s8([1, -1, 127, 0]), lambda b, x: b.ConvertElementType(x, "s8")
+)
 case("ConvertElementType", s32([0, 1, -2]), f32([0, 1, -2]), lambda b, x: b.ConvertElementType(x, "f32"))
 case("BitcastConvertType", f32([1, -2]), u32([0x3F800000, 0xC0000000]), lambda b, x: b.BitcastConvertType(x, "u32"))
 case("BitcastConvertType", u32([0x04030201]), u8([[1, 2, 3, 4]]), lambda b, x: b.BitcastConvertType(x, "u8"))
@@ -228,7 +251,12 @@ case(
     lambda b, x, update, i, j: b.DynamicUpdateSlice(x, update, [i, j]),
 )
 case("ConcatInDim", (f32([2, 3]), f32([4, 5]), f32([6, 7])), f32([2, 3, 4, 5, 6, 7]), lambda b, *x: b.ConcatInDim(x, 0))
-case("Concatenate", (f32([[1], [2]]), f32([[3, 4], [5, 6]])), f32([[1, 3, 4], [2, 5, 6]]), lambda b, *x: b.Concatenate(x, 1))
+case(
+    "Concatenate",
+    (f32([[1], [2]]), f32([[3, 4], [5, 6]])),
+    f32([[1, 3, 4], [2, 5, 6]]),
+    lambda b, *x: b.Concatenate(x, 1),
+)
 case(
     "Pad",
     (f32([[1, 2], [3, 4]]), f32(0)),
@@ -284,11 +312,36 @@ case(
     lambda b, x, i: b.Reduce([x, i], [b.Constant(-inf), b.Constant(0, "s32")], ARGMAX, (1,)),
 )
 _POWERS = f32([10000, 1000, 100, 10, 1])
-case("ReduceWindow", _POWERS, f32([11100, 1110, 111]), lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (3,), (1,), "VALID"))
-case("ReduceWindow", _POWERS, f32([11000, 11100, 1110, 111, 11]), lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (3,), (1,), "SAME"))
-case("ReduceWindow", _POWERS, f32([11000, 1110, 11]), lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (3,), (2,), "SAME"))
-case("ReduceWindow", _POWERS, f32([10100, 1010, 101]), lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (2,), None, "VALID", None, (2,)))
-case("ReduceWindow", f32([1, 2]), f32([1, 2, 2]), lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (2,), None, [(0, 1)], (2,)))
+case(
+    "ReduceWindow",
+    _POWERS,
+    f32([11100, 1110, 111]),
+    lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (3,), (1,), "VALID"),
+)
+case(
+    "ReduceWindow",
+    _POWERS,
+    f32([11000, 11100, 1110, 111, 11]),
+    lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (3,), (1,), "SAME"),
+)
+case(
+    "ReduceWindow",
+    _POWERS,
+    f32([11000, 1110, 11]),
+    lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (3,), (2,), "SAME"),
+)
+case(
+    "ReduceWindow",
+    _POWERS,
+    f32([10100, 1010, 101]),
+    lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (2,), None, "VALID", None, (2,)),
+)
+case(
+    "ReduceWindow",
+    f32([1, 2]),
+    f32([1, 2, 2]),
+    lambda b, x: b.ReduceWindow(x, b.Constant(0), ADD, (2,), None, [(0, 1)], (2,)),
+)
 case(
     "SelectAndScatter",
     (f32([[7, 2, 5, 3, 10, 2], [3, 8, 9, 3, 4, 2], [1, 5, 7, 5, 6, 1], [0, 6, 2, 7, 2, 8]]), f32([[2, 6], [3, 1]])),
@@ -364,7 +417,12 @@ case(
     f32([[[10, 20], [300, 400]]]),
     lambda b, x, k: b.Conv(x, k, None, "VALID", batch_group_count=2, precision_config="HIGH"),
 )
-case("ConvWithGeneralPadding", (_SIGNAL, _TAPS), f32([[[10, 21, 32]]]), lambda b, x, k: b.ConvWithGeneralPadding(x, k, (1,), [(1, -1)]))
+case(
+    "ConvWithGeneralPadding",
+    (_SIGNAL, _TAPS),
+    f32([[[10, 21, 32]]]),
+    lambda b, x, k: b.ConvWithGeneralPadding(x, k, (1,), [(1, -1)]),
+)
 case(
     "ConvWithGeneralDimensions",
     (f32([[[1], [2], [3]]]), f32([[[1]], [[10]]])),
@@ -450,9 +508,19 @@ case("CompositeCall", (f32(1), f32(2)), f32(3), lambda b, *x: b.CompositeCall(AD
 case("While", f32(3), f32(192), lambda b, x: b.While(BELOW_100, DOUBLE, x))
 case("While", f32(300), f32(300), lambda b, x: b.While(BELOW_100, DOUBLE, x))
 for _index, _result in ((0, 6.0), (1, -4.0), (7, -4.0), (-1, -4.0)):
-    case("Conditional", (s32(_index), f32(3), f32(4)), f32(_result), lambda b, i, x, y: b.Conditional(i, [DOUBLE, NEGATE], [x, y]))
+    case(
+        "Conditional",
+        (s32(_index), f32(3), f32(4)),
+        f32(_result),
+        lambda b, i, x, y: b.Conditional(i, [DOUBLE, NEGATE], [x, y]),
+    )
 for _choice, _result in ((1, 6.0), (0, -4.0)):
-    case("Conditional", (pred(_choice), f32(3), f32(4)), f32(_result), lambda b, p, x, y: b.Conditional(p, x, DOUBLE, y, NEGATE))
+    case(
+        "Conditional",
+        (pred(_choice), f32(3), f32(4)),
+        f32(_result),
+        lambda b, p, x, y: b.Conditional(p, x, DOUBLE, y, NEGATE),
+    )
 case(
     "Conditional",
     (s32(0), f32(3)),
@@ -478,7 +546,13 @@ case(
     lambda b: b.Tuple([b.Infeed(Shape("f32", (2,))), b.Infeed(Shape.tuple([S32, Shape("f32", (2,))]))]),
     host=_FED,
 )
-case("Outfeed", f32([1, 2]), (), lambda b, x: b.Outfeed(x, Shape("f32", (2,)), b"config"), host=Host(outfeed=[f32([1, 2])]))
+case(
+    "Outfeed",
+    f32([1, 2]),
+    (),
+    lambda b, x: b.Outfeed(x, Shape("f32", (2,)), b"config"),
+    host=Host(outfeed=[f32([1, 2])]),
+)
 case(
     "Outfeed",
     f32([[1, 2]]),
@@ -503,8 +577,18 @@ case("PartitionID", (), u32(0))
 case("PartitionID", (), u32(0), lambda b: b.PartitionID(Shape("u32")))
 case("CrossReplicaSum", f32([1, 2]), f32([1, 2]))
 case("CrossReplicaSum", (f32([1, 2]), f32(3)), (f32([1, 2]), f32(3)), lambda b, *x: b.CrossReplicaSum(b.Tuple(x), _ONE))
-case("AllReduce", f32([1, 2]), f32([1, 2]), lambda b, x: b.AllReduce(x, MAX, ReplicaGroups(_ONE), 1, use_global_device_ids=True))
-case("AllReduce", f32([[1, 2]]), f32([[1, 2]]), lambda b, x: b.AllReduce(x, MAX, shape_with_layout=Shape("f32", (1, 2), Layout((0, 1)))))
+case(
+    "AllReduce",
+    f32([1, 2]),
+    f32([1, 2]),
+    lambda b, x: b.AllReduce(x, MAX, ReplicaGroups(_ONE), 1, use_global_device_ids=True),
+)
+case(
+    "AllReduce",
+    f32([[1, 2]]),
+    f32([[1, 2]]),
+    lambda b, x: b.AllReduce(x, MAX, shape_with_layout=Shape("f32", (1, 2), Layout((0, 1)))),
+)
 case("AllGather", f32([1, 2]), f32([1, 2]), lambda b, x: b.AllGather(x, 0, 1, _ONE))
 case("ReduceScatter", f32([1, 2]), f32([1, 2]), lambda b, x: b.ReduceScatter(x, ADD, 0, 1, _ONE))
 case("AllToAll", f32([[1, 2]]), f32([[1, 2]]), lambda b, x: b.AllToAll(x, 1, 1, 1, _ONE))

@@ -1,10 +1,12 @@
 """Puts Pyodide and the wheel into one folder that pages and Node load from: no request leaves it.
 
-    python tools/pyodide_package.py dist/xla_wasm-0.1.0-py3-none-any.whl .tools/pyodide/node_modules/pyodide dist/pyodide
+    python tools/pyodide_package.py dist/xla_wasm-0.1.0-py3-none-any.whl .tools/pyodide/node_modules/pyodide
+    dist/pyodide
 
-The folder gets Pyodide's runtime, the wheel, and a `pyodide-lock.json` that names what is there: the wheel under `xla-wasm`, and those of
-Pyodide's own packages whose files somebody has put into the folder (numpy, for one). Beside it, `xla-wasm.lock.json` holds the wheel's
-entry alone, for those who have a lock file of their own. A snapshot of another wheel is removed: pyodide_snapshot.mjs makes it anew.
+The folder gets Pyodide's runtime, the wheel, and a `pyodide-lock.json` that names what is there: the wheel under
+`xla-wasm`, and those of Pyodide's own packages whose files somebody has put into the folder (numpy, for one). Beside
+it, `xla-wasm.lock.json` holds the wheel's entry alone, for those who have a lock file of their own. A snapshot of
+another wheel is removed: pyodide_snapshot.mjs makes it anew.
 """
 
 from __future__ import annotations
@@ -63,7 +65,10 @@ def package(wheel: Path, pyodide: Path, folder: Path) -> dict[str, Any]:
     there = {name: p for name, p in lock["packages"].items() if (folder / p["file_name"]).is_file()}
     for name, found in there.items():
         if hashlib.sha256((folder / found["file_name"]).read_bytes()).hexdigest() != found["sha256"]:
-            raise SystemExit(f"{found['file_name']} is not the file that this Pyodide was made with: its package {name} is another build")
+            raise SystemExit(
+                f"{found['file_name']} is not the file that this Pyodide was made with: its package {name} is another "
+                f"build"
+            )
     lock["packages"] = there | {entry["name"]: entry}
     missing = {d for p in lock["packages"].values() for d in p["depends"]} - lock["packages"].keys()
     if missing:

@@ -29,13 +29,16 @@ def _candidates(version: str) -> Iterator[str]:
     if named is not None:
         yield named
     for folder, pattern in ((".pyenv/versions", f"{version}.*"), (".local/share/uv/python", f"cpython-{version}.*")):
-        found = (path for path in (Path.home() / folder).glob(pattern) if re.search(r"\.\d+(-|$)", path.name))  # no build without the GIL
+        found = (
+            path for path in (Path.home() / folder).glob(pattern) if re.search(r"\.\d+(-|$)", path.name)
+        )  # no build without the GIL
         yield from (str(path / "bin" / f"python{version}") for path in sorted(found))
 
 
 @cache
 def interpreter(version: str) -> str | None:
-    """The Python of a version that works on this machine: by its name, or one of pyenv's or uv's. None if there is none."""
+    """The Python of a version that works on this machine: by its name, or one of pyenv's or uv's. None if there is
+    none."""
     for candidate in _candidates(version):
         try:
             done = subprocess.run([candidate, "-c", "import ctypes, ssl, venv"], capture_output=True, timeout=60)
@@ -72,7 +75,10 @@ def make(folder: Path, version: str) -> None:
     shutil.rmtree(place, ignore_errors=True)
     # This process's pip installs there, since Debian's Pythons have none of their own.
     subprocess.run([str(interpreter(version)), "-m", "venv", "--without-pip", place], check=True)
-    subprocess.run([sys.executable, "-m", "pip", "--python", python(folder, version), "install", "--quiet", *requirements()], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python(folder, version), "install", "--quiet", *requirements()],
+        check=True,
+    )
     stamp.write_text(wanted, encoding="utf-8")
 
 

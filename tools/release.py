@@ -1,9 +1,11 @@
-"""Builds what is published, the wheel, the sdist and the npm package, and checks it: `./build.sh release`. Nothing is uploaded.
+"""Builds what is published, the wheel, the sdist and the npm package, and checks it: `./build.sh release`. Nothing is
+uploaded.
 
     python tools/release.py TOOLS OUTPUT
 
-TOOLS is the folder that has esbuild, TypeScript and, under release/, publint and attw. OUTPUT gets the three files and SHA256SUMS. All are
-built twice, in different places, and the bytes must be the same: the wheel once from the tree and once from the sdist alone.
+TOOLS is the folder that has esbuild, TypeScript and, under release/, publint and attw. OUTPUT gets the three files and
+SHA256SUMS. All are built twice, in different places, and the bytes must be the same: the wheel once from the tree and
+once from the sdist alone.
 """
 
 from __future__ import annotations
@@ -77,26 +79,46 @@ def members(archive: Path) -> dict[str, bytes]:
             return {name: opened.read(name) for name in opened.namelist()}
     with tarfile.open(archive) as opened:
         files = [member for member in opened.getmembers() if member.isfile()]
-        return {member.name.partition("/")[2]: stream.read() for member in files if (stream := opened.extractfile(member))}
+        return {
+            member.name.partition("/")[2]: stream.read() for member in files if (stream := opened.extractfile(member))
+        }
 
 
 def check_content(archive: Path, licence: bytes, required: Mapping[str, str]) -> None:
-    """Refuses an archive without the licence's text, without one of the files it has to have, or with files that are private."""
+    """Refuses an archive without the licence's text, without one of the files it has to have, or with files that are
+    private."""
     files = members(archive)
     if not any(Path(name).name == "LICENSE" and content == licence for name, content in files.items()):
         raise ReleaseError(f"{archive.name} does not hold the text of the licence, LICENSE")
     for name, why in required.items():
         if name not in files:
             raise ReleaseError(f"{archive.name} lacks {name}: {why}")
-    private = [name for name in files if {".venv", ".tools", "node_modules", "__pycache__", ".git", ".ci"} & {*Path(name).parts}]
+    private = [
+        name
+        for name in files
+        if {".venv", ".tools", "node_modules", "__pycache__", ".git", ".ci"} & {*Path(name).parts}
+    ]
     if private:
         raise ReleaseError(f"{archive.name} holds what is not to be published: {', '.join(private[:5])}")
 
 
 REQUIRED = {
-    ".whl": {"xla_wasm/py.typed": "types", "xla_wasm/link/runtime.bin": "the C runtime", "xla_wasm/web/xla_wasm.js": "the loader"},
-    ".gz": {"pyproject.toml": "the build", "hatch_build.py": "the build of the C runtime", "README.md": "the page of the package"},
-    ".tgz": {"xla_wasm.js": "the loader", "worker.js": "its worker", "types/xla_wasm.d.ts": "types", "package.json": "the entries"},
+    ".whl": {
+        "xla_wasm/py.typed": "types",
+        "xla_wasm/link/runtime.bin": "the C runtime",
+        "xla_wasm/web/xla_wasm.js": "the loader",
+    },
+    ".gz": {
+        "pyproject.toml": "the build",
+        "hatch_build.py": "the build of the C runtime",
+        "README.md": "the page of the package",
+    },
+    ".tgz": {
+        "xla_wasm.js": "the loader",
+        "worker.js": "its worker",
+        "types/xla_wasm.d.ts": "types",
+        "package.json": "the entries",
+    },
 }
 """Suffix of an archive -> files that it has to have, and what they are."""
 
@@ -122,7 +144,8 @@ def release(tools: Path, output: Path) -> None:
 
 
 def check_npm(tools: Path, package: Path) -> None:
-    """What publint and attw find of an npm package. It is for ES modules only, and its worker is a script that nobody imports."""
+    """What publint and attw find of an npm package. It is for ES modules only, and its worker is a script that nobody
+    imports."""
     run("node", ROOT / "tools" / "npm_check.mjs", tools, package)
     attw = tools / "release" / "node_modules" / "@arethetypeswrong" / "cli" / "dist" / "index.js"
     run("node", attw, package, "--profile", "esm-only", "--exclude-entrypoints", "worker.js")

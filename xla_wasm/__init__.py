@@ -10,7 +10,8 @@
 
     f = xla_wasm.jax.jit(f)                         # JAX functions, compiled and called as jax.jit has it
 
-Names load on first use: importing the package, reading modules and compiling them need nothing outside the standard library.
+Names load on first use: importing the package, reading modules and compiling them need nothing outside the standard
+library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The artifact: one `.wasm` file whose custom section `xla_wasm` holds the manifest, and perhaps a `.weights` file beside it."""
+"""The artifact: one `.wasm` file whose custom section `xla_wasm` holds the manifest, and perhaps a `.weights` file
+beside it."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ FORMAT_OF_PARTS = 2
 
 
 Parts = Sequence[bytes | memoryview]
-"""Bytes one after another: constants are views of the file that they came from, and no copy is made of them before somebody needs one."""
+"""Bytes one after another: constants are views of the file that they came from, and no copy is made of them before
+somebody needs one."""
 
 
 class Artifact:
-    """A compiled module: the `.wasm` bytes, the manifest they carry, and the bytes of the sidecar (empty when there is none).
+    """A compiled module: the `.wasm` bytes, the manifest they carry, and the bytes of the sidecar (empty when there is
+    none).
 
     `callbacks` are the Python functions that the program calls, by the names of its requests; no file holds them.
     """
@@ -70,11 +73,15 @@ class Artifact:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return showing.line("Artifact", str(self.manifest.get("name")), showing.of_manifest(self.manifest), self._notes())
+        return showing.line(
+            "Artifact", str(self.manifest.get("name")), showing.of_manifest(self.manifest), self._notes()
+        )
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        return showing.table("Artifact", str(self.manifest.get("name")), showing.of_manifest(self.manifest), self._notes())
+        return showing.table(
+            "Artifact", str(self.manifest.get("name")), showing.of_manifest(self.manifest), self._notes()
+        )
 
     def _notes(self) -> list[str]:
         size, weights = self.sizes
@@ -82,10 +89,16 @@ class Artifact:
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickles and copies: bytes in the place of views of the file that they came from."""
-        return {"manifest": self.manifest, "callbacks": self.callbacks, "_wasm": (self.wasm,), "_weights": (self.weights,)}
+        return {
+            "manifest": self.manifest,
+            "callbacks": self.callbacks,
+            "_wasm": (self.wasm,),
+            "_weights": (self.weights,),
+        }
 
     def is_whole(self) -> bool:
-        """Whether the bytes of the module are those that the hash in its manifest was taken of. The sidecar's have hashes of their own."""
+        """Whether the bytes of the module are those that the hash in its manifest was taken of. The sidecar's have
+        hashes of their own."""
         import hashlib
 
         wasm, content = self.wasm, encode_manifest(self.manifest)
@@ -97,7 +110,8 @@ class Artifact:
         return digest.hexdigest() == self.manifest.get("hash")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the `.wasm` to `path`, and the weights (if any) beside it under the suffix `.weights`; returns `path`."""
+        """Writes the `.wasm` to `path`, and the weights (if any) beside it under the suffix `.weights`; returns
+        `path`."""
         from pathlib import Path
 
         target = Path(path)
@@ -109,8 +123,11 @@ class Artifact:
         return target
 
     @classmethod
-    def open(cls, source: str | os.PathLike[str] | bytes | bytearray | memoryview, weights: bytes | None = None) -> Artifact:
-        """Reads an artifact from a path or from the bytes of a `.wasm`; a path brings the `.weights` file beside it, if there is one."""
+    def open(
+        cls, source: str | os.PathLike[str] | bytes | bytearray | memoryview, weights: bytes | None = None
+    ) -> Artifact:
+        """Reads an artifact from a path or from the bytes of a `.wasm`; a path brings the `.weights` file beside it, if
+        there is one."""
         if isinstance(source, (bytes, bytearray, memoryview)):
             wasm = bytes(source)
         else:
@@ -136,7 +153,8 @@ def outputs(path: Path, weights: bool) -> Iterator[tuple[str, Path]]:
 
 
 def encode_manifest(manifest: dict[str, Any]) -> bytes:
-    """The content of the custom section: compact JSON in the order of the dictionary, so equal manifests give equal bytes."""
+    """The content of the custom section: compact JSON in the order of the dictionary, so equal manifests give equal
+    bytes."""
     return json.dumps(manifest, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -147,7 +165,8 @@ def read_manifest(wasm: bytes) -> dict[str, Any]:
     section = custom_section(wasm, SECTION)
     if section is None:
         raise ArtifactError(
-            f"this WebAssembly module has no custom section '{SECTION}': it was not made by xla_wasm, or was stripped: compile it with "
+            f"this WebAssembly module has no custom section '{SECTION}': it was not made by xla_wasm, or was "
+            f"stripped: compile it with "
             "xla_wasm, and leave its sections in it"
         )
     try:

@@ -21,7 +21,16 @@ from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
 from .hlo.op import records
 from .hlo.shape import Shape
-from .hlo.signature import Leaf, leaf_index, leaf_indices, leaf_pairs, parameter_leaves, result_leaves, size_places, structure_of
+from .hlo.signature import (
+    Leaf,
+    leaf_index,
+    leaf_indices,
+    leaf_pairs,
+    parameter_leaves,
+    result_leaves,
+    size_places,
+    structure_of,
+)
 from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
 from .ops.collective.groups import Devices, devices_of
@@ -44,9 +53,9 @@ from .target import MODULE, RELAXED_SIMD, Target
 def compile(source: Any, options: Options | None = None, *, args: Sequence[Any] | None = None) -> Artifact:
     """Compiles a module; `options` says for which target.
 
-    `source` is an `HloModule`; the path of a file that `HloModule.from_bytes` reads, or its content; what JAX has traced, lowered, compiled
-    or exported (`jax.stages.Lowered` and its like, `jax.export.Exported`); or a JAX function with `args`, the arguments that it is traced
-    on, for which shapes will do. A text of one line is a path.
+    `source` is an `HloModule`; the path of a file that `HloModule.from_bytes` reads, or its content; what JAX has
+    traced, lowered, compiled or exported (`jax.stages.Lowered` and its like, `jax.export.Exported`); or a JAX function
+    with `args`, the arguments that it is traced on, for which shapes will do. A text of one line is a path.
 
     Raises VerifyError or UnsupportedError, what `from_bytes` raises, and ArgumentError for what is none of these.
     """
@@ -74,7 +83,9 @@ def _read(path: str | os.PathLike[str]) -> Module:
             data = file.read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f"cannot read {os.fspath(path)!r}, a path of a file with HLO or StableHLO: {reason}") from error
+        raise ArgumentError(
+            f"cannot read {os.fspath(path)!r}, a path of a file with HLO or StableHLO: {reason}"
+        ) from error
     if data.startswith(b"\0asm"):
         raise ArgumentError(f"{os.fspath(path)!r} is compiled already: xla_wasm.load reads it")
     try:
@@ -86,7 +97,8 @@ def _read(path: str | os.PathLike[str]) -> Module:
 
 
 def stages(module: Module, options: Options | None = None) -> dict[str, str]:
-    """What each stage of compiling gives, as text: hlo (after the passes), plan, kernels (facts of their loops), loops, wat, manifest."""
+    """What each stage of compiling gives, as text: hlo (after the passes), plan, kernels (facts of their loops), loops,
+    wat, manifest."""
     from .loop.facts import facts
     from .loop.text import to_text
     from .wasm.disasm import disassemble
@@ -111,7 +123,9 @@ def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[In
             continue
         unread = [name for name in x.kept or () if name in x.attrs]
         if unread:
-            found.append((x, f"{unread[0]} holds fields that this version does not know; the module comes from a newer XLA"))
+            found.append(
+                (x, f"{unread[0]} holds fields that this version does not know; the module comes from a newer XLA")
+            )
             continue
         if x.opcode == "custom-call":
             target = x.attrs["custom_call_target"]
@@ -140,9 +154,11 @@ class Trace:
 
 
 def trace(module: Module, options: Options, names: bool = False) -> Trace:
-    """As `compile`, with what lies on the way; `names` are for people: functions have theirs, and no two instructions share one."""
+    """As `compile`, with what lies on the way; `names` are for people: functions have theirs, and no two instructions
+    share one."""
     collecting = gc.isenabled()
-    gc.disable()  # nearly all that the stages make lives until the end: looking for garbage in it takes a fifteenth of the time
+    # nearly all that the stages make lives until the end: looking for garbage in it takes a fifteenth of the time
+    gc.disable()
     try:
         return _trace(module, options, names)
     finally:
@@ -157,7 +173,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     if division.module is not module and options.num_partitions not in (None, division.module.num_partitions):
         count = division.module.num_partitions
         raise ArgumentError(
-            f"num_partitions={options.num_partitions}: the manual computations of '{module.name}' are for {counted(count, 'device')}"
+            f"num_partitions={options.num_partitions}: the manual computations of '{module.name}' are for "
+            f"{counted(count, 'device')}"
         )
     module = division.module
     refused = unsupported(module, options.host_calls)
@@ -173,11 +190,23 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     results = tuple(shape for _, shape in interface.results)
     winograd, formats = WINOGRAD[options.winograd], interface.weight_formats
     target = Target.named(options.target, options.tune, options.threads)
-    given = Given(options.host_calls, serves, drops, devices, winograd, formats, results, options.threads, RELAXED_SIMD in target.features)
+    given = Given(
+        options.host_calls,
+        serves,
+        drops,
+        devices,
+        winograd,
+        formats,
+        results,
+        options.threads,
+        RELAXED_SIMD in target.features,
+    )
     pipeline.run(canonical, given)
     for x in canonical.instructions():
         if x.shape.is_array and x.shape.size > _MOST_ELEMENTS:
-            raise UnsupportedError(f"{x.where}: {x.shape} has {counted(x.shape.size, 'element')}; arrays of up to 2^31 are supported")
+            raise UnsupportedError(
+                f"{x.where}: {x.shape} has {counted(x.shape.size, 'element')}; arrays of up to 2^31 are supported"
+            )
         for shape in (*x.attrs[REQUEST].operands, *x.attrs[REQUEST].results) if REQUEST in x.attrs else ():
             _check_layout(x.name, shape)
     if names:
@@ -189,8 +218,13 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
 
     prepares = _prepares(options)
     poured = None if prepares or options.kind != MODULE else SIDECAR_BYTES if options.sidecar else BROUGHT_BYTES
-    state, is_hosted = _state_with_sizes(interface), options.kind == MODULE  # a program by itself reads all weights, then packs them
-    plan = plan_module(canonical, target, lay, interface.weights, state, devices is not None, poured, is_hosted, interface.initial)
+    state, is_hosted = (
+        _state_with_sizes(interface),
+        options.kind == MODULE,
+    )  # a program by itself reads all weights, then packs them
+    plan = plan_module(
+        canonical, target, lay, interface.weights, state, devices is not None, poured, is_hosted, interface.initial
+    )
     if 0 in plan.inits and prepares:
         from .host.prepared import memory_after_init
 
@@ -212,8 +246,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
 def _without_effect(
     options: Options, interface: Interface, called: set[str], devices: Devices | None, plan: Plan, artifact: Artifact
 ) -> Iterator[str]:
-    """What the options ask for that this program has no use for. Those that say how to treat what may be there, as `callbacks`, go
-    without a word.
+    """What the options ask for that this program has no use for. Those that say how to treat what may be there, as
+    `callbacks`, go without a word.
     """
     unknown = [name for name in options.host_calls if name not in called]
     if unknown:
@@ -227,11 +261,15 @@ def _without_effect(
         yield "threads=True: no operation is large enough to be shared, so it runs on one thread"
     vectors = [interface.parameters[i][0] for i, _ in interface.weight_formats if interface.parameters[i][1].rank < 2]
     if vectors and len(vectors) == len(interface.weight_formats):
-        yield f"weight_format: {', '.join(vectors[:4])} {'stay' if len(vectors) > 1 else 'stays'} in f32, as all vectors do"
+        yield (
+            f"weight_format: {', '.join(vectors[:4])} {'stay' if len(vectors) > 1 else 'stays'} in f32, as all "
+            f"vectors do"
+        )
 
 
 def _prepares(options: Options) -> bool:
-    """Whether to do what `init` does when compiling. By default a program by itself does, if there is an engine to run it with."""
+    """Whether to do what `init` does when compiling. By default a program by itself does, if there is an engine to run
+    it with."""
     if options.prepared is not None:
         return options.prepared
     if options.kind == MODULE:
@@ -262,7 +300,9 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     weights = tuple(dict.fromkeys((*named, *formats)))
     for w in weights:
         if inputs[w][1].is_dynamic:
-            raise UnsupportedError(f"the weight {inputs[w][0]!r} is {inputs[w][1]}: weights with dynamic dimensions are not supported")
+            raise UnsupportedError(
+                f"the weight {inputs[w][0]!r} is {inputs[w][1]}: weights with dynamic dimensions are not supported"
+            )
     state = dict(pair for p, r in options.state for pair in leaf_pairs(inputs, outputs, p, r))
     for p, r in state.items():
         (name, before), (result, after) = inputs[p], outputs[r]
@@ -270,7 +310,8 @@ def _interface(division: PerDevice, options: Options) -> Interface:
             raise ArgumentError(f"parameter {name!r} is named both as a weight and as state")
         if before.without_layout() != after.without_layout():
             raise ArgumentError(
-                f"state {name!r} is {before}, but the result {result!r} that replaces it is {after}: name a result of the same type"
+                f"state {name!r} is {before}, but the result {result!r} that replaces it is {after}: name a result of "
+                f"the same type"
             )
         if division.parameters[p] != division.results[r]:
             raise ArgumentError(f"state {name!r} is sharded otherwise than the result {result!r} that replaces it")
@@ -287,7 +328,9 @@ def _interface(division: PerDevice, options: Options) -> Interface:
         from .assemble.initial import initial_values  # which knows structures as hosts do
 
         initial = initial_values(inputs, state, division.parameters, options.initial)
-    return Interface(module.name, inputs, outputs, weights, state, *shards, division.undivided, stored, structure, initial)
+    return Interface(
+        module.name, inputs, outputs, weights, state, *shards, division.undivided, stored, structure, initial
+    )
 
 
 def _weight_formats(inputs: list[Leaf], weights: Sequence[int], options: Options) -> dict[int, str]:
@@ -299,7 +342,11 @@ def _weight_formats(inputs: list[Leaf], weights: Sequence[int], options: Options
         elif isinstance(key, int):
             suited = [leaf_index(inputs, key, "parameter")]
         else:
-            suited = [i for i, (name, _) in enumerate(inputs) if name == key or name.startswith(f"{key}.") or fnmatchcase(name, key)]
+            suited = [
+                i
+                for i, (name, _) in enumerate(inputs)
+                if name == key or name.startswith(f"{key}.") or fnmatchcase(name, key)
+            ]
         if not suited:
             names = ", ".join(name for name, _ in inputs)
             raise ArgumentError(
@@ -309,7 +356,9 @@ def _weight_formats(inputs: list[Leaf], weights: Sequence[int], options: Options
             )
         if format != "f32" and all(inputs[i][1].element_type != "f32" for i in suited):
             name, shape = inputs[suited[0]]
-            raise ArgumentError(f"weight_format: {name!r} is {shape.without_layout()}; only weights of f32 are stored in other formats")
+            raise ArgumentError(
+                f"weight_format: {name!r} is {shape.without_layout()}; only weights of f32 are stored in other formats"
+            )
         found |= dict.fromkeys(suited, format)
     return found
 
@@ -332,4 +381,6 @@ def _check_layout(name: str, shape: Shape) -> None:
     except ArgumentError as error:
         raise UnsupportedError(f"'{name}': {error}") from None
     if size > _MOST_BYTES:
-        raise UnsupportedError(f"'{name}': {shape} takes {size} bytes with its padding; arrays of up to 4 GiB are supported")
+        raise UnsupportedError(
+            f"'{name}': {shape} takes {size} bytes with its padding; arrays of up to 4 GiB are supported"
+        )

@@ -1,8 +1,9 @@
 """`dataclass`, `field` and `replace`, as `dataclasses` has them, for a compiler that starts quickly.
 
-The standard library compiles the methods of each class where it is defined, and imports `inspect` for its own ends: a third of the time
-in which the compiler was imported and a small program compiled. Here `__init__` is compiled when some instances have been made, and the
-other methods are functions that all classes share. Type checkers see the originals, and the functions of `dataclasses` work on the classes.
+The standard library compiles the methods of each class where it is defined, and imports `inspect` for its own ends: a
+third of the time in which the compiler was imported and a small program compiled. Here `__init__` is compiled when some
+instances have been made, and the other methods are functions that all classes share. Type checkers see the originals,
+and the functions of `dataclasses` work on the classes.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def _replace(x: Any, /, **changes: Any) -> Any:
 
 
 def _made(cls: Any, frozen: bool, slots: bool, eq: bool) -> Any:
-    """The class with the methods of a dataclass. With `slots` it is made anew, since slots belong to a class from its beginning."""
+    """The class with the methods of a dataclass. With `slots` it is made anew, since slots belong to a class from its
+    beginning."""
     own: dict[str, Any] = {}
     for name in cls.__annotations__:
         default = cls.__dict__.get(name, _MISSING)
@@ -76,7 +78,9 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool) -> Any:
             namespace[name] = f.default
     if slots:
         kept = {k: v for k, v in cls.__dict__.items() if k not in own and k not in ("__dict__", "__weakref__")}
-        made = type(cls)(cls.__name__, cls.__bases__, {**kept, **namespace, "__slots__": tuple(n for n in own if n not in inherited)})
+        made = type(cls)(
+            cls.__name__, cls.__bases__, {**kept, **namespace, "__slots__": tuple(n for n in own if n not in inherited)}
+        )
         made.__qualname__ = cls.__qualname__
     else:
         made = cls
@@ -140,7 +144,8 @@ FEW = 40
 
 
 def _first_init(cls: Any, fields: _Fields, frozen: bool, slots: bool) -> Any:
-    """An `__init__` for the first instances, which puts the compiled one into its own place then, and where a call is wrong."""
+    """An `__init__` for the first instances, which puts the compiled one into its own place then, and where a call is
+    wrong."""
     positional = [name for name, f in fields.items() if f.init and not f.kw_only]
     made = 0
 
@@ -160,7 +165,9 @@ def _first_init(cls: Any, fields: _Fields, frozen: bool, slots: bool) -> Any:
     return __init__
 
 
-def _bound(fields: _Fields, positional: list[str], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any] | None:
+def _bound(
+    fields: _Fields, positional: list[str], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> dict[str, Any] | None:
     """The values of all fields; None if the arguments do not fit."""
     given = dict(zip(positional, args)) | keywords
     if len(given) < len(args) + len(keywords):

@@ -50,9 +50,11 @@ _VISIBLE = _PICTURES | dict.fromkeys(_UNSEEN, "\ufffd")
 
 
 def visible(text: str) -> str:
-    """The text for a terminal or a log: names come from anywhere, and must not move the cursor, turn lines around or say what was not said.
+    """The text for a terminal or a log: names come from anywhere, and must not move the cursor, turn lines around or
+    say what was not said.
 
-    A character of control becomes the picture of it; what has none, and half a surrogate pair, the sign of what cannot be shown.
+    A character of control becomes the picture of it; what has none, and half a surrogate pair, the sign of what cannot
+    be shown.
     """
     return text.translate(_VISIBLE)
 

@@ -1,4 +1,5 @@
-"""Writing files, whole or not at all: whoever reads sees the old content or the new, also if the writer is killed or the disk is full."""
+"""Writing files, whole or not at all: whoever reads sees the old content or the new, also if the writer is killed or
+the disk is full."""
 
 from __future__ import annotations
 
@@ -15,12 +16,16 @@ Path = str | os.PathLike[str]
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the place of `path` at the end, unless there was an error; threads may do so at once."""
+    """A file to write to, which takes the place of `path` at the end, unless there was an error; threads may do so at
+    once."""
     where, mode = _place(path)
-    # Beside it, since a file cannot move to another disk at once. Not named after it: that name may be as long as names can be.
+    # Beside it, since a file cannot move to another disk at once. Not named after it: that name may be as long as names
+    # can be.
     temporary = os.path.join(os.path.dirname(where), f".xla_wasm-{os.urandom(8).hex()}.tmp")
     try:
-        if mode is not None and not stat.S_ISREG(mode):  # a pipe or a device: what is written to it has no place that could be taken
+        if mode is not None and not stat.S_ISREG(
+            mode
+        ):  # a pipe or a device: what is written to it has no place that could be taken
             with open(where, "wb") as file:
                 yield file
             return
@@ -57,7 +62,9 @@ def make_folder(path: Path) -> None:
     try:
         os.makedirs(path or ".", exist_ok=True)
     except FileExistsError:
-        raise ArgumentError(f"{os.fspath(path)} is a file, and a folder of that name is to be written to: choose another name") from None
+        raise ArgumentError(
+            f"{os.fspath(path)} is a file, and a folder of that name is to be written to: choose another name"
+        ) from None
     except ValueError as error:
         raise ArgumentError(f"{os.fspath(path)!a} cannot be the name of a folder: {error}") from None
 
@@ -83,7 +90,8 @@ def copy(source: Path, target: Path) -> None:
 
 
 def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Path] = ()) -> None:
-    """Refuses outputs, each with what it is, that are no names of files, or that would overwrite each other or an input.
+    """Refuses outputs, each with what it is, that are no names of files, or that would overwrite each other or an
+    input.
 
     Comes before the work, which would be in vain.
     """
@@ -96,12 +104,15 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Path] = 
         except ValueError as error:
             raise ArgumentError(f"{os.fspath(path)!a} cannot be the name of a file: {error}") from None
         if other is not None:
-            raise ArgumentError(f"{os.fspath(path)} would be both {other} and {what}, which would overwrite it: choose another name")
+            raise ArgumentError(
+                f"{os.fspath(path)} would be both {other} and {what}, which would overwrite it: choose another name"
+            )
         taken.append((what, path))
 
 
 def _same(a: Path, b: Path) -> bool:
-    """Whether two paths lead to one file, which need not be there; on some disks the case of letters makes no difference."""
+    """Whether two paths lead to one file, which need not be there; on some disks the case of letters makes no
+    difference."""
     if os.path.realpath(a) == os.path.realpath(b):
         return True
     return os.path.exists(a) and os.path.exists(b) and os.path.samefile(a, b)

@@ -1,7 +1,9 @@
-"""A JavaScript module for an artifact: `model.js` and `model.d.ts` load `model.wasm` and name, shape and type what goes in and out.
+"""A JavaScript module for an artifact: `model.js` and `model.d.ts` load `model.wasm` and name, shape and type what goes
+in and out.
 
-There are two kinds of it. One of kind "module" fetches the `.wasm` from beside itself. One of kind "worker" imports it, as edge runtimes
-want it, which compile no bytes and do not say where a file lies; its weights are parts of a file among the assets.
+There are two kinds of it. One of kind "module" fetches the `.wasm` from beside itself. One of kind "worker" imports it,
+as edge runtimes want it, which compile no bytes and do not say where a file lies; its weights are parts of a file among
+the assets.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ _ARRAY_OF = {name: array for array, names in _ARRAYS.items() for name in names.s
 
 
 def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = None, kind: str = MODULE) -> Path:
-    """Saves the artifact with its JavaScript beside, all that a page or worker needs; without `loader`, the loader too. Returns `path`."""
+    """Saves the artifact with its JavaScript beside, all that a page or worker needs; without `loader`, the loader too.
+    Returns `path`."""
     if kind not in KINDS:
         raise ArgumentError(f"there is no JavaScript of kind {kind!r}: choose one of {', '.join(KINDS)}")
     Manifest.parse(artifact.manifest)
@@ -75,10 +78,13 @@ def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = 
 
 
 def outputs(path: Path, weights: bool, kind: str) -> Iterator[tuple[str, Path]]:
-    """What `save` writes at and beside a path, each file with what it is. The weights of a worker lie in a folder of their own."""
+    """What `save` writes at and beside a path, each file with what it is. The weights of a worker lie in a folder of
+    their own."""
     yield from artifact_outputs(path, weights and kind != WORKER)
     if visible(path.name) != path.name:
-        raise ArgumentError(f"{path} has control characters, or is not UTF-8, and its JavaScript has to name it: choose another name")
+        raise ArgumentError(
+            f"{path} has control characters, or is not UTF-8, and its JavaScript has to name it: choose another name"
+        )
     yield "its JavaScript", path.with_suffix(".js")
     yield "its types", path.with_suffix(".d.ts")
 
@@ -90,7 +96,8 @@ def written(artifact: Artifact, path: Path, kind: str) -> list[Path]:
 
 
 def write(artifact: Artifact, path: Path, loader: str = PACKAGE, kind: str = MODULE) -> list[Path]:
-    """Writes the `.js` and `.d.ts` that go with the artifact at `path`, importing `load` from `loader`; returns their paths."""
+    """Writes the `.js` and `.d.ts` that go with the artifact at `path`, importing `load` from `loader`; returns their
+    paths."""
     texts = {".js": source(artifact, path.name, loader, kind), ".d.ts": declarations(artifact, loader, kind)}
     for suffix, text in texts.items():
         files.write(path.with_suffix(suffix), text)
@@ -98,7 +105,8 @@ def write(artifact: Artifact, path: Path, loader: str = PACKAGE, kind: str = MOD
 
 
 def write_parts(artifact: Artifact, path: Path) -> list[Path]:
-    """Writes the weights of the artifact at `path` into `assets/` beside it, in parts that hosts take; returns their paths."""
+    """Writes the weights of the artifact at `path` into `assets/` beside it, in parts that hosts take; returns their
+    paths."""
     folder = path.parent / ASSETS
     parts = [folder / name for name in _parts(artifact, path.name)]
     # What a larger model of this name has left there would be deployed too.
@@ -127,7 +135,9 @@ def memory(artifact: Artifact) -> str:
     """What a worker's module takes of the memory that hosts allow, and what to do if that is too much."""
     needed = Manifest.parse(artifact.manifest).memory_bytes
     share = f"memory {needed / 1e6:.1f} MB of the {ISOLATE // 1_000_000} MB that a worker may have"
-    return share if needed < ISOLATE else f"{share}: hosts will end it. Smaller batches and weights of 16 bits take less"
+    return (
+        share if needed < ISOLATE else f"{share}: hosts will end it. Smaller batches and weights of 16 bits take less"
+    )
 
 
 def source(artifact: Artifact, wasm: str, loader: str = PACKAGE, kind: str = MODULE) -> str:
@@ -143,18 +153,21 @@ export const inputs = {_table(_of_kind(manifest, "input"))};
 /** What `run` gives. */
 export const results = {_table(_outputs(manifest))};
 
-{load}"""
+{load}"""  # noqa: E501
 
 
 def _fetching(artifact: Artifact, manifest: Manifest, wasm: str, loader: str) -> tuple[str, str]:
-    """The imports and `load` of a script that fetches the files beside it. Bundlers look for addresses that are written in this way."""
+    """The imports and `load` of a script that fetches the files beside it. Bundlers look for addresses that are written
+    in this way."""
     weights = ""
     if artifact.sizes[1]:
         own = f"beside(() => {_address(str(Path(wasm).with_suffix('.weights')))})"
         weights = f", weights: options?.weights ?? (module ? undefined : {own})"
         if _of_kind(manifest, "weight"):
             weights = f", weights: [module ? [] : {own}, options?.weights ?? []].flat()"
-    lost = f"this runtime does not say where {wasm} lies: import it and call load(wasm), or compile it with --kind worker"
+    lost = (
+        f"this runtime does not say where {wasm} lies: import it and call load(wasm), or compile it with --kind worker"
+    )
     return (
         f"import {{ UnsupportedError, load as loadModule }} from {_text(loader)};\n",
         f"""/** The address of a file beside this one. */
@@ -172,15 +185,17 @@ export async function load(...given) {{
   const [options] = given;
   return loadModule(module ?? beside(() => {_address(wasm)}), {{ named: true, ...options{weights} }});
 }}
-""",
+""",  # noqa: E501
     )
 
 
 def _importing(artifact: Artifact, manifest: Manifest, wasm: str, loader: str) -> tuple[str, str]:
-    """The imports and `load` of a script that imports the module itself, which a bundler or the runtime has compiled."""
+    """The imports and `load` of a script that imports the module itself, which a bundler or the runtime has
+    compiled."""
     imports = f"import {{ load as loadModule }} from {_text(loader)};\n"
     module = (
-        f"// Vercel's edge runtime wants it so: import wasm from {_text(f'./{wasm}?module')};\nimport wasm from {_text(f'./{wasm}')};\n"
+        f"// Vercel's edge runtime wants it so: import wasm from {_text(f'./{wasm}?module')};\nimport wasm from "
+        f"{_text(f'./{wasm}')};\n"
     )
     if not artifact.sizes[1]:
         return imports + module, "/** Loads the model; `options` are those of the loader. */\n" + (
@@ -204,7 +219,7 @@ export const weights = [
  */
 export const load = async ({{ assets, base, ...options }} = {{}}) =>
   loadModule(wasm, {{ named: true, ...options, weights: {given} }});
-""",
+""",  # noqa: E501
     )
 
 
@@ -218,7 +233,9 @@ def declarations(artifact: Artifact, loader: str = PACKAGE, kind: str = MODULE) 
     manifest = Manifest.parse(artifact.manifest)
     held = [leaf for leaf in manifest.parameters if leaf.kind != "input"]
     taken, load = (
-        ("LoadOptions, Model", _WORKER_LOAD) if kind == WORKER else ("Count, LoadOptions, Model, RemoteModel, ReplicatedModel", _LOAD)
+        ("LoadOptions, Model", _WORKER_LOAD)
+        if kind == WORKER
+        else ("Count, LoadOptions, Model, RemoteModel, ReplicatedModel", _LOAD)
     )
     if kind == WORKER and artifact.sizes[1]:
         load = _WEIGHTED_LOAD
@@ -255,7 +272,7 @@ export declare function load(options?: LoadOptions & Here): Promise<Model<Inputs
 type Compiled = WebAssembly.Module & { [Name in keyof LoadOptions]?: undefined };
 /** Loads the model from a module that is compiled already, where files have no addresses. */
 export declare function load(wasm: Compiled, options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held>>;
-"""
+"""  # noqa: E501
 _WORKER_LOAD = """type Here = Omit<LoadOptions, 'devices' | 'worker'>;
 
 /** Loads the model. */
@@ -270,7 +287,7 @@ export declare const weights: readonly string[];
 
 /** Loads the model with its weights from `assets`; where these fetch from anywhere, `base` is the address that the files lie at. */
 export declare function load(options: Here & { assets?: Assets; base?: string | URL }): Promise<Model<Inputs, Results, Held>>;
-"""
+"""  # noqa: E501
 
 
 def _of_kind(manifest: Manifest, kind: str) -> list[Leaf]:
@@ -282,8 +299,11 @@ def _outputs(manifest: Manifest) -> list[Leaf]:
 
 
 def _visible(text: str) -> str:
-    """The text with what cannot be seen as escapes: line breaks of JavaScript, and what turns text around or steers a terminal."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 1 << 16 else f"\\u{{{ord(c):x}}}" for c in text)
+    """The text with what cannot be seen as escapes: line breaks of JavaScript, and what turns text around or steers a
+    terminal."""
+    return "".join(
+        c if c.isprintable() else f"\\u{ord(c):04x}" if ord(c) < 1 << 16 else f"\\u{{{ord(c):x}}}" for c in text
+    )
 
 
 def _text(value: str) -> str:
@@ -316,11 +336,18 @@ def _structures(manifest: Manifest) -> str:
     assert structure is not None
     named = dict(zip(structure["names"], structure["arguments"]))
     kinds = [leaf.kind for leaf in manifest.parameters]
-    inputs, held = ({name for name, tree in named.items() if any(_is_input(kinds[i], own) for i in leaves(tree))} for own in (True, False))
+    inputs, held = (
+        {name for name, tree in named.items() if any(_is_input(kinds[i], own) for i in leaves(tree))}
+        for own in (True, False)
+    )
     taken = [name for name, tree in named.items() if name in inputs or not [*leaves(tree)]]
     arguments = [(name, _given(named[name], manifest.parameters, True)) for name in taken]
     own = {leaf.name for leaf in manifest.parameters if leaf.kind != "input"}
-    kept = [(name, _given(tree, manifest.parameters, False)) for name, tree in named.items() if name in held and name not in own]
+    kept = [
+        (name, _given(tree, manifest.parameters, False))
+        for name, tree in named.items()
+        if name in held and name not in own
+    ]
     places = ", ".join(f"Arguments[{_text(name)}]" for name in taken)
     picked = " | ".join(_text(name) for name in taken if name in inputs)
     return f"""
@@ -337,7 +364,7 @@ export interface Trees {{
   returned: Returned;
   held: {_members(kept, "  ")};
 }}
-"""
+"""  # noqa: E501
 
 
 def _is_input(kind: str, own: bool) -> bool:
@@ -346,7 +373,8 @@ def _is_input(kind: str, own: bool) -> bool:
 
 
 def _given(tree: Any, parameters: Sequence[Leaf], inputs: bool) -> str:
-    """The type of an argument: of its inputs, or of what of it stays inside. What is not asked for is null, or left out."""
+    """The type of an argument: of its inputs, or of what of it stays inside. What is not asked for is null, or left
+    out."""
     if tree is None:
         return "unknown"
     if isinstance(tree, int):
@@ -356,7 +384,9 @@ def _given(tree: Any, parameters: Sequence[Leaf], inputs: bool) -> str:
     if tree[0] in LISTED:
         return f"readonly [{', '.join(types)}]"
     wanted = [any(_is_input(parameters[i].kind, inputs) for i in leaves(child)) for child in children]
-    return _object([(f"{_key(str(key))}{'' if asked else '?'}", type_) for key, asked, type_ in zip(keys, wanted, types)])
+    return _object(
+        [(f"{_key(str(key))}{'' if asked else '?'}", type_) for key, asked, type_ in zip(keys, wanted, types)]
+    )
 
 
 def _returned(tree: Any, results: Sequence[Leaf]) -> str:

@@ -29,29 +29,30 @@ class Options:
 
     `target`: "simd128" runs everywhere and gives the same bits on every engine; "relaxed-simd" uses fused multiply-add.
     `tune`: the engine that matrix kernels and loops over long chains of operations are shaped for, or "portable".
-    `weights`: parameters that are set once with `Executable.set` and stay in the module: names, of which one that is the beginning of
-    others means all of them ("params": "params.w" and "params.b"), patterns ("*.kernel") or flat indices. A text is one name.
-    `weight_format`: what weights of f32 are stored as: {name or pattern: "f32", "f16", "bf16", "int8" or "int4"}, of which the last that
-    suits counts, or one for all `weights`. What is named here is a weight. The host sets f32, and `init` converts; "int8" has a scale for
-    each column of a product, "int4" one for each 32 numbers of a column. Biases and other vectors stay as they are.
-    `state`: parameters and the results that replace them after each run, as a mapping or pairs: {"w": "w_next"}. Beginnings of names pair
-    all that they begin: {"params": "0"} pairs "params.w" with "0.w", and so on; "" means all results.
-    `initial`: what states begin with, in every host, since the artifact holds it: {"w": array}. Arrays have the states' dtypes and shapes;
-    there may be numbers, and structures below a name: {"params": {"w": w, "b": b}}. States that are not named begin as zeros.
-    `kind`: "module", which a host runs; "command", a program of WASI preview 1 that reads and writes files; or "server", a component of
-    `wasi:http`.
-    `prepared`: do when compiling what `init` does with constants, as packing those of products, so that a new instance is ready at
-    once; by default what is a program by itself is prepared, and what a host runs is not.
-    `sidecar`: large constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`.
-    `host_calls`: targets of custom calls that the host runs: `load(artifact, custom_calls={target: function})`.
-    `callbacks`: what becomes of Python functions that a JAX program calls (`jax.debug.print`, `jax.pure_callback` ...): "host", the host
-    runs them, and where it has no function the run ends with an error when one is reached; "trap", the run ends there in any case;
-    "drop", those without results are left out, and the others are as with "host".
-    `winograd`: which of Winograd's algorithms convolutions of f32 with windows of 3x3 may take: "off"; "f2", in tiles of 2x2 results, as
-    exact as direct sums; or "f4", in tiles of up to 4x4, with about ten times the error.
-    `threads`: large operations are shared by the threads that a host starts (`load(..., threads=N)`), on one memory that they import.
-    Results are the same bits with any number of threads. Programs by themselves have one thread.
-    `num_replicas`, `num_partitions`: how many the program runs on; by default what the module says, or any number if it says 1 and 1.
+    `weights`: parameters that are set once with `Executable.set` and stay in the module: names, of which one that is
+    the beginning of others means all of them ("params": "params.w" and "params.b"), patterns ("*.kernel") or flat
+    indices. A text is one name. `weight_format`: what weights of f32 are stored as: {name or pattern: "f32", "f16",
+    "bf16", "int8" or "int4"}, of which the last that suits counts, or one for all `weights`. What is named here is a
+    weight. The host sets f32, and `init` converts; "int8" has a scale for each column of a product, "int4" one for each
+    32 numbers of a column. Biases and other vectors stay as they are. `state`: parameters and the results that replace
+    them after each run, as a mapping or pairs: {"w": "w_next"}. Beginnings of names pair all that they begin:
+    {"params": "0"} pairs "params.w" with "0.w", and so on; "" means all results. `initial`: what states begin with, in
+    every host, since the artifact holds it: {"w": array}. Arrays have the states' dtypes and shapes; there may be
+    numbers, and structures below a name: {"params": {"w": w, "b": b}}. States that are not named begin as zeros.
+    `kind`: "module", which a host runs; "command", a program of WASI preview 1 that reads and writes files; or
+    "server", a component of `wasi:http`.
+    `prepared`: do when compiling what `init` does with constants, as packing those of products, so that a new instance
+    is ready at once; by default what is a program by itself is prepared, and what a host runs is not. `sidecar`: large
+    constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`. `host_calls`: targets of custom
+    calls that the host runs: `load(artifact, custom_calls={target: function})`. `callbacks`: what becomes of Python
+    functions that a JAX program calls (`jax.debug.print`, `jax.pure_callback` ...): "host", the host runs them, and
+    where it has no function the run ends with an error when one is reached; "trap", the run ends there in any case;
+    "drop", those without results are left out, and the others are as with "host". `winograd`: which of Winograd's
+    algorithms convolutions of f32 with windows of 3x3 may take: "off"; "f2", in tiles of 2x2 results, as exact as
+    direct sums; or "f4", in tiles of up to 4x4, with about ten times the error. `threads`: large operations are shared
+    by the threads that a host starts (`load(..., threads=N)`), on one memory that they import. Results are the same
+    bits with any number of threads. Programs by themselves have one thread. `num_replicas`, `num_partitions`: how many
+    the program runs on; by default what the module says, or any number if it says 1 and 1.
     """
 
     target: str = SIMD128
@@ -77,7 +78,10 @@ class Options:
             target: str = SIMD128,
             tune: str = PORTABLE,
             weights: str | int | Sequence[str | int] = (),
-            state: Mapping[str | int, str | int] | Mapping[str, str] | Mapping[str, int] | Sequence[tuple[str | int, str | int]] = (),
+            state: Mapping[str | int, str | int]
+            | Mapping[str, str]
+            | Mapping[str, int]
+            | Sequence[tuple[str | int, str | int]] = (),
             sidecar: bool = False,
             host_calls: str | Sequence[str] = (),
             num_replicas: int | None = None,
@@ -88,7 +92,10 @@ class Options:
             winograd: str = "f2",
             weight_format: str | Mapping[str, str] | Mapping[str | int, str] | Sequence[tuple[str | int, str]] = (),
             threads: bool = False,
-            initial: Mapping[str | int, Any] | Mapping[str, Any] | Mapping[int, Any] | Sequence[tuple[str | int, Any]] = (),
+            initial: Mapping[str | int, Any]
+            | Mapping[str, Any]
+            | Mapping[int, Any]
+            | Sequence[tuple[str | int, Any]] = (),
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -103,10 +110,16 @@ class Options:
         if self.winograd not in WINOGRAD:
             raise ArgumentError(f"unknown winograd {self.winograd!r}: choose one of {', '.join(WINOGRAD)}")
         if self.threads and self.kind != MODULE:
-            raise ArgumentError(f"threads are for modules, which a host runs; a {self.kind} runs by itself, on one thread")
+            raise ArgumentError(
+                f"threads are for modules, which a host runs; a {self.kind} runs by itself, on one thread"
+            )
         object.__setattr__(self, "weights", _listed("weights", self.weights, (str, int), "weights=['params', 'table']"))
         given = self.weight_format
-        formats = ((ALL_WEIGHTS, given),) if isinstance(given, str) else _pairs("weight_format", given, "weight_format={'params': 'int8'}")
+        formats = (
+            ((ALL_WEIGHTS, given),)
+            if isinstance(given, str)
+            else _pairs("weight_format", given, "weight_format={'params': 'int8'}")
+        )
         for _, name in formats:
             if name not in WEIGHT_FORMATS:
                 raise ArgumentError(f"unknown weight_format {name!r}: choose one of {', '.join(WEIGHT_FORMATS)}")
@@ -133,14 +146,18 @@ def _listed(option: str, given: Any, kinds: tuple[type, ...], example: str) -> t
     return items
 
 
-def _pairs(option: str, given: Any, example: str, values: type | tuple[type, ...] = (str, int)) -> tuple[tuple[Any, Any], ...]:
+def _pairs(
+    option: str, given: Any, example: str, values: type | tuple[type, ...] = (str, int)
+) -> tuple[tuple[Any, Any], ...]:
     """A mapping as pairs, or the pairs themselves; keys are names or numbers."""
     try:
         items = tuple(given.items() if isinstance(given, Mapping) else given)
         pairs = tuple((a, b) for a, b in items) if not any(isinstance(item, str) for item in items) else None
     except (TypeError, ValueError):
         pairs = None
-    if pairs is None or not all(_is_a(key, (str, int)) and (values is object or _is_a(value, values)) for key, value in pairs):
+    if pairs is None or not all(
+        _is_a(key, (str, int)) and (values is object or _is_a(value, values)) for key, value in pairs
+    ):
         raise ArgumentError(f"{option} is a mapping, as in {example}; got {given!r}")
     return pairs
 

@@ -85,21 +85,28 @@ def evaluate(
     With precision "f64", floats of 16 bits and more (and complex numbers) are held and computed in 64 bits throughout
     and so returned: the true values by which the rounding of other evaluations is measured.
 
-    `custom_calls` are functions that stand for the custom calls to their targets, as in `load`; `infeed`, `outfeed`, `send` and
-    `recv` stand for the host, as in `Executable.run`. A program with manual computations for several devices takes whole arrays.
+    `custom_calls` are functions that stand for the custom calls to their targets, as in `load`; `infeed`, `outfeed`,
+    `send` and `recv` stand for the host, as in `Executable.run`. A program with manual computations for several devices
+    takes whole arrays.
     """
     division = per_device(module)
     if division.module.num_partitions > 1 and division.module is not module:
         if any(x is not None for x in (infeed, outfeed, send, recv)):
-            raise ArgumentError(f"'{module.name}' runs on several devices: evaluate_replicated takes what the host of each of them does")
+            raise ArgumentError(
+                f"'{module.name}' runs on several devices: evaluate_replicated takes what the host of each of them does"
+            )
         return _on_global(division, arrays, precision=precision, custom_calls=custom_calls)
-    return evaluate_with(module, [arrays], [HostSide(infeed, outfeed, send, recv)], precision=precision, custom_calls=custom_calls)[0]
+    return evaluate_with(
+        module, [arrays], [HostSide(infeed, outfeed, send, recv)], precision=precision, custom_calls=custom_calls
+    )[0]
 
 
 def _on_global(division: PerDevice, arrays: Sequence[Any], **options: Any) -> list[Array]:
     """The whole results of a program that is divided among devices, on whole arrays."""
     if len(arrays) != len(division.parameters):
-        raise ArgumentError(f"{division.module.name} takes {counted(len(division.parameters), 'array')}, not {len(arrays)}")
+        raise ArgumentError(
+            f"{division.module.name} takes {counted(len(division.parameters), 'array')}, not {len(arrays)}"
+        )
     given = [np.asarray(array) for array in arrays]
     devices = range(division.module.replica_count * division.module.num_partitions)
     parts: list[list[Array]] = [[] for _ in devices]
@@ -134,13 +141,15 @@ def evaluate_replicated(
 ) -> list[list[Array]]:
     """As `evaluate`, on several devices at once: `arguments[d]` are those of device d, and so are the results.
 
-    Devices are numbered replica * number of partitions + partition. Numbers that are not given are those of the module; if
-    it has none either, all devices are replicas, or partitions if the module tells these apart and replicas nowhere.
+    Devices are numbered replica * number of partitions + partition. Numbers that are not given are those of the module;
+    if it has none either, all devices are replicas, or partitions if the module tells these apart and replicas nowhere.
     `infeed`, `outfeed`, `send` and `recv` are lists with an entry for each device.
     """
     given = [[None] * len(arguments) if one is None else one for one in (infeed, outfeed, send, recv)]
     hosts = [HostSide(*own) for own in zip(*given, strict=True)]
-    return evaluate_with(module, arguments, hosts, num_replicas, num_partitions, precision=precision, custom_calls=custom_calls)
+    return evaluate_with(
+        module, arguments, hosts, num_replicas, num_partitions, precision=precision, custom_calls=custom_calls
+    )
 
 
 def evaluate_with(
@@ -158,7 +167,11 @@ def evaluate_with(
     verify(module)
     module = per_device(module).module
     grid = grid_for(module, len(arguments), num_replicas, num_partitions)
-    leaves = [(p.name + "".join(f".{i}" for i in index), shape) for p in module.entry.parameters for index, shape in p.shape.leaves()]
+    leaves = [
+        (p.name + "".join(f".{i}" for i in index), shape)
+        for p in module.entry.parameters
+        for index, shape in p.shape.leaves()
+    ]
     leaves = [(name, shape) for name, shape in leaves if not shape.is_token]
     starts = Starts(module.instructions())
 
@@ -166,12 +179,15 @@ def evaluate_with(
         arrays = arguments[device.number]
         if len(arrays) != len(leaves):
             raise ArgumentError(
-                f"{module.name} takes {counted(len(leaves), 'array')} ({', '.join(name for name, _ in leaves)}), not {len(arrays)}"
+                f"{module.name} takes {counted(len(leaves), 'array')} ({', '.join(name for name, _ in leaves)}), not "
+                f"{len(arrays)}"
             )
         evaluator = Evaluator(precise, device, hosts[device.number], starts)
         evaluator.custom_calls = {**module.callbacks, **(custom_calls or {})}
         with np.errstate(all="ignore"):
-            flat = iter([accepted(f"parameter '{name}'", shape, array, precise) for (name, shape), array in zip(leaves, arrays)])
+            flat = iter(
+                [accepted(f"parameter '{name}'", shape, array, precise) for (name, shape), array in zip(leaves, arrays)]
+            )
             result = evaluator(module.entry, *(nested(p.shape, flat) for p in module.entry.parameters))
         return [np.array(leaf) for leaf in flattened(result)]
 
@@ -181,7 +197,9 @@ def evaluate_with(
 class Evaluator:
     """Runs computations; called by `evaluate`, and by operations that have computations of their own."""
 
-    def __init__(self, precise: bool, device: Device | None = None, host: HostSide | None = None, starts: Starts | None = None):
+    def __init__(
+        self, precise: bool, device: Device | None = None, host: HostSide | None = None, starts: Starts | None = None
+    ):
         self.precise = precise
         self.device = device or alone()
         """Where this runs, and how it reaches the others."""
@@ -219,8 +237,9 @@ class Evaluator:
     def lanes(self, computation: Computation, *args: Array, rounded: bool = True) -> Value:
         """A computation over scalars, applied to every element of equally shaped arrays.
 
-        Elementwise operations take whole arrays as they are, and so do loops and branches made of them; a computation with
-        any other operation is run for every element by itself. Unless `rounded`, floats narrower than f32 are held in f32.
+        Elementwise operations take whole arrays as they are, and so do loops and branches made of them; a computation
+        with any other operation is run for every element by itself. Unless `rounded`, floats narrower than f32 are held
+        in f32.
         """
         dims = np.broadcast_shapes(*(a.shape for a in args))
         held, self._held = self._held, not rounded
@@ -234,7 +253,9 @@ class Evaluator:
             self._held, self._many = held, many
         leaves = [shape for _, shape in computation.root.shape.leaves()]
         stacked = [
-            np.array([row[k] for row in rows], rows[0][k].dtype if rows else dtype_of(shape.element_type, self.precise)).reshape(dims)
+            np.array(
+                [row[k] for row in rows], rows[0][k].dtype if rows else dtype_of(shape.element_type, self.precise)
+            ).reshape(dims)
             for k, shape in enumerate(leaves)
         ]
         return nested(computation.root.shape, iter(stacked))
@@ -270,17 +291,30 @@ class Evaluator:
         if fn is None:
             raise UnsupportedError(f"the reference evaluator cannot run {instr.where}: nobody has said what it means")
         if self._many and instr.opcode in ("while", "conditional"):
-            return self._while_lanes(instr, operands) if instr.opcode == "while" else self._conditional_lanes(instr, operands)
+            return (
+                self._while_lanes(instr, operands)
+                if instr.opcode == "while"
+                else self._conditional_lanes(instr, operands)
+            )
         value = dynamic.evaluate(instr, operands, self, fn) if dynamic.is_dynamic(instr) else fn(instr, operands, self)
         # A conversion asks for its rounding, even where others are left out.
-        return narrow(value, instr.shape.element_type, self.precise) if instr.opcode == "convert" else self._rounded(value, instr.shape)
+        return (
+            narrow(value, instr.shape.element_type, self.precise)
+            if instr.opcode == "convert"
+            else self._rounded(value, instr.shape)
+        )
 
     def _rounded(self, value: Value, shape: Shape) -> Value:
         if value is None:  # a token, which passes make an empty tuple
             return None
         if shape.is_tuple:
             return tuple(self._rounded(v, s) for v, s in zip(value, shape.tuple_shapes))
-        held = self._held and not self.precise and TYPES[shape.element_type].kind == "float" and TYPES[shape.element_type].bits < 32
+        held = (
+            self._held
+            and not self.precise
+            and TYPES[shape.element_type].kind == "float"
+            and TYPES[shape.element_type].bits < 32
+        )
         if shape.element_type in THROUGH_F16 and not held and np.asarray(value).dtype.itemsize > 2:
             value = narrow(value, "f16", False)
         return narrow(value, "f32" if held else shape.element_type, self.precise)

@@ -1,4 +1,5 @@
-"""Weights from safetensors files, bound to the parameters of a module as constants; such files with weights in fewer bits."""
+"""Weights from safetensors files, bound to the parameters of a module as constants; such files with weights in fewer
+bits."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ Array = Any
 """An array of numpy."""
 ELEMENT_TYPES = dict(
     row.split(":")
-    for row in "BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64".split()
+    for row in "BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64".split()  # noqa: E501
 )
 """What a safetensors file calls the element types."""
 FORMATS = ("f32", "f16", "bf16", "int8")
@@ -56,7 +57,10 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
         content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     length = int.from_bytes(content[:8], "little")
     if length > min(size - 8, _LONGEST_HEADER):
-        raise ParseError(f"{path}: not a safetensors file, or cut short: its header has {length} bytes, the file {size}; copy it again")
+        raise ParseError(
+            f"{path}: not a safetensors file, or cut short: its header has {length} bytes, the file {size}; copy it "
+            f"again"
+        )
     room = size - 8 - length
     try:
         header = json.loads(bytes(content[8 : 8 + length]), parse_int=_integer)
@@ -65,8 +69,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
         for name, entry in entries.items():
             begin, end = entry["data_offsets"]
             element_type, dimensions = ELEMENT_TYPES[entry["dtype"]], tuple(entry["shape"])
-            if len(dimensions) > _MOST_DIMENSIONS or not all(type(n) is int and n >= 0 for n in (begin, end, *dimensions)):
-                raise ParseError(f"{path}: '{name}' has dimensions or offsets that are no numbers of elements, or too many of them")
+            if len(dimensions) > _MOST_DIMENSIONS or not all(
+                type(n) is int and n >= 0 for n in (begin, end, *dimensions)
+            ):
+                raise ParseError(
+                    f"{path}: '{name}' has dimensions or offsets that are no numbers of elements, or too many of them"
+                )
             needed = math.prod(dimensions) * TYPES[element_type].bytes
             if not begin <= end <= room or end - begin != needed:
                 raise ParseError(f"{path}: '{name}' takes {needed} bytes, but lies at {begin} to {end} of {room}")
@@ -86,25 +94,32 @@ def array_of(tensor: Tensor) -> Array:
 
 
 def widened(tensors: Mapping[str, Tensor], name: str, path: str | os.PathLike[str]) -> Array:
-    """The array of a name; of one in 8 bits its numbers times those of `name.scale`, an f32 array of as many dimensions, each of them as
-    long or 1. Raises ParseError where that is missing or does not fit."""
+    """The array of a name; of one in 8 bits its numbers times those of `name.scale`, an f32 array of as many
+    dimensions, each of them as long or 1. Raises ParseError where that is missing or does not fit."""
     tensor, scale = tensors[name], tensors.get(f"{name}{SCALE}")
     if tensor.element_type != "s8":
         return array_of(tensor)
     if scale is None or scale.element_type != "f32" or len(scale.dimensions) != len(tensor.dimensions):
         what = "missing" if scale is None else f"{scale.element_type}{list(scale.dimensions)}"
-        raise ParseError(f"{path}: '{name}' is stored in 8 bits, so '{name}{SCALE}' has to be f32 of as many dimensions: it is {what}")
+        raise ParseError(
+            f"{path}: '{name}' is stored in 8 bits, so '{name}{SCALE}' has to be f32 of as many dimensions: it is "
+            f"{what}"
+        )
     if any(size not in (1, whole) for size, whole in zip(scale.dimensions, tensor.dimensions)):
-        raise ParseError(f"{path}: the scales of '{name}' are {list(scale.dimensions)}, which does not fit {list(tensor.dimensions)}")
+        raise ParseError(
+            f"{path}: the scales of '{name}' are {list(scale.dimensions)}, which does not fit {list(tensor.dimensions)}"
+        )
     return array_of(tensor) * array_of(scale)
 
 
 def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str | Mapping[str, str] = "f32") -> None:
-    """Writes arrays by name as a safetensors file, those of f32 with two dimensions or more in fewer bits if `format` says so.
+    """Writes arrays by name as a safetensors file, those of f32 with two dimensions or more in fewer bits if `format`
+    says so.
 
-    `format` is "f32", "f16", "bf16" or "int8", or maps names or patterns to these; the last that suits a name counts. In "int8" each index
-    of the last dimension has a scale of its own, that of what `x @ w` sums: `name` holds whole numbers from -127 to 127 and `name.scale`
-    what they are multiplied by. Raises ArgumentError for another format, and for numbers in "int8" that are not finite.
+    `format` is "f32", "f16", "bf16" or "int8", or maps names or patterns to these; the last that suits a name counts.
+    In "int8" each index of the last dimension has a scale of its own, that of what `x @ w` sums: `name` holds whole
+    numbers from -127 to 127 and `name.scale` what they are multiplied by. Raises ArgumentError for another format, and
+    for numbers in "int8" that are not finite.
     """
     import numpy as np
 
@@ -123,13 +138,16 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str 
         if how == "int8":
             most = np.abs(array).max(tuple(range(array.ndim - 1)), keepdims=True, initial=0)
             if not np.isfinite(most).all():
-                raise ArgumentError(f"'{name}' has numbers that are not finite, which int8 cannot hold: give it another format")
+                raise ArgumentError(
+                    f"'{name}' has numbers that are not finite, which int8 cannot hold: give it another format"
+                )
             stored[f"{name}{SCALE}"] = scale = np.where(most > 0, most / np.float32(127), 1).astype(np.float32)
             stored[name] = np.clip(np.rint(array / scale), -127, 127).astype(np.int8)
         else:
             stored[name] = array.astype(dtype_of(how)) if how != "f32" else array
     names = {dtype_of(element_type): name for name, element_type in ELEMENT_TYPES.items()}
-    # As the format's own library writes them: the widest first, so that all are aligned, and scales come before their numbers.
+    # As the format's own library writes them: the widest first, so that all are aligned, and scales come before their
+    # numbers.
     order = sorted(stored, key=lambda name: (-stored[name].dtype.itemsize, name))
     header: dict[str, Any] = {}
     at = 0
@@ -137,7 +155,11 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str 
         array = stored[name]
         if array.dtype not in names:
             raise ArgumentError(f"'{name}' is {array.dtype}, which safetensors files do not have")
-        header[name] = {"dtype": names[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        header[name] = {
+            "dtype": names[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [at, at + array.nbytes],
+        }
         at += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -157,7 +179,8 @@ def _integer(digits: str) -> int:
 def bind(module: Module, tensors: Mapping[str, Tensor], prefix: str = "") -> None:
     """Puts constants in place of the parameters named `prefix` + NAME, for every NAME that the module asks for.
 
-    A float that the module wants with fewer bits than the file has is rounded to nearest. The other parameters keep their order.
+    A float that the module wants with fewer bits than the file has is rounded to nearest. The other parameters keep
+    their order.
     """
     names = _names(module)
     wanted = {i: name.removeprefix(prefix) for i, name in enumerate(names) if name.startswith(prefix)}
@@ -171,21 +194,28 @@ def bind(module: Module, tensors: Mapping[str, Tensor], prefix: str = "") -> Non
     for number, parameter in enumerate(kept):
         parameter.attrs["parameter_number"] = number
     module.parameter_shapes = None
-    module.frontend_attributes.pop(STRUCTURE, None)  # it is that of the arguments with the parameters that are no longer there
+    module.frontend_attributes.pop(
+        STRUCTURE, None
+    )  # it is that of the arguments with the parameters that are no longer there
     module.frontend_attributes[PARAMETER_NAMES] = json.dumps([name for i, name in enumerate(names) if i not in wanted])
 
 
 def _names(module: Module) -> list[str]:
     names = names_in(module, PARAMETER_NAMES) or []
     if len(names) != len(module.entry.parameters):
-        raise ArgumentError(f"'{module.name}' does not name each of its parameters, or some are tuples: lower it with xla_wasm.jax.lower")
+        raise ArgumentError(
+            f"'{module.name}' does not name each of its parameters, or some are tuples: lower it with "
+            f"xla_wasm.jax.lower"
+        )
     return names
 
 
 def _make_constant(parameter: Instruction, tensor: Tensor, name: str) -> None:
     element_type = parameter.shape.element_type
     if tensor.dimensions != parameter.shape.dimensions:
-        raise ArgumentError(f"'{name}' has shape {list(tensor.dimensions)}, the module wants {list(parameter.shape.dimensions)}")
+        raise ArgumentError(
+            f"'{name}' has shape {list(tensor.dimensions)}, the module wants {list(parameter.shape.dimensions)}"
+        )
     shape = Shape(element_type, tensor.dimensions, Layout.default(len(tensor.dimensions)))
     data = tensor.data if tensor.element_type == element_type else _rounded(tensor, element_type, name)
     parameter.opcode = "constant"

@@ -16,9 +16,15 @@ _LONGEST = 40
 """Characters of a name."""
 
 
-def array(name: str, element_type: str, dimensions: Sequence[int], sizes: Sequence[int | None] | None, kind: str, size: int) -> Shown:
-    """An array as it is shown; where it has a size that changes (an entry of `sizes` that is not None) its dimension is a bound."""
-    shown = [f"<={bound}" if at is not None else str(bound) for bound, at in zip(dimensions, sizes or [None] * len(dimensions))]
+def array(
+    name: str, element_type: str, dimensions: Sequence[int], sizes: Sequence[int | None] | None, kind: str, size: int
+) -> Shown:
+    """An array as it is shown; where it has a size that changes (an entry of `sizes` that is not None) its dimension is
+    a bound."""
+    shown = [
+        f"<={bound}" if at is not None else str(bound)
+        for bound, at in zip(dimensions, sizes or [None] * len(dimensions))
+    ]
     return name, f"{element_type}[{','.join(shown)}]", kind, size
 
 
@@ -26,7 +32,10 @@ def of_manifest(manifest: Mapping[str, Any]) -> list[Shown]:
     """The parameters and results of a manifest that nobody has checked; none if it makes no sense."""
     try:
         leaves = [*manifest["parameters"], *(leaf for leaf in manifest["results"] if leaf["kind"] == "output")]
-        return [array(x["name"], x["element_type"], x["dimensions"], x.get("sizes"), x["kind"], int(x["bytes"])) for x in leaves]
+        return [
+            array(x["name"], x["element_type"], x["dimensions"], x.get("sizes"), x["kind"], int(x["bytes"]))
+            for x in leaves
+        ]
     except (KeyError, TypeError, ValueError, AttributeError):
         return []
 
@@ -36,12 +45,20 @@ def line(what: str, name: str, arrays: Iterable[Shown], notes: Iterable[str] = (
     kinds: dict[str, list[str]] = {}
     for array_name, type_, kind, _ in arrays:
         kinds.setdefault(kind, []).append(f"{_short(array_name)} {type_}")
-    parts = [f"{_named(kinds.get('input', []), 'no inputs')} -> {_named(kinds.get('output', []), 'no outputs')}"] if kinds else []
+    parts = (
+        [f"{_named(kinds.get('input', []), 'no inputs')} -> {_named(kinds.get('output', []), 'no outputs')}"]
+        if kinds
+        else []
+    )
     for kind in ("weight", "state"):
         if names := kinds.get(kind):
             parts.append(f"{kind if len(names) == 1 else kind + 's'} {_named(names)}")
     text = "; ".join([*parts, *notes])
-    return visible(f"<{what} '{_short(name)}'{': ' + text if text else ''}>").replace("\n", "\u240a").replace("\t", "\u2409")
+    return (
+        visible(f"<{what} '{_short(name)}'{': ' + text if text else ''}>")
+        .replace("\n", "\u240a")
+        .replace("\t", "\u2409")
+    )
 
 
 def table(what: str, name: str, arrays: Iterable[Shown], notes: Iterable[str] = ()) -> str:
@@ -52,7 +69,8 @@ def table(what: str, name: str, arrays: Iterable[Shown], notes: Iterable[str] = 
         return escape(visible(text))
 
     rows = "".join(
-        f"<tr><td>{cell(kind)}</td><td>{cell(array_name)}</td><td>{cell(type_)}</td><td style='text-align: right'>{size:,}</td></tr>"
+        f"<tr><td>{cell(kind)}</td><td>{cell(array_name)}</td><td>{cell(type_)}</td><td style='text-align: "
+        f"right'>{size:,}</td></tr>"
         for array_name, type_, kind, size in arrays
     )
     caption = "; ".join([f"{cell(what)} <b>{cell(name)}</b>", *map(cell, notes)])

@@ -1,4 +1,5 @@
-"""What a module is compiled for: one record, which goes through all stages whole; and the names of targets, features, tunes and kinds."""
+"""What a module is compiled for: one record, which goes through all stages whole; and the names of targets, features,
+tunes and kinds."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ MOST_THREADS = 1024
 """Tickets have room for one more chunk than there are from each thread, and no machine has so many."""
 CONTROL_BYTES = 256
 LOOKS, STOPPED, FAILED, AWAKE, ALONE, LIMIT = 72, 132, 136, 140, 144, 156
-"""The block by which threads work together, and what hosts write in it: how often thread 0 has waited for 0.1 s since the host
-has set that to 0; whether the others are to end; whether a thread has failed; whether thread 0 must stay awake, as on the main thread of a
-page; whether it is to wake nobody; how often it may wait, 0 for ever."""
+"""The block by which threads work together, and what hosts write in it: how often thread 0 has waited for 0.1 s since
+the host has set that to 0; whether the others are to end; whether a thread has failed; whether thread 0 must stay
+awake, as on the main thread of a page; whether it is to wake nobody; how often it may wait, 0 for ever."""
 LATE = 1 << 30
 """What thread 0 writes for a failure when it has waited that often."""
 EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -45,7 +46,8 @@ EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "init": (("i32",), ()),
     "step": (("i32",), ("i32",)),
 }
-"""The functions that hosts call, with the types of parameters and results. A memory of the module's own is exported as `MEMORY`."""
+"""The functions that hosts call, with the types of parameters and results. A memory of the module's own is exported as
+`MEMORY`."""
 
 
 THREAD_EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {"work": (("i32",), ()), "stop": ((), ())}
@@ -62,10 +64,12 @@ class Target:
     address: str = "i32"
     """The wasm type of an address."""
     memory: tuple[str, str] | None = None
-    """The names (module, field) by which the memory is imported; None: the module has a memory of its own and exports it."""
+    """The names (module, field) by which the memory is imported; None: the module has a memory of its own and exports
+    it."""
 
     threads: bool = False
-    """Whether several instances may run one program together, on one memory that they share: one more feature that the module needs."""
+    """Whether several instances may run one program together, on one memory that they share: one more feature that the
+    module needs."""
 
     @classmethod
     def named(cls, name: str, tune: str = PORTABLE, threads: bool = False) -> Target:

@@ -17,12 +17,13 @@ STYLE = """
 .perf .faster{fill:#2f6fde}.perf .slower{fill:#c2571a}.perf .call{fill:#fff;stroke:#24292f;stroke-width:1.5}
 @media(prefers-color-scheme:dark){.perf text{fill:#e6edf3}.perf .soft{fill:#9198a1}.perf .one{stroke:#e6edf3}.perf .faster{fill:#6ea8ff}
 .perf .slower{fill:#f0a35e}.perf .call{fill:#0d1117;stroke:#e6edf3}}
-"""
+"""  # noqa: E501
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A row: the ratio of kernels, or of calls where there is no other, that of calls, and the peer that both are to."""
+    """A row: the ratio of kernels, or of calls where there is no other, that of calls, and the peer that both are
+    to."""
 
     name: str
     ratio: float
@@ -45,7 +46,8 @@ def chart(families: Mapping[str, Sequence[Bar]]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="perf" viewBox="0 0 {WIDTH} {height}" role="img">',
         "<title>Time of xla_wasm as a part of that of the fastest other WebAssembly library</title>",
-        "<desc>One bar a workload on a logarithmic scale, from the line at 1: to the left xla_wasm is faster. Circles: whole calls.</desc>",
+        "<desc>One bar a workload on a logarithmic scale, from the line at 1: to the left xla_wasm is faster. "
+        "Circles: whole calls.</desc>",
         f"<style>{STYLE}</style>",
         f'<rect class="faster" x="{LEFT}" y="8" width="22" height="10"/><text x="{LEFT + 30}" y="17">faster</text>',
         f'<rect class="slower" x="{LEFT + 90}" y="8" width="22" height="10"/>',

@@ -16,7 +16,8 @@ SMALL_FLOATS = {np.dtype(ml_dtypes.bfloat16): np.dtype(np.uint16), np.dtype(np.f
 
 
 def error(results: Sequence[Any], expected: Sequence[Array], order: Order | None = None) -> float:
-    """The largest error of any result: relative to the largest value of its array for floats; infinite where anything else differs.
+    """The largest error of any result: relative to the largest value of its array for floats; infinite where anything
+    else differs.
 
     `results` are files with their types, in the dimension order `order` of the expected arrays.
     """

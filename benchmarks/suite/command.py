@@ -26,7 +26,8 @@ FULL, QUICK = Effort(), Effort(rounds=3, seconds=0.06, warmup=0.25)
 
 
 def chosen(patterns: Sequence[str], quick: bool) -> list[Workload]:
-    """The workloads that a pattern matches, or that have it in their names; with no pattern all, or all of the quick form."""
+    """The workloads that a pattern matches, or that have it in their names; with no pattern all, or all of the quick
+    form."""
     known = workloads()
 
     def matches(name: str, pattern: str) -> bool:
@@ -39,12 +40,26 @@ def chosen(patterns: Sequence[str], quick: bool) -> list[Workload]:
 
 def main(arguments: Sequence[str] | None = None, contestants: Sequence[Contestant] | None = None) -> int:
     """Parses the command line, measures, writes; above 0 if something of ours was wrong or failed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Times xla_wasm beside other ways to compute in WebAssembly.")
-    parser.add_argument("--filter", action="append", default=[], metavar="PATTERN", help="only workloads with such names; may be repeated")
-    parser.add_argument("--quick", action="store_true", help="fewer workloads and rounds, into dist/: less than 5 minutes")
-    parser.add_argument("--fresh", action="store_true", help="measure again what is there from the same machine and sources")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Times xla_wasm beside other ways to compute in WebAssembly."
+    )
+    parser.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="only workloads with such names; may be repeated",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer workloads and rounds, into dist/: less than 5 minutes"
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="measure again what is there from the same machine and sources"
+    )
     parser.add_argument("--list", action="store_true", help="only list the workloads")
-    parser.add_argument("--write", action="store_true", help="only write the documents, from the results that are there")
+    parser.add_argument(
+        "--write", action="store_true", help="only write the documents, from the results that are there"
+    )
     parser.add_argument("--rounds", type=int, help="of all contestants in turns")
     parser.add_argument("--seconds", type=float, help="of each contestant in a round, for each way of being timed")
     parser.add_argument("--warmup", type=float, help="seconds of each contestant before the first round")
@@ -61,12 +76,16 @@ def main(arguments: Sequence[str] | None = None, contestants: Sequence[Contestan
         document.write(results.rows, results.compiled.get("modules", {}))
         return 0
     given = {name: getattr(options, name) for name in ("rounds", "seconds", "warmup")}
-    effort = replace(QUICK if options.quick else FULL, **{name: value for name, value in given.items() if value is not None})
+    effort = replace(
+        QUICK if options.quick else FULL, **{name: value for name, value in given.items() if value is not None}
+    )
     node = subprocess.run([find_node(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
     circumstances = stamp(effort, node)
     if core() is None:
         console.print("nothing pins processes to a core here: figures are less certain")
-    driver = Driver(machine_contestant(), contestants if contestants is not None else [*our_contestants(), *peers()], effort)
+    driver = Driver(
+        machine_contestant(), contestants if contestants is not None else [*our_contestants(), *peers()], effort
+    )
     order = list(workloads())
     bad: set[str] = set()
     try:

@@ -1,4 +1,5 @@
-"""What runs workloads: long-lived processes that are fed JSON lines, each pinned to the same core; and the files that they read."""
+"""What runs workloads: long-lived processes that are fed JSON lines, each pinned to the same core; and the files that
+they read."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ Job = dict[str, Any]
 
 @dataclass(frozen=True)
 class Contestant:
-    """`command` starts its process, `job` writes the files of a workload into a folder and says what `prepare` is told; None: no row."""
+    """`command` starts its process, `job` writes the files of a workload into a folder and says what `prepare` is told;
+    None: no row."""
 
     name: str
     command: tuple[str, ...]
@@ -74,7 +76,8 @@ class Process:
         self._errors: Any = None
 
     def ask(self, patience: float = PATIENCE, **request: Any) -> Any:
-        """The answer to a request; `Failure` if there is none or it is an error, and then the process is new next time."""
+        """The answer to a request; `Failure` if there is none or it is an error, and then the process is new next
+        time."""
         process = self._started()
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -110,7 +113,11 @@ class Process:
             before = () if pinned is None else ("taskset", "-c", str(pinned))
             self._errors = tempfile.TemporaryFile()
             self._process = subprocess.Popen(
-                [*before, *self.contestant.command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=ROOT
+                [*before, *self.contestant.command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                cwd=ROOT,
             )
         return self._process
 
@@ -162,8 +169,11 @@ def _arrays(workload: Workload, folder: Path) -> Job:
 
 
 def _for_peers(workload: Workload) -> tuple[Arrays, Arrays]:
-    """Inputs and weights in the dimension orders of contestants that want channels first, complex numbers as pairs of real ones."""
-    inputs, weights = ({name: _ordered(workload, name, array) for name, array in part.items()} for part in workload.given)
+    """Inputs and weights in the dimension orders of contestants that want channels first, complex numbers as pairs of
+    real ones."""
+    inputs, weights = (
+        {name: _ordered(workload, name, array) for name, array in part.items()} for part in workload.given
+    )
     return inputs, weights
 
 
@@ -201,7 +211,8 @@ def _ours(target: str, tune: str) -> Callable[[Workload, Path], Job]:
 
 
 def onnx_models(workload: Workload, form: str = "") -> tuple[bytes, bytes | None]:
-    """The workload's graph as a model, and in a loop; models have no loop, since only calls are compared. `form`: of its weights."""
+    """The workload's graph as a model, and in a loop; models have no loop, since only calls are compared. `form`: of
+    its weights."""
     assert workload.onnx is not None
     inputs, weights = _for_peers(workload)
     graph = Graph(weights)
@@ -235,7 +246,9 @@ def _kinds(workload: Workload) -> list[tuple[Any, list[None]]]:
         if leaf.dtype.kind == "c":
             found.append((np.dtype(np.float32), [None] * (leaf.ndim + 1)))
         else:
-            found.append((np.dtype(np.int64) if workload.counts and leaf.dtype == np.int32 else leaf.dtype, [None] * leaf.ndim))
+            found.append(
+                (np.dtype(np.int64) if workload.counts and leaf.dtype == np.int32 else leaf.dtype, [None] * leaf.ndim)
+            )
     return found
 
 
@@ -247,7 +260,10 @@ def _jaxjs(workload: Workload, folder: Path) -> Job | None:
     if workload.jaxjs is None:
         return None
     inputs, weights = _for_peers(workload)
-    given = {"inputs": _written(folder / "inputs-first", inputs), "weights": _written(folder / "weights-first", weights)}
+    given = {
+        "inputs": _written(folder / "inputs-first", inputs),
+        "weights": _written(folder / "weights-first", weights),
+    }
     return {"expression": workload.jaxjs, **given}
 
 
@@ -285,7 +301,9 @@ def peers() -> list[Contestant]:
     node = str(find_node())
     hosts = {"ort": ("ort.mjs", _onnx), "tfjs": ("tfjs.mjs", _tfjs), "jax-js": ("jax_js.mjs", _jaxjs)}
     return [
-        Contestant(name, (node, str(HOSTS / script), str(PEERS)), job, True, name != "tfjs", 20.0 if name == "ort" else 0.3)
+        Contestant(
+            name, (node, str(HOSTS / script), str(PEERS)), job, True, name != "tfjs", 20.0 if name == "ort" else 0.3
+        )
         for name, (script, job) in hosts.items()
         if (PEERS / VERSIONS[name]).is_dir()
     ]

@@ -22,7 +22,8 @@ def _convolution(
     depthwise: bool = False,
     quick: bool = False,
 ) -> Workload:
-    """A padded convolution whose result has `size / stride` places a dimension; depthwise if each channel has taps of its own."""
+    """A padded convolution whose result has `size / stride` places a dimension; depthwise if each channel has taps of
+    its own."""
     from jax import lax
 
     letters = "DHW"[-rank:]

@@ -1,4 +1,5 @@
-"""Results as documents: docs/performance.md with its chart, the page, and the figures of the README and of the front page."""
+"""Results as documents: docs/performance.md with its chart, the page, and the figures of the README and of the front
+page."""
 
 from __future__ import annotations
 
@@ -89,8 +90,10 @@ def circumstances(rows: Rows) -> str:
     commits = sorted({row.get("commit", "") for row in rows.values()})
     fma, muladd, read1, read6 = (max(row["machine"][mode]["max"] for row in rows.values()) / 1e9 for mode in MODES)
     return (
-        f"On {' and '.join(sorted(machines))}; commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}. The best of its limits:"
-        f" {fma:.1f} GFLOP/s of fused multiply-adds, {muladd:.1f} of multiplications and additions, reading {read1:.1f} GB/s in one stream"
+        f"On {' and '.join(sorted(machines))}; commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}. The best "
+        f"of its limits:"
+        f" {fma:.1f} GFLOP/s of fused multiply-adds, {muladd:.1f} of multiplications and additions, reading "
+        f"{read1:.1f} GB/s in one stream"
         f" and {read6:.1f} in six."
     )
 
@@ -112,16 +115,23 @@ def figures(rows: Rows, compiled: Mapping[str, Any]) -> str:
     for name, title in FIGURES:
         row = rows.get(name)
         mode = CALL if row and row["model"] else KERNEL
-        value, top = (ratio(row, mode), best(row, *((CALL,) if row["model"] else (KERNEL, CALL)))) if row else (None, None)
+        value, top = (
+            (ratio(row, mode), best(row, *((CALL,) if row["model"] else (KERNEL, CALL)))) if row else (None, None)
+        )
         if row is None or value is None or top is None:
             continue
         part = share(row) if not row["model"] else None
-        text = f"**{value:.2f}** of {NAMES[top.name]}'s time" + (f", {100 * part:.0f} % of the machine's peak" if part else "")
+        text = f"**{value:.2f}** of {NAMES[top.name]}'s time" + (
+            f", {100 * part:.0f} % of the machine's peak" if part else ""
+        )
         lines.append((title, text))
     if "gradient of 12 blocks" in compiled:
         entry = compiled["gradient of 12 blocks"]
         each = f"{entry['seconds'] / entry['instructions'] * 1e3:.2f} ms an instruction"
-        text = f"{compiled['digits']['seconds'] * 1e3:.0f} ms for digits; {each} for the gradient of a 12-block transformer"
+        text = (
+            f"{compiled['digits']['seconds'] * 1e3:.0f} ms for digits; {each} for the gradient of a 12-block "
+            f"transformer"
+        )
         lines.append(("compile time", f"{text} ({entry['instructions']:,} instructions, {entry['seconds']:.1f} s)"))
     return f"\n{markdown.table(('in Node, on one thread', 'figure'), lines)}\n"
 

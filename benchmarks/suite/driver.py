@@ -23,7 +23,8 @@ SCRATCH = ROOT / "dist" / "benchmarks"
 
 @dataclass(frozen=True)
 class Effort:
-    """Rounds of all contestants; seconds that each has in a round for each way of being timed, and before the first to warm up."""
+    """Rounds of all contestants; seconds that each has in a round for each way of being timed, and before the first to
+    warm up."""
 
     rounds: int = 6
     seconds: float = 0.12
@@ -59,7 +60,13 @@ class Entry:
         # JSON has no infinity, which is what is said where a NaN, a shape or an integer differs.
         error = self.error if self.error is not None and math.isfinite(self.error) else None
         # Below the first line is where it happened: places of this machine.
-        kept = {"status": self.status, "message": self.message.strip().partition("\n")[0], "error": error, "bytes": self.bytes, **times}
+        kept = {
+            "status": self.status,
+            "message": self.message.strip().partition("\n")[0],
+            "error": error,
+            "bytes": self.bytes,
+            **times,
+        }
         return {name: value for name, value in kept.items() if value not in (None, "")}
 
 
@@ -149,7 +156,8 @@ class Driver:
         self._machine.samples = {mode: [] for mode in self._machine.calls}
 
     def _calibrate(self, entry: Entry, mode: str) -> None:
-        """Warms up, and finds how many calls make a sample that the clock can tell, and how many samples a round has time for."""
+        """Warms up, and finds how many calls make a sample that the clock can tell, and how many samples a round has
+        time for."""
         end = time.monotonic() + self.effort.warmup
         calls, ms = 1, 0.0
         while True:

@@ -51,7 +51,10 @@ def _adam_onnx(g: Graph) -> tuple[str, ...]:
 
 def _adam_script(ref: str) -> str:
     """In JavaScript; jax-js wants `.ref` wherever a value is used again."""
-    m, v = f"m{ref}.mul({FIRST}).add(grad{ref}.mul({1 - FIRST}))", f"v{ref}.mul({SECOND}).add(grad{ref}.mul(grad{ref}).mul({1 - SECOND}))"
+    m, v = (
+        f"m{ref}.mul({FIRST}).add(grad{ref}.mul({1 - FIRST}))",
+        f"v{ref}.mul({SECOND}).add(grad{ref}.mul(grad{ref}).mul({1 - SECOND}))",
+    )
     root = f"v1{ref}.mul({1 / (1 - SECOND**10)})"
     root = f"np.sqrt({root})" if ref else f"{root}.sqrt()"
     return f"((m1, v1) => [p.sub(m1{ref}.mul({RATE / (1 - FIRST**10)}).div({root}.add({TINY}))), m1, v1])({m}, {v})"
@@ -90,4 +93,6 @@ def workloads() -> Iterator[Workload]:
             reference=lambda x, exact=exact: exact(x.astype(np.float64)),
             quick=name == "exp",
         )
-    yield Workload("adam_1M", NS, MILLION, _adam, _adam_inputs, onnx=_adam_onnx, tfjs=_adam_script(""), jaxjs=_adam_script(".ref"))
+    yield Workload(
+        "adam_1M", NS, MILLION, _adam, _adam_inputs, onnx=_adam_onnx, tfjs=_adam_script(""), jaxjs=_adam_script(".ref")
+    )

@@ -1,4 +1,5 @@
-"""Networks written once, in layers that each contestant has in its own words: JAX, nodes of ONNX, expressions of TensorFlow.js."""
+"""Networks written once, in layers that each contestant has in its own words: JAX, nodes of ONNX, expressions of
+TensorFlow.js."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class Dense:
 
 @dataclass(frozen=True)
 class Conv(Dense):
-    """A convolution with a bias, padded by half its taps on each side; depthwise if each channel has taps of its own."""
+    """A convolution with a bias, padded by half its taps on each side; depthwise if each channel has taps of its
+    own."""
 
     taps: int = 1
     stride: int = 1
@@ -73,7 +75,10 @@ class Sizes:
 
     def weights(self, rng: np.random.Generator) -> Arrays:
         """Normal numbers, scaled so that values neither die out nor grow from layer to layer."""
-        return {name: rng.standard_normal(shape, np.float32) * np.float32(scale) for name, (shape, scale) in self._weights.items()}
+        return {
+            name: rng.standard_normal(shape, np.float32) * np.float32(scale)
+            for name, (shape, scale) in self._weights.items()
+        }
 
     def orders(self) -> dict[str, Order]:
         """The dimension orders of images and taps with channels first."""
@@ -119,7 +124,12 @@ class Jax:
         groups = c.inputs if c.depthwise else 1
         pads = [(c.taps // 2, c.taps // 2)] * 2
         y = lax.conv_general_dilated(
-            x, self.weights[f"{c.name}_w"], (c.stride, c.stride), pads, dimension_numbers=orders, feature_group_count=groups
+            x,
+            self.weights[f"{c.name}_w"],
+            (c.stride, c.stride),
+            pads,
+            dimension_numbers=orders,
+            feature_group_count=groups,
         )
         return self._finished(y, c.name, c.act)
 
@@ -147,7 +157,9 @@ class Onnx:
     def _activated(self, x: str, act: str) -> str:
         g = self.graph
         if act == "relu6":
-            return g.node("Clip", x, g.constant("zero", np.array(0, np.float32)), g.constant("six", np.array(6, np.float32)))
+            return g.node(
+                "Clip", x, g.constant("zero", np.array(0, np.float32)), g.constant("six", np.array(6, np.float32))
+            )
         return g.node("Relu", x) if act else x
 
     def conv(self, x: str, c: Conv) -> str:
@@ -193,7 +205,9 @@ class Tfjs(Script):
         return self._value(f"tf.fused.{op}({{ x: {x}, filter: {filters}, {rest} }})")
 
     def dense(self, x: str, d: Dense) -> str:
-        return self._value(f"tf.fused.matMul({{ a: {x}, b: w.{d.name}_w, bias: w.{d.name}_b, activation: '{d.act or 'linear'}' }})")
+        return self._value(
+            f"tf.fused.matMul({{ a: {x}, b: w.{d.name}_w, bias: w.{d.name}_b, activation: '{d.act or 'linear'}' }})"
+        )
 
     def add(self, x: str, y: str, act: str = "") -> str:
         total = f"tf.add({x}, {y})"

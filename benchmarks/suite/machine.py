@@ -1,4 +1,5 @@
-"""The limits of the machine as WebAssembly reaches them: a module whose exports do nothing but multiply and add, or read memory."""
+"""The limits of the machine as WebAssembly reaches them: a module whose exports do nothing but multiply and add, or
+read memory."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ CHAINS, TRIPS = 12, 200_000
 """Enough independent chains for two multiply-adds a cycle, each of four cycles and more."""
 FMA, MULADD, READ1, READ6 = "fma", "muladd", "read1", "read6"
 MODES = {FMA: 8.0 * CHAINS * TRIPS, MULADD: 8.0 * CHAINS * TRIPS, READ1: float(READ_BYTES), READ6: float(READ_BYTES)}
-"""Operations or bytes of one call of each export: fused multiply-adds, multiplications and additions (all that simd128 has), reading
-one stream, and six side by side."""
+"""Operations or bytes of one call of each export: fused multiply-adds, multiplications and additions (all that simd128
+has), reading one stream, and six side by side."""
 
 
 def peak_kernel(target: Target) -> tuple[Func, float]:
@@ -70,7 +71,13 @@ def read_streams(name: str, streams: int, start: int, size: int, each: int = 8) 
             out.op("v128.load", 4, stream * part + 16 * i)
             out.op("v128.or")
             out.op("local.set", total)
-    for name_, *immediates in (("local.get", pointer), ("i32.const", step), ("i32.add",), ("local.tee", pointer), ("local.get", end)):
+    for name_, *immediates in (
+        ("local.get", pointer),
+        ("i32.const", step),
+        ("i32.add",),
+        ("local.tee", pointer),
+        ("local.get", end),
+    ):
         out.op(name_, *immediates)
     out.op("i32.lt_u")
     out.op("br_if", 0)
@@ -107,5 +114,12 @@ def describe(node: str) -> dict[str, str]:
     """What figures are measured on."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    return {"cpu": model, "python": platform.python_version(), "wasmtime": version("wasmtime"), "node": node.removeprefix("v")}
+    model = next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
+    return {
+        "cpu": model,
+        "python": platform.python_version(),
+        "wasmtime": version("wasmtime"),
+        "node": node.removeprefix("v"),
+    }

@@ -142,8 +142,16 @@ return y.reshape([1, TOKENS, WIDTH]);
 
 def _encoder_script(encoder: Encoder, text: str) -> str:
     size = encoder.width // encoder.heads
-    values = {"TOKENS": encoder.tokens, "HEADS": encoder.heads, "SIZE": size, "WIDTH": encoder.width, "BLOCKS": encoder.blocks}
-    constants = "".join(f"const {name} = {value}; " for name, value in {**values, "ROOT": f"1 / Math.sqrt({size})"}.items())
+    values = {
+        "TOKENS": encoder.tokens,
+        "HEADS": encoder.heads,
+        "SIZE": size,
+        "WIDTH": encoder.width,
+        "BLOCKS": encoder.blocks,
+    }
+    constants = "".join(
+        f"const {name} = {value}; " for name, value in {**values, "ROOT": f"1 / Math.sqrt({size})"}.items()
+    )
     return f"(() => {{ {constants}{text} }})()"
 
 

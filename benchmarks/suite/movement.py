@@ -13,7 +13,8 @@ from .workload import MS, NS, Array, Workload, arrays, normal
 TITLE = "Movement, sorting, transforms"
 TOP = 100
 FOURIER = 1e-3
-"""onnxruntime-web's transforms of lengths that are no powers of 2 are wrong by 3e-4 of the largest value; the others' by 2e-7."""
+"""onnxruntime-web's transforms of lengths that are no powers of 2 are wrong by 3e-4 of the largest value; the others'
+by 2e-7."""
 
 
 def _indices(count: int, below: int) -> Callable[[np.random.Generator], Array]:

@@ -12,7 +12,8 @@ from .workload import GBS, GFLOPS, GOPS, Array, Workload, arrays, normal
 
 TITLE = "Products of matrices"
 SMALL = 6e-7
-"""Error of a sum of products in f32 that is summed in any order, relative to the largest: some units in the last place."""
+"""Error of a sum of products in f32 that is summed in any order, relative to the largest: some units in the last
+place."""
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -134,7 +135,12 @@ def workloads() -> Iterator[Workload]:
         GFLOPS,
         2.0 * 512**3,
         _dot,
-        arrays(**{name: lambda rng: rng.standard_normal((512, 512), np.float32).astype(ml_dtypes.bfloat16) for name in "ab"}),
+        arrays(
+            **{
+                name: lambda rng: rng.standard_normal((512, 512), np.float32).astype(ml_dtypes.bfloat16)
+                for name in "ab"
+            }
+        ),
         reference=lambda a, b: _exact(a, b).astype(np.float32).astype(ml_dtypes.bfloat16),
         tolerance=2**-8,
         bound="fma",

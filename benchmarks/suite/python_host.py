@@ -1,4 +1,5 @@
-"""The hosts in Python: xla_wasm under wasmtime, and XLA:CPU natively on one thread. `python -m benchmarks.suite.python_host wasmtime`."""
+"""The hosts in Python: xla_wasm under wasmtime, and XLA:CPU natively on one thread. `python -m
+benchmarks.suite.python_host wasmtime`."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def read(entry: Job) -> Array:
 
 
 class Wasmtime:
-    """A kernel is the export `run` and nothing else, with the inputs in place; a call is `Executable.run` into given arrays."""
+    """A kernel is the export `run` and nothing else, with the inputs in place; a call is `Executable.run` into given
+    arrays."""
 
     def __init__(self, job: Job) -> None:
         import xla_wasm
@@ -33,7 +35,10 @@ class Wasmtime:
         from ..wasmtime_host import Resident
 
         artifact = xla_wasm.Artifact.open(job["module"])
-        inputs, weights = [read(entry) for entry in job["inputs"]], {entry["name"]: read(entry) for entry in job["weights"]}
+        inputs, weights = (
+            [read(entry) for entry in job["inputs"]],
+            {entry["name"]: read(entry) for entry in job["weights"]},
+        )
         exe = xla_wasm.load(artifact)
         for name, array in weights.items():
             exe.set(name, array)

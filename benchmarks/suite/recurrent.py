@@ -44,7 +44,18 @@ def recurrent(name: str, steps: int, inputs: int, width: int) -> Workload:
         bias=normal(4 * width, scale=0.1),
     )
     flops = 2.0 * steps * (inputs + width) * 4 * width
-    return Workload(name, MS, flops, function, arrays(x=normal(steps, inputs)), weights, onnx=onnx, tolerance=1e-4, bound="fma", model=True)
+    return Workload(
+        name,
+        MS,
+        flops,
+        function,
+        arrays(x=normal(steps, inputs)),
+        weights,
+        onnx=onnx,
+        tolerance=1e-4,
+        bound="fma",
+        model=True,
+    )
 
 
 def training(name: str, batch: int) -> Workload:
@@ -94,8 +105,16 @@ def adding_token(name: str, past: int) -> Workload:
     size = WIDTH // HEADS
 
     def weights(rng: np.random.Generator) -> Arrays:
-        made = {"tokens": normal(VOCABULARY, WIDTH, scale=0.02)(rng), "positions": normal(POSITIONS, WIDTH, scale=0.01)(rng)}
-        shapes = {"attend": (WIDTH, 3 * WIDTH), "project": (WIDTH, WIDTH), "up": (WIDTH, 4 * WIDTH), "down": (4 * WIDTH, WIDTH)}
+        made = {
+            "tokens": normal(VOCABULARY, WIDTH, scale=0.02)(rng),
+            "positions": normal(POSITIONS, WIDTH, scale=0.01)(rng),
+        }
+        shapes = {
+            "attend": (WIDTH, 3 * WIDTH),
+            "project": (WIDTH, WIDTH),
+            "up": (WIDTH, 4 * WIDTH),
+            "down": (4 * WIDTH, WIDTH),
+        }
         for block in range(BLOCKS):
             for layer, shape in shapes.items():
                 made[f"{layer}{block}"] = normal(*shape, scale=0.5 * shape[0] ** -0.5)(rng)
@@ -107,7 +126,11 @@ def adding_token(name: str, past: int) -> Workload:
 
     def inputs(rng: np.random.Generator) -> Arrays:
         cache = normal(BLOCKS, 2, HEADS, past, size)(rng)
-        return {"token": rng.integers(0, VOCABULARY, 1, np.int32), "position": np.array([past], np.int32), "cache": cache}
+        return {
+            "token": rng.integers(0, VOCABULARY, 1, np.int32),
+            "position": np.array([past], np.int32),
+            "cache": cache,
+        }
 
     def function(token: Any, position: Any, cache: Any, w: Arrays) -> Any:
         import jax
@@ -116,7 +139,10 @@ def adding_token(name: str, past: int) -> Workload:
 
         def norm(x: Any, name: str) -> Any:
             centred = x - x.mean(-1, keepdims=True)
-            return centred * lax.rsqrt(jnp.mean(centred * centred, -1, keepdims=True) + EPSILON) * w[name] + w[f"{name}_bias"]
+            return (
+                centred * lax.rsqrt(jnp.mean(centred * centred, -1, keepdims=True) + EPSILON) * w[name]
+                + w[f"{name}_bias"]
+            )
 
         def dense(x: Any, name: str) -> Any:
             return x @ w[name] + w[f"{name}_bias"]
@@ -133,7 +159,9 @@ def adding_token(name: str, past: int) -> Workload:
         return norm(x, "norm_last") @ w["tokens"].T, jnp.stack(added)
 
     flops = 2.0 * (BLOCKS * (12 * WIDTH**2 + 2 * (past + 1) * WIDTH) + VOCABULARY * WIDTH)
-    return Workload(name, MS, flops, function, inputs, weights, onnx=lambda g: _token_onnx(g, size), tolerance=2e-4, model=True)
+    return Workload(
+        name, MS, flops, function, inputs, weights, onnx=lambda g: _token_onnx(g, size), tolerance=2e-4, model=True
+    )
 
 
 def _token_onnx(g: Graph, size: int) -> tuple[str, str]:

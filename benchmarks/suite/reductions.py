@@ -40,7 +40,8 @@ def _sum_onnx(g: Graph, *axes: int) -> str:
 
 
 NORM_TFJS = (
-    "(() => { const c = x.sub(x.mean(-1, true)); return c.mul(c.square().mean(-1, true).add(1e-5).rsqrt()).mul(scale).add(bias); })()"
+    "(() => { const c = x.sub(x.mean(-1, true)); return c.mul(c.square().mean(-1, "
+    "true).add(1e-5).rsqrt()).mul(scale).add(bias); })()"
 )
 NORM_JAXJS = (
     "(() => { const c = x.ref.sub(x.mean(-1, {keepdims: true})), v = np.square(c.ref).mean(-1, {keepdims: true}); "

@@ -1,4 +1,5 @@
-"""Results as they are kept: a JSON file with a row for each workload, each with what it was measured on and with which sources."""
+"""Results as they are kept: a JSON file with a row for each workload, each with what it was measured on and with which
+sources."""
 
 from __future__ import annotations
 
@@ -58,12 +59,14 @@ class Results:
 
 
 def under(row: Row, stamp: Mapping[str, Any]) -> bool:
-    """Whether something was measured under these circumstances; a commit that changes none of the sources makes no other."""
+    """Whether something was measured under these circumstances; a commit that changes none of the sources makes no
+    other."""
     return all(row.get(key) == value for key, value in stamp.items() if key != "commit")
 
 
 def stamp(effort: Effort, node: str) -> dict[str, Any]:
-    """The circumstances of a row: machine, versions of peers, commit, what the sources are in case that is not all, and the effort."""
+    """The circumstances of a row: machine, versions of peers, commit, what the sources are in case that is not all, and
+    the effort."""
     return {
         "machine_of": describe(node),
         "peers": versions(),
@@ -79,7 +82,10 @@ def _commit() -> str:
     try:
         head, changes = (
             subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-            for command in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "--", *(f"{f}/**/*.py" for f in folders)))
+            for command in (
+                ("rev-parse", "--short", "HEAD"),
+                ("status", "--porcelain", "--", *(f"{f}/**/*.py" for f in folders)),
+            )
         )
     except (OSError, subprocess.CalledProcessError):
         return ""

@@ -91,7 +91,9 @@ def cells(name: str, row: Row) -> tuple[str, ...]:
         *ratios,
         "" if part is None else f"{part:.0%}".replace("%", ""),
         _times(row, entries.get(XLA), (KERNEL,)),
-        " / ".join(f"{row['machine'][mode]['max'] / 1e9:.0f}" for mode in (FMA, READ1, READ6) if mode in row["machine"]),
+        " / ".join(
+            f"{row['machine'][mode]['max'] / 1e9:.0f}" for mode in (FMA, READ1, READ6) if mode in row["machine"]
+        ),
     )
 
 

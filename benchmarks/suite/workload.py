@@ -23,19 +23,21 @@ UNITS = {GFLOPS: 1e9, GOPS: 1e9, GBS: 1e9}
 class Workload:
     """A row of the table.
 
-    `function` is the computation in JAX, of the inputs in their order and then, if there are weights, of a dict of them. `work` is how
-    many of `unit` one call does: floating-point or integer operations, bytes or elements (of ns/elem); for ms it is the operations.
-    `bound` says which limit of the machine `work` counts: "fma", "read" or nothing.
+    `function` is the computation in JAX, of the inputs in their order and then, if there are weights, of a dict of
+    them. `work` is how many of `unit` one call does: floating-point or integer operations, bytes or elements (of
+    ns/elem); for ms it is the operations. `bound` says which limit of the machine `work` counts: "fma", "read" or
+    nothing.
 
-    Contestants: `onnx` adds nodes to a graph that has the inputs and weights by their names, and gives the names of results; `tfjs` and
-    `jaxjs` are JavaScript expressions of the inputs and weights by their names (of weights `w.name`), with `tf`, or `np`, `lax`, `nn` and
-    an array `zero` in sight. None: there is no row. `orders` are the dimension orders in which contestants that want channels first
-    (onnx, jaxjs) get inputs and weights, `result_order` that in which they give their result. `counts`: integers among the results are
-    places, which ONNX counts in 64 bits.
+    Contestants: `onnx` adds nodes to a graph that has the inputs and weights by their names, and gives the names of
+    results; `tfjs` and `jaxjs` are JavaScript expressions of the inputs and weights by their names (of weights
+    `w.name`), with `tf`, or `np`, `lax`, `nn` and an array `zero` in sight. None: there is no row. `orders` are the
+    dimension orders in which contestants that want channels first (onnx, jaxjs) get inputs and weights, `result_order`
+    that in which they give their result. `counts`: integers among the results are places, which ONNX counts in 64 bits.
 
-    `reference` gives the results that are right, by default what XLA:CPU computes. `tolerance` bounds the largest error of a float
-    relative to the largest value of its array; other types must be equal.
-    `model`: results and inputs are few beside the work, so that only calls are compared. `quick`: part of the quick form.
+    `reference` gives the results that are right, by default what XLA:CPU computes. `tolerance` bounds the largest error
+    of a float relative to the largest value of its array; other types must be equal.
+    `model`: results and inputs are few beside the work, so that only calls are compared. `quick`: part of the quick
+    form.
     """
 
     name: str

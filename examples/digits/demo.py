@@ -1,4 +1,5 @@
-"""Compiles the digits model to one .wasm file and runs it under wasmtime on images it has never seen: `./build.sh demo`."""
+"""Compiles the digits model to one .wasm file and runs it under wasmtime on images it has never seen: `./build.sh
+demo`."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def picture(image: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> list[str]
 
 
 def best(work: Callable[[], Made]) -> tuple[float, Made]:
-    """The least seconds that some work took in a hundred rounds, and what it made. The first round prepares, and others may be held up."""
+    """The least seconds that some work took in a hundred rounds, and what it made. The first round prepares, and others
+    may be held up."""
     least = math.inf
     for _ in range(100):
         began = time.perf_counter()
@@ -69,10 +71,18 @@ def main() -> None:
     table = report.table("digits", "")
     table.add_row("accuracy", f"{right / len(labels):.2%} of {len(labels)} held-out images ({right} right)")
     same = int((answers == expected.argmax(1)).sum())
-    table.add_row("against JAX", f"the same answer on {same} of {len(labels)}, logits within {np.abs(logits - expected).max():.1e}")
+    table.add_row(
+        "against JAX",
+        f"the same answer on {same} of {len(labels)}, logits within {np.abs(logits - expected).max():.1e}",
+    )
     table.add_row("speed", f"{run_time / len(labels) * 1e6:.0f} us an image under wasmtime, one at a time, one thread")
-    table.add_row("compile time", f"{compile_time * 1e3:.0f} ms for {sum(1 for _ in module.instructions())} HLO instructions")
-    table.add_row("artifact", f"{OUTPUT.relative_to(ROOT)}, {report.size(len(artifact.wasm))}, of which {report.size(weights)} are weights")
+    table.add_row(
+        "compile time", f"{compile_time * 1e3:.0f} ms for {sum(1 for _ in module.instructions())} HLO instructions"
+    )
+    table.add_row(
+        "artifact",
+        f"{OUTPUT.relative_to(ROOT)}, {report.size(len(artifact.wasm))}, of which {report.size(weights)} are weights",
+    )
     table.add_row("imports", ", ".join(imports) or "nothing")
     console.print(table)
     console.print(

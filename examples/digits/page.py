@@ -38,7 +38,14 @@ def initial(seed: jax.Array) -> dict[str, Params]:
 
 
 def step(
-    params: Params, mean: Params, square: Params, count: jax.Array, key: jax.Array, pixels: jax.Array, labels: jax.Array, rate: jax.Array
+    params: Params,
+    mean: Params,
+    square: Params,
+    count: jax.Array,
+    key: jax.Array,
+    pixels: jax.Array,
+    labels: jax.Array,
+    rate: jax.Array,
 ) -> State:
     """One step of AdamW on grey values u8[N,8,8] and labels u8[N]: the state after it, and the loss."""
     key, sub = jax.random.split(jax.random.wrap_key_data(key))
@@ -59,7 +66,14 @@ def step(
         return w - rate * (m * mean_scale / (jnp.sqrt(s * square_scale) + EPSILON) + WEIGHT_DECAY * w)
 
     params = jax.tree.map(update, params, mean, square)
-    return {"params": params, "mean": mean, "square": square, "count": count, "key": jax.random.key_data(key), "loss": value}
+    return {
+        "params": params,
+        "mean": mean,
+        "square": square,
+        "count": count,
+        "key": jax.random.key_data(key),
+        "loss": value,
+    }
 
 
 def classify(params: Params, image: jax.Array) -> jax.Array:

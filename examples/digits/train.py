@@ -2,9 +2,9 @@
 
     pip install -e '.[jax,test]' && python examples/digits/train.py
 
-The data are scikit-learn's 1,797 handwritten digits, 8x8 grey values from 0 to 16. A fixed fifth is held out and never trained on.
-One seed drives the split, the initial weights, the order of batches and the augmentation, so a second run on the same machine and the
-same versions writes the same bytes. Written next to this file:
+The data are scikit-learn's 1,797 handwritten digits, 8x8 grey values from 0 to 16. A fixed fifth is held out and never
+trained on. One seed drives the split, the initial weights, the order of batches and the augmentation, so a second run
+on the same machine and the same versions writes the same bytes. Written next to this file:
 
     digits.hlo.pb   the forward pass, a serialized HloModuleProto with its weights inside:
                     f32[1,8,8,1] pixel values from 0 to 1  ->  f32[1,10] logits
@@ -25,7 +25,8 @@ from jax import lax
 from jax.scipy.ndimage import map_coordinates
 from sklearn.datasets import load_digits
 
-# The module carries source lines for error messages and profiles: as paths inside the project, whatever machine this runs on.
+# The module carries source lines for error messages and profiles: as paths inside the project, whatever machine this
+# runs on.
 jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/(?=examples/|site-packages/)")
 
 HERE = Path(__file__).parent
@@ -69,10 +70,13 @@ def sample(image: jax.Array, u: jax.Array, v: jax.Array) -> jax.Array:
 
 
 def augment(key: jax.Array, images: jax.Array) -> jax.Array:
-    """Turns, slants, stretches and shifts every image a little and scales its ink, as a hand on a drawing surface does."""
+    """Turns, slants, stretches and shifts every image a little and scales its ink, as a hand on a drawing surface
+    does."""
     n = images.shape[0]
     shape_key, shift_key, ink_key = jax.random.split(key, 3)
-    turn, slant, wide, tall = jax.random.uniform(shape_key, (4, n), minval=-1) * jnp.array([0.2, 0.2, 0.18, 0.1])[:, None]
+    turn, slant, wide, tall = (
+        jax.random.uniform(shape_key, (4, n), minval=-1) * jnp.array([0.2, 0.2, 0.18, 0.1])[:, None]
+    )
     shift = jax.random.uniform(shift_key, (2, n), minval=-0.6, maxval=0.6)
     y, x = jnp.meshgrid(jnp.arange(8) - 3.5, jnp.arange(8) - 3.5, indexing="ij")
     x, y = x[None], y[None]

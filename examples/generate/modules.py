@@ -3,9 +3,9 @@
 pip install -e '.[jax,test]' && python examples/generate/modules.py
 
 initial.hlo.pb   a seed u32[2] -> random weights
-step.hlo.pb      one step of training, forward, backward and optimiser: weights, moments and the count of steps are its state
-write.hlo.pb     one character more: the past, the position and the random key are its state, the character is drawn inside
-tiny.hlo.pb      the same for the model that examples/gpt2 has trained,
+step.hlo.pb      one step of training, forward, backward and optimiser: weights, moments and the count of steps are its
+state write.hlo.pb     one character more: the past, the position and the random key are its state, the character is
+drawn inside tiny.hlo.pb      the same for the model that examples/gpt2 has trained,
 distil.hlo.pb    for DistilGPT-2, and
 small.hlo.pb     for GPT-2-small, whose weights a visitor may bring
 """
@@ -41,7 +41,8 @@ PAST = 256
 """Tokens that the published models look back on here; they could on 1,024."""
 
 MATRIX_RATE, MATRIX_DECAY = 0.02, 0.95
-"""Of the weights that are matrices inside a layer: how far a step goes, and what is left of the momentum from step to step."""
+"""Of the weights that are matrices inside a layer: how far a step goes, and what is left of the momentum from step to
+step."""
 RATE, MEAN_DECAY, SQUARE_DECAY, EPSILON = 6e-3, 0.9, 0.98, 1e-8
 """Of the others, which Adam moves."""
 WARMUP, CONSTANT = 10, 300
@@ -71,7 +72,8 @@ def orthogonal(x: Array) -> Array:
 
 
 def known(logits: Array, characters: Array) -> Array:
-    """Logits of which only the first `characters` may come: a text seldom has as many characters as the model has places."""
+    """Logits of which only the first `characters` may come: a text seldom has as many characters as the model has
+    places."""
     return jnp.where(jnp.arange(logits.shape[-1]) < characters, logits, -1e9)
 
 
@@ -83,7 +85,8 @@ def loss(weights: Tree, texts: Array, characters: Array) -> Array:
 
 
 def step(weights: Tree, momentum: Tree, square: Tree, count: Array, texts: Array, characters: Array) -> Tree:
-    """One step of training: Muon for the matrices inside the layers, Adam for all else. The state after it, and the loss before it."""
+    """One step of training: Muon for the matrices inside the layers, Adam for all else. The state after it, and the
+    loss before it."""
     value, slopes = jax.value_and_grad(loss)(weights, texts, characters)
     count = count + 1
     pace = jnp.minimum(count / WARMUP, 1) * jax.lax.rsqrt(jnp.maximum(count / CONSTANT, 1))

@@ -25,12 +25,18 @@ def options() -> argparse.Namespace:
     parser.add_argument("prompt", nargs="?", default="ROMEO.\n", help="how the text begins")
     parser.add_argument("--weights", type=Path, metavar="FILE", help="a safetensors file with a GPT-2 of any size")
     parser.add_argument("--random", action="store_true", help="random weights of GPT-2-small, to measure its speed")
-    parser.add_argument("--vocabulary", type=Path, metavar="FOLDER", help="where vocab.json and merges.txt are; else a token is a byte")
+    parser.add_argument(
+        "--vocabulary", type=Path, metavar="FOLDER", help="where vocab.json and merges.txt are; else a token is a byte"
+    )
     parser.add_argument("--length", type=int, default=200, metavar="TOKENS", help="tokens to write; default 200")
-    parser.add_argument("--temperature", type=float, default=0.8, help="0 takes the likeliest token each time; default 0.8")
+    parser.add_argument(
+        "--temperature", type=float, default=0.8, help="0 takes the likeliest token each time; default 0.8"
+    )
     parser.add_argument("--top", type=int, default=40, help="how many of the likeliest tokens to draw from; default 40")
     parser.add_argument("--seed", type=int, default=0, help="of the random draws; default 0")
-    parser.add_argument("--weight-format", choices=FORMATS, default="f32", help="what weights are stored as; default f32")
+    parser.add_argument(
+        "--weight-format", choices=FORMATS, default="f32", help="what weights are stored as; default f32"
+    )
     parser.add_argument("--threads", type=int, default=1, help="how many threads share the work; default 1")
     parser.add_argument("--save", type=Path, metavar="OUT.WASM", help="keep the module, too")
     return parser.parse_args()
@@ -70,7 +76,10 @@ def main() -> None:
         before = time.perf_counter()
         (drawn,) = exe.run(np.int32(own), temperature)
         spent, token = spent + time.perf_counter() - before, int(drawn)
-    print(f"\n{(number + 1) / spent:.1f} tokens a second, {given.weight_format}, threads: {given.threads}", file=sys.stderr)
+    print(
+        f"\n{(number + 1) / spent:.1f} tokens a second, {given.weight_format}, threads: {given.threads}",
+        file=sys.stderr,
+    )
 
 
 if __name__ == "__main__":

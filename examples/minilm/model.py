@@ -1,9 +1,11 @@
-"""The encoder of all-MiniLM-L6-v2 in JAX: token numbers to a vector of length one, near to those of sentences that mean the same.
+"""The encoder of all-MiniLM-L6-v2 in JAX: token numbers to a vector of length one, near to those of sentences that mean
+the same.
 
-`python examples/minilm/model.py` lowers it and writes `minilm.hlo.pb`. The weights are parameters of that module, under the names that they
-have in the published file, so it is small; `xla_wasm.site.minilm` puts them in.
+`python examples/minilm/model.py` lowers it and writes `minilm.hlo.pb`. The weights are parameters of that module, under
+the names that they have in the published file, so it is small; `xla_wasm.site.minilm` puts them in.
 
-One module serves texts of every length: layers work on blocks of a few tokens, in loops that end at the last token there is.
+One module serves texts of every length: layers work on blocks of a few tokens, in loops that end at the last token
+there is.
 """
 
 from __future__ import annotations
@@ -36,11 +38,16 @@ Weights = Mapping[str, Any]
 def shapes() -> dict[str, tuple[int, ...]]:
     """Every weight that the encoder reads, by its name in the published file. Matrices lie as [out, in]."""
     table = {"word": VOCABULARY, "position": POSITIONS, "token_type": TYPES}
-    made: dict[str, tuple[int, ...]] = {f"embeddings.{name}_embeddings.weight": (rows, WIDTH) for name, rows in table.items()}
+    made: dict[str, tuple[int, ...]] = {
+        f"embeddings.{name}_embeddings.weight": (rows, WIDTH) for name, rows in table.items()
+    }
     norms = ["embeddings.LayerNorm"]
     for i in range(LAYERS):
         layer = f"encoder.layer.{i}"
-        dense = dict.fromkeys([f"attention.self.{part}" for part in ("query", "key", "value")] + ["attention.output.dense"], (WIDTH, WIDTH))
+        dense = dict.fromkeys(
+            [f"attention.self.{part}" for part in ("query", "key", "value")] + ["attention.output.dense"],
+            (WIDTH, WIDTH),
+        )
         dense |= {"intermediate.dense": (HIDDEN, WIDTH), "output.dense": (WIDTH, HIDDEN)}
         for name, shape in dense.items():
             made |= {f"{layer}.{name}.weight": shape, f"{layer}.{name}.bias": shape[:1]}
@@ -71,8 +78,11 @@ def encode(ids: jax.Array, length: jax.Array, weights: Weights) -> jax.Array:
     def heads(x: jax.Array) -> jax.Array:
         return x.reshape(-1, HEADS, WIDTH // HEADS)
 
-    def by_blocks(make: Callable[[jax.Array], tuple[jax.Array, ...]], x: jax.Array, *results: jax.Array) -> tuple[jax.Array, ...]:
-        """`results` with what `make` gives for each block of rows of x in those rows, as far as there are real tokens."""
+    def by_blocks(
+        make: Callable[[jax.Array], tuple[jax.Array, ...]], x: jax.Array, *results: jax.Array
+    ) -> tuple[jax.Array, ...]:
+        """`results` with what `make` gives for each block of rows of x in those rows, as far as there are real
+        tokens."""
 
         def step(i: jax.Array, results: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
             made = make(lax.dynamic_slice_in_dim(x, i * BLOCK, BLOCK))
@@ -81,7 +91,10 @@ def encode(ids: jax.Array, length: jax.Array, weights: Weights) -> jax.Array:
         return lax.fori_loop(0, (length + BLOCK - 1) // BLOCK, step, results)
 
     real = jnp.arange(TOKENS) < length
-    x = norm("embeddings.LayerNorm", embedding("word", ids) + embedding("token_type", 0) + embedding("position", slice(TOKENS)))
+    x = norm(
+        "embeddings.LayerNorm",
+        embedding("word", ids) + embedding("token_type", 0) + embedding("position", slice(TOKENS)),
+    )
     for i in range(LAYERS):
         layer = f"encoder.layer.{i}"
 

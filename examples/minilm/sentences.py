@@ -1,7 +1,9 @@
-"""Writes the vectors of the search page's sentences, so that a visit need not make them: `python examples/minilm/sentences.py`.
+"""Writes the vectors of the search page's sentences, so that a visit need not make them: `python
+examples/minilm/sentences.py`.
 
-The encoder that the page loads makes them, under wasmtime. `sentences.bin` is a line of JSON, with the sentences and what tells the
-weights, and then a vector for each: 384 numbers of bf16. The page takes them if its module has the same weights.
+The encoder that the page loads makes them, under wasmtime. `sentences.bin` is a line of JSON, with the sentences and
+what tells the weights, and then a vector for each: 384 numbers of bf16. The page takes them if its module has the same
+weights.
 """
 
 from __future__ import annotations

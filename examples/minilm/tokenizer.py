@@ -1,4 +1,5 @@
-"""The tokeniser of BERT models without upper case: text to the numbers of word pieces. web/demo/search/tokenizer.js mirrors it."""
+"""The tokeniser of BERT models without upper case: text to the numbers of word pieces. web/demo/search/tokenizer.js
+mirrors it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,14 @@ from collections.abc import Iterable
 
 LONGEST_WORD = 100
 SPECIAL = re.compile(r"(\[(?:PAD|UNK|CLS|SEP|MASK)\])")
-_IDEOGRAPHS = [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF)]
+_IDEOGRAPHS = [
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B920, 0x2CEAF),
+]
 _IDEOGRAPHS += [(0xF900, 0xFAFF), (0x2F800, 0x2FA1F)]
 
 

@@ -2,8 +2,8 @@
 
     pip install -e '.[jax,test]' && python examples/workers/step.py
 
-The model, its data and the weights it begins with are those of examples/digits. `step-4.hlo.pb` is the step for four workers: each gets
-a quarter of the images, and one all-reduce adds up what they found.
+The model, its data and the weights it begins with are those of examples/digits. `step-4.hlo.pb` is the step for four
+workers: each gets a quarter of the images, and one all-reduce adds up what they found.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/(?=examples/
 
 
 def step(params: Params, velocity: Params, pixels: jax.Array, labels: jax.Array, rate: jax.Array) -> dict[str, Any]:
-    """One step of gradient descent with momentum on a worker's part of the batch, grey values u8[n,8,8] and labels u8[n]."""
+    """One step of gradient descent with momentum on a worker's part of the batch, grey values u8[n,8,8] and labels
+    u8[n]."""
     images = pixels.astype(jnp.float32)[..., None] / 16
 
     def loss(params: Params) -> jax.Array:
@@ -51,11 +52,14 @@ def step(params: Params, velocity: Params, pixels: jax.Array, labels: jax.Array,
 
 
 def shared(workers: int, mesh: Any = None) -> Any:
-    """The step on so many workers, JAX's own devices or those of a mesh: all have the weights, the rows of the batch are split."""
+    """The step on so many workers, JAX's own devices or those of a mesh: all have the weights, the rows of the batch
+    are split."""
     if mesh is None:
         mesh = Mesh(np.array(jax.devices()[:workers]), (WORKERS,))
     whole, split = PartitionSpec(), PartitionSpec(WORKERS)
-    return jax.shard_map(step, mesh=mesh, in_specs=(whole, whole, split, split, whole), out_specs=whole, check_vma=False)
+    return jax.shard_map(
+        step, mesh=mesh, in_specs=(whole, whole, split, split, whole), out_specs=whole, check_vma=False
+    )
 
 
 def rows(workers: int) -> int:

@@ -39,7 +39,9 @@ def fuzz(target: str, seed: int, seconds: float, keep: int = 0) -> Report:
         command = [sys.executable, "-m", "fuzz.worker", target, str(seed), str(seconds), str(current), str(keep)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])}
         try:
-            done = subprocess.run(command, cwd=TESTS, env=environment, capture_output=True, text=True, timeout=seconds + 120)
+            done = subprocess.run(
+                command, cwd=TESTS, env=environment, capture_output=True, text=True, timeout=seconds + 120
+            )
             out, code, errors = done.stdout, done.returncode, done.stderr
         except subprocess.TimeoutExpired as error:
             out, code, errors = (error.stdout or b"").decode(), -1, "it did not end"
@@ -78,10 +80,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parses the command line, fuzzes, prints and writes what was found; the exit code."""
     parser = argparse.ArgumentParser(prog="./build.sh fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="in all (default %(default)s)")
-    parser.add_argument("--target", action="append", choices=list(TARGETS), help="one of them (repeatable; default all)")
+    parser.add_argument(
+        "--target", action="append", choices=list(TARGETS), help="one of them (repeatable; default all)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the random numbers (default %(default)s)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (default %(default)s)")
-    parser.add_argument("--keep", type=int, default=0, help="write so many inputs of each target with new outcomes to the corpus")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (default %(default)s)"
+    )
+    parser.add_argument(
+        "--keep", type=int, default=0, help="write so many inputs of each target with new outcomes to the corpus"
+    )
     options = parser.parse_args(arguments)
     faults = executions = 0
     for report in reports(options.target or TARGETS, options.seed, options.seconds, options.jobs, options.keep):

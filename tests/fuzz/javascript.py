@@ -1,4 +1,5 @@
-"""Node and Chromium as hosts that are fuzzed: one process or page tries artifacts one after another, and says what came of each."""
+"""Node and Chromium as hosts that are fuzzed: one process or page tries artifacts one after another, and says what came
+of each."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from web_site import Answer
 from xla_wasm import XlaWasmError
 
 HANGS = 1.0
-"""Seconds after which a module that runs in the loader's own thread, where nobody can end it, counts as one without end."""
+"""Seconds after which a module that runs in the loader's own thread, where nobody can end it, counts as one without
+end."""
 _START = 60.0
 _PAGE = b"""<!doctype html><title>Fuzz</title><script type="module">
 import * as api from '/web/xla_wasm.js';
@@ -52,7 +54,8 @@ class Fault(Exception):
 
 
 class Engine:
-    """A Node or a Chromium that asks for inputs. It is started when the first one is there, and again after it has been ended."""
+    """A Node or a Chromium that asks for inputs. It is started when the first one is there, and again after it has been
+    ended."""
 
     def __init__(self, command: Command) -> None:
         self._command = command
@@ -124,7 +127,9 @@ class Engine:
             self._lifetime.close()
 
 
-def _hand_out(inputs: queue.Queue[tuple[str, bytes]], outcomes: queue.Queue[dict[str, Any]]) -> Callable[[str, bytes], Answer]:
+def _hand_out(
+    inputs: queue.Queue[tuple[str, bytes]], outcomes: queue.Queue[dict[str, Any]]
+) -> Callable[[str, bytes], Answer]:
     """Takes the outcome of an input, and answers with the next one."""
 
     def post(path: str, body: bytes) -> Answer:

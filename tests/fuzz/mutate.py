@@ -13,8 +13,47 @@ from typing import Any
 from xla_wasm.errors import ArtifactError
 from xla_wasm.wasm.encoding import sections, sized
 
-NUMBERS = (0, 1, 2, 3, 7, 8, 127, 128, 255, 256, 32767, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**63, 10**23, -1)
-VALUES = (*NUMBERS, 0.5, 1e308, float("inf"), float("nan"), "", "x", "\0", "\ud800", "__proto__", None, True, [], {}, [[]], {"a": 1})
+NUMBERS = (
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    127,
+    128,
+    255,
+    256,
+    32767,
+    65535,
+    65536,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**53,
+    2**63,
+    10**23,
+    -1,
+)
+VALUES = (
+    *NUMBERS,
+    0.5,
+    1e308,
+    float("inf"),
+    float("nan"),
+    "",
+    "x",
+    "\0",
+    "\ud800",
+    "__proto__",
+    None,
+    True,
+    [],
+    {},
+    [[]],
+    {"a": 1},
+)
 _TOKEN = re.compile(rb"[A-Za-z_]+|\d+|\s+|.", re.DOTALL)
 _LONGEST = 1 << 16
 _HEAD = b"\0asm\1\0\0\0"
@@ -25,7 +64,8 @@ Change = Callable[[random.Random, bytes, Sequence[bytes], Sequence[bytes]], byte
 
 
 def changed(draw: random.Random, data: bytes, others: Sequence[bytes], words: Sequence[bytes]) -> bytes:
-    """The data with a few changes; `words` are pieces that mean something to what reads it, `others` are other inputs."""
+    """The data with a few changes; `words` are pieces that mean something to what reads it, `others` are other
+    inputs."""
     for _ in range(1 << draw.randrange(4)):
         way = draw.randrange(10)
         if way == 0 and (made := _json(draw, data)) is not None:

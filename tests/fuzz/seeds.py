@@ -21,7 +21,7 @@ from xla_wasm.hlo.ir import Module
 CORPUS, FINDINGS = (Path(__file__).parent / name for name in ("corpus", "findings"))
 
 LAYOUTS = """{1,0} {0,1:T(2,128)} {1,0:T(8,128)(2,1)} {0,1:D(D,C)} {1,0:E(4)} {1,0:S(3)} {1,0:L(7)} {1,0:#(u32)} {1,0:T(*,128)} {1,0:M(8)}
-{0,1:T(3,2)S(1)} {1,0:T(2)E(8)} {1,0:T(-4)}""".split()
+{0,1:T(3,2)S(1)} {1,0:T(2)E(8)} {1,0:T(-4)}""".split()  # noqa: E501
 
 
 STATIC = """HloModule a
@@ -116,11 +116,16 @@ def mlir_bytecode() -> list[bytes]:
 def mlir_text() -> list[bytes]:
     """StableHLO in both forms of MLIR's text, and types that jaxlib does not know."""
     quantized = "tensor<4x!quant.uniform<i8<-127:127>:f32:0, {0.5:1, 0.25:0, 1.0, 2.0}>>"
-    text = f"func.func @main(%a: {quantized}) -> {quantized} {{ %0 = stablehlo.add %a, %a : {quantized} return %0 : {quantized} }}"
+    text = (
+        f"func.func @main(%a: {quantized}) -> {quantized} {{ %0 = stablehlo.add %a, %a : {quantized} return %0 : "
+        f"{quantized} }}"
+    )
     found = [text.encode()]
     for module in mlir_modules():
         for generic in (False, True):
-            found.append(module.operation.get_asm(enable_debug_info=not generic, print_generic_op_form=generic).encode())
+            found.append(
+                module.operation.get_asm(enable_debug_info=not generic, print_generic_op_form=generic).encode()
+            )
     return found
 
 
@@ -191,14 +196,27 @@ def _saved(save: Any, *arguments: Any, **named: Any) -> bytes:
 def npy() -> list[bytes]:
     """Arrays as NumPy writes them."""
     rng = np.random.default_rng(0)
-    arrays = [rng.random((4, 3), np.float32), np.arange(3, dtype=np.int64), np.zeros((), np.complex64), np.zeros((2, 0), np.uint8)]
-    arrays += [np.asfortranarray(arrays[0]), arrays[0].astype(">f8"), np.array([True, False]), arrays[0].astype(np.float16)]
+    arrays = [
+        rng.random((4, 3), np.float32),
+        np.arange(3, dtype=np.int64),
+        np.zeros((), np.complex64),
+        np.zeros((2, 0), np.uint8),
+    ]
+    arrays += [
+        np.asfortranarray(arrays[0]),
+        arrays[0].astype(">f8"),
+        np.array([True, False]),
+        arrays[0].astype(np.float16),
+    ]
     return [_saved(np.save, each) for each in arrays]
 
 
 def npz() -> list[bytes]:
     """Archives of arrays."""
-    made = [_saved(save, x=np.arange(6.0, dtype=np.float32).reshape(2, 3), y=np.arange(3)) for save in (np.savez, np.savez_compressed)]
+    made = [
+        _saved(save, x=np.arange(6.0, dtype=np.float32).reshape(2, 3), y=np.arange(3))
+        for save in (np.savez, np.savez_compressed)
+    ]
     for method in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", method) as archive:
@@ -235,10 +253,17 @@ def requests() -> list[bytes]:
     for kind, body in (*bodies.items(), ("application/json", b"[[1, 2, 3]]")):
         head = f"POST / HTTP/1.1\r\nHost: h\r\nContent-Type: {kind}\r\n"
         made.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-    made.append(f"{head}Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n3\r\n[[1\r\n6;x=y\r\n,2,3]]\r\n0\r\n\r\n".encode())
+    made.append(
+        f"{head}Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n3\r\n[[1\r\n6;x=y\r\n,2,3]]\r\n0\r\n\r\n".encode()  # noqa: E501
+    )
     return [*made, made[0] + made[4], made[-2].replace(b"HTTP/1.1", b"HTTP/1.0")]
 
 
 def numbers() -> list[bytes]:
     """What commands and servers read beside: JSON and numbers."""
-    return [b"[[1, -2.5, 1e3], [4, .5, -6]]", b"1 2 3\n4 5 6", b'[["NaN", "-Infinity", 1], [2, 3, true]]', b'{"x": [[1,2,3],[4,5,6]]}']
+    return [
+        b"[[1, -2.5, 1e3], [4, .5, -6]]",
+        b"1 2 3\n4 5 6",
+        b'[["NaN", "-Infinity", 1], [2, 3, true]]',
+        b'{"x": [[1,2,3],[4,5,6]]}',
+    ]

@@ -1,4 +1,5 @@
-"""`xla-wasm serve-model` as a target: bytes as connections bring them, to the same protocol and application, without a socket."""
+"""`xla-wasm serve-model` as a target: bytes as connections bring them, to the same protocol and application, without a
+socket."""
 
 from __future__ import annotations
 
@@ -91,7 +92,9 @@ class Served:
         metrics = Metrics(model.manifest.memory_bytes)
         self.engine = Engine(model, settings, metrics)
         self.app = Application(model, settings, self.engine, metrics)
-        self._config = uvicorn.Config(self.app, http=Connection, lifespan="off", ws="none", log_config=None, access_log=False)
+        self._config = uvicorn.Config(
+            self.app, http=Connection, lifespan="off", ws="none", log_config=None, access_log=False
+        )
         self._config.load()
         self._loop = asyncio.new_event_loop()
 
@@ -143,14 +146,17 @@ def ask(data: bytes) -> None:
             answers = served.answers(data)
         for error in log.errors:
             raise error if isinstance(error, BaseException) else AssertionError(error)
-        assert not served.app._bodies._held and not served.engine._taken, "something is held that nobody asks for any more"
+        assert not served.app._bodies._held and not served.engine._taken, (
+            "something is held that nobody asks for any more"
+        )
         found.append(_checked(answers))
     if any(kind != "200" for kinds in found for kind in kinds):
         raise Refused(" | ".join(" ".join(kinds) for kinds in found))
 
 
 def _checked(answers: bytes) -> list[str]:
-    """What tells the answers of a connection apart; each is complete, and an error is of the form that all errors have."""
+    """What tells the answers of a connection apart; each is complete, and an error is of the form that all errors
+    have."""
     found = []
     while answers and (head := _STATUS.match(answers)):
         status, rest = int(head[1]), answers[head.end() :]

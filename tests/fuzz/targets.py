@@ -1,4 +1,5 @@
-"""What is fuzzed: a function of bytes that may raise errors of ours only, its seeds, and pieces that mean something to it."""
+"""What is fuzzed: a function of bytes that may raise errors of ours only, its seeds, and pieces that mean something to
+it."""
 
 from __future__ import annotations
 
@@ -43,9 +44,12 @@ def _words(text: str) -> tuple[bytes, ...]:
 
 
 _HLO = _words(
-    "{ } ( ) [ ] , = : * # + ~ -> <= ... % ROOT ENTRY HloModule f32[2] s4[3,1] c64[] token[] opaque[] (f32[],s32[2]) {0} {1,0:T(2,128)} "
-    "f32[<=3] 1x1 b01f_01io->b01f add({...}) calls=add to_apply={ sharding={ metadata={ frontend_attributes={ custom_call_target= "
-    "replica_count= window={size=3 dim_labels= constant( nan inf -0 1e400 9999999999999999999 \u00e9 \u2028 \\ \" ' /* */ //"
+    "{ } ( ) [ ] , = : * # + ~ -> <= ... % ROOT ENTRY HloModule f32[2] s4[3,1] c64[] token[] opaque[] (f32[],s32[2]) "
+    "{0} {1,0:T(2,128)} "
+    "f32[<=3] 1x1 b01f_01io->b01f add({...}) calls=add to_apply={ sharding={ metadata={ frontend_attributes={ "
+    "custom_call_target= "
+    "replica_count= window={size=3 dim_labels= constant( nan inf -0 1e400 9999999999999999999 \u00e9 \u2028 \\ \" ' "
+    "/* */ //"
 )
 _NPY = (
     *(b"\x93NUMPY\1\0", b"'descr': ", b"'<f4'", b"'|O'", b"[('a', '<f4')]", b"'fortran_order': True"),
@@ -55,16 +59,21 @@ _ZIP = (b"PK\3\4", b"PK\1\2", b"PK\5\6", b"PK\6\6", b"PK\7\10", b".npy", b"\0\0\
 _LAYOUT = _words("{ } ( ) , : * # 0 1 2 -1 128 T( D( E( S( M( L( #( u32 s64 * D C S H T(2,128)(2,1)")
 _SAFETENSORS = _words("F32 F16 BF16 I64 BOOL F8_E4M3 shape dtype data_offsets 1e999 -1 __metadata__")
 _MLIR = _words(
-    '{ } ( ) [ ] < > , = : -> @ # ! % ^bb0: %0 %0#1 %0:2 " // loc( module func.func return stablehlo. chlo. vhlo. sdy. mhlo. tensor< x ? * '
-    '#stablehlo.bounds< !quant.uniform<i8:f32, complex< tuple< !stablehlo.token dense< dense<"0x dense_resource< array<i64: unit true '
-    "#stablehlo.dot< #stablehlo.conv<[b,0,f]x[0,i,o]->[b,0,f]> attributes private i1 i64 ui4 f8E4M3FN index 0x7FC00000 1e400 "
+    '{ } ( ) [ ] < > , = : -> @ # ! % ^bb0: %0 %0#1 %0:2 " // loc( module func.func return stablehlo. chlo. vhlo. '
+    "sdy. mhlo. tensor< x ? * "
+    '#stablehlo.bounds< !quant.uniform<i8:f32, complex< tuple< !stablehlo.token dense< dense<"0x dense_resource< '
+    "array<i64: unit true "
+    "#stablehlo.dot< #stablehlo.conv<[b,0,f]x[0,i,o]->[b,0,f]> attributes private i1 i64 ui4 f8E4M3FN index "
+    "0x7FC00000 1e400 "
     "9223372036854775808 -1 99999999999x loc(#loc1) #loc1 {-# #-} \\22 \u00e9"
 )
 _BYTECODE = (b"ML\xefR", b"\r", b"\x01\0", b"\0" * 9, b"\xff" * 8, b"stablehlo", b"vhlo", b"\x03", b"\x81")
 _NUMBERS = _words('[ ] , nan Infinity 1e999 " -')
 _HTTP = tuple(
-    b"POST / HTTP/1.1\r\n|HEAD / HTTP/1.1\r\n|\r\n|\r\n\r\n|Content-Length: 5\r\n|Connection: close\r\n|Transfer-Encoding: chunked\r\n"
-    b"|0\r\n\r\n|Content-Encoding: gzip\r\n|Content-Type: |Accept: |;q=0|Expect: 100-continue\r\n|application/json|application/x-npz"
+    b"POST / HTTP/1.1\r\n|HEAD / HTTP/1.1\r\n|\r\n|\r\n\r\n|Content-Length: 5\r\n|Connection: close\r\n"
+    b"|Transfer-Encoding: chunked\r\n"
+    b"|0\r\n\r\n|Content-Encoding: gzip\r\n|Content-Type: |Accept: |;q=0|Expect: 100-continue\r\n"
+    b"|application/json|application/x-npz"
     b"|multipart/form-data; boundary=X|text/csv|--X|--X--|; name=|; filename=x.npy".split(b"|")
 )
 _WASM = (b"xla_wasm", b"\0asm\1\0\0\0", b"\xfd\x0c", b"\x0b", b"\x03\x40", b"\x0c\0")
@@ -106,7 +115,9 @@ def _exported(data: bytes) -> None:
 
 def _layout(data: bytes) -> None:
     """Of a parameter: read, compiled, and run on physical bytes."""
-    text = f"HloModule m\n\nENTRY e {{\n  x = f32[5,3]{_decoded(data)} parameter(0)\n  ROOT y = f32[5,3] negate(x)\n}}\n"
+    text = (
+        f"HloModule m\n\nENTRY e {{\n  x = f32[5,3]{_decoded(data)} parameter(0)\n  ROOT y = f32[5,3] negate(x)\n}}\n"
+    )
     exe = load(compile(Module.from_text(text)), physical=True, **LIMITS)
     exe.run(bytes(exe.parameters[0].bytes))
 

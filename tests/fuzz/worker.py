@@ -35,7 +35,8 @@ def _too_slow(signum: int, frame: FrameType | None) -> None:
 
 
 def outcome(run: Callable[[bytes], None], data: bytes) -> tuple[str, str]:
-    """How a target ends on an input: a description for people if that is a fault, else "", and what tells outcomes apart."""
+    """How a target ends on an input: a description for people if that is a fault, else "", and what tells outcomes
+    apart."""
     signal.signal(signal.SIGALRM, _too_slow)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
@@ -79,7 +80,8 @@ def smaller(run: Callable[[bytes], None], data: bytes, kind: str, seconds: float
 
 
 def fuzz(target: str, seed: int, seconds: float, current: Path, keep: int) -> None:
-    """Prints a line of JSON for each fault, one for each of up to `keep` small inputs with a new outcome, and one at the end.
+    """Prints a line of JSON for each fault, one for each of up to `keep` small inputs with a new outcome, and one at
+    the end.
 
     `current` holds the input that is being tried.
     """
@@ -116,9 +118,12 @@ def fuzz(target: str, seed: int, seconds: float, current: Path, keep: int) -> No
 
 
 def limit_memory() -> None:
-    """Bounds what inputs may take beyond what is there already. wasmtime reserves addresses of which little is ever used."""
+    """Bounds what inputs may take beyond what is there already. wasmtime reserves addresses of which little is ever
+    used."""
     pages = int(Path("/proc/self/statm").read_text().split()[1]) if Path("/proc/self/statm").exists() else 0
-    resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + BYTES + (1 << 28), resource.RLIM_INFINITY))
+    resource.setrlimit(
+        resource.RLIMIT_DATA, (pages * resource.getpagesize() + BYTES + (1 << 28), resource.RLIM_INFINITY)
+    )
 
 
 def name_of(data: bytes) -> str:

@@ -1,13 +1,14 @@
 """Deletes the rules of the middle one at a time, and says which golden tests turn red.
 
-`PYTHONPATH=tests python -m golden.mutations [PART ...]` prints a line for each rule whose line contains one of the parts
-(all, if there are none): the rule, and the first golden files whose text is another without it, or else the first whose values are wrong.
-What no file sees stands at the end with the reason that `unseen.txt` gives: a rule's name on a line, and indented below it why no golden
-file can show it. The exit status is 1 if a rule has no reason there, or if a reason there is of no such rule.
+`PYTHONPATH=tests python -m golden.mutations [PART ...]` prints a line for each rule whose line contains one of the
+parts (all, if there are none): the rule, and the first golden files whose text is another without it, or else the first
+whose values are wrong. What no file sees stands at the end with the reason that `unseen.txt` gives: a rule's name on a
+line, and indented below it why no golden file can show it. The exit status is 1 if a rule has no reason there, or if a
+reason there is of no such rule.
 
-Rules are found in the source: the entries of tables, the branches and the clauses of their conditions, the results of functions that say
-yes or no, and the functions that only change something. Each deletion runs in a process of its own, which imports the package with that
-one file changed.
+Rules are found in the source: the entries of tables, the branches and the clauses of their conditions, the results of
+functions that say yes or no, and the functions that only change something. Each deletion runs in a process of its own,
+which imports the package with that one file changed.
 """
 
 from __future__ import annotations
@@ -30,15 +31,24 @@ if TYPE_CHECKING:
     from .runner import Golden
 
 FOLDER = Path(__file__).parents[2] / "xla_wasm"
-RULES = ("passes.simplify", "passes.sink", "passes.loops", "passes.split", "ops.*.counting", "ops.*.simplify", "ops.*.canonical")
+RULES = (
+    "passes.simplify",
+    "passes.sink",
+    "passes.loops",
+    "passes.split",
+    "ops.*.counting",
+    "ops.*.simplify",
+    "ops.*.canonical",
+)
 """Modules with rules beside those of `plan/`; `*` is a family of operations."""
 NOT_RULES = ("__init__", "plan", "plan_builder", "build", "verify", "prepare")
-"""Files of `plan/` that hold what a plan is made of, the one that checks kernels (`tests/test_loop_verify.py` damages plans for it), and
-the one that prepares memory, which golden files do not ask for (`tests/test_prepared.py`)."""
+"""Files of `plan/` that hold what a plan is made of, the one that checks kernels (`tests/test_loop_verify.py` damages
+plans for it), and the one that prepares memory, which golden files do not ask for (`tests/test_prepared.py`)."""
 SHOWN = 3
 """Red tests after which it is enough."""
 SECONDS = 12
-"""Of computing that a process has, three times what all golden files take, before it counts as one that does not end."""
+"""Of computing that a process has, three times what all golden files take, before it counts as one that does not
+end."""
 
 UNSEEN = Path(__file__).parent / "unseen.txt"
 """Deletions that no golden test can see, and why."""
@@ -73,7 +83,11 @@ def _walk(node: ast.AST, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], None]]]:
     """The ways of deleting what a node of the syntax tree says."""
-    if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Dict | ast.Tuple) and _constant(node):
+    if (
+        isinstance(node, (ast.Assign, ast.AnnAssign))
+        and isinstance(node.value, ast.Dict | ast.Tuple)
+        and _constant(node)
+    ):
         keys = node.value.keys if isinstance(node.value, ast.Dict) else node.value.elts
         for i, key in enumerate(keys):
             if key is not None:
@@ -98,7 +112,9 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], None]]]:
 def _results(function: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
     """What a function returns, each with the condition that it stands under, in the order of `ast.walk`."""
     under = {id(s): f"if {ast.unparse(x.test)}: " for x in ast.walk(function) if isinstance(x, ast.If) for s in x.body}
-    return [(under.get(id(s), ""), s.value) for s in ast.walk(function) if isinstance(s, ast.Return) and s.value is not None]
+    return [
+        (under.get(id(s), ""), s.value) for s in ast.walk(function) if isinstance(s, ast.Return) and s.value is not None
+    ]
 
 
 def _constant(node: ast.Assign | ast.AnnAssign) -> bool:

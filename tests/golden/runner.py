@@ -9,11 +9,12 @@ A file `NAME.hlo` begins with comment lines that say what it pins, and which `se
     === plan ===
     ...
 
-Behind the module come the sections, as the stages' own printers write them: `hlo`, the module after the passes; `plan`, the steps
-with the instructions that each kernel holds and the memory they need; `kernels`, the loops of each kernel with their accesses.
-A line `// weights: w` names parameters that are set once, `// state: c=0` one that result 0 replaces, and `// addresses: shown`
-asks for the addresses in the plan. `// target: relaxed-simd` and `// tune: v8` compile it for others than usual. `// sidecar: yes`
-puts constants into a file. `// values: none` keeps a program from being run that does not end, or takes several devices.
+Behind the module come the sections, as the stages' own printers write them: `hlo`, the module after the passes; `plan`,
+the steps with the instructions that each kernel holds and the memory they need; `kernels`, the loops of each kernel
+with their accesses. A line `// weights: w` names parameters that are set once, `// state: c=0` one that result 0
+replaces, and `// addresses: shown` asks for the addresses in the plan. `// target: relaxed-simd` and `// tune: v8`
+compile it for others than usual. `// sidecar: yes` puts constants into a file. `// values: none` keeps a program from
+being run that does not end, or takes several devices.
 
 `pytest tests/test_golden.py --update-golden` writes the sections anew, for a person to review as a diff.
 """
@@ -61,7 +62,9 @@ class Golden:
     def sections(self) -> list[str]:
         """The sections that the file asks for."""
         found = self.settings.get("sections", [])
-        assert found and set(found) <= set(SECTIONS), f"{self.path.name} asks for no sections: `// sections: {', '.join(SECTIONS)}`"
+        assert found and set(found) <= set(SECTIONS), (
+            f"{self.path.name} asks for no sections: `// sections: {', '.join(SECTIONS)}`"
+        )
         return found
 
     def options(self, target: str = "") -> Options:
@@ -100,7 +103,9 @@ def golden_files() -> Iterator[Path]:
 def read(path: Path) -> Golden:
     """A golden file in its parts."""
     source, *rest = _HEADING.split(path.read_bytes().decode())
-    return Golden(path, source.rstrip("\n") + "\n", {name: text.strip("\n") + "\n" for name, text in zip(rest[::2], rest[1::2])})
+    return Golden(
+        path, source.rstrip("\n") + "\n", {name: text.strip("\n") + "\n" for name, text in zip(rest[::2], rest[1::2])}
+    )
 
 
 def written(source: str, sections: dict[str, str]) -> str:

@@ -25,13 +25,17 @@ def check(golden: Golden, target: str) -> None:
     for i, (actual, expected) in enumerate(_pairs(golden, target)):
         assert actual.dtype == expected.dtype and actual.shape == expected.shape
         wrong = differing(actual, expected, tolerance(expected.dtype))
-        assert not wrong.any(), f"result {i}: {actual[wrong]} instead of {expected[wrong]} at {np.argwhere(wrong).tolist()}"
+        assert not wrong.any(), (
+            f"result {i}: {actual[wrong]} instead of {expected[wrong]} at {np.argwhere(wrong).tolist()}"
+        )
 
 
 def _pairs(golden: Golden, target: str) -> Iterator[tuple[Array, Array]]:
     module, options = golden.module, golden.options(target)
     rng = np.random.default_rng(11)
-    arguments = {name: random_array(rng, shape.element_type, shape.dimensions) for name, shape in parameter_leaves(module)}
+    arguments = {
+        name: random_array(rng, shape.element_type, shape.dimensions) for name, shape in parameter_leaves(module)
+    }
     executable = xla_wasm.load(xla_wasm.compile(module, options))
     states: dict[Any, Any] = {result: name for name, result in options.state}
     kept = {*options.weights, *states.values()}
@@ -46,7 +50,8 @@ def _pairs(golden: Golden, target: str) -> Iterator[tuple[Array, Array]]:
 
 
 def _host(module: Module, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the host has its part in two runs with, where the program has one for it: arrays to take, and a list for what is sent."""
+    """What the host has its part in two runs with, where the program has one for it: arrays to take, and a list for
+    what is sent."""
     feeds = [x for x in module.instructions() if x.opcode in ("infeed", "outfeed")]
     infeed = [random_array(rng, "f32", x.shape.tuple_shapes[0].dimensions) for x in feeds if x.opcode == "infeed"]
     given: dict[str, Any] = {"infeed": infeed} if infeed else {}

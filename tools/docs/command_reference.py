@@ -38,7 +38,10 @@ def _section(name: str, command: Any) -> str:
     parts = [f"\n## {name}\n\n```text\n{usage}\n```\n\n{_prose(command.help or '')}\n"]
     inner = {child: each for child, each in getattr(command, "commands", {}).items() if not each.hidden}
     if inner:
-        rows = [f"| [`{child}`](#{NAME}-{child}) | {_cell(each.get_short_help_str(10_000))} |" for child, each in inner.items()]
+        rows = [
+            f"| [`{child}`](#{NAME}-{child}) | {_cell(each.get_short_help_str(10_000))} |"
+            for child, each in inner.items()
+        ]
         parts.append("\n| command | |\n|---|---|\n" + "\n".join(rows) + "\n")
     records = [record for parameter in command.params if (record := parameter.get_help_record(context))]
     rows = [f"| `{names}` | {_cell(about)} |" for names, about in records]

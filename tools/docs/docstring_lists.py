@@ -1,4 +1,5 @@
-"""Docstrings name parameters and fields in lines of their own, "`name`: what it is": on the site these are items of a list."""
+"""Docstrings name parameters and fields in lines of their own, "`name`: what it is": on the site these are items of a
+list."""
 
 from __future__ import annotations
 

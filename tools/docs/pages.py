@@ -1,8 +1,10 @@
-"""What MkDocs is told beyond mkdocs.yml: pages that lie outside of docs/, links between them, and pages that are generated.
+"""What MkDocs is told beyond mkdocs.yml: pages that lie outside of docs/, links between them, and pages that are
+generated.
 
-Pages keep their places in the repository, and links are written as a code host wants them. Here each link is read as a path of the
-repository and written as one of the site: README.md is the front page, docs/ is the top, and everything else stays where it is. A file that
-is no page is shown as it stands, under files/, and a folder as the list of what is in it.
+Pages keep their places in the repository, and links are written as a code host wants them. Here each link is read as a
+path of the repository and written as one of the site: README.md is the front page, docs/ is the top, and everything
+else stays where it is. A file that is no page is shown as it stands, under files/, and a folder as the list of what is
+in it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,17 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 FILES = "files"
-SHOWN = {".py": "python", ".js": "js", ".mjs": "js", ".c": "c", ".h": "c", ".rs": "rust", ".go": "go", ".json": "json", "": "text"}
+SHOWN = {
+    ".py": "python",
+    ".js": "js",
+    ".mjs": "js",
+    ".c": "c",
+    ".h": "c",
+    ".rs": "rust",
+    ".go": "go",
+    ".json": "json",
+    "": "text",
+}
 """Files that may be shown, by their suffix, and the languages that they are in."""
 
 FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.DOTALL | re.MULTILINE)
@@ -35,7 +47,9 @@ LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 def outside_of_code(text: str) -> Iterator[tuple[str, bool]]:
     """The text in parts, each with whether it is code."""
     at = 0
-    for found in re.finditer(f"{FENCE.pattern}|{SPAN.pattern.replace(chr(92) + '1', chr(92) + '3')}", text, re.DOTALL | re.MULTILINE):
+    for found in re.finditer(
+        f"{FENCE.pattern}|{SPAN.pattern.replace(chr(92) + '1', chr(92) + '3')}", text, re.DOTALL | re.MULTILINE
+    ):
         yield text[at : found.start()], False
         yield found[0], True
         at = found.end()
@@ -120,7 +134,12 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     """Adds the pages that do not lie in docs/: those that others link to, and those that are generated."""
     for name, text in generated().items():
         files.append(File.generated(config, name, content=text))
-    waiting = ["README.md", "SECURITY.md", "web/README.md", *(place_of(file.src_uri) for file in files if file.is_documentation_page())]
+    waiting = [
+        "README.md",
+        "SECURITY.md",
+        "web/README.md",
+        *(place_of(file.src_uri) for file in files if file.is_documentation_page()),
+    ]
     seen: set[str] = set()
     while waiting:
         path = waiting.pop()

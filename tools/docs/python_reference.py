@@ -25,26 +25,34 @@ MODULES: dict[str, tuple[str, list[str] | None]] = {
 
 
 def names() -> dict[str, list[str]]:
-    """The headings, each with the full names of what stands below it; all public names of the package are among them."""
+    """The headings, each with the full names of what stands below it; all public names of the package are among
+    them."""
     errors = [name for name in xla_wasm.__all__ if name.endswith(("Error", "Warning"))]
     groups = {title: [f"xla_wasm.{name}" for name in group or errors] for title, group in GROUPS.items()}
     listed = {name for group in groups.values() for name in group}
     missing = {f"xla_wasm.{name}" for name in xla_wasm.__all__ if name != "__version__"} - listed
     if missing:
         raise ValueError(f"tools/docs/python_reference.py has no place for {', '.join(sorted(missing))}")
-    modules = {title: [f"{module}.{name}" for name in public or _public(module)] for title, (module, public) in MODULES.items()}
+    modules = {
+        title: [f"{module}.{name}" for name in public or _public(module)] for title, (module, public) in MODULES.items()
+    }
     return groups | modules
 
 
 def _public(module: str) -> list[str]:
     """The functions and classes that a module defines, in their order there."""
     contents = vars(import_module(module)).items()
-    return [name for name, value in contents if name[0] != "_" and callable(value) and value.__module__.startswith(module)]
+    return [
+        name for name, value in contents if name[0] != "_" and callable(value) and value.__module__.startswith(module)
+    ]
 
 
 def page() -> str:
     """The page, as Markdown with mkdocstrings' directives."""
-    intro = "# The Python API\n\nEverything here is made from the docstrings of this version.\n\n```python\nimport xla_wasm\n```\n"
+    intro = (
+        "# The Python API\n\nEverything here is made from the docstrings of this version.\n\n```python\nimport "
+        "xla_wasm\n```\n"
+    )
     parts = [f"\n## {title}\n\n" + "".join(map(_directive, group)) for title, group in names().items()]
     return intro + "".join(parts)
 

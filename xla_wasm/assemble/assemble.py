@@ -72,14 +72,23 @@ class _Sidecar:
 
     def add(self, buffer: Buffer, data: Data, index: int) -> None:
         offset = -(-self.end // ALIGNMENT) * ALIGNMENT
-        entry = {"index": index, "kind": "sidecar", "name": buffer.name, "staging": buffer.root().address, "bytes": len(data)}
+        entry = {
+            "index": index,
+            "kind": "sidecar",
+            "name": buffer.name,
+            "staging": buffer.root().address,
+            "bytes": len(data),
+        }
         self.entries.append(entry | {"sidecar_offset": offset, "sha256": hashlib.sha256(data).hexdigest()})
         self.parts += [bytes(offset - self.end), data]
         self.end = offset + len(data)
 
 
-def assemble(plan: Plan, interface: Interface, options: Options, target: Target, names: bool, devices: Devices | None = None) -> Artifact:
-    """The artifact of a plan, for the target and the devices that it was made for; `names` keeps function names in it."""
+def assemble(
+    plan: Plan, interface: Interface, options: Options, target: Target, names: bool, devices: Devices | None = None
+) -> Artifact:
+    """The artifact of a plan, for the target and the devices that it was made for; `names` keeps function names in
+    it."""
     wasm = Module()
     driver.drop_empty(plan)
     steps = all_steps(plan)
@@ -111,7 +120,11 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
     running = (step, driver.run_function(room, waits), driver.init_function(driver.init_starts(plan), brought))
     room_left = _Room(driver.start_of_buffers(plan, target.threads), front.low_bytes(options.kind), plan.end)
     arena = room_left.alloc(16 + front.ARENA, 8, False) if options.kind == SERVER else 0
-    linker = _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena, kept_apart) if options.kind != MODULE else None
+    linker = (
+        _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena, kept_apart)
+        if options.kind != MODULE
+        else None
+    )
     if linker:
         wasm.add(driver.dispatch_function(kernels))
     wasm.add(driver.copy_kernel())
@@ -138,7 +151,11 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
         wasm.add(threads.work_function(room.control, manifest["pages"] * PAGE, own, linker.stack if linker else None))
         wasm.add(threads.start_function(room.control, wasm.make_passive()))
         wasm.start("start")
-    code = _server(wasm, target, manifest["pages"], arena, names) if arena else _alone(wasm, target, manifest["pages"], names)
+    code = (
+        _server(wasm, target, manifest["pages"], arena, names)
+        if arena
+        else _alone(wasm, target, manifest["pages"], names)
+    )
     digest = hashlib.sha256()
     for part in (*code, encode_manifest(manifest)):
         digest.update(part)
@@ -147,13 +164,16 @@ def assemble(plan: Plan, interface: Interface, options: Options, target: Target,
 
 
 def check_room(plan: Plan, end: int, target: Target) -> int:
-    """Where memory ends of which all up to `end` is in use. Raises UnsupportedError, which names the largest array, if that is too far."""
+    """Where memory ends of which all up to `end` is in use. Raises UnsupportedError, which names the largest array, if
+    that is too far."""
     top = end + _SLACK
     if top > target.memory_limit - PAGE:
         largest = max((b for b in plan.buffers if b.merged is None), key=lambda b: b.bytes)
         raise UnsupportedError(
-            f"the program needs {top / 2**30:.1f} GiB of memory, {largest.bytes / 2**30:.1f} GiB of it for '{largest.name}'; "
-            f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB. Compute with smaller arrays, or in several runs"
+            f"the program needs {top / 2**30:.1f} GiB of memory, {largest.bytes / 2**30:.1f} GiB of it for "
+            f"'{largest.name}'; "
+            f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB. Compute with smaller "
+            f"arrays, or in several runs"
         )
     return top
 
@@ -177,7 +197,8 @@ def _server(wasm: Module, target: Target, pages: int, arena: int, names: bool) -
 
 
 class _Room:
-    """Memory beside the plan's buffers, for what is linked: some below them, where addresses are short, and any amount behind."""
+    """Memory beside the plan's buffers, for what is linked: some below them, where addresses are short, and any amount
+    behind."""
 
     def __init__(self, low: int, bytes: int, top: int) -> None:
         self._low, self._end = low, low + bytes
@@ -203,7 +224,8 @@ def _add_front(
     arena: int,
     initial: Mapping[int, Data],
 ) -> Linker:
-    """Adds the front of an artifact of this kind, what it calls and what it reads, before all else, so that their numbers are short."""
+    """Adds the front of an artifact of this kind, what it calls and what it reads, before all else, so that their
+    numbers are short."""
     from ..link.link import Linker
 
     front.check(kind, manifest)
@@ -213,7 +235,10 @@ def _add_front(
     model, address, content = front.describe(manifest, alloc, initial)
     linker.place_by_size(*c_code.exports.values())
     wasm.data(address, content)
-    for func in (*running, *(_constant(name, address) for name, address in ((front.DESCRIPTION, model), ("arena", arena)) if address)):
+    for func in (
+        *running,
+        *(_constant(name, address) for name, address in ((front.DESCRIPTION, model), ("arena", arena)) if address),
+    ):
         wasm.add(func)
     for export, symbol in c_code.exports.items():
         linker.need(symbol)
@@ -249,13 +274,17 @@ def _manifest(
     inits: Sequence[dict[str, Any]],
     devices: Devices | None,
 ) -> dict[str, Any]:
-    """What hosts need to know, but for the size of the memory, which is not known yet, and the hash, which is taken of all else.
+    """What hosts need to know, but for the size of the memory, which is not known yet, and the hash, which is taken of
+    all else.
 
     The sidecar's constants come first: the other `init` steps may read them."""
     state = interface.state
     steps = [s.name for s in all_steps(plan)]
     parameters = []
-    given_sizes, given_shards = _sizes(interface.parameters, plan.parameters), _shards(interface.parameters, interface.parameter_shards)
+    given_sizes, given_shards = (
+        _sizes(interface.parameters, plan.parameters),
+        _shards(interface.parameters, interface.parameter_shards),
+    )
     for i, ((name, shape), view) in enumerate(zip(interface.parameters, plan.parameters)):
         role = "weight" if i in interface.weights else "state" if i in state else "input"
         entry = _array(name, shape, view, role) | given_sizes[i] | given_shards[i]
@@ -268,18 +297,31 @@ def _manifest(
 
     groups = [(index, group) for group, index in _first_calls(plan).items()]
     first = 1 + len(plan.weights)
-    inits += [prepares(index, plan.poured[group - first].name) for index, group in groups if group >= first and index not in named]
+    inits += [
+        prepares(index, plan.poured[group - first].name)
+        for index, group in groups
+        if group >= first and index not in named
+    ]
     inits += [prepares(index, "constants") for index, group in groups if group == 0]
     for index, group in groups:
         if not 0 < group < first:
             continue
         weight = parameters[interface.weights[group - 1]]
         weight["init"] = len(inits)
-        made = {"index": index, "kind": "weight", "name": weight["name"], "staging": weight["offset"], "bytes": weight["bytes"]}
+        made = {
+            "index": index,
+            "kind": "weight",
+            "name": weight["name"],
+            "staging": weight["offset"],
+            "bytes": weight["bytes"],
+        }
         part = plan.weights[group - 1].part
         inits.append(made | ({"part": part} if part else {}))
     replaced = set(state.values())
-    made_sizes, made_shards = _sizes(interface.results, plan.results), _shards(interface.results, interface.result_shards)
+    made_sizes, made_shards = (
+        _sizes(interface.results, plan.results),
+        _shards(interface.results, interface.result_shards),
+    )
     results = [
         _array(name, shape, view, "state" if r in replaced else "output") | made_sizes[r] | made_shards[r]
         for r, ((name, shape), view) in enumerate(zip(interface.results, plan.results))
@@ -332,7 +374,8 @@ def _requests(steps: Sequence[Step]) -> list[dict[str, Any]]:
 
 
 def _exchange(step: Step, request: Request, channel: int) -> dict[str, Any]:
-    """An exchange with other devices: what goes to which of them, and what comes from which (see `ops.collective.exchange`)."""
+    """An exchange with other devices: what goes to which of them, and what comes from which (see
+    `ops.collective.exchange`)."""
     received, (to, sources, *sent) = step.arguments[: step.written], step.arguments[step.written :]
 
     def block(view: View, rows: View | None) -> int:
@@ -393,25 +436,35 @@ def _array(name: str, shape: Shape, view: View, kind: str) -> dict[str, Any]:
 
 
 def _sizes(leaves: list[Leaf], views: Sequence[View]) -> list[dict[str, Any]]:
-    """For each leaf with dynamic dimensions, where the actual sizes lie: s32 numbers, whose views follow those of the leaves."""
+    """For each leaf with dynamic dimensions, where the actual sizes lie: s32 numbers, whose views follow those of the
+    leaves."""
     places = size_places(leaves)
     sizes = views[len(leaves) :]
-    return [{"sizes": [None if p is None else sizes[p].address for p in own]} if any(p is not None for p in own) else {} for own in places]
+    return [
+        {"sizes": [None if p is None else sizes[p].address for p in own]} if any(p is not None for p in own) else {}
+        for own in places
+    ]
 
 
 def _shards(leaves: list[Leaf], shards: Sequence[Shards | None]) -> list[dict[str, Any]]:
     """For each leaf, the global array of which each device has a part: its dimensions, and where the parts begin."""
     known = shards or [None] * len(leaves)
-    return [{} if s is None else {"shards": {"dimensions": list(s.dimensions), "starts": [list(row) for row in s.starts]}} for s in known]
+    return [
+        {} if s is None else {"shards": {"dimensions": list(s.dimensions), "starts": [list(row) for row in s.starts]}}
+        for s in known
+    ]
 
 
 def _layout_fields(shape: Shape) -> dict[str, Any]:
-    """The fields of the manifest for a layout of more than an order of dimensions: what is not default, and the size in bytes."""
+    """The fields of the manifest for a layout of more than an order of dimensions: what is not default, and the size in
+    bytes."""
     layout = shape.layout
     if layout is None or is_plain(shape):
         return {}
     plain = Layout(layout.minor_to_major)
-    fields: dict[str, Any] = {name: getattr(layout, name) for name in LAYOUT_FIELDS if getattr(layout, name) != getattr(plain, name)}
+    fields: dict[str, Any] = {
+        name: getattr(layout, name) for name in LAYOUT_FIELDS if getattr(layout, name) != getattr(plain, name)
+    }
     if layout.tiles:
         fields["tiles"] = [["*" if size == COMBINE else size for size in tile] for tile in layout.tiles]
     if layout.padded_dimensions:

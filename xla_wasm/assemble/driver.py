@@ -1,12 +1,12 @@
 """The step table and the small wasm program that runs it.
 
 A table entry has eight 32-bit words: kind, function slot, address of the argument block (or of a value), begin, end,
-target (of a kernel: how much of its range a call takes), address of a switch's targets, their count. Of a kernel the last
-two are how much of its range threads take at a time, 0 if it is not shared, and where `plan.parts.chunk_blocks` lie, if
-there are any. The program counter
+target (of a kernel: how much of its range a call takes), address of a switch's targets, their count. Of a kernel the
+last two are how much of its range threads take at a time, 0 if it is not shared, and where `plan.parts.chunk_blocks`
+lie, if there are any. The program counter
 lies in memory, so a run can stop and go on: a step that needs the host writes the request record (the number of its
-request, and the step to go on with) and ends the run for now; the next one goes on from there. A host that gives up sets
-the second word to 0.
+request, and the step to go on with) and ends the run for now; the next one goes on from there. A host that gives up
+sets the second word to 0.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ END, WAIT = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the driver's data lie: the request record, the step table, argument blocks and switch targets, then what threads share."""
+    """Where the driver's data lie: the request record, the step table, argument blocks and switch targets, then what
+    threads share."""
 
     record: int
     table: int
@@ -58,7 +59,8 @@ def layout(steps: list[Step], threads: bool = False) -> Layout:
 
 
 def start_of_buffers(plan: Plan, threads: bool) -> int:
-    """The first address behind the table of all steps: which of them vanish shows only when everything has its place."""
+    """The first address behind the table of all steps: which of them vanish shows only when everything has its
+    place."""
     return -(-layout(all_steps(plan), threads).end // ALIGNMENT) * ALIGNMENT
 
 
@@ -92,7 +94,8 @@ def init_starts(plan: Plan) -> list[int]:
 
 
 def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Sequence[Part | None] = ()) -> bytes:
-    """The bytes of the step table and of what its entries point to. `shared`: of each step how threads share it, None if they do not."""
+    """The bytes of the step table and of what its entries point to. `shared`: of each step how threads share it, None
+    if they do not."""
     entries, blocks = bytearray(), bytearray()
     requests = 0
     pieces = {name: piece(func) for name, func in {step.func.name: step.func for step in steps if step.func}.items()}
@@ -167,8 +170,8 @@ def dispatch_function(kernels: Iterable[str]) -> Func:
 def step_function(place: Layout, direct: bool = False) -> Func:
     """`step(pc) -> next pc`: runs one entry of the table; -1 at the end, -2 where the host is to serve a request.
 
-    `direct`: it calls kernels through `dispatch`, not through a function table, which an engine has to clear for each new instance.
-    Where the layout has a place for what threads share, kernels that they share go through `fork`.
+    `direct`: it calls kernels through `dispatch`, not through a function table, which an engine has to clear for each
+    new instance. Where the layout has a place for what threads share, kernels that they share go through `fork`.
     """
     f = _exported("step")
     entry = f.local("i32")

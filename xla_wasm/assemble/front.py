@@ -1,4 +1,5 @@
-"""Kinds of artifacts: a plain module, which a host runs, or one with a front, C code in `runtime_c/front/` that makes a program of it.
+"""Kinds of artifacts: a plain module, which a host runs, or one with a front, C code in `runtime_c/front/` that makes a
+program of it.
 
 A front knows the model from its description, which stands in memory as `front.h` declares it.
 """
@@ -24,7 +25,8 @@ DESCRIPTION = "description"
 """The function that gives a front the address of the model's description."""
 
 _OWN = ("pull", "push", "fail", "fail_name", "fail_shape", "failed")
-"""What each front has of its own for what they share: where bytes come from and go, and what happens when something is wrong."""
+"""What each front has of its own for what they share: where bytes come from and go, and what happens when something is
+wrong."""
 
 _ELEMENTS = {
     "encode_short": ("xw_encode_short", "xw_no_encode_short"),
@@ -45,13 +47,17 @@ class Front:
     name: str
     """How its own functions begin."""
     optional: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """What the C code calls beside `_ELEMENTS` -> the function that does it, and the one for models that have no use for it."""
+    """What the C code calls beside `_ELEMENTS` -> the function that does it, and the one for models that have no use
+    for it."""
 
     def chosen(self, used: Iterable[str]) -> dict[str, str]:
         """What to link for each function that C code leaves open; of `optional`, `used` are those of use."""
         used = set(used)
         own = {name: f"{self.name}_{name}" for name in _OWN}
-        return own | {name: does if name in used else does_not for name, (does, does_not) in {**_ELEMENTS, **self.optional}.items()}
+        return own | {
+            name: does if name in used else does_not
+            for name, (does, does_not) in {**_ELEMENTS, **self.optional}.items()
+        }
 
 
 FRONTS = {
@@ -77,22 +83,27 @@ _ROUNDED, _ONE_ZERO, _NO_SIGN = 1, 2, 4
 
 
 def low_bytes(kind: str) -> int:
-    """The bytes below the buffers of a program that its front has: an address below 8,192 takes a byte less in each instruction."""
+    """The bytes below the buffers of a program that its front has: an address below 8,192 takes a byte less in each
+    instruction."""
     return {COMMAND: 6144, SERVER: 7168}.get(kind, 0)
 
 
 def written_pages(kind: str) -> int:
     """The size of the pages that what a program writes shares with no constants, or 0.
 
-    Engines map constants from the file. A page that has been read there and is written then has to be copied, and taken from the address
-    space of every thread; others just begin as zeros.
+    Engines map constants from the file. A page that has been read there and is written then has to be copied, and taken
+    from the address space of every thread; others just begin as zeros.
     """
     return 4096 if kind in FRONTS else 0
 
 
 def used_by(manifest: Mapping[str, Any]) -> set[str]:
     """The optional functions of fronts that are of use to a program."""
-    leaves = [*manifest["parameters"], *manifest["results"], *(x for r in manifest["requests"] for x in (*r["operands"], *r["results"]))]
+    leaves = [
+        *manifest["parameters"],
+        *manifest["results"],
+        *(x for r in manifest["requests"] for x in (*r["operands"], *r["results"])),
+    ]
     types = {REAL_OF.get(leaf["element_type"], leaf["element_type"]) for leaf in leaves}
     floats = {name for name in types if TYPES[name].kind == "float"}
     used = set()
@@ -104,7 +115,9 @@ def used_by(manifest: Mapping[str, Any]) -> set[str]:
         used.add("settle_complex")
     if any("sizes" in leaf for leaf in leaves):
         used |= {"to_bounds", "raw_bounds"}
-    if any(p["kind"] != "input" for p in manifest["parameters"]) or any(i["kind"] == "sidecar" for i in manifest["inits"]):
+    if any(p["kind"] != "input" for p in manifest["parameters"]) or any(
+        i["kind"] == "sidecar" for i in manifest["inits"]
+    ):
         used |= {"read_weights", "say_weights_usage"}
     if manifest["requests"]:
         used |= {"serve", "option"}
@@ -116,17 +129,23 @@ def check(kind: str, manifest: Mapping[str, Any]) -> None:
     if kind == SERVER:
         for leaf in manifest["parameters"]:
             if leaf["kind"] == "weight":
-                what = f"its weight '{leaf['name']}' would come from a file, which a server does not read; make it a constant"
+                what = (
+                    f"its weight '{leaf['name']}' would come from a file, which a server does not read; make it a "
+                    f"constant"
+                )
                 raise UnsupportedError(f"'{manifest['name']}': {what}, as `safetensors.bind` does")
         if any(init["kind"] == "sidecar" for init in manifest["inits"]):
             raise UnsupportedError(f"'{manifest['name']}': a server has its constants in it: leave sidecar out")
         for request in (r for r in manifest["requests"] if r["kind"] != "callback"):
             raise UnsupportedError(
-                f"{request['name']}: it needs a host while the program runs, which a server has not; see `xla-wasm serve-model`"
+                f"{request['name']}: it needs a host while the program runs, which a server has not; see `xla-wasm "
+                f"serve-model`"
             )
     for request in manifest["requests"]:
         if request["kind"] not in _REQUESTS:
-            what = "exchanges data with other devices" if request["kind"] == "exchange" else "calls a function of the host"
+            what = (
+                "exchanges data with other devices" if request["kind"] == "exchange" else "calls a function of the host"
+            )
             raise UnsupportedError(f"{request['name']}: it {what}, which a {kind} cannot do; compile it as a {MODULE}")
 
 
@@ -160,7 +179,9 @@ ARRAY_BYTES = 44
 """The size of `struct array`."""
 
 
-def describe(manifest: Mapping[str, Any], alloc: Alloc, initial: Mapping[int, bytes | memoryview] | None = None) -> tuple[int, int, bytes]:
+def describe(
+    manifest: Mapping[str, Any], alloc: Alloc, initial: Mapping[int, bytes | memoryview] | None = None
+) -> tuple[int, int, bytes]:
     """The description of a program: the address of `struct model`, and where its bytes go.
 
     `initial` is what states begin with, by their parameters, where the front has them begin anew.
@@ -173,10 +194,14 @@ def describe(manifest: Mapping[str, Any], alloc: Alloc, initial: Mapping[int, by
     return model, base, content
 
 
-def _described(manifest: Mapping[str, Any], memory: _Memory, initial: Mapping[int, bytes | memoryview]) -> tuple[int, bytes]:
+def _described(
+    manifest: Mapping[str, Any], memory: _Memory, initial: Mapping[int, bytes | memoryview]
+) -> tuple[int, bytes]:
     types: dict[str, int] = {}
     parameters, results = manifest["parameters"], [r for r in manifest["results"] if r["kind"] == "output"]
-    given = _arrays(parameters, manifest["inits"], types, memory, {p: memory.put(bytes(data)) for p, data in initial.items()})
+    given = _arrays(
+        parameters, manifest["inits"], types, memory, {p: memory.put(bytes(data)) for p, data in initial.items()}
+    )
     made = _arrays(results, (), types, memory)
     inits = [i["index"] for i in manifest["inits"] if i["kind"] == "segment"]
     parts = [i for i in manifest["inits"] if i["kind"] == "sidecar"]
@@ -190,7 +215,16 @@ def _described(manifest: Mapping[str, Any], memory: _Memory, initial: Mapping[in
             target, leaves = request["format" if kind == "assertion" else "place"] or request["name"], []
         transfers += [_REQUESTS.index(kind), memory.text(target), len(leaves), _arrays(leaves, (), types, memory)]
     end = given + len(parameters) * ARRAY_BYTES
-    words = [memory.text(manifest["name"]), len(parameters), given, end, len(results), made, len(inits), memory.words(inits)]
+    words = [
+        memory.text(manifest["name"]),
+        len(parameters),
+        given,
+        end,
+        len(results),
+        made,
+        len(inits),
+        memory.words(inits),
+    ]
     words += [len(parts), max((i["sidecar_offset"] + i["bytes"] for i in parts), default=0), part]
     words += [len(manifest["requests"]), memory.words(transfers), manifest["request"]]
     return memory.words(words), memory.content()
@@ -203,7 +237,8 @@ def _arrays(
     memory: _Memory,
     initial: Mapping[int, int] | None = None,
 ) -> int:
-    """The address of an array of `struct array`. `initial`: by the numbers of leaves, where lies what they begin with."""
+    """The address of an array of `struct array`. `initial`: by the numbers of leaves, where lies what they begin
+    with."""
     words = []
     for i, leaf in enumerate(leaves):
         name, dimensions = leaf["element_type"], leaf["dimensions"]
@@ -219,7 +254,19 @@ def _arrays(
         init = leaf.get("init")
         step = (initial or {}).get(i, 0) if init is None else inits[init]["index"] + 1
         data = leaf["offset"] if prod(dimensions) else 0
-        words += [memory.text(leaf["name"]), types[name], kind, len(dimensions), dims, data, leaf["bytes"], step, 0, 0, 0]
+        words += [
+            memory.text(leaf["name"]),
+            types[name],
+            kind,
+            len(dimensions),
+            dims,
+            data,
+            leaf["bytes"],
+            step,
+            0,
+            0,
+            0,
+        ]
     return memory.words(words)
 
 
@@ -254,7 +301,9 @@ def _format(name: str) -> bytes:
         largest = infinite = nan = 0  # these have machine types
     code = f"{_CODES[type_.kind]}{type_.bytes}" if in_numpy else f"V{type_.bytes}"
     bits = TYPES[value].bits if type_.kind != "pred" else 8
-    head = struct.pack("<14s4s6B", name.encode(), code.encode(), _KINDS.index(type_.kind), type_.bytes, bits, mantissa, flags, 0)
+    head = struct.pack(
+        "<14s4s6B", name.encode(), code.encode(), _KINDS.index(type_.kind), type_.bytes, bits, mantissa, flags, 0
+    )
     return head + struct.pack("<h3H", bias, largest, infinite, nan)
 
 
@@ -263,8 +312,9 @@ ARENA = 65536
 
 
 def realloc(arena: int) -> Func:
-    """`cabi_realloc(old, had, align, size)`: room for what an imported function returns. At `arena` lie the address of the next list, if it
-    is to go somewhere else (0: no), then how many bytes behind these two words are in use. It traps where there is no room."""
+    """`cabi_realloc(old, had, align, size)`: room for what an imported function returns. At `arena` lie the address of
+    the next list, if it is to go somewhere else (0: no), then how many bytes behind these two words are in use. It
+    traps where there is no room."""
     f = Func(wasi_http.REALLOC, ("i32", "i32", "i32", "i32"), ("i32",))
     place = f.local("i32")
     f.op("i32.const", arena)

@@ -1,4 +1,5 @@
-"""What states begin with: from arrays of any library, numbers and structures to the bytes in an artifact. Needs no numpy."""
+"""What states begin with: from arrays of any library, numbers and structures to the bytes in an artifact. Needs no
+numpy."""
 
 from __future__ import annotations
 
@@ -19,12 +20,16 @@ _KINDS = ("pred", "signed", "float", "complex")
 
 
 def initial_values(
-    inputs: list[Leaf], state: Mapping[int, int], shards: Sequence[Shards | None], given: Iterable[tuple[str | int, Any]]
+    inputs: list[Leaf],
+    state: Mapping[int, int],
+    shards: Sequence[Shards | None],
+    given: Iterable[tuple[str | int, Any]],
 ) -> dict[int, bytes]:
     """The bytes of each state in the order of its layout, by the number of its parameter.
 
-    `given` are the pairs of `Options.initial`, `shards` those of the parameters. What is zeros is left out: memory begins so. Raises
-    ArgumentError that names the state which is not there or does not fit, UnsupportedError for those that no module can begin with.
+    `given` are the pairs of `Options.initial`, `shards` those of the parameters. What is zeros is left out: memory
+    begins so. Raises ArgumentError that names the state which is not there or does not fit, UnsupportedError for those
+    that no module can begin with.
     """
     found: dict[int, bytes] = {}
     seen: set[int] = set()
@@ -35,11 +40,14 @@ def initial_values(
                 raise ArgumentError(f"initial: the state {name!r} is given twice")
             seen.add(i)
             if shape.is_dynamic:
-                raise UnsupportedError(f"initial: the state {name!r} is {shape}: only the host sets states with dynamic dimensions")
+                raise UnsupportedError(
+                    f"initial: the state {name!r} is {shape}: only the host sets states with dynamic dimensions"
+                )
             own = shards[i]
             if own is not None and not own.whole:
                 raise UnsupportedError(
-                    f"initial: each device has another part of the state {name!r}, and an artifact is the same for all: set it in the host"
+                    f"initial: each device has another part of the state {name!r}, and an artifact is the same for "
+                    f"all: set it in the host"
                 )
             data = _bytes_of(each, shape, f"initial: the state {name!r} is {shape.without_layout()}")
             if data.count(0) < len(data):
@@ -48,7 +56,8 @@ def initial_values(
 
 
 def _leaves(inputs: list[Leaf], state: Mapping[int, int], key: str | int, value: Any) -> dict[int, Any]:
-    """The arrays of one key, by the numbers of their parameters: of a name that others begin with, all below it. "" means all states."""
+    """The arrays of one key, by the numbers of their parameters: of a name that others begin with, all below it. ""
+    means all states."""
     names = {inputs[i][0]: i for i in state}
     if isinstance(key, int):
         key = inputs[leaf_index(inputs, key, "parameter")][0]
@@ -60,10 +69,15 @@ def _leaves(inputs: list[Leaf], state: Mapping[int, int], key: str | int, value:
     def unknown(name: str, value: Any) -> NoReturn:
         if below(name, names):
             raise ArgumentError(
-                f"initial: {name!r} stands for {_some(below(name, names))}: give a dict or its like, not {type(value).__name__}"
+                f"initial: {name!r} stands for {_some(below(name, names))}: give a dict or its like, not "
+                f"{type(value).__name__}"
             )
         is_input = below(name, (other for other, _ in inputs))
-        what = f"{name!r} is no state, which Options.state pairs with a result" if is_input else f"there is no state {name!r}"
+        what = (
+            f"{name!r} is no state, which Options.state pairs with a result"
+            if is_input
+            else f"there is no state {name!r}"
+        )
         raise ArgumentError(f"initial: {what}; states: {_some([*names])}")
 
     wanted = [prefix] if prefix in names else below(prefix, names)
@@ -73,7 +87,8 @@ def _leaves(inputs: list[Leaf], state: Mapping[int, int], key: str | int, value:
     missing = next((name for name in wanted if name not in found), None)
     if missing is not None:
         raise ArgumentError(
-            f"initial: the state {missing!r} is missing in what is given for {key!r}: {inputs[names[missing]][1].without_layout()}"
+            f"initial: the state {missing!r} is missing in what is given for {key!r}: "
+            f"{inputs[names[missing]][1].without_layout()}"
         )
     return {names[name]: each for name, each in found.items()}
 
@@ -104,17 +119,25 @@ def _bytes_of(value: Any, shape: Shape, what: str) -> bytes:
 def _of_numbers(value: Any, shape: Shape, what: str) -> bytes:
     """The same of Python's numbers, or of lists of them."""
     dimensions, numbers = _flat(value, what)
-    if dimensions != shape.dimensions and not (shape.size == 0 and not numbers and dimensions == shape.dimensions[: len(dimensions)]):
+    if dimensions != shape.dimensions and not (
+        shape.size == 0 and not numbers and dimensions == shape.dimensions[: len(dimensions)]
+    ):
         raise ArgumentError(f"{what}, got {f'lists of shape {list(dimensions)}' if dimensions else 'one number'}")
     target = "signed" if TYPES[shape.element_type].kind == "unsigned" else TYPES[shape.element_type].kind
     for number in numbers:
         kind = _KINDS[(bool, int, float, complex).index(type(number))]
         if _KINDS.index(kind) > _KINDS.index(target) or (kind == "pred") != (target == "pred"):
-            raise ArgumentError(f"{what}, got Python's {type(number).__name__}: give an array of that type, or numbers that fit it")
+            raise ArgumentError(
+                f"{what}, got Python's {type(number).__name__}: give an array of that type, or numbers that fit it"
+            )
     plain = Shape(shape.element_type, shape.dimensions, Layout.default(shape.rank))
     try:
         literal = Literal.from_values(plain, numbers)
-        lost = next((a for a, b in zip(numbers, literal.values()) if not _kept(a, b)), None) if target in ("float", "complex") else None
+        lost = (
+            next((a for a, b in zip(numbers, literal.values()) if not _kept(a, b)), None)
+            if target in ("float", "complex")
+            else None
+        )
     except (ArgumentError, OverflowError) as error:
         raise ArgumentError(f"{what}: a number does not fit it") from error
     if lost is not None:

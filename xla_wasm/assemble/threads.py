@@ -1,11 +1,12 @@
 """Threads inside of a module: kernels in chunks, which thread 0 publishes and every thread takes, one ticket each.
 
-All threads are instances of one module on one shared memory. Thread 0 runs the program. Where a kernel is worth it, it writes which one
-it is, then one word: a generation, how many chunks there are, and the next one. Who has time takes the next by an atomic addition, which
-tells all three at once, so nobody can mix up two kernels; the kernel stays the same until every chunk that was taken is counted as done.
-Thread 0 takes chunks like the others and then waits for those that are being computed only: a thread that sleeps, is late or is gone costs
-time and never the answer. One that is gone in the middle of a chunk has said so in the first word of its own memory; the host looks there
-and has the run fail. Chunks are those of the kernel (see `loop.pieces`), whatever the number of threads, and so are all results.
+All threads are instances of one module on one shared memory. Thread 0 runs the program. Where a kernel is worth it, it
+writes which one it is, then one word: a generation, how many chunks there are, and the next one. Who has time takes the
+next by an atomic addition, which tells all three at once, so nobody can mix up two kernels; the kernel stays the same
+until every chunk that was taken is counted as done. Thread 0 takes chunks like the others and then waits for those that
+are being computed only: a thread that sleeps, is late or is gone costs time and never the answer. One that is gone in
+the middle of a chunk has said so in the first word of its own memory; the host looks there and has the run fail. Chunks
+are those of the kernel (see `loop.pieces`), whatever the number of threads, and so are all results.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from ..target import ALONE, AWAKE, FAILED, LATE, LIMIT, LOOKS, STOPPED
 from ..wasm.func import Func
 
 TICKET, KERNEL, DONE, ASLEEP, WAITS, LOADED = 0, 8, 64, 128, 148, 152
-"""Where the words of the control block lie, beside those that hosts write: 64 bits of generation (24), number of chunks (20) and next
-chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep; whether thread 0 sleeps; whether the data are
-in memory."""
+"""Where the words of the control block lie, beside those that hosts write: 64 bits of generation (24), number of chunks
+(20) and next chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep; whether
+thread 0 sleeps; whether the data are in memory."""
 
 _NEXT_BITS = _COUNT_BITS = 20
 _SPINS = 100_000
@@ -29,7 +30,8 @@ _PATIENCE = 20_000
 _TIMED_OUT = 2
 """What waiting gives when the time is over."""
 _LOOK = 100_000_000
-"""Nanoseconds after which thread 0 looks whether another thread has failed, in case nobody wakes it: what `LIMIT` counts."""
+"""Nanoseconds after which thread 0 looks whether another thread has failed, in case nobody wakes it: what `LIMIT`
+counts."""
 
 
 def start_function(control: int, segments: Sequence[tuple[int, int, int]]) -> Func:
@@ -95,7 +97,8 @@ def _count(f: Func, ticket: int) -> None:
 
 
 def take_function(control: int, own: Own) -> Func:
-    """`take(own) -> whether there were any`: computes chunks until all are taken. `own`: the thread's memory, 0 of thread 0."""
+    """`take(own) -> whether there were any`: computes chunks until all are taken. `own`: the thread's memory, 0 of
+    thread 0."""
     f = Func("take", ("i32",), ("i32",))
     ticket, entry, args, end, some = f.local("i64"), *(f.local("i32") for _ in range(4))
     f.op("block", None)
@@ -187,8 +190,8 @@ def _chunk(f: Func, ticket: int, entry: int, end: int) -> None:
 
 
 def _place_arguments(f: Func, own: Own, entry: int, args: int) -> None:
-    """Has `args` point to copies of the arguments, in which a thread other than 0 has its own memory, if the kernel has any (see
-    `plan.parts.chunk_blocks`)."""
+    """Has `args` point to copies of the arguments, in which a thread other than 0 has its own memory, if the kernel has
+    any (see `plan.parts.chunk_blocks`)."""
     at, place = f.local("i32"), f.local("i32")
     f.op("local.get", entry)
     f.op("i32.load", 2, 4 * 7)
@@ -349,7 +352,8 @@ def _next_generation(f: Func, control: int) -> None:
 
 
 def work_function(control: int, top: int, own: Own, stack: int | None) -> Func:
-    """`work(thread)`: helps thread 0 until `stop`. Threads other than 0 have numbers from 1 on, and their memory from `top` on."""
+    """`work(thread)`: helps thread 0 until `stop`. Threads other than 0 have numbers from 1 on, and their memory from
+    `top` on."""
     f = Func("work", ("i32",), ())
     mine, spins, ticket = f.local("i32"), f.local("i32"), f.local("i64")
     f.op("local.get", 0)

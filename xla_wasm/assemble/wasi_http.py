@@ -1,14 +1,27 @@
 """A server of `wasi:http` as a component: two core modules, one of the memory and all data, and one of the code.
 
-Functions that a component imports are lowered with the memory that they write to, which must be there before the module that calls them.
-The memory has a module of its own for this, and its data with it: engines copy on write what a module puts into a memory of its own.
+Functions that a component imports are lowered with the memory that they write to, which must be there before the module
+that calls them. The memory has a module of its own for this, and its data with it: engines copy on write what a module
+puts into a memory of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..wasm.component import Component, InstanceType, borrow, function, list_of, option, own, record, result, tuple_of, variant
+from ..wasm.component import (
+    Component,
+    InstanceType,
+    borrow,
+    function,
+    list_of,
+    option,
+    own,
+    record,
+    result,
+    tuple_of,
+    variant,
+)
 
 HANDLER = "wasi:http/incoming-handler@0.2.0"
 """The interface that the component exports."""
@@ -43,7 +56,7 @@ HTTP-request-trailer-section-size HTTP-request-trailer-size HTTP-response-incomp
 HTTP-response-header-size HTTP-response-body-size HTTP-response-trailer-section-size HTTP-response-trailer-size
 HTTP-response-transfer-coding HTTP-response-content-coding HTTP-response-timeout HTTP-upgrade-failed HTTP-protocol-error loop-detected
 configuration-error internal-error
-""".split()
+""".split()  # noqa: E501
 
 
 def _streams(error: int, used: Collection[str]) -> InstanceType:
@@ -56,7 +69,9 @@ def _streams(error: int, used: Collection[str]) -> InstanceType:
     read, written = t.type(result(content, stream_error)), t.type(result(None, stream_error))
     functions = {
         "[method]input-stream.blocking-read": function({"self": t.type(borrow(reads)), "len": "u64"}, read),
-        "[method]output-stream.blocking-write-and-flush": function({"self": t.type(borrow(writes)), "contents": content}, written),
+        "[method]output-stream.blocking-write-and-flush": function(
+            {"self": t.type(borrow(writes)), "contents": content}, written
+        ),
     }
     for name, type_ in functions.items():
         if name in used:
@@ -95,7 +110,14 @@ def _http(input_stream: int, output_stream: int, used: Collection[str]) -> Insta
     reads, writes = t.type(own(t.outer(input_stream))), t.type(own(t.outer(output_stream)))
     fields, request, incoming, response, outgoing, outparam = (
         t.resource(name)
-        for name in ("fields", "incoming-request", "incoming-body", "outgoing-response", "outgoing-body", "response-outparam")
+        for name in (
+            "fields",
+            "incoming-request",
+            "incoming-body",
+            "outgoing-response",
+            "outgoing-body",
+            "response-outparam",
+        )
     )
     owned = {r: t.type(own(r)) for r in (fields, incoming, response, outgoing, outparam)}
     lent = {r: t.type(borrow(r)) for r in (fields, request, incoming, response, outgoing)}
@@ -112,13 +134,17 @@ def _http(input_stream: int, output_stream: int, used: Collection[str]) -> Insta
         "[static]fields.from-list": function({"entries": t.type(list_of(t.type(tuple_of("string", content))))}, made),
         "[method]fields.get": function({"self": lent[fields], "name": "string"}, t.type(list_of(content))),
         "[constructor]outgoing-response": function({"headers": owned[fields]}, owned[response]),
-        "[method]outgoing-response.set-status-code": function({"self": lent[response], "status-code": "u16"}, t.type(result())),
+        "[method]outgoing-response.set-status-code": function(
+            {"self": lent[response], "status-code": "u16"}, t.type(result())
+        ),
         "[method]outgoing-response.body": function({"self": lent[response]}, t.type(result(owned[outgoing]))),
         "[method]outgoing-body.write": function({"self": lent[outgoing]}, t.type(result(writes))),
         "[static]outgoing-body.finish": function(
             {"this": owned[outgoing], "trailers": t.type(option(owned[fields]))}, t.type(result(None, error))
         ),
-        "[static]response-outparam.set": function({"param": owned[outparam], "response": t.type(result(owned[response], error))}),
+        "[static]response-outparam.set": function(
+            {"param": owned[outparam], "response": t.type(result(owned[response], error))}
+        ),
     }
     for name, type_ in functions.items():
         if name in used:
@@ -127,8 +153,9 @@ def _http(input_stream: int, output_stream: int, used: Collection[str]) -> Insta
 
 
 def server(code: bytes, memory: bytes, imports: Sequence[tuple[str, str]]) -> bytes:
-    """The component of two core modules: `memory` exports a memory and `REALLOC`, `code` imports it and exports `HANDLE`. What it imports
-    besides are these functions of interfaces, as `CODE` and their numbers: a core module's names need not be those of the interfaces."""
+    """The component of two core modules: `memory` exports a memory and `REALLOC`, `code` imports it and exports
+    `HANDLE`. What it imports besides are these functions of interfaces, as `CODE` and their numbers: a core module's
+    names need not be those of the interfaces."""
     used = {name for _, name in imports}
     c = Component()
     errors = InstanceType()
@@ -137,14 +164,20 @@ def server(code: bytes, memory: bytes, imports: Sequence[tuple[str, str]]) -> by
     streams = c.import_instance(_STREAMS, _streams(error, used))
     resources = {"error": error, **{name: c.exported_type(streams, name) for name in ("input-stream", "output-stream")}}
     http = c.import_instance(_TYPES, _http(resources["input-stream"], resources["output-stream"], used))
-    resources |= {name: c.exported_type(http, name) for name in ("incoming-request", "response-outparam", "incoming-body", "fields")}
+    resources |= {
+        name: c.exported_type(http, name)
+        for name in ("incoming-request", "response-outparam", "incoming-body", "fields")
+    }
     request, out = (c.type(own(resources[name])) for name in ("incoming-request", "response-outparam"))
     handle = c.type(function({"request": request, "response-out": out}))
     place = c.instantiate(c.module(memory), {})
     memory_index, realloc = c.core_memory(place, MEMORY[1]), c.core_function(place, REALLOC)
     instances = {_TYPES: http, _STREAMS: streams}
     # All of one sort together: each change of the sort begins a section.
-    functions = [None if name.startswith(_DROP) else c.exported_function(instances[interface], name) for interface, name in imports]
+    functions = [
+        None if name.startswith(_DROP) else c.exported_function(instances[interface], name)
+        for interface, name in imports
+    ]
     lowered = [
         c.drop(resources[name.removeprefix(_DROP)])
         if index is None

@@ -45,7 +45,12 @@ class Collectives(Core):
         attrs["constrain_layout"] = shape_with_layout is not None
         operands = self._elements(operand)
         return self.op(
-            "all-reduce", *operands, called=[computation], shape=shape_with_layout, replica_groups=groups(replica_groups), **attrs
+            "all-reduce",
+            *operands,
+            called=[computation],
+            shape=shape_with_layout,
+            replica_groups=groups(replica_groups),
+            **attrs,
         )
 
     def AllGather(
@@ -76,11 +81,16 @@ class Collectives(Core):
         layout: Layout | None = None,
         use_global_device_ids: bool = False,
     ) -> Instruction:
-        """The operands of the devices in a group combined; each device gets one of `shard_count` blocks along a dimension."""
+        """The operands of the devices in a group combined; each device gets one of `shard_count` blocks along a
+        dimension."""
         self._check_count("reduce-scatter", shard_count, replica_groups)
         operands = self._elements(operand)
         shapes = [self._scaled("reduce-scatter", x, scatter_dimension, shard_count, False) for x in operands]
-        attrs: dict[str, Any] = {"channel_id": channel_id, "use_global_device_ids": use_global_device_ids, "called": [computation]}
+        attrs: dict[str, Any] = {
+            "channel_id": channel_id,
+            "use_global_device_ids": use_global_device_ids,
+            "called": [computation],
+        }
         return self._shaped("reduce-scatter", operands, shapes, layout, (scatter_dimension,), replica_groups, **attrs)
 
     def AllToAll(
@@ -95,14 +105,17 @@ class Collectives(Core):
     ) -> Instruction:
         """Block j of `split_count` along one dimension goes to device j; what arrives is put together along another.
 
-        HLO's operation splits and joins along the same dimension; a reshape and a transpose move the blocks if they differ.
+        HLO's operation splits and joins along the same dimension; a reshape and a transpose move the blocks if they
+        differ.
         """
         self._check_count("all-to-all", split_count, replica_groups)
         shape = self._array("all-to-all", operand)
         part = self._scaled("all-to-all", operand, split_dimension, split_count, False)
         if not 0 <= concat_dimension < shape.rank:
             raise VerifyError(f"all-to-all: {brief(shape)} has no dimension {concat_dimension}")
-        moved = self._shaped("all-to-all", [operand], [shape], layout, (split_dimension,), replica_groups, channel_id=channel_id)
+        moved = self._shaped(
+            "all-to-all", [operand], [shape], layout, (split_dimension,), replica_groups, channel_id=channel_id
+        )
         if split_dimension == concat_dimension:
             return moved
         sizes = list(part.dimensions)
@@ -127,12 +140,23 @@ class Collectives(Core):
         operands = (input, output, input_offsets, send_sizes, output_offsets, recv_sizes)
         return self.op("ragged-all-to-all", *operands, replica_groups=groups(replica_groups), channel_id=channel_id)
 
-    def CollectiveBroadcast(self, operand: Values, replica_groups: Groups, channel_id: int | None = None) -> Instruction:
+    def CollectiveBroadcast(
+        self, operand: Values, replica_groups: Groups, channel_id: int | None = None
+    ) -> Instruction:
         """The operand of a group's first device on all of them; zeros on devices in no group."""
-        return self.op("collective-broadcast", *self._elements(operand), replica_groups=groups(replica_groups), channel_id=channel_id)
+        return self.op(
+            "collective-broadcast",
+            *self._elements(operand),
+            replica_groups=groups(replica_groups),
+            channel_id=channel_id,
+        )
 
     def CollectivePermute(
-        self, operand: Values, source_target_pairs: Sequence[tuple[int, int]], channel_id: int | None = None, inplace: bool = False
+        self,
+        operand: Values,
+        source_target_pairs: Sequence[tuple[int, int]],
+        channel_id: int | None = None,
+        inplace: bool = False,
     ) -> Instruction:
         """The operand of the device that is paired with this one as source; zeros if there is none.
 
@@ -141,10 +165,14 @@ class Collectives(Core):
         operands = self._elements(operand)
         if inplace and len(operands) != 4:
             raise VerifyError(
-                f"collective-permute: in place it takes input, output and two start indices, not {counted(len(operands), 'operand')}"
+                f"collective-permute: in place it takes input, output and two start indices, not "
+                f"{counted(len(operands), 'operand')}"
             )
         shapes = [x.shape.without_layout() for x in operands]
-        attrs: dict[str, Any] = {"source_target_pairs": tuple(map(tuple, source_target_pairs)), "channel_id": channel_id}
+        attrs: dict[str, Any] = {
+            "source_target_pairs": tuple(map(tuple, source_target_pairs)),
+            "channel_id": channel_id,
+        }
         return self.op("collective-permute", *operands, shape=shapes[1] if inplace else joined(shapes), **attrs)
 
     def _check_count(self, what: str, count: int, replica_groups: Groups) -> None:

@@ -24,8 +24,8 @@ from ..hlo.verify import inferred, record
 class Builder:
     """Makes a computation, one instruction after another.
 
-    Every opcode has a method of its own name with underscores (`and_`, `or_`, `not_`, `while_` for Python's keywords), which is
-    `op` with the opcode filled in, or a shorter form defined here.
+    Every opcode has a method of its own name with underscores (`and_`, `or_`, `not_`, `while_` for Python's keywords),
+    which is `op` with the opcode filled in, or a shorter form defined here.
     """
 
     def __init__(self, name: str):
@@ -42,7 +42,8 @@ class Builder:
         name: str = "",
         **attrs: Any,
     ) -> Instruction:
-        """Appends an instruction. Attributes not given get their defaults; `shape` is needed only where nothing else tells it.
+        """Appends an instruction. Attributes not given get their defaults; `shape` is needed only where nothing else
+        tells it.
 
         Raises VerifyError if the instruction breaks a rule.
         """
@@ -98,7 +99,8 @@ class Builder:
         return self.op("parameter", shape=shape, name=name, parameter_number=number)
 
     def constant(self, value: Any, element_type: Any = "f32") -> Instruction:
-        """A constant: a number or nested sequences of numbers, and an element type; or a Literal; or a Shape and flat values."""
+        """A constant: a number or nested sequences of numbers, and an element type; or a Literal; or a Shape and flat
+        values."""
         if isinstance(value, Literal):
             literal = value
         elif isinstance(value, Shape):
@@ -156,16 +158,23 @@ class Builder:
         element_type: str = "",
         **attrs: Any,
     ) -> Instruction:
-        """A product summed over pairs of dimensions; without `contracting` over the last of `lhs` and the first of `rhs`."""
+        """A product summed over pairs of dimensions; without `contracting` over the last of `lhs` and the first of
+        `rhs`."""
         left, right = contracting or ((lhs.shape.rank - 1,), (0,))
-        attrs.setdefault("dot_dimension_numbers", DotDimensionNumbers(tuple(left), tuple(right), tuple(batch[0]), tuple(batch[1])))
+        attrs.setdefault(
+            "dot_dimension_numbers", DotDimensionNumbers(tuple(left), tuple(right), tuple(batch[0]), tuple(batch[1]))
+        )
         if not element_type:
             return self.op("dot", lhs, rhs, **attrs)
         plain = Builder(self.name).op("dot", lhs, rhs, **attrs)
         return self.op("dot", lhs, rhs, shape=plain.shape.with_element_type(element_type), **attrs)
 
     def reduce(
-        self, x: Instruction, init: Instruction | float, to_apply: Computation | str, dimensions: Iterable[int] | None = None
+        self,
+        x: Instruction,
+        init: Instruction | float,
+        to_apply: Computation | str,
+        dimensions: Iterable[int] | None = None,
     ) -> Instruction:
         """`x` reduced over some dimensions, all if not given, by a computation or by a binary opcode such as "add"."""
         if not isinstance(init, Instruction):

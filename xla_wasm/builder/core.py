@@ -1,4 +1,5 @@
-"""What all parts of `XlaBuilder` rest on: operands that belong to it, broadcasts between them, and errors that name the caller's line."""
+"""What all parts of `XlaBuilder` rest on: operands that belong to it, broadcasts between them, and errors that name the
+caller's line."""
 
 from __future__ import annotations
 
@@ -73,7 +74,9 @@ class Core(Builder):
     def _check(self, what: str, operands: Iterable[Instruction]) -> None:
         for operand in operands:
             if not isinstance(operand, Instruction):
-                raise ArgumentError(f"{what}: operand {operand!r} is no value of a builder; Constant makes one of a number")
+                raise ArgumentError(
+                    f"{what}: operand {operand!r} is no value of a builder; Constant makes one of a number"
+                )
             if operand not in self._own:
                 raise VerifyError(f"{what}: its operand '{operand.name}' was not made by the builder of '{self.name}'")
 
@@ -97,23 +100,31 @@ class Core(Builder):
     def _matched(
         self, what: str, lhs: Instruction, rhs: Instruction, broadcast_dimensions: Iterable[int] = ()
     ) -> tuple[Instruction, Instruction]:
-        """Both operands, broadcast to one shape: a scalar to any, a dimension of size 1 to any size, a lower rank by the
-        dimensions of the higher one that its own become."""
+        """Both operands, broadcast to one shape: a scalar to any, a dimension of size 1 to any size, a lower rank by
+        the dimensions of the higher one that its own become."""
         a, b = self._array(what, lhs), self._array(what, rhs)
         small, large = (a, b) if a.rank <= b.rank else (b, a)
         given = tuple(broadcast_dimensions)
         dims = given if small.rank < large.rank else tuple(range(large.rank))
         if given and given != dims:
-            raise VerifyError(f"{what}: broadcast_dimensions {given} of operands of equal rank: {brief(a)} and {brief(b)}")
+            raise VerifyError(
+                f"{what}: broadcast_dimensions {given} of operands of equal rank: {brief(a)} and {brief(b)}"
+            )
         if len(dims) != small.rank:
-            hint = f"needs broadcast_dimensions, one for each dimension of {brief(small)}" if not given else f"cannot use {given}"
+            hint = (
+                f"needs broadcast_dimensions, one for each dimension of {brief(small)}"
+                if not given
+                else f"cannot use {given}"
+            )
             raise VerifyError(f"{what}: {brief(a)} and {brief(b)} differ in rank, which {hint}")
         if any(not 0 <= d < large.rank for d in dims) or any(p >= q for p, q in zip(dims, dims[1:])):
             raise VerifyError(f"{what}: broadcast_dimensions {given} are not increasing dimensions of {brief(large)}")
         sizes = list(large.dimensions)
         for d, size in zip(dims, small.dimensions):
             if size != sizes[d] and 1 not in (size, sizes[d]):
-                raise VerifyError(f"{what}: the operands' sizes differ: {brief(a)} and {brief(b)} in dimension {d} of the result")
+                raise VerifyError(
+                    f"{what}: the operands' sizes differ: {brief(a)} and {brief(b)} in dimension {d} of the result"
+                )
             sizes[d] = size if sizes[d] == 1 else sizes[d]
         whole = tuple(range(large.rank))
         first, second = (dims, whole) if small is a else (whole, dims)
@@ -154,21 +165,30 @@ class Core(Builder):
         """The dimensions of a window over `base`; what is None is 1 (False) everywhere."""
         rank = len(base)
         given: list[tuple[str, Sequence[Any]]] = [("window sizes", sizes)]
-        for name, numbers in (("strides", strides), ("base dilations", base_dilations), ("window dilations", window_dilations)):
+        for name, numbers in (
+            ("strides", strides),
+            ("base dilations", base_dilations),
+            ("window dilations", window_dilations),
+        ):
             given.append((name, (1,) * rank if not numbers else numbers))
         given.append(("reversals", (False,) * rank if not reversal else reversal))
         if not isinstance(padding, str):
             given.append(("paddings", padding))
         for name, values in given:
             if len(values) != rank:
-                raise VerifyError(f"{what}: {counted(len(values), name.removesuffix('s'))} for {counted(rank, 'dimension')}")
+                raise VerifyError(
+                    f"{what}: {counted(len(values), name.removesuffix('s'))} for {counted(rank, 'dimension')}"
+                )
         window, stride, base_dilation, window_dilation, flip = (values for _, values in given[:5])
         for name, values in given[:4]:
             if any(value < 1 for value in values):
                 raise VerifyError(f"{what}: {name} must be positive, not {(*values,)}")
         pads = padding
         if isinstance(pads, str):
-            extents = [(dilated(b, db), dilated(w, dw), s) for b, db, w, dw, s in zip(base, base_dilation, window, window_dilation, stride)]
+            extents = [
+                (dilated(b, db), dilated(w, dw), s)
+                for b, db, w, dw, s in zip(base, base_dilation, window, window_dilation, stride)
+            ]
             pads = [_pads(what, pads, *extent) for extent in extents]
         return tuple(
             WindowDimension(w, s, low, high, dw, db, bool(f))

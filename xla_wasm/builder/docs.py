@@ -1,4 +1,5 @@
-"""Writes docs/builder.md from the docstrings of XlaBuilder: `python -m xla_wasm.builder.docs`. Tests run the page's examples."""
+"""Writes docs/builder.md from the docstrings of XlaBuilder: `python -m xla_wasm.builder.docs`. Tests run the page's
+examples."""
 
 from __future__ import annotations
 
@@ -105,7 +106,7 @@ Opcodes that XLA's interface lacks are methods with the name of the opcode, such
 [operations.md](operations.md) lists them. What `compile` cannot take yet is in [gaps.md](gaps.md).
 
 This page is written by `python -m xla_wasm.builder.docs`; tests run its examples.
-"""
+"""  # noqa: E501
 
 
 def page() -> str:
@@ -117,7 +118,10 @@ def _section(title: str, part: type) -> str:
     """Operations without an example in a table, then the others."""
     methods = [(name, method) for name, method in vars(part).items() if name[0].isupper()]
     plain = [(name, method) for name, method in methods if ">>>" not in (method.__doc__ or "")]
-    rows = [f"| `{name}{_arguments(method)}` | {' '.join((inspect.getdoc(method) or '').split())} |" for name, method in plain]
+    rows = [
+        f"| `{name}{_arguments(method)}` | {' '.join((inspect.getdoc(method) or '').split())} |"
+        for name, method in plain
+    ]
     table = ["| operation | |\n|---|---|", *rows, ""] if rows else []
     shown = [_entry(name, method) for name, method in methods if (name, method) not in plain]
     return "\n".join([f"## {title}\n", *table, *shown])

@@ -63,9 +63,22 @@ def _comparison(direction: str, total: bool = False) -> _BinaryMethod:
     def method(b: Core, lhs: Instruction, rhs: Instruction, broadcast_dimensions: Sequence[int] = ()) -> Instruction:
         x, y = b._matched("compare", lhs, rhs, broadcast_dimensions)
         by_bits = total and TYPES[x.shape.element_type].kind == "float"
-        return b.op("compare", x, y, direction=direction, type="TOTALORDER" if by_bits else default_comparison(x.shape.element_type))
+        return b.op(
+            "compare",
+            x,
+            y,
+            direction=direction,
+            type="TOTALORDER" if by_bits else default_comparison(x.shape.element_type),
+        )
 
-    words = {"EQ": "are equal", "NE": "differ", "GE": "are at least", "GT": "are greater than", "LE": "are at most", "LT": "are less than"}
+    words = {
+        "EQ": "are equal",
+        "NE": "differ",
+        "GE": "are at least",
+        "GT": "are greater than",
+        "LE": "are at most",
+        "LT": "are less than",
+    }
     pair = "both" if direction in ("EQ", "NE") else "the first"
     other = "" if pair == "both" else " the second"
     order = ", in the order -NaN < -Inf < ... < -0 < +0 < ... < Inf < NaN" if total else ""

@@ -28,8 +28,11 @@ class Movement(Core):
         target = bounded(shape.element_type, sizes, (False,) * new + flags(shape))
         return self.op("broadcast", operand, shape=target, dimensions=tuple(range(new, len(sizes))))
 
-    def BroadcastInDim(self, operand: Instruction, out_dim_size: Sequence[int], broadcast_dimensions: Sequence[int]) -> Instruction:
-        """The operand repeated: its dimension i becomes dimension `broadcast_dimensions[i]` of the result, a size of 1 growing.
+    def BroadcastInDim(
+        self, operand: Instruction, out_dim_size: Sequence[int], broadcast_dimensions: Sequence[int]
+    ) -> Instruction:
+        """The operand repeated: its dimension i becomes dimension `broadcast_dimensions[i]` of the result, a size of 1
+        growing.
 
         >>> b.BroadcastInDim(b.Constant([1, 2]), (2, 3), (0,))
         f32[2,3] [[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]
@@ -38,10 +41,14 @@ class Movement(Core):
         """
         shape, sizes = self._array("broadcast", operand), tuple(out_dim_size)
         if len(broadcast_dimensions) != shape.rank:
-            raise VerifyError(f"broadcast: {len(broadcast_dimensions)} broadcast_dimensions for the dimensions of {brief(shape)}")
+            raise VerifyError(
+                f"broadcast: {len(broadcast_dimensions)} broadcast_dimensions for the dimensions of {brief(shape)}"
+            )
         for size, d in zip(shape.dimensions, broadcast_dimensions):
             if not 0 <= d < len(sizes) or size not in (1, sizes[d]):
-                raise VerifyError(f"broadcast: {brief(shape)} cannot become {sizes} by dimensions {(*broadcast_dimensions,)}")
+                raise VerifyError(
+                    f"broadcast: {brief(shape)} cannot become {sizes} by dimensions {(*broadcast_dimensions,)}"
+                )
         return self._stretched(operand, sizes, broadcast_dimensions)
 
     def Collapse(self, operand: Instruction, dimensions: Sequence[int]) -> Instruction:
@@ -59,7 +66,8 @@ class Movement(Core):
         return self.reshape(operand, (*sizes[: dims[0]], prod(sizes[dims[0] : dims[-1] + 1]), *sizes[dims[-1] + 1 :]))
 
     def Reshape(self, *arguments: Any, **keywords: Any) -> Instruction:
-        """`Reshape(operand, dimensions)` or `Reshape(shape, operand)`: the elements in row-major order under other sizes.
+        """`Reshape(operand, dimensions)` or `Reshape(shape, operand)`: the elements in row-major order under other
+        sizes.
 
         >>> b.Reshape(b.Constant([[1, 2, 3], [4, 5, 6]], "s32"), (3, 2))
         s32[3,2] [[1, 2], [3, 4], [5, 6]]
@@ -93,7 +101,11 @@ class Movement(Core):
         return self.op("reverse", operand, dimensions=tuple(dimensions))
 
     def Slice(
-        self, operand: Instruction, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None = None
+        self,
+        operand: Instruction,
+        start_indices: Sequence[int],
+        limit_indices: Sequence[int],
+        strides: Sequence[int] | None = None,
     ) -> Instruction:
         """A block between constant bounds, every stride-th element of it.
 
@@ -144,9 +156,13 @@ class Movement(Core):
         return self.concatenate(*operands, dimension=dimension)
 
     def Pad(
-        self, operand: Instruction, padding_value: Instruction, padding_config: Sequence[PaddingDimension | tuple[int, int, int]]
+        self,
+        operand: Instruction,
+        padding_value: Instruction,
+        padding_config: Sequence[PaddingDimension | tuple[int, int, int]],
     ) -> Instruction:
-        """Copies of a scalar between the elements, then at the edges; (low, high, interior) for each dimension, negative edges cut.
+        """Copies of a scalar between the elements, then at the edges; (low, high, interior) for each dimension,
+        negative edges cut.
 
         >>> b.Pad(b.Constant([[1, 2], [3, 4]]), b.Constant(0), [(0, 1, 0), (1, -1, 1)])
         f32[3,3] [[0.0, 1.0, 0.0], [0.0, 3.0, 0.0], [0.0, 0.0, 0.0]]
@@ -167,7 +183,7 @@ class Movement(Core):
         >>> rows = GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=1)
         >>> b.Gather(b.Constant([[1, 2], [3, 4], [5, 6]]), b.Constant([2, 0], "s32"), rows, (1, 2))
         f32[2,2] [[5.0, 6.0], [1.0, 2.0]]
-        """
+        """  # noqa: E501
         attrs: dict[str, Any] = {"slice_sizes": tuple(slice_sizes), "indices_are_sorted": indices_are_sorted}
         return self.op("gather", operand, start_indices, gather_dimension_numbers=dimension_numbers, **attrs)
 
@@ -187,7 +203,7 @@ class Movement(Core):
         ...                                index_vector_dim=1)
         >>> b.Scatter(b.Constant([1, 2, 3]), b.Constant([2, 0, 9, 2], "s32"), b.Constant([10, 20, 30, 40]), add, rows)
         f32[3] [21.0, 2.0, 53.0]
-        """
+        """  # noqa: E501
         return self.op(
             "scatter",
             *self._several(operands),
@@ -208,30 +224,42 @@ class Movement(Core):
         return self.op("get-dimension-size", operand, dimensions=(dimension,))
 
     def SetDimensionSize(self, operand: Instruction, val: Instruction, dimension: int) -> Instruction:
-        """The operand, of which only `val` elements along a dimension count; all of them if that is a constant and the bound.
+        """The operand, of which only `val` elements along a dimension count; all of them if that is a constant and the
+        bound.
 
         >>> b.SetDimensionSize(b.Constant([1, 2, 3]), b.Constant(2, "s32"), 0).shape
         f32[<=3]
         """
         shape = self._array("set-dimension-size", operand)
-        whole = val.opcode == "constant" and 0 <= dimension < shape.rank and val.attrs["literal"].values() == [shape.dimensions[dimension]]
+        whole = (
+            val.opcode == "constant"
+            and 0 <= dimension < shape.rank
+            and val.attrs["literal"].values() == [shape.dimensions[dimension]]
+        )
         if not whole:
             return self.op("set-dimension-size", operand, val, dimensions=(dimension,))
-        static = bounded(shape.element_type, shape.dimensions, [flag and d != dimension for d, flag in enumerate(flags(shape))])
+        static = bounded(
+            shape.element_type, shape.dimensions, [flag and d != dimension for d, flag in enumerate(flags(shape))]
+        )
         return self.op("set-dimension-size", operand, val, shape=static, dimensions=(dimension,))
 
     def DynamicReshape(
-        self, operand: Instruction, dim_sizes: Sequence[Instruction], new_size_bounds: Sequence[int], dims_are_dynamic: Sequence[bool]
+        self,
+        operand: Instruction,
+        dim_sizes: Sequence[Instruction],
+        new_size_bounds: Sequence[int],
+        dims_are_dynamic: Sequence[bool],
     ) -> Instruction:
         """A reshape to sizes computed at run time, within bounds.
 
         >>> b.DynamicReshape(b.Constant([1, 2, 3, 4]), [b.Constant(2, "s32"), b.Constant(2, "s32")], (2, 2), (False, True)).shape
         f32[2,<=2]
-        """
+        """  # noqa: E501
         shape = self._array("dynamic-reshape", operand)
         if not len(dim_sizes) == len(new_size_bounds) == len(dims_are_dynamic):
             counts = (
-                f"{counted(len(dim_sizes), 'size')}, {counted(len(new_size_bounds), 'bound')} and {counted(len(dims_are_dynamic), 'flag')}"
+                f"{counted(len(dim_sizes), 'size')}, {counted(len(new_size_bounds), 'bound')} and "
+                f"{counted(len(dims_are_dynamic), 'flag')}"
             )
             raise VerifyError(f"dynamic-reshape: {counts}: there must be equally many")
         target = bounded(shape.element_type, new_size_bounds, dims_are_dynamic)

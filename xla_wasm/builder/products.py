@@ -21,7 +21,11 @@ class Products(Core):
     """Linear algebra."""
 
     def Dot(
-        self, lhs: Instruction, rhs: Instruction, precision_config: Precision = None, preferred_element_type: str | None = None
+        self,
+        lhs: Instruction,
+        rhs: Instruction,
+        precision_config: Precision = None,
+        preferred_element_type: str | None = None,
     ) -> Instruction:
         """Sums of products over the last dimension of the left and the first of the right operand, vectors or matrices.
 
@@ -32,8 +36,12 @@ class Products(Core):
         """
         a, c = self._array("dot", lhs), self._array("dot", rhs)
         if not a.rank or not c.rank:
-            raise VerifyError(f"dot: {brief(a)} and {brief(c)}: the operands must have dimensions; Mul multiplies by a scalar")
-        return self.DotGeneral(lhs, rhs, DotDimensionNumbers((a.rank - 1,), (0,)), precision_config, preferred_element_type)
+            raise VerifyError(
+                f"dot: {brief(a)} and {brief(c)}: the operands must have dimensions; Mul multiplies by a scalar"
+            )
+        return self.DotGeneral(
+            lhs, rhs, DotDimensionNumbers((a.rank - 1,), (0,)), precision_config, preferred_element_type
+        )
 
     def DotGeneral(
         self,
@@ -43,7 +51,8 @@ class Products(Core):
         precision_config: Precision = None,
         preferred_element_type: str | None = None,
     ) -> Instruction:
-        """Sums of products over the contracting dimensions: batch dimensions, then free ones of the left, then of the right.
+        """Sums of products over the contracting dimensions: batch dimensions, then free ones of the left, then of the
+        right.
 
         >>> numbers = DotDimensionNumbers((1,), (1,))
         >>> b.DotGeneral(b.Constant([[1, 2, 3], [4, 5, 6]]), b.Constant([[1, 1, 1], [2, 2, 2]]), numbers)
@@ -51,7 +60,7 @@ class Products(Core):
         >>> numbers = DotDimensionNumbers((2,), (1,), (0,), (0,))
         >>> b.DotGeneral(b.Constant([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]), b.Constant([[[1, 0], [0, 1]], [[1, 0], [0, 1]]]), numbers)
         f32[2,2,2] [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]
-        """
+        """  # noqa: E501
         attrs = {"dot_dimension_numbers": dimension_numbers, "precision_config": precision(precision_config)}
         return self._typed("dot", lhs, rhs, element_type=preferred_element_type, **attrs)
 
@@ -82,7 +91,8 @@ class Products(Core):
     ) -> Instruction:
         """Sums of products of a kernel with the input under it, at every place of the kernel, which is not flipped.
 
-        The input is (batch, feature, spatial...), the kernel (output feature, input feature, spatial...), the output as the input.
+        The input is (batch, feature, spatial...), the kernel (output feature, input feature, spatial...), the output as
+        the input.
 
         >>> b.Conv(b.Constant([[[1, 2, 3, 4]]]), b.Constant([[[1, 10]]]), (1,), "VALID")
         f32[1,1,3] [[[21.0, 32.0, 43.0]]]
@@ -135,7 +145,16 @@ class Products(Core):
         """
         counts = (feature_group_count, batch_group_count)
         return self.ConvGeneralDilated(
-            lhs, rhs, window_strides, padding, None, None, dimension_numbers, *counts, precision_config, preferred_element_type
+            lhs,
+            rhs,
+            window_strides,
+            padding,
+            None,
+            None,
+            dimension_numbers,
+            *counts,
+            precision_config,
+            preferred_element_type,
         )
 
     def ConvGeneral(
@@ -158,7 +177,16 @@ class Products(Core):
         """
         counts = (feature_group_count, batch_group_count)
         return self.ConvGeneralDilated(
-            lhs, rhs, window_strides, padding, None, None, dimension_numbers, *counts, precision_config, preferred_element_type
+            lhs,
+            rhs,
+            window_strides,
+            padding,
+            None,
+            None,
+            dimension_numbers,
+            *counts,
+            precision_config,
+            preferred_element_type,
         )
 
     def ConvGeneralDilated(
@@ -189,10 +217,18 @@ class Products(Core):
         x, kernel = self._array("convolution", lhs), self._array("convolution", rhs)
         numbers = dimension_numbers or default_convolution_dimensions(x.rank - 2)
         places, taps = numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions
-        if any(not 0 <= d < x.rank for d in places) or any(not 0 <= d < kernel.rank for d in taps) or len(places) != len(taps):
-            raise VerifyError(f"convolution: the spatial dimensions {places} and {taps} do not fit {brief(x)} and {brief(kernel)}")
+        if (
+            any(not 0 <= d < x.rank for d in places)
+            or any(not 0 <= d < kernel.rank for d in taps)
+            or len(places) != len(taps)
+        ):
+            raise VerifyError(
+                f"convolution: the spatial dimensions {places} and {taps} do not fit {brief(x)} and {brief(kernel)}"
+            )
         base, sizes = [x.dimensions[d] for d in places], [kernel.dimensions[d] for d in taps]
-        window = self._window("convolution", base, sizes, window_strides, padding, lhs_dilation, rhs_dilation, window_reversal)
+        window = self._window(
+            "convolution", base, sizes, window_strides, padding, lhs_dilation, rhs_dilation, window_reversal
+        )
         return self._typed(
             "convolution",
             lhs,
@@ -214,7 +250,13 @@ class Products(Core):
         return self.op("cholesky", a, lower=lower)
 
     def TriangularSolve(
-        self, a: Instruction, b: Instruction, left_side: bool, lower: bool, unit_diagonal: bool, transpose_a: str = "NO_TRANSPOSE"
+        self,
+        a: Instruction,
+        b: Instruction,
+        left_side: bool,
+        lower: bool,
+        unit_diagonal: bool,
+        transpose_a: str = "NO_TRANSPOSE",
     ) -> Instruction:
         """The x for which op(a) x = b (or x op(a) = b); op is NO_TRANSPOSE, TRANSPOSE or ADJOINT.
 

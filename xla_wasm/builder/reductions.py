@@ -16,9 +16,14 @@ class Reductions(Core):
     """Operations that combine or order elements by a computation on scalars."""
 
     def Reduce(
-        self, operands: Values, init_values: Values, computation: Computation, dimensions_to_reduce: Sequence[int] | None = None
+        self,
+        operands: Values,
+        init_values: Values,
+        computation: Computation,
+        dimensions_to_reduce: Sequence[int] | None = None,
     ) -> Instruction:
-        """The elements along some dimensions (all, if not given) combined; `computation` takes accumulators, then elements.
+        """The elements along some dimensions (all, if not given) combined; `computation` takes accumulators, then
+        elements.
 
         >>> x = b.Constant([[1, 2, 3], [4, 5, 6]])
         >>> b.Reduce(x, b.Constant(0), add, (0,))
@@ -43,7 +48,8 @@ class Reductions(Core):
         base_dilations: Sequence[int] | None = None,
         window_dilations: Sequence[int] | None = None,
     ) -> Instruction:
-        """A reduction of the elements inside a window, at every place of the window; padding counts as the initial value.
+        """A reduction of the elements inside a window, at every place of the window; padding counts as the initial
+        value.
 
         >>> b.ReduceWindow(b.Constant([10000, 1000, 100, 10, 1]), b.Constant(0), add, (3,), (1,), "SAME")
         f32[5] [11000.0, 11100.0, 1110.0, 111.0, 11.0]
@@ -52,7 +58,9 @@ class Reductions(Core):
         """
         arrays = self._several(operands)
         base = self._array("reduce-window", arrays[0]).dimensions if arrays else ()
-        dims = self._window("reduce-window", base, window_dimensions, window_strides, padding, base_dilations, window_dilations)
+        dims = self._window(
+            "reduce-window", base, window_dimensions, window_strides, padding, base_dilations, window_dilations
+        )
         return self.op("reduce-window", *arrays, *self._several(init_values), called=[computation], window=Window(dims))
 
     def SelectAndScatter(
@@ -93,17 +101,27 @@ class Reductions(Core):
         is_reverse: bool = False,
         is_associative: bool | None = None,
     ) -> Instruction:
-        """`to_apply(elements..., carries...) -> (outputs..., carries...)` along a dimension: the stacked outputs, the last carries.
+        """`to_apply(elements..., carries...) -> (outputs..., carries...)` along a dimension: the stacked outputs, the
+        last carries.
 
         >>> b.Scan(b.Constant([1, 2, 3, 4]), b.Constant(0), running_sum, 0)
         (f32[4] [1.0, 3.0, 6.0, 10.0], f32[] 10.0)
         """
         carries = self._several(inits)
-        attrs: dict[str, Any] = {"num_carries": len(carries), "is_reverse": is_reverse, "is_associative": is_associative}
-        return self.op("scan", *self._several(inputs), *carries, called=[to_apply], dimensions=(scan_dimension,), **attrs)
+        attrs: dict[str, Any] = {
+            "num_carries": len(carries),
+            "is_reverse": is_reverse,
+            "is_associative": is_associative,
+        }
+        return self.op(
+            "scan", *self._several(inputs), *carries, called=[to_apply], dimensions=(scan_dimension,), **attrs
+        )
 
-    def Sort(self, operands: Values, comparator: Computation, dimension: int = -1, is_stable: bool = False) -> Instruction:
-        """The operands reordered alike along one dimension; `comparator` takes the left and the right value of each in turn.
+    def Sort(
+        self, operands: Values, comparator: Computation, dimension: int = -1, is_stable: bool = False
+    ) -> Instruction:
+        """The operands reordered alike along one dimension; `comparator` takes the left and the right value of each in
+        turn.
 
         >>> b.Sort(b.Constant([[3, 1, 2], [9, 8, 7]]), lt)
         f32[2,3] [[1.0, 2.0, 3.0], [7.0, 8.0, 9.0]]
@@ -115,7 +133,8 @@ class Reductions(Core):
         return self.op("sort", *arrays, called=[comparator], dimensions=(dimension % rank,), is_stable=is_stable)
 
     def TopK(self, operand: Instruction, k: int, largest: bool = True) -> Instruction:
-        """The k largest or smallest elements of the last dimension and their indices, best first; of equal ones the first first.
+        """The k largest or smallest elements of the last dimension and their indices, best first; of equal ones the
+        first first.
 
         >>> b.TopK(b.Constant([3, 9, 1, 9]), 3)
         (f32[3] [9.0, 9.0, 3.0], s32[3] [1, 3, 0])

@@ -52,9 +52,15 @@ class Structure(Core):
         return self.op("call", *operands, called=[computation])
 
     def CompositeCall(
-        self, computation: Computation, operands: Sequence[Instruction], name: str, attributes: str = "{}", version: int = 0
+        self,
+        computation: Computation,
+        operands: Sequence[Instruction],
+        name: str,
+        attributes: str = "{}",
+        version: int = 0,
     ) -> Instruction:
-        """A call that says which operation the computation stands for: its name, attributes (as MLIR writes them) and version.
+        """A call that says which operation the computation stands for: its name, attributes (as MLIR writes them) and
+        version.
 
         >>> b.CompositeCall(add, [b.Constant(1), b.Constant(2)], "my.sum", "{n = 1 : i64}", 1)
         f32[] 3.0
@@ -73,8 +79,9 @@ class Structure(Core):
         return self.op("while", init, called=[body, condition])
 
     def Conditional(self, *arguments: Any, **keywords: Any) -> Instruction:
-        """`Conditional(branch_index, branch_computations, branch_operands)`: the result of one branch, the last if the s32 index
-        is none. Or `Conditional(predicate, true_operand, true_computation, false_operand, false_computation)`.
+        """`Conditional(branch_index, branch_computations, branch_operands)`: the result of one branch, the last if the
+        s32 index is none. Or `Conditional(predicate, true_operand, true_computation, false_operand,
+        false_computation)`.
 
         >>> b.Conditional(b.Constant(7, "s32"), [double, negate], [b.Constant(3), b.Constant(4)])
         f32[] -4.0
@@ -84,7 +91,10 @@ class Structure(Core):
         return (self._either if len(arguments) + len(keywords) > 3 else self._branch)(*arguments, **keywords)
 
     def _branch(
-        self, branch_index: Instruction, branch_computations: Sequence[Computation], branch_operands: Sequence[Instruction]
+        self,
+        branch_index: Instruction,
+        branch_computations: Sequence[Computation],
+        branch_operands: Sequence[Instruction],
     ) -> Instruction:
         return self.op("conditional", branch_index, *branch_operands, called=branch_computations)
 
@@ -98,7 +108,9 @@ class Structure(Core):
     ) -> Instruction:
         if self._array("conditional", predicate).without_layout() != Shape("pred"):
             raise VerifyError(f"conditional: the predicate must be pred[], not {brief(predicate.shape)}")
-        return self.op("conditional", predicate, true_operand, false_operand, called=[true_computation, false_computation])
+        return self.op(
+            "conditional", predicate, true_operand, false_operand, called=[true_computation, false_computation]
+        )
 
     def OptimizationBarrier(self, operand: Instruction) -> Instruction:
         """The operand; nothing is moved across.
@@ -132,7 +144,9 @@ class Structure(Core):
     def Infeed(self, shape: Shape, config: str | bytes = b"") -> Instruction:
         """The next item that the host feeds in."""
         whole = Shape.tuple([shape, Shape("token")])
-        return self.get_tuple_element(self.op("infeed", self.AfterAll([]), shape=whole, infeed_config=_bytes(config)), 0)
+        return self.get_tuple_element(
+            self.op("infeed", self.AfterAll([]), shape=whole, infeed_config=_bytes(config)), 0
+        )
 
     def Outfeed(self, operand: Instruction, shape_with_layout: Shape, outfeed_config: str | bytes = b"") -> Instruction:
         """Hands the operand to the host, in the layout of a shape; a token."""

@@ -15,9 +15,9 @@ from .structure import Structure
 class XlaBuilder(Elementwise, Movement, Reductions, Products, Structure, Collectives):
     """Makes a computation with the operations of XLA's builder interface, `Abs` to `Xor`.
 
-    Every call infers the shape of its result. Binary operations broadcast a scalar, dimensions of size 1, and an operand of
-    lower rank whose `broadcast_dimensions` are given; HLO broadcasts nothing by itself, so instructions are inserted for it.
-    An error is raised by the call that caused it and begins with the file and line of that call.
+    Every call infers the shape of its result. Binary operations broadcast a scalar, dimensions of size 1, and an
+    operand of lower rank whose `broadcast_dimensions` are given; HLO broadcasts nothing by itself, so instructions are
+    inserted for it. An error is raised by the call that caused it and begins with the file and line of that call.
 
     >>> b = XlaBuilder("axpy")
     >>> a, x, y = b.Parameter(0, Shape("f32")), b.Parameter(1, Shape("f32", (4,))), b.Parameter(2, Shape("f32", (4,)))
@@ -25,7 +25,8 @@ class XlaBuilder(Elementwise, Movement, Reductions, Products, Structure, Collect
     """
 
     def Build(self, root: Instruction | None = None) -> Computation:
-        """The computation, which returns `root`, the last value if not given; `module` gives a module that has it as its entry."""
+        """The computation, which returns `root`, the last value if not given; `module` gives a module that has it as
+        its entry."""
         return self.build(root)
 
     def build(self, root: Instruction | None = None) -> Computation:
@@ -33,7 +34,9 @@ class XlaBuilder(Elementwise, Movement, Reductions, Products, Structure, Collect
         if root is not None:
             self._check("the root", [root])
         if self._numbers != set(range(len(self._numbers))):
-            raise VerifyError(f"computation '{self.name}': its parameters are numbered {sorted(self._numbers)}, not from 0 on")
+            raise VerifyError(
+                f"computation '{self.name}': its parameters are numbered {sorted(self._numbers)}, not from 0 on"
+            )
         return super().build(root)
 
 

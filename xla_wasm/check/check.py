@@ -1,4 +1,5 @@
-"""The command `xla-wasm check`: the compiled module against the reference evaluator, and which instruction is to blame."""
+"""The command `xla-wasm check`: the compiled module against the reference evaluator, and which instruction is to
+blame."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ def check(
 ) -> bool:
     """Prints how results compare and, if `find`, the first instruction that differs. Returns whether all agree.
 
-    `devices`: on how many it runs, where the module leaves that open; each has random arguments of its own. `partitions`: how
-    many of them are partitions of one replica. `facts` gets the same as what JSON has.
+    `devices`: on how many it runs, where the module leaves that open; each has random arguments of its own.
+    `partitions`: how many of them are partitions of one replica. `facts` gets the same as what JSON has.
     """
     facts = {} if facts is None else facts
     exe = load(compile(module, options))
@@ -109,14 +110,20 @@ def check(
     if reproducer is not None:
         files = write_reproducer(found, reproducer, options)
         facts["files"] = [str(path) for path in (reproducer, *files)]
-        console.print(Text.assemble((str(reproducer), "bold"), f"  shows it alone: {_command(reproducer, files, options)}"), soft_wrap=True)
+        console.print(
+            Text.assemble((str(reproducer), "bold"), f"  shows it alone: {_command(reproducer, files, options)}"),
+            soft_wrap=True,
+        )
     return False
 
 
 def _least(exe: Executable) -> int:
     """The fewest devices that the program runs on."""
     devices = exe.manifest.devices
-    return max(exe.manifest.sharded or 1, *((devices.least, (devices.replicas or 1) * (devices.partitions or 1)) if devices else (1,)))
+    return max(
+        exe.manifest.sharded or 1,
+        *((devices.least, (devices.replicas or 1) * (devices.partitions or 1)) if devices else (1,)),
+    )
 
 
 def _as_fed(exe: Executable, host: MadeUpHost, came: list[Array]) -> dict[str, Any]:
@@ -132,7 +139,9 @@ def _as_fed(exe: Executable, host: MadeUpHost, came: list[Array]) -> dict[str, A
         elif request.kind == "outfeed":
             ends["outfeed"] = take
         else:
-            ends.setdefault(request.kind, {})[request.target] = take if request.kind == "send" else host.fed.get(request.target, [])
+            ends.setdefault(request.kind, {})[request.target] = (
+                take if request.kind == "send" else host.fed.get(request.target, [])
+            )
     return ends
 
 
@@ -149,7 +158,9 @@ def _print_results(
     agree, usual = len(actual) == len(expected), tolerance_in(module)
     for (name, type_), a, b in zip(leaves, actual, expected):
         if (a.dtype, a.shape) != (b.dtype, b.shape):
-            raise RunError(f"result '{name}' is {a.dtype}{list(a.shape)}, but the evaluator gives {b.dtype}{list(b.shape)}")
+            raise RunError(
+                f"result '{name}' is {a.dtype}{list(a.shape)}, but the evaluator gives {b.dtype}{list(b.shape)}"
+            )
         worst = compare.difference(a, b)
         allowed = usual(a.dtype) if tolerance is None else compare.Tolerance(tolerance)
         count = int(np.count_nonzero(compare.differing(a, b, allowed)))
@@ -170,7 +181,9 @@ def _print_results(
         at = "" if worst.at is None else str(list(worst.at))
         ulp = "" if worst.ulp is None else str(worst.ulp)
         verdict = Text(f"differs (allowed {allowed.relative:.1e})", "bold red") if count else Text("ok", "green")
-        table.add_row(name, type_, f"{worst.absolute:.2e}", f"{worst.relative:.1e}", ulp, at, f"{count:,} of {a.size:,}", verdict)
+        table.add_row(
+            name, type_, f"{worst.absolute:.2e}", f"{worst.relative:.1e}", ulp, at, f"{count:,} of {a.size:,}", verdict
+        )
     console.print(table)
     return agree
 
@@ -204,7 +217,8 @@ def _extent(verdict: Verdict) -> str:
     worst = compare.difference(verdict.actual, verdict.expected)
     ulp = "" if worst.ulp is None else f", {worst.ulp:,} ulp"
     return (
-        f"{verdict.count:,} of {verdict.actual.size:,} elements; at worst by {worst.absolute:.3g}, {worst.relative:.2g} of the scale{ulp}"
+        f"{verdict.count:,} of {verdict.actual.size:,} elements; at worst by {worst.absolute:.3g}, "
+        f"{worst.relative:.2g} of the scale{ulp}"
     )
 
 

@@ -1,4 +1,5 @@
-"""How far two arrays lie apart: in absolute value, relative to the scale of the result, and in units in the last place."""
+"""How far two arrays lie apart: in absolute value, relative to the scale of the result, and in units in the last
+place."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from ..host.arrays import Array
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The worst differences of an array from the expected one. Two NaNs are equal, and so are equal infinities and zeros of either sign.
+    """The worst differences of an array from the expected one. Two NaNs are equal, and so are equal infinities and
+    zeros of either sign.
 
-    `absolute` is infinite where only one of the two is NaN or infinite. `scale` is the largest finite magnitude expected.
-    `ulp` is None for types other than floats. `at` is the index of the worst element, None if all are equal.
+    `absolute` is infinite where only one of the two is NaN or infinite. `scale` is the largest finite magnitude
+    expected. `ulp` is None for types other than floats. `at` is the index of the worst element, None if all are equal.
     """
 
     absolute: float
@@ -35,8 +37,8 @@ class Difference:
 class Tolerance:
     """What two correct ways of computing may differ by. An element agrees if any of the three allows its difference.
 
-    `relative` is a part of `scale`: that of the result if it is None, else a number or one for each element. `ulp` counts the values of the
-    type in between. Integers must be equal.
+    `relative` is a part of `scale`: that of the result if it is None, else a number or one for each element. `ulp`
+    counts the values of the type in between. Integers must be equal.
     """
 
     relative: float = 0.0
@@ -46,7 +48,12 @@ class Tolerance:
 
 def difference(actual: Array, expected: Array) -> Difference:
     """The worst differences of two arrays of one shape and dtype."""
-    assert actual.shape == expected.shape and actual.dtype == expected.dtype, (actual.shape, actual.dtype, expected.shape, expected.dtype)
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype, (
+        actual.shape,
+        actual.dtype,
+        expected.shape,
+        expected.dtype,
+    )
     if actual.size == 0:
         return Difference(0.0, 0 if is_float(actual.dtype) else None, 0.0, None)
     if actual.dtype.kind == "c":
@@ -55,7 +62,12 @@ def difference(actual: Array, expected: Array) -> Difference:
     if not is_float(actual.dtype):
         apart = _gaps(actual, expected)
         worst_at = int(apart.argmax())
-        return Difference(float(apart.flat[worst_at]), None, _scale(expected), _index(worst_at, actual) if apart.flat[worst_at] else None)
+        return Difference(
+            float(apart.flat[worst_at]),
+            None,
+            _scale(expected),
+            _index(worst_at, actual) if apart.flat[worst_at] else None,
+        )
     apart = _apart(actual, expected)
     steps = np.where(np.isfinite(apart) & (apart > 0), _ulps(actual, expected), 0)
     worst_at = int(apart.argmax())
@@ -71,7 +83,9 @@ def differing(actual: Array, expected: Array, allowed: Tolerance) -> Array:
         scale = _scale(modulus) if allowed.scale is None else allowed.scale
         eps = float(np.finfo(actual.dtype).eps)
         with np.errstate(all="ignore"):
-            limit = np.fmax(np.broadcast_to(np.multiply(allowed.relative, scale), modulus.shape), allowed.ulp * eps * modulus)
+            limit = np.fmax(
+                np.broadcast_to(np.multiply(allowed.relative, scale), modulus.shape), allowed.ulp * eps * modulus
+            )
         return np.asarray(differing(_parts(actual), _parts(expected), Tolerance(1.0, 0, limit[..., None])).any(-1))
     if not is_float(actual.dtype):
         return np.asarray(actual != expected)
@@ -100,7 +114,8 @@ def tolerance(dtype: np.dtype[Any]) -> Tolerance:
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether this is a real type with fractions. The small types of ml_dtypes have kind "V"; its integers are no floats."""
+    """Whether this is a real type with fractions. The small types of ml_dtypes have kind "V"; its integers are no
+    floats."""
     return dtype.kind == "f" or (dtype.kind == "V" and "float" in dtype.name)
 
 
@@ -137,7 +152,8 @@ def _ulps(actual: Array, expected: Array) -> Array:
 
 
 def _rank(x: Array) -> Array:
-    """The position of each element among the values of its type; zeros of either sign share one. NaNs have no sensible one."""
+    """The position of each element among the values of its type; zeros of either sign share one. NaNs have no sensible
+    one."""
     if x.dtype.itemsize == 1:
         return _ranks_of_bytes(x.dtype)[np.ascontiguousarray(x).view(np.uint8)].reshape(x.shape)
     bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}").reshape(x.shape)

@@ -85,7 +85,10 @@ def excerpt(name: str, instructions: Sequence[Instruction], roots: Sequence[Inst
                 body.append(made[x])
             else:
                 made[x] = Instruction(
-                    x.name, "parameter", x.shape.without_layout(), attrs={"parameter_number": len(inputs), "parameter_replication": ()}
+                    x.name,
+                    "parameter",
+                    x.shape.without_layout(),
+                    attrs={"parameter_number": len(inputs), "parameter_replication": ()},
                 )
                 inputs.append(x)
                 parameters.append(made[x])
@@ -173,7 +176,8 @@ def _magnitude(operand: Value) -> Value:
 
 
 def _of_sum(expected: Array, magnitude: Array) -> Tolerance:
-    """A few hundred rounding errors of f32 (or f64) of the terms, element by element, and that of the result's own type."""
+    """A few hundred rounding errors of f32 (or f64) of the terms, element by element, and that of the result's own
+    type."""
     dtype = np.dtype(f"f{expected.dtype.itemsize // 2}") if expected.dtype.kind == "c" else expected.dtype
     if not compare.is_float(dtype):
         return Tolerance()
@@ -185,15 +189,19 @@ def _of_sum(expected: Array, magnitude: Array) -> Tolerance:
 
 
 def _of_function(expected: Array) -> Tolerance:
-    """Functions are within 2 ulp; those of small types are rounded from f32; those of complex numbers are made of several."""
+    """Functions are within 2 ulp; those of small types are rounded from f32; those of complex numbers are made of
+    several."""
     if expected.dtype.kind == "c":
         return Tolerance(compare.tolerance(expected.dtype).relative / 16, 64)
     return Tolerance(0.0, 4 if expected.dtype.itemsize >= 4 else 1)
 
 
 def tolerance_in(module: Module) -> Callable[[np.dtype[Any]], Tolerance]:
-    """What results of a type may show, given that they are no more exact than the narrowest floats that the module computes."""
-    computed = dict.fromkeys(leaf.element_type for x in module.instructions() if x.operands for _, leaf in x.shape.leaves())
+    """What results of a type may show, given that they are no more exact than the narrowest floats that the module
+    computes."""
+    computed = dict.fromkeys(
+        leaf.element_type for x in module.instructions() if x.operands for _, leaf in x.shape.leaves()
+    )
     floats = [compare.tolerance(DTYPES[t]).relative for t in computed if t in DTYPES]
     least = max(floats, default=0.0)
 
@@ -207,7 +215,8 @@ def tolerance_in(module: Module) -> Callable[[np.dtype[Any]], Tolerance]:
 def beyond_rounding(module: Module, arguments: Sequence[Array], actual: Value, expected: Value) -> Verdict | None:
     """The first leaf that differs by more than rounding errors explain, those of the arguments included.
 
-    What small changes of the arguments do to the result shows how it magnifies errors: differences of nearly equal numbers, long loops.
+    What small changes of the arguments do to the result shows how it magnifies errors: differences of nearly equal
+    numbers, long loops.
     """
     usual = tolerance_in(module)
     verdict = first_difference(actual, expected, lambda i, leaf: usual(leaf.dtype))
@@ -222,7 +231,9 @@ def beyond_rounding(module: Module, arguments: Sequence[Array], actual: Value, e
             return at_least
         own = np.abs(leaf.astype(np.complex128))
         scale = float(own[np.isfinite(own)].max(initial=0.0))
-        return Tolerance(1.0, at_least.ulp, max(at_least.relative * scale, _MAGNIFIED * max(change[i] for change in moved)))
+        return Tolerance(
+            1.0, at_least.ulp, max(at_least.relative * scale, _MAGNIFIED * max(change[i] for change in moved))
+        )
 
     return first_difference(actual, expected, allowed)
 
@@ -249,7 +260,9 @@ def _change(moved: Sequence[Array], true: Sequence[Array]) -> list[float]:
     return changes
 
 
-def outputs_of(window: Sequence[Instruction], users: dict[Instruction, list[Instruction]], root: Instruction) -> list[Instruction]:
+def outputs_of(
+    window: Sequence[Instruction], users: dict[Instruction, list[Instruction]], root: Instruction
+) -> list[Instruction]:
     """Those of `window` whose values something outside of it needs."""
     own = dict.fromkeys(window)
     return [x for x in window if x is root or any(user not in own for user in users.get(x, ()))]

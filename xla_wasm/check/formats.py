@@ -31,13 +31,22 @@ def check_formats(
     tolerance: float | None,
     facts: dict[str, Any] | None = None,
 ) -> bool:
-    """Prints how results with stored weights differ from those with weights of f32. Returns whether all are within `tolerance`, if given:
-    the greatest difference, relative to the result's largest value. `facts` gets the same as what JSON has.
+    """Prints how results with stored weights differ from those with weights of f32. Returns whether all are within
+    `tolerance`, if given: the greatest difference, relative to the result's largest value. `facts` gets the same as
+    what JSON has.
     """
     facts = {} if facts is None else facts
     exact = load(compile(module, Options(target=target, tune=tune)))
     stored = load(
-        compile(module, Options(target=target, tune=tune, weights=tuple(map(selector, weights)), weight_format=weight_formats_of(formats)))
+        compile(
+            module,
+            Options(
+                target=target,
+                tune=tune,
+                weights=tuple(map(selector, weights)),
+                weight_format=weight_formats_of(formats),
+            ),
+        )
     )
     given = arguments(exact.parameters, inputs, True, seed)
     taken = []
@@ -49,7 +58,10 @@ def check_formats(
     table = report.table("result", "type", ">greatest error", ">of the largest", ">mean error", ">cosine", "")
     agree = True
     for result, small, wanted in zip(exact.results, stored.run(*taken), exact.run(*given)):
-        a, b = (np.asarray(array).astype(np.complex128 if array.dtype.kind == "c" else np.float64) for array in (small, wanted))
+        a, b = (
+            np.asarray(array).astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+            for array in (small, wanted)
+        )
         error = np.abs(np.where(a == b, 0, a - b))
         most, mean = (float(f(error)) if error.size else 0.0 for f in (np.max, np.mean))
         largest = float(np.max(np.abs(b), initial=0))
@@ -58,9 +70,16 @@ def check_formats(
         cosine = f"{float(np.vdot(a, b).real) / norm:.6f}" if norm else ""
         beyond = tolerance is not None and not relative <= tolerance
         agree &= not beyond
-        errors = {"greatest_error": most, "of_the_largest": relative, "mean_error": mean, "cosine": float(cosine) if cosine else None}
+        errors = {
+            "greatest_error": most,
+            "of_the_largest": relative,
+            "mean_error": mean,
+            "cosine": float(cosine) if cosine else None,
+        }
         plain = {key: report.plain(value) for key, value in errors.items()}
-        facts.setdefault("results", []).append({"name": result.name, "type": str(result), **plain, "agrees": not beyond})
+        facts.setdefault("results", []).append(
+            {"name": result.name, "type": str(result), **plain, "agrees": not beyond}
+        )
         verdict = Text(f"differs (allowed {tolerance:.1e})", "bold red") if beyond else ""
         table.add_row(result.name, str(result), f"{most:.2e}", f"{relative:.1e}", f"{mean:.2e}", cosine, verdict)
     console.print(table)

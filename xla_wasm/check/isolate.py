@@ -1,9 +1,10 @@
 """Finds the first instruction whose compiled form computes something else than the reference evaluator.
 
-Calls are inlined first. Then the instructions of a computation are compiled in batches that return every value they make, and each value is
-judged by what the evaluator makes of the operands that the compiled code had: so an error shows where it begins and not where it goes. A
-loop's body is compiled by itself and tried on the evaluator's state of every trip, a branch on its argument. What differs only beside
-others is searched for in windows that return no more than the module needs of them, and those are cut down as far as the difference stays.
+Calls are inlined first. Then the instructions of a computation are compiled in batches that return every value they
+make, and each value is judged by what the evaluator makes of the operands that the compiled code had: so an error shows
+where it begins and not where it goes. A loop's body is compiled by itself and tried on the evaluator's state of every
+trip, a branch on its argument. What differs only beside others is searched for in windows that return no more than the
+module needs of them, and those are cut down as far as the difference stays.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ _MOST_TRIPS = 1000
 class Finding:
     """The instruction that differs, and a module with arguments that shows it.
 
-    `path` says inside what it was met, outermost first. `company` lists what must be compiled with it for the difference to show; `note` is
-    what else is known. `verdict` is None if it does not run at all.
+    `path` says inside what it was met, outermost first. `company` lists what must be compiled with it for the
+    difference to show; `note` is what else is known. `verdict` is None if it does not run at all.
     """
 
     instruction: Instruction
@@ -64,7 +65,9 @@ class Finding:
     note: str = ""
 
 
-def isolate(module: Module, arrays: Sequence[Array], run: Run, notify: Callable[[str], None] = lambda text: None) -> Finding | None:
+def isolate(
+    module: Module, arrays: Sequence[Array], run: Run, notify: Callable[[str], None] = lambda text: None
+) -> Finding | None:
     """The first instruction of the module that differs on these flattened arguments; None if none does."""
     prepared, arguments = _prepared(module, arrays)
     search = _Search(run, notify, Starts(prepared.instructions()))
@@ -82,7 +85,8 @@ def isolate(module: Module, arrays: Sequence[Array], run: Run, notify: Callable[
 
 
 def culprit_pass(module: Module, arrays: Sequence[Array]) -> str:
-    """The first pass of the compiler after which the reference evaluator gives something else; empty if there is none."""
+    """The first pass of the compiler after which the reference evaluator gives something else; empty if there is
+    none."""
     try:
         true = evaluate(module, *arrays)
         changed = clone(module)
@@ -146,7 +150,9 @@ class _Search:
                 batch.append(x)
         return self._batch(batch, values, path)
 
-    def _batch(self, batch: list[Instruction], values: dict[Instruction, Value], path: tuple[str, ...]) -> Finding | None:
+    def _batch(
+        self, batch: list[Instruction], values: dict[Instruction, Value], path: tuple[str, ...]
+    ) -> Finding | None:
         """Judges every value of a batch by the operands it was made of, and adds them to `values`."""
         roots = [x for x in batch if _can_run(x)]
         actual: dict[Instruction, Value] = {}
@@ -176,7 +182,8 @@ class _Search:
     def _confirmed(
         self, x: Instruction, batch: list[Instruction], values: dict[Instruction, Value], path: tuple[str, ...]
     ) -> Finding | None:
-        """`x` compiled by itself on the same operands or, if it is right then, with ever more of what stands before it."""
+        """`x` compiled by itself on the same operands or, if it is right then, with ever more of what stands before
+        it."""
         alone = excerpt(x.name, [x], [x])
         arguments = alone.arguments(values.__getitem__)
         try:
@@ -197,9 +204,14 @@ class _Search:
         return None
 
     def _window(
-        self, window: Sequence[Instruction], roots: Sequence[Instruction], values: dict[Instruction, Value], path: tuple[str, ...]
+        self,
+        window: Sequence[Instruction],
+        roots: Sequence[Instruction],
+        values: dict[Instruction, Value],
+        path: tuple[str, ...],
     ) -> Finding | None:
-        """Whether these instructions, compiled together, differ at a root by more than their rounding errors can explain."""
+        """Whether these instructions, compiled together, differ at a root by more than their rounding errors can
+        explain."""
         part = excerpt("window", window, roots)
         arguments = part.arguments(values.__getitem__)
         try:
@@ -238,7 +250,14 @@ class _Search:
         verdict = beyond_rounding(part.module, arguments, actual, expected)
         if verdict is None:
             return None
-        return Finding(x, path, part, tuple(arguments), verdict, note="what it calls agrees, compiled by itself, on every state it gets")
+        return Finding(
+            x,
+            path,
+            part,
+            tuple(arguments),
+            verdict,
+            note="what it calls agrees, compiled by itself, on every state it gets",
+        )
 
     def _loop(self, x: Instruction, state: Value, path: tuple[str, ...]) -> Value | Finding:
         """The final state, or what differs in the body or condition."""
@@ -262,12 +281,21 @@ class _Search:
 
     def _branch(self, x: Instruction, operands: list[Value], path: tuple[str, ...]) -> Value | Finding:
         selector, count = operands[0], len(x.called)
-        index = (0 if selector else 1) if selector.dtype == bool else int(selector) if 0 <= int(selector) < count else count - 1
+        index = (
+            (0 if selector else 1)
+            if selector.dtype == bool
+            else int(selector)
+            if 0 <= int(selector) < count
+            else count - 1
+        )
         found = self._called(x.called[index], [operands[1 + index]], (*path, f"{x.name}, branch {index}"))
         return found if found is not None else self.evaluator(x.called[index], operands[1 + index])
 
-    def _called(self, computation: Computation, args: list[Value], path: tuple[str, ...], first: bool = True) -> Finding | None:
-        """The first instruction that differs in a computation: each is looked at the first time, and later if the whole differs."""
+    def _called(
+        self, computation: Computation, args: list[Value], path: tuple[str, ...], first: bool = True
+    ) -> Finding | None:
+        """The first instruction that differs in a computation: each is looked at the first time, and later if the whole
+        differs."""
         parameters = computation.parameters
         inner = [x for x in computation.instructions if x.opcode != "parameter"]
         if not inner or not holds_arrays(computation.root.shape) or not all(holds_arrays(p.shape) for p in parameters):

@@ -15,7 +15,9 @@ from .base import JsonOption, write
 
 def layout(
     shape: Annotated[str, typer.Argument(help='A shape as HLO text writes it, such as "f32[3,5]{1,0:T(2,2)}".')],
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture instead; - is standard output.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Write a picture instead; - is standard output.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draws the order in which an array's elements lie in memory."""
@@ -40,7 +42,9 @@ def ops(
 
     console = report.quiet_console() if as_json else report.console()
     if name is None and as_json:
-        report.print_json([{"name": op.opcode, "operands": _arity(op.arity), "doc": op.doc} for _, op in sorted(OPS.items())])
+        report.print_json(
+            [{"name": op.opcode, "operands": _arity(op.arity), "doc": op.doc} for _, op in sorted(OPS.items())]
+        )
         return
     if name is None:
         table = report.table("operation", "operands", "what it computes")
@@ -53,7 +57,10 @@ def ops(
         import difflib
 
         near = difflib.get_close_matches(name, OPS, n=3)
-        raise ArgumentError(f"there is no operation '{name}'" + (f"; did you mean {' or '.join(near)}?" if near else ": see xla-wasm ops"))
+        raise ArgumentError(
+            f"there is no operation '{name}'"
+            + (f"; did you mean {' or '.join(near)}?" if near else ": see xla-wasm ops")
+        )
     if as_json:
         attributes = [{"name": attribute.name, "kind": str(attribute.kind)} for attribute in op.attrs]
         facts = {"name": op.opcode, "operands": _arity(op.arity), "doc": op.doc, "attributes": attributes}

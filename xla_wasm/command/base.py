@@ -40,41 +40,55 @@ if TYPE_CHECKING:
     Callbacks: TypeAlias = str
     Algorithm: TypeAlias = str
 else:
-    TargetName, Tune, Kind, Callbacks = Literal[tuple(TARGETS)], Literal[TUNES], Literal[(*KINDS, WORKER)], Literal[CALLBACKS]
+    TargetName, Tune, Kind, Callbacks = (
+        Literal[tuple(TARGETS)],
+        Literal[TUNES],
+        Literal[(*KINDS, WORKER)],
+        Literal[CALLBACKS],
+    )
     Algorithm = Literal[tuple(WINOGRAD)]
 
 ModulePath = Annotated[Path, typer.Argument(metavar="MODULE", help="A file, or - for standard input.")]
 AnyPath = Annotated[Path, typer.Argument(metavar="MODULE|OUT.WASM", help="A file, or - for standard input.")]
-TargetOption = Annotated[TargetName, typer.Option("--target", help="simd128 runs everywhere; relaxed-simd adds fused multiply-add.")]
+TargetOption = Annotated[
+    TargetName, typer.Option("--target", help="simd128 runs everywhere; relaxed-simd adds fused multiply-add.")
+]
 TuneOption = Annotated[Tune, typer.Option("--tune", help="Engine to shape the matrix kernels for.")]
 WeightOption = Annotated[
-    list[str], typer.Option("--weight", metavar="NAME", help="A parameter (name or index) set once, not at each run. Repeatable.")
+    list[str],
+    typer.Option("--weight", metavar="NAME", help="A parameter (name or index) set once, not at each run. Repeatable."),
 ]
 FormatOption = Annotated[
     list[str],
     typer.Option(
         "--weight-format",
         metavar="[NAME=]FORMAT",
-        help="What a weight is stored as: f32, f16, bf16, int8 or int4. NAME may be a pattern, as 'params.*'; without it, it is for all "
+        help="What a weight is stored as: f32, f16, bf16, int8 or int4. NAME may be a pattern, as 'params.*'; without "
+        "it, it is for all "
         "that --weight names. Repeatable.",
     ),
 ]
 DimOption = Annotated[
     list[str],
     typer.Option(
-        "--dim", metavar="NAME=SIZE", help="The size of a symbolic dimension of jax.export, or a range such as 1..128. Repeatable."
+        "--dim",
+        metavar="NAME=SIZE",
+        help="The size of a symbolic dimension of jax.export, or a range such as 1..128. Repeatable.",
     ),
 ]
 StateOption = Annotated[
     list[str],
-    typer.Option("--state", metavar="NAME=RESULT", help="A parameter that stays inside, and the result it becomes. Repeatable."),
+    typer.Option(
+        "--state", metavar="NAME=RESULT", help="A parameter that stays inside, and the result it becomes. Repeatable."
+    ),
 ]
 InitialOption = Annotated[
     list[str],
     typer.Option(
         "--initial",
         metavar="[NAME=]FILE",
-        help="What a state begins with: NAME=X.NPY. An .npz or safetensors file gives all that it has by name, and PREFIX=FILE those "
+        help="What a state begins with: NAME=X.NPY. An .npz or safetensors file gives all that it has by name, and "
+        "PREFIX=FILE those "
         "called PREFIX.NAME. Repeatable.",
     ),
 ]
@@ -84,7 +98,8 @@ InputOption = Annotated[
         "--input",
         "-i",
         metavar="[NAME=]FILE",
-        help="An input: X.NPY for the next one, NAME=X.NPY for the one of that name, ALL.NPZ for those that are called as its arrays are, "
+        help="An input: X.NPY for the next one, NAME=X.NPY for the one of that name, ALL.NPZ for those that are "
+        "called as its arrays are, "
         "- for standard input. Repeatable.",
     ),
 ]
@@ -93,7 +108,8 @@ SetOption = Annotated[
     typer.Option(
         "--set",
         metavar="[NAME=]FILE",
-        help="A weight or state: NAME=X.NPY. An .npz or safetensors file gives all that it has by name, and PREFIX=FILE those called "
+        help="A weight or state: NAME=X.NPY. An .npz or safetensors file gives all that it has by name, and "
+        "PREFIX=FILE those called "
         "PREFIX.NAME. Repeatable.",
     ),
 ]
@@ -118,7 +134,8 @@ def check_standard_input(*names: str) -> None:
 
 
 def write(path: Path, content: bytes | str, as_json: bool) -> None:
-    """Writes a file, in a folder that is made if need be, and says so; or to standard output, and then says nothing there."""
+    """Writes a file, in a folder that is made if need be, and says so; or to standard output, and then says nothing
+    there."""
     if str(path) == STDIN:
         if isinstance(content, str) and sys.stdout.isatty():
             report.text(content)

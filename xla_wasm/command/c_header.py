@@ -1,6 +1,7 @@
 """A C header for an artifact: where its arrays lie, and what they are, for hosts that read no JSON.
 
-Names in HLO may be anything, so macros are named after what is left of them in letters and digits; the names themselves are strings.
+Names in HLO may be anything, so macros are named after what is left of them in letters and digits; the names themselves
+are strings.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def c_type(element_type: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """What is left of a name in a macro's: letters and digits of ASCII, and an underscore for what stands between them; maybe nothing."""
+    """What is left of a name in a macro's: letters and digits of ASCII, and an underscore for what stands between them;
+    maybe nothing."""
     return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
 
 
@@ -38,9 +40,13 @@ def prefix_for(stem: str) -> str:
 def header(manifest: Manifest, prefix: str) -> str:
     """The text of the header; all its macros begin with `prefix` and an underscore."""
     if manifest.threads is not None:
-        raise ArgumentError(f"'{manifest.name}' is compiled for threads, of which a header for C says nothing: compile it without")
+        raise ArgumentError(
+            f"'{manifest.name}' is compiled for threads, of which a header for C says nothing: compile it without"
+        )
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", prefix):
-        raise ArgumentError(f"{prefix!r} cannot begin the names of macros: take letters, digits and underscores, a letter first")
+        raise ArgumentError(
+            f"{prefix!r} cannot begin the names of macros: take letters, digits and underscores, a letter first"
+        )
     return _Header(manifest, prefix).text()
 
 
@@ -64,16 +70,33 @@ class _Header:
         self._comment("name, element type, address, bytes, what to call init with once it is written (-1: nothing)")
         for name, rows in tables.items():
             self._table(name, rows)
-        self._comment("What no caller sets, to be prepared in this order before everything else: write the bytes (0: none), call init.")
+        self._comment(
+            "What no caller sets, to be prepared in this order before everything else: write the bytes (0: none), "
+            "call init."
+        )
         self._comment("name, address, bytes, argument of init, offset in the .weights file, SHA-256 of the bytes")
         self._table("CONSTANTS", [self._constant(init) for init in manifest.inits if init.kind != "weight"])
-        self._comment("What a run may ask of the host: kind, name, target, opaque. Exchanges between devices are in the manifest only.")
+        self._comment(
+            "What a run may ask of the host: kind, name, target, opaque. Exchanges between devices are in the "
+            "manifest only."
+        )
         self._table("REQUESTS", [self._request(request) for request in manifest.requests])
         self._comment("Their arrays: request, whether the host writes it, element type, address, bytes")
         self._table("REQUEST_ARRAYS", arrays)
-        about = [f"The interface of {_comment(manifest.name)}, written by `xla-wasm inspect --c-header`: see docs/embedding.md."]
-        about += [f"Made by {_comment(manifest.producer)}. Addresses and sizes are in bytes, addresses from the start of the memory."]
-        first = [f"/* {line} */" for line in about] + [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>"]
+        about = [
+            f"The interface of {_comment(manifest.name)}, written by `xla-wasm inspect --c-header`: see "
+            f"docs/embedding.md."
+        ]
+        about += [
+            f"Made by {_comment(manifest.producer)}. Addresses and sizes are in bytes, addresses from the start of "
+            f"the memory."
+        ]
+        first = [f"/* {line} */" for line in about] + [
+            f"#ifndef {guard}",
+            f"#define {guard}",
+            "",
+            "#include <stdint.h>",
+        ]
         return "\n".join([*first, *self._lines, "", f"#endif /* {guard} */", ""])
 
     def _facts(self) -> None:
@@ -81,7 +104,9 @@ class _Header:
         requests = [leaf for r in manifest.requests if isinstance(r, Request) for leaf in (*r.operands, *r.results)]
         dynamic = any(leaf.sizes for leaf in (*manifest.parameters, *manifest.results, *requests))
         least = max(manifest.devices.least if manifest.devices else 1, manifest.sharded or 1)
-        self._comment("Of the artifact: the manifest has the same hash. The memory has so many pages of 65536 bytes, always.")
+        self._comment(
+            "Of the artifact: the manifest has the same hash. The memory has so many pages of 65536 bytes, always."
+        )
         self._define("FORMAT", FORMAT)
         self._define("NAME", _string(manifest.name))
         self._define("HASH", _string(manifest.hash))
@@ -89,12 +114,16 @@ class _Header:
         self._define("PAGES", _number(manifest.pages))
         self._define("SIDECAR_BYTES", f"UINT64_C({manifest.sidecar_bytes})")
         self._comment(
-            "Whether it keeps more than its states from run to run, whether arrays have dynamic sizes, on how many devices it runs."
+            "Whether it keeps more than its states from run to run, whether arrays have dynamic sizes, on how many "
+            "devices it runs."
         )
         self._define("STATEFUL", int(manifest.stateful))
         self._define("DYNAMIC", int(dynamic))
         self._define("LEAST_DEVICES", least)
-        self._comment("Addresses of the step that runs (u32), and of the request that a run waits for (u32 number, u32 next step).")
+        self._comment(
+            "Addresses of the step that runs (u32), and of the request that a run waits for (u32 number, u32 next "
+            "step)."
+        )
         self._define("CONFIG", _number(manifest.config))
         self._define("REQUEST", _number(manifest.request))
         self._define("STEP_COUNT", _number(len(manifest.steps)))
@@ -108,7 +137,9 @@ class _Header:
         if isinstance(leaf, Parameter) and leaf.init is not None:
             entry = self._manifest.inits[leaf.init]
             if entry.part:
-                raise UnsupportedError(f"weight '{leaf.name}' comes in parts, which the header does not know: read its manifest instead")
+                raise UnsupportedError(
+                    f"weight '{leaf.name}' comes in parts, which the header does not know: read its manifest instead"
+                )
             offset, init = entry.staging, entry.index
         macros: dict[str, str | int] = {
             "TYPE": element,
@@ -189,8 +220,15 @@ def _list(values: Iterable[int]) -> str:
 
 
 def _string(text: str) -> str:
-    """A string literal with the UTF-8 of a text. Octal, which ends after three digits; question marks might make trigraphs."""
-    return '"' + "".join(chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in text.encode(errors="replace")) + '"'
+    """A string literal with the UTF-8 of a text. Octal, which ends after three digits; question marks might make
+    trigraphs."""
+    return (
+        '"'
+        + "".join(
+            chr(b) if 32 <= b < 127 and chr(b) not in '"\\?' else f"\\{b:03o}" for b in text.encode(errors="replace")
+        )
+        + '"'
+    )
 
 
 def _comment(name: str) -> str:

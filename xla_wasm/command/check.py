@@ -38,16 +38,27 @@ def check(
     tune: TuneOption = PORTABLE,
     tolerance: Annotated[
         float | None,
-        typer.Option("--tolerance", min=0, help="Difference allowed, relative to the result's largest value. By default the type's."),
+        typer.Option(
+            "--tolerance",
+            min=0,
+            help="Difference allowed, relative to the result's largest value. By default the type's.",
+        ),
     ] = None,
-    isolate: Annotated[bool, typer.Option("--isolate", help="Find the first instruction that differs, in loops and branches too.")] = False,
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Find the first instruction that differs, in loops and branches too.")
+    ] = False,
     reproducer: Annotated[
         Path | None,
-        typer.Option("--reproducer", dir_okay=False, metavar="FILE", help="With --isolate: its HLO text, with its inputs beside."),
+        typer.Option(
+            "--reproducer", dir_okay=False, metavar="FILE", help="With --isolate: its HLO text, with its inputs beside."
+        ),
     ] = None,
-    devices: Annotated[int | None, typer.Option("--devices", min=1, help="On how many devices, if MODULE does not say.")] = None,
+    devices: Annotated[
+        int | None, typer.Option("--devices", min=1, help="On how many devices, if MODULE does not say.")
+    ] = None,
     partitions: Annotated[
-        int | None, typer.Option("--num-partitions", min=1, help="How many of the devices are partitions of one replica.")
+        int | None,
+        typer.Option("--num-partitions", min=1, help="How many of the devices are partitions of one replica."),
     ] = None,
     weight: WeightOption = [],  # noqa: B006
     weight_format: FormatOption = [],  # noqa: B006
@@ -64,8 +75,8 @@ def check(
     With --isolate, every instruction is compiled anew and judged by itself.
     The first that differs is printed: its name, source line and shapes, and its values both ways.
 
-    With --weight-format, results are compared with those of weights in f32 instead: the greatest and the mean difference of each, and
-    the cosine. They only fail beyond --tolerance.
+    With --weight-format, results are compared with those of weights in f32 instead: the greatest and the mean
+    difference of each, and the cosine. They only fail beyond --tolerance.
     """
     check_standard_input(str(module), *inputs)
     console, facts = report.quiet_console() if as_json else report.console(), dict[str, Any]()
@@ -73,7 +84,10 @@ def check(
         from ..check.formats import check_formats
 
         if isolate or devices is not None or partitions is not None:
-            raise ArgumentError("--weight-format compares whole results on one device: leave --isolate, --devices and --num-partitions out")
+            raise ArgumentError(
+                "--weight-format compares whole results on one device: leave --isolate, --devices and "
+                "--num-partitions out"
+            )
         source = module_of(module, "check", dim)
         with report.progress(f"checking {source.name}"):
             agree = check_formats(console, source, target, tune, weight, weight_format, inputs, seed, tolerance, facts)
@@ -87,14 +101,21 @@ def check(
         raise ArgumentError(f"--reproducer {reproducer}: it takes --isolate to find what to write there")
     if reproducer is not None:
         own = [Path(part) for text in inputs for part in (text, text.rpartition("=")[2])]
-        beside = [path for path in own if path.match(f"{glob.escape(reproducer.stem)}.*.npy")]  # its inputs are REPRODUCER.0.npy, ...
+        beside = [
+            path for path in own if path.match(f"{glob.escape(reproducer.stem)}.*.npy")
+        ]  # its inputs are REPRODUCER.0.npy, ...
         files.check_outputs(
-            [("the instruction", reproducer), *(("its inputs", reproducer.with_name(p.name)) for p in beside)], [module, *own]
+            [("the instruction", reproducer), *(("its inputs", reproducer.with_name(p.name)) for p in beside)],
+            [module, *own],
         )
     source = module_of(module, "check", dim)
     options = Options(target=target, tune=tune)
-    with nullcontext() if isolate else report.progress(f"checking {source.name}"):  # isolating says by itself what it is at
-        agree = check(console, source, options, inputs, seed, tolerance, isolate, reproducer, devices, partitions, facts)
+    with (
+        nullcontext() if isolate else report.progress(f"checking {source.name}")
+    ):  # isolating says by itself what it is at
+        agree = check(
+            console, source, options, inputs, seed, tolerance, isolate, reproducer, devices, partitions, facts
+        )
     _end(agree, facts if as_json else None)
 
 

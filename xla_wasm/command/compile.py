@@ -39,7 +39,10 @@ from .opening import STDIN, compile_as, module_of
 def compile_module(
     module: ModulePath,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write; else MODULE's name with .wasm, here; - is standard output.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Where to write; else MODULE's name with .wasm, here; - is standard output."
+        ),
     ] = None,
     target: TargetOption = SIMD128,
     tune: TuneOption = PORTABLE,
@@ -53,21 +56,26 @@ def compile_module(
         typer.Option(
             "--kind",
             help="module: what a host runs; command: a program for `wasmtime run`, which reads and writes files; "
-            "server: a component for `wasmtime serve`; worker: for edge runtimes, with JavaScript that imports the .wasm.",
+            "server: a component for `wasmtime serve`; worker: for edge runtimes, with JavaScript that imports the "
+            ".wasm.",
         ),
     ] = MODULE,
     prepared: Annotated[
         bool | None,
         typer.Option(
-            "--prepared/--no-prepared", help="Pack constants now, not in each new instance. By default what --kind makes a program is."
+            "--prepared/--no-prepared",
+            help="Pack constants now, not in each new instance. By default what --kind makes a program is.",
         ),
     ] = None,
-    sidecar: Annotated[bool, typer.Option("--sidecar", help="Put large constants into a .weights file beside the .wasm.")] = False,
+    sidecar: Annotated[
+        bool, typer.Option("--sidecar", help="Put large constants into a .weights file beside the .wasm.")
+    ] = False,
     callbacks: Annotated[
         Callbacks,
         typer.Option(
             "--callbacks",
-            help="Python functions that a JAX program calls. host: a run that reaches one asks its host, which may have a function for it, "
+            help="Python functions that a JAX program calls. host: a run that reaches one asks its host, which may "
+            "have a function for it, "
             "and prints what jax.debug.print prints; trap: it ends there; drop: those without results are left out.",
         ),
     ] = HOST,
@@ -75,18 +83,27 @@ def compile_module(
         Algorithm,
         typer.Option(
             "--winograd",
-            help="Which of Winograd's algorithms convolutions with windows of 3x3 may take. off: none; f2: as exact as direct sums; "
+            help="Which of Winograd's algorithms convolutions with windows of 3x3 may take. off: none; f2: as exact "
+            "as direct sums; "
             "f4: about ten times the error, and faster.",
         ),
     ] = "f2",
     threads: Annotated[
-        bool, typer.Option("--threads", help="Have large operations shared by the threads that a host starts, on memory that they share.")
+        bool,
+        typer.Option(
+            "--threads",
+            help="Have large operations shared by the threads that a host starts, on memory that they share.",
+        ),
     ] = False,
     js: Annotated[
-        bool, typer.Option("--js", help="Write a .js and a .d.ts too, which load the .wasm and name what goes in and out.")
+        bool,
+        typer.Option("--js", help="Write a .js and a .d.ts too, which load the .wasm and name what goes in and out."),
     ] = False,
     loader: Annotated[
-        str | None, typer.Option("--loader", metavar="WHERE", help="With --js: the npm package or relative path to import the loader from.")
+        str | None,
+        typer.Option(
+            "--loader", metavar="WHERE", help="With --js: the npm package or relative path to import the loader from."
+        ),
     ] = None,
     copy_loader: Annotated[
         bool, typer.Option("--copy-loader", help="With --js: put the loader into a folder beside, and import that.")
@@ -96,9 +113,13 @@ def compile_module(
     """Compiles MODULE to one .wasm file."""
     js = js or kind == WORKER
     if js and kind not in (MODULE, WORKER):
-        raise ArgumentError(f"--js writes JavaScript that loads a module, and a {kind} runs by itself: leave --js or --kind {kind} out")
+        raise ArgumentError(
+            f"--js writes JavaScript that loads a module, and a {kind} runs by itself: leave --js or --kind {kind} out"
+        )
     if threads and kind != MODULE:
-        raise ArgumentError(f"--threads is for modules, whose hosts start threads: leave --threads or --kind {kind} out")
+        raise ArgumentError(
+            f"--threads is for modules, whose hosts start threads: leave --threads or --kind {kind} out"
+        )
     if not js and (loader is not None or copy_loader):
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes: add --js")
     if not weight and weight_format[:1] and weight_format[0] in WEIGHT_FORMATS:
@@ -108,12 +129,17 @@ def compile_module(
     streams = str(where) == STDIN
     if streams:
         if js or sidecar:
-            raise ArgumentError(f"{'--js' if js else '--sidecar'} writes several files, and -o - is one stream: name a file")
+            raise ArgumentError(
+                f"{'--js' if js else '--sidecar'} writes several files, and -o - is one stream: name a file"
+            )
         stream = report.binary_output()
     if js:
         from .. import javascript
     if not streams:
-        read = [module, *(Path(text[at:]) for text in initial for at in range(len(text)) if at == 0 or text[at - 1] == "=")]
+        read = [
+            module,
+            *(Path(text[at:]) for text in initial for at in range(len(text)) if at == 0 or text[at - 1] == "="),
+        ]
         files.check_outputs(javascript.outputs(where, sidecar, kind) if js else artifact_outputs(where, sidecar), read)
     source = module_of(module, "compile", dim)
     begin = {}
@@ -152,7 +178,10 @@ def compile_module(
                 javascript.copy_loader(where.parent)
             usual = javascript.BESIDE if copy_loader else None if kind == WORKER else javascript.PACKAGE
             javascript.save(artifact, where, loader or usual, kind)
-            written = [*javascript.written(artifact, where, kind), *([where.parent / javascript.PACKAGE] if beside else [])]
+            written = [
+                *javascript.written(artifact, where, kind),
+                *([where.parent / javascript.PACKAGE] if beside else []),
+            ]
         else:
             artifact.save(where)
             written = [path for _, path in artifact_outputs(where, artifact.sizes[1] > 0)]

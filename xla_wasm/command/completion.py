@@ -1,4 +1,5 @@
-"""`xla-wasm completion`: scripts that complete commands, options and their values in a shell, made of what the commands take."""
+"""`xla-wasm completion`: scripts that complete commands, options and their values in a shell, made of what the commands
+take."""
 
 from __future__ import annotations
 
@@ -76,7 +77,9 @@ def _parameter(name: str, type_: Any, info: Any) -> Parameter:
     if isinstance(info, ArgumentInfo):
         return Parameter((), _first_line(info.help), takes)
     # Inside of Annotated, typer has the first name where elsewhere the default stands.
-    declared = [text for text in (info.default, *(info.param_decls or ())) if isinstance(text, str) and text.startswith("-")]
+    declared = [
+        text for text in (info.default, *(info.param_decls or ())) if isinstance(text, str) and text.startswith("-")
+    ]
     return Parameter(tuple(part for text in declared for part in text.split("/")), _first_line(info.help), takes)
 
 
@@ -93,13 +96,17 @@ def _bash(known: Commands) -> str:
     for name, (_, parameters) in known.items():
         options = [option for p in parameters for option in p.names]
         values = [
-            f"        {'|'.join(p.names)}) values={_quoted(' '.join(p.takes))} ;;" for p in parameters if p.names and type(p.takes) is tuple
+            f"        {'|'.join(p.names)}) values={_quoted(' '.join(p.takes))} ;;"
+            for p in parameters
+            if p.names and type(p.takes) is tuple
         ]
         values += [f"        {'|'.join(p.names)}) files=1 ;;" for p in parameters if p.names and p.takes == FILES]
         values += [f"        {'|'.join(p.names)}) nothing=1 ;;" for p in parameters if p.names and p.takes == ""]
         arguments = [p for p in parameters if not p.names]
         listed = " ".join(value for p in arguments if type(p.takes) is tuple for value in p.takes)
-        body = "\n".join([*values, f"        *) options={_quoted(' '.join([*options, '--help']))} values={_quoted(listed)} ;;"])
+        body = "\n".join(
+            [*values, f"        *) options={_quoted(' '.join([*options, '--help']))} values={_quoted(listed)} ;;"]
+        )
         more = "\n      files_too=1" if any(p.takes == FILES for p in arguments) else ""
         cases.append(f"    {name})\n      case $previous in\n{body}\n      esac{more} ;;")
     return f"""# bash completion for {NAME}
@@ -130,7 +137,7 @@ _xla_wasm() {{
   esac
 }}
 complete -F _xla_wasm {NAME}
-"""
+"""  # noqa: E501
 
 
 def _zsh(known: Commands) -> str:
@@ -174,17 +181,30 @@ compdef _xla_wasm {NAME}
 
 def _fish(known: Commands) -> str:
     lines = [f"# fish completion for {NAME}", f"complete -c {NAME} -f"]
-    lines += [f"complete -c {NAME} -n __fish_use_subcommand -a {name} -d {_fish_quoted(text)}" for name, (text, _) in known.items()]
+    lines += [
+        f"complete -c {NAME} -n __fish_use_subcommand -a {name} -d {_fish_quoted(text)}"
+        for name, (text, _) in known.items()
+    ]
     lines.append(f"complete -c {NAME} -n __fish_use_subcommand -l version -d 'Print the version and exit.'")
     for name, (_, parameters) in known.items():
         begin = f"complete -c {NAME} -n '__fish_seen_subcommand_from {name}'"
         lines.append(f"{begin} -s h -l help -d 'Show the help.'")
         for p in parameters:
-            takes = f"-xa {_fish_quoted(' '.join(p.takes))}" if isinstance(p.takes, tuple) else "-rF" if p.takes == FILES else "-x"
+            takes = (
+                f"-xa {_fish_quoted(' '.join(p.takes))}"
+                if isinstance(p.takes, tuple)
+                else "-rF"
+                if p.takes == FILES
+                else "-x"
+            )
             if not p.names:
-                lines.append(f"{begin} {'-F' if p.takes == FILES else takes.replace('-xa', '-a')}" if p.takes else f"{begin} -f")
+                lines.append(
+                    f"{begin} {'-F' if p.takes == FILES else takes.replace('-xa', '-a')}" if p.takes else f"{begin} -f"
+                )
                 continue
-            names = " ".join(f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}" for option in p.names)
+            names = " ".join(
+                f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}" for option in p.names
+            )
             lines.append(f"{begin} {names}{'' if p.takes is None else f' {takes}'} -d {_fish_quoted(p.help)}")
     return "\n".join([*lines, ""])
 

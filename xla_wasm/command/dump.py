@@ -50,10 +50,14 @@ def convert(
     output: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", help="Where to write: HLO text if it ends in .txt or .hlo, or is - (standard output), else a proto."
+            "-o",
+            "--output",
+            help="Where to write: HLO text if it ends in .txt or .hlo, or is - (standard output), else a proto.",
         ),
     ],
-    large_constants: Annotated[bool, typer.Option("--large-constants/--elide", help="Long constants in text: all, or as {...}.")] = True,
+    large_constants: Annotated[
+        bool, typer.Option("--large-constants/--elide", help="Long constants in text: all, or as {...}.")
+    ] = True,
     dim: DimOption = [],  # noqa: B006
     as_json: JsonOption = False,
 ) -> None:
@@ -67,5 +71,7 @@ def convert(
         return
     elided = next((x for x in module.instructions() if x.opcode == "constant" and x.attrs["literal"].elided), None)
     if elided is not None:
-        raise ArgumentError(f"{shown(path)}: the values of {elided.where} were left out of the text, so there is no proto of it")
+        raise ArgumentError(
+            f"{shown(path)}: the values of {elided.where} were left out of the text, so there is no proto of it"
+        )
     write(output, module.to_proto(), as_json)

@@ -28,7 +28,13 @@ class FileFeeds:
     """The ends of all transfers of a module. `came` holds what the first run put out, in order."""
 
     def __init__(
-        self, manifest: Manifest, infeed: Sequence[Path], outfeed: Path | None, recv: Sequence[str], send: Sequence[str], seed: int | None
+        self,
+        manifest: Manifest,
+        infeed: Sequence[Path],
+        outfeed: Path | None,
+        recv: Sequence[str],
+        send: Sequence[str],
+        seed: int | None,
     ) -> None:
         """`recv` and `send` are pairs NAME=FILE and NAME=DIR; with a `seed`, what no file gives is made up."""
         self._leaves: dict[Key, list[tuple[Leaf, ...]]] = {}
@@ -55,7 +61,10 @@ class FileFeeds:
             if not known:
                 raise ArgumentError(f"--{kind} {pair}: the module has no {kind}, leave it out")
             what = "a file" if kind == "recv" else "a folder"
-            raise ArgumentError(f"--{kind} {pair}: expected NAME={'X.NPY' if kind == 'recv' else 'DIR'} with a name ({known}) and {what}")
+            raise ArgumentError(
+                f"--{kind} {pair}: expected NAME={'X.NPY' if kind == 'recv' else 'DIR'} with a name ({known}) and "
+                f"{what}"
+            )
         return name, Path(path)
 
     def ends(self) -> dict[str, Any]:
@@ -79,7 +88,10 @@ class FileFeeds:
         for path in self._files.get(key, ()):
             arrays = opened(path).listed(known, sizes)
             yield arrays[0] if len(arrays) == 1 else tuple(arrays)
-        if self._seed is not None and len({tuple(leaf.dimensions for leaf in leaves) for leaves in shapes}) == len(types) == 1:
+        if (
+            self._seed is not None
+            and len({tuple(leaf.dimensions for leaf in leaves) for leaves in shapes}) == len(types) == 1
+        ):
             rng = np.random.default_rng(self._seed)
             while True:
                 yield tuple(random_array(rng, leaf.element_type, leaf.dimensions) for leaf in shapes[0])
@@ -94,7 +106,8 @@ class FileFeeds:
         return take
 
     def write(self) -> list[str]:
-        """Writes what came out, 0.npy, 1.npy, ... into the folder of each transfer, and says so; several arrays go into one .npz."""
+        """Writes what came out, 0.npy, 1.npy, ... into the folder of each transfer, and says so; several arrays go into
+        one .npz."""
         said = []
         for (kind, name), folder in self._folders.items():
             folder.mkdir(parents=True, exist_ok=True)

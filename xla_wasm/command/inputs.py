@@ -26,10 +26,12 @@ from .opening import STDIN, compile_as, no_such_file, state_pairs
 
 
 def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: int) -> list[Array]:
-    """The inputs of a run: those that `--input` gives, the others random if `fill`. Shapes and dtypes are checked by `run`.
+    """The inputs of a run: those that `--input` gives, the others random if `fill`. Shapes and dtypes are checked by
+    `run`.
 
-    X.NPY is the next input that has none, NAME=X.NPY the one of that name. An .npz or a safetensors file gives the inputs that are called
-    as its arrays are; if none is, and the file has no names of its own, as `numpy.savez(file, a, b)` writes it, the next ones.
+    X.NPY is the next input that has none, NAME=X.NPY the one of that name. An .npz or a safetensors file gives the
+    inputs that are called as its arrays are; if none is, and the file has no names of its own, as `numpy.savez(file, a,
+    b)` writes it, the next ones.
     """
     leaves = [leaf for leaf in leaves if leaf.kind == "input"]
     found: dict[str, Array] = {}
@@ -40,10 +42,14 @@ def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: in
         first = missing[0]
         others = f" (and {counted(len(missing) - 1, 'other')})" if len(missing) > 1 else ""
         raise ArgumentError(
-            f"an input is missing{others}: -i {first.name}=X.NPY, of type {first}; --random-inputs makes up what is not given"
+            f"an input is missing{others}: -i {first.name}=X.NPY, of type {first}; --random-inputs makes up what is "
+            f"not given"
         )
     rng = np.random.default_rng(seed)
-    return [found[leaf.name] if leaf.name in found else random_array(rng, leaf.element_type, leaf.dimensions) for leaf in leaves]
+    return [
+        found[leaf.name] if leaf.name in found else random_array(rng, leaf.element_type, leaf.dimensions)
+        for leaf in leaves
+    ]
 
 
 def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> dict[str, Array]:
@@ -56,7 +62,9 @@ def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> di
         raise ArgumentError(f"--input {text}: '{name}' has been given before: leave one of them out")
     if not free:
         wanted = ", ".join(f"{leaf.name} {leaf}" for leaf in leaves[:8]) or "none"
-        raise ArgumentError(f"--input {text} is one too many: the module takes {counted(len(leaves), 'input')} ({wanted})")
+        raise ArgumentError(
+            f"--input {text} is one too many: the module takes {counted(len(leaves), 'input')} ({wanted})"
+        )
     if file.kind == "npy":
         return {free[0].name: file.array(free[0].element_type, prod(free[0].dimensions))}
     arrays, names = file.arrays({leaf.name: prod(leaf.dimensions) for leaf in free} if name is None else {})
@@ -66,12 +74,15 @@ def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> di
         raise ArgumentError(f"--input {text}: '{names[0]}' has been given before: leave one of them out")
     if file.kind == "npz" and (len(names) == 1 or (names and all(re.fullmatch(r"arr_\d+", key) for key in names))):
         if len(names) > len(free):
-            raise ArgumentError(f"{file.shown} holds {counted(len(names), 'array')}, and there {_are(len(free), 'input')} for them")
+            raise ArgumentError(
+                f"{file.shown} holds {counted(len(names), 'array')}, and there {_are(len(free), 'input')} for them"
+            )
         taken = free[: len(names)]
         listed = file.listed([leaf.element_type for leaf in taken], [prod(leaf.dimensions) for leaf in taken])
         return {leaf.name: array for leaf, array in zip(taken, listed)}
     raise ArgumentError(
-        f"{file.shown} holds {some(names)}, and the module's inputs are {some(by_name)}: name its arrays after them, or give each with "
+        f"{file.shown} holds {some(names)}, and the module's inputs are {some(by_name)}: name its arrays after them, "
+        f"or give each with "
         "--input NAME=X.NPY"
     )
 
@@ -79,10 +90,12 @@ def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> di
 def held_values(
     shapes: Mapping[str, Sized], settings: Iterable[str], option: str = "--set", what: str = "weight or state"
 ) -> dict[str, Array]:
-    """The weights and states that `--set`, or another `option`, gives by name. `shapes` has the type and the dimensions of all there are.
+    """The weights and states that `--set`, or another `option`, gives by name. `shapes` has the type and the dimensions
+    of all there are.
 
-    NAME=X.NPY gives one. An .npz or a safetensors file gives those that are called as its arrays are, and PREFIX=FILE those that are called
-    PREFIX.NAME where its arrays are called NAME. Floats of such files are rounded, or widened, to what is wanted.
+    NAME=X.NPY gives one. An .npz or a safetensors file gives those that are called as its arrays are, and PREFIX=FILE
+    those that are called PREFIX.NAME where its arrays are called NAME. Floats of such files are rounded, or widened, to
+    what is wanted.
     """
     values: dict[str, Array] = {}
     prefixes = {name[:at]: None for name in shapes for at, c in enumerate(name) if c == "."}
@@ -98,7 +111,8 @@ def held_values(
             under = "" if key is None else f" under '{key}.'"
             hint = f"; {option} PREFIX=FILE puts 'PREFIX.' in front of its names" if key is None else ""
             raise ArgumentError(
-                f"{option} {text}: no array of the file has the name of a {what}{under}: it has {some(names)}, and there are "
+                f"{option} {text}: no array of the file has the name of a {what}{under}: it has {some(names)}, and "
+                f"there are "
                 f"{some(wanted)}{hint}"
             )
         values |= found
@@ -113,25 +127,41 @@ def initial_states(module: Module, state: Iterable[str], settings: Iterable[str]
 
 
 def compiled_with(
-    source: Module | Artifact, target: tuple[str, str], settings: Sequence[str], threads: bool = False, names: Container[str] = ()
+    source: Module | Artifact,
+    target: tuple[str, str],
+    settings: Sequence[str],
+    threads: bool = False,
+    names: Container[str] = (),
 ) -> Artifact:
-    """The artifact; of a module that is compiled for it, the parameters that `--set` gives become weights, and those called `names`."""
+    """The artifact; of a module that is compiled for it, the parameters that `--set` gives become weights, and those
+    called `names`."""
     if isinstance(source, Artifact):
         return source
     parameters = dict(parameter_leaves(source))
     given = held_values(parameters, settings)
-    return compile_as(source, *target, weights=[name for name in parameters if name in given or name in names], threads=threads)
+    return compile_as(
+        source, *target, weights=[name for name in parameters if name in given or name in names], threads=threads
+    )
 
 
-def named_file(text: str, names: Container[str], known: Iterable[str], option: str, what: str) -> tuple[str | None, str]:
-    """The name, one of `names`, and the file of NAME=FILE; of FILE alone no name. ArgumentError if there is no such file."""
+def named_file(
+    text: str, names: Container[str], known: Iterable[str], option: str, what: str
+) -> tuple[str | None, str]:
+    """The name, one of `names`, and the file of NAME=FILE; of FILE alone no name. ArgumentError if there is no such
+    file."""
     splits = [(text[:at], text[at + 1 :]) for at, c in enumerate(text) if c == "="]
     name, path = next(((name, path) for name, path in splits if name in names), (None, text))
     if path == STDIN or Path(path).is_file():
         return name, path
     if name is None and splits:
         raise ArgumentError(f"{option} {text}: there is no {what} called '{splits[0][0]}': there are {some(known)}")
-    problem = "the name of a file is missing" if not path else "that is a folder" if Path(path).is_dir() else no_such_file(Path(path))
+    problem = (
+        "the name of a file is missing"
+        if not path
+        else "that is a folder"
+        if Path(path).is_dir()
+        else no_such_file(Path(path))
+    )
     raise ArgumentError(f"{option} {text}: {problem}")
 
 
@@ -167,7 +197,8 @@ def opened(path: str | Path) -> File:
 
 
 def random_array(rng: np.random.Generator, element_type: str, shape: tuple[int, ...]) -> Array:
-    """Normal floats and complex numbers (positive where the type has no sign), integers from 0 to 9 or any of a small type."""
+    """Normal floats and complex numbers (positive where the type has no sign), integers from 0 to 9 or any of a small
+    type."""
     dtype, element = dtype_of(element_type), TYPES[element_type]
     if element.kind == "pred":
         return rng.integers(0, 2, shape).astype(dtype)

@@ -23,13 +23,19 @@ def inspect(
     dim: DimOption = [],  # noqa: B006
     target: TargetOption = SIMD128,
     tune: TuneOption = PORTABLE,
-    c_header: Annotated[bool, typer.Option("--c-header", help="Print a C header with the interface of an artifact instead.")] = False,
+    c_header: Annotated[
+        bool, typer.Option("--c-header", help="Print a C header with the interface of an artifact instead.")
+    ] = False,
     c_prefix: Annotated[
-        str | None, typer.Option("--c-prefix", metavar="NAME", help="With --c-header: what its macros begin with; else OUT.WASM's name.")
+        str | None,
+        typer.Option(
+            "--c-prefix", metavar="NAME", help="With --c-header: what its macros begin with; else OUT.WASM's name."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Shows the interface, operations, sizes, memory and imports of a module or an artifact, and what is not supported, if anything."""
+    """Shows the interface, operations, sizes, memory and imports of a module or an artifact, and what is not supported,
+    if anything."""
     from ..host.manifest import Manifest
 
     if c_prefix is not None and not c_header:
@@ -39,8 +45,13 @@ def inspect(
         from . import c_header as writer
 
         if isinstance(source, Module):
-            raise ArgumentError(f"{shown(path)} is not compiled: --c-header needs the .wasm that is to run, since options move its arrays")
-        report.text(writer.header(Manifest.parse(source.manifest), c_prefix or writer.prefix_for(path.stem)).removesuffix("\n"))
+            raise ArgumentError(
+                f"{shown(path)} is not compiled: --c-header needs the .wasm that is to run, since options move its "
+                f"arrays"
+            )
+        report.text(
+            writer.header(Manifest.parse(source.manifest), c_prefix or writer.prefix_for(path.stem)).removesuffix("\n")
+        )
         return
     facts: dict[str, Any] = {}
     console = report.quiet_console() if as_json else report.console()
@@ -91,7 +102,10 @@ def inspect(
     shown_facts.add_row("steps", str(compiled["steps"]))
     shown_facts.add_row("needs", ", ".join(compiled["needs"]))
     shown_facts.add_row(
-        "kind", manifest.kind if manifest.kind != MODULE else f"{MODULE}, for a host: `wasmtime run` takes what --kind command makes"
+        "kind",
+        manifest.kind
+        if manifest.kind != MODULE
+        else f"{MODULE}, for a host: `wasmtime run` takes what --kind command makes",
     )
     shown_facts.add_row("imports", ", ".join(compiled["imports"]) or "nothing")
     shown_facts.add_row("producer", manifest.producer)
@@ -120,7 +134,9 @@ def _print_module(console: Console, module: dict[str, Any]) -> None:
     facts.add_row("computations", str(module["computations"]))
     facts.add_row("instructions", str(module["instructions"]))
     facts.add_row("constants", report.size(module["constants_bytes"]))
-    facts.add_row("operations", ", ".join(f"{opcode} {n}" if n > 1 else opcode for opcode, n in module["operations"].items()))
+    facts.add_row(
+        "operations", ", ".join(f"{opcode} {n}" if n > 1 else opcode for opcode, n in module["operations"].items())
+    )
     console.print(facts)
     if module["unsupported"]:
         table = report.table("not supported", "why")

@@ -26,7 +26,8 @@ _CELL_HEIGHT, _MARGIN, _LINE, _CHARACTER = 28, 24, 22, 7.4
 
 
 def draw(shape: Shape) -> RenderableType:
-    """The layout as tables: the array with the position of every element, and memory with the index at every position."""
+    """The layout as tables: the array with the position of every element, and memory with the index at every
+    position."""
     from rich.console import Group
     from rich.text import Text
 
@@ -56,7 +57,8 @@ def draw(shape: Shape) -> RenderableType:
 
 
 def svg(shape: Shape) -> str:
-    """The layout as a picture: the array in colours that follow memory, a line along the order, and memory itself below."""
+    """The layout as a picture: the array in colours that follow memory, a line along the order, and memory itself
+    below."""
     _check(shape)
     places = list(_places(shape))
     total = physical_elements(shape)
@@ -80,7 +82,8 @@ def summary(shape: Shape) -> list[str]:
     lines = [
         str(shape),
         f"elements: {shape.size:,} of {unit}",
-        f"in memory: {counted(total, 'element')}, {total - shape.size:,} of them padding; {physical_bytes(shape):,} bytes",
+        f"in memory: {counted(total, 'element')}, {total - shape.size:,} of them padding; {physical_bytes(shape):,} "
+        f"bytes",
     ]
     if prefix_bytes(shape):
         lines.append(f"{prefix_bytes(shape)} bytes before the first element hold the sizes")
@@ -134,7 +137,9 @@ def _grids(shape: Shape) -> Iterator[tuple[str, list[Row]]]:
         rows = []
         for y in range(height):
             indices = [(*first, y, x)[len(first) + 2 - shape.rank :] for x in range(width)]
-            rows.append((f"{_letter(shape, -2)}={y}" if shape.rank > 1 else "", [position(shape, index) for index in indices]))
+            rows.append(
+                (f"{_letter(shape, -2)}={y}" if shape.rank > 1 else "", [position(shape, index) for index in indices])
+            )
         yield title, rows
 
 
@@ -200,7 +205,9 @@ class _Canvas:
         line: list[str] = []
         for place in sorted(centres):
             line.append(("L" if place - 1 in centres else "M") + "{:g} {:g}".format(*centres[place]))
-        self.parts.append(f'<path d="{" ".join(line)}" fill="none" stroke="#000" stroke-opacity="0.25" stroke-width="2"/>')
+        self.parts.append(
+            f'<path d="{" ".join(line)}" fill="none" stroke="#000" stroke-opacity="0.25" stroke-width="2"/>'
+        )
         self.bottom = top + len(rows) * _CELL_HEIGHT + 8
 
     def strip(self, places: list[Index | None], columns: int) -> None:
@@ -218,7 +225,9 @@ class _Canvas:
 
     def finish(self) -> str:
         width, height = self.width + _MARGIN, self.bottom + _MARGIN
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+        )
         ground = f'<rect width="{width}" height="{height}" fill="#fff"/>'
         return "\n".join([f'{head} font-family="monospace" font-size="12">', ground, *self.parts, "</svg>\n"])
 
@@ -227,7 +236,9 @@ class _Canvas:
 
     def _cell(self, x: int, y: int, text: str, colour: str) -> None:
         self.width = max(self.width, x + self.cell)
-        self.parts.append(f'<rect x="{x}" y="{y}" width="{self.cell}" height="{_CELL_HEIGHT}" fill="{colour}" stroke="#888"/>')
+        self.parts.append(
+            f'<rect x="{x}" y="{y}" width="{self.cell}" height="{_CELL_HEIGHT}" fill="{colour}" stroke="#888"/>'
+        )
         self._text(x + self.cell / 2, y + 18, text, "middle")
 
     def _text(self, x: float, y: float, text: str, anchor: str) -> None:

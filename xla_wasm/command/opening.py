@@ -1,4 +1,5 @@
-"""What the command line names by path: HLO modules and compiled artifacts, told by their content, and HLO made into an artifact."""
+"""What the command line names by path: HLO modules and compiled artifacts, told by their content, and HLO made into an
+artifact."""
 
 from __future__ import annotations
 
@@ -30,11 +31,12 @@ def no_such_file(path: Path) -> str:
     except OSError:
         return f"there is no such file, and no folder {path.parent}: look at its path"
     close = get_close_matches(path.name, names, 1, 0.8)
-    return f"there is no such file{f'; did you mean {path.with_name(close[0])}?' if close else ': look at its name and path'}"
+    return f"there is no such file{f'; did you mean {path.with_name(close[0])}?' if close else ': look at its name and path'}"  # noqa: E501
 
 
 def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
-    """What the file holds, told by its content: a module in any format, or a compiled artifact with the weights beside it.
+    """What the file holds, told by its content: a module in any format, or a compiled artifact with the weights beside
+    it.
 
     `dims` are the sizes of symbolic dimensions, as on the command line: "b=8", "b=1..128"."""
     sizes: dict[str, int | range] = {}
@@ -70,7 +72,9 @@ def _size(text: str) -> tuple[str, int | range]:
     """The name and the size in NAME=SIZE, or the sizes in NAME=LEAST..GREATEST."""
     found = re.fullmatch(r"(\w+)=(\d{1,18})(?:\.\.(\d{1,18}))?", text, re.ASCII)
     if found is None:
-        raise ArgumentError(f"--dim {text}: expected a name, '=', and a size or a range of sizes, as in b=8 and b=1..128")
+        raise ArgumentError(
+            f"--dim {text}: expected a name, '=', and a size or a range of sizes, as in b=8 and b=1..128"
+        )
     least = int(found[2])
     return found[1], least if found[3] is None else range(least, int(found[3]) + 1)
 
@@ -123,14 +127,16 @@ def state_pairs(state: Iterable[str]) -> tuple[tuple[str | int, str | int], ...]
         parameter, separator, result = pair.rpartition("=")
         if not separator:
             raise ArgumentError(
-                f"--state {pair}: expected the name or index of a parameter, '=', and that of a result, as in --state w=w_next"
+                f"--state {pair}: expected the name or index of a parameter, '=', and that of a result, as in --state "
+                f"w=w_next"
             )
         pairs.append((selector(parameter), selector(result)))
     return tuple(pairs)
 
 
 def weight_formats_of(texts: Iterable[str]) -> tuple[tuple[str | int, str], ...]:
-    """Weights and their formats, as on the command line: NAME=FORMAT, where the name may be a pattern, or FORMAT for all weights."""
+    """Weights and their formats, as on the command line: NAME=FORMAT, where the name may be a pattern, or FORMAT for
+    all weights."""
     found = []
     for text in texts:
         name, separator, format = text.rpartition("=")

@@ -62,7 +62,9 @@ def print_ready(facts: Any) -> None:
 def binary_output() -> BinaryIO:
     """Standard output for the bytes of a file. ArgumentError if it is a terminal, which would obey them."""
     if sys.stdout.isatty():
-        raise ArgumentError("standard output is a terminal, and this is no text: send it on, as in  > FILE  or  | PROGRAM")
+        raise ArgumentError(
+            "standard output is a terminal, and this is no text: send it on, as in  > FILE  or  | PROGRAM"
+        )
     return sys.stdout.buffer
 
 
@@ -70,7 +72,11 @@ def plain(value: Any) -> Any:
     """Numbers, or an array of NumPy's, as JSON has them: NaN and the infinities are strings, complex numbers pairs."""
     if hasattr(value, "dtype"):
         kind = value.dtype.kind
-        value = value.astype("f8" if kind == "f" else "c16" if kind == "c" else "i8").tolist() if kind in "fcV" else value.tolist()
+        value = (
+            value.astype("f8" if kind == "f" else "c16" if kind == "c" else "i8").tolist()
+            if kind in "fcV"
+            else value.tolist()
+        )
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, complex):
@@ -113,7 +119,9 @@ def table(*columns: str) -> Table:
     """A plain table; a column whose title begins with `>` holds numbers."""
     made = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+        made.add_column(
+            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
+        )
     return made
 
 

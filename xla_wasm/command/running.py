@@ -64,7 +64,8 @@ class Files:
         return Files(inputs, settings, output, infeed, outfeed, recv, send, self.random, self.seed + device)
 
     def check_outputs(self, results: Sequence[str]) -> None:
-        """What comes out must not overwrite what else comes out, nor what goes in. `results` are the names of the results."""
+        """What comes out must not overwrite what else comes out, nor what goes in. `results` are the names of the
+        results."""
         if self.output == STDIN:
             report.binary_output()
             return
@@ -76,7 +77,9 @@ class Files:
                 continue
             other = taken.setdefault(os.path.realpath(folder), option)
             if option != other or folders.count((option, folder)) > 1:
-                raise ArgumentError(f"{option} {folder}: {other} writes into this folder, too: give each a folder of its own")
+                raise ArgumentError(
+                    f"{option} {folder}: {other} writes into this folder, too: give each a folder of its own"
+                )
         written = {os.path.realpath(path): "--output" for path in files}
         for text in (*self.inputs, *self.infeed, *self.settings, *self.recv):
             for path in (text, *(text[at + 1 :] for at, c in enumerate(text) if c == "=")):
@@ -85,7 +88,9 @@ class Files:
                 writer = written.get(real) or (taken.get(folder) if re.fullmatch(r"\d+\.np[yz]", name) else None)
                 if writer is not None and os.path.isfile(path):
                     where = self.output if real in written else folder
-                    raise ArgumentError(f"{writer} {where} would overwrite {path}, which is read: choose another folder")
+                    raise ArgumentError(
+                        f"{writer} {where} would overwrite {path}, which is read: choose another folder"
+                    )
 
     def result_files(self, names: Sequence[str]) -> list[Path]:
         """Where results of these names go: a file for each in the folder, or all in one that is called .npy or .npz."""
@@ -96,15 +101,22 @@ class Files:
             return [output / f"{name}.npy" for name in file_names(names)]
         if output.suffix == ".npy" and len(names) != 1:
             raise ArgumentError(
-                f"--output {output}: there are {counted(len(names), 'result')}, and a .npy file holds one: name a folder, or an .npz file"
+                f"--output {output}: there are {counted(len(names), 'result')}, and a .npy file holds one: name a "
+                f"folder, or an .npz file"
             )
         return [output]
 
     def check_several(self) -> None:
         """Several devices must not write into the same folder."""
-        for option, folder in (("--output", self.output), ("--outfeed", self.outfeed), *(("--send", pair) for pair in self.send)):
+        for option, folder in (
+            ("--output", self.output),
+            ("--outfeed", self.outfeed),
+            *(("--send", pair) for pair in self.send),
+        ):
             if folder is not None and RANK not in folder:
-                raise ArgumentError(f"{option} {folder}: each device writes its own; put {RANK} into the name, as in {folder}.{RANK}")
+                raise ArgumentError(
+                    f"{option} {folder}: each device writes its own; put {RANK} into the name, as in {folder}.{RANK}"
+                )
 
 
 @dataclass(frozen=True)
@@ -148,8 +160,8 @@ def run(
 
 
 def file_names(names: Sequence[str]) -> list[str]:
-    """Names for files, all different, also on disks where the case of letters makes no difference: what is no letter, digit, dot, dash or
-    underscore becomes its code, since names come from anywhere and must not lead to other folders.
+    """Names for files, all different, also on disks where the case of letters makes no difference: what is no letter,
+    digit, dot, dash or underscore becomes its code, since names come from anywhere and must not lead to other folders.
     """
     made: list[str] = []
     taken: set[str] = set()
@@ -177,8 +189,12 @@ def _run(
     count = _count(exe, several, comm.Get_size() if comm else None)
     if count > 1:
         files.check_several()
-        if files.output == STDIN or any(text == STDIN or text.endswith(f"={STDIN}") for text in (*files.inputs, *files.settings)):
-            raise ArgumentError(f"standard input and output are for runs on one device: name files, with {RANK} in their names")
+        if files.output == STDIN or any(
+            text == STDIN or text.endswith(f"={STDIN}") for text in (*files.inputs, *files.settings)
+        ):
+            raise ArgumentError(
+                f"standard input and output are for runs on one device: name files, with {RANK} in their names"
+            )
     devices = range(count) if comm is None else [comm.Get_rank()]
     parts = [_part(exe, files.of(d) if several else files, d) for d in devices]
     _set_values(exe, files, devices)
@@ -215,7 +231,11 @@ def _run(
         if not as_json:
             _print_profile(console, profiles)
     if as_json and first:
-        facts = facts if comm is None else {**facts, "results": [x for own in comm.allgather(facts["results"]) for x in own]}
+        facts = (
+            facts
+            if comm is None
+            else {**facts, "results": [x for own in comm.allgather(facts["results"]) for x in own]}
+        )
         report.print_json(facts, error=files.output == STDIN)
     elif as_json:
         comm.allgather(facts["results"])
@@ -237,7 +257,9 @@ def _count(exe: Executable, several: Several | None, ranks: int | None) -> int:
             check_alone(exe.manifest)
         except ArgumentError as error:
             wanted = str(error).partition(": ")[0]
-            raise ArgumentError(f"{wanted}: add --replicated, and --devices N where the module does not say how many") from None
+            raise ArgumentError(
+                f"{wanted}: add --replicated, and --devices N where the module does not say how many"
+            ) from None
         return 1
     devices = exe.manifest.devices
     fixed = devices.least if devices and devices.least == devices.most else exe.manifest.sharded
@@ -248,7 +270,9 @@ def _count(exe: Executable, several: Several | None, ranks: int | None) -> int:
             raise ArgumentError(f"--devices {several.devices}: MPI has started {ranks} processes, and each is a device")
         return ranks
     if several.devices is None and fixed is None:
-        raise ArgumentError(f"--replicated: '{exe.manifest.name}' runs on any number of devices; say how many with --devices")
+        raise ArgumentError(
+            f"--replicated: '{exe.manifest.name}' runs on any number of devices; say how many with --devices"
+        )
     return several.devices or fixed or 1
 
 
@@ -286,7 +310,10 @@ def _rows(exe: Executable, part: _Part) -> list[tuple[str, str, str]]:
     outputs = [leaf for leaf in exe.results if leaf.kind == "output"]
     rows = [(leaf.name, str(leaf), _summary(array)) for leaf, array in zip(outputs, part.results)]
     came = [(label, array) for label, arrays in part.feeds.came for array in arrays]
-    rows += [(label, f"{array.dtype.name}[{','.join(map(str, array.shape))}]", _summary(array)) for label, array in came[:MOST_SHOWN]]
+    rows += [
+        (label, f"{array.dtype.name}[{','.join(map(str, array.shape))}]", _summary(array))
+        for label, array in came[:MOST_SHOWN]
+    ]
     if len(came) > MOST_SHOWN:
         rows.append((f"and {len(came) - MOST_SHOWN} more", "", ""))
     return rows
@@ -296,9 +323,14 @@ def _facts(exe: Executable, part: _Part, several: bool) -> list[dict[str, Any]]:
     """The same for a program that reads them."""
     own: dict[str, Any] = {"device": part.device} if several else {}
     outputs = [leaf for leaf in exe.results if leaf.kind == "output"]
-    facts = [{**own, "name": leaf.name, "type": str(leaf), **_value(array)} for leaf, array in zip(outputs, part.results)]
+    facts = [
+        {**own, "name": leaf.name, "type": str(leaf), **_value(array)} for leaf, array in zip(outputs, part.results)
+    ]
     came = [(label, array) for label, arrays in part.feeds.came for array in arrays]
-    return facts + [{**own, "name": label, "type": f"{a.dtype.name}[{','.join(map(str, a.shape))}]", **_value(a)} for label, a in came]
+    return facts + [
+        {**own, "name": label, "type": f"{a.dtype.name}[{','.join(map(str, a.shape))}]", **_value(a)}
+        for label, a in came
+    ]
 
 
 def _value(array: Array) -> dict[str, Any]:
@@ -330,7 +362,10 @@ def _write(exe: Executable, part: _Part) -> tuple[list[str], list[str]]:
                 with writing(path) as file:
                     np.save(file, array)
         where = output if whole else f"{Path(output)}/"
-        said.append(f"{counted(len(part.results), 'result')} written to {where}" + ("" if whole or not paths else f": {_listed(paths)}"))
+        said.append(
+            f"{counted(len(part.results), 'result')} written to {where}"
+            + ("" if whole or not paths else f": {_listed(paths)}")
+        )
     return [*said, *part.feeds.write()], list(map(str, paths))
 
 
@@ -348,7 +383,8 @@ def _save(file: Any, names: Sequence[str], arrays: Sequence[Array], archive: boo
 
 
 def _set_values(exe: Executable, files: Files, devices: Sequence[int]) -> None:
-    """Sets weights and states from the files of `--set`, and weights that it leaves out to random values, or says that they are missing."""
+    """Sets weights and states from the files of `--set`, and weights that it leaves out to random values, or says that
+    they are missing."""
     held = {leaf.name: leaf for leaf in exe.parameters if leaf.kind != "input"}
     left = {leaf.name: leaf for leaf in exe.parameters if leaf.kind == "weight"}
     for device in devices if any(RANK in setting for setting in files.settings) else [None]:
@@ -359,14 +395,19 @@ def _set_values(exe: Executable, files: Files, devices: Sequence[int]) -> None:
     if left and not files.random:
         first = next(iter(left.values()))
         if len(left) == 1:
-            raise ArgumentError(f"a weight is missing: --set {first.name}=FILE, of type {first}; --random-inputs makes it up")
+            raise ArgumentError(
+                f"a weight is missing: --set {first.name}=FILE, of type {first}; --random-inputs makes it up"
+            )
         raise ArgumentError(
-            f"{len(left)} weights are missing, {first.name} ({first}) the first: --set {first.name}=FILE for each, or --set FILE for "
+            f"{len(left)} weights are missing, {first.name} ({first}) the first: --set {first.name}=FILE for each, or "
+            f"--set FILE for "
             "an .npz or a safetensors file that has them by name; --random-inputs makes them up"
         )
     rng = np.random.default_rng(files.seed)
     for leaf in left.values():
-        exe.set(leaf.name, random_array(rng, leaf.element_type, leaf.shards.dimensions if leaf.shards else leaf.dimensions))
+        exe.set(
+            leaf.name, random_array(rng, leaf.element_type, leaf.shards.dimensions if leaf.shards else leaf.dimensions)
+        )
 
 
 def _times(call: Callable[[], object], iterations: int) -> list[float]:

@@ -14,26 +14,38 @@ from . import report
 from .base import AnyPath, SetOption, TargetOption, TuneOption
 from .opening import read
 
-ReadyOption = Annotated[bool, typer.Option("--json", help="Print one line of JSON, for programs, when it can be asked: url, pid.")]
+ReadyOption = Annotated[
+    bool, typer.Option("--json", help="Print one line of JSON, for programs, when it can be asked: url, pid.")
+]
 
 
 def serve(
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     open_browser: Annotated[
-        bool | None, typer.Option("--open/--no-open", help="Open the page in a browser. By default it does, unless --json is given.")
+        bool | None,
+        typer.Option(
+            "--open/--no-open", help="Open the page in a browser. By default it does, unless --json is given."
+        ),
     ] = None,
     write: Annotated[
         Path | None,
-        typer.Option("--write", file_okay=False, metavar="DIR", help="Write the pages there as static files and serve nothing."),
+        typer.Option(
+            "--write", file_okay=False, metavar="DIR", help="Write the pages there as static files and serve nothing."
+        ),
     ] = None,
     allow_host: Annotated[
         list[str],
-        typer.Option("--allow-host", metavar="NAME", help="A name, beside localhost and --host, by which browsers come. Repeatable."),
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="A name, beside localhost and --host, by which browsers come. Repeatable.",
+        ),
     ] = [],  # noqa: B006
     as_json: ReadyOption = False,
 ) -> None:
-    """Serves the pages: draw digits and train on them, compile HLO in the browser, search by meaning, train on several workers."""
+    """Serves the pages: draw digits and train on them, compile HLO in the browser, search by meaning, train on several
+    workers."""
     from ..site import pages
     from ..site.serve import make_server
 
@@ -61,33 +73,59 @@ def serve(
 def serve_model(
     path: AnyPath,
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 takes requests from other machines.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 takes requests from other machines.")
+    ] = "127.0.0.1",
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
     weights: Annotated[
         Path | None,
-        typer.Option("--weights", exists=True, dir_okay=False, metavar="FILE", help="Weights by name: a .safetensors or .npz file."),
+        typer.Option(
+            "--weights",
+            exists=True,
+            dir_okay=False,
+            metavar="FILE",
+            help="Weights by name: a .safetensors or .npz file.",
+        ),
     ] = None,
     settings: SetOption = [],  # noqa: B006
     target: TargetOption = SIMD128,
     tune: TuneOption = PORTABLE,
     max_concurrency: Annotated[
-        int | None, typer.Option("--max-concurrency", min=1, help="Runs at once, in each process. By default one for each processor.")
+        int | None,
+        typer.Option(
+            "--max-concurrency", min=1, help="Runs at once, in each process. By default one for each processor."
+        ),
     ] = None,
-    queue: Annotated[int, typer.Option("--queue", min=0, help="Requests that wait beside those; more are answered with 429.")] = 256,
+    queue: Annotated[
+        int, typer.Option("--queue", min=0, help="Requests that wait beside those; more are answered with 429.")
+    ] = 256,
     batch_deadline: Annotated[
         float | None,
-        typer.Option("--batch-deadline", min=0, metavar="MS", help="Run requests together: how long the first waits for more."),
+        typer.Option(
+            "--batch-deadline", min=0, metavar="MS", help="Run requests together: how long the first waits for more."
+        ),
     ] = None,
-    run_timeout: Annotated[float | None, typer.Option("--run-timeout", metavar="SECONDS", help="How long a run may take.")] = None,
-    body_timeout: Annotated[float, typer.Option("--body-timeout", metavar="SECONDS", help="How long a body may take to arrive.")] = 30.0,
+    run_timeout: Annotated[
+        float | None, typer.Option("--run-timeout", metavar="SECONDS", help="How long a run may take.")
+    ] = None,
+    body_timeout: Annotated[
+        float, typer.Option("--body-timeout", metavar="SECONDS", help="How long a body may take to arrive.")
+    ] = 30.0,
     max_body: Annotated[
-        int | None, typer.Option("--max-body", min=0, metavar="BYTES", help="The largest body. By default what the inputs can need.")
+        int | None,
+        typer.Option(
+            "--max-body", min=0, metavar="BYTES", help="The largest body. By default what the inputs can need."
+        ),
     ] = None,
     grace: Annotated[
-        float, typer.Option("--grace", min=0, metavar="SECONDS", help="How long it finishes what it began, when told to end.")
+        float,
+        typer.Option("--grace", min=0, metavar="SECONDS", help="How long it finishes what it began, when told to end."),
     ] = 30.0,
     reuse: Annotated[
-        bool, typer.Option("--reuse-instances", help="Let instances serve one request after another: faster with large weights.")
+        bool,
+        typer.Option(
+            "--reuse-instances", help="Let instances serve one request after another: faster with large weights."
+        ),
     ] = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Print a line for each request.")] = False,
     as_json: ReadyOption = False,
@@ -99,5 +137,7 @@ def serve_model(
     from .serving import Options, serve_model
 
     options = Options(max_concurrency, queue, batch_deadline, run_timeout, body_timeout, max_body, grace, reuse)
-    code = serve_model(read(path), (target, tune), weights, settings, options, (host, port), workers, access_log, as_json)
+    code = serve_model(
+        read(path), (target, tune), weights, settings, options, (host, port), workers, access_log, as_json
+    )
     raise typer.Exit(code)

@@ -1,4 +1,5 @@
-"""What `xla-wasm serve-model` does before it serves: the artifact, its weights and states from files, and the settings."""
+"""What `xla-wasm serve-model` does before it serves: the artifact, its weights and states from files, and the
+settings."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ def serve_model(
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         install = f"pip install {' '.join(missing).replace('_', '-')}"
-        raise XlaWasmError(f"serve-model needs {', '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed: {install}")
+        raise XlaWasmError(
+            f"serve-model needs {', '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed: {install}"
+        )
     from ..server.model import Model, Source, check_servable
     from ..server.process import listen, serve
     from ..server.settings import Settings
@@ -103,16 +106,23 @@ def _shapes(source: Module | Artifact) -> Mapping[str, tuple[str, int]]:
     """Names of all parameters, each with its element type and the number of its elements."""
     if isinstance(source, Module):
         return {name: (shape.element_type, shape.size) for name, shape in parameter_leaves(source)}
-    return {leaf.name: (leaf.element_type, prod(leaf.dimensions)) for leaf in Manifest.parse(source.manifest).parameters}
+    return {
+        leaf.name: (leaf.element_type, prod(leaf.dimensions)) for leaf in Manifest.parse(source.manifest).parameters
+    }
 
 
-def _values(manifest: Manifest, given: dict[str, Array], names: Sequence[str], settings: Sequence[str]) -> dict[str, Array]:
-    """Weights and initial states by name: from the file of `--weights`, which holds arrays of these `names`, and from those of `--set`."""
+def _values(
+    manifest: Manifest, given: dict[str, Array], names: Sequence[str], settings: Sequence[str]
+) -> dict[str, Array]:
+    """Weights and initial states by name: from the file of `--weights`, which holds arrays of these `names`, and from
+    those of `--set`."""
     leaves: dict[str, Leaf] = {p.name: p for p in manifest.parameters if p.kind != "input"}
     values = {name: rounded(array, leaves[name].element_type) for name, array in given.items() if name in leaves}
     known = ", ".join(leaves) or "there is none"
     if names and not values:
         has = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        raise ArgumentError(f"--weights: no array of the file has the name of a weight or state ({known}); the file has {has}")
+        raise ArgumentError(
+            f"--weights: no array of the file has the name of a weight or state ({known}); the file has {has}"
+        )
     values |= held_values(leaves, settings)
     return values

@@ -99,7 +99,8 @@ class ScatterDimensionNumbers:
 
 PRECISIONS = ("default", "high", "highest")
 ALGORITHMS = tuple(
-    "unset dot_any_f8_any_f8_f32 dot_any_f8_any_f8_f32_fast_accum dot_f16_f16_f16 dot_f16_f16_f32 dot_bf16_bf16_bf16 dot_bf16_bf16_f32 "
+    "unset dot_any_f8_any_f8_f32 dot_any_f8_any_f8_f32_fast_accum dot_f16_f16_f16 dot_f16_f16_f32 dot_bf16_bf16_bf16 "
+    "dot_bf16_bf16_f32 "
     "dot_bf16_bf16_f32_x3 dot_bf16_bf16_f32_x6 dot_tf32_tf32_f32 dot_tf32_tf32_f32_x3 dot_f32_f32_f32 dot_f64_f64_f64 "
     "dot_bf16_bf16_f32_x9".split()
 )
@@ -147,16 +148,18 @@ class IotaGroups:
     def expanded(self) -> tuple[tuple[int, ...], ...]:
         """The groups as lists of device numbers."""
         ids = transposed_iota(self.reshape_dims, self.transpose_perm)
-        return tuple(tuple(ids[i : i + self.group_size]) for i in range(0, self.num_groups * self.group_size, self.group_size))
+        return tuple(
+            tuple(ids[i : i + self.group_size]) for i in range(0, self.num_groups * self.group_size, self.group_size)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class MeshGroups:
     """Groups of the devices of a mesh that differ only along some axes.
 
-    `axes` are (name, size); `device_ids` is empty for 0..N-1 over the axes, else an explicit list, unless `reshape_dims` says
-    how an iota is laid out. `refs` are (axis, pre, size): the sub-axis of that size, `pre` being the sizes before it; size 0
-    stands for the whole axis.
+    `axes` are (name, size); `device_ids` is empty for 0..N-1 over the axes, else an explicit list, unless
+    `reshape_dims` says how an iota is laid out. `refs` are (axis, pre, size): the sub-axis of that size, `pre` being
+    the sizes before it; size 0 stands for the whole axis.
     """
 
     axes: tuple[tuple[str, int], ...]
@@ -168,12 +171,16 @@ class MeshGroups:
     def expanded(self) -> tuple[tuple[int, ...], ...]:
         """The groups as lists of device numbers; within a group the axis listed last varies fastest."""
         sizes = [size for _, size in self.axes]
-        ids = list(self.device_ids) or transposed_iota(self.reshape_dims or tuple(sizes), self.transpose_perm or tuple(range(len(sizes))))
+        ids = list(self.device_ids) or transposed_iota(
+            self.reshape_dims or tuple(sizes), self.transpose_perm or tuple(range(len(sizes)))
+        )
         inside, outside = [], []
         for axis, size in enumerate(sizes):
             stride = prod(sizes[axis + 1 :])
             lead = 1  # product of the sizes of the leading parts of this axis that are dealt with
-            here = [(pre or 1, part or size, order) for order, (which, pre, part) in enumerate(self.refs) if which == axis]
+            here = [
+                (pre or 1, part or size, order) for order, (which, pre, part) in enumerate(self.refs) if which == axis
+            ]
             for pre, part, order in sorted(here):
                 if pre > lead:
                     outside.append((pre // lead, stride * (size // pre)))
@@ -210,7 +217,10 @@ class ReplicaGroups:
 def transposed_iota(dims: tuple[int, ...], perm: tuple[int, ...]) -> list[int]:
     """0..N-1 shaped as `dims`, its dimensions permuted, read in row-major order."""
     strides = [prod(dims[d + 1 :]) for d in range(len(dims))]
-    return [sum(index) for index in product(*(range(0, dims[d] * strides[d], strides[d]) if strides[d] else () for d in perm))]
+    return [
+        sum(index)
+        for index in product(*(range(0, dims[d] * strides[d], strides[d]) if strides[d] else () for d in perm))
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Index maps: which element of an operand stands at each index of a result, as data.
 
 A coordinate of the operand is an offset plus multiples of digits of the result's index. A digit of dimension d is
-`index[d] // divisor % size`: the whole dimension in the maps of transposes, slices, broadcasts and reversals, a part of it
-where a reshape splits the dimension. So the maps of reshapes compose with all others whose dimensions split alike.
+`index[d] // divisor % size`: the whole dimension in the maps of transposes, slices, broadcasts and reversals, a part of
+it where a reshape splits the dimension. So the maps of reshapes compose with all others whose dimensions split alike.
 """
 
 from __future__ import annotations
@@ -42,15 +42,16 @@ class Coordinate:
 class IndexMap:
     """From each index below `domain` to an index of an array of `dims`.
 
-    A coordinate is None where it is no such sum: it depends on values, or a dimension does not split as the map would need.
-    Equal maps are equal data. Build maps with `index_map`, which brings the coordinates into their normal form.
+    A coordinate is None where it is no such sum: it depends on values, or a dimension does not split as the map would
+    need. Equal maps are equal data. Build maps with `index_map`, which brings the coordinates into their normal form.
     """
 
     domain: Dims
     dims: Dims
     coordinates: tuple[Coordinate | None, ...]
     unsplit: bool = False
-    """A reshape between dimensions that do not split alike: every element in row-major order, though no digits say so."""
+    """A reshape between dimensions that do not split alike: every element in row-major order, though no digits say
+    so."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -126,7 +127,9 @@ class IndexMap:
                 if own is None or total is None:
                     total = None
                     break
-                total = Coordinate(total.offset + c * own.offset, (*total.terms, *((c * k, *rest) for k, *rest in own.terms)))  # type: ignore[arg-type]
+                total = Coordinate(
+                    total.offset + c * own.offset, (*total.terms, *((c * k, *rest) for k, *rest in own.terms))
+                )  # type: ignore[arg-type]
             made.append(total)
         if (None in made or 0 in inner.dims) and self.keeps_order and inner.keeps_order:
             return row_major(self.domain, inner.dims)
@@ -158,7 +161,11 @@ class IndexMap:
     def _text(self, coordinate: Coordinate) -> str:
         parts = []
         for c, d, divisor, size in coordinate.terms:
-            digit = f"i{d}" + (f"//{divisor}" if divisor > 1 else "") + (f"%{size}" if divisor * size < self.domain[d] else "")
+            digit = (
+                f"i{d}"
+                + (f"//{divisor}" if divisor > 1 else "")
+                + (f"%{size}" if divisor * size < self.domain[d] else "")
+            )
             parts.append(digit if c == 1 else f"-{digit}" if c == -1 else f"{c}*{digit}")
         if coordinate.offset or not parts:
             parts.append(str(coordinate.offset))
@@ -171,7 +178,8 @@ def _composed(outer: IndexMap, inner: IndexMap) -> IndexMap:
 
 
 def index_map(domain: Dims, dims: Dims, coordinates: Iterable[Coordinate | None]) -> IndexMap:
-    """The map with these coordinates in normal form: no digit of size 1, equal digits added up, neighbouring ones joined."""
+    """The map with these coordinates in normal form: no digit of size 1, equal digits added up, neighbouring ones
+    joined."""
     return IndexMap(domain, dims, tuple([c and _normal(c.offset, c.terms) for c in coordinates]))
 
 

@@ -1,4 +1,5 @@
-"""What the shape inference functions of `ops/*/record.py` share: reading an instruction's parts, and saying what is broken.
+"""What the shape inference functions of `ops/*/record.py` share: reading an instruction's parts, and saying what is
+broken.
 
 Every one of them may rely on this: the operands' shapes are sound (`shape_fault`), arity, attributes and the number of
 called computations fit the record, and the called computations are verified. `hlo.verify` and `builder` see to it.
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from .ir import Instruction
 
 MAX_ELEMENTS = 1 << 40
-"""The most elements of an array: far beyond any memory of wasm, small enough that no product of sizes gets out of hand."""
+"""The most elements of an array: far beyond any memory of wasm, small enough that no product of sizes gets out of
+hand."""
 MAX_RANK = 64
 MAX_NESTING = 64
 """The deepest nesting of tuples in a shape."""
@@ -69,7 +71,10 @@ def shape_fault(shape: Shape, depth: int = 0) -> str:
     if shape.layout:
         order = shape.layout.minor_to_major
         if len(order) != rank or sorted(order) != list(range(rank)):
-            return f"has a layout that is no permutation of its {counted(rank, 'dimension')}: {{{','.join(map(str, order[:MAX_RANK]))}}}"
+            return (
+                f"has a layout that is no permutation of its {counted(rank, 'dimension')}: "
+                f"{{{','.join(map(str, order[:MAX_RANK]))}}}"
+            )
     return ""
 
 
@@ -98,7 +103,8 @@ def same(a: Shape, b: Shape) -> bool:
 
 
 def alike(a: Shape, b: Shape) -> bool:
-    """As `same`, except that floating-point types of up to 32 bits stand for each other: reducers may mix f32 and bf16."""
+    """As `same`, except that floating-point types of up to 32 bits stand for each other: reducers may mix f32 and
+    bf16."""
     if a.element_type != b.element_type and not (a.element_type in _SHORT_FLOATS and b.element_type in _SHORT_FLOATS):
         return False
     return same(a, b.with_element_type(a.element_type))
@@ -125,7 +131,9 @@ def declared(instr: Instruction, rule: int = 1) -> Shape:
     return shape
 
 
-def need_kind(instr: Instruction, element_type: str, kinds: Iterable[str], rule: int, what: str = "the operand") -> None:
+def need_kind(
+    instr: Instruction, element_type: str, kinds: Iterable[str], rule: int, what: str = "the operand"
+) -> None:
     """Complains unless the element type is of one of `kinds` (of `PrimitiveType.kind`)."""
     if KIND[element_type] not in kinds:
         raise broken(instr, rule, f"{what} must be of type {' or '.join(kinds)}, not {element_type}")
@@ -145,11 +153,15 @@ def dimension(instr: Instruction, value: int, rank: int, rule: int, what: str = 
     return value
 
 
-def dimensions(instr: Instruction, values: Sequence[int], rank: int, rule: int, what: str = "dimensions") -> Sequence[int]:
+def dimensions(
+    instr: Instruction, values: Sequence[int], rank: int, rule: int, what: str = "dimensions"
+) -> Sequence[int]:
     """Dimension numbers, which must lie within the rank and differ."""
     for value in values:
         if not 0 <= value < rank:
-            raise broken(instr, rule, f"{what} {_listed(values)}: {value} lies outside of the {counted(rank, 'dimension')}")
+            raise broken(
+                instr, rule, f"{what} {_listed(values)}: {value} lies outside of the {counted(rank, 'dimension')}"
+            )
     if len(set(values)) != len(values):
         raise broken(instr, rule, f"{what} {_listed(values)} hold a dimension twice")
     return values
@@ -175,7 +187,9 @@ def _listed(values: Sequence[int]) -> str:
     return "{" + ",".join(map(str, values[:MAX_RANK])) + ("..." if len(values) > MAX_RANK else "") + "}"
 
 
-def result(instr: Instruction, element_type: str, sizes: Iterable[int], dynamic: tuple[bool, ...] | None = None) -> Shape:
+def result(
+    instr: Instruction, element_type: str, sizes: Iterable[int], dynamic: tuple[bool, ...] | None = None
+) -> Shape:
     """An array of these sizes. Without `dynamic`, which dimensions are dynamic is left to the declared shape."""
     sizes = tuple(sizes)
     shape = Shape(element_type, sizes)
@@ -214,7 +228,8 @@ def product_type(instr: Instruction, a: Shape, b: Shape, rule: int) -> str:
 def called_signature(
     instr: Instruction, index: int, rule: int, parameters: Sequence[Shape], returned: Sequence[Shape] | None
 ) -> list[Shape]:
-    """Checks a called computation on scalars, such as a reducer; what it returns, the elements of its tuple if it returns one.
+    """Checks a called computation on scalars, such as a reducer; what it returns, the elements of its tuple if it
+    returns one.
 
     Floats are compared by `alike`. `returned` None: any result.
     """
@@ -232,15 +247,22 @@ def called_signature(
     return results
 
 
-def need_call(instr: Instruction, index: int, rule: int, arguments: Sequence[Shape], returned: Shape | None = None) -> Shape:
-    """Checks that a called computation takes exactly `arguments` and returns `returned` (None: anything); what it returns."""
+def need_call(
+    instr: Instruction, index: int, rule: int, arguments: Sequence[Shape], returned: Shape | None = None
+) -> Shape:
+    """Checks that a called computation takes exactly `arguments` and returns `returned` (None: anything); what it
+    returns."""
     computation = instr.called[index]
     found = [p.shape for p in computation.parameters]
     if len(found) != len(arguments):
-        raise broken(instr, rule, f"'{computation.name}' takes {counted(len(found), 'parameter')}, not {len(arguments)}")
+        raise broken(
+            instr, rule, f"'{computation.name}' takes {counted(len(found), 'parameter')}, not {len(arguments)}"
+        )
     for number, (parameter, argument) in enumerate(zip(found, arguments)):
         if not same(parameter, argument):
-            raise broken(instr, rule, f"parameter {number} of '{computation.name}' is {brief(parameter)}, not {brief(argument)}")
+            raise broken(
+                instr, rule, f"parameter {number} of '{computation.name}' is {brief(parameter)}, not {brief(argument)}"
+            )
     root = computation.root.shape
     if returned is not None and not same(root, returned):
         raise broken(instr, rule, f"'{computation.name}' must return {brief(returned)}, not {brief(root)}")
@@ -256,5 +278,10 @@ def window_size(instr: Instruction, size: int, window: WindowDimension, rule: in
     """How many places the window has along a dimension of that size."""
     if window.size < 1 or window.stride < 1 or window.base_dilation < 1 or window.window_dilation < 1:
         raise broken(instr, rule, f"sizes, strides and dilations of a window must be positive: {window}")
-    room = window.padding_low + dilated(size, window.base_dilation) + window.padding_high - dilated(window.size, window.window_dilation)
+    room = (
+        window.padding_low
+        + dilated(size, window.base_dilation)
+        + window.padding_high
+        - dilated(window.size, window.window_dilation)
+    )
     return 0 if room < 0 else room // window.stride + 1

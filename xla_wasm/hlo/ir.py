@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from .literal import Literal
 
 Kept = dict[str, tuple[Any, dict[str, Any]]]
-"""name -> (value, fields). A value that was read from messages that hold fields this version does not know, and these messages:
-they are written back while the value stays what it is."""
+"""name -> (value, fields). A value that was read from messages that hold fields this version does not know, and these
+messages: they are written back while the value stays what it is."""
 
 
 class Instruction:
@@ -154,7 +154,8 @@ class Module:
         self.entry = entry
         """The computation that a run carries out."""
         self.parameter_shapes: list[Shape] | None = None
-        """Shapes with the layouts that callers use (host_program_shape); None, or none of them: those of the entry's parameters."""
+        """Shapes with the layouts that callers use (host_program_shape); None, or none of them: those of the entry's
+        parameters."""
         self.result_shape: Shape | None = None
         """The shape of the result with the layout that callers use; None: that of the entry's root."""
         self.frontend_attributes: dict[str, str] = {}
@@ -176,7 +177,8 @@ class Module:
         self.unknown = b""
         """Wire bytes of the fields this version does not know, written back as they were."""
         self.kept: Kept = {}
-        """Values of messages that hold fields this version does not know, written back while they stay what they are."""
+        """Values of messages that hold fields this version does not know, written back while they stay what they
+        are."""
         self.callbacks: dict[str, Callable[..., Any]] = {}
         """The Python functions that the program calls, by the names that hosts have for them; no file holds them."""
 
@@ -201,8 +203,8 @@ class Module:
     def from_stablehlo(data: str | bytes | bytearray | memoryview, shapes: Any = None) -> Module:
         """Read StableHLO: MLIR bytecode, a portable artifact, or text. Raises ParseError and UnsupportedError.
 
-        `shapes` gives the sizes of arguments that the program leaves open (`tensor<?x3xf32>`): a list of sizes for each argument in their
-        order, or by name.
+        `shapes` gives the sizes of arguments that the program leaves open (`tensor<?x3xf32>`): a list of sizes for each
+        argument in their order, or by name.
         """
         from .foreign import convert
 
@@ -221,7 +223,8 @@ class Module:
 
     @staticmethod
     def from_bytes(data: str | bytes | bytearray | memoryview) -> Module:
-        """Read a module in any format, told by its content: HLO (proto or text), StableHLO, jax.export. Raises XlaWasmError."""
+        """Read a module in any format, told by its content: HLO (proto or text), StableHLO, jax.export. Raises
+        XlaWasmError."""
         from .proto.container import read_module
 
         return read_module(data)
@@ -239,7 +242,8 @@ class Module:
         return to_text(self, large_constants=large_constants)
 
     def to_stablehlo(self) -> str:
-        """StableHLO text, in MLIR's generic form. Raises UnsupportedError, which names the instruction, for what StableHLO cannot say."""
+        """StableHLO text, in MLIR's generic form. Raises UnsupportedError, which names the instruction, for what
+        StableHLO cannot say."""
         from .foreign import convert
 
         text: str = convert("to_stablehlo", self)

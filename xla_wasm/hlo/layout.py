@@ -1,8 +1,8 @@
 """Where the elements of an array lie: indices to positions and back, tiles, and arrays packed into a layout's bytes.
 
-Positions count elements. The physical order is made in steps: the dimensions from major to minor; then each tile in turn
-splits the most minor dimensions of what there is into (number of tiles, tile), all in-tile dimensions moved to the minor
-end; then the count of elements is rounded up to `tail_padding_alignment_in_elements`. Bytes of an array here are
+Positions count elements. The physical order is made in steps: the dimensions from major to minor; then each tile in
+turn splits the most minor dimensions of what there is into (number of tiles, tile), all in-tile dimensions moved to the
+minor end; then the count of elements is rounded up to `tail_padding_alignment_in_elements`. Bytes of an array here are
 little-endian elements, a whole byte for those below one.
 """
 
@@ -146,7 +146,11 @@ class Tiling:
             for size in sizes:
                 at = at * size + next(rest)
             joined.append(at)
-        return [*coordinates[:rank], *(i // t for i, t in zip(joined, self.tile)), *(i % t for i, t in zip(joined, self.tile))]
+        return [
+            *coordinates[:rank],
+            *(i // t for i, t in zip(joined, self.tile)),
+            *(i % t for i, t in zip(joined, self.tile)),
+        ]
 
     def join(self, coordinates: list[int]) -> list[int] | None:
         """The inverse of `split`; None in padding."""
@@ -165,7 +169,8 @@ class Tiling:
 
 
 def tilings(shape: Shape) -> list[Tiling]:
-    """The tiles of an array's layout, each with what it is applied to. A tile of more dimensions than there are finds ones."""
+    """The tiles of an array's layout, each with what it is applied to. A tile of more dimensions than there are finds
+    ones."""
     found = []
     bounds = physical_bounds(shape)
     for tile in shape.layout.tiles if shape.layout else ():
@@ -251,7 +256,12 @@ def order(shape: Shape) -> list[int]:
     for d in range(shape.rank - 2, -1, -1):
         strides[d] = strides[d + 1] * shape.dimensions[d + 1]
     axes = [(shape.dimensions[d], strides[d]) for d in reversed(shape.minor_to_major)]
-    found = _sums([[i * stride if i < size else _HOLE for i in range(wide)] for (size, stride), wide in zip(axes, physical_bounds(shape))])
+    found = _sums(
+        [
+            [i * stride if i < size else _HOLE for i in range(wide)]
+            for (size, stride), wide in zip(axes, physical_bounds(shape))
+        ]
+    )
     for tiling in tilings(shape):
         block = _block(tiling)
         size = prod(tiling.dims)
@@ -349,7 +359,8 @@ def _unpack_bits(data: bytes, width: int, bits: int, count: int, shape: Shape) -
 
 
 def padding_element(shape: Shape) -> bytes:
-    """The element that fills what `padded_dimensions` add. Tiles leave their padding unspecified; here it is the same."""
+    """The element that fills what `padded_dimensions` add. Tiles leave their padding unspecified; here it is the
+    same."""
     type_ = TYPES[shape.element_type]
     what = shape.layout.padding_value if shape.layout else 0
     if what not in (ONE_PAD, LOWEST_PAD, HIGHEST_PAD):
@@ -380,4 +391,6 @@ def in_memory_order(shape: Shape) -> Iterator[Index | None]:
     """The index of the element at every position, None for padding."""
     strides = [prod(shape.dimensions[d + 1 :]) for d in range(shape.rank)]
     for element in order(shape):
-        yield None if element < 0 else tuple(element // stride % size for stride, size in zip(strides, shape.dimensions))
+        yield (
+            None if element < 0 else tuple(element // stride % size for stride, size in zip(strides, shape.dimensions))
+        )

@@ -31,19 +31,23 @@ def _narrow_table(bits: int, signed: bool) -> bytes:
     return bytes((((code & mask) ^ sign) - sign) & 255 if signed else code & mask for code in range(256))
 
 
-_NARROW = {t.name: _narrow_table(t.bits, t.kind == "signed") for t in TYPES.values() if 0 < t.bits < 8 and t.name != "pred"}
+_NARROW = {
+    t.name: _narrow_table(t.bits, t.kind == "signed") for t in TYPES.values() if 0 < t.bits < 8 and t.name != "pred"
+}
 
 
 class Literal:
     """The value of a constant: `data` for an array, `elements` for a tuple, neither for a token.
 
-    `data` holds little-endian elements in the physical order of the shape's layout, one byte per element for types below
-    a byte (signed ones sign-extended). `dynamic_sizes` are the actual sizes where the shape is dynamic.
+    `data` holds little-endian elements in the physical order of the shape's layout, one byte per element for types
+    below a byte (signed ones sign-extended). `dynamic_sizes` are the actual sizes where the shape is dynamic.
     """
 
     __slots__ = ("shape", "elements", "dynamic_sizes", "elided", "_data", "_packed", "_hash")
 
-    def __init__(self, shape: Shape, data: Buffer = b"", elements: tuple[Literal, ...] = (), dynamic_sizes: tuple[int, ...] = ()):
+    def __init__(
+        self, shape: Shape, data: Buffer = b"", elements: tuple[Literal, ...] = (), dynamic_sizes: tuple[int, ...] = ()
+    ):
         self.shape = shape
         self.elements = elements
         self.dynamic_sizes = dynamic_sizes
@@ -77,7 +81,9 @@ class Literal:
             row_major = _pack_numbers(shape.element_type, values)
         except (struct.error, TypeError, ValueError, OverflowError) as error:
             raise ArgumentError(f"literal of {shape}: a value does not fit the element type ({error})") from None
-        return Literal(shape, relayout(row_major, shape, Layout.default(shape.rank).minor_to_major, shape.minor_to_major))
+        return Literal(
+            shape, relayout(row_major, shape, Layout.default(shape.rank).minor_to_major, shape.minor_to_major)
+        )
 
     @property
     def data(self) -> Buffer:
@@ -96,7 +102,9 @@ class Literal:
     def with_layout(self, layout: Layout) -> Literal:
         """The same array laid out otherwise."""
         shape = Shape(self.shape.element_type, self.shape.dimensions, layout, self.shape.dynamic)
-        return Literal(shape, relayout(self.data, shape, self.shape.minor_to_major, layout.minor_to_major), (), self.dynamic_sizes)
+        return Literal(
+            shape, relayout(self.data, shape, self.shape.minor_to_major, layout.minor_to_major), (), self.dynamic_sizes
+        )
 
     def values(self) -> list[Any]:
         """Python numbers in row-major order: bool, int, float or complex."""
@@ -128,7 +136,9 @@ class Literal:
             elif name in _VARINT_WIDTHS:
                 fields[name + "s"] = _pack_varints(_numbers(name, self.data))
             elif name in _NARROW:
-                fields[name + "s"] = bytes(self.data).translate(bytes(code & (1 << TYPES[name].bits) - 1 for code in range(256)))
+                fields[name + "s"] = bytes(self.data).translate(
+                    bytes(code & (1 << TYPES[name].bits) - 1 for code in range(256))
+                )
             else:
                 fields[name + "s"] = self.data
         return encode(_LITERAL, fields)
@@ -176,7 +186,9 @@ def _read_array(shape: Shape, fields: Fields) -> Literal:
     if size < 0:
         raise ParseError(f"literal of {shape}: the size of a constant must be known")
     if size and not len(raw):
-        raise ParseError(f"literal of {shape}: the data are missing (was the module written with large constants elided?)")
+        raise ParseError(
+            f"literal of {shape}: the data are missing (was the module written with large constants elided?)"
+        )
     literal = Literal(shape, raw, (), tuple(fields.get("dynamic_sizes", ())))
     if type_.name in _VARINT_WIDTHS:
         packed = bytes(raw)
@@ -227,7 +239,9 @@ def _unpack_varints(packed: bytes, name: str) -> Buffer:
         while packed[stop - 1] > 127:
             stop += 1
         tokens = _TOKEN.findall(packed, pos, stop)
-        parts += [bytes(any(decoded[t]) for t in tokens)] if name == "pred" else [b"".join(map(decoded.__getitem__, tokens))]
+        parts += (
+            [bytes(any(decoded[t]) for t in tokens)] if name == "pred" else [b"".join(map(decoded.__getitem__, tokens))]
+        )
         if len(decoded) > _CHUNK:
             decoded.clear()
         pos = stop

@@ -1,6 +1,7 @@
 """What the record of an operation is made of, and the table of them.
 
-The records themselves lie under `ops/<family>/record.py`, which `hlo` does not know: `xla_wasm/__init__.py` hands them in.
+The records themselves lie under `ops/<family>/record.py`, which `hlo` does not know: `xla_wasm/__init__.py` hands them
+in.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attr:
-    """One attribute: its name in HLO text, its kind (a key of `KINDS` in `hlo/kinds/table.py`),
-    the field number(s) in HloInstructionProto, and its default (`REQUIRED` if it has none). `stablehlo` names the attributes of
-    StableHLO that say the same, where that is not one of the same name; `stablehlo/kinds.py` reads them.
-    `text`: whether HLO text has it."""
+    """One attribute: its name in HLO text, its kind (a key of `KINDS` in `hlo/kinds/table.py`), the field number(s) in
+    HloInstructionProto, and its default (`REQUIRED` if it has none). `stablehlo` names the attributes of StableHLO that
+    say the same, where that is not one of the same name; `stablehlo/kinds.py` reads them. `text`: whether HLO text has
+    it."""
 
     name: str
     kind: str
@@ -74,7 +75,8 @@ class Narrow(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How one operand is read: `map` is from an index of the result, followed by one below `box`, to one of the operand."""
+    """How one operand is read: `map` is from an index of the result, followed by one below `box`, to one of the
+    operand."""
 
     kind: Kind
     map: IndexMap
@@ -112,14 +114,14 @@ class Op:
     declared one is checked by `infer` elsewhere or trusted. `called` names the called computations in proto order
     ("to_apply", or "body", "condition"; "branch_computations*" for any number). `doc` is one sentence.
 
-    `reads` says how each operand is read. The traits: `elementwise` (computes each element from those at its index), `view` (only
-    renames indices), `product` (sums products over a box), `accumulates` (computes an element from a box of them); `cost` in
-    operations an element; `effect` (running it does more than give its value), `identity` (its value is its first operand's),
-    `control` (runs computations on a state, as loops and branches do), `complex` (takes and gives complex arrays as they lie in
-    memory), `narrow`.
+    `reads` says how each operand is read. The traits: `elementwise` (computes each element from those at its index),
+    `view` (only renames indices), `product` (sums products over a box), `accumulates` (computes an element from a box
+    of them); `cost` in operations an element; `effect` (running it does more than give its value), `identity` (its
+    value is its first operand's), `control` (runs computations on a state, as loops and branches do), `complex` (takes
+    and gives complex arrays as they lie in memory), `narrow`.
 
-    `stablehlo` names the operations of MLIR's dialects that are this one with the same operands, if they are other ones than the opcode
-    with `_` for `-` in the dialect stablehlo.
+    `stablehlo` names the operations of MLIR's dialects that are this one with the same operands, if they are other ones
+    than the opcode with `_` for `-` in the dialect stablehlo.
     """
 
     opcode: str

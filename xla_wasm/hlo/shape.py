@@ -52,8 +52,14 @@ class Layout:
                 (letter, f"({word})" if word else "")
                 for letter, word in (("#", self.index_primitive_type), ("*", self.pointer_primitive_type))
             ),
-            *((letter, f"({size})" if size else "") for letter, size in (("E", self.element_size_in_bits), ("S", self.memory_space))),
-            ("SC", "".join(f"({dimension}:{','.join(map(str, indices))})" for dimension, indices in self.split_configs)),
+            *(
+                (letter, f"({size})" if size else "")
+                for letter, size in (("E", self.element_size_in_bits), ("S", self.memory_space))
+            ),
+            (
+                "SC",
+                "".join(f"({dimension}:{','.join(map(str, indices))})" for dimension, indices in self.split_configs),
+            ),
             ("M", f"({self.dynamic_shape_metadata_prefix_bytes})" if self.dynamic_shape_metadata_prefix_bytes else ""),
         )
         tail = "".join(letter + text for letter, text in items if text)
@@ -143,7 +149,8 @@ class Shape:
             yield index, self
 
     def with_leaves(self, leaves: Iterator[Shape]) -> Shape:
-        """The same tuple of tuples with the next ones of `leaves` in the places of its own; such a leaf itself if it is none."""
+        """The same tuple of tuples with the next ones of `leaves` in the places of its own; such a leaf itself if it is
+        none."""
         return Shape.tuple([s.with_leaves(leaves) for s in self.tuple_shapes]) if self.is_tuple else next(leaves)
 
     def without_layout(self) -> Shape:
@@ -177,6 +184,9 @@ class Shape:
         if self.element_type == "buffer":
             return f"b({self.tuple_shapes[0]})"
         dynamic = self.dynamic or (False,) * self.rank
-        dims = ("?" if size == UNBOUNDED else f"<={size}" if flag else str(size) for size, flag in zip(self.dimensions, dynamic))
+        dims = (
+            "?" if size == UNBOUNDED else f"<={size}" if flag else str(size)
+            for size, flag in zip(self.dimensions, dynamic)
+        )
         shown = self.layout and (self.rank or self.layout != Layout())
         return f"{self.element_type}[{','.join(dims)}]" + (str(self.layout) if shown else "")

@@ -21,7 +21,8 @@ _KINDS = ("replicated", "maximal", "tuple", "tiled", "manual", "unknown", "unred
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """An array of which each device holds a block of one size: `sizes` elements from `starts[device]` on, in each dimension."""
+    """An array of which each device holds a block of one size: `sizes` elements from `starts[device]` on, in each
+    dimension."""
 
     dimensions: Index
     sizes: Index
@@ -53,11 +54,12 @@ def whole(dimensions: Index, devices: int) -> Shards:
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """How arrays are cut: into `counts[d]` blocks along dimension d, of which a device holds the one at `blocks[device]`.
+    """How arrays are cut: into `counts[d]` blocks along dimension d, of which a device holds the one at
+    `blocks[device]`.
 
-    `kind` is "tiled", or one of those that cut nothing: "replicated", "maximal" (one device holds all), "manual" (inside
-    a manual computation), "partial" (some of the devices hold it), "unknown" (nobody has decided) and "unreduced" (parts
-    that are still to be summed).
+    `kind` is "tiled", or one of those that cut nothing: "replicated", "maximal" (one device holds all), "manual"
+    (inside a manual computation), "partial" (some of the devices hold it), "unknown" (nobody has decided) and
+    "unreduced" (parts that are still to be summed).
     """
 
     kind: str
@@ -74,10 +76,13 @@ class Sharding:
         if self.kind == "replicated":
             return whole(dimensions, devices)
         if self.kind != "tiled":
-            raise UnsupportedError(f"{where}: a sharding of kind {self.kind!r} is not supported; arrays are cut in blocks or replicated")
+            raise UnsupportedError(
+                f"{where}: a sharding of kind {self.kind!r} is not supported; arrays are cut in blocks or replicated"
+            )
         if self.devices != devices or len(self.counts) != len(dimensions):
             raise UnsupportedError(
-                f"{where}: its sharding cuts {counted(len(self.counts), 'dimension')} over {counted(self.devices, 'device')}, "
+                f"{where}: its sharding cuts {counted(len(self.counts), 'dimension')} over "
+                f"{counted(self.devices, 'device')}, "
                 f"the array has {len(dimensions)} and the program runs on {devices}"
             )
         for d, (size, count) in enumerate(zip(dimensions, self.counts)):
@@ -117,13 +122,19 @@ class Mesh:
         if not self.axes:
             return Sharding("maximal") if self.ids != (0,) else REPLICATED
         if sorted(self.ids) != list(range(prod(size for _, size in self.axes))):
-            raise UnsupportedError(f"a mesh of the axes {dict(self.axes)} lists the devices {self.ids[:16]}: each must be there once")
-        parts = [[(axis, pre or 1, size or self.axes[axis][1]) for axis, pre, size in dimension] for dimension in dimensions]
+            raise UnsupportedError(
+                f"a mesh of the axes {dict(self.axes)} lists the devices {self.ids[:16]}: each must be there once"
+            )
+        parts = [
+            [(axis, pre or 1, size or self.axes[axis][1]) for axis, pre, size in dimension] for dimension in dimensions
+        ]
         counts = tuple(prod(size for _, _, size in dimension) for dimension in parts)
         if all(count == 1 for count in counts):
             return Sharding("replicated", blocks=((),) * len(self.ids))
         if any(self.axes[axis][1] % (pre * size) for dimension in parts for axis, pre, size in dimension):
-            raise UnsupportedError(f"a sharding takes parts of axes that do not divide those of its mesh, {dict(self.axes)}")
+            raise UnsupportedError(
+                f"a sharding takes parts of axes that do not divide those of its mesh, {dict(self.axes)}"
+            )
         blocks: list[Index] = [()] * len(self.ids)
         for place, device in enumerate(self.ids):
             blocks[device] = tuple(self._block(place, dimension) for dimension in parts)
@@ -190,11 +201,16 @@ def _named(fields: Fields) -> Sharding:
     if fields.get("unreduced_axes"):
         return Sharding("unreduced")
     proto = decode(MESSAGES["MeshProto"], fields.get("mesh", b""))
-    axes = [(axis.get("name", ""), axis.get("size", 0)) for axis in (decode(MESSAGES["MeshAxis"], d) for d in proto.get("axes", ()))]
+    axes = [
+        (axis.get("name", ""), axis.get("size", 0))
+        for axis in (decode(MESSAGES["MeshAxis"], d) for d in proto.get("axes", ()))
+    ]
     iota = decode(MESSAGES["IotaTransform"], proto.get("iota_transform", b""))
     shape, order = tuple(iota.get("reshape_dims", ())), tuple(iota.get("transpose_perm", ()))
     ids = _ids(shape, order, proto.get("device_ids", ()))
-    dimensions = [decode(MESSAGES["DimensionSharding"], item).get("axes", ()) for item in fields.get("dim_shardings", ())]
+    dimensions = [
+        decode(MESSAGES["DimensionSharding"], item).get("axes", ()) for item in fields.get("dim_shardings", ())
+    ]
     return Mesh.of(axes, ids).sharding([[_axis_part(ref) for ref in dimension] for dimension in dimensions])
 
 

@@ -1,8 +1,8 @@
 """Shardy's attributes as they stand in the frontend attributes of HLO: meshes, shardings by axes, and manual axes.
 
 xla.sdy.meshes       {mesh = #sdy.mesh<["x"=2, "y"=2]>}
-xla.sdy.sharding     #sdy.sharding<@mesh, [{"x"}, {}]>  or, of several values, #sdy.sharding_per_value<[<@mesh, [...]>, ...]>
-xla.sdy.manual_axes  #sdy<manual_axes{"x", "y"}>
+xla.sdy.sharding     #sdy.sharding<@mesh, [{"x"}, {}]>  or, of several values, #sdy.sharding_per_value<[<@mesh, [...]>,
+...]> xla.sdy.manual_axes  #sdy<manual_axes{"x", "y"}>
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ class _Reader:
             return self.mesh()
         name = self.name()
         if name not in self.meshes:
-            raise UnsupportedError(f"the sharding {self.text!r} names the mesh {name!r}, which the module does not have")
+            raise UnsupportedError(
+                f"the sharding {self.text!r} names the mesh {name!r}, which the module does not have"
+            )
         return self.meshes[name]
 
     def axes(self, mesh: Mesh, opening: str = "{", closing: str = "}") -> list[AxisPart]:
@@ -169,7 +171,9 @@ class _Reader:
             if not self.accept("?"):
                 name = self.name()
                 if name not in names:
-                    raise UnsupportedError(f"the sharding {self.text!r} names the axis {name!r}, which its mesh does not have")
+                    raise UnsupportedError(
+                        f"the sharding {self.text!r} names the axis {name!r}, which its mesh does not have"
+                    )
                 pre = size = 0
                 if self.accept(":"):
                     self.need("(")
@@ -182,4 +186,6 @@ class _Reader:
 
 
 def _unescaped(text: str) -> str:
-    return re.sub(_ESCAPE, lambda found: chr(int(found[1], 16)) if len(found[1]) == 2 else _LETTERS.get(found[1], found[1]), text)
+    return re.sub(
+        _ESCAPE, lambda found: chr(int(found[1], 16)) if len(found[1]) == 2 else _LETTERS.get(found[1], found[1]), text
+    )

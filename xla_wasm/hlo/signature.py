@@ -1,4 +1,5 @@
-"""The names of a module's inputs and outputs: the leaves of its parameters and of its result, flattened; tokens are none."""
+"""The names of a module's inputs and outputs: the leaves of its parameters and of its result, flattened; tokens are
+none."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ PARAMETER_NAMES = "xla_wasm.parameter_names"
 RESULT_NAMES = "xla_wasm.result_names"
 """Frontend attributes of a module: JSON lists with a name for each leaf."""
 STRUCTURE = "xla_wasm.structure"
-"""Frontend attribute of a module: the structure of the function that it is made of, as manifests have it (docs/embedding.md)."""
+"""Frontend attribute of a module: the structure of the function that it is made of, as manifests have it
+(docs/embedding.md)."""
 
 Leaf = tuple[str, Shape]
 
@@ -27,19 +29,24 @@ def parameter_leaves(module: Module) -> list[Leaf]:
     parameters = module.entry.parameters
     for p, declared in zip(parameters, module.parameter_shapes or [p.shape for p in parameters]):
         base = p.metadata.op_name if p.metadata and p.metadata.op_name else p.name
-        leaves += [(base + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves() if not shape.is_token]
+        leaves += [
+            (base + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves() if not shape.is_token
+        ]
     return _named(module, PARAMETER_NAMES, leaves)
 
 
 def result_leaves(module: Module) -> list[Leaf]:
     """Name and shape of every leaf of the result, laid out as callers have it, in order; names are unique."""
     declared = module.result_shape or module.entry.root.shape
-    leaves = [("result" + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves() if not shape.is_token]
+    leaves = [
+        ("result" + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves() if not shape.is_token
+    ]
     return _named(module, RESULT_NAMES, leaves)
 
 
 def size_places(leaves: list[Leaf]) -> list[list[int | None]]:
-    """For each leaf and each of its dimensions, which of all dynamic sizes in a row is its own; None for a static dimension.
+    """For each leaf and each of its dimensions, which of all dynamic sizes in a row is its own; None for a static
+    dimension.
 
     The sizes stand in the order of the leaves, and for each in that of its dimensions in memory, from major to minor.
     """
@@ -57,7 +64,8 @@ def size_places(leaves: list[Leaf]) -> list[list[int | None]]:
 
 
 def leaf_of(x: Instruction) -> tuple[Instruction, tuple[int, ...]]:
-    """What an array is taken from, and by which indices: a parameter and the index of its leaf, or the array itself and ()."""
+    """What an array is taken from, and by which indices: a parameter and the index of its leaf, or the array itself and
+    ()."""
     index: tuple[int, ...] = ()
     while x.opcode == "get-tuple-element":
         index = (x.attrs["index"], *index)
@@ -79,8 +87,9 @@ def leaf_index(leaves: list[Leaf], key: str | int, what: str) -> int:
 
 
 def leaf_indices(leaves: list[Leaf], key: str | int, what: str) -> list[int]:
-    """The positions of the leaves that a key means: the one of that name or number, or else all below that name ("params" means
-    "params.w" and "params.b"), or else those that suit a pattern ("*.kernel"). Raises ArgumentError if there are none.
+    """The positions of the leaves that a key means: the one of that name or number, or else all below that name
+    ("params" means "params.w" and "params.b"), or else those that suit a pattern ("*.kernel"). Raises ArgumentError if
+    there are none.
     """
     names = [name for name, _ in leaves]
     if isinstance(key, int) or key in names:
@@ -90,8 +99,11 @@ def leaf_indices(leaves: list[Leaf], key: str | int, what: str) -> list[int]:
     return found or [leaf_index(leaves, key, what)]
 
 
-def leaf_pairs(parameters: list[Leaf], results: list[Leaf], parameter: str | int, result: str | int) -> list[tuple[int, int]]:
-    """The positions of the parameters and results that two keys pair: one each, or all below two names, of the same names from there on.
+def leaf_pairs(
+    parameters: list[Leaf], results: list[Leaf], parameter: str | int, result: str | int
+) -> list[tuple[int, int]]:
+    """The positions of the parameters and results that two keys pair: one each, or all below two names, of the same
+    names from there on.
 
     A name may end in ".*". The name "" means all. Raises ArgumentError where one has no partner.
     """
@@ -100,7 +112,10 @@ def leaf_pairs(parameters: list[Leaf], results: list[Leaf], parameter: str | int
         return [(leaf_index(parameters, parameter, "parameter"), leaf_index(results, result, "result"))]
     partners = _below(results, result)
     if not partners and result in [name for name, _ in results]:
-        raise ArgumentError(f"state {parameter!r} is {', '.join(parameters[i][0] for i in below.values())}, and {result!r} is one result")
+        raise ArgumentError(
+            f"state {parameter!r} is {', '.join(parameters[i][0] for i in below.values())}, and {result!r} is one "
+            f"result"
+        )
     if not partners:
         leaf_index(results, result, "result")  # says which there are
     for own, others, what, key in ((below, partners, "result", result), (partners, below, "parameter", parameter)):
@@ -108,7 +123,9 @@ def leaf_pairs(parameters: list[Leaf], results: list[Leaf], parameter: str | int
             if rest not in others:
                 name = (parameters if own is below else results)[own[rest]][0]
                 wanted = f"{str(key).removesuffix('.*')}.{rest}".removeprefix(".")
-                raise ArgumentError(f"state {parameter!r}: {name!r} has no partner, there is no {what} named {wanted!r}")
+                raise ArgumentError(
+                    f"state {parameter!r}: {name!r} has no partner, there is no {what} named {wanted!r}"
+                )
     return [(i, partners[rest]) for rest, i in below.items()]
 
 
@@ -131,7 +148,11 @@ def structure_of(module: Module, parameters: int, results: int) -> dict[str, Any
         json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
-    return None if fault(found, parameters, results) else {key: found[key] for key in ("names", "positional", "arguments", "results")}
+    return (
+        None
+        if fault(found, parameters, results)
+        else {key: found[key] for key in ("names", "positional", "arguments", "results")}
+    )
 
 
 def _named(module: Module, attribute: str, leaves: list[Leaf]) -> list[Leaf]:
@@ -144,7 +165,8 @@ def _named(module: Module, attribute: str, leaves: list[Leaf]) -> list[Leaf]:
 
 
 def names_in(module: Module, attribute: str) -> list[str] | None:
-    """The list of names in a frontend attribute of the module; None if it has none. Raises VerifyError where it is no such list."""
+    """The list of names in a frontend attribute of the module; None if it has none. Raises VerifyError where it is no
+    such list."""
     text = module.frontend_attributes.get(attribute)
     if text is None:
         return None

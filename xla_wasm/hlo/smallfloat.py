@@ -40,11 +40,14 @@ def _finite(name: str) -> tuple[float, ...]:
 
 
 def encode(name: str, value: float) -> int:
-    """The code nearest to `value`, ties to the even code; what is too large becomes infinity, else NaN, else the largest."""
+    """The code nearest to `value`, ties to the even code; what is too large becomes infinity, else NaN, else the
+    largest."""
     exponent_bits, mantissa_bits, _, special = FORMATS[name]
     half = 1 << exponent_bits + mantissa_bits
     unsigned, uz = special == "powers of two", special == "no negative zero"
-    nan_code = {"ieee": half - 1 - ((1 << mantissa_bits) - 1 >> 1), "nan": half - 1, "powers of two": 255}.get(special, half if uz else 0)
+    nan_code = {"ieee": half - 1 - ((1 << mantissa_bits) - 1 >> 1), "nan": half - 1, "powers of two": 255}.get(
+        special, half if uz else 0
+    )
     negative = copysign(1.0, value) < 0
     if isnan(value) or (unsigned and value <= 0):
         return nan_code | (half if negative and not (unsigned or uz) and special != "finite" else 0)

@@ -17,9 +17,12 @@ def quoted(value: str | bytes) -> str:
 
 
 def filled(line: str, values: Sequence[Any]) -> str:
-    """A line with values in the place of its fields, which are their numbers. ValueError for a field that names attributes of Python's
-    objects, or a width that fills the memory: the line may come with a stranger's file."""
+    """A line with values in the place of its fields, which are their numbers. ValueError for a field that names
+    attributes of Python's objects, or a width that fills the memory: the line may come with a stranger's file."""
     for _, name, spec, _ in Formatter().parse(line):
         if name is not None and not (name.isdecimal() and re.fullmatch(r"(?!.*\d{4})[^{}]{0,20}", spec or "")):
-            raise ValueError(f"the field {{{name}{':' + spec if spec else ''}}} is no number of an operand with a width of at most 999")
+            raise ValueError(
+                f"the field {{{name}{':' + spec if spec else ''}}} is no number of an operand with a width of at most "
+                f"999"
+            )
     return line.format(*values)

@@ -1,8 +1,10 @@
-"""The structure of a function's arguments and results as data: trees whose leaves are the numbers of parameters and results.
+"""The structure of a function's arguments and results as data: trees whose leaves are the numbers of parameters and
+results.
 
 {"names": ["params", "x"], "positional": 2, "arguments": [["dict", ["b", "w"], 0, 1], 2], "results": ["tuple", 0, 1]}
 
-A tree is the number of a leaf, None where there is nothing, or a list: a kind, for "dict" and "object" the list of keys, and the children.
+A tree is the number of a leaf, None where there is nothing, or a list: a kind, for "dict" and "object" the list of
+keys, and the children.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ def fault(structure: Any, parameters: int, results: int) -> tuple[str, str] | No
         return "positional", f"expected an integer from 0 to {len(names)}"
     if not isinstance(arguments, list) or len(arguments) != len(names):
         return "arguments", f"expected a list of {counted(len(names), 'tree')}"
-    for key, tree, count in (("arguments", ["list", *arguments], parameters), ("results", structure.get("results"), results)):
+    for key, tree, count in (
+        ("arguments", ["list", *arguments], parameters),
+        ("results", structure.get("results"), results),
+    ):
         if why := _fault(tree, 0) or (
             "" if [*leaves(tree)] == [*range(count)] else f"its leaves are not the numbers from 0 to {count - 1}"
         ):

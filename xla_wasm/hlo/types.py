@@ -10,9 +10,9 @@ from ..dataclass import dataclass
 class FloatFormat(NamedTuple):
     """How the bits of a float are used.
 
-    `special` says what its special codes are. "ieee": infinities and NaNs where the exponent is all ones. "nan": only all ones is a NaN,
-    and there is no infinity. "no negative zero": the code of -0 is the only NaN. "finite": no specials. "powers of two": no sign, no zero,
-    255 is NaN.
+    `special` says what its special codes are. "ieee": infinities and NaNs where the exponent is all ones. "nan": only
+    all ones is a NaN, and there is no infinity. "no negative zero": the code of -0 is the only NaN. "finite": no
+    specials. "powers of two": no sign, no zero, 255 is NaN.
     """
 
     exponent_bits: int
@@ -23,10 +23,11 @@ class FloatFormat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """One element type. `bits` is the width of a value; `kind` is one of pred, signed, unsigned, float, complex or none.
+    """One element type. `bits` is the width of a value; `kind` is one of pred, signed, unsigned, float, complex or
+    none.
 
-    `code` is the format of an element in `struct`: of a part, if it is complex, and of its bits, if Python has no such numbers. `numpy` is
-    the name of the dtype, behind "ml_dtypes." where NumPy has none. `format` is that of a float.
+    `code` is the format of an element in `struct`: of a part, if it is complex, and of its bits, if Python has no such
+    numbers. `numpy` is the name of the dtype, behind "ml_dtypes." where NumPy has none. `format` is that of a float.
     """
 
     name: str

@@ -16,8 +16,8 @@ MAX_CALL_DEPTH = 100
 """The deepest nesting of calls, loops and branches."""
 
 MAX_EXPANDED = 200_000
-"""The most instructions of a computation with all that it calls written out: the passes write it out, and what is called twice stands
-there twice. A gradient of a large model has some thousands."""
+"""The most instructions of a computation with all that it calls written out: the passes write it out, and what is
+called twice stands there twice. A gradient of a large model has some thousands."""
 MAX_ALL_EXPANDED = 1_000_000
 """The same of all computations together: each is written out, whether anything calls it or not."""
 
@@ -31,7 +31,8 @@ def record(instruction: Instruction) -> Op:
 
 
 def inferred(instruction: Instruction) -> Shape | None:
-    """The shape that the operands, attributes and called computations of an instruction give; None if only the declared one tells.
+    """The shape that the operands, attributes and called computations of an instruction give; None if only the declared
+    one tells.
 
     Operands and called computations must be sound already.
     """
@@ -67,10 +68,13 @@ def _check_called_count(instruction: Instruction, op: Op) -> None:
 
 
 def verify(module: Module) -> None:
-    """Raises VerifyError where the module breaks a rule, UnsupportedError for an opcode or a shape that is not known here."""
+    """Raises VerifyError where the module breaks a rule, UnsupportedError for an opcode or a shape that is not known
+    here."""
     if module.replica_count * module.num_partitions > MOST_DEVICES:
         asked = f"{counted(module.replica_count, 'replica')} of {counted(module.num_partitions, 'partition')}"
-        raise UnsupportedError(f"the module '{module.name}' is for {asked}: at most {MOST_DEVICES} devices are supported")
+        raise UnsupportedError(
+            f"the module '{module.name}' is for {asked}: at most {MOST_DEVICES} devices are supported"
+        )
     checker = _Checker()
     for computation in module.computations:
         checker.computation(computation)
@@ -123,22 +127,29 @@ class _Checker:
                 numbers.append(instruction.attrs["parameter_number"])
             seen.add(instruction)
         if computation.root not in seen:
-            raise VerifyError(f"computation '{computation.name}': its root '{computation.root.name}' is not among its instructions")
+            raise VerifyError(
+                f"computation '{computation.name}': its root '{computation.root.name}' is not among its instructions"
+            )
         if sorted(numbers) != list(range(len(numbers))):
-            raise VerifyError(f"computation '{computation.name}': its parameters are numbered {sorted(numbers)[:16]}, not from 0 on")
+            raise VerifyError(
+                f"computation '{computation.name}': its parameters are numbered {sorted(numbers)[:16]}, not from 0 on"
+            )
         if depth > MAX_CALL_DEPTH:
             raise VerifyError(f"computation '{computation.name}': calls nest deeper than {MAX_CALL_DEPTH}")
         if expanded > max(MAX_EXPANDED, len(computation.instructions)):
             raise UnsupportedError(
-                f"computation '{computation.name}': with the computations that it calls in the places of the calls it has {expanded} "
+                f"computation '{computation.name}': with the computations that it calls in the places of the calls it "
+                f"has {expanded} "
                 f"instructions; up to {MAX_EXPANDED} are supported. Call less often, or from a loop"
             )
         if expanded > len(computation.instructions):  # what calls nothing is as long as the file has it
             self.all_expanded += expanded
         if self.all_expanded > MAX_ALL_EXPANDED:
             raise UnsupportedError(
-                f"computation '{computation.name}': with what they call in the places of the calls, all up to this one have "
-                f"{self.all_expanded} instructions; up to {MAX_ALL_EXPANDED} are supported. Call less often, or from a loop"
+                f"computation '{computation.name}': with what they call in the places of the calls, all up to this "
+                f"one have "
+                f"{self.all_expanded} instructions; up to {MAX_ALL_EXPANDED} are supported. Call less often, or from "
+                f"a loop"
             )
         self.depths[computation], self.expanded[computation] = depth, expanded
 
@@ -163,7 +174,9 @@ def _check_signature(module: Module) -> None:
     outer = module.parameter_shapes
     if outer:  # a signature without parameters leaves them as they are
         if len(outer) != len(own):
-            raise VerifyError(f"the module's signature has {counted(len(outer), 'parameter')}, the entry computation has {len(own)}")
+            raise VerifyError(
+                f"the module's signature has {counted(len(outer), 'parameter')}, the entry computation has {len(own)}"
+            )
         for number, (ours, theirs) in enumerate(zip(own, outer)):
             _check_outer(f"parameter {number}", ours, theirs)
     if module.result_shape is not None:
@@ -174,7 +187,9 @@ def _check_outer(what: str, own: Shape, outer: Shape) -> None:
     if fault := shape_fault(outer):
         raise VerifyError(f"the module's signature: the shape of {what} {fault}")
     if not same(own, outer):
-        raise VerifyError(f"the module's signature: {what} is {brief(outer)}, but {brief(own)} in the entry computation")
+        raise VerifyError(
+            f"the module's signature: {what} is {brief(outer)}, but {brief(own)} in the entry computation"
+        )
 
 
 def _check_aliases(module: Module) -> None:
@@ -187,9 +202,13 @@ def _check_aliases(module: Module) -> None:
         outputs.add(output)
         result, parameter = _part([module.entry.root.shape], (0, *output)), _part(parameters, (number, *index))
         if result is None or parameter is None or result.is_tuple or parameter.is_tuple:
-            raise VerifyError(f"input_output_alias: output {output} or parameter {number} {index} is no array of the module")
+            raise VerifyError(
+                f"input_output_alias: output {output} or parameter {number} {index} is no array of the module"
+            )
         if result.bytes != parameter.bytes:
-            raise VerifyError(f"input_output_alias: output {output} is {brief(result)}, parameter {number} {index} {brief(parameter)}")
+            raise VerifyError(
+                f"input_output_alias: output {output} is {brief(result)}, parameter {number} {index} {brief(parameter)}"
+            )
     for number, index in module.buffer_donor:
         if _part(parameters, (number, *index)) is None:
             raise VerifyError(f"buffer_donor: parameter {number} {index} does not exist")

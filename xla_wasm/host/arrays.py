@@ -19,8 +19,8 @@ Array = np.ndarray[Any, Any]
 def dtype_of(element_type: str) -> np.dtype[Any]:
     """The numpy dtype of an HLO element type; the narrow ones come from ml_dtypes, a byte for each element.
 
-    Where ml_dtypes is not installed, floats that numpy lacks are their bits in uint16 or uint8, and integers narrower than a
-    byte are int8 or uint8.
+    Where ml_dtypes is not installed, floats that numpy lacks are their bits in uint16 or uint8, and integers narrower
+    than a byte are int8 or uint8.
     """
     if element_type not in ARRAY_TYPES:
         raise ArtifactError(f"this host has no numpy dtype for {element_type}")
@@ -100,7 +100,8 @@ class Slot:
         return f"{self.dtype.name}[{','.join(self.leaf.shown_dimensions)}]"
 
     def accept(self, value: Any) -> Array:
-        """`value` as an array of exactly this dtype and shape; Python numbers and lists are converted if that loses nothing."""
+        """`value` as an array of exactly this dtype and shape; Python numbers and lists are converted if that loses
+        nothing."""
         if type(value) is np.ndarray and value.dtype == self.dtype and value.shape == self.shape:
             return value
         typed = hasattr(value, "dtype")
@@ -115,10 +116,16 @@ class Slot:
         if array.dtype != self.dtype or not self.leaf.fits(array.shape):
             hint = ""
             if array.shape == self.shape:
-                hint = f"; convert it with .astype({self.dtype.name!r})" if self.dtype.isbuiltin == 1 else "; convert its dtype"
+                hint = (
+                    f"; convert it with .astype({self.dtype.name!r})"
+                    if self.dtype.isbuiltin == 1
+                    else "; convert its dtype"
+                )
             elif array.dtype == self.dtype and array.size == self.leaf.bytes // self.dtype.itemsize:
                 hint = f"; .reshape({self.shape}) would give it that shape"
-            raise ArgumentError(f"{self.what} must be {self}, got {array.dtype.name}[{','.join(map(str, array.shape))}]{hint}")
+            raise ArgumentError(
+                f"{self.what} must be {self}, got {array.dtype.name}[{','.join(map(str, array.shape))}]{hint}"
+            )
         return array
 
     def give(self, array: Place) -> Array:
@@ -130,22 +137,36 @@ class Slot:
         if self.leaf.sizes:
             raise ArgumentError(f"{self.what} is {self}: out takes no arrays with dynamic dimensions")
         if not isinstance(target, np.ndarray) or target.dtype != self.dtype or target.shape != self.shape:
-            given = f"{target.dtype.name}[{','.join(map(str, target.shape))}]" if isinstance(target, np.ndarray) else type(target).__name__
+            given = (
+                f"{target.dtype.name}[{','.join(map(str, target.shape))}]"
+                if isinstance(target, np.ndarray)
+                else type(target).__name__
+            )
             raise ArgumentError(f"out: {self.what} needs an array of {self}, got {given}")
         if not target.flags.writeable:
             raise ArgumentError(f"out: the array for {self.what} cannot be written to")
 
     def _convert(self, array: Array) -> Array:
-        """Python numbers as the leaf's dtype. A float may be rounded, but an integer must stay what it is and nothing may overflow."""
+        """Python numbers as the leaf's dtype. A float may be rounded, but an integer must stay what it is and nothing
+        may overflow."""
         if array.size == 0:
             return array.astype(self.dtype)
         if TYPES[self.leaf.element_type].kind == "float" and self.dtype.kind == "u":
-            raise ArgumentError(f"{self.what} must be {self}, the bits of {self.leaf.element_type}: numbers need ml_dtypes to be installed")
+            raise ArgumentError(
+                f"{self.what} must be {self}, the bits of {self.leaf.element_type}: numbers need ml_dtypes to be "
+                f"installed"
+            )
         order = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
         kind = TYPES[self.leaf.element_type].kind
         target = {"pred": 0, "signed": 1, "unsigned": 1, "float": 2, "complex": 3}[kind]
-        if array.dtype.kind not in order or order[array.dtype.kind] > target or (array.dtype.kind == "b") != (kind == "pred"):
-            raise ArgumentError(f"{self.what} must be {self}, got {_python(array)}: pass an array of that type, or numbers that fit it")
+        if (
+            array.dtype.kind not in order
+            or order[array.dtype.kind] > target
+            or (array.dtype.kind == "b") != (kind == "pred")
+        ):
+            raise ArgumentError(
+                f"{self.what} must be {self}, got {_python(array)}: pass an array of that type, or numbers that fit it"
+            )
         with np.errstate(all="ignore"):
             converted = array.astype(self.dtype)
             exact = array.dtype.kind in "fc" or bool(np.all(converted.astype(array.dtype) == array))

@@ -35,9 +35,14 @@ class BaseExecutable(ABC):
     """The interface of a module, with its checks."""
 
     def __init__(
-        self, manifest: Manifest, custom_calls: Mapping[str, HostFunction] | None, plain: MakeSlot, slot: MakeSlot | None = None
+        self,
+        manifest: Manifest,
+        custom_calls: Mapping[str, HostFunction] | None,
+        plain: MakeSlot,
+        slot: MakeSlot | None = None,
     ) -> None:
-        """`plain` makes the slots of host functions, `slot` all others: those of arguments, results, weights, states and transfers."""
+        """`plain` makes the slots of host functions, `slot` all others: those of arguments, results, weights, states
+        and transfers."""
         manifest.check_for_host()
         self.manifest = manifest
         self.closed = False
@@ -67,11 +72,13 @@ class BaseExecutable(ABC):
         return self.manifest.results
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs on the arguments of the function that the artifact was lowered from, and returns what that returns, in the same structures.
+        """Runs on the arguments of the function that the artifact was lowered from, and returns what that returns, in
+        the same structures.
 
-        Arguments that stay in the module as weights or states are left out, results that do are None. Where the function has objects, as
-        dataclasses, a dict does too, and results are tuples with names. A program that needs several devices takes and returns whole
-        arrays, as in `run_global`. Raises ArgumentError for artifacts that describe no structure.
+        Arguments that stay in the module as weights or states are left out, results that do are None. Where the
+        function has objects, as dataclasses, a dict does too, and results are tuples with names. A program that needs
+        several devices takes and returns whole arrays, as in `run_global`. Raises ArgumentError for artifacts that
+        describe no structure.
         """
         structure = self._structure
         return structure.build(self._run_whole(structure.flat(args, kwargs)))
@@ -93,8 +100,8 @@ class BaseExecutable(ABC):
         return heads(self.manifest)
 
     def close(self) -> None:
-        """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is called later
-        raises RunError; to close once more does nothing. `with load(...) as exe:` closes at the end.
+        """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is
+        called later raises RunError; to close once more does nothing. `with load(...) as exe:` closes at the end.
         """
         self.closed = True
 
@@ -120,7 +127,9 @@ class BaseExecutable(ABC):
         if self.closed:
             raise closed(self.manifest.name)
 
-    def _accept(self, arrays: Sequence[Any], named: Mapping[str, Any] | None = None, slots: Sequence[Slot] | None = None) -> list[Any]:
+    def _accept(
+        self, arrays: Sequence[Any], named: Mapping[str, Any] | None = None, slots: Sequence[Slot] | None = None
+    ) -> list[Any]:
         """Arguments, checked: an array for each input, or structures of them by position and by name.
 
         `slots` take them: by default those of one device.
@@ -134,12 +143,15 @@ class BaseExecutable(ABC):
                     return self._accept_lists(arrays, slots, error)
         elif not named and len(arrays) != len(self._heads) and not any(map(is_structure, arrays)):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
-            raise ArgumentError(f"'{self.manifest.name}' takes {counted(len(slots), 'argument')} ({names}), got {len(arrays)}")
+            raise ArgumentError(
+                f"'{self.manifest.name}' takes {counted(len(slots), 'argument')} ({names}), got {len(arrays)}"
+            )
         found = self._found(arrays, named or {}, slots)
         return [slot.accept(found[slot.leaf.name]) for slot in slots]
 
     def _accept_lists(self, arrays: Sequence[Any], slots: Sequence[Slot], error: ArgumentError) -> list[Any]:
-        """Of as many arguments as inputs some may be a list or tuple of the one array that it has. Raises `error` if that is not so."""
+        """Of as many arguments as inputs some may be a list or tuple of the one array that it has. Raises `error` if
+        that is not so."""
         if len(arrays) != len(self._heads) or not any(isinstance(array, (list, tuple)) for array in arrays):
             raise error
         try:
@@ -164,7 +176,9 @@ class BaseExecutable(ABC):
     def _positions(self, args: Sequence[Any]) -> dict[str, Any]:
         """Arguments given by position, by name."""
         if len(args) > len(self._heads):
-            raise ArgumentError(f"'{self.manifest.name}' takes ({', '.join(self._heads)}), or an array for each input; got {len(args)}")
+            raise ArgumentError(
+                f"'{self.manifest.name}' takes ({', '.join(self._heads)}), or an array for each input; got {len(args)}"
+            )
         return dict(zip(self._heads, args))
 
     def _by_name(self, placed: Mapping[str, Any], named: Mapping[str, Any], slots: Sequence[Slot]) -> dict[str, Any]:
@@ -186,10 +200,13 @@ class BaseExecutable(ABC):
         wanted = [p.name for p in self.parameters if (p.kind == INPUT) == (kind == INPUT)]
         held = next((p for p in self.parameters if p.name == name and p.name not in wanted), None)
         if held is not None and held.kind == INPUT:
-            raise ArgumentError(f"'{name}' is an input of '{self.manifest.name}', and no weight or state: give it to run")
+            raise ArgumentError(
+                f"'{name}' is an input of '{self.manifest.name}', and no weight or state: give it to run"
+            )
         if held is not None:
             raise ArgumentError(
-                f"'{name}' is a {held.kind} of '{self.manifest.name}', which stays in the module: exe.set({name!r}, ...) sets it"
+                f"'{name}' is a {held.kind} of '{self.manifest.name}', which stays in the module: exe.set({name!r}, "
+                f"...) sets it"
             )
         below = [n for n in wanted if n.startswith(f"{name}.")]
         if below:
@@ -201,8 +218,9 @@ class BaseExecutable(ABC):
         raise ArgumentError(f"'{self.manifest.name}' has no {what} called '{name}' ({known})")
 
     def _parts(self, name: str | os.PathLike[str], value: Any, device: int | None = None) -> dict[str, Any] | None:
-        """Of a structure of weights or states its arrays by name, one for each below the name, and of a file likewise; None if it is one
-        array of this name. `device`: for which it is, or for all, which share the arrays of which they have shards.
+        """Of a structure of weights or states its arrays by name, one for each below the name, and of a file likewise;
+        None if it is one array of this name. `device`: for which it is, or for all, which share the arrays of which
+        they have shards.
         """
         if value is FILE:
             return self._in_file(name, None, device)
@@ -216,7 +234,9 @@ class BaseExecutable(ABC):
         found = spread(name, value, below, lambda name, value: self._unknown(name, value, "weight"))
         missing = next((n for n in below if n not in found), None)
         if missing is not None:
-            raise ArgumentError(f"'{self.manifest.name}': '{missing}' ({self._held[missing]}) is missing in what '{name}' is set to")
+            raise ArgumentError(
+                f"'{self.manifest.name}': '{missing}' ({self._held[missing]}) is missing in what '{name}' is set to"
+            )
         return {n: found[n] for n in below}
 
     def _in_file(self, path: str | os.PathLike[str], key: str | None, device: int | None) -> dict[str, Any]:
@@ -255,7 +275,8 @@ class BaseExecutable(ABC):
         raise UnsupportedError(f"'{self.manifest.name}': there are no views of its memory here, arrays are copied")
 
     def _viewed(self, slots: Sequence[Slot], name: str, kind: str) -> Leaf:
-        """Returns the leaf of which a view is wanted. Raises ArgumentError if there is none, or if it has dynamic dimensions."""
+        """Returns the leaf of which a view is wanted. Raises ArgumentError if there is none, or if it has dynamic
+        dimensions."""
         leaf = next((slot.leaf for slot in slots if slot.leaf.name == name), None)
         if leaf is None:
             known = ", ".join(slot.leaf.name for slot in slots[:8]) or "it has none"
@@ -268,7 +289,9 @@ class BaseExecutable(ABC):
         """Of a weight or a state."""
         slot = self._held.get(name)
         if slot is None and any(leaf.name == name for leaf in self.parameters):
-            raise ArgumentError(f"'{name}' is an input of '{self.manifest.name}', and no weight or state: give it to run")
+            raise ArgumentError(
+                f"'{name}' is an input of '{self.manifest.name}', and no weight or state: give it to run"
+            )
         if slot is None:
             known = ", ".join(list(self._held)[:8]) or "it has none"
             raise ArgumentError(f"'{self.manifest.name}' has no weight or state called '{name}' (known: {known})")
@@ -276,8 +299,13 @@ class BaseExecutable(ABC):
 
 
 def positional(given: Any) -> Sequence[Any]:
-    """The arguments of a run that come as one value, by position: a list of them as it is, and what is none as the only one."""
-    return given if isinstance(given, Sequence) and not is_structure(given) and not isinstance(given, (str, bytes)) else [given]
+    """The arguments of a run that come as one value, by position: a list of them as it is, and what is none as the only
+    one."""
+    return (
+        given
+        if isinstance(given, Sequence) and not is_structure(given) and not isinstance(given, (str, bytes))
+        else [given]
+    )
 
 
 def closed(name: str) -> RunError:
@@ -300,7 +328,9 @@ class WeightsAndStates:
         """Raises what to do where a weight or a state is not there."""
         if self._unset and (unset := self._unset & needed):
             missing = min(unset)
-            raise ArgumentError(f"weight '{missing}' has not been set: call exe.set({missing!r}, {self._held[missing]}) first")
+            raise ArgumentError(
+                f"weight '{missing}' has not been set: call exe.set({missing!r}, {self._held[missing]}) first"
+            )
         if self._lost and (lost := self._lost & needed):
             raise RunError(f"the state '{min(lost)}' was lost when a run failed or was interrupted: set it again")
 
@@ -326,18 +356,20 @@ class WeightsAndStates:
 
 
 class BaseInstance(ABC):
-    """An instance of a module while it runs: how hosts call it and serve its requests, over the little that each does its own way."""
+    """An instance of a module while it runs: how hosts call it and serve its requests, over the little that each does
+    its own way."""
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
         self._stage = "starting"
         """The stage that the module is in, for messages; "" while it runs."""
         self.sound = True
-        """True if it can run again: not while it runs, nor after a trap. A run that ends because a request could not be served, or because
-        it was interrupted while its host was at work, leaves it sound."""
+        """True if it can run again: not while it runs, nor after a trap. A run that ends because a request could not be
+        served, or because it was interrupted while its host was at work, leaves it sound."""
 
     def run(self, serve: Callable[[Self, int], None] | None = None) -> None:
-        """Runs the whole module, with `serve` for what it asks of the host: a function of the instance and the request's number."""
+        """Runs the whole module, with `serve` for what it asks of the host: a function of the instance and the
+        request's number."""
         self._start()
         while (outcome := self._call_run()) != _DONE:
             if outcome != _WAITING:

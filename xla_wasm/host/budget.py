@@ -11,7 +11,8 @@ from ..errors import LimitError
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of an executable; None means no limit. `memory` is in bytes, `timeout` in seconds; fuel and time are each call's."""
+    """The limits of an executable; None means no limit. `memory` is in bytes, `timeout` in seconds; fuel and time are
+    each call's."""
 
     memory: int | None = None
     fuel: int | None = None
@@ -29,7 +30,8 @@ class Limits:
 
 
 class Budget:
-    """The account of one public call on one device. It begins when it is made, and goes on over waiting, requests and steps."""
+    """The account of one public call on one device. It begins when it is made, and goes on over waiting, requests and
+    steps."""
 
     __slots__ = ("deadline", "fuel", "limits")
 
@@ -39,12 +41,15 @@ class Budget:
         self.deadline = None if limits.timeout is None else monotonic() + limits.timeout
 
     def seconds(self, what: Callable[[], str], more: float = 0.0) -> float | None:
-        """Returns the seconds that are left, and `more`; None: no limit. Raises LimitError, which begins with `what`, if there are none."""
+        """Returns the seconds that are left, and `more`; None: no limit. Raises LimitError, which begins with `what`,
+        if there are none."""
         if self.deadline is None:
             return None
         left = self.deadline + more - monotonic()
         if left <= 0:
-            raise LimitError(f"{what()}: it took longer than its {self.limits.timeout} s: load it with a longer timeout")
+            raise LimitError(
+                f"{what()}: it took longer than its {self.limits.timeout} s: load it with a longer timeout"
+            )
         return left
 
 

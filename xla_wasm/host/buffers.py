@@ -1,7 +1,9 @@
-"""Arrays without numpy: typed memoryviews with a shape. What `arrays` and `layouts` do where numpy is, in the standard library alone.
+"""Arrays without numpy: typed memoryviews with a shape. What `arrays` and `layouts` do where numpy is, in the standard
+library alone.
 
-A float that Python has no format for is its bits in an unsigned integer; a complex number is a pair along a further, last dimension;
-an array without elements is an empty memoryview of one dimension, since memoryviews have no sizes of zero.
+A float that Python has no format for is its bits in an unsigned integer; a complex number is a pair along a further,
+last dimension; an array without elements is an empty memoryview of one dimension, since memoryviews have no sizes of
+zero.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class Slot:
         return str(self.leaf)
 
     def accept(self, value: Any) -> memoryview:
-        """`value` as a memoryview of this type and of a shape that fits; Python numbers and lists are converted if that loses nothing."""
+        """`value` as a memoryview of this type and of a shape that fits; Python numbers and lists are converted if that
+        loses nothing."""
         if hasattr(value, "to_memoryview"):  # a typed array of JavaScript
             value = value.to_memoryview()
         try:
@@ -89,12 +92,15 @@ class Slot:
         return shape[rank:] == self.shape[rank:] and self.leaf.fits(shape[:rank])
 
     def _holds(self, given: str, itemsize: int) -> bool:
-        """Returns True if elements of that format are elements of this one: letters differ between machines, sizes do not."""
+        """Returns True if elements of that format are elements of this one: letters differ between machines, sizes do
+        not."""
         width = _width(self.format)
         if itemsize != width:
             return False
         if self.format in "efd?":
-            return given == self.format or (self.format == "e" and given == "H") or (self.format == "?" and given == "B")
+            return (
+                given == self.format or (self.format == "e" and given == "H") or (self.format == "?" and given == "B")
+            )
         return given.isalpha() and (given in "bhilq") == (self.format in "bhiq") and given not in "efd"
 
     def _convert(self, value: Any) -> memoryview:
@@ -102,10 +108,14 @@ class Slot:
         dimensions = _dimensions(value)
         if not self._fits(dimensions if len(self.shape) == len(self.leaf.dimensions) else (*dimensions, 2)):
             shown = ",".join(map(str, dimensions))
-            raise ArgumentError(f"{self.what} must be {self}, got {_kind(value)}" + (f" of shape [{shown}]" if dimensions else ""))
+            raise ArgumentError(
+                f"{self.what} must be {self}, got {_kind(value)}" + (f" of shape [{shown}]" if dimensions else "")
+            )
         kind = TYPES[self.leaf.element_type].kind
         if kind == "float" and self.format not in "efd":
-            raise ArgumentError(f"{self.what} must be {self}, the bits of {self.leaf.element_type}: numbers cannot be converted here")
+            raise ArgumentError(
+                f"{self.what} must be {self}, the bits of {self.leaf.element_type}: numbers cannot be converted here"
+            )
         numbers = list(_leaves(value, len(dimensions), dimensions, self))
         parts = [part for number in numbers for part in self._parts(number, kind)]
         flat = _cast(bytearray(len(parts) * _width(self.format)), self.format)
@@ -114,14 +124,26 @@ class Slot:
                 flat[i] = part
             except (ValueError, OverflowError):
                 raise ArgumentError(f"{self.what} must be {self}: {part!r} does not fit") from None
-            if isinstance(part, int) and flat[i] != part or isinstance(part, float) and isfinite(part) and not isfinite(flat[i]):
+            if (
+                isinstance(part, int)
+                and flat[i] != part
+                or isinstance(part, float)
+                and isfinite(part)
+                and not isfinite(flat[i])
+            ):
                 raise ArgumentError(f"{self.what} must be {self}: {part!r} does not fit")
         self._check_range(flat.tobytes())
         return shaped(flat.tobytes(), self.format, shape_of(self.leaf, dimensions))
 
     def _parts(self, number: Any, kind: str) -> tuple[Any, ...]:
         """One element as what the format stores."""
-        takes: Any = {"pred": bool, "signed": int, "unsigned": int, "float": (int, float), "complex": (int, float, complex)}[kind]
+        takes: Any = {
+            "pred": bool,
+            "signed": int,
+            "unsigned": int,
+            "float": (int, float),
+            "complex": (int, float, complex),
+        }[kind]
         if not isinstance(number, takes) or isinstance(number, bool) != (kind == "pred"):
             raise ArgumentError(f"{self.what} must be {self}, got {number!r}")
         return (complex(number).real, complex(number).imag) if kind == "complex" else (number,)
@@ -169,7 +191,8 @@ class PhysicalSlot(Slot):
 
 
 def to_memory(leaf: Leaf, array: memoryview) -> bytes:
-    """The bytes of the leaf's place in memory for an array; one that is smaller than the bounds lies at their beginning."""
+    """The bytes of the leaf's place in memory for an array; one that is smaller than the bounds lies at their
+    beginning."""
     data = array.tobytes()
     if not data:
         return bytes(leaf.bytes)

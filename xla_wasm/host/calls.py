@@ -20,7 +20,9 @@ HostFunction = Callable[..., Any]
 class HostCall:
     """One call site: the function that serves it, checked."""
 
-    def __init__(self, module: str, request: Request, functions: Mapping[str, HostFunction], slot: Callable[[Leaf, str], Slot]) -> None:
+    def __init__(
+        self, module: str, request: Request, functions: Mapping[str, HostFunction], slot: Callable[[Leaf, str], Slot]
+    ) -> None:
         target = request.target
         self._what = _what(request)
         operands = [slot(leaf, f"operand {i}") for i, leaf in enumerate(request.operands)]
@@ -54,7 +56,9 @@ class HostCall:
             given = ()
         if not isinstance(given, (tuple, list)) or len(given) != len(slots):
             count = counted(len(given), "result") if isinstance(given, (tuple, list)) else f"one {type(given).__name__}"
-            raise ArgumentError(f"{self._what} must return {counted(len(slots), 'array')} ({', '.join(map(str, slots))}), not {count}")
+            raise ArgumentError(
+                f"{self._what} must return {counted(len(slots), 'array')} ({', '.join(map(str, slots))}), not {count}"
+            )
         return [slot.accept(array) for slot, array in zip(slots, given)]
 
 
@@ -74,7 +78,8 @@ class _Misfit(Exception):
 
 
 def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> HostFunction:
-    """Returns the function that serves a callback: the caller's own, or one that prints its line, or one that raises an error."""
+    """Returns the function that serves a callback: the caller's own, or one that prints its line, or one that raises an
+    error."""
     function = functions.get(request.target) if request.target else None
     if function is not None:
         return function

@@ -38,7 +38,8 @@ class Device(WeightsAndStates):
         self._leasing = threading.Lock()
 
     def take(self, needed: Set[str], budget: Budget) -> Instance:
-        """An instance with the weights of now, once the weights and states it needs are known to be there. Pair it with `put_back`."""
+        """An instance with the weights of now, once the weights and states it needs are known to be there. Pair it with
+        `put_back`."""
         self.check(needed & self._unset)
         instance = self.pool.acquire(budget)
         try:

@@ -21,7 +21,8 @@ class Place(Protocol):
 
 
 class DynamicPlace:
-    """The place of a leaf with dynamic dimensions: it takes arrays of any size up to the bounds, and gives them back."""
+    """The place of a leaf with dynamic dimensions: it takes arrays of any size up to the bounds, and gives them
+    back."""
 
     __slots__ = ("_leaf", "_room", "_sizes")
 

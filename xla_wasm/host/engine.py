@@ -22,8 +22,8 @@ from ..errors import ArtifactError
 from .budget import Limits
 
 STACK = 65536
-"""Bytes of a thread's stack that a module may use. Python itself needs about half as much beside it, so that a thread with a stack
-of 128 KiB is enough."""
+"""Bytes of a thread's stack that a module may use. Python itself needs about half as much beside it, so that a thread
+with a stack of 128 KiB is enough."""
 _KEPT_MODULES = 16
 _MOST_PERIODS = 100000
 """Periods that are made up for at once when a clock was late."""
@@ -32,8 +32,9 @@ _MOST_PERIODS = 100000
 class Clock:
     """Advances the epoch of an engine while any call with a time limit is under way.
 
-    An exception may be sent to a caller's thread at any moment, also inside of Python's own `Event` and `Thread.start`, whose locks
-    then stay held. So a caller takes no lock here: each of its steps is one call of C, and what it leaves undone the next call does.
+    An exception may be sent to a caller's thread at any moment, also inside of Python's own `Event` and `Thread.start`,
+    whose locks then stay held. So a caller takes no lock here: each of its steps is one call of C, and what it leaves
+    undone the next call does.
     """
 
     PERIOD = 0.004
@@ -110,9 +111,10 @@ _clocks: weakref.WeakSet[Clock] = weakref.WeakSet()
 def _finalize_quietly() -> None:
     """From now on an object of wasmtime that can no longer be freed is left to the system.
 
-    When the interpreter takes modules apart, wasmtime's finalizers find None in the place of the functions that free something, and each
-    would say so on standard error. Which objects live so long is not in our hands: JAX keeps functions and modules for ever, and with
-    them whatever they refer to, errors of wasmtime as well. Nothing is closed here, since whoever registered before runs after this.
+    When the interpreter takes modules apart, wasmtime's finalizers find None in the place of the functions that free
+    something, and each would say so on standard error. Which objects live so long is not in our hands: JAX keeps
+    functions and modules for ever, and with them whatever they refer to, errors of wasmtime as well. Nothing is closed
+    here, since whoever registered before runs after this.
     """
     close = Managed.close
 
@@ -126,7 +128,9 @@ def _finalize_quietly() -> None:
 
 
 @cache
-def _engine(fuel: bool, epochs: bool, untrusted: bool, parallel: bool, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
+def _engine(
+    fuel: bool, epochs: bool, untrusted: bool, parallel: bool, threads: bool
+) -> tuple[wasmtime.Engine, Clock | None]:
     config = wasmtime.Config()
     config.cranelift_opt_level = "speed"
     config.consume_fuel = fuel
@@ -148,8 +152,8 @@ _forked = False
 
 
 def engine_for(limits: Limits, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
-    """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask; `threads`: one that lets
-    instances share memory."""
+    """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask; `threads`:
+    one that lets instances share memory."""
     return _engine(limits.fuel is not None, limits.timeout is not None, limits.untrusted, not _forked, threads)
 
 

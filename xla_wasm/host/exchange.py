@@ -1,8 +1,10 @@
-"""Exchanges between the devices of one process: each device is a thread with an inbox, and reads what is large in the sender's memory.
+"""Exchanges between the devices of one process: each device is a thread with an inbox, and reads what is large in the
+sender's memory.
 
-A device puts a message into the inbox of every receiver, and takes what its own inbox holds until it has all that the exchange
-brings. Small blocks travel inside the message. Of large ones, the message says where they lie; the receiver copies them from there and
-tells the sender, who waits for that. Nobody polls, and the inboxes are the only things that threads share.
+A device puts a message into the inbox of every receiver, and takes what its own inbox holds until it has all that the
+exchange brings. Small blocks travel inside the message. Of large ones, the message says where they lie; the receiver
+copies them from there and tells the sender, who waits for that. Nobody polls, and the inboxes are the only things that
+threads share.
 """
 
 from __future__ import annotations
@@ -35,12 +37,17 @@ class Port(BasePort):
         super().__init__(request)
         self.owner = owner
         """The object that keeps the memory alive: whoever copies from the memory holds the port."""
-        self._receivers, self._senders = (memory[at : at + 4 * count].cast("i") for at, count in (request.to, request.sources))
+        self._receivers, self._senders = (
+            memory[at : at + 4 * count].cast("i") for at, count in (request.to, request.sources)
+        )
         starts = [[offset + j * stride for offset, _, stride in request.sends] for j in range(request.to[1])]
         self._addresses = [[base + start for start in block] for block in starts]
         self.views = [[memory[start : start + size] for start, size in zip(block, self.sizes)] for block in starts]
         self._rows = [
-            [(base + offset + i * size, size, memory[offset + i * size : offset + (i + 1) * size]) for offset, size in request.receives]
+            [
+                (base + offset + i * size, size, memory[offset + i * size : offset + (i + 1) * size])
+                for offset, size in request.receives
+            ]
             for i in range(request.sources[1])
         ]
         self.same = all(not stride for _, _, stride in request.sends)
@@ -59,7 +66,10 @@ class Port(BasePort):
         return self._addresses[j]
 
     def copies(self, j: int) -> list[Any]:
-        return [bytes(view) if len(view) <= EAGER else _copied(view, address) for view, address in zip(self.views[j], self._addresses[j])]
+        return [
+            bytes(view) if len(view) <= EAGER else _copied(view, address)
+            for view, address in zip(self.views[j], self._addresses[j])
+        ]
 
     def rows(self, i: int) -> list[memoryview]:
         """The memory of row i of what comes in."""
@@ -125,7 +135,8 @@ class Endpoint:
         self._arrived: dict[tuple[int, int], deque[Any]] = {}
         """Messages that came before they were wanted, by sender and channel."""
         self._waiting: tuple[Port, dict[tuple[int, int], int], set[int]] | None = None
-        """The exchange that it waits in, the rows that are still to come, and the devices that have still to read its blocks."""
+        """The exchange that it waits in, the rows that are still to come, and the devices that have still to read its
+        blocks."""
         self.device = device
         self.outcome = ""
         """The end of its run, as in "ended its run"; empty until then."""
@@ -205,7 +216,8 @@ class Endpoint:
         return f"{group.grid.name(self.device)} waited {group.timeout:g} s in {self._whereabouts({self.device})}"
 
     def _whereabouts(self, told: set[int]) -> str:
-        """Returns the exchange that the device waits in, for whom, and where those wait, as far as `told` does not hold them already."""
+        """Returns the exchange that the device waits in, for whom, and where those wait, as far as `told` does not hold
+        them already."""
         waiting = self._waiting
         if waiting is None:
             return ""

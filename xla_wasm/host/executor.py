@@ -50,24 +50,27 @@ def load(
 ) -> Executable:
     """Makes an artifact, the path of one, or the bytes of a `.wasm` ready to run.
 
-    `memory_limit` bounds the linear memory, in bytes, of all concurrent runs together; `fuel` (wasmtime's unit, about one instruction,
-    on each device) and `timeout` (seconds) bound each call: this one, a run with everything that it waits for, setting a weight. A
-    function of the host that computes is not ended, but nothing goes on after it. They cost some speed, and nothing when left out.
+    `memory_limit` bounds the linear memory, in bytes, of all concurrent runs together; `fuel` (wasmtime's unit, about
+    one instruction, on each device) and `timeout` (seconds) bound each call: this one, a run with everything that it
+    waits for, setting a weight. A function of the host that computes is not ended, but nothing goes on after it. They
+    cost some speed, and nothing when left out.
 
-    `untrusted` is for modules of strangers: every limit that is not given is one of `UNTRUSTED`, and results do not depend on the
-    processor (relaxed operations are the deterministic ones, each NaN is the canonical one). docs/security.md says what that promises.
+    `untrusted` is for modules of strangers: every limit that is not given is one of `UNTRUSTED`, and results do not
+    depend on the processor (relaxed operations are the deterministic ones, each NaN is the canonical one).
+    docs/security.md says what that promises.
 
-    `threads`: how many share the work of a run, of an artifact that was compiled with `Options(threads=True)`; by default as many as there
-    are processors; on several devices each has so many, and by default they divide the processors. The results do not depend on it.
-    With `fuel`, which counts exactly, and `untrusted` it is one.
+    `threads`: how many share the work of a run, of an artifact that was compiled with `Options(threads=True)`; by
+    default as many as there are processors; on several devices each has so many, and by default they divide the
+    processors. The results do not depend on it. With `fuel`, which counts exactly, and `untrusted` it is one.
 
-    With `physical`, arguments and results are not arrays of the logical shapes but the bytes of their layouts, tiles and
-    padding included: `bytes` or arrays of u8 go in, arrays of u8 come out.
+    With `physical`, arguments and results are not arrays of the logical shapes but the bytes of their layouts, tiles
+    and padding included: `bytes` or arrays of u8 go in, arrays of u8 come out.
 
-    `custom_calls` are the functions that the module calls by name (those it was compiled for with `Options.host_calls`):
-    each gets an array for every operand and returns the result, or a sequence of several. A function with a keyword-only
-    parameter `opaque` gets the text that the call carries. Python functions of a JAX program (`jax.pure_callback` and its like) come
-    with the artifact of what `xla_wasm.jax.lower` made; others may be given here, as "callback 0" and so on.
+    `custom_calls` are the functions that the module calls by name (those it was compiled for with
+    `Options.host_calls`): each gets an array for every operand and returns the result, or a sequence of several. A
+    function with a keyword-only parameter `opaque` gets the text that the call carries. Python functions of a JAX
+    program (`jax.pure_callback` and its like) come with the artifact of what `xla_wasm.jax.lower` made; others may be
+    given here, as "callback 0" and so on.
     """
     for name, value in (("memory_limit", memory_limit), ("fuel", fuel), ("timeout", timeout)):
         if value is not None and not value > 0:
@@ -75,10 +78,16 @@ def load(
     if not isinstance(artifact, Artifact):
         artifact = Artifact.open(artifact)
     if untrusted:
-        memory_limit, fuel, timeout = memory_limit or UNTRUSTED.memory, fuel or UNTRUSTED.fuel, timeout or UNTRUSTED.timeout
+        memory_limit, fuel, timeout = (
+            memory_limit or UNTRUSTED.memory,
+            fuel or UNTRUSTED.fuel,
+            timeout or UNTRUSTED.timeout,
+        )
     functions = {**artifact.callbacks, **(custom_calls or {})}
     count = _threads(artifact, threads, fuel is not None, untrusted)
-    exe = Executable(artifact, Limits(memory_limit, fuel, timeout, untrusted, count, threads is None), physical, functions)
+    exe = Executable(
+        artifact, Limits(memory_limit, fuel, timeout, untrusted, count, threads is None), physical, functions
+    )
     exe._threads = threads
     return exe
 
@@ -91,13 +100,16 @@ def _unpickled(artifact: Artifact, options: dict[str, Any], held: dict[int | Non
 
 
 def _threads(artifact: Artifact, threads: int | None, fuel: bool, untrusted: bool) -> int:
-    """Returns the number of threads of a run. Raises ArgumentError if the module or the other options do not allow so many."""
+    """Returns the number of threads of a run. Raises ArgumentError if the module or the other options do not allow so
+    many."""
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
         raise ArgumentError(f"threads must be an integer above zero, got {threads!r}")
     manifest = Manifest.parse(artifact.manifest)
     if manifest.threads is None:
         if threads is not None and threads > 1:
-            raise ArgumentError(f"'{manifest.name}' is compiled for one thread: compile it with Options(threads=True), or --threads")
+            raise ArgumentError(
+                f"'{manifest.name}' is compiled for one thread: compile it with Options(threads=True), or --threads"
+            )
         return 1
     if fuel or untrusted:
         if threads is not None and threads > 1:
@@ -123,7 +135,8 @@ class Job:
 
 
 class Executable(BaseExecutable):
-    """A module ready to run, on one device or on many. Threads may call it concurrently; each call has instances for itself.
+    """A module ready to run, on one device or on many. Threads may call it concurrently; each call has instances for
+    itself.
 
     A device with state has one instance, so its runs happen one after another, and so do runs on many devices.
     """
@@ -160,8 +173,9 @@ class Executable(BaseExecutable):
         self._first = self._devices[0] = Device(self._program, self._held, count, self._budget())
 
     def clone(self) -> Executable:
-        """Another executable of the same compiled module, with the same limits and the weights as they are now, which both share. Its
-        states and its runs are its own: for many users of one model, and for functions of the host that run it while it runs.
+        """Another executable of the same compiled module, with the same limits and the weights as they are now, which
+        both share. Its states and its runs are its own: for many users of one model, and for functions of the host that
+        run it while it runs.
         """
         self._check_open()
         artifact, physical, custom_calls = self._origin
@@ -171,9 +185,9 @@ class Executable(BaseExecutable):
         return made
 
     def close(self) -> None:
-        """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is called later
-        raises RunError; to close once more does nothing. `with load(...) as exe:` closes at the end. What `input` and `output` gave
-        stays readable for as long as somebody holds it.
+        """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is
+        called later raises RunError; to close once more does nothing. `with load(...) as exe:` closes at the end. What
+        `input` and `output` gave stays readable for as long as somebody holds it.
         """
         with self._lock:
             super().close()
@@ -183,8 +197,9 @@ class Executable(BaseExecutable):
             device.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickles and copies: the artifact, the options of `load`, and the weights and states of all devices as they are between two
-        runs. Functions in `custom_calls` have to be picklable; what `rng` would draw next does not travel.
+        """For pickles and copies: the artifact, the options of `load`, and the weights and states of all devices as
+        they are between two runs. Functions in `custom_calls` have to be picklable; what `rng` would draw next does not
+        travel.
         """
         self._check_open()
         artifact, physical, custom_calls = self._origin
@@ -208,7 +223,9 @@ class Executable(BaseExecutable):
         if self._states:
             with self._lock:
                 for d, values in self._later.items():
-                    held.setdefault(d, {}).update({name: value for name, value in values.items() if name in self._states})
+                    held.setdefault(d, {}).update(
+                        {name: value for name, value in values.items() if name in self._states}
+                    )
             self._with_all_devices(budget, add_states)
         return _unpickled, (artifact, options, held)
 
@@ -260,18 +277,20 @@ class Executable(BaseExecutable):
         recv: Mapping[str, Source] | None = None,
         **named: Any,
     ) -> list[Array] | dict[str, Array]:
-        """Runs the module on one array for each input and returns copies of its outputs: a list, or with `as_dict` by their names.
+        """Runs the module on one array for each input and returns copies of its outputs: a list, or with `as_dict` by
+        their names.
 
-        Inputs may also be given by name, `run(tokens=..., params={"w": w, "b": b})` or all in one mapping, and in structures by position,
-        `run(params, x)`: the name "params.w" is that of `params["w"]`, `params.w` or `params[0]`, as the key is.
-        An input that is called as one of the options here is given in a mapping.
+        Inputs may also be given by name, `run(tokens=..., params={"w": w, "b": b})` or all in one mapping, and in
+        structures by position, `run(params, x)`: the name "params.w" is that of `params["w"]`, `params.w` or
+        `params[0]`, as the key is. An input that is called as one of the options here is given in a mapping.
 
-        Arrays must have the exact dtype and shape; Python numbers and lists are converted when nothing is lost. With `out`, an array for
-        each output, of its dtype and shape, they are written there and no array is made; a run that fails leaves them as they were.
-        What `input` and `output` give is neither copied in nor out.
+        Arrays must have the exact dtype and shape; Python numbers and lists are converted when nothing is lost. With
+        `out`, an array for each output, of its dtype and shape, they are written there and no array is made; a run that
+        fails leaves them as they were. What `input` and `output` give is neither copied in nor out.
 
-        While it runs, the module takes items from `infeed` and, by name, from those in `recv`: iterables, or queues with a method
-        `get`. It hands arrays to `outfeed` and those in `send`: functions, or objects with a method `append` or `put`.
+        While it runs, the module takes items from `infeed` and, by name, from those in `recv`: iterables, or queues
+        with a method `get`. It hands arrays to `outfeed` and those in `send`: functions, or objects with a method
+        `append` or `put`.
         """
         check_alone(self.manifest)
         budget = self._budget()
@@ -281,19 +300,22 @@ class Executable(BaseExecutable):
         return self._named(results) if as_dict else results
 
     def input(self, name: str) -> Array:
-        """The memory of an input as an array of its dtype and shape, to be written before a run: `exe.run(exe.input("x"))` copies nothing.
+        """The memory of an input as an array of its dtype and shape, to be written before a run:
+        `exe.run(exe.input("x"))` copies nothing.
 
-        What is written stays until it is written anew. From this call on the executable has one instance, so its runs happen one after
-        another. If a run fails and another instance is needed, runs are refused for as long as anybody holds an array of the old one.
-        Raises ArgumentError where arrays have no such place: dynamic dimensions, `physical`, `untrusted`, several devices.
+        What is written stays until it is written anew. From this call on the executable has one instance, so its runs
+        happen one after another. If a run fails and another instance is needed, runs are refused for as long as anybody
+        holds an array of the old one. Raises ArgumentError where arrays have no such place: dynamic dimensions,
+        `physical`, `untrusted`, several devices.
         """
         return self._view(self._inputs, name, "argument", True)
 
     def output(self, name: str) -> Array:
-        """The memory of an output as an array that cannot be written to, which shows what the last run gave; until there is one, anything.
+        """The memory of an output as an array that cannot be written to, which shows what the last run gave; until
+        there is one, anything.
 
-        With `out=[exe.output(...), ...]`, `run` makes no copies. An output that is an input as it stands may lie where that lies.
-        For the rest it is as with `input`.
+        With `out=[exe.output(...), ...]`, `run` makes no copies. An output that is an input as it stands may lie where
+        that lies. For the rest it is as with `input`.
         """
         return self._view(self._outputs, name, "result", False)
 
@@ -307,7 +329,8 @@ class Executable(BaseExecutable):
         return self._first.lease(self._budget()).array(leaf, writable)
 
     async def run_async(self, *arrays: Any, **options: Any) -> list[Array]:
-        """As `run`, in a thread, while others of the event loop go on. A caller who no longer waits does not end the run."""
+        """As `run`, in a thread, while others of the event loop go on. A caller who no longer waits does not end the
+        run."""
         from asyncio import to_thread
 
         return await to_thread(self.run, *arrays, **options)
@@ -353,15 +376,15 @@ class Executable(BaseExecutable):
         send: Sequence[Mapping[str, Sink]] | None = None,
         recv: Sequence[Mapping[str, Source]] | None = None,
     ) -> list[list[Array]] | list[dict[str, Array]]:
-        """Runs the module on many devices at once, each in a thread: `arguments[d]` are those of device d, in a list or a mapping of their
-        names, with structures as in `run`.
+        """Runs the module on many devices at once, each in a thread: `arguments[d]` are those of device d, in a list or
+        a mapping of their names, with structures as in `run`.
 
-        The d-th entry of the result holds copies of its outputs: a list, or with `as_dict` by their names. `infeed` and so on have an
-        entry for each device, of what `run` takes.
+        The d-th entry of the result holds copies of its outputs: a list, or with `as_dict` by their names. `infeed` and
+        so on have an entry for each device, of what `run` takes.
 
-        Device `replica * num_partitions + partition` is that partition of that replica. Numbers that neither the module nor the
-        caller fixes follow from how many lists of arguments there are. Weights and states belong to a device and stay there
-        from run to run. `timeout` bounds how long a device waits for others in one exchange, in seconds.
+        Device `replica * num_partitions + partition` is that partition of that replica. Numbers that neither the module
+        nor the caller fixes follow from how many lists of arguments there are. Weights and states belong to a device
+        and stay there from run to run. `timeout` bounds how long a device waits for others in one exchange, in seconds.
 
         If the run fails on one device it ends on all, and the error names the device; the states of all are lost then.
         """
@@ -408,11 +431,12 @@ class Executable(BaseExecutable):
         send: Sequence[Mapping[str, Sink]] | None = None,
         recv: Sequence[Mapping[str, Source]] | None = None,
     ) -> list[Array] | dict[str, Array]:
-        """Runs the module on all devices among which it divides its arrays, on whole arrays: a list with one for each input or with
-        structures of them, or a mapping of their names, as `run` takes them.
+        """Runs the module on all devices among which it divides its arrays, on whole arrays: a list with one for each
+        input or with structures of them, or a mapping of their names, as `run` takes them.
 
-        Each device gets its shards, and the results are put together from those of the devices; what several devices have alike
-        is the first one's. They come in a list, or with `as_dict` by their names. `timeout` and the rest are as in `run_replicated`.
+        Each device gets its shards, and the results are put together from those of the devices; what several devices
+        have alike is the first one's. They come in a list, or with `as_dict` by their names. `timeout` and the rest are
+        as in `run_replicated`.
         """
         self._check_open()
         inputs, outputs = self._global_inputs, self._global_outputs
@@ -456,21 +480,24 @@ class Executable(BaseExecutable):
         timeout: float = 60.0,
         **feeds: Any,
     ) -> list[list[tuple[str, float]]]:
-        """Runs the module as `run_replicated` does, step by step: what `profile` says, for each device. Exchanges include the waiting."""
+        """Runs the module as `run_replicated` does, step by step: what `profile` says, for each device. Exchanges
+        include the waiting."""
         grid = make_grid(self.manifest, len(arguments), num_replicas, num_partitions)
         return self._on_all(grid, arguments, self._transfers.begin_all(grid.count, **feeds), timeout, self._profile)
 
     def set(self, name: str | os.PathLike[str], array: Any = FILE, device: int | None = None) -> None:
-        """Sets a weight, for all runs that begin from now on, or the state that the next run begins with: on all devices, or on one.
+        """Sets a weight, for all runs that begin from now on, or the state that the next run begins with: on all
+        devices, or on one.
 
-        Files give arrays, too: .npz and safetensors files all that they have by name, `set("model.safetensors")`, or with the name that
-        theirs lack in front, `set("params", "params.npz")`; and .npy files one, `set("table", "table.npy")`. Floats in other widths than
-        the program's are converted, numbers in 8 bits are multiplied by their scales. ArgumentError or ParseError, and nothing is set, if
-        a file is damaged, has an array too many, lacks one below the name, or has one of another shape or type.
+        Files give arrays, too: .npz and safetensors files all that they have by name, `set("model.safetensors")`, or
+        with the name that theirs lack in front, `set("params", "params.npz")`; and .npy files one, `set("table",
+        "table.npy")`. Floats in other widths than the program's are converted, numbers in 8 bits are multiplied by
+        their scales. ArgumentError or ParseError, and nothing is set, if a file is damaged, has an array too many,
+        lacks one below the name, or has one of another shape or type.
 
-        A name that others begin with stands for all of them: `set("params", {"w": w, "b": b})` sets "params.w" and "params.b", or neither
-        if one is missing or does not fit. Where devices have different shards of an array, all of them together get the whole array, and
-        one its shard.
+        A name that others begin with stands for all of them: `set("params", {"w": w, "b": b})` sets "params.w" and
+        "params.b", or neither if one is missing or does not fit. Where devices have different shards of an array, all
+        of them together get the whole array, and one its shard.
         """
         if (leaves := self._parts(name, array, device)) is not None:
             for key, each in leaves.items():
@@ -500,10 +527,11 @@ class Executable(BaseExecutable):
             put()
 
     def get(self, name: str, device: int | None = None) -> Any:
-        """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, a dict of all of
-        them by what follows in their names, which `set` takes.
+        """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, a
+        dict of all of them by what follows in their names, which `set` takes.
 
-        Of a device, or as all devices have it: the whole of what they have shards of, and otherwise that of the first one.
+        Of a device, or as all devices have it: the whole of what they have shards of, and otherwise that of the first
+        one.
         """
         self._check_open()
         if below := self._below(name):
@@ -534,7 +562,8 @@ class Executable(BaseExecutable):
         if not isinstance(out, (list, tuple)) or len(out) != len(slots):
             given = f"{len(out)}" if isinstance(out, (list, tuple)) else f"one {type(out).__name__}"
             raise ArgumentError(
-                f"out is a list of {counted(len(slots), 'array')}, one for each result ({', '.join(map(str, slots))}), not {given}"
+                f"out is a list of {counted(len(slots), 'array')}, one for each result "
+                f"({', '.join(map(str, slots))}), not {given}"
             )
         for i, (slot, target) in enumerate(zip(slots, out)):
             if not self._first.is_output(i, target):
@@ -555,18 +584,23 @@ class Executable(BaseExecutable):
                 endpoint.exchange(port)
                 return
             call, operands = calls[number], instance.operands[number]
-            for place, result in zip(instance.results[number], call(operands) if call else feeds.serve(number, operands)):
+            for place, result in zip(
+                instance.results[number], call(operands) if call else feeds.serve(number, operands)
+            ):
                 place[...] = result
 
         return serve
 
     def prepare(self, grid: Grid, d: int, arguments: Any, **feeds: Any) -> Callable[[Transport], list[Array]]:
-        """A run as device `d` of a grid whose others are elsewhere, checked and ready: for transports, such as `xla_wasm.mpi`."""
+        """A run as device `d` of a grid whose others are elsewhere, checked and ready: for transports, such as
+        `xla_wasm.mpi`."""
         job = Job(grid.ids(d), self._accept(positional(arguments)), self._transfers.begin(**feeds))
         device = self._device(d)
         device.check(self._held.keys())
         budget = self._budget()
-        return lambda transport: device.use(lambda instance: self._run(instance, job, transport), self._held.keys(), budget)
+        return lambda transport: device.use(
+            lambda instance: self._run(instance, job, transport), self._held.keys(), budget
+        )
 
     def _on_all(
         self,
@@ -576,7 +610,8 @@ class Executable(BaseExecutable):
         timeout: float,
         work: Callable[[Instance, Job, Endpoint], T],
     ) -> list[T]:
-        """Runs the work on all devices at once, and returns its results. Raises ArgumentError, which names the device, for arguments."""
+        """Runs the work on all devices at once, and returns its results. Raises ArgumentError, which names the device,
+        for arguments."""
         if not timeout > 0:
             raise ArgumentError(f"timeout must be above zero, got {timeout}")
         budgets = [self._budget() for _ in arguments]
@@ -589,7 +624,14 @@ class Executable(BaseExecutable):
 
         def run() -> list[T]:
             devices = self._make_room(grid.count)
-            return run_together(devices, self._held.keys(), grid, timeout, lambda d, instance, end: work(instance, jobs[d], end), budgets)
+            return run_together(
+                devices,
+                self._held.keys(),
+                grid,
+                timeout,
+                lambda d, instance, end: work(instance, jobs[d], end),
+                budgets,
+            )
 
         return self._with_all_devices(budgets[0], run)
 
@@ -622,7 +664,10 @@ class Executable(BaseExecutable):
             most = self._limits.memory // self._program.memory_bytes
             if count > most:
                 need = f"{counted(count, 'device')} need {count * self._program.memory_bytes} bytes of memory"
-                raise LimitError(f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}: load it with a higher memory_limit")
+                raise LimitError(
+                    f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}: load it with a higher "
+                    f"memory_limit"
+                )
             check_handed(self.manifest, self._limits, self._origin[1], count)
             self._first.pool.limit(most - (max(count, len(self._devices)) - 1))
         return [self._device(d) for d in range(count)]

@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     from .arrays import Slot
 
 Source = Iterable[Any]
-"""Gives items: each an array, or a sequence of them where an instruction takes several. Queues with a method `get` do too."""
+"""Gives items: each an array, or a sequence of them where an instruction takes several. Queues with a method `get` do
+too."""
 Sink = Any
 """Takes what comes out, an array or a tuple of several: a function, or an object with a method `append` or `put`."""
 
-_GIVEN_BY = {"infeed": "infeed=items", "recv": "recv={{{0!r}: items}}", "outfeed": "outfeed=function", "send": "send={{{0!r}: function}}"}
+_GIVEN_BY = {
+    "infeed": "infeed=items",
+    "recv": "recv={{{0!r}: items}}",
+    "outfeed": "outfeed=function",
+    "send": "send={{{0!r}: function}}",
+}
 _DOES = {
     "infeed": "takes {} from its host",
     "recv": "receives {} from its host",
@@ -47,7 +53,9 @@ class _Site:
             arrays = item
         else:
             wanted = f"one array, {self.wanted}" if len(slots) == 1 else f"{len(slots)} arrays, {self.wanted}"
-            raise ArgumentError(f"it must be {wanted}, not {len(item) if isinstance(item, (tuple, list)) else type(item).__name__}")
+            raise ArgumentError(
+                f"it must be {wanted}, not {len(item) if isinstance(item, (tuple, list)) else type(item).__name__}"
+            )
         return [slot.accept(array) for slot, array in zip(slots, arrays)]
 
     def give(self, arrays: Sequence[Any]) -> Any:
@@ -57,7 +65,8 @@ class _Site:
 
 
 def _are_arrays(item: Any, leaf: Leaf) -> bool:
-    """Returns True for a sequence of arrays of the leaf's rank, where one array is wanted; False for one array as nested lists."""
+    """Returns True for a sequence of arrays of the leaf's rank, where one array is wanted; False for one array as
+    nested lists."""
     if not isinstance(item, (tuple, list)) or not item:
         return False
     shapes = [getattr(array, "shape", None) for array in item]
@@ -114,7 +123,9 @@ class Transfers:
         for what, end in lists.items():
             if end is not None and (not isinstance(end, (tuple, list)) or len(end) != count):
                 got = counted(len(end), "entry") if isinstance(end, (tuple, list)) else f"one {type(end).__name__}"
-                raise ArgumentError(f"{what} must be a list with an entry for each of {counted(count, 'device')}, got {got}")
+                raise ArgumentError(
+                    f"{what} must be a list with an entry for each of {counted(count, 'device')}, got {got}"
+                )
         given = {what: end for what, end in lists.items() if end is not None}
         return [self.begin(**{what: end[d] for what, end in given.items()}) for d in range(count)]
 
@@ -136,7 +147,9 @@ class Feeds:
         try:
             self._sinks[site.key](value)
         except Exception as error:
-            raise RunError(f"{site.what}: the host failed to take what it gives: {type(error).__name__}: {error}") from error
+            raise RunError(
+                f"{site.what}: the host failed to take what it gives: {type(error).__name__}: {error}"
+            ) from error
         return []
 
 
@@ -150,7 +163,9 @@ class _Items:
         elif callable(getattr(source, "get", None)):
             self._next = source.get
         else:
-            raise ArgumentError(f"{kind} must be an iterable of items, or a queue with a method 'get'; got {type(source).__name__}")
+            raise ArgumentError(
+                f"{kind} must be an iterable of items, or a queue with a method 'get'; got {type(source).__name__}"
+            )
 
     def next(self, site: _Site) -> list[Any]:
         """The arrays of the next item."""
@@ -159,9 +174,13 @@ class _Items:
             item = self._next()
         except StopIteration:
             cure = "give it an item for each time that the program asks"
-            raise RunError(f"{site.what} takes item {number} of this run, {site.wanted}, but its feed has ended: {cure}") from None
+            raise RunError(
+                f"{site.what} takes item {number} of this run, {site.wanted}, but its feed has ended: {cure}"
+            ) from None
         except Exception as error:
-            raise RunError(f"{site.what}: item {number} of this run could not be had: {type(error).__name__}: {error}") from error
+            raise RunError(
+                f"{site.what}: item {number} of this run could not be had: {type(error).__name__}: {error}"
+            ) from error
         self._count += 1
         try:
             return site.accept(item)
@@ -176,7 +195,9 @@ def _function(kind: str, sink: Any) -> Callable[[Any], Any]:
         method = getattr(sink, name, None)
         if callable(method):
             return method
-    raise ArgumentError(f"{kind} must be a function, or an object with a method 'append' or 'put'; got {type(sink).__name__}")
+    raise ArgumentError(
+        f"{kind} must be a function, or an object with a method 'append' or 'put'; got {type(sink).__name__}"
+    )
 
 
 NONE = Feeds({}, {})

@@ -19,14 +19,16 @@ from .manifest import Exchange, Manifest
 
 
 class FreshExecutable(BaseExecutable):
-    """A module of which every run begins as the first one: with the weights and initial states that were set. States not set are as the
-    artifact has them.
+    """A module of which every run begins as the first one: with the weights and initial states that were set. States
+    not set are as the artifact has them.
 
-    For programs on one device that need no host while they run. Threads may call `run` concurrently; call `set` before that.
+    For programs on one device that need no host while they run. Threads may call `run` concurrently; call `set` before
+    that.
     """
 
     def __init__(self, artifact: Artifact, timeout: float | None = None) -> None:
-        """`timeout` bounds each run, in seconds. Raises ArgumentError if the program needs a host or several devices."""
+        """`timeout` bounds each run, in seconds. Raises ArgumentError if the program needs a host or several
+        devices."""
         manifest = Manifest.parse(artifact.manifest)
         for leaf in (*manifest.parameters, *manifest.results):
             dtype_of(leaf.element_type)
@@ -40,7 +42,8 @@ class FreshExecutable(BaseExecutable):
         self._initial: dict[str, Array] = {}
 
     def set(self, name: str | os.PathLike[str], array: Any = FILE) -> None:
-        """Sets a weight, or what a state begins with in every run. Raises ArgumentError if there is none of that name, shape and dtype.
+        """Sets a weight, or what a state begins with in every run. Raises ArgumentError if there is none of that name,
+        shape and dtype.
 
         Files and structures are as in `xla_wasm.host.executor.Executable.set`.
         """
@@ -71,7 +74,9 @@ class FreshExecutable(BaseExecutable):
         self._check_open()
         accepted = self._accept(arrays)
         if missing := self.unset:
-            raise ArgumentError(f"weight '{missing[0]}' has not been set: call set({missing[0]!r}, {self._held[missing[0]]}) first")
+            raise ArgumentError(
+                f"weight '{missing[0]}' has not been set: call set({missing[0]!r}, {self._held[missing[0]]}) first"
+            )
         instance = Instance(self._program, Budget(self._program.limits))
         instance.apply(self._weights)
         for name, value in self._initial.items():

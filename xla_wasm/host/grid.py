@@ -9,7 +9,8 @@ from .manifest import MAX_DEVICES, Manifest
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Replicas times partitions: device `replica * partitions + partition` is partition `partition` of replica `replica`."""
+    """Replicas times partitions: device `replica * partitions + partition` is partition `partition` of replica
+    `replica`."""
 
     replicas: int
     partitions: int
@@ -20,7 +21,8 @@ class Grid:
         return self.replicas * self.partitions
 
     def ids(self, device: int) -> tuple[int, int, int, int]:
-        """Returns the four numbers that a module gets: its replica, its partition, and the numbers of replicas and partitions."""
+        """Returns the four numbers that a module gets: its replica, its partition, and the numbers of replicas and
+        partitions."""
         return (*divmod(device, self.partitions), self.replicas, self.partitions)
 
     def name(self, device: int) -> str:
@@ -32,8 +34,11 @@ class Grid:
 ALONE = Grid(1, 1)
 
 
-def make_grid(manifest: Manifest, count: int, num_replicas: int | None = None, num_partitions: int | None = None) -> Grid:
-    """Returns the grid of `count` devices for a program. Raises ArgumentError if the program or the caller wants another."""
+def make_grid(
+    manifest: Manifest, count: int, num_replicas: int | None = None, num_partitions: int | None = None
+) -> Grid:
+    """Returns the grid of `count` devices for a program. Raises ArgumentError if the program or the caller wants
+    another."""
     given = {"num_replicas": num_replicas, "num_partitions": num_partitions}
     for name, number in given.items():
         if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
@@ -59,7 +64,11 @@ def make_grid(manifest: Manifest, count: int, num_replicas: int | None = None, n
         raise UnsupportedError(f"'{manifest.name}' runs on one device: {manifest.undivided}")
     grid = Grid(replicas, partitions or 1)
     if grid.count != count or not fits(manifest, grid):
-        both = f" = {replicas} x {partitions} (replicas x partitions)" if grid.count == count and 1 not in (replicas, partitions) else ""
+        both = (
+            f" = {replicas} x {partitions} (replicas x partitions)"
+            if grid.count == count and 1 not in (replicas, partitions)
+            else ""
+        )
         wanted = _wanted(manifest, num_replicas, num_partitions)
         raise ArgumentError(f"'{manifest.name}' runs on {wanted}, got {count}{both}")
     return grid

@@ -47,7 +47,8 @@ class Program:
             self.pages = manifest.pages
         if limits.memory is not None and self.memory_bytes > limits.memory:
             raise LimitError(
-                f"the module needs {self.memory_bytes} bytes of memory, the limit is {limits.memory}: load it with a higher memory_limit"
+                f"the module needs {self.memory_bytes} bytes of memory, the limit is {limits.memory}: load it with a "
+                f"higher memory_limit"
             )
         self.engine, self.clock = engine_for(limits, threads is not None)
         self.digest = sha256(wasm).hexdigest()
@@ -66,7 +67,9 @@ class Program:
         shared = imports.pop(SHARED_MEMORY, None) if threads else None
         if imports:
             allowed = "a shared memory only" if threads else "nothing"
-            raise ArtifactError(f"the module must import {allowed}, but imports {', '.join(map('.'.join, list(imports)[:5]))}")
+            raise ArtifactError(
+                f"the module must import {allowed}, but imports {', '.join(map('.'.join, list(imports)[:5]))}"
+            )
         exports = {item.name: item.type for item in self.module.exports}
         for name, (params, results) in {**EXPORTS, **(THREAD_EXPORTS if threads else {})}.items():
             kind = exports.get(name)
@@ -75,12 +78,19 @@ class Program:
             if (tuple(map(str, kind.params)), tuple(map(str, kind.results))) != (params, results):
                 raise ArtifactError(f"the exported function '{name}' has the wrong type")
         memory = shared if threads else exports.get(MEMORY)
-        if not isinstance(memory, wasmtime.MemoryType) or memory.is_64 or memory.is_shared != threads or memory.page_size != PAGE:
+        if (
+            not isinstance(memory, wasmtime.MemoryType)
+            or memory.is_64
+            or memory.is_shared != threads
+            or memory.page_size != PAGE
+        ):
             wanted = "imports no shared" if threads else "exports no plain"
             raise ArtifactError(f"the module {wanted} 32-bit memory called '{MEMORY}'")
         pages = self.manifest.pages
         if (memory.limits.min, memory.limits.max) != (pages, MOST_PAGES if threads else pages):
-            raise ArtifactError(f"the manifest states {pages} pages of memory, the module {memory.limits.min} to {memory.limits.max}")
+            raise ArtifactError(
+                f"the manifest states {pages} pages of memory, the module {memory.limits.min} to {memory.limits.max}"
+            )
 
 
 class Instance(BaseInstance):
@@ -125,7 +135,9 @@ class Instance(BaseInstance):
         try:
             return SharedMemory(program.engine, program.pages)
         except wasmtime.WasmtimeError as error:
-            raise LimitError(f"no room for {program.memory_bytes} bytes of shared memory: {first_lines(error)}") from error
+            raise LimitError(
+                f"no room for {program.memory_bytes} bytes of shared memory: {first_lines(error)}"
+            ) from error
 
     def _make_thread_pool(self, program: Program) -> ThreadPool | None:
         """The other threads, which start with the first run."""
@@ -148,15 +160,21 @@ class Instance(BaseInstance):
         """Of each request the arrays of its operands and of its results, and its port if it is an exchange."""
         requests = self._manifest.requests
         leaves = [((), ()) if isinstance(r, Exchange) else (r.operands, r.results) for r in requests]
-        operands, results = (tuple(tuple(place(leaf, self.memory) for leaf in pair[i]) for pair in leaves) for i in (0, 1))
+        operands, results = (
+            tuple(tuple(place(leaf, self.memory) for leaf in pair[i]) for pair in leaves) for i in (0, 1)
+        )
         return (
             operands,
             results,
-            tuple(Port(r, self.memory, base, (self._store, self._shared)) if isinstance(r, Exchange) else None for r in requests),
+            tuple(
+                Port(r, self.memory, base, (self._store, self._shared)) if isinstance(r, Exchange) else None
+                for r in requests
+            ),
         )
 
     def begin(self, ids: tuple[int, int, int, int], arrays: Sequence[Array]) -> None:
-        """Tells the module its device (replica, partition, and the numbers of both), has its threads ready, and writes the inputs."""
+        """Tells the module its device (replica, partition, and the numbers of both), has its threads ready, and writes
+        the inputs."""
         if self.thread_pool is not None:
             self.thread_pool.start(self._limits.threads_for(ids[2] * ids[3]))
         if ids != self._placed and self._ids is not None:
@@ -222,7 +240,9 @@ class Instance(BaseInstance):
             message = first_lines(error)
             if "limits" in message:
                 raise ArtifactError(f"the module asks for more than its manifest states: {message}") from error
-            raise LimitError(f"no room for an instance with {program.manifest.memory_bytes} bytes of memory: {message}") from error
+            raise LimitError(
+                f"no room for an instance with {program.manifest.memory_bytes} bytes of memory: {message}"
+            ) from error
         return made[0]
 
     def _counted(self, call: Callable[[int], int]) -> Callable[[int], int]:
@@ -255,22 +275,31 @@ class Instance(BaseInstance):
         return with_fuel
 
     def _export(self, name: str) -> Any:
-        """Returns the export of this name, which has to exist. `wasmtime.Instance.exports` would make objects of all exports."""
+        """Returns the export of this name, which has to exist. `wasmtime.Instance.exports` would make objects of all
+        exports."""
         item = ffi.wasmtime_extern_t()
         instance, encoded = self._instance._instance, name.encode()
-        found = ffi.wasmtime_instance_export_get(self._store._context(), ctypes.byref(instance), encoded, len(encoded), ctypes.byref(item))
+        found = ffi.wasmtime_instance_export_get(
+            self._store._context(), ctypes.byref(instance), encoded, len(encoded), ctypes.byref(item)
+        )
         assert found, name
         return item
 
     def _address_of_memory(self) -> int:
         item = self._export(MEMORY)
-        return ctypes.cast(ffi.wasmtime_memory_data(self._store._context(), ctypes.byref(item.of.memory)), ctypes.c_void_p).value or 0
+        return (
+            ctypes.cast(
+                ffi.wasmtime_memory_data(self._store._context(), ctypes.byref(item.of.memory)), ctypes.c_void_p
+            ).value
+            or 0
+        )
 
     def _bind(self, name: str) -> Callable[[int], int]:
-        """The export as `f(i32) -> i32` on prepared arguments: 0.4 us where a `wasmtime.Func` takes 8 (and more with arguments).
+        """The export as `f(i32) -> i32` on prepared arguments: 0.4 us where a `wasmtime.Func` takes 8 (and more with
+        arguments).
 
-        The unchecked call reads its arguments from `cell` and leaves the result there. The callable does not hold the instance, so that
-        one that nobody uses any more goes at once, with its memory.
+        The unchecked call reads its arguments from `cell` and leaves the result there. The callable does not hold the
+        instance, so that one that nobody uses any more goes at once, with its memory.
         """
         owner: Callable[[], Any] = weakref.ref(self)
         call = ffi.dll["wasmtime_func_call_unchecked"]  # an own function object: its restype is changed here
@@ -278,7 +307,13 @@ class Instance(BaseInstance):
         cell = ffi.wasmtime_val_raw_t()
         trap = ctypes.POINTER(ffi.wasm_trap_t)()
         item = self._export(name)  # which holds the function
-        prepared = (self._store._context(), ctypes.byref(item.of.func), ctypes.byref(cell), ctypes.c_size_t(1), ctypes.byref(trap))
+        prepared = (
+            self._store._context(),
+            ctypes.byref(item.of.func),
+            ctypes.byref(cell),
+            ctypes.c_size_t(1),
+            ctypes.byref(trap),
+        )
 
         def invoke(argument: int) -> int:
             cell.i32 = argument
@@ -301,9 +336,13 @@ class Instance(BaseInstance):
     def _raise_trap(self, trap: wasmtime.Trap) -> NoReturn:
         code = trap.trap_code
         if code == wasmtime.TrapCode.OUT_OF_FUEL:
-            raise LimitError(f"{self._failed()}: it used up its fuel of {self._limits.fuel}: load it with more") from trap
+            raise LimitError(
+                f"{self._failed()}: it used up its fuel of {self._limits.fuel}: load it with more"
+            ) from trap
         if code == wasmtime.TrapCode.INTERRUPT:
-            raise LimitError(f"{self._failed()}: it took longer than its {self._limits.timeout} s: load it with a longer timeout") from trap
+            raise LimitError(
+                f"{self._failed()}: it took longer than its {self._limits.timeout} s: load it with a longer timeout"
+            ) from trap
         cause = self.thread_pool.failure if self.thread_pool and self.thread_pool.failure else _cause(trap)
         raise RunError(f"{self._failed()}: {cause}") from trap
 

@@ -1,9 +1,9 @@
 """Instances for concurrent callers: made when all others are busy, up to a limit, and used again last in, first out.
 
-An interrupt or an exception that another thread sends may come between any two steps of Python, and in a callback of a weak reference
-Python drops it. So nothing is counted up and down, and nothing is called: an instance has a permit, permits are known by weak
-references, and who counts them counts those that are alive. An instance that gets lost on its way gives its permit back when it is freed.
-What has to happen for certain is one operation of a built-in type.
+An interrupt or an exception that another thread sends may come between any two steps of Python, and in a callback of a
+weak reference Python drops it. So nothing is counted up and down, and nothing is called: an instance has a permit,
+permits are known by weak references, and who counts them counts those that are alive. An instance that gets lost on its
+way gives its permit back when it is freed. What has to happen for certain is one operation of a built-in type.
 """
 
 from __future__ import annotations
@@ -53,7 +53,12 @@ class InstancePool:
     """At most `limit` instances; a caller who finds them all busy waits. `what` they are instances of, for messages."""
 
     def __init__(
-        self, make: Callable[[Budget], Instance], limit: int, what: str, budget: Budget = UNLIMITED, taken: Instance | None = None
+        self,
+        make: Callable[[Budget], Instance],
+        limit: int,
+        what: str,
+        budget: Budget = UNLIMITED,
+        taken: Instance | None = None,
     ) -> None:
         """It begins with one instance: an idle one that it makes, or `taken`, which its holder puts back."""
         self._make = make
@@ -76,11 +81,11 @@ class InstancePool:
         _pools.add(self)
 
     def acquire(self, budget: Budget = UNLIMITED) -> Instance:
-        """An instance that nobody else uses. Note its holder, and pair it with `put`, or with `forget` where nothing in its memory can
-        be trusted, as after a trap.
+        """An instance that nobody else uses. Note its holder, and pair it with `put`, or with `forget` where nothing in
+        its memory can be trusted, as after a trap.
 
-        Raises LimitError if the time of the budget is over before there is one, RunError if there never will be, because the pool is
-        closed, or every instance is held by a thread that itself waits for one.
+        Raises LimitError if the time of the budget is over before there is one, RunError if there never will be,
+        because the pool is closed, or every instance is held by a thread that itself waits for one.
         """
         try:
             return self._idle.pop()  # the only thing that happens in a quiet pool
@@ -95,7 +100,8 @@ class InstancePool:
             self._bell.put(None)
 
     def close(self) -> list[Instance]:
-        """Lets go of the instances: of those that are idle, which are returned, now, of others when they are given back."""
+        """Lets go of the instances: of those that are idle, which are returned, now, of others when they are given
+        back."""
         self._closed = True
         idle = []
         while self._idle:
@@ -197,7 +203,8 @@ class InstancePool:
 
 
 def _never_ends(thread: int) -> bool:
-    """Returns True for a deadlock: what the thread waits for is held by threads that wait, which wait for such, and so on."""
+    """Returns True for a deadlock: what the thread waits for is held by threads that wait, which wait for such, and so
+    on."""
     waits = dict(_waits)
     held: dict[int, set[int]] = {}
     for waiting, wait in waits.items():

@@ -2,9 +2,9 @@
 
     mpiexec -n 4 python -m xla_wasm.host.launch train.py ...
 
-runs a script as `python train.py ...` does. If a signal kills a rank, most launchers end the job and do not say which rank it was:
-here each rank is the child of a process that does. `xla-wasm run --replicated` does the same. Needs the standard library alone, so that it
-can come before all else.
+runs a script as `python train.py ...` does. If a signal kills a rank, most launchers end the job and do not say which
+rank it was: here each rank is the child of a process that does. `xla-wasm run --replicated` does the same. Needs the
+standard library alone, so that it can come before all else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def rank(environment: Mapping[str, str] | None = None) -> int | None:
 
 
 def supervise() -> None:
-    """Goes on in a child; this process waits for it, says so if a signal ended it, and ends like it. Comes before threads and MPI."""
+    """Goes on in a child; this process waits for it, says so if a signal ended it, and ends like it. Comes before
+    threads and MPI."""
     number = rank()
     if number is None or not hasattr(os, "fork"):
         return

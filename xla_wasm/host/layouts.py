@@ -18,7 +18,8 @@ BytesLike = bytes | bytearray | memoryview
 
 
 def pack(shape: Shape, array: Array) -> Array:
-    """The physical bytes of an array, as a new array of u8. Padding is zero, or what the layout's `padding_value` says."""
+    """The physical bytes of an array, as a new array of u8. Padding is zero, or what the layout's `padding_value`
+    says."""
     data = _packed(shape, physical(shape, array))
     return np.concatenate([np.frombuffer(layout.prefix(shape), np.uint8), data]) if layout.prefix_bytes(shape) else data
 
@@ -41,7 +42,9 @@ def physical(shape: Shape, array: Array) -> Array:
         outer, k = tiling.outer, len(tiling.tile)
         x = _padded(x.reshape(*outer, *tiling.dims), (*outer, *tiling.padded), fill)
         split = x.reshape(*outer, *(size for pair in zip(tiling.counts, tiling.tile) for size in pair))
-        x = split.transpose(*range(len(outer)), *(len(outer) + 2 * i for i in range(k)), *(len(outer) + 2 * i + 1 for i in range(k)))
+        x = split.transpose(
+            *range(len(outer)), *(len(outer) + 2 * i for i in range(k)), *(len(outer) + 2 * i + 1 for i in range(k))
+        )
     return _padded(x.reshape(-1), (layout.physical_elements(shape),), fill)
 
 
@@ -101,7 +104,9 @@ class PhysicalSlot(Slot):
 
     def __init__(self, leaf: Leaf, what: str) -> None:
         if leaf.sizes:
-            raise ArgumentError(f"{what} is {leaf}: arrays with dynamic dimensions have no physical form; load it without `physical`")
+            raise ArgumentError(
+                f"{what} is {leaf}: arrays with dynamic dimensions have no physical form; load it without `physical`"
+            )
         super().__init__(leaf, what)
 
     def __str__(self) -> str:
@@ -120,7 +125,9 @@ class PhysicalSlot(Slot):
         return unpack(self.leaf.shape, raw)
 
     def check_target(self, target: Any) -> None:
-        raise ArgumentError(f"{self.what} comes as bytes: out goes with logical arrays only; load it without `physical`")
+        raise ArgumentError(
+            f"{self.what} comes as bytes: out goes with logical arrays only; load it without `physical`"
+        )
 
     def give(self, array: Place) -> Array:
         return pack(self.leaf.shape, array if isinstance(array, np.ndarray) else array.copy())

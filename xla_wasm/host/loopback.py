@@ -1,4 +1,5 @@
-"""Exchanges of a program that runs on one device: what it sends to itself comes back. Needs neither numpy nor ctypes."""
+"""Exchanges of a program that runs on one device: what it sends to itself comes back. Needs neither numpy nor
+ctypes."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ class BasePort(ABC):
     def write(self, i: int, blocks: Sequence[Any], sizes: tuple[int, ...]) -> None:
         """Writes blocks of these sizes, in bytes, into row i. Raises ArtifactError if the row has other sizes."""
         if sizes != self.row_sizes:
-            raise ArtifactError(f"{self} gets blocks of {list(sizes)} bytes where it has room for {list(self.row_sizes)}")
+            raise ArtifactError(
+                f"{self} gets blocks of {list(sizes)} bytes where it has room for {list(self.row_sizes)}"
+            )
         self.put(i, blocks)
 
     def __str__(self) -> str:

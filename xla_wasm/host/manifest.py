@@ -46,9 +46,11 @@ class Leaf:
     bytes: int
     kind: str
     shape: Shape
-    """The array with the layout that callers use. In the module's memory it lies in that order, but neither tiled nor padded."""
+    """The array with the layout that callers use. In the module's memory it lies in that order, but neither tiled nor
+    padded."""
     sizes: tuple[int | None, ...] = field(default=(), kw_only=True)
-    """Of an array with dynamic dimensions (`dimensions` are their bounds), where the actual size of each lies as s32; None: static."""
+    """Of an array with dynamic dimensions (`dimensions` are their bounds), where the actual size of each lies as s32;
+    None: static."""
     shards: Shards | None = field(default=None, kw_only=True)
     """The blocks of a global array that the devices have; None if it is unknown."""
 
@@ -62,13 +64,18 @@ class Leaf:
         return [str(bound) if size is None else f"<={bound}" for size, bound in zip(sizes, self.dimensions)]
 
     def fits(self, dimensions: tuple[int, ...]) -> bool:
-        """Returns True for the dimensions of an array that goes in: the leaf's own, or where these are dynamic, up to their bounds."""
+        """Returns True for the dimensions of an array that goes in: the leaf's own, or where these are dynamic, up to
+        their bounds."""
         if not self.sizes or len(dimensions) != len(self.dimensions):
             return dimensions == self.dimensions
-        return all(size == bound or at is not None and size < bound for size, bound, at in zip(dimensions, self.dimensions, self.sizes))
+        return all(
+            size == bound or at is not None and size < bound
+            for size, bound, at in zip(dimensions, self.dimensions, self.sizes)
+        )
 
     def actual(self, stated: Iterable[int | None]) -> tuple[int, ...]:
-        """Returns the array's dimensions, from the sizes that the module states; None: static. Raises ArtifactError beyond a bound."""
+        """Returns the array's dimensions, from the sizes that the module states; None: static. Raises ArtifactError
+        beyond a bound."""
         made = []
         for d, (size, bound) in enumerate(zip(stated, self.dimensions)):
             size = bound if size is None else size
@@ -80,7 +87,8 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Parameter(Leaf):
-    """An input (an argument of `run`), a weight (set once, perhaps packed by `init`) or a state (lives in the module between runs)."""
+    """An input (an argument of `run`), a weight (set once, perhaps packed by `init`) or a state (lives in the module
+    between runs)."""
 
     alias: int | None
     init: int | None
@@ -103,8 +111,8 @@ class Init:
     sidecar_offset: int
     sha256: str
     part: int = 0
-    """Of a weight that comes in parts the bytes of each but the last. Each is written to the same place, and the next call of `init`, of
-    a number more, takes it. 0: all comes at once."""
+    """Of a weight that comes in parts the bytes of each but the last. Each is written to the same place, and the next
+    call of `init`, of a number more, takes it. 0: all comes at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,8 @@ class Request:
     place: str = ""
     """Of a callback: where the user wrote it."""
     format: str = ""
-    """Of a callback that prints: a line with numbers of operands as fields, as `str.format` takes it. Without a target: why a run ends."""
+    """Of a callback that prints: a line with numbers of operands as fields, as `str.format` takes it. Without a target:
+    why a run ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +218,8 @@ class Manifest:
         """Raises ArtifactError for what is a program by itself."""
         if self.kind != MODULE:
             raise ArtifactError(
-                f"'{self.name}' is compiled as a {self.kind}, which runs by itself under a WebAssembly runtime; compile it "
+                f"'{self.name}' is compiled as a {self.kind}, which runs by itself under a WebAssembly runtime; "
+                f"compile it "
                 "without --kind for a host"
             )
 
@@ -247,7 +257,10 @@ def _manifest(top: Object) -> Manifest:
     version = top.integer("format")
     if version not in (FORMAT, FORMAT_OF_PARTS):
         formats = f"formats {FORMAT} and {FORMAT_OF_PARTS}"
-        top.fail("format", f"this xla_wasm reads {formats}, the artifact has {version}: compile it again or use the matching version")
+        top.fail(
+            "format",
+            f"this xla_wasm reads {formats}, the artifact has {version}: compile it again or use the matching version",
+        )
     for feature in top.texts("features"):
         if feature not in (*FEATURES, THREADS):
             top.fail("features", f"this host does not know the feature {show(feature)}")
@@ -312,10 +325,15 @@ def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True
         item.fail("dimensions", "the array is too large")
     minor_to_major = item.integers("minor_to_major")
     if sorted(minor_to_major) != list(range(len(dimensions))):
-        item.fail("minor_to_major", f"{show(minor_to_major)} is not a permutation of {counted(len(dimensions), 'dimension')}")
+        item.fail(
+            "minor_to_major", f"{show(minor_to_major)} is not a permutation of {counted(len(dimensions), 'dimension')}"
+        )
     size = item.integer("bytes")
     if size != math.prod(dimensions) * width:
-        item.fail("bytes", f"{element_type}[{','.join(map(str, dimensions))}] takes {math.prod(dimensions) * width} bytes, not {size}")
+        item.fail(
+            "bytes",
+            f"{element_type}[{','.join(map(str, dimensions))}] takes {math.prod(dimensions) * width} bytes, not {size}",
+        )
     component = width // 2 if TYPES[element_type].kind == "complex" else width
     return {
         "name": item.text("name"),
@@ -325,14 +343,17 @@ def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True
         "offset": item.range("offset", size, memory, component) if placed else 0,
         "bytes": size,
         "kind": item.choice("kind", kinds),
-        "shape": Shape(element_type, dimensions, _layout(item, Shape(element_type, dimensions, Layout(minor_to_major)))),
+        "shape": Shape(
+            element_type, dimensions, _layout(item, Shape(element_type, dimensions, Layout(minor_to_major)))
+        ),
         "sizes": _sizes(item, len(dimensions), memory),
         "shards": _shards(item, dimensions),
     }
 
 
 def _shards(item: Object, own: tuple[int, ...]) -> Shards | None:
-    """Returns the starts of the devices' blocks; None if there are none. Raises ArtifactError if they do not make up the global array."""
+    """Returns the starts of the devices' blocks; None if there are none. Raises ArtifactError if they do not make up
+    the global array."""
     if item.raw.get("shards") is None:
         return None
     at = Object(item.get("shards"), f"{item.path}.shards")
@@ -341,13 +362,16 @@ def _shards(item: Object, own: tuple[int, ...]) -> Shards | None:
         at.fail("dimensions", f"{show(list(whole))} does not divide into blocks of {show(list(own))}")
     starts = tuple(tuple(row) if isinstance(row, (list, tuple)) else () for row in at.array("starts"))
     fitting = math.prod(n // size if size else 1 for n, size in zip(whole, own)) <= len(starts) <= MAX_DEVICES
-    if not fitting or set(starts) != set(product(*(range(0, n, size) if size else (0,) for n, size in zip(whole, own)))):
+    if not fitting or set(starts) != set(
+        product(*(range(0, n, size) if size else (0,) for n, size in zip(whole, own)))
+    ):
         at.fail("starts", f"blocks of {show(list(own))} from there on do not make up {show(list(whole))}")
     return Shards(whole, starts)
 
 
 def _sizes(item: Object, rank: int, memory: int) -> tuple[int | None, ...]:
-    """Returns the addresses of the sizes of dynamic dimensions; empty if there are none. Raises ArtifactError for wrong ones."""
+    """Returns the addresses of the sizes of dynamic dimensions; empty if there are none. Raises ArtifactError for wrong
+    ones."""
     if "sizes" not in item.raw:
         return ()
     sizes = item.array("sizes")
@@ -489,7 +513,9 @@ def _check_together(top: Object, manifest: Manifest) -> None:
     for key, leaves in (("parameters", manifest.parameters), ("results", manifest.results)):
         for i, leaf in enumerate(leaves):
             if leaf.shards and len(leaf.shards.starts) != manifest.sharded:
-                top.fail(f"{key}[{i}].shards.starts", f"there are {len(leaf.shards.starts)}, others have {manifest.sharded}")
+                top.fail(
+                    f"{key}[{i}].shards.starts", f"there are {len(leaf.shards.starts)}, others have {manifest.sharded}"
+                )
     names: set[str] = set()
     for i, parameter in enumerate(manifest.parameters):
         if parameter.name in names:

@@ -27,7 +27,8 @@ from .executor import Executable
 from .grid import Grid, make_grid
 
 _SPINS, _SPIN_SECONDS, _MAX_PAUSE = 50, 0.002, 0.0005
-"""Who waits asks without a break so many times, then lets others have the core, and after so long sleeps, ever longer."""
+"""Who waits asks without a break so many times, then lets others have the core, and after so long sleeps, ever
+longer."""
 _GRACE = 1.0
 """Seconds between a timeout and the end of the job, in which others may say for whom they have waited."""
 _FORWARDED = 0.3
@@ -51,15 +52,16 @@ def run(
     num_partitions: int | None = None,
     **feeds: Any,
 ) -> list[Array]:
-    """Runs the module on as many devices as `comm` (an mpi4py communicator, else COMM_WORLD) has ranks, this rank being one of them.
+    """Runs the module on as many devices as `comm` (an mpi4py communicator, else COMM_WORLD) has ranks, this rank being
+    one of them.
 
-    All ranks call this, each with its own arguments; the result is that of this rank. Rank r is device r: weights and states set for
-    all devices or for that one are its own. `infeed` and so on are what `exe.run` takes. `timeout` bounds, in seconds, how long a
-    rank waits for others at the start and in each exchange.
+    All ranks call this, each with its own arguments; the result is that of this rank. Rank r is device r: weights and
+    states set for all devices or for that one are its own. `infeed` and so on are what `exe.run` takes. `timeout`
+    bounds, in seconds, how long a rank waits for others at the start and in each exchange.
 
-    If ranks have different programs, or one's arguments are wrong, all raise and may go on. If the run fails later, on any rank,
-    that rank prints its error and ends the job: the messages under way can be neither completed nor called back, and those who wait
-    for them learn of it by no other way that all MPI libraries have.
+    If ranks have different programs, or one's arguments are wrong, all raise and may go on. If the run fails later, on
+    any rank, that rank prints its error and ends the job: the messages under way can be neither completed nor called
+    back, and those who wait for them learn of it by no other way that all MPI libraries have.
     """
     if not timeout > 0:
         raise ArgumentError(f"timeout must be above zero, got {timeout}")
@@ -83,7 +85,9 @@ def run(
         except BaseException as failure:
             if not isinstance(failure, XlaWasmError):
                 traceback.print_exc()
-            end_job(comm, f"{type(failure).__name__}: {failure}", grace=_GRACE if isinstance(failure, ExchangeError) else 0)
+            end_job(
+                comm, f"{type(failure).__name__}: {failure}", grace=_GRACE if isinstance(failure, ExchangeError) else 0
+            )
         return results
 
 
@@ -97,7 +101,9 @@ def _mpi() -> Any:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # mpi4py is not there, or finds no MPI library
-        raise XlaWasmError(f"running over MPI needs mpi4py and an MPI library: pip install mpi4py mpich ({error})") from error
+        raise XlaWasmError(
+            f"running over MPI needs mpi4py and an MPI library: pip install mpi4py mpich ({error})"
+        ) from error
     rank, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
     # Launchers, debuggers and `kill` know processes, not ranks.
     _log.info("rank %d of %d is %s", rank, size, _place())
@@ -141,8 +147,15 @@ def _meet(comm: Any, exe: Executable, grid: Grid | None, error: XlaWasmError | N
             raise ExchangeError(f"device {r} (rank {r}, {where}) cannot run: {failure}")
     different = [r for r, other in enumerate(told) if other[:2] != told[0][:2]]
     if different:
-        what = "another program" if any(told[r][0] != told[0][0] for r in different) else "other numbers of replicas and partitions"
-        raise ExchangeError(f"{_listed(different)} of {size} run{'s' * (len(different) == 1)} {what} than rank 0: give all the same module")
+        what = (
+            "another program"
+            if any(told[r][0] != told[0][0] for r in different)
+            else "other numbers of replicas and partitions"
+        )
+        raise ExchangeError(
+            f"{_listed(different)} of {size} run{'s' * (len(different) == 1)} {what} than rank 0: give all the same "
+            f"module"
+        )
     return [f"rank {r}, {where}" for r, (_, _, where, _) in enumerate(told)]
 
 
@@ -191,7 +204,8 @@ def _key() -> int:
 
 
 class _Transport:
-    """The exchanges of this rank in one run: MPI reads and writes linear memory, and matches messages by sender, receiver and channel."""
+    """The exchanges of this rank in one run: MPI reads and writes linear memory, and matches messages by sender,
+    receiver and channel."""
 
     def __init__(self, comm: Any, grid: Grid, timeout: float, names: Sequence[str]) -> None:
         self._mpi = _mpi()

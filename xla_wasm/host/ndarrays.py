@@ -1,4 +1,5 @@
-"""numpy arrays as the bytes of a leaf's place, for hosts whose memory Python cannot look into. The numpy twin of part of `buffers`."""
+"""numpy arrays as the bytes of a leaf's place, for hosts whose memory Python cannot look into. The numpy twin of part
+of `buffers`."""
 
 from __future__ import annotations
 
@@ -12,15 +13,22 @@ from .manifest import Leaf
 
 
 class Slot(arrays.Slot):
-    """A slot that also takes typed arrays of JavaScript: they have no shape, so those of the right length are row-major."""
+    """A slot that also takes typed arrays of JavaScript: they have no shape, so those of the right length are
+    row-major."""
 
     __slots__ = ()
 
     def accept(self, value: Any) -> Array:
         if hasattr(value, "to_memoryview"):
             value = np.asarray(value.to_memoryview())
-            value = value.view(np.bool_) if self.dtype == np.bool_ and value.dtype == np.uint8 and value.max(initial=0) <= 1 else value
-            value = value.reshape(self.shape) if value.nbytes == self.leaf.bytes and value.dtype == self.dtype else value
+            value = (
+                value.view(np.bool_)
+                if self.dtype == np.bool_ and value.dtype == np.uint8 and value.max(initial=0) <= 1
+                else value
+            )
+            value = (
+                value.reshape(self.shape) if value.nbytes == self.leaf.bytes and value.dtype == self.dtype else value
+            )
         return super().accept(value)
 
 
@@ -34,7 +42,8 @@ class PhysicalSlot(layouts.PhysicalSlot):
 
 
 def to_memory(leaf: Leaf, array: Array) -> bytes:
-    """The bytes of the leaf's place in memory for an array; one that is smaller than the bounds lies at their beginning."""
+    """The bytes of the leaf's place in memory for an array; one that is smaller than the bounds lies at their
+    beginning."""
     if array.shape != leaf.dimensions:
         room = np.zeros(leaf.dimensions, array.dtype)
         room[tuple(map(slice, array.shape))] = array

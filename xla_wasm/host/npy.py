@@ -1,4 +1,5 @@
-"""Arrays in NumPy's files, `.npy` and `.npz`, from anybody: nothing is allocated because a file says that it needs it."""
+"""Arrays in NumPy's files, `.npy` and `.npz`, from anybody: nothing is allocated because a file says that it needs
+it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,16 @@ HEADER = 10_000
 """Bytes of the longest header that NumPy reads."""
 ENTRY = 1024
 """Bytes of an archive for each array: its name twice, and what stands around it."""
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError, struct.error)
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+    struct.error,
+)
 """The exceptions that Python's zipfile raises for archives that are damaged, encrypted, or newer than it."""
 
 Header = tuple[np.dtype[Any], tuple[int, ...], bool, int]
@@ -49,7 +59,8 @@ def header(data: bytes) -> Header:
 
 
 def parsed(data: bytes) -> Array:
-    """Returns the array of a `.npy` file, which lies in `data`. Raises ArgumentError if it is no such file, or has another length."""
+    """Returns the array of a `.npy` file, which lies in `data`. Raises ArgumentError if it is no such file, or has
+    another length."""
     dtype, shape, columns, begin = header(data)
     if dtype.hasobject or dtype.subdtype is not None or not dtype.itemsize:
         raise ArgumentError(f"its elements are Python objects, arrays or nothing ({dtype}), and no numbers")
@@ -58,7 +69,10 @@ def parsed(data: bytes) -> Array:
         raise ArgumentError(f"its header states {dtype}{list(shape)}, and {there} bytes of elements are there")
     try:
         return np.frombuffer(data, dtype, offset=begin).reshape(shape, order="F" if columns else "C")
-    except (ValueError, OverflowError) as error:  # more dimensions than NumPy has, or an empty array with a gigantic one
+    except (
+        ValueError,
+        OverflowError,
+    ) as error:  # more dimensions than NumPy has, or an empty array with a gigantic one
         raise ArgumentError(f"its header states {dtype}{list(shape[:8])}: {error}") from None
 
 

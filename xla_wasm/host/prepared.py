@@ -26,9 +26,12 @@ def has_engine() -> bool:
 
 
 def memory_after_init(artifact: Artifact) -> Memory:
-    """Instantiates a plain module and runs what `init` does with constants. Raises UnsupportedError if there is no engine."""
+    """Instantiates a plain module and runs what `init` does with constants. Raises UnsupportedError if there is no
+    engine."""
     if not has_engine():
-        raise UnsupportedError("prepared=True runs a part of the module when compiling, under wasmtime: pip install wasmtime")
+        raise UnsupportedError(
+            "prepared=True runs a part of the module when compiling, under wasmtime: pip install wasmtime"
+        )
     return _in_javascript(artifact) if sys.platform == "emscripten" else _under_wasmtime(artifact)
 
 

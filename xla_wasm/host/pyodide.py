@@ -1,8 +1,9 @@
-"""Loads artifacts and runs them in Pyodide, through the WebAssembly engine that Pyodide itself runs in: `load` and `Executable`.
+"""Loads artifacts and runs them in Pyodide, through the WebAssembly engine that Pyodide itself runs in: `load` and
+`Executable`.
 
-Arrays are numpy's where numpy is loaded, otherwise typed memoryviews (`buffers`). Python cannot look into the memory of another
-module, so arrays are copied in and out, one `assign` each. A method of a JavaScript object costs some 60 us to look up and less than
-one to call, so everything that a run needs is bound once.
+Arrays are numpy's where numpy is loaded, otherwise typed memoryviews (`buffers`). Python cannot look into the memory of
+another module, so arrays are copied in and out, one `assign` each. A method of a JavaScript object costs some 60 us to
+look up and less than one to call, so everything that a run needs is bound once.
 """
 
 from __future__ import annotations
@@ -45,10 +46,13 @@ def load(
     """
     for name, value in (("fuel", fuel), ("timeout", timeout)):
         if value is not None:
-            raise ArgumentError(f"{name} cannot be limited in a browser's engine: run the module in a worker and terminate that")
+            raise ArgumentError(
+                f"{name} cannot be limited in a browser's engine: run the module in a worker and terminate that"
+            )
     if untrusted:
         raise ArgumentError(
-            "untrusted=True cannot be kept in Pyodide, where nothing ends a module: load it in JavaScript, {untrusted: true}"
+            "untrusted=True cannot be kept in Pyodide, where nothing ends a module: load it in JavaScript, "
+            "{untrusted: true}"
         )
     if memory_limit is not None and not memory_limit > 0:
         raise ArgumentError(f"memory_limit must be above zero, got {memory_limit}")
@@ -84,7 +88,8 @@ class Executable(BaseExecutable):
         self._arrays = arrays = _arrays()
         if memory_limit is not None and manifest.memory_bytes > memory_limit:
             raise LimitError(
-                f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {memory_limit}: load it with a higher memory_limit"
+                f"the module needs {manifest.memory_bytes} bytes of memory, the limit is {memory_limit}: load it with "
+                f"a higher memory_limit"
             )
         super().__init__(manifest, custom_calls, arrays.Slot, arrays.PhysicalSlot if physical else None)
         self._values = WeightsAndStates(self._held)
@@ -102,12 +107,13 @@ class Executable(BaseExecutable):
         as_dict: bool = False,
         **named: Any,
     ) -> Any:
-        """Runs the module on one array for each input and returns copies of its outputs: a list, or with `as_dict` by their names.
+        """Runs the module on one array for each input and returns copies of its outputs: a list, or with `as_dict` by
+        their names.
 
         Inputs may also be given by name and in structures, as `xla_wasm.host.executor.Executable.run` says.
 
-        Arrays must have the exact type and shape (flat ones are taken as row-major where numpy is not); Python numbers and
-        lists are converted when nothing is lost.
+        Arrays must have the exact type and shape (flat ones are taken as row-major where numpy is not); Python numbers
+        and lists are converted when nothing is lost.
         """
         check_alone(self.manifest)
         serve = self._server(self._transfers.begin(infeed, outfeed, send, recv))
@@ -172,7 +178,8 @@ class Executable(BaseExecutable):
                 self._values.set_weight(name, data)
 
     def get(self, name: str, device: int | None = None) -> Any:
-        """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, of all by name."""
+        """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, of
+        all by name."""
         self._check_open()
         self._check_device(device or 0)
         if below := self._below(name):
@@ -181,7 +188,9 @@ class Executable(BaseExecutable):
         if name in self._states:
             self._values.check({name})
             return slot.give(self._read(self._ready().states[name]))
-        return slot.give(self._arrays.from_memory(slot.leaf, bytearray(self._values.weight(name)), slot.leaf.dimensions))
+        return slot.give(
+            self._arrays.from_memory(slot.leaf, bytearray(self._values.weight(name)), slot.leaf.dimensions)
+        )
 
     def _check_device(self, device: int) -> None:
         if device != 0:
@@ -224,7 +233,9 @@ class Executable(BaseExecutable):
                 loopback.exchange(port)
                 return
             call, operands = self._calls[number], [self._read(place) for place in instance.operands[number]]
-            for place, result in zip(instance.results[number], call(operands) if call else feeds.serve(number, operands)):
+            for place, result in zip(
+                instance.results[number], call(operands) if call else feeds.serve(number, operands)
+            ):
                 place.write(self._arrays.to_memory(place.leaf, result), _dimensions(place.leaf, result))
 
         return serve
@@ -245,7 +256,8 @@ class _Guard:
 
 
 def _dimensions(leaf: Leaf, array: Any) -> tuple[int, ...]:
-    """The dimensions of an accepted array; without numpy one that has no elements is flat, and says nothing about them."""
+    """The dimensions of an accepted array; without numpy one that has no elements is flat, and says nothing about
+    them."""
     shape = tuple(array.shape)[: len(leaf.dimensions)]
     return shape if len(shape) == len(leaf.dimensions) else leaf.dimensions
 
@@ -276,7 +288,9 @@ class _Place:
         """The actual sizes."""
         if not self._sizes:
             return self.leaf.dimensions
-        return self.leaf.actual(None if cell is None else int.from_bytes(cell.to_bytes(), "little", signed=True) for cell in self._sizes)
+        return self.leaf.actual(
+            None if cell is None else int.from_bytes(cell.to_bytes(), "little", signed=True) for cell in self._sizes
+        )
 
 
 class _Port(BasePort):
@@ -292,7 +306,9 @@ class _Port(BasePort):
 
         (to, receivers), (sources, senders) = request.to, request.sources
         self._receivers, self._senders = part(to, 4 * receivers).to_bytes, part(sources, 4 * senders).to_bytes
-        self._blocks = [[part(at + j * stride, size).to_bytes for at, size, stride in request.sends] for j in range(receivers)]
+        self._blocks = [
+            [part(at + j * stride, size).to_bytes for at, size, stride in request.sends] for j in range(receivers)
+        ]
         self._rows = [[part(at + i * size, size).assign for at, size in request.receives] for i in range(senders)]
 
     def receivers(self) -> list[int]:
@@ -320,7 +336,9 @@ class _Instance(BaseInstance):
         exports = _instantiate(module, manifest).exports
         self._memory = memory = js.Uint8Array.new(exports.memory.buffer)
         if memory.length != manifest.memory_bytes:
-            raise ArtifactError(f"the manifest states {manifest.pages} pages of memory, the module has {memory.length / 65536:g}")
+            raise ArtifactError(
+                f"the manifest states {manifest.pages} pages of memory, the module has {memory.length / 65536:g}"
+            )
         self._run, self._init, self._step = exports.run, exports.init, exports.step
         self.inputs = [_Place(p, memory) for p in manifest.parameters if p.kind == "input"]
         self.outputs = [_Place(r, memory) for r in manifest.results if r.kind == "output"]
@@ -365,10 +383,14 @@ def _compile(wasm: bytes, manifest: Manifest) -> Any:
     try:
         module = _at_once(js.WebAssembly.Module.new, js.WebAssembly.compile, source)
     except JsException as error:
-        needs = "" if manifest.target == SIMD128 else f" (it is compiled for {manifest.target}, which this engine may lack)"
+        needs = (
+            "" if manifest.target == SIMD128 else f" (it is compiled for {manifest.target}, which this engine may lack)"
+        )
         raise ArtifactError(f"the engine refuses the module: {error.message}{needs}") from error
     if manifest.threads is not None:
-        raise UnsupportedError(f"'{manifest.name}' is compiled for threads, which Python has not here: compile it without")
+        raise UnsupportedError(
+            f"'{manifest.name}' is compiled for threads, which Python has not here: compile it without"
+        )
     imports = [f"{item.module}.{item.name}" for item in js.WebAssembly.Module.imports(module)]
     if imports:
         raise ArtifactError(f"the module must import nothing, but imports {', '.join(imports[:5])}")
@@ -385,7 +407,9 @@ def _instantiate(module: Any, manifest: Manifest) -> Any:
     except JsException as error:
         if error.name == "RuntimeError":
             raise ArtifactError(f"the module traps when it starts: {error.message}") from error
-        raise LimitError(f"no room for an instance with {manifest.memory_bytes} bytes of memory: {error.message}") from error
+        raise LimitError(
+            f"no room for an instance with {manifest.memory_bytes} bytes of memory: {error.message}"
+        ) from error
 
 
 def _at_once(make: Callable[[Any], Any], promise: Callable[[Any], Any], what: Any) -> Any:
@@ -398,8 +422,10 @@ def _at_once(make: Callable[[Any], Any], promise: Callable[[Any], Any], what: An
             raise
         if not can_run_sync():
             raise LimitError(
-                "this engine compiles a module of this size on a page's main thread only in the background, and Python cannot wait for "
-                "that here: call from runPythonAsync (in an engine with JSPI), use a worker, or put the constants into a sidecar file "
+                "this engine compiles a module of this size on a page's main thread only in the background, and "
+                "Python cannot wait for "
+                "that here: call from runPythonAsync (in an engine with JSPI), use a worker, or put the constants "
+                "into a sidecar file "
                 "with Options(sidecar=True)"
             ) from error
     return run_sync(promise(what))

@@ -25,7 +25,8 @@ Work = Callable[[int, Instance, Endpoint], T]
 def run_together(
     devices: Sequence[Device], needed: Set[str], grid: Grid, timeout: float, work: Work[T], budgets: Sequence[Budget]
 ) -> list[T]:
-    """Runs `work` on each device, the first on this thread, and returns its results. If one fails, ends all runs and raises its error."""
+    """Runs `work` on each device, the first on this thread, and returns its results. If one fails, ends all runs and
+    raises its error."""
     instances = _take(devices, needed, budgets)
     run = _Run(Group(grid, timeout, budgets[0]), work, instances)
     try:
@@ -71,7 +72,8 @@ class _Run(Generic[T]):
         """In the order in which they happened; None is this thread, outside of its device."""
 
     def run(self) -> None:
-        """Runs all devices to their end. An interrupt ends the run; one more does not even wait for programs that compute."""
+        """Runs all devices to their end. An interrupt ends the run; one more does not even wait for programs that
+        compute."""
         try:
             for d in range(1, len(self._instances)):
                 self.unfinished.add(d)
@@ -111,7 +113,8 @@ class _Run(Generic[T]):
 
     def results(self) -> list[T]:
         """Returns the result of each device, or raises the error that ended the run."""
-        # Errors hold the frames that they went through, and these hold this object: without the list they go when they are done with.
+        # Errors hold the frames that they went through, and these hold this object: without the list they go when they
+        # are done with.
         failures, self.failures = self.failures, []
         if not failures:
             return self._results
@@ -130,7 +133,9 @@ class _Run(Generic[T]):
 def raise_named(device: int | None, error: BaseException) -> NoReturn:
     """Raises an error as that of a device."""
     try:
-        if device is None or not isinstance(error, Exception) or isinstance(error, ExchangeError):  # this names devices itself
+        if (
+            device is None or not isinstance(error, Exception) or isinstance(error, ExchangeError)
+        ):  # this names devices itself
             raise error
         if isinstance(error, XlaWasmError):
             raise type(error)(f"device {device}: {error}") from error

@@ -57,7 +57,9 @@ def global_slots(manifest: Manifest, slots: Sequence[Slot]) -> list[GlobalSlot]:
         raise UnsupportedError(f"'{manifest.name}' runs on one device: {manifest.undivided}")
     for slot in slots:
         if isinstance(slot, PhysicalSlot):
-            raise ArgumentError(f"{slot.what} comes as the bytes of its layout: whole arrays need a load without `physical`")
+            raise ArgumentError(
+                f"{slot.what} comes as the bytes of its layout: whole arrays need a load without `physical`"
+            )
         if slot.leaf.shards is None:
             raise ArgumentError(
                 f"'{manifest.name}' does not say which part of a global array {slot.what} is: "

@@ -18,6 +18,9 @@ def sidecar_parts(manifest: Manifest, weights: bytes) -> tuple[memoryview, ...]:
     for init in manifest.inits:
         part = data[init.sidecar_offset : init.sidecar_offset + init.bytes] if init.kind == "sidecar" else data[:0]
         if init.kind == "sidecar" and sha256(part).hexdigest() != init.sha256:
-            raise ArtifactError(f"the weights of '{init.name}' are not those the module was compiled with: wrong or damaged .weights file")
+            raise ArtifactError(
+                f"the weights of '{init.name}' are not those the module was compiled with: wrong or damaged .weights "
+                f"file"
+            )
         parts.append(part)
     return tuple(parts)

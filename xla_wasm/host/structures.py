@@ -1,7 +1,8 @@
-"""Arguments and results by their names and in structures: dicts, lists, tuples and objects of arrays. Needs no numpy and no JAX.
+"""Arguments and results by their names and in structures: dicts, lists, tuples and objects of arrays. Needs no numpy
+and no JAX.
 
-A name such as "params.dense.kernel" is a path: keys, indices and attributes, joined by dots. Where the manifest describes the structure of
-the function that the artifact was made of, arguments and results are those of that function.
+A name such as "params.dense.kernel" is a path: keys, indices and attributes, joined by dots. Where the manifest
+describes the structure of the function that the artifact was made of, arguments and results are those of that function.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ INPUT = "input"
 
 def is_structure(value: Any) -> bool:
     """Returns True for a value that can only be a structure: lists and tuples may be arrays of numbers, too."""
-    return isinstance(value, Mapping) or hasattr(value, "__dataclass_fields__") or (isinstance(value, tuple) and hasattr(value, "_fields"))
+    return (
+        isinstance(value, Mapping)
+        or hasattr(value, "__dataclass_fields__")
+        or (isinstance(value, tuple) and hasattr(value, "_fields"))
+    )
 
 
 def heads(manifest: Manifest) -> list[str]:
-    """Returns the names of the arguments that have inputs, in order: "params" and "x" of "params.w", "params.b" and "x"."""
+    """Returns the names of the arguments that have inputs, in order: "params" and "x" of "params.w", "params.b" and
+    "x"."""
     inputs = [p.kind == INPUT for p in manifest.parameters]
     if manifest.structure is not None:
         trees = zip(manifest.structure["names"], manifest.structure["arguments"])
@@ -43,18 +49,24 @@ def spread(name: str, value: Any, names: Iterable[str], unknown: Callable[[str, 
     return found
 
 
-def _spread(name: str, value: Any, names: frozenset[str], found: dict[str, Any], unknown: Callable[[str, Any], NoReturn]) -> None:
+def _spread(
+    name: str, value: Any, names: frozenset[str], found: dict[str, Any], unknown: Callable[[str, Any], NoReturn]
+) -> None:
     if value is None:
         return
     if name in names:
         if name in found and not _is_nothing(value) and not _is_nothing(found[name]):
-            raise ArgumentError(f"two of the arguments given are called '{name}': give arrays in their order, or use call")
+            raise ArgumentError(
+                f"two of the arguments given are called '{name}': give arrays in their order, or use call"
+            )
         if name not in found or _is_nothing(found[name]):  # of two paths with one name, the other leads to no array
             found[name] = value
         return
     children = _children(name, value, names)
     if children is None:
-        if callable(value) or isinstance(value, str) or _is_nothing(value):  # what is no array was settled when the program was traced
+        if (
+            callable(value) or isinstance(value, str) or _is_nothing(value)
+        ):  # what is no array was settled when the program was traced
             return
         unknown(name, value)
     for key, child in children:
@@ -78,7 +90,9 @@ def _children(name: str, value: Any, names: frozenset[str]) -> Iterable[tuple[An
         return zip(value._fields, value)
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
         return enumerate(value)
-    if f"{name}.value" in names and hasattr(value, "get_value"):  # a variable of flax's nnx, which has a dtype as arrays have
+    if f"{name}.value" in names and hasattr(
+        value, "get_value"
+    ):  # a variable of flax's nnx, which has a dtype as arrays have
         return [("value", value.get_value())]
     # Of an object only what is asked for: it may have more attributes than leaves.
     prefix = f"{name}." if name else ""
@@ -101,7 +115,8 @@ class Structure:
         """Raises ArgumentError if the manifest describes none."""
         if manifest.structure is None:
             raise ArgumentError(
-                f"'{manifest.name}' does not say in which structure its arguments and results are; what xla_wasm.jax.lower makes says so. "
+                f"'{manifest.name}' does not say in which structure its arguments and results are; what "
+                f"xla_wasm.jax.lower makes says so. "
                 "Use run"
             )
         self._manifest = manifest
@@ -115,7 +130,8 @@ class Structure:
         self._place = {r: i for i, r in enumerate(outputs)}
 
     def flat(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The arrays that `run` takes, from the arguments. Raises ArgumentError that names the leaf which is missing or one too many."""
+        """The arrays that `run` takes, from the arguments. Raises ArgumentError that names the leaf which is missing or
+        one too many."""
         shown = f"'{self._manifest.name}' takes ({', '.join(self._arguments)})"
         if len(args) > len(self._positional):
             raise ArgumentError(f"{shown}, {len(self._positional)} of them by position: got {len(args)}")
@@ -135,7 +151,8 @@ class Structure:
         return [found[i] for i in sorted(found)]
 
     def build(self, arrays: Sequence[Any]) -> Any:
-        """Returns results of `run` in the function's own structure. Those that stay in the module are None, as are parts without others."""
+        """Returns results of `run` in the function's own structure. Those that stay in the module are None, as are
+        parts without others."""
         return self._built(self._results, arrays)
 
     def _takes(self, tree: Any) -> bool:
@@ -146,12 +163,15 @@ class Structure:
         if not isinstance(tree, list):
             if tree is not None and self._is_input[tree]:
                 if is_structure(value):
-                    raise ArgumentError(f"{described(self._manifest.parameters[tree])} must be one array, not a structure of several")
+                    raise ArgumentError(
+                        f"{described(self._manifest.parameters[tree])} must be one array, not a structure of several"
+                    )
                 found[tree] = value
             elif tree is not None and value is not None:
                 p = self._manifest.parameters[tree]
                 raise ArgumentError(
-                    f"{described(p)} is a {p.kind}, which stays in the module: exe.set({p.name!r}, ...) sets it; give None here"
+                    f"{described(p)} is a {p.kind}, which stays in the module: exe.set({p.name!r}, ...) sets it; give "
+                    f"None here"
                 )
             return
         keys, children = parts(tree)
@@ -162,7 +182,8 @@ class Structure:
                 raise ArgumentError(f"'{name}.{key}' is missing: {self._wanted(child)}")
 
     def _parts(self, tree: Any, value: Any, name: str) -> list[Any]:
-        """Returns a value's part for each key of its tree. Raises ArgumentError if it is of another kind or has other keys."""
+        """Returns a value's part for each key of its tree. Raises ArgumentError if it is of another kind or has other
+        keys."""
         keys, children = parts(tree)
         if value is None and not self._takes(tree):
             return [_MISSING] * len(keys)
@@ -173,7 +194,12 @@ class Structure:
             if extra:
                 raise ArgumentError(f"'{name}' has no '{extra[0]}': it has {', '.join(map(str, keys))}")
             return [_MISSING if key is _MISSING else value[key] for key in own.values()]
-        if tree[0] == "object" and not isinstance(value, (list, tuple)) and not hasattr(value, "dtype") or hasattr(value, "_fields"):
+        if (
+            tree[0] == "object"
+            and not isinstance(value, (list, tuple))
+            and not hasattr(value, "dtype")
+            or hasattr(value, "_fields")
+        ):
             return [getattr(value, str(key), _MISSING) for key in keys]
         if tree[0] == "dict" or not isinstance(value, (list, tuple)):
             kind = {"dict": "a dict", "object": "a dict or an object"}.get(tree[0], f"a {tree[0]}")

@@ -1,4 +1,5 @@
-"""The other threads of an instance (`xla_wasm.assemble.threads`): each a thread of Python with an instance on the shared memory."""
+"""The other threads of an instance (`xla_wasm.assemble.threads`): each a thread of Python with an instance on the
+shared memory."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ class SharedMemory(wasmtime.SharedMemory):
 
     def _as_extern(self) -> ffi.wasmtime_extern_t:
         # `ptr` gives a pointer to what wasmtime means; wasmtime-py 50 wraps it once more.
-        return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, ffi.wasmtime_extern_union(sharedmemory=self.ptr()))
+        return ffi.wasmtime_extern_t(
+            ffi.WASMTIME_EXTERN_SHAREDMEMORY, ffi.wasmtime_extern_union(sharedmemory=self.ptr())
+        )
 
     @property
     def address(self) -> int:
@@ -57,7 +60,9 @@ def most_threads(memory_bytes: int, own: int) -> int:
 class ThreadPool:
     """Threads that help one instance, which does not hold it: it ends with the instance."""
 
-    def __init__(self, module: wasmtime.Module, shared: SharedMemory, words: memoryview, stop: Callable[[], None]) -> None:
+    def __init__(
+        self, module: wasmtime.Module, shared: SharedMemory, words: memoryview, stop: Callable[[], None]
+    ) -> None:
         """`words` are the control block's. `stop` has the module's threads end; it holds what it needs."""
         self.failure = ""
         """The message of the error that ended a thread; empty if none has failed."""
@@ -69,8 +74,8 @@ class ThreadPool:
         self._begun = (0, 0)
 
     def start(self, threads: int) -> None:
-        """Has so many share the next run, the one that runs the program among them. Those that run already stay, but in a child process
-        there are none at first."""
+        """Has so many share the next run, the one that runs the program among them. Those that run already stay, but in
+        a child process there are none at first."""
         begun = os.getpid(), threads
         if self._begun == begun or self._ended:
             return
@@ -80,7 +85,9 @@ class ThreadPool:
             if self._process == begun[0] and not self._end_others():
                 return
             self._words[STOPPED // 4] = 0
-            self._threads = [threading.Thread(target=self._work, args=(n + 1,), daemon=True) for n in range(threads - 1)]
+            self._threads = [
+                threading.Thread(target=self._work, args=(n + 1,), daemon=True) for n in range(threads - 1)
+            ]
             self._process = begun[0]
             _pools.add(self)
             for thread in self._threads:

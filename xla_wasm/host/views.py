@@ -1,4 +1,5 @@
-"""Arrays that are memory of an instance itself: what is written to them needs no copy to get in, and what is read none to get out."""
+"""Arrays that are memory of an instance itself: what is written to them needs no copy to get in, and what is read none
+to get out."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from .manifest import Leaf
 
 
 class Lease:
-    """Memory that callers see. It keeps its instance, and arrays made of it keep it, so nobody reads memory that has been freed."""
+    """Memory that callers see. It keeps its instance, and arrays made of it keep it, so nobody reads memory that has
+    been freed."""
 
     def __init__(self, instance: Any) -> None:
         self.instance = instance
@@ -28,7 +30,8 @@ class Lease:
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Returns True if two arrays of one type and shape are the same memory, element by element; False for anything but arrays."""
+    """Returns True if two arrays of one type and shape are the same memory, element by element; False for anything but
+    arrays."""
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return False
     return bool(a.ctypes.data == b.ctypes.data and a.strides == b.strides)

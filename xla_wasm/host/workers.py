@@ -17,7 +17,8 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Worker:
-    """A thread that does one task after the other. It is a daemon: a task that never ends must not keep the interpreter from ending."""
+    """A thread that does one task after the other. It is a daemon: a task that never ends must not keep the interpreter
+    from ending."""
 
     def __init__(self) -> None:
         self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()

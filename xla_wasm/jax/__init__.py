@@ -1,4 +1,5 @@
-"""JAX functions: `jit` compiles and runs them as `jax.jit` does, `lower` makes HLO modules of them. JAX is imported when one is called."""
+"""JAX functions: `jit` compiles and runs them as `jax.jit` does, `lower` makes HLO modules of them. JAX is imported
+when one is called."""
 
 from .jitted import Jitted, Stats, jit
 from .lowering import lower, mesh

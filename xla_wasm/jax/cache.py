@@ -36,7 +36,8 @@ def default_folder() -> Path:
 
 
 def key_of(module: Module, options: Options) -> str:
-    """What names the artifact of a module: a hash of the module, the options and the compiler. Source lines have no part in it."""
+    """What names the artifact of a module: a hash of the module, the options and the compiler. Source lines have no
+    part in it."""
     digest = hashlib.sha256(f"{_compiler()}\n{options!r}\n".encode())
     with _without_places(module):
         digest.update(module.to_proto())
@@ -95,7 +96,8 @@ class Cache:
 
 @cache
 def _compiler() -> str:
-    """The compiler as it is on disk: its version, and the size and time of every file of it, which differ where it is being worked on."""
+    """The compiler as it is on disk: its version, and the size and time of every file of it, which differ where it is
+    being worked on."""
     from .. import __version__
 
     root = Path(__file__).parents[1]

@@ -24,7 +24,9 @@ def add_callbacks(module: Module, functions: Sequence[Callable[..., Any]]) -> No
             continue
         function = functions[int(number)]
         ordered = bool(x.operands) and x.operands[0].shape.is_token
-        module.callbacks[callback.function_name(x)] = partial(_call_back, function, ordered, jax.config.read("jax_enable_x64"))
+        module.callbacks[callback.function_name(x)] = partial(
+            _call_back, function, ordered, jax.config.read("jax_enable_x64")
+        )
         line = _line_format(function)
         if line:
             formats[number] = line
@@ -49,10 +51,11 @@ class _Operand(int):
 
 
 def _line_format(function: Callable[..., Any]) -> str:
-    """What `jax.debug.print` prints, as `Request.format` has it; "" for another function, or one that prints something else than
-    arrays and constants.
+    """What `jax.debug.print` prints, as `Request.format` has it; "" for another function, or one that prints something
+    else than arrays and constants.
 
-    JAX has no interface that tells: this looks for what the function has closed over, under the names of JAX 0.4 to 0.10.
+    JAX has no interface that tells: this looks for what the function has closed over, under the names of JAX 0.4 to
+    0.10.
     """
     try:
         flat = _closed_over(function, "_flat_callback")
@@ -63,14 +66,21 @@ def _line_format(function: Callable[..., Any]) -> str:
         line, _, has_fields = printing.args[:3]
         tree, constants = cells["in_tree"], dict(cells["static_args"])
         numbers = (_Operand(i) for i in range(tree.num_leaves))
-        args, kwargs = tree.unflatten([constants[i] if i in constants else next(numbers) for i in range(tree.num_leaves)])
-        return _numbered(line, args, kwargs) if has_fields else _numbered(" ".join([_escaped(line), *("{}" for _ in args)]), args, {})
+        args, kwargs = tree.unflatten(
+            [constants[i] if i in constants else next(numbers) for i in range(tree.num_leaves)]
+        )
+        return (
+            _numbered(line, args, kwargs)
+            if has_fields
+            else _numbered(" ".join([_escaped(line), *("{}" for _ in args)]), args, {})
+        )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return ""
 
 
 def _closed_over(function: Any, name: str) -> Any:
-    """The function of this name among those that a function refers to, by its closure or as arguments of a partial one."""
+    """The function of this name among those that a function refers to, by its closure or as arguments of a partial
+    one."""
     work: list[Any] = [function]
     seen: set[int] = set()
     while work:
@@ -90,7 +100,8 @@ def _closed_over(function: Any, name: str) -> Any:
 
 
 def _numbered(line: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """A format whose fields are numbers of operands; constants are printed into it. Raises KeyError where a field is more than a name."""
+    """A format whose fields are numbers of operands; constants are printed into it. Raises KeyError where a field is
+    more than a name."""
     parts = []
     count = 0
     for text, field, spec, conversion in Formatter().parse(line):
@@ -105,7 +116,9 @@ def _numbered(line: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         if isinstance(value, _Operand) and (conversion in ("r", "a") or not re.fullmatch(_SPEC, spec or "")):
             raise KeyError(field)  # or is not known to all hosts
         shown = f"{'!' + conversion if conversion else ''}{':' + spec if spec else ''}"
-        parts.append(f"{{{int(value)}{shown}}}" if isinstance(value, _Operand) else _escaped(f"{{0{shown}}}".format(value)))
+        parts.append(
+            f"{{{int(value)}{shown}}}" if isinstance(value, _Operand) else _escaped(f"{{0{shown}}}".format(value))
+        )
     return "".join(parts)
 
 

@@ -40,14 +40,27 @@ _ELSEWHERE = {
     "keep_unused": "arguments that are not used are kept always",
     "sidecar": "compile it yourself: xla_wasm.compile(jit(f).lower(*args), Options(sidecar=True))",
     "kind": "compile it yourself: xla_wasm.compile(jit(f).lower(*args), Options(kind=...))",
-    "initial": "a call is given its states; for others, compile it yourself: xla_wasm.compile(jit(f).lower(*args), Options(initial=...))",
+    "initial": "a call is given its states; for others, compile it yourself: xla_wasm.compile(jit(f).lower(*args), "
+    "Options(initial=...))",
     "host_calls": "compile and load it yourself: load(..., custom_calls=...)",
     "num_replicas": "programs for several devices: docs/replicas.md",
     "num_partitions": "programs for several devices: docs/replicas.md",
 }
 _CONFIGURATION = (
-    *("jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_dtype_promotion", "jax_numpy_rank_promotion", "jax_default_prng_impl"),
-    *("jax_threefry_partitionable", "jax_enable_custom_prng", "jax_random_seed_offset", "jax_softmax_custom_jvp", "jax_disable_jit"),
+    *(
+        "jax_enable_x64",
+        "jax_default_matmul_precision",
+        "jax_numpy_dtype_promotion",
+        "jax_numpy_rank_promotion",
+        "jax_default_prng_impl",
+    ),
+    *(
+        "jax_threefry_partitionable",
+        "jax_enable_custom_prng",
+        "jax_random_seed_offset",
+        "jax_softmax_custom_jvp",
+        "jax_disable_jit",
+    ),
 )
 """Settings of JAX that change what a function is traced to."""
 
@@ -85,25 +98,34 @@ def jit(
 ) -> Any:
     """`fun` compiled to WebAssembly: called as what `jax.jit(fun)` gives, it runs under wasmtime.
 
-    The first call with arguments of new shapes, dtypes or static values traces `fun` and compiles it. What it gives is kept in memory and
-    on disk, in `~/.cache/xla_wasm` or `$XDG_CACHE_HOME/xla_wasm`, where the artifacts that were not used for longest go when there are
-    more than 1 GiB; `cache` is another folder, or False. The key is what was traced, so a change of `fun` is seen.
+    The first call with arguments of new shapes, dtypes or static values traces `fun` and compiles it. What it gives is
+    kept in memory and on disk, in `~/.cache/xla_wasm` or `$XDG_CACHE_HOME/xla_wasm`, where the artifacts that were not
+    used for longest go when there are more than 1 GiB; `cache` is another folder, or False. The key is what was traced,
+    so a change of `fun` is seen.
 
-    Arguments are what `jax.jit` takes: arrays of JAX and NumPy, numbers, `jax.random.key`, and dicts, tuples, dataclasses and modules of
-    them; also arrays of others that know dlpack. They are converted as there: float64 becomes float32 unless `jax_enable_x64` is set.
-    Leaves that are neither arrays nor numbers, as the activation of an `equinox.Module`, are static, as are the numbers in such a module.
+    Arguments are what `jax.jit` takes: arrays of JAX and NumPy, numbers, `jax.random.key`, and dicts, tuples,
+    dataclasses and modules of them; also arrays of others that know dlpack. They are converted as there: float64
+    becomes float32 unless `jax_enable_x64` is set. Leaves that are neither arrays nor numbers, as the activation of an
+    `equinox.Module`, are static, as are the numbers in such a module.
 
-    Results come in the structure that `fun` returns, as NumPy arrays, which costs one copy; `results="jax"` makes `jax.Array` of them.
-    Random keys are keys of JAX always. Under a transformation of JAX, such as `jax.grad`, `fun` itself is traced.
+    Results come in the structure that `fun` returns, as NumPy arrays, which costs one copy; `results="jax"` makes
+    `jax.Array` of them. Random keys are keys of JAX always. Under a transformation of JAX, such as `jax.grad`, `fun`
+    itself is traced.
 
-    `weights` names arguments, as "params" or "*.kernel", that stay in the module: they are set when they change, and packed once. Arrays of
-    JAX are known to have changed when they are other objects, those of NumPy by their values.
-    `state` pairs arguments with the results that replace them, {"params": "0"}: these results stay in the module and are a `Resident`
-    each, which is read when somebody asks for its value; it is for the next call, after which it is gone, as a donated array is.
-    `options` are those of `xla_wasm.Options` (tune, weight_format, callbacks, winograd, threads, prepared) and the limits of
-    `xla_wasm.load` (memory_limit, fuel, timeout). `platform` picks JAX's lowering rules, as in `lower`.
+    `weights` names arguments, as "params" or "*.kernel", that stay in the module: they are set when they change, and
+    packed once. Arrays of JAX are known to have changed when they are other objects, those of NumPy by their values.
+    `state` pairs arguments with the results that replace them, {"params": "0"}: these results stay in the module and
+    are a `Resident` each, which is read when somebody asks for its value; it is for the next call, after which it is
+    gone, as a donated array is. `options` are those of `xla_wasm.Options` (tune, weight_format, callbacks, winograd,
+    threads, prepared) and the limits of `xla_wasm.load` (memory_limit, fuel, timeout). `platform` picks JAX's lowering
+    rules, as in `lower`.
     """
-    settings: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "weights": weights, "state": state}
+    settings: dict[str, Any] = {
+        "static_argnums": static_argnums,
+        "static_argnames": static_argnames,
+        "weights": weights,
+        "state": state,
+    }
     settings |= {"target": target, "platform": platform, "cache": cache, "results": results, **options}
     if fun is None:
         return partial(jit, **settings)
@@ -171,22 +193,32 @@ class Jitted:
         **options: Any,
     ) -> None:
         if kind := stages.kind_of(fun):
-            raise ArgumentError(f"a jax.{kind} is traced already: compile it with xla_wasm.compile, or give jit the function")
+            raise ArgumentError(
+                f"a jax.{kind} is traced already: compile it with xla_wasm.compile, or give jit the function"
+            )
         if not callable(fun):
             raise ArgumentError(f"jit takes a function, not {type(fun).__name__}")
         for name in options:
             if name not in (*_OPTIONS, *_LIMITS):
-                raise ArgumentError(f"jit has no option {name!r}: {_ELSEWHERE.get(name) or 'it has ' + ', '.join((*_OPTIONS, *_LIMITS))}")
+                raise ArgumentError(
+                    f"jit has no option {name!r}: "
+                    f"{_ELSEWHERE.get(name) or 'it has ' + ', '.join((*_OPTIONS, *_LIMITS))}"
+                )
         if results not in ("numpy", "jax"):
             raise ArgumentError(f"results must be 'numpy' or 'jax', got {results!r}")
         if isinstance(fun, Jitted):
             fun = fun.__wrapped__
         update_wrapper(self, filtered(fun) or fun, updated=())
         self.__wrapped__: Any = fun
-        self._static: dict[str, Any] = {"static_argnums": in_tuple(static_argnums), "static_argnames": in_tuple(static_argnames)}
+        self._static: dict[str, Any] = {
+            "static_argnums": in_tuple(static_argnums),
+            "static_argnames": in_tuple(static_argnames),
+        }
         if not any(self._static.values()):
             self._static["static_argnums"], self._static["static_argnames"] = static_of(fun)
-        self._options = Options(target, weights=weights, state=state or {}, **{k: v for k, v in options.items() if k in _OPTIONS})
+        self._options = Options(
+            target, weights=weights, state=state or {}, **{k: v for k, v in options.items() if k in _OPTIONS}
+        )
         self._limits = {k: v for k, v in options.items() if k in _LIMITS}
         self._platform, self._in_jax = platform, results == "jax"
         self._cache = None if cache is False else Cache() if cache is True else Cache(cache)
@@ -233,11 +265,14 @@ class Jitted:
         try:
             _, key = self._key(args, kwargs)
         except _Transformed:
-            raise ArgumentError("artifact takes arrays or shapes of them, not what a transformation of JAX works on") from None
+            raise ArgumentError(
+                "artifact takes arrays or shapes of them, not what a transformation of JAX works on"
+            ) from None
         return (self._variants.get(key) or self._variant(key, args, kwargs)).program.artifact
 
     def save(self, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Path:
-        """Writes the artifact for such arguments to a file, for pages and servers or `xla_wasm.load`; returns the path."""
+        """Writes the artifact for such arguments to a file, for pages and servers or `xla_wasm.load`; returns the
+        path."""
         return self.artifact(*args, **kwargs).save(path)
 
     def stats(self) -> Stats:
@@ -261,11 +296,17 @@ class Jitted:
             if None in kinds or inside or self._is_filter:
                 frozen = settled(leaves, inside, self._is_filter)
                 kinds = [("static", _typed(leaves[i])) if i in frozen else kind for i, kind in enumerate(kinds)]
-            key = (tree, tuple(kinds), tuple((name, _typed(value)) for name, value in static), self._configuration(jax.config))
+            key = (
+                tree,
+                tuple(kinds),
+                tuple((name, _typed(value)) for name, value in static),
+                self._configuration(jax.config),
+            )
             hash(key)
         except TypeError as error:
             raise ArgumentError(
-                f"{self._name}: what is static must be hashable, and so must leaves that are neither arrays nor numbers: {error}"
+                f"{self._name}: what is static must be hashable, and so must leaves that are neither arrays nor "
+                f"numbers: {error}"
             ) from None
         return ([leaf for i, leaf in enumerate(leaves) if i not in frozen] if frozen else leaves), key
 
@@ -284,7 +325,9 @@ class Jitted:
                 return self._variants[key]
             traced = self._trace(args, kwargs)
             program = self._program(traced.module)
-            variant = self._variants[key] = _Variant(program, Converter(program.artifact.manifest, traced.results), traced.restore)
+            variant = self._variants[key] = _Variant(
+                program, Converter(program.artifact.manifest, traced.results), traced.restore
+            )
             return variant
 
     def _trace(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:

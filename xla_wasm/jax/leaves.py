@@ -1,4 +1,5 @@
-"""The leaves of arguments: which are arrays, that a program takes, and which are settled when it is traced, as equinox has it."""
+"""The leaves of arguments: which are arrays, that a program takes, and which are settled when it is traced, as equinox
+has it."""
 
 from __future__ import annotations
 
@@ -11,8 +12,11 @@ NUMBERS = (bool, int, float, complex)
 
 
 def is_dynamic(leaf: Any) -> bool:
-    """Whether a program takes this leaf as an array: those of NumPy, of JAX and of anything that knows dlpack, and numbers."""
-    return (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or isinstance(leaf, NUMBERS) or hasattr(leaf, "__dlpack__")
+    """Whether a program takes this leaf as an array: those of NumPy, of JAX and of anything that knows dlpack, and
+    numbers."""
+    return (
+        (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or isinstance(leaf, NUMBERS) or hasattr(leaf, "__dlpack__")
+    )
 
 
 def is_key(dtype: Any) -> bool:
@@ -41,7 +45,9 @@ def inside_modules(tree: Any) -> frozenset[int]:
 def settled(leaves: Sequence[Any], inside: frozenset[int], numbers_are_static: bool) -> frozenset[int]:
     """The numbers of the leaves that are settled when a program is traced."""
     return frozenset(
-        i for i, leaf in enumerate(leaves) if not is_dynamic(leaf) or (isinstance(leaf, NUMBERS) and (numbers_are_static or i in inside))
+        i
+        for i, leaf in enumerate(leaves)
+        if not is_dynamic(leaf) or (isinstance(leaf, NUMBERS) and (numbers_are_static or i in inside))
     )
 
 
@@ -53,7 +59,8 @@ def filtered(fn: Any) -> Any:
 
 
 def static_of(fn: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Which arguments of a function that `jax.jit` made are static: their numbers and names. JAX has no public name for this."""
+    """Which arguments of a function that `jax.jit` made are static: their numbers and names. JAX has no public name for
+    this."""
     jitted, bound = getattr(fn, "__func__", fn), hasattr(fn, "__func__")
     info = getattr(jitted, "_jit_info", None)
     if info is None:

@@ -29,26 +29,28 @@ def lower(
     platform: str = "cpu",
     **kwargs: Any,
 ) -> Module:
-    """The HLO module of `fn(*args, **kwargs)`; `fn` may be jitted already, an `equinox.Module`, or what `equinox.filter_jit` gives.
+    """The HLO module of `fn(*args, **kwargs)`; `fn` may be jitted already, an `equinox.Module`, or what
+    `equinox.filter_jit` gives.
 
     Arguments are arrays, or pytrees of them; `jax.ShapeDtypeStruct` stands for an array of which only shape and dtype
     are known. Every leaf becomes a parameter, used or not, in the order of `jax.tree.leaves((args, kwargs))`. Names of
-    leaves, such as "params.dense.kernel", are kept and name the parameters and results of the compiled module, and so is the structure
-    of both (`Executable.call`). Results are row-major.
-    `donate_argnums` lets results take the place of arguments. `static_argnums` and `static_argnames` are of arguments that are no
-    parameters but settled now, as in `jax.jit`; those of a function that is jitted already are known. A leaf that is neither an array nor
-    a number, as the activation in a module of equinox, is settled now too, and so are the numbers in such modules.
-    `platform` picks JAX's lowering rules: "tpu" avoids LAPACK's custom calls. For 64-bit types call `lower` with `jax_enable_x64` set.
+    leaves, such as "params.dense.kernel", are kept and name the parameters and results of the compiled module, and so
+    is the structure of both (`Executable.call`). Results are row-major.
+    `donate_argnums` lets results take the place of arguments. `static_argnums` and `static_argnames` are of arguments
+    that are no parameters but settled now, as in `jax.jit`; those of a function that is jitted already are known. A
+    leaf that is neither an array nor a number, as the activation in a module of equinox, is settled now too, and so are
+    the numbers in such modules. `platform` picks JAX's lowering rules: "tpu" avoids LAPACK's custom calls. For 64-bit
+    types call `lower` with `jax_enable_x64` set.
 
-    What JAX has traced, lowered, compiled or exported already is taken alone, without arguments: `jax.stages.Traced`, `Lowered` and
-    `Compiled`, and `jax.export.Exported`, which may have arguments that say its symbolic sizes.
+    What JAX has traced, lowered, compiled or exported already is taken alone, without arguments: `jax.stages.Traced`,
+    `Lowered` and `Compiled`, and `jax.export.Exported`, which may have arguments that say its symbolic sizes.
 
-    Python functions that the program calls (`jax.debug.print`, `jax.pure_callback` and their like) go along with the module, and with
-    the artifact that is made of it, as long as these are not written to a file.
+    Python functions that the program calls (`jax.debug.print`, `jax.pure_callback` and their like) go along with the
+    module, and with the artifact that is made of it, as long as these are not written to a file.
 
-    With `mesh`, such as {"x": 2, "y": 4}, the program is one for several devices, which need not be there: with `out_specs` (and
-    `in_specs`) as `jax.shard_map(fn, ...)` takes them `fn` is what each device does, on its shards of the arguments; without them `fn`
-    has calls of `jax.shard_map` inside, which find the mesh.
+    With `mesh`, such as {"x": 2, "y": 4}, the program is one for several devices, which need not be there: with
+    `out_specs` (and `in_specs`) as `jax.shard_map(fn, ...)` takes them `fn` is what each device does, on its shards of
+    the arguments; without them `fn` has calls of `jax.shard_map` inside, which find the mesh.
     """
     need_jax()
     stage = stages.kind_of(fn)
@@ -63,16 +65,19 @@ def lower(
 
 
 def lowered(source: Any, args: Sequence[Any] | None) -> Module:
-    """The module of what `xla_wasm.compile` takes from JAX: a stage, or a function with arguments. ArgumentError for anything else."""
+    """The module of what `xla_wasm.compile` takes from JAX: a stage, or a function with arguments. ArgumentError for
+    anything else."""
     if args is None and not stages.kind_of(source):
         if callable(source):
             shown = getattr(source, "__name__", type(source).__name__)
             raise ArgumentError(
-                f"compile: '{shown}' is a function, which is traced on arguments: compile(f, args=(x,)), or xla_wasm.jax.jit(f)(x), "
+                f"compile: '{shown}' is a function, which is traced on arguments: compile(f, args=(x,)), or "
+                f"xla_wasm.jax.jit(f)(x), "
                 "which compiles and runs it"
             )
         raise ArgumentError(
-            f"compile takes a module, the path or the content of its file, or what JAX has lowered; not {type(source).__name__}"
+            f"compile takes a module, the path or the content of its file, or what JAX has lowered; not "
+            f"{type(source).__name__}"
         )
     if args is not None and not isinstance(args, (list, tuple)):
         raise ArgumentError(f"args is a tuple of arguments, as in compile(f, args=(x,)); got {type(args).__name__}")
@@ -119,7 +124,10 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
     """The module of `fn(*args, **kwargs)` as `lower` makes it, with what puts its results together."""
     jax = need_jax()
     tree_util = jax.tree_util
-    static: dict[str, Any] = {"static_argnums": in_tuple(how.static_argnums), "static_argnames": in_tuple(how.static_argnames)}
+    static: dict[str, Any] = {
+        "static_argnums": in_tuple(how.static_argnums),
+        "static_argnames": in_tuple(how.static_argnames),
+    }
     if not any(static.values()) and how.out_specs is None:
         static["static_argnums"], static["static_argnames"] = static_of(fn)
     abstract = _abstract(how.mesh)
@@ -132,7 +140,8 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
     is_filter = inner is not None
     frozen = settled(leaves, inside_modules((dynamic, by_name)), is_filter)
     outside: dict[str, Any] = {}
-    # JAX remembers what it has traced by the function and its static values, of which 0.0 and -0.0 are equal: each time another function.
+    # JAX remembers what it has traced by the function and its static values, of which 0.0 and -0.0 are equal: each time
+    # another function.
     if frozen or is_filter or any(static.values()) or not _hashable(mapped):
         if inner is None:
             inner = _plain(mapped)
@@ -146,7 +155,9 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
             lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(how.platform,))
         except ValueError as error:
             if "Non-hashable static" in str(error) and not any(static.values()):
-                raise ArgumentError("fn has static arguments: name them here too, as in lower(fn, x, 3, static_argnums=1)") from error
+                raise ArgumentError(
+                    "fn has static arguments: name them here too, as in lower(fn, x, 3, static_argnums=1)"
+                ) from error
             raise
     module = stages.module_of_lowered(lowered, None if abstract is None else abstract.size)
     results, out_tree = tree_util.tree_flatten_with_path(lowered.out_info)
@@ -166,9 +177,17 @@ def _plain(fn: Any) -> Any:
 class _Settling:
     """A function of the arrays among its arguments, the other leaves being settled: what `jax.jit` can trace."""
 
-    def __init__(self, fn: Any, known: Known, static: Mapping[int, Any], numbers_are_static: bool, outside: dict[str, Any]) -> None:
+    def __init__(
+        self, fn: Any, known: Known, static: Mapping[int, Any], numbers_are_static: bool, outside: dict[str, Any]
+    ) -> None:
         """`static` has the settled leaves by their numbers; `outside` takes what of the results is no array."""
-        self._fn, self._known, self._static, self._numbers, self._outside = fn, known, static, numbers_are_static, outside
+        self._fn, self._known, self._static, self._numbers, self._outside = (
+            fn,
+            known,
+            static,
+            numbers_are_static,
+            outside,
+        )
         self.__wrapped__ = fn  # by which JAX finds the signature
         self.__name__ = getattr(getattr(fn, "func", fn), "__name__", type(fn).__name__)
 
@@ -177,7 +196,9 @@ class _Settling:
 
         if self._static:
             leaves = self._known.tree.flatten_up_to(self._known.dynamic(args, kwargs))
-            listed, kwargs = self._known.whole(args, kwargs, [self._static.get(i, leaf) for i, leaf in enumerate(leaves)])
+            listed, kwargs = self._known.whole(
+                args, kwargs, [self._static.get(i, leaf) for i, leaf in enumerate(leaves)]
+            )
             args = tuple(listed)
         results = self._fn(*args, **kwargs)
         found, tree = jax.tree_util.tree_flatten(results)
@@ -211,10 +232,15 @@ class Known:
         given = {**dict(zip(self.positional, args)), **kwargs}
         return [(name, given[name]) for name in sorted(given) if name in self.static]
 
-    def whole(self, args: Sequence[Any], kwargs: Mapping[str, Any], leaves: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def whole(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], leaves: Sequence[Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
         """The arguments with other leaves in those that are not static."""
         listed, named = self.tree.unflatten(leaves)
-        return [old if name in self.static else new for name, old, new in zip(self.positional, args, listed)], {**kwargs, **named}
+        return [old if name in self.static else new for name, old, new in zip(self.positional, args, listed)], {
+            **kwargs,
+            **named,
+        }
 
 
 def _restored(tree: Any, outside: Mapping[str, Any], values: Sequence[Any]) -> Any:
@@ -223,7 +249,9 @@ def _restored(tree: Any, outside: Mapping[str, Any], values: Sequence[Any]) -> A
         return tree.unflatten(values)
     rest = iter(values)
     static = outside["static"]
-    return outside["tree"].unflatten([static[i] if i in static else next(rest) for i in range(outside["tree"].num_leaves)])
+    return outside["tree"].unflatten(
+        [static[i] if i in static else next(rest) for i in range(outside["tree"].num_leaves)]
+    )
 
 
 def _mapped(fn: Any, abstract: Any, how: Tracing, kwargs: Mapping[str, Any], static: bool) -> Any:
@@ -236,7 +264,8 @@ def _mapped(fn: Any, abstract: Any, how: Tracing, kwargs: Mapping[str, Any], sta
     if out_specs is None:
         if in_specs is not None:
             raise ArgumentError(
-                "with in_specs give out_specs too: a jax.sharding.PartitionSpec for each result, or a pytree prefix of them"
+                "with in_specs give out_specs too: a jax.sharding.PartitionSpec for each result, or a pytree prefix "
+                "of them"
             )
         return fn
     if static:
@@ -255,7 +284,8 @@ def _hashable(fn: Any) -> bool:
 
 
 def mesh(**axes: int) -> Any:
-    """A mesh of devices that need not be there, for `jax.shard_map`: mesh(x=2, y=4) is a `jax.sharding.AbstractMesh`."""
+    """A mesh of devices that need not be there, for `jax.shard_map`: mesh(x=2, y=4) is a
+    `jax.sharding.AbstractMesh`."""
     return _abstract(axes)
 
 
@@ -268,6 +298,8 @@ def _abstract(mesh: Any) -> Any:
     if isinstance(mesh, Mesh):
         return mesh.abstract_mesh
     if not isinstance(mesh, Mapping) or not all(isinstance(size, int) and size > 0 for size in mesh.values()):
-        raise ArgumentError(f"a mesh is a jax.sharding.Mesh or AbstractMesh, or sizes of axes such as {{'x': 2, 'y': 4}}; got {mesh!r}")
+        raise ArgumentError(
+            f"a mesh is a jax.sharding.Mesh or AbstractMesh, or sizes of axes such as {{'x': 2, 'y': 4}}; got {mesh!r}"
+        )
     # JAX 0.12 has axes explicit unless told otherwise, and arguments would need shardings of them.
     return AbstractMesh(tuple(mesh.values()), tuple(mesh), axis_types=(AxisType.Auto,) * len(mesh))

@@ -43,7 +43,9 @@ def module_of(stage: Any, platform: str = "cpu") -> Module:
     if kind == COMPILED:
         protos = [m.as_serialized_hlo_module_proto() for m in stage.runtime_executable().hlo_modules()]
         if len(protos) != 1:
-            raise ArgumentError(f"a jax.{COMPILED} of {counted(len(protos), 'module')}: lower the function itself, lower(f, x)")
+            raise ArgumentError(
+                f"a jax.{COMPILED} of {counted(len(protos), 'module')}: lower the function itself, lower(f, x)"
+            )
         module, kept = Module.from_proto(protos[0]), getattr(stage._executable, "_kept_var_idx", None)
     else:
         module, kept = module_of_lowered(stage, None), stage._lowering.compile_args.get("kept_var_idx")
@@ -64,8 +66,11 @@ def module_of_lowered(lowered: Any, devices: int | None) -> Module:
     return module
 
 
-def describe(module: Module, listed: Mapping[str, Any], named: Mapping[str, Any], result_paths: Sequence[Any], results: Any) -> None:
-    """Notes the names and the structure of arguments, given by position and by name, and of results, of which these are paths and tree."""
+def describe(
+    module: Module, listed: Mapping[str, Any], named: Mapping[str, Any], result_paths: Sequence[Any], results: Any
+) -> None:
+    """Notes the names and the structure of arguments, given by position and by name, and of results, of which these are
+    paths and tree."""
     import jax
 
     arguments = {**listed, **named}
@@ -74,14 +79,17 @@ def describe(module: Module, listed: Mapping[str, Any], named: Mapping[str, Any]
     paths = [path for path, _ in found]
     parameters = [p.shape for p in module.entry.parameters]
     has_names = _attach(module, PARAMETER_NAMES, [dotted(names[path[0].idx], path[1:]) for path in paths], parameters)
-    has_names &= _attach(module, RESULT_NAMES, [dotted("", path) or "result" for path in result_paths], [module.entry.root.shape])
+    has_names &= _attach(
+        module, RESULT_NAMES, [dotted("", path) or "result" for path in result_paths], [module.entry.root.shape]
+    )
     if has_names:
         found = structure(names, len(listed), tree, paths, results, result_paths)
         module.frontend_attributes[STRUCTURE] = json.dumps(found, separators=(",", ":"))
 
 
 def _attach(module: Module, key: str, names: list[str], shapes: list[Shape]) -> bool:
-    # JAX may add parameters of its own (hoisted constants): then names would be on the wrong ones. Tokens have no names.
+    # JAX may add parameters of its own (hoisted constants): then names would be on the wrong ones. Tokens have no
+    # names.
     fits = len(names) == sum(1 for shape in shapes for _, leaf in shape.leaves() if not leaf.is_token)
     if fits:
         module.frontend_attributes[key] = json.dumps(unique(names))
@@ -93,16 +101,26 @@ def _describe_stage(module: Module, stage: Any, kept: Sequence[int] | None) -> N
     import jax
 
     flat = jax.tree_util.tree_flatten_with_path(stage.args_info)[0]
-    told = dict(zip(kept or range(len(flat)), (p.metadata.op_name if p.metadata else "" for p in module.entry.parameters)))
+    told = dict(
+        zip(kept or range(len(flat)), (p.metadata.op_name if p.metadata else "" for p in module.entry.parameters))
+    )
     _add_unused(module, [(info.shape, info.dtype) for _, info in flat], kept)
     args, kwargs = stage.args_info
-    first: dict[int, str] = {}  # the number of an argument -> its name, from what the program calls a leaf of it: p['w']
+    first: dict[
+        int, str
+    ] = {}  # the number of an argument -> its name, from what the program calls a leaf of it: p['w']
     for i, (path, _) in enumerate(flat):
         if path[0].idx == 0 and (name := re.match(r"\w+", told.get(i) or "")):
             first.setdefault(path[1].idx, name[0])
     names = unique(first.get(i) or f"arg{i}" for i in range(len(args)))
     results, tree = jax.tree_util.tree_flatten_with_path(stage.out_info)
-    describe(module, dict(zip(names, args)), {name: kwargs[name] for name in sorted(kwargs)}, [path for path, _ in results], tree)
+    describe(
+        module,
+        dict(zip(names, args)),
+        {name: kwargs[name] for name in sorted(kwargs)},
+        [path for path, _ in results],
+        tree,
+    )
 
 
 def _add_unused(module: Module, leaves: Sequence[tuple[Sequence[int], Any]], kept: Sequence[int] | None) -> None:
@@ -112,7 +130,8 @@ def _add_unused(module: Module, leaves: Sequence[tuple[Sequence[int], Any]], kep
         return
     if kept is None or len(kept) != len(parameters):
         raise ArgumentError(
-            f"the program takes {counted(len(parameters), 'array')} of {len(leaves)}: lower the function itself, lower(f, x)"
+            f"the program takes {counted(len(parameters), 'array')} of {len(leaves)}: lower the function itself, "
+            f"lower(f, x)"
         )
     numbers = dict(enumerate(kept))
     for p in parameters:
@@ -151,7 +170,8 @@ def _words(sizes: Sequence[int], dtype: Any) -> tuple[tuple[int, ...], Any]:
 
 
 def of_exported(exported: Any, given: tuple[tuple[Any, ...], dict[str, Any]] | None = None) -> Module:
-    """The module of a `jax.export.Exported`, with the structure of its arguments and results; `given` arguments say its sizes."""
+    """The module of a `jax.export.Exported`, with the structure of its arguments and results; `given` arguments say its
+    sizes."""
     import jax
 
     dims: dict[str, int] = {}
@@ -166,12 +186,16 @@ def of_exported(exported: Any, given: tuple[tuple[Any, ...], dict[str, Any]] | N
     parameters = [p.shape.dimensions for p in module.entry.parameters if not p.shape.is_token]
     for aval, sizes, dimensions in zip(exported.in_avals, shapes, parameters):
         if dimensions[: len(aval.shape)] != sizes:
-            raise ArgumentError(f"'{exported.fun_name}' was exported for {aval.str_short()}, and an argument has the sizes {[*sizes]}")
+            raise ArgumentError(
+                f"'{exported.fun_name}' was exported for {aval.str_short()}, and an argument has the sizes {[*sizes]}"
+            )
     args, kwargs = exported.in_tree.unflatten(range(exported.in_tree.num_leaves))
     names = json.loads(module.frontend_attributes.get(PARAMETER_NAMES, "null"))
     if names is None or len(names) != exported.in_tree.num_leaves or RESULT_NAMES not in module.frontend_attributes:
         return module
-    results, tree = jax.tree_util.tree_flatten_with_path(exported.out_tree.unflatten(range(exported.out_tree.num_leaves)))
+    results, tree = jax.tree_util.tree_flatten_with_path(
+        exported.out_tree.unflatten(range(exported.out_tree.num_leaves))
+    )
     flat = jax.tree_util.tree_flatten_with_path(args)[0]
     first: dict[int, str] = {}
     for (path, _), name in zip(flat, names):

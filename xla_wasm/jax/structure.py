@@ -8,12 +8,17 @@ from typing import Any
 
 
 def structure(
-    names: Sequence[str], positional: int, arguments: Any, argument_paths: Sequence[Any], results: Any, paths: Sequence[Any]
+    names: Sequence[str],
+    positional: int,
+    arguments: Any,
+    argument_paths: Sequence[Any],
+    results: Any,
+    paths: Sequence[Any],
 ) -> Any:
     """The description of a function's arguments and results.
 
-    `arguments` is the treedef of a list of all arguments, of which `names` are the names, the first `positional` of them given by position;
-    `results` that of what is returned. With each come the paths to its leaves.
+    `arguments` is the treedef of a list of all arguments, of which `names` are the names, the first `positional` of
+    them given by position; `results` that of what is returned. With each come the paths to its leaves.
     """
     numbers = count()
     trees = []
@@ -21,11 +26,17 @@ def structure(
     for child in arguments.children():
         trees.append(_described(child, argument_paths[at : at + child.num_leaves], 1, numbers))
         at += child.num_leaves
-    return {"names": [*names], "positional": positional, "arguments": trees, "results": _described(results, paths, 0, count())}
+    return {
+        "names": [*names],
+        "positional": positional,
+        "arguments": trees,
+        "results": _described(results, paths, 0, count()),
+    }
 
 
 def _described(tree: Any, paths: Sequence[Any], depth: int, numbers: Iterator[int]) -> Any:
-    """A leaf is its number, nothing is None, and what has children is a list: its kind, its keys if they have any, and the children.
+    """A leaf is its number, nothing is None, and what has children is a list: its kind, its keys if they have any, and
+    the children.
 
     A kind is "list", "tuple", "dict" (with keys) or "object" (with the names of attributes).
     """

@@ -1,4 +1,5 @@
-"""Arguments and results of `jit`: converted as `jax.jit` converts them, and what stays in the module from call to call."""
+"""Arguments and results of `jit`: converted as `jax.jit` converts them, and what stays in the module from call to
+call."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _PRNGS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 
 def to_numpy(x: Any) -> Any:
-    """An array of anybody's as one of NumPy, without a copy where there is a way: by dlpack what is neither JAX's nor NumPy's."""
+    """An array of anybody's as one of NumPy, without a copy where there is a way: by dlpack what is neither JAX's nor
+    NumPy's."""
     import jax
     import numpy as np
 
@@ -30,7 +32,8 @@ def to_numpy(x: Any) -> Any:
 
 
 class Converter:
-    """From the leaves of arguments to the arrays that a program takes, and from its results to those that callers get."""
+    """From the leaves of arguments to the arrays that a program takes, and from its results to those that callers
+    get."""
 
     def __init__(self, manifest: Mapping[str, Any], avals: Sequence[Any]) -> None:
         """`avals` are the results' shapes and dtypes as JAX has them."""
@@ -49,7 +52,8 @@ class Converter:
 
         if len(leaves) != len(self._names):
             raise UnsupportedError(
-                f"JAX made a program of {counted(len(self._names), 'array')} for {len(leaves)}: it takes constants as arguments; "
+                f"JAX made a program of {counted(len(self._names), 'array')} for {len(leaves)}: it takes constants as "
+                f"arguments; "
                 "set jax_use_simplified_jaxpr_constants to False"
             )
         made = []
@@ -92,14 +96,17 @@ class Converter:
 
 
 def as_jax_has_it(array: Any, aval: Any) -> Any:
-    """A result whose dtype NumPy does not know: random keys from their words, and float0, of which only the shape is there."""
+    """A result whose dtype NumPy does not know: random keys from their words, and float0, of which only the shape is
+    there."""
     import jax
     import numpy as np
 
     if not is_key(aval.dtype):
         return np.zeros(aval.shape, aval.dtype)
     for name in _PRNGS:
-        keys = jax.random.wrap_key_data(jax.numpy.asarray(array), impl=name) if array.shape[-1:] == _words(name) else None
+        keys = (
+            jax.random.wrap_key_data(jax.numpy.asarray(array), impl=name) if array.shape[-1:] == _words(name) else None
+        )
         if keys is not None and keys.dtype == aval.dtype:
             return keys
     raise UnsupportedError(f"random keys of {aval.dtype} are not known: return jax.random.key_data(key)")
@@ -113,7 +120,8 @@ def _words(name: str) -> tuple[int, ...]:
 
 
 class Resident:
-    """A result that stays in the module as its state. It has a shape and a dtype, and as an array it is a copy of its value.
+    """A result that stays in the module as its state. It has a shape and a dtype, and as an array it is a copy of its
+    value.
 
     It is for the next call. After that the module has another value, and this one is gone, as a donated array is.
     """
@@ -160,7 +168,9 @@ class Resident:
         keep = self._keep
         array = self._value if keep is None else keep.read(self)
         if array is None:
-            raise ArgumentError(f"'{self._name}' was given to a later call, and lives on in what that call returned: use that")
+            raise ArgumentError(
+                f"'{self._name}' was given to a later call, and lives on in what that call returned: use that"
+            )
         return array.copy() if dtype is None else array.astype(dtype)
 
     def __getitem__(self, index: Any) -> Any:
@@ -192,7 +202,8 @@ class Resident:
 
 
 class Keep:
-    """What stays in one executable from call to call: which weights were set last, and which results are its states now."""
+    """What stays in one executable from call to call: which weights were set last, and which results are its states
+    now."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         parameters, results = manifest["parameters"], manifest["results"]
@@ -220,8 +231,11 @@ class Keep:
                 return None
             return self._executable.get(resident._name) if resident._keep is self else resident._value
 
-    def run(self, executable: Executable, arrays: Sequence[Any], leaves: Sequence[Any], convert: Converter) -> list[Any]:
-        """Runs with these arrays, one for each parameter, of which `leaves` are what the caller gave; a value for each result."""
+    def run(
+        self, executable: Executable, arrays: Sequence[Any], leaves: Sequence[Any], convert: Converter
+    ) -> list[Any]:
+        """Runs with these arrays, one for each parameter, of which `leaves` are what the caller gave; a value for each
+        result."""
         import numpy as np
 
         if self.is_empty:

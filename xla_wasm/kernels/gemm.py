@@ -1,9 +1,9 @@
 """Matrix products and direct convolutions: one generator of register-tiled kernels.
 
-The left side is read where it lies: each row of a tile by vector loads along k, whose lanes are splatted one by one. The
-right side is packed beforehand, or read where it lies by the first tile of rows, which packs each panel for those below.
-Accumulators stay in registers over all of k, so that what follows a product (bias, activation, residual) works on them
-before they are ever stored.
+The left side is read where it lies: each row of a tile by vector loads along k, whose lanes are splatted one by one.
+The right side is packed beforehand, or read where it lies by the first tile of rows, which packs each panel for those
+below. Accumulators stay in registers over all of k, so that what follows a product (bias, activation, residual) works
+on them before they are ever stored.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Sides:
     store: Store
     """Its code appears once for every vector of a tile."""
     park: Park | None = None
-    """Where `store` is long: a place for raw products, which is not what `store` reads. `store` becomes a loop over them."""
+    """Where `store` is long: a place for raw products, which is not what `store` reads. `store` becomes a loop over
+    them."""
     scratch: int | None = None
     """A buffer of `scratch_size` elements of the sums' type, if that is not 0."""
     scales: int | None = None
@@ -90,7 +91,8 @@ class Right:
     packs: bool = False
     """What is read goes to the scratch memory as well."""
     beginning: tuple[Val, ...] = ()
-    """What sums of its columns begin with, a vector after the other, if products are taken in quads; they begin with 0 if not."""
+    """What sums of its columns begin with, a vector after the other, if products are taken in quads; they begin with 0
+    if not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +137,22 @@ class _Writer:
         """Whether results along rows lie side by side, and so make vectors."""
 
     def _split(self) -> int:
-        """How many outer dimensions enclose the panel loop. The others, short rows of a convolution, share each panel."""
+        """How many outer dimensions enclose the panel loop. The others, short rows of a convolution, share each
+        panel."""
         split, rows = len(self.g.outer), self.g.m
-        while split and not self.g.outer[split - 1][2] and rows * self.g.outer[split - 1][0] <= 4 * ROWS and rows < ROWS // 2:
+        while (
+            split
+            and not self.g.outer[split - 1][2]
+            and rows * self.g.outer[split - 1][0] <= 4 * ROWS
+            and rows < ROWS // 2
+        ):
             split -= 1
             rows *= self.g.outer[split][0]
         return split
 
     def outer_loops(self, split: bool) -> None:
-        """Loops over the outer dimensions. The outermost loop of more than one trip is the range that callers may `split`."""
+        """Loops over the outer dimensions. The outermost loop of more than one trip is the range that callers may
+        `split`."""
         sizes = [size for size, _, _ in self.g.outer[: self.split]]
         ranged = next((d for d, size in enumerate(sizes) if size > 1), -1) if split else len(sizes)
 
@@ -196,8 +205,8 @@ class _Writer:
             self.each_panel(ranged, lambda n, last: self.panel(outer, m, blocks, rest, n, last), first)
 
     def each_panel(self, ranged: bool, body: Callable[[Affine, Val | None], None], first: Affine = ZERO) -> None:
-        """Calls `body(first column, whether the panel is the last)` for all panels, or those of the span from column `first` on; the latter
-        is None if that is as wide as others."""
+        """Calls `body(first column, whether the panel is the last)` for all panels, or those of the span from column
+        `first` on; the latter is None if that is as wide as others."""
         b, nr, n = self.b, self.tile.nr, self.g.n
         panels = -(-n // nr)
         self.panels = b.open_loop(self.tile.span or panels, nr, vector=nr > 1, ranged=ranged)
@@ -206,7 +215,8 @@ class _Writer:
         b.close_loop(self.panels)
 
     def spread_rows(self, outer: Index, ranged: bool) -> None:
-        """All rows for one column, those of a tile as far apart as they can be: each is part of a stream of its own through memory."""
+        """All rows for one column, those of a tile as far apart as they can be: each is part of a stream of its own
+        through memory."""
         b, mr = self.b, self.tile.mr
         blocks, rest = divmod(self.g.m, mr)
         right = self.right(outer, ZERO)
@@ -218,8 +228,8 @@ class _Writer:
         b.close_loop(loop)
 
     def panel(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, last: Val | None) -> None:
-        """All rows of the panel from column `n` on, in quads where the engine takes these exactly. `last` tells whether it is the last,
-        if that has fewer columns."""
+        """All rows of the panel from column `n` on, in quads where the engine takes these exactly. `last` tells whether
+        it is the last, if that has fewer columns."""
         if self.quads is None:
             self.rows(outer, m, blocks, rest, n, last)
             return
@@ -229,8 +239,18 @@ class _Writer:
         with b.when(b.not_(exact)):
             self.rows(outer, m, blocks, rest, n, last)
 
-    def rows(self, outer: Index, m: Affine, blocks: int, rest: int, n: Affine, last: Val | None, beginning: tuple[Val, ...] = ()) -> None:
-        """All rows of the panel from column `n` on, in quads if `beginning` says what their sums begin with. `last` as in `panel`."""
+    def rows(
+        self,
+        outer: Index,
+        m: Affine,
+        blocks: int,
+        rest: int,
+        n: Affine,
+        last: Val | None,
+        beginning: tuple[Val, ...] = (),
+    ) -> None:
+        """All rows of the panel from column `n` on, in quads if `beginning` says what their sums begin with. `last` as
+        in `panel`."""
         if len(outer) < len(self.g.outer):
             with self.b.loop(self.g.outer[len(outer)][0]) as i:
                 self.rows((*outer, i), m, blocks, rest, n, last, beginning)
@@ -258,8 +278,9 @@ class _Writer:
             body(m + blocks * mr, rest)
 
     def by_parts(self, outer: Index, m: Affine, blocks: int, rest: int) -> None:
-        """All panels and rows for one part of k, then for the next, so that the rows' part stays cached: a copy of it, since rows that
-        lie a power of two apart share few places of a cache. The sums wait behind it, panel by panel, for the same reason."""
+        """All panels and rows for one part of k, then for the next, so that the rows' part stays cached: a copy of it,
+        since rows that lie a power of two apart share few places of a cache. The sums wait behind it, panel by panel,
+        for the same reason."""
         b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
         assert memory is not None
         dtype, width, length = g.types.accumulator, nr // lanes, parts_of_k(g, self.tile)
@@ -279,16 +300,25 @@ class _Writer:
                 with b.loop(whole, lanes) as i:
                     b.store_lanes(memory, row * row_stride + i, self.elements(x, 0, i), dtype)
                 for at in range(whole * lanes, whole * lanes + tail):
-                    b.store_at(memory, row * row_stride + at, b.convert(b.load_at(x.pointer, x.start + at, x.dtype), dtype), dtype)
+                    b.store_at(
+                        memory,
+                        row * row_stride + at,
+                        b.convert(b.load_at(x.pointer, x.start + at, x.dtype), dtype),
+                        dtype,
+                    )
 
         def add(k: Affine, row: Affine, rows: int, n: Affine) -> None:
             x = Left(memory, (row - m) * row_stride, row_stride, dtype, pure=False)
             sums = self.products(x, self.right(outer, n), k, length, rows, self.zeros(x, rows * width))
-            for at, more in zip(places(row, rows, n), sums):  # one by one: V8 would spill sums in the loop that makes them
+            for at, more in zip(
+                places(row, rows, n), sums
+            ):  # one by one: V8 would spill sums in the loop that makes them
                 b.store_lanes(memory, at, b.add(b.load_lanes(memory, at, dtype, pure=False), more), dtype)
 
         def finished(n: Affine, last: Val | None) -> None:
-            self.each_tile(m, blocks, rest, lambda row, rows: self.finish_tile(outer, row, rows, n, last, loaded(row, rows, n)))
+            self.each_tile(
+                m, blocks, rest, lambda row, rows: self.finish_tile(outer, row, rows, n, last, loaded(row, rows, n))
+            )
 
         with b.loop(rows_in_all * padded // lanes, lanes) as i:
             b.store_lanes(memory, i + waiting, self.zero, dtype)
@@ -307,9 +337,13 @@ class _Writer:
 
     def left(self, outer: Index, m: Affine) -> Left:
         """The rows from row `m` on."""
-        return Left(self.lhs, _row(self.g, outer, m) + self.lhs_offset, self.g.m_stride, self.g.types.left, self.lhs_pure)
+        return Left(
+            self.lhs, _row(self.g, outer, m) + self.lhs_offset, self.g.m_stride, self.g.types.left, self.lhs_pure
+        )
 
-    def block(self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, right: Right, apart: int = 1) -> None:
+    def block(
+        self, outer: Index, m: Affine, rows: int, n: Affine, last: Val | None, right: Right, apart: int = 1
+    ) -> None:
         """One tile: `rows` rows from `m` on, so far `apart`, by the columns from `n` on."""
         b, g, nr, x = self.b, self.g, self.tile.nr, self.left(outer, m)
         x = replace(x, m_stride=x.m_stride * apart)
@@ -325,7 +359,13 @@ class _Writer:
             k = k * g.run
             if not chain:
                 return run(at, k, g.run, sums)
-            sums = fold(b, (g.run // chain,), sums, g.lanes, lambda i, sums: partial(at.moved(i[0] * chain), k + i[0] * chain, chain, sums))
+            sums = fold(
+                b,
+                (g.run // chain,),
+                sums,
+                g.lanes,
+                lambda i, sums: partial(at.moved(i[0] * chain), k + i[0] * chain, chain, sums),
+            )
             done = g.run - g.run % chain
             return partial(at.moved(Affine(done)), k + done, g.run - done, sums) if done < g.run else sums
 
@@ -344,7 +384,9 @@ class _Writer:
         else:
             sums = fold(b, tuple(count for count, _ in g.segments), beginning, g.lanes, segment)
         if nr == 1 and b.vector is not None and m.coefficient(b.vector):
-            self.finish(outer, m, [[self.totals(sums[r : r + g.lanes])] for r in range(0, rows, g.lanes)], n, 1, g.lanes)
+            self.finish(
+                outer, m, [[self.totals(sums[r : r + g.lanes])] for r in range(0, rows, g.lanes)], n, 1, g.lanes
+            )
         elif nr == 1:
             self.finish(outer, m, [[self.total(value)] for value in sums], n, 1, apart)
         else:
@@ -422,7 +464,9 @@ class _Writer:
             return sums
 
         done = 0
-        by_squares = self.tile.squares and rows > 1 and not right.packs  # few rows and the first ones are not worth the code
+        by_squares = (
+            self.tile.squares and rows > 1 and not right.packs
+        )  # few rows and the first ones are not worth the code
         longer = (SQUARE_STEPS, in_squares) if by_squares else (1, one) if self.tile.scalar else (lanes, several)
         quads = self.in_quads(self.quads, x, right, start, rows) if self.quads and right.beginning else [longer]
         for step_size, body in dict.fromkeys((*quads, (1, one))):
@@ -437,8 +481,12 @@ class _Writer:
         b, lanes = self.b, self.g.lanes
 
         def add(left: Iterable[Val], k: Affine, sums: list[Val]) -> list[Val]:
-            columns = quads.columns(right.pointer, right.start + (start + k) * right.k_stride, right.k_stride, len(sums) // rows)
-            return [b.pin(quads.added(row, column, total)) for (row, column), total in zip(product(left, columns), sums)]
+            columns = quads.columns(
+                right.pointer, right.start + (start + k) * right.k_stride, right.k_stride, len(sums) // rows
+            )
+            return [
+                b.pin(quads.added(row, column, total)) for (row, column), total in zip(product(left, columns), sums)
+            ]
 
         def four(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
             vectors = [quads.four(x.pointer, x.start + k + r * x.m_stride, x.pure) for r in range(rows)]
@@ -454,7 +502,8 @@ class _Writer:
         return [(2 * lanes, four), (2, one)]
 
     def beginning(self, quads: Quads, right: Right) -> tuple[Val, ...]:
-        """What sums of a panel's columns begin with, so that what is added to the numbers of the left side's quads does not count."""
+        """What sums of a panel's columns begin with, so that what is added to the numbers of the left side's quads does
+        not count."""
         b, g = self.b, self.g
         width = -(-min(g.n, self.tile.nr) // g.lanes)
         if quads.shift is None:
@@ -475,10 +524,14 @@ class _Writer:
         sums = fold(b, tuple(count for count, _ in g.segments), [self.zero] * width, g.lanes, segment)
         return tuple([b.pin(b.mul(total, b.splat(b.neg(quads.shift), g.lanes))) for total in sums])
 
-    def squares(self, x: Left, right: Right, k: Affine, row: Affine, loop: Loop | None, rows: int, sums: list[Val]) -> list[Val]:
-        """One step along k, of the left side from `k` and row `row` of the right one, by squares of 2 x 2 vectors of sums.
+    def squares(
+        self, x: Left, right: Right, k: Affine, row: Affine, loop: Loop | None, rows: int, sums: list[Val]
+    ) -> list[Val]:
+        """One step along k, of the left side from `k` and row `row` of the right one, by squares of 2 x 2 vectors of
+        sums.
 
-        A barrier keeps each from the next: what is loaded for one square fills few registers, and all sums stay in theirs.
+        A barrier keeps each from the next: what is loaded for one square fills few registers, and all sums stay in
+        theirs.
         """
         b, width = self.b, len(sums) // rows
         left: dict[int, Val] = {}
@@ -513,7 +566,10 @@ class _Writer:
         def block(_: Loop | None, i: Affine, sums: list[Val]) -> list[Val]:
             def row_of_words(_: Loop | None, row: Affine, parts: list[Val]) -> list[Val]:
                 at = i * g.block_rows + row
-                words = [b.load_lanes(right.pointer, right.start + at * right.k_stride + j * g.lanes, "s32") for j in range(width)]
+                words = [
+                    b.load_lanes(right.pointer, right.start + at * right.k_stride + j * g.lanes, "s32")
+                    for j in range(width)
+                ]
                 for step in range(steps):
                     k = at * steps + step
                     left = [self.element(x, r, k) for r in range(rows)]
@@ -525,16 +581,21 @@ class _Writer:
             zero = b.splat(b.const(dtype, 0), g.lanes)
             parts = self.along(g.block_rows, 1, [zero] * len(sums), row_of_words)
             scales = [self.column(scale, i, j) for j in range(width)] * rows
-            return [b.pin(b.fma(b.convert(part, "f32"), factor, total)) for part, factor, total in zip(parts, scales, sums)]
+            return [
+                b.pin(b.fma(b.convert(part, "f32"), factor, total)) for part, factor, total in zip(parts, scales, sums)
+            ]
 
         return self.along(g.blocks, 1, sums, block)
 
-    def in_blocks_of_bytes(self, x: Left, scales: Left, outer: Index, n: Affine, rows: int, sums: list[Val]) -> list[Val]:
+    def in_blocks_of_bytes(
+        self, x: Left, scales: Left, outer: Index, n: Affine, rows: int, sums: list[Val]
+    ) -> list[Val]:
         """Adds the products of each block times the scales of both sides, of the panel from column `n` on.
 
-        Every engine gives the same sums. Words hold numbers of 0 to 15, which are the same read as signed and as unsigned; two products
-        are at most 2 * 15 * 127, which no engine clamps; and half of a block, 16 products, stays in 16 bits: the sums begin with -8 times
-        the left side's numbers, so that all on the way are at most 16 * 8 * 127.
+        Every engine gives the same sums. Words hold numbers of 0 to 15, which are the same read as signed and as
+        unsigned; two products are at most 2 * 15 * 127, which no engine clamps; and half of a block, 16 products, stays
+        in 16 bits: the sums begin with -8 times the left side's numbers, so that all on the way are at most 16 * 8 *
+        127.
         """
         b, g, width = self.b, self.g, len(sums) // rows
         right, scale = self.right(outer, n), self.scales_at(outer, n)
@@ -552,7 +613,9 @@ class _Writer:
                 words = [b.load_lanes(right.pointer, at + j * g.lanes, "s32") for j in range(width)]
                 for half in range(2):
                     halves = [b.and_(b.shr_u(word, 4 * half) if half else word, self.nibbles) for word in words]
-                    factors = product([quad[2 * row + half] for quad in left], [as_bytes(b, column) for column in halves])
+                    factors = product(
+                        [quad[2 * row + half] for quad in left], [as_bytes(b, column) for column in halves]
+                    )
                     parts = [b.pin(b.add(part, b.dot_i7(*pair))) for part, pair in zip(parts, factors)]
             own = [b.load_splat(scales.pointer, scales.start + r * scales.m_stride + i, "f32") for r in range(rows)]
             factors = product(own, [self.column(scale, i, j) for j in range(width)])
@@ -562,8 +625,8 @@ class _Writer:
         return self.along(g.blocks, 1, sums, block)
 
     def less_eights(self, vectors: list[Val]) -> Val:
-        """Minus 8 times the sum of a block of bytes, given as vectors of quads: words hold 8 more than their numbers. In each quad's place
-        the first half has the sum of all first halves, and the other one that of the others."""
+        """Minus 8 times the sum of a block of bytes, given as vectors of quads: words hold 8 more than their numbers.
+        In each quad's place the first half has the sum of all first halves, and the other one that of the others."""
         b = self.b
         total = self.added([b.dot_i7(as_bytes(b, vector), as_bytes(b, self.eights)) for vector in vectors])
         for turn in ((2, 3, 0, 1), (1, 0, 3, 2)):
@@ -619,7 +682,11 @@ class _Writer:
     def column(self, right: Right, k: Affine, j: int) -> Val:
         """Vector `j` of a panel's row `k`, in the type of the sums. The first rows put it where those below find it."""
         column = j * self.g.lanes
-        at = right.start + k * right.k_stride + (column if right.pointer is self.scratch else place_in_panel(self.g, self.tile, column))
+        at = (
+            right.start
+            + k * right.k_stride
+            + (column if right.pointer is self.scratch else place_in_panel(self.g, self.tile, column))
+        )
         stripe = self.tile.stripe // self.g.lanes
         pair = j % stripe % 2 if j % stripe < stripe - stripe % 2 else None
         value = self.vector(right.pointer, at, right.dtype, right.pointer is not self.scratch, pair)
@@ -661,7 +728,8 @@ class _Writer:
         return dtype in ("bf16", "f16") and self.g.types.accumulator == "f32"
 
     def widened(self, x: Val, dtype: str) -> Val:
-        """Numbers of a small float, the upper halves of words, as f32: f16 without infinities and NaN, which scales stand for."""
+        """Numbers of a small float, the upper halves of words, as f32: f16 without infinities and NaN, which scales
+        stand for."""
         b = self.b
         if dtype == "bf16":
             return b.bitcast(x, "f32")
@@ -713,8 +781,8 @@ class _Writer:
     def zeros(self, x: Left, count: int) -> list[Val]:
         """What the sums of rows begin with.
 
-        In squares it is a zero that no engine knows before it has the rows' address. Cranelift gives a sum the place of what it begins
-        with, and a constant's place through all loops around may be in memory.
+        In squares it is a zero that no engine knows before it has the rows' address. Cranelift gives a sum the place of
+        what it begins with, and a constant's place through all loops around may be in memory.
         """
         b, dtype = self.b, self.g.types.accumulator
         if not self.tile.squares:

@@ -1,6 +1,7 @@
 """Packs the right side of a matrix product into panels, zero padded in n: `[stripe][n / nr][k][nr / stripes]`.
 
-Of numbers of 4 bits a row has eight of each column in a word; the scales of blocks of them are packed as a right side of their own.
+Of numbers of 4 bits a row has eight of each column in a word; the scales of blocks of them are packed as a right side
+of their own.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ Element = Callable[[Affine, Affine], Val]
 """The right side's element at (k, n): a vector where one of them runs along lanes."""
 
 
-def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, base: Affine = ZERO, along_k: bool = False) -> None:
+def pack_kernel(
+    b: Builder, g: Gemm, tile: Tile, out: int, element: Element, base: Affine = ZERO, along_k: bool = False
+) -> None:
     """Writes the panels of one right side to buffer `out` from `base` on.
 
-    `along_k` tells that k is what lies contiguously in memory. Unless a loop is open already, the loop over panels is the
-    range that callers may split.
+    `along_k` tells that k is what lies contiguously in memory. Unless a loop is open already, the loop over panels is
+    the range that callers may split.
     """
     lanes, stripe, stripes, rows = b.lanes, tile.stripe, tile.stripes, g.packed_rows
     pointer = b.pointer(out)
@@ -39,7 +42,9 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
                 with b.loop(whole // lanes, lanes) as column:
                     b.store_lanes(pointer, at + column, b.splat(element(k, n + column), lanes), g.types.right_element)
             for j in range(0, 0 if g.types.in_blocks else whole, lanes):
-                b.store_lanes(pointer, at + place_in_panel(g, tile, j), b.splat(element(k, n + j), lanes), g.types.right_element)
+                b.store_lanes(
+                    pointer, at + place_in_panel(g, tile, j), b.splat(element(k, n + j), lanes), g.types.right_element
+                )
             for j in range(whole, count):
                 assert first is not None
                 b.store(out, at + place_in_panel(g, tile, j), element(k, Affine(first + j)), g.types.right_element)
@@ -52,7 +57,12 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
                 b.vectorized(rows, lambda k: transposed(n + j, start + j, k))
         if whole < count:
             with b.loop(count - whole) as j:
-                b.vectorized(rows, lambda k: b.store(out, start + whole + j + k * stripe, element(k, n + whole + j), g.types.right_element))
+                b.vectorized(
+                    rows,
+                    lambda k: b.store(
+                        out, start + whole + j + k * stripe, element(k, n + whole + j), g.types.right_element
+                    ),
+                )
 
     def transposed(n: Affine, start: Affine, k: Affine) -> None:
         values = [element(k, n + u) for u in range(lanes)]
@@ -95,14 +105,15 @@ def pack_kernel(b: Builder, g: Gemm, tile: Tile, out: int, element: Element, bas
 
 
 def word(b: Builder, numbers: Sequence[Val]) -> Val:
-    """Eight numbers of 4 bits in a word: those at 2 p and 2 p + 1 from bit 4 p of its low and its high half on, so that a shift gives
-    pairs of them."""
+    """Eight numbers of 4 bits in a word: those at 2 p and 2 p + 1 from bit 4 p of its low and its high half on, so that
+    a shift gives pairs of them."""
     bits = [b.and_(b.convert(number, "s32"), b.const("s32", 15)) for number in numbers]
     return reduce(b.or_, [b.shl(part, u // 2 * 4 + u % 2 * 16) for u, part in enumerate(bits)])
 
 
 def word_of_quads(b: Builder, numbers: Sequence[Val]) -> Val:
-    """Eight numbers of 4 bits in a word, 8 added to each: the first four in the low halves of its bytes, the others in the high ones."""
+    """Eight numbers of 4 bits in a word, 8 added to each: the first four in the low halves of its bytes, the others in
+    the high ones."""
     bits = [b.and_(b.add(b.convert(number, "s32"), b.const("s32", 8)), b.const("s32", 15)) for number in numbers]
     return reduce(b.or_, [b.shl(part, u % 4 * 8 + u // 4 * 4) for u, part in enumerate(bits)])
 
@@ -113,7 +124,8 @@ def number_of(b: Builder, words: Val, number: int) -> Val:
 
 
 def panels(b: Builder, n: int, nr: int, vector: bool, body: Callable[[Affine, int | None, int], None]) -> None:
-    """Runs `body(first column, the same if constant, columns)` for every panel; only the last may have fewer than `nr`."""
+    """Runs `body(first column, the same if constant, columns)` for every panel; only the last may have fewer than
+    `nr`."""
     count, tail = -(-n // nr), n % nr
     loop = b.open_loop(count, nr, vector=vector, ranged=True)
     first = Affine(0, ((loop, 1),))

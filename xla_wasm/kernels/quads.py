@@ -1,8 +1,8 @@
 """Products of bytes in quads: one relaxed instruction multiplies sixteen pairs of bytes and adds the products in fours.
 
-Of one operand an engine reads the bytes as signed or as unsigned, and on the way it may add products in 16 bits, which do not hold them:
-each engine does one of these always. So a kernel finds out what its engine does, and takes pairs of s16 where that would not be exact.
-Both read the same panels, which hold pairs of bytes.
+Of one operand an engine reads the bytes as signed or as unsigned, and on the way it may add products in 16 bits, which
+do not hold them: each engine does one of these always. So a kernel finds out what its engine does, and takes pairs of
+s16 where that would not be exact. Both read the same panels, which hold pairs of bytes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..target import V8
 from .tiles import PAIR, Types
 
 _PROBE = ((-128, -1, 0), (-128, -128, 0), (127, -1, 0), (127, 127, 2**31 - 1))
-"""For each lane four equal bytes of either operand, and what the sum begins with: products that are the farthest from 0, of each sign, and
-a sum that leaves 32 bits."""
+"""For each lane four equal bytes of either operand, and what the sum begins with: products that are the farthest from
+0, of each sign, and a sum that leaves 32 bits."""
 _ONES = 0x01010101
 """Four bytes of 1: a product with them repeats a byte, too."""
 
@@ -25,8 +25,8 @@ _ONES = 0x01010101
 class Quads:
     """What the engine makes of bytes, as values of a kernel, and products in spite of that.
 
-    Bytes of the left side whose sign is not as the engine reads it have their highest bit changed. That adds a number, the same to all:
-    so sums begin with as many sums of the column as take it away again. Quads are lanes of s32.
+    Bytes of the left side whose sign is not as the engine reads it have their highest bit changed. That adds a number,
+    the same to all: so sums begin with as many sums of the column as take it away again. Quads are lanes of s32.
     """
 
     b: Builder
@@ -38,7 +38,8 @@ class Quads:
     """Whether the left side is the operand that every engine reads as signed."""
 
     def added(self, left: Val, column: Val, total: Val) -> Val:
-        """A vector of sums with the products of a quad of the left side, which is in all lanes, and a quad of each column."""
+        """A vector of sums with the products of a quad of the left side, which is in all lanes, and a quad of each
+        column."""
         left, column = as_bytes(self.b, left), as_bytes(self.b, column)
         return self.b.dot_i7_add(left, column, total) if self.swaps else self.b.dot_i7_add(column, left, total)
 
@@ -78,11 +79,13 @@ class Quads:
 def quads(b: Builder, types: Types, address: Val) -> Quads:
     """Code that finds out what the engine makes of the bytes of these types; `address` is any that is not 0.
 
-    A right side of s8 is the operand that is always signed, and a left side gets the sign that the engine gives the other one. A right
-    side of u8 has to be that other one, and then the left side is always signed. Engines that read both as signed are asked for in modules
-    for V8 alone, which has an instruction for that on ARM: Cranelift writes it out, and takes two to four times as long as for pairs.
+    A right side of s8 is the operand that is always signed, and a left side gets the sign that the engine gives the
+    other one. A right side of u8 has to be that other one, and then the left side is always signed. Engines that read
+    both as signed are asked for in modules for V8 alone, which has an instruction for that on ARM: Cranelift writes it
+    out, and takes two to four times as long as for pairs.
     """
-    # No engine knows of this zero beforehand, so none computes what it is part of in another way than while the module runs.
+    # No engine knows of this zero beforehand, so none computes what it is part of in another way than while the module
+    # runs.
     zero = b.convert(b.eq(b.or_(address, b.const("u32", 1)), b.const("u32", 0)), "s32")
     words = [((x & 0xFF) * _ONES, (y & 0xFF) * _ONES, total) for x, y, total in _PROBE]
     x, y, total = (b.pack([b.const("s32", _signed(word)) for word in lanes]) for lanes in zip(*words))

@@ -22,11 +22,11 @@ class Types:
     """f32, f64, s32 or u32: in this the products are taken and added."""
     result: str
     pairs: bool = False
-    """Whether an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products. If the right side is in blocks
-    it is so of the left one alone."""
+    """Whether an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products. If the right
+    side is in blocks it is so of the left one alone."""
     block: int = 0
-    """How many numbers along k of the right side, which is in 4 bits then, have one scale; a multiple of `WORD`. If the left side is of s8,
-    as many of its numbers have one, too."""
+    """How many numbers along k of the right side, which is in 4 bits then, have one scale; a multiple of `WORD`. If the
+    left side is of s8, as many of its numbers have one, too."""
 
     @classmethod
     def all(cls, dtype: str) -> Types:
@@ -135,12 +135,14 @@ class Tile:
     squares: bool = False
     """Finishes sums of 2 x 2 vectors before it loads what the next ones need, some steps along k a trip."""
     streams: int = 1
-    """So many parts of k are walked side by side: where memory is the limit it gives more to several streams than to one. With
-    `nr` 1 it is parts of the rows."""
+    """So many parts of k are walked side by side: where memory is the limit it gives more to several streams than to
+    one. With `nr` 1 it is parts of the rows."""
     stripes: int = 1
-    """So many parts of a panel's columns lie in stripes, each behind the same part of the panel before: streams, too, and longer ones."""
+    """So many parts of a panel's columns lie in stripes, each behind the same part of the panel before: streams, too,
+    and longer ones."""
     span: int = 0
-    """Panels that all rows pass before the next ones, a part of the range for threads to share; 0: the range is that of the rows."""
+    """Panels that all rows pass before the next ones, a part of the range for threads to share; 0: the range is that of
+    the rows."""
 
     @property
     def stripe(self) -> int:
@@ -161,7 +163,8 @@ _CHAIN = 1024
 _UNPACKED = 4
 """Rows of f32 up to which each tile makes f32 of numbers of 4 bits for itself."""
 _QUAD_ROWS = 8
-"""Rows from which products in quads pay: of each panel they take the sums of its columns first, which is the work of a row."""
+"""Rows from which products in quads pay: of each panel they take the sums of its columns first, which is the work of a
+row."""
 _PAIRS = 16
 """Pairs along k from which their widened panels, or products in quads, do."""
 _STREAM = 32
@@ -210,18 +213,22 @@ _TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Til
         lambda g, _: Tile(6, 2 * g.lanes, scalar=True),
     ),
     # 512x512x24: 86 and 85, fused 76 and 83; a row of 7 pixels, 3x3x512 to 512: 76 and 73, fused 73 and 75
-    (lambda g, _: _narrow_panels(g), lambda g, t: Tile(min(g.m, 4), 2 * g.lanes, scalar=_fused(g, t), squares=_in_squares(g, t))),
+    (
+        lambda g, _: _narrow_panels(g),
+        lambda g, t: Tile(min(g.m, 4), 2 * g.lanes, scalar=_fused(g, t), squares=_in_squares(g, t)),
+    ),
     # 512x512x512: 91 and 90, fused 86 and 95; 12 x 128x32x128: 97 and 95, fused 82 and 90
     (lambda g, _: True, lambda g, t: Tile(2, 4 * g.lanes, scalar=_fused(g, t), squares=_in_squares(g, t))),
 )
 """(for which products, tile): the first that suits is taken.
 
-The numbers are the best shares, in percent, of the peak of the same operations under wasmtime and in V8, as `python -m benchmarks.gemm`
-measured them for a product m x k x n.
+The numbers are the best shares, in percent, of the peak of the same operations under wasmtime and in V8, as `python -m
+benchmarks.gemm` measured them for a product m x k x n.
 
-At least eight accumulators hide an addition's latency, and 16 registers hold all. With fused operations, for each of which it copies a
-factor, Cranelift spills eight accumulators of an unrolled loop, unless they are finished in squares: then what is loaded and copied for one
-square is gone before the next, and eight stay where they are. V8 has room for twelve.
+At least eight accumulators hide an addition's latency, and 16 registers hold all. With fused operations, for each of
+which it copies a factor, Cranelift spills eight accumulators of an unrolled loop, unless they are finished in squares:
+then what is loaded and copied for one square is gone before the next, and eight stay where they are. V8 has room for
+twelve.
 """
 
 
@@ -232,14 +239,25 @@ def tile(g: Gemm, target: Target) -> Tile:
 
 
 def _span(g: Gemm, tile: Tile) -> int:
-    """The panels of a span, 0 where groups of rows are enough for threads. Spans are alike, the last panel as wide as others."""
+    """The panels of a span, 0 where groups of rows are enough for threads. Spans are alike, the last panel as wide as
+    others."""
     panels = -(-g.n // tile.nr)
     groups = g.m // max(group_of_rows(g, tile), 1)
-    if tile.nr == 1 or g.n % tile.nr or g.k_stride or groups < 2 or groups >= _SPANS or panels < 2 * groups or parts_of_k(g, tile):
+    if (
+        tile.nr == 1
+        or g.n % tile.nr
+        or g.k_stride
+        or groups < 2
+        or groups >= _SPANS
+        or panels < 2 * groups
+        or parts_of_k(g, tile)
+    ):
         return 0
     if any(size > 1 for size, _, _ in g.outer):
         return 0
-    return max(width for width in range(1, panels + 1) if panels % width == 0 and panels // width >= min(_SPANS, panels))
+    return max(
+        width for width in range(1, panels + 1) if panels % width == 0 and panels // width >= min(_SPANS, panels)
+    )
 
 
 def _tile(g: Gemm, target: Target) -> Tile:
@@ -252,21 +270,23 @@ def _tile(g: Gemm, target: Target) -> Tile:
         return found
     most = 4 if g.m <= found.mr else 2
     stripes = 1 if g.k_stride else _stripes(g, found, most)
-    # Of more rows, two tiles compute for as long as one stream takes; rows of a right side that is read where it lies are no stream.
+    # Of more rows, two tiles compute for as long as one stream takes; rows of a right side that is read where it lies
+    # are no stream.
     parts = most // stripes if g.m <= (3 if g.k_stride else 2) * found.mr else 1
     return replace(found, streams=max(min(parts, g.run // _STREAM), 1), stripes=stripes)
 
 
 def _stripes(g: Gemm, tile: Tile, most: int) -> int:
-    """Into how many stripes of whole vectors the panels of a right side from beyond the caches go: `most`, the fewest above that, or else
-    the most."""
+    """Into how many stripes of whole vectors the panels of a right side from beyond the caches go: `most`, the fewest
+    above that, or else the most."""
     width = tile.nr // g.lanes
     possible = [stripes for stripes in range(1, width + 1) if width % stripes == g.k % stripes == 0]
     return next((stripes for stripes in possible if stripes >= most), possible[-1])
 
 
 def reads_in_place(g: Gemm, tile: Tile) -> bool:
-    """Whether a right side whose columns are contiguous is best read where it lies: then all rows pass a panel in one group.
+    """Whether a right side whose columns are contiguous is best read where it lies: then all rows pass a panel in one
+    group.
 
     The first rows read it there and pack it for the others. The last panel must be as wide as the others.
     """
@@ -320,7 +340,8 @@ def unpacks(g: Gemm) -> bool:
 
 
 def packs_panels(g: Gemm, tile: Tile) -> bool:
-    """Whether the first rows that pass a panel pack it for the others: one that they read where it lies, or in a type of its own."""
+    """Whether the first rows that pass a panel pack it for the others: one that they read where it lies, or in a type
+    of its own."""
     if g.types.in_blocks:
         return False
     as_multiplied = g.types.right == PAIR or g.run < _PAIRS if g.types.pairs else g.types.right == g.types.accumulator
@@ -328,10 +349,23 @@ def packs_panels(g: Gemm, tile: Tile) -> bool:
 
 
 def takes_quads(g: Gemm, tile: Tile, target: Target) -> bool:
-    """Whether the kernel takes products in quads of bytes where the engine does so exactly; Cranelift has no instruction that does."""
-    if RELAXED_SIMD not in target.features or target.tune == WASMTIME or not g.types.pairs or g.types.in_blocks or g.k_stride:
+    """Whether the kernel takes products in quads of bytes where the engine does so exactly; Cranelift has no
+    instruction that does."""
+    if (
+        RELAXED_SIMD not in target.features
+        or target.tune == WASMTIME
+        or not g.types.pairs
+        or g.types.in_blocks
+        or g.k_stride
+    ):
         return False
-    if g.types.left not in BYTES or g.types.right not in BYTES or tile.stripes > 1 or tile.streams > 1 or tile.nr % (2 * g.lanes):
+    if (
+        g.types.left not in BYTES
+        or g.types.right not in BYTES
+        or tile.stripes > 1
+        or tile.streams > 1
+        or tile.nr % (2 * g.lanes)
+    ):
         return False
     return g.m >= _QUAD_ROWS and g.run >= _PAIRS
 
@@ -345,7 +379,8 @@ def scratch_size(g: Gemm, tile: Tile) -> int:
 
 
 def scales_of(g: Gemm) -> Gemm:
-    """The product whose right side is the scales of blocks, and whose left side those of the left one, if it has any."""
+    """The product whose right side is the scales of blocks, and whose left side those of the left one, if it has
+    any."""
     block = g.types.block // g.types.left_step
     outer = tuple([(size, left // block, right // g.block_rows) for size, left, right in g.outer])
     return replace(g, types=Types.all("f32"), outer=outer, m_stride=g.m_stride // block, segments=(), run=g.blocks)

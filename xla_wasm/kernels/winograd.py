@@ -1,8 +1,9 @@
 """Convolutions with windows of 3x3 by the algorithm of Winograd (Lavin and Gray, 2015): F(2x2, 3x3) and F(4x4, 3x3).
 
-A tile of m x m results needs (m + 2)^2 elements of the image. Image tiles and weights are transformed, so that the convolution is one
-product of matrices for each of the (m + 2)^2 places in a tile, and the products are transformed back: 16 multiplications in place of 36,
-or 36 in place of 144. Tiles go in blocks whose transforms stay in the second-level cache.
+A tile of m x m results needs (m + 2)^2 elements of the image. Image tiles and weights are transformed, so that the
+convolution is one product of matrices for each of the (m + 2)^2 places in a tile, and the products are transformed
+back: 16 multiplications in place of 36, or 36 in place of 144. Tiles go in blocks whose transforms stay in the
+second-level cache.
 
 What is not finite would spread in its tile. Where a result is not, its tile is computed again, directly.
 """
@@ -27,12 +28,14 @@ _CACHE = 2 << 20
 _MEMORY = 16 << 20
 """Bytes that a block may have."""
 _SKEW = 16
-"""Elements between the products of one place in a tile and of the next: else all might share one set of the first-level cache."""
+"""Elements between the products of one place in a tile and of the next: else all might share one set of the first-level
+cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Winograd:
-    """A convolution of [batch, height, width, inputs] by [3, 3, inputs, outputs] in f32, in tiles of `tile` x `tile` results."""
+    """A convolution of [batch, height, width, inputs] by [3, 3, inputs, outputs] in f32, in tiles of `tile` x `tile`
+    results."""
 
     tile: int
     batch: int
@@ -59,8 +62,9 @@ class Winograd:
 
     @property
     def rows(self) -> int:
-        """Rows of tiles in a block: they divide all rows, such that least comes from behind the second-level cache. That are the weights,
-        once for each block, unless they fit in beside it, and the transforms, if those of a block take more than half of it."""
+        """Rows of tiles in a block: they divide all rows, such that least comes from behind the second-level cache.
+        That are the weights, once for each block, unless they fit in beside it, and the transforms, if those of a block
+        take more than half of it."""
         height, width = self.tiles
         row = self.places * (self.inputs + self.outputs) * width * 4
         weights = self.places * self.inputs * self.outputs * 4
@@ -71,7 +75,9 @@ class Winograd:
             spilled = 2 * height * row if size > _CACHE // 2 else 0
             return again + spilled, size if size > _NEAR else 0, -rows
 
-        return min((rows for rows in range(1, height + 1) if height % rows == 0 and rows * row <= max(row, _MEMORY)), key=cost)
+        return min(
+            (rows for rows in range(1, height + 1) if height % rows == 0 and rows * row <= max(row, _MEMORY)), key=cost
+        )
 
     @property
     def block(self) -> int:
@@ -158,13 +164,16 @@ def _of_products(b: Builder, m: list[Val]) -> list[Val]:
 
 
 def winograd_pack(b: Builder, w: Winograd, tile: Tile, out: int, weights: Callable[[Index], Val]) -> None:
-    """Writes the transformed weights to buffer `out`: packed right sides, one for each place in a tile. `weights` gives the element at
-    (row, column, input, output), a vector where the outputs run along lanes."""
+    """Writes the transformed weights to buffer `out`: packed right sides, one for each place in a tile. `weights` gives
+    the element at (row, column, input, output), a vector where the outputs run along lanes."""
     side, nr, size = w.side, tile.nr, packed_size(w.gemm(), tile)
     pointer = b.pointer(out)
 
     def vector(start: Affine, n: Affine, k: Affine) -> None:
-        rows = [_of_weights(b, side, [b.splat(weights((Affine(r), Affine(c), k, n)), b.lanes) for r in range(3)]) for c in range(3)]
+        rows = [
+            _of_weights(b, side, [b.splat(weights((Affine(r), Affine(c), k, n)), b.lanes) for r in range(3)])
+            for c in range(3)
+        ]
         for r in range(side):
             for c, value in enumerate(_of_weights(b, side, [rows[i][r] for i in range(3)])):
                 b.store_lanes(pointer, start + (r * side + c) * size, value, "f32")
@@ -175,7 +184,9 @@ def winograd_pack(b: Builder, w: Winograd, tile: Tile, out: int, weights: Callab
                 vector(start + k * nr + j, first + j, k)
             if columns < nr:
                 with b.loop(w.places) as place, b.loop((nr - columns) // b.lanes, b.lanes) as j:
-                    b.store_lanes(pointer, start + k * nr + j + columns + place * size, b.splat(b.const("f32", 0), b.lanes), "f32")
+                    b.store_lanes(
+                        pointer, start + k * nr + j + columns + place * size, b.splat(b.const("f32", 0), b.lanes), "f32"
+                    )
 
     whole = w.outputs // nr
     if whole:
@@ -190,12 +201,13 @@ def _absent(*index: object) -> NoReturn:
 
 
 class WinogradKernel:
-    """Writes the kernel of a convolution, or one of its stages: `transforms`, `multiplies` and `finishes` are a kernel each where there is
-    one block, so that each has a range that callers may split; `write` is all of them, and the range is that of images or blocks.
+    """Writes the kernel of a convolution, or one of its stages: `transforms`, `multiplies` and `finishes` are a kernel
+    each where there is one block, so that each has a range that callers may split; `write` is all of them, and the
+    range is that of images or blocks.
 
-    `image` and `weights` give elements at an index, vectors where the last dimension runs along lanes; `store` takes an index of the
-    result and its element. `packed` is the buffer of transformed weights, `scratch` are the buffers that `Winograd.scratch` asks for.
-    A stage gets of these what it needs.
+    `image` and `weights` give elements at an index, vectors where the last dimension runs along lanes; `store` takes an
+    index of the result and its element. `packed` is the buffer of transformed weights, `scratch` are the buffers that
+    `Winograd.scratch` asks for. A stage gets of these what it needs.
     """
 
     def __init__(
@@ -266,7 +278,9 @@ class WinogradKernel:
                     pixels = []
                     for (x, _), mask in zip(columns, masks):
                         pixel = self.image((n, y, x, c))
-                        pixels.append(pixel if mask is None else b.bitcast(b.and_(b.bitcast(pixel, "s32"), mask), "f32"))
+                        pixels.append(
+                            pixel if mask is None else b.bitcast(b.and_(b.bitcast(pixel, "s32"), mask), "f32")
+                        )
                     for i, value in enumerate(_of_image(b, pixels)):
                         b.store(self.half, (r * side + i) * w.inputs + c, value, "f32")
 
@@ -283,10 +297,14 @@ class WinogradKernel:
                 b.store(self.transformed, (i + place * side) * w.stride(w.inputs) + tile * w.inputs + c, value, "f32")
 
     def finish(self, n: Affine, row: Affine, column: Affine, tile: Affine) -> None:
-        """Transforms the products of one tile to results: columns, then rows; and computes the tile again if one is not finite."""
+        """Transforms the products of one tile to results: columns, then rows; and computes the tile again if one is not
+        finite."""
         b, w, side = self.b, self.w, self.w.side
         with b.loop(side) as i, b.loop(w.outputs // b.lanes, b.lanes, vector=True) as c:
-            values = [b.load(self.products, (i + r * side) * w.stride(w.outputs) + tile * w.outputs + c, "f32") for r in range(side)]
+            values = [
+                b.load(self.products, (i + r * side) * w.stride(w.outputs) + tile * w.outputs + c, "f32")
+                for r in range(side)
+            ]
             for line, value in enumerate(_of_products(b, values)):
                 b.store(self.half, (i + line * side) * w.outputs + c, value, "f32")
         zero = b.splat(b.const("f32", 0), b.lanes)

@@ -1,7 +1,7 @@
 """Compile time: copy the runtime functions that a module calls into it, with everything that they need in turn.
 
-`runtime.bin` (made by `objfile.py` when the package is built) holds bodies from which the fields to be relocated were cut out.
-Linking puts the final index or address there, in its shortest form; no instruction is ever decoded.
+`runtime.bin` (made by `objfile.py` when the package is built) holds bodies from which the fields to be relocated were
+cut out. Linking puts the final index or address there, in its shortest form; no instruction is ever decoded.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from ..dataclass import dataclass
 from ..wasm.encoding import Reader, sleb32, uleb
 from ..wasm.module import Module, Signature
 
-# What a hole is filled with: an index (CALL, TYPE, STACK, OUTSIDE), a table slot or an address, as LEB128 or as a 32-bit word.
+# What a hole is filled with: an index (CALL, TYPE, STACK, OUTSIDE), a table slot or an address, as LEB128 or as a
+# 32-bit word.
 CALL, SLOT, SLOT_WORD, ADDRESS, ADDRESS_SIGNED, ADDRESS_WORD, TYPE, STACK, OUTSIDE = range(9)
 FORMAT = 3
 MODEL = "xla_wasm"
 """The module from which C sources import what the program that they are linked to defines, or chooses among them."""
 
 Alloc = Callable[[int, int, bool], int]
-"""The address of so many bytes, at a multiple of the second number. The third: whether they have content, and do not start as zeros."""
+"""The address of so many bytes, at a multiple of the second number. The third: whether they have content, and do not
+start as zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ class Lazy(Sequence[T]):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The whole runtime; references between its parts are indices. `names` are those of the functions, in their order."""
+    """The whole runtime; references between its parts are indices. `names` are those of the functions, in their
+    order."""
 
     types: tuple[Signature, ...]
     outside: tuple[Outside, ...]
@@ -106,7 +109,8 @@ class Table:
 def read_table(packed: bytes) -> Table:
     """The table out of the contents of `runtime.bin`: an index, and blocks with the content of functions and data.
 
-    After a byte for the format and four for the size of the index come the index and the blocks, each compressed by itself.
+    After a byte for the format and four for the size of the index come the index and the blocks, each compressed by
+    itself.
     """
     start = 5 + int.from_bytes(packed[1:5], "little")
     if packed[:1] != bytes([FORMAT]):
@@ -121,7 +125,9 @@ def read_table(packed: bytes) -> Table:
     def content(number: int, at: int) -> tuple[bytes, tuple[Hole, ...]]:
         reader = Reader(block(number), at)
         body = reader.take(reader.unsigned())
-        return body, tuple(Hole(reader.unsigned(), reader.u8(), reader.unsigned(), reader.signed(32)) for _ in range(reader.unsigned()))
+        return body, tuple(
+            Hole(reader.unsigned(), reader.u8(), reader.unsigned(), reader.signed(32)) for _ in range(reader.unsigned())
+        )
 
     functions, data = index["functions"], index["data"]
 
@@ -135,7 +141,9 @@ def read_table(packed: bytes) -> Table:
 
     types = tuple((tuple(params), tuple(results)) for params, results in index["types"])
     outside = tuple(Outside(*item) for item in index["outside"])
-    return Table(types, outside, Lazy(len(functions), function), Lazy(len(data), datum), tuple(row[0] for row in functions))
+    return Table(
+        types, outside, Lazy(len(functions), function), Lazy(len(data), datum), tuple(row[0] for row in functions)
+    )
 
 
 @cache
@@ -160,8 +168,8 @@ class Linker:
     """Links runtime functions into `module`. `alloc` gives the address of memory that stays theirs, for static
     data and, if any of them needs one, a stack of `stack_bytes`; the memory must be zero when the module starts.
 
-    `chosen` says which function stands for one that C sources import from `MODEL`: one of the runtime, or of the module. By default
-    it is the module's function of that name.
+    `chosen` says which function stands for one that C sources import from `MODEL`: one of the runtime, or of the
+    module. By default it is the module's function of that name.
     """
 
     def __init__(
@@ -204,15 +212,17 @@ class Linker:
                 self._module.import_func(item.module, item.name, _import_name(item), *self._table.types[item.type])
 
     def place_by_size(self, *symbols: str) -> None:
-        """Place the data of functions that are to be linked: the stack, what starts as zero, the largest last, then what has content. An
-        instance that uses little of each writes to few pages of memory."""
+        """Place the data of functions that are to be linked: the stack, what starts as zero, the largest last, then
+        what has content. An instance that uses little of each writes to few pages of memory."""
         found: dict[int, None] = {}
         for symbol in symbols:
             functions, data = self._reached(self._by_name[symbol])
             found |= dict.fromkeys(data)
             if any(hole.kind == STACK for i in functions for hole in self._table.functions[i].holes):
                 self._stack_global()
-        for index in sorted(found, key=lambda index: (bool(self._table.data[index].content), self._table.data[index].size)):
+        for index in sorted(
+            found, key=lambda index: (bool(self._table.data[index].content), self._table.data[index].size)
+        ):
             self._allocate(index)
 
     def need(self, symbol: str) -> None:
@@ -232,7 +242,8 @@ class Linker:
         return self._reached(root)[0]
 
     def _reached(self, root: int) -> tuple[list[int], list[int]]:
-        """The functions reachable from one, through data as well, that are not in the module yet, and the data; in order of discovery."""
+        """The functions reachable from one, through data as well, that are not in the module yet, and the data; in
+        order of discovery."""
         if root in self._placed:
             return [], []
         functions = [root]

@@ -1,7 +1,7 @@
 """Build time: index relocatable wasm objects, as clang writes them, into the table that `link.py` reads.
 
-The object format is LLVM's: an ordinary module with a `linking` section (symbols, segment alignments) and `reloc.*` sections
-that list the fields to patch. One function and one datum per section make each of them a unit of its own.
+The object format is LLVM's: an ordinary module with a `linking` section (symbols, segment alignments) and `reloc.*`
+sections that list the fields to patch. One function and one datum per section make each of them a unit of its own.
 """
 
 from __future__ import annotations
@@ -221,7 +221,9 @@ class _Indexer:
             for symbol in obj.symbols:
                 if symbol.kind in (_FUNCTION, _DATA) and symbol.defined and not symbol.local:
                     if symbol.name in self.globals:
-                        raise ValueError(f"{symbol.name} is defined in {objects[self.globals[symbol.name][0]].name} and {obj.name}")
+                        raise ValueError(
+                            f"{symbol.name} is defined in {objects[self.globals[symbol.name][0]].name} and {obj.name}"
+                        )
                     self.globals[symbol.name] = number, symbol
         self.functions: dict[tuple[int, int], int] = {}
         self.data: dict[tuple[int, int], int] = {}
@@ -359,6 +361,12 @@ def write_table(table: Table) -> bytes:
     data = [(d.align, d.size, *place(d.content, d.holes)) for d in table.data]
     packed = [zlib.compress(block, 9) for block in blocks]
     outside = [(x.module, x.name, x.type) for x in table.outside]
-    index = {"types": table.types, "outside": outside, "functions": functions, "data": data, "blocks": list(map(len, packed))}
+    index = {
+        "types": table.types,
+        "outside": outside,
+        "functions": functions,
+        "data": data,
+        "blocks": list(map(len, packed)),
+    }
     head = zlib.compress(json.dumps(index, separators=(",", ":")).encode(), 9)
     return bytes([FORMAT]) + len(head).to_bytes(4, "little") + head + b"".join(packed)

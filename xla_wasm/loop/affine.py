@@ -16,7 +16,9 @@ class Affine:
 
     __slots__ = ("const", "loops", "values", "_hash")
 
-    def __init__(self, const: int = 0, loops: tuple[tuple[Loop, int], ...] = (), values: tuple[tuple[Val, int], ...] = ()):
+    def __init__(
+        self, const: int = 0, loops: tuple[tuple[Loop, int], ...] = (), values: tuple[tuple[Val, int], ...] = ()
+    ):
         self.const = const
         self.loops = loops
         self.values = values
@@ -26,7 +28,12 @@ class Affine:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Affine) and self.const == other.const and self.loops == other.loops and self.values == other.values
+        return (
+            isinstance(other, Affine)
+            and self.const == other.const
+            and self.loops == other.loops
+            and self.values == other.values
+        )
 
     def __repr__(self) -> str:
         parts = [f"{c}*i{loop.level}" for loop, c in self.loops] + [f"{c}*{v!r}" for v, c in self.values]
@@ -47,7 +54,11 @@ class Affine:
             return self
         if factor == 0:
             return ZERO
-        return Affine(self.const * factor, tuple((x, c * factor) for x, c in self.loops), tuple((x, c * factor) for x, c in self.values))
+        return Affine(
+            self.const * factor,
+            tuple((x, c * factor) for x, c in self.loops),
+            tuple((x, c * factor) for x, c in self.values),
+        )
 
     def coefficient(self, loop: Loop | None) -> int:
         """The coefficient of `loop`'s variable."""

@@ -44,7 +44,14 @@ class Arithmetic:
     """Small floats that were made from an f32, and that."""
 
     def _val(
-        self, op: str, args: tuple[Val, ...], dtype: str, lanes: int, imm: Any = None, block: Block | None = None, shared: bool = True
+        self,
+        op: str,
+        args: tuple[Val, ...],
+        dtype: str,
+        lanes: int,
+        imm: Any = None,
+        block: Block | None = None,
+        shared: bool = True,
     ) -> Val:
         if block is None:
             block = self.root
@@ -172,7 +179,8 @@ class Arithmetic:
         return self.add(self.mul(x, y), z)
 
     def contracted(self, x: Val, y: Val, z: Val) -> Val:
-        """`x * y + z` as the target rounds it in vectors, for single numbers too: an element has the same value wherever it is computed."""
+        """`x * y + z` as the target rounds it in vectors, for single numbers too: an element has the same value
+        wherever it is computed."""
         lanes = max(x.lanes, y.lanes, z.lanes)
         if lanes > 1 or not self.target.fused:
             return self.fma(x, y, z)
@@ -199,7 +207,11 @@ class Arithmetic:
         if x.dtype == dtype:
             return x
         result = self._val("bitcast", (x,), dtype, x.lanes, x.dtype)
-        return self._op("wrap", result) if (dtype in NARROW or dtype in SMALL_FLOATS) and not fills(dtype, x.lanes) else result
+        return (
+            self._op("wrap", result)
+            if (dtype in NARROW or dtype in SMALL_FLOATS) and not fills(dtype, x.lanes)
+            else result
+        )
 
     def word(self, x: Val) -> Val:
         """The 32-bit register that a narrow integer or small float lies in."""
@@ -377,7 +389,8 @@ class Arithmetic:
         return self._val("extend_high", (x,), twice(x.dtype), x.lanes // 2)
 
     def narrow(self, x: Val, y: Val, dtype: str) -> Val:
-        """The lanes of two vectors of signed integers or masks in lanes half as wide; what leaves the range of `dtype` is clamped."""
+        """The lanes of two vectors of signed integers or masks in lanes half as wide; what leaves the range of `dtype`
+        is clamped."""
         return self._val("narrow", (x, y), dtype, 2 * x.lanes)
 
     def halves(self, x: Val) -> Val:
@@ -385,7 +398,8 @@ class Arithmetic:
         return self._val("halves", (x,), "s16" if x.dtype == "s32" else "s8", 2 * x.lanes)
 
     def joined(self, x: Val) -> Val:
-        """Pairs of adjacent lanes of s16 as lanes of 32 bits, the first in their low half: what `halves` takes apart."""
+        """Pairs of adjacent lanes of s16 as lanes of 32 bits, the first in their low half: what `halves` takes
+        apart."""
         return self._val("joined", (x,), "s32", x.lanes // 2)
 
     def extmul_low(self, x: Val, y: Val) -> Val:
@@ -401,7 +415,8 @@ class Arithmetic:
         return self._val("extadd_pairwise", (x,), twice(x.dtype), x.lanes // 2)
 
     def dot(self, x: Val, y: Val) -> Val:
-        """The sums of the products of adjacent lanes of s16, as s32; modulo 2**32, which (-2**15)**2 * 2 reaches alone."""
+        """The sums of the products of adjacent lanes of s16, as s32; modulo 2**32, which (-2**15)**2 * 2 reaches
+        alone."""
         return self._val("dot", (x, y), "s32", x.lanes // 2)
 
     def dot_i7(self, x: Val, y: Val) -> Val:
@@ -412,7 +427,8 @@ class Arithmetic:
         return self.narrow(low, high, "s16")
 
     def dot_i7_add(self, x: Val, y: Val, z: Val) -> Val:
-        """`z` and the sums of the products of four adjacent lanes of s8, as s32; those of `y` have no more than 7 bits: 0 to 127."""
+        """`z` and the sums of the products of four adjacent lanes of s8, as s32; those of `y` have no more than 7 bits:
+        0 to 127."""
         if RELAXED_SIMD in self.target.features:
             return self._val("relaxed_dot_add", (x, y, z), "s32", x.lanes // 4)
         return self.add(z, self.extadd_pairwise(self.dot_i7(x, y)))

@@ -22,9 +22,10 @@ __all__ = ["NARROW", "WIDE", "Builder", "is_float"]
 class Builder(Arithmetic):
     """Builds one `Func`.
 
-    `lanes` is the step of this kernel's vector loops: 4, or 2 where any 64-bit type takes part, or 8 or 16 where no type is
-    wider than 16 or 8 bits; 1 forbids vectors. Values made by `load_lanes`, `extend_low`, `narrow` and the like have their
-    own. `target` says which operations there are. `pointers` is the number of buffers, `written` those it stores to.
+    `lanes` is the step of this kernel's vector loops: 4, or 2 where any 64-bit type takes part, or 8 or 16 where no
+    type is wider than 16 or 8 bits; 1 forbids vectors. Values made by `load_lanes`, `extend_low`, `narrow` and the like
+    have their own. `target` says which operations there are. `pointers` is the number of buffers, `written` those it
+    stores to.
     """
 
     def __init__(self, name: str, pointers: int, lanes: int, target: Target, written: frozenset[int] = frozenset()):
@@ -93,7 +94,9 @@ class Builder(Arithmetic):
             # The constant offset of a wasm load does not wrap, so a base that may be too low takes it in.
             address = self._op("add", address, self.bits("u32", offset & 0xFFFFFFFF)) if offset else address
             offset = 0
-        terms: list[tuple[int, Val]] = [(loop.level, self._induction(loop, c * element_bytes)) for loop, c in index.loops]
+        terms: list[tuple[int, Val]] = [
+            (loop.level, self._induction(loop, c * element_bytes)) for loop, c in index.loops
+        ]
         for value, c in index.values:
             scaled = value if c * element_bytes == 1 else self._op("mul", value, self.const("s32", c * element_bytes))
             terms.append((value.block.level, scaled))
@@ -132,11 +135,15 @@ class Builder(Arithmetic):
     def load_splat(self, base: Val, index: Affine, dtype: str, pure: bool = True) -> Val:
         """The element at `index`, which no loop along lanes changes, in all lanes of a vector."""
         if self.target.tune != V8 or TYPES[dtype].bytes * self.lanes != 16 or self.lanes > 4:
-            return self.splat(self.load_at(base, index, dtype, pure), self.lanes)  # Cranelift has a detour through integer registers
+            return self.splat(
+                self.load_at(base, index, dtype, pure), self.lanes
+            )  # Cranelift has a detour through integer registers
         address, offset = self.address(base, index, TYPES[dtype].bytes)
         guard = self._innermost_guard(address.block)
         block = guard or address.block if pure else self.stack[-1]
-        value = self._val("load_splat", (address,), dtype, self.lanes, (offset, 0), block, shared=pure and guard is None)
+        value = self._val(
+            "load_splat", (address,), dtype, self.lanes, (offset, 0), block, shared=pure and guard is None
+        )
         value.pinned = not pure
         return value
 
@@ -145,7 +152,8 @@ class Builder(Arithmetic):
         return self._op("wrap", x) if x.dtype in NARROW and TYPES[x.dtype].bits < 8 else x
 
     def load_lanes(self, base: Val, index: Affine, dtype: str, lanes: int = 0, pure: bool = True) -> Val:
-        """A vector of consecutive elements from `index` on, whichever loop runs along lanes. What is not `pure` is loaded where it stands.
+        """A vector of consecutive elements from `index` on, whichever loop runs along lanes. What is not `pure` is
+        loaded where it stands.
 
         It has as many lanes as the kernel's vectors, or `lanes`.
         """
@@ -268,7 +276,8 @@ class Builder(Arithmetic):
         return carry
 
     def barrier(self, loop: Loop, values: list[Val]) -> None:
-        """What the innermost loop's body computed so far is done here; `values` replace what its carries held until now."""
+        """What the innermost loop's body computed so far is done here; `values` replace what its carries held until
+        now."""
         self.stack[-1].statements.append(Barrier(loop, list(zip(loop.carries, values))))
 
     @contextmanager
@@ -280,7 +289,9 @@ class Builder(Arithmetic):
         self.stack.pop()
         self.stack[-1].statements.append(If(condition, body))
 
-    def vectorized(self, extent: int, body: Callable[[Affine], None], padded: bool = False, ranged: bool = False) -> None:
+    def vectorized(
+        self, extent: int, body: Callable[[Affine], None], padded: bool = False, ranged: bool = False
+    ) -> None:
         """Runs `body` over 0..extent-1, whole vectors first and the rest one by one.
 
         With `padded` the last vector may reach beyond the extent: the buffers have room, and nobody reads it.

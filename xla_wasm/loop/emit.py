@@ -1,8 +1,8 @@
 """loop.Func -> wasm.Func.
 
-Values used once where they stand are left on the stack; all others get a local. Scalar constants are written anew at each use.
-Vectors of one constant get a local before all loops: V8 would make them anew in each trip, which takes it longer than to fetch
-one that it had to spill, and Cranelift takes them from memory either way.
+Values used once where they stand are left on the stack; all others get a local. Scalar constants are written anew at
+each use. Vectors of one constant get a local before all loops: V8 would make them anew in each trip, which takes it
+longer than to fetch one that it had to spill, and Cranelift takes them from memory either way.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class _Emitter(Values):
             self.op("end")
 
     def bounds(self, loop: Loop) -> tuple[int, int]:
-        """Locals with the bounds of a ranged loop's trips, as signed numbers: the kernel's, counted from its first trip, as far as it has
-        them. There are none between bounds that have changed places."""
+        """Locals with the bounds of a ranged loop's trips, as signed numbers: the kernel's, counted from its first
+        trip, as far as it has them. There are none between bounds that have changed places."""
         first, begin, end = self.firsts[loop], 1, 2
         if first:
             begin = self.shifted(1, first)
@@ -147,8 +147,11 @@ class _Emitter(Values):
         self.op("local.set", local)
 
     def repeat(self, loop: Loop, condition: Val) -> None:
-        """A loop without a count. Its condition may need what the carries hold in this trip, so it is there before they change."""
-        assert not any(v in self.uses.counts for v in loop.inductions.values()), "a loop without a count has no variable"
+        """A loop without a count. Its condition may need what the carries hold in this trip, so it is there before they
+        change."""
+        assert not any(v in self.uses.counts for v in loop.inductions.values()), (
+            "a loop without a count has no variable"
+        )
         self.op("loop", None)
         self.block(loop.body)
         self.value(condition)

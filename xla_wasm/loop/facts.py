@@ -37,9 +37,16 @@ def _head(loop: Loop, most: int) -> str:
 
 
 def _accesses(block: Block, used: set[Val]) -> str:
-    """Loads and stores by type, lanes and kind, calls, and divisions of integers, in the order in which they come first."""
+    """Loads and stores by type, lanes and kind, calls, and divisions of integers, in the order in which they come
+    first."""
     present = [s for s in block.statements if not isinstance(s, Val) or s in used]
-    apart = {load for s in present if isinstance(s, Val) and s.op == "pack" for load in map(_loaded, s.args) if load is not None}
+    apart = {
+        load
+        for s in present
+        if isinstance(s, Val) and s.op == "pack"
+        for load in map(_loaded, s.args)
+        if load is not None
+    }
     found: dict[str, Counter[str]] = {"loads": Counter(), "stores": Counter(), "calls": Counter(), "divides": Counter()}
     for s in present:
         if isinstance(s, Store):
@@ -48,7 +55,9 @@ def _accesses(block: Block, used: set[Val]) -> str:
             found["calls"][s.symbol] += 1
         elif isinstance(s, Val):
             _count(s, apart, found)
-    parts = [f"{what} {', '.join(_times(n, kind) for kind, n in kinds.items())}" for what, kinds in found.items() if kinds]
+    parts = [
+        f"{what} {', '.join(_times(n, kind) for kind, n in kinds.items())}" for what, kinds in found.items() if kinds
+    ]
     return f": {'; '.join(parts)}" if parts else ""
 
 

@@ -1,8 +1,9 @@
 """Vectors side by side in loops whose elements take a long chain of operations.
 
-A processor looks a few dozen operations ahead. Where one element's chain is about as long, it sees little that does not wait, and the loop
-takes the time of the chain. So such loops take several vectors in a trip, each operation for all of them before the next: what stands
-beside an operation then never waits for it. V8 keeps that order. Cranelift puts what a store needs right before it, whatever the order.
+A processor looks a few dozen operations ahead. Where one element's chain is about as long, it sees little that does not
+wait, and the loop takes the time of the chain. So such loops take several vectors in a trip, each operation for all of
+them before the next: what stands beside an operation then never waits for it. V8 keeps that order. Cranelift puts what
+a store needs right before it, whatever the order.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ def _walk(func: Func, block: Block) -> None:
         if isinstance(statement, If):
             _walk(func, statement.body)
         elif isinstance(statement, Loop):
-            if statement.lanes > 1 and statement.condition is None and _straight(statement.body) and _longest(statement.body) >= _CHAIN:
+            if (
+                statement.lanes > 1
+                and statement.condition is None
+                and _straight(statement.body)
+                and _longest(statement.body) >= _CHAIN
+            ):
                 _widen(func, statement)
                 _order(statement.body)
             else:
@@ -42,7 +48,9 @@ def _walk(func: Func, block: Block) -> None:
 
 def _straight(body: Block) -> bool:
     """Whether it only loads, computes and stores, and reads nothing that it writes: such loads are pinned."""
-    return all(isinstance(s, Store) or isinstance(s, Val) and not (s.pinned and s.op in _LOADS) for s in body.statements)
+    return all(
+        isinstance(s, Store) or isinstance(s, Val) and not (s.pinned and s.op in _LOADS) for s in body.statements
+    )
 
 
 def _statements(body: Block) -> list[Straight]:
@@ -97,7 +105,8 @@ def _widen(func: Func, loop: Loop) -> None:
 
 
 def _slopes(loop: Loop) -> dict[Val, int] | None:
-    """By how much each address grows with the loop's variable; None where the variable is more than a part of addresses, or one falls."""
+    """By how much each address grows with the loop's variable; None where the variable is more than a part of
+    addresses, or one falls."""
     body = loop.body
     slopes = {val: c for c, val in loop.inductions.items()}
     for s in _statements(body):

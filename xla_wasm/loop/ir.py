@@ -64,9 +64,9 @@ class Store:
 class Loop:
     """Runs `body` for its variable from 0 in steps of `step` below `trips * step`, at least once.
 
-    With `ranged` its trips are a part of the kernel's range: those between the kernel's `begin` and `end` are made, which may be none.
-    With a `condition` there is no variable and no count: another trip follows as long as that value of the body holds.
-    `lanes` > 1 marks the loop whose variable runs along the lanes of vectors.
+    With `ranged` its trips are a part of the kernel's range: those between the kernel's `begin` and `end` are made,
+    which may be none. With a `condition` there is no variable and no count: another trip follows as long as that value
+    of the body holds. `lanes` > 1 marks the loop whose variable runs along the lanes of vectors.
     """
 
     trips: int
@@ -98,8 +98,8 @@ class Carry:
 class Barrier:
     """Keeps an engine's scheduler from moving work across this place in a loop's body: a branch out, never taken.
 
-    `values` are what the loop's carries hold here: each stays in its carry's local from here on, so that the value before
-    it can be forgotten. A carry may keep what it holds. Stands directly in the body of `loop`.
+    `values` are what the loop's carries hold here: each stays in its carry's local from here on, so that the value
+    before it can be forgotten. A carry may keep what it holds. Stands directly in the body of `loop`.
     """
 
     loop: Loop
@@ -108,7 +108,8 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """The memory that a C function reads, or also writes: so many bytes from the address that is its argument of this number."""
+    """The memory that a C function reads, or also writes: so many bytes from the address that is its argument of this
+    number."""
 
     argument: int
     bytes: int

@@ -10,7 +10,13 @@ from .ir import Val
 
 
 def nest(
-    b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, padded: bool = False, ranged: bool = False, done: Index = ()
+    b: Builder,
+    dims: tuple[int, ...],
+    body: Callable[[Index], None],
+    *,
+    padded: bool = False,
+    ranged: bool = False,
+    done: Index = (),
 ) -> None:
     """Runs `body` at every index of `dims`, along vectors in the last dimension that is not 1.
 
@@ -56,7 +62,9 @@ def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None]
     level(0, ())
 
 
-def fold(b: Builder, dims: tuple[int, ...], inits: list[Val], lanes: int, body: Callable[[Index, list[Val]], list[Val]]) -> list[Val]:
+def fold(
+    b: Builder, dims: tuple[int, ...], inits: list[Val], lanes: int, body: Callable[[Index, list[Val]], list[Val]]
+) -> list[Val]:
     """Carries values through a nest of loops over `dims`, in row-major order: `body(index, values) -> values`."""
     if 0 in dims:
         return inits

@@ -1,11 +1,11 @@
 """Every operation of the loop IR, once: what it takes, what it gives, and which WebAssembly instruction it is.
 
-The emitter, the printer and the verifier work from this table; an operation that is not in it does not exist. A row reads:
-names, signature, the types that `t` may be, immediate, effect, instruction.
+The emitter, the printer and the verifier work from this table; an operation that is not in it does not exist. A row
+reads: names, signature, the types that `t` may be, immediate, effect, instruction.
 
-A signature names the type and the lanes of each operand and, after `>`, of the result. A letter alone has as many lanes as
-the others; a 1 behind it makes it a scalar, a 2 or 4 gives it so many times the lanes, a quote half of them. A star stands for
-any number of what comes before it.
+A signature names the type and the lanes of each operand and, after `>`, of the result. A letter alone has as many lanes
+as the others; a 1 behind it makes it a scalar, a 2 or 4 gives it so many times the lanes, a quote half of them. A star
+stands for any number of what comes before it.
 
     t  the operation's type; T: a vector    w  an integer of the same width as t, of either sign; t itself if it is none
     p  pred                                 h  as t, with half the bits: an integer of either sign, or pred if t is
@@ -14,18 +14,20 @@ any number of what comes before it.
     s  s32                                  b  s8
     x  any type                             c  s16
 
-A type that only some numbers of lanes go with has them behind it: `s8x16`. The immediate is one of: bits (a pattern), buffer,
-coefficient, carry, place (a constant offset in bytes, and the distance of lanes in elements), lane, lanes, type (that of the
-operand), shift, or symbol. The effect is one of: reads (memory, which stores change), traps (where its result has no meaning).
+A type that only some numbers of lanes go with has them behind it: `s8x16`. The immediate is one of: bits (a pattern),
+buffer, coefficient, carry, place (a constant offset in bytes, and the distance of lanes in elements), lane, lanes, type
+(that of the operand), shift, or symbol. The effect is one of: reads (memory, which stores change), traps (where its
+result has no meaning).
 
-The last column is one of: `=` (the instruction of this name), `+` (the same, with its sign behind it for integers), `s` (the
-same, for signed integers and floats only), `v128` (the instruction of all vectors), `relaxed` (of relaxed SIMD), `wider` (of
-this name, with the operands' shape and sign behind it), an instruction, `.` (the method of `values.Values` with this name
-writes it), or `-` (a loop has it in a local). What has no instruction for a type is written lane by lane, or by
-`Values.composed` for scalars.
+The last column is one of: `=` (the instruction of this name), `+` (the same, with its sign behind it for integers), `s`
+(the same, for signed integers and floats only), `v128` (the instruction of all vectors), `relaxed` (of relaxed SIMD),
+`wider` (of this name, with the operands' shape and sign behind it), an instruction, `.` (the method of `values.Values`
+with this name writes it), or `-` (a loop has it in a local). What has no instruction for a type is written lane by
+lane, or by `Values.composed` for scalars.
 
-A lane is as wide as 128 bits divided by their number, whatever the type: an s8 in four lanes lies in 32 bits, extended by its
-sign, in eight lanes in 16 bits, and in sixteen in its own. Two lanes of at most 32 bits are the exception, see `lane_bytes`.
+A lane is as wide as 128 bits divided by their number, whatever the type: an s8 in four lanes lies in 32 bits, extended
+by its sign, in eight lanes in 16 bits, and in sixteen in its own. Two lanes of at most 32 bits are the exception, see
+`lane_bytes`.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ def unsigned(dtype: str) -> bool:
 
 
 def lane_bytes(dtype: str, lanes: int) -> int:
-    """The bytes of one lane of a vector. Only two lanes of a 32-bit or narrower type, other than pred, leave half of it empty."""
+    """The bytes of one lane of a vector. Only two lanes of a 32-bit or narrower type, other than pred, leave half of it
+    empty."""
     return 4 if lanes == 2 and dtype not in WIDE and dtype != "pred" else 16 // lanes
 
 
@@ -204,8 +207,8 @@ OPS: dict[str, Op] = _rows()
 def instructions(op: str, dtype: str, lanes: int) -> tuple[str, ...] | None:
     """The instructions of an operation, to follow its operands; None if the emitter has to compose it.
 
-    `dtype` is the type of the first operand, `lanes` the number that the result has. Comparisons give a mask as wide as a
-    lane of a pred, so on 32-bit operands in two lanes the mask is widened.
+    `dtype` is the type of the first operand, `lanes` the number that the result has. Comparisons give a mask as wide as
+    a lane of a pred, so on 32-bit operands in two lanes the mask is widened.
     """
     form, number = OPS[op].form, dtype in COMPUTED
     if form == "wider":

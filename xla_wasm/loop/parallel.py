@@ -1,5 +1,5 @@
-"""Whether the trips of a kernel's range may run at the same time, as threads have them: proven from the places that each of them
-touches.
+"""Whether the trips of a kernel's range may run at the same time, as threads have them: proven from the places that
+each of them touches.
 
 It trusts no lowering to say so. A kernel of which nothing can be proven runs on one thread.
 """
@@ -16,11 +16,13 @@ from .ranges import Bounds, Form
 from .verify import Access, verify
 
 
-def is_parallel(func: Func, written: Collection[int], scratch: Collection[int] = (), same: Mapping[int, int] | None = None) -> bool:
+def is_parallel(
+    func: Func, written: Collection[int], scratch: Collection[int] = (), same: Mapping[int, int] | None = None
+) -> bool:
     """Whether no trip of the range touches what another one writes.
 
-    `written` and `scratch` are numbers of arguments: the first are shared by all threads, of the others each thread has its own.
-    `same`: arguments that lie where an argument with a lower number does.
+    `written` and `scratch` are numbers of arguments: the first are shared by all threads, of the others each thread has
+    its own. `same`: arguments that lie where an argument with a lower number does.
     """
     if not is_split(func) or func.trips < 2:
         return False
@@ -37,13 +39,16 @@ def is_parallel(func: Func, written: Collection[int], scratch: Collection[int] =
         if number not in scratch and not any(a.written for a in accesses):
             continue
         placed = _ranged(func, accesses)
-        if placed is None or not (_begins_anew(placed) if number in scratch else number in written and _apart(placed, func.trips)):
+        if placed is None or not (
+            _begins_anew(placed) if number in scratch else number in written and _apart(placed, func.trips)
+        ):
             return False
     return True
 
 
 def bytes_a_trip(func: Func, number: int) -> int:
-    """How many bytes each trip of the range has of argument `number`, behind those of the trip before; 0 if a trip touches others."""
+    """How many bytes each trip of the range has of argument `number`, behind those of the trip before; 0 if a trip
+    touches others."""
     verified = verify(func)
     if not is_split(func) or verified.opaque:
         return 0
@@ -80,7 +85,8 @@ class _Ranged:
         return tuple((other, c) for other, c in self.form.loops if other is not self.loop)
 
     def bounds(self, loops: tuple[tuple[Loop, int], ...]) -> Bounds | None:
-        """The first byte and the one after the last, as these loops leave them, in a trip of the number 0; None if they are unknown."""
+        """The first byte and the one after the last, as these loops leave them, in a trip of the number 0; None if they
+        are unknown."""
         found = self.access.facts.form_bounds(Form((), self.form.const, loops, self.form.values))
         return found and (found[0] + self.access.reach[0], found[1] + self.access.reach[1])
 
@@ -104,21 +110,27 @@ def _ranged(func: Func, accesses: Iterable[Access]) -> list[_Ranged] | None:
 
 
 def _begins_anew(accesses: list[_Ranged]) -> bool:
-    """Whether each trip writes scratch memory, in the same way as others and before it reads any: none needs what another one left there.
+    """Whether each trip writes scratch memory, in the same way as others and before it reads any: none needs what
+    another one left there.
 
     Nobody proves that all that is read was written; the tests fill this memory with nonsense.
     """
     for loop in {a.loop: None for a in accesses}:
         own = [a for a in accesses if a.loop is loop]
         writes = [a.access.at for a in own if a.access.written]
-        if not writes or min(a.access.at for a in own) < min(writes) or not all(a.whole for a in own if a.access.written):
+        if (
+            not writes
+            or min(a.access.at for a in own) < min(writes)
+            or not all(a.whole for a in own if a.access.written)
+        ):
             return False
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The bytes of an access in the trips in which it happens, as far as loops leave them that go small distances only."""
+    """The bytes of an access in the trips in which it happens, as far as loops leave them that go small distances
+    only."""
 
     first: int
     last: int
@@ -136,8 +148,9 @@ class _Place:
 def _apart(accesses: list[_Ranged], trips: int) -> bool:
     """Whether the places of one trip's accesses are none of another's.
 
-    Each trip has a slab of its own, of what it moves on by; slabs repeat in all larger distances that other loops go, which a common
-    divisor stands for. What one trip alone does may lie in its slab, or where no slab of another trip is.
+    Each trip has a slab of its own, of what it moves on by; slabs repeat in all larger distances that other loops go,
+    which a common divisor stands for. What one trip alone does may lie in its slab, or where no slab of another trip
+    is.
     """
     distances = {a.distance for a in accesses if a.first != a.last}
     if len(distances) > 1 or distances == {0}:
@@ -153,12 +166,15 @@ def _apart(accesses: list[_Ranged], trips: int) -> bool:
             return False
         at = a.distance * a.first if a.first == a.last else 0
         ends = a.distance * a.first, a.distance * a.last
-        places.append(_Place(a.first, a.last, bounds[0] + at, bounds[1] + at, (extent[0] + min(ends), extent[1] + max(ends))))
+        places.append(
+            _Place(a.first, a.last, bounds[0] + at, bounds[1] + at, (extent[0] + min(ends), extent[1] + max(ends)))
+        )
     return _in_slabs(places, trips, slab, period) and _one_by_one([p for p in places if p.once], period)
 
 
 def _in_slabs(places: list[_Place], trips: int, slab: int, period: int) -> bool:
-    """Whether each trip's places lie in its slab, or at least in no other's, where places that differ by a period are the same."""
+    """Whether each trip's places lie in its slab, or at least in no other's, where places that differ by a period are
+    the same."""
     everywhere = [p for p in places if not p.once]
     if not everywhere:
         return True

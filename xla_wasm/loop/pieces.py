@@ -1,7 +1,7 @@
 """How many trips of a kernel's range one call of it makes, and how many one thread takes at a time.
 
-Engines that compile a module twice, first fast and then well, take the better code from a function's next call on: one that is called once
-and computes for a second would do so in the worse code. Pieces of the range are calls of their own.
+Engines that compile a module twice, first fast and then well, take the better code from a function's next call on: one
+that is called once and computes for a second would do so in the worse code. Pieces of the range are calls of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _CHUNKS = 32
 
 
 def is_split(func: Func) -> bool:
-    """Whether a kernel does nothing but the trips of its range, which carry nothing to the next: then callers may split it."""
+    """Whether a kernel does nothing but the trips of its range, which carry nothing to the next: then callers may split
+    it."""
     effects = [s for s in func.body.statements if not isinstance(s, Val)]
     return bool(effects) and all(isinstance(s, Loop) and s.ranged and not s.carries for s in effects)
 
@@ -28,7 +29,8 @@ def piece(func: Func) -> int:
 
 
 def chunk(func: Func) -> int:
-    """The trips of what one thread takes at a time; 0 where the kernel is too small for several. It does not depend on their number."""
+    """The trips of what one thread takes at a time; 0 where the kernel is too small for several. It does not depend on
+    their number."""
     if not is_split(func):
         return 0
     least = _trips_of(func, _CHUNK)

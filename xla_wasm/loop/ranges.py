@@ -1,7 +1,7 @@
 """What values of a kernel may be: addresses as affine forms of loop variables, and bounds of numbers known at run time.
 
-Bounds are exact for loop variables. A number of the program's is bounded by its type, by what clamps it, and by the conditions
-under which a place is reached.
+Bounds are exact for loop variables. A number of the program's is bounded by its type, by what clamps it, and by the
+conditions under which a place is reached.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Form:
 
 
 class Facts:
-    """What is known at one place: the loops that are open with the bounds of their variables, and values with their bounds."""
+    """What is known at one place: the loops that are open with the bounds of their variables, and values with their
+    bounds."""
 
     def __init__(self, loops: Mapping[Block, Loop], variables: Mapping[Loop, Bounds], values: Mapping[Val, Bounds]):
         self.loops = loops
@@ -62,7 +63,11 @@ class Facts:
 
     def inside(self, loop: Loop) -> Facts:
         """The facts in a loop's body."""
-        variables = self.variables if loop.condition is not None else {**self.variables, loop: (0, (loop.trips - 1) * loop.step)}
+        variables = (
+            self.variables
+            if loop.condition is not None
+            else {**self.variables, loop: (0, (loop.trips - 1) * loop.step)}
+        )
         return Facts({**self.loops, loop.body: loop}, variables, self.values)
 
     # --- affine forms -------------------------------------------------------------------------------------------
@@ -96,12 +101,14 @@ class Facts:
         return Form(values=((val, 1),))
 
     def opened(self, form: Form, loop: Loop) -> Form:
-        """The form with values replaced by what they are computed from, where that depends on a loop's variable: clamps that hold a number
-        within bounds are left out where the bounds are known anyway."""
+        """The form with values replaced by what they are computed from, where that depends on a loop's variable: clamps
+        that hold a number within bounds are left out where the bounds are known anyway."""
         found = Form(form.pointers, form.const, form.loops)
         for value, c in form.values:
             inner = self._affine(value)
-            found = found.plus(inner if any(other is loop for other, _ in inner.loops) else Form(values=((value, 1),)), c)
+            found = found.plus(
+                inner if any(other is loop for other, _ in inner.loops) else Form(values=((value, 1),)), c
+            )
         return found
 
     def _affine(self, val: Val) -> Form:
@@ -125,7 +132,9 @@ class Facts:
     def form_bounds(self, form: Form) -> Bounds | None:
         """The bounds of a form without its pointer; None where a loop's variable is unknown."""
         low = high = form.const
-        for bounds, c in [(self.variables.get(loop), c) for loop, c in form.loops] + [(self.bounds(v), c) for v, c in form.values]:
+        for bounds, c in [(self.variables.get(loop), c) for loop, c in form.loops] + [
+            (self.bounds(v), c) for v, c in form.values
+        ]:
             if bounds is None:
                 return None
             ends = bounds[0] * c, bounds[1] * c
@@ -183,7 +192,8 @@ class Facts:
         return full
 
     def divides(self, x: Val, y: Val) -> bool:
-        """Whether an integer division of x by y never traps: y is not 0, and not -1 where x may be the least number of a register."""
+        """Whether an integer division of x by y never traps: y is not 0, and not -1 where x may be the least number of
+        a register."""
         low, high = self.bounds(y)
         zero, minus = low <= 0 <= high, low <= -1 <= high
         least = type_bounds(x.dtype)[0]
@@ -200,7 +210,8 @@ class Facts:
         excluded = [_plain(v) for v in _terms("or", condition)]
         zero = zero and not any(_tests(c, divisor, 0) for c in excluded)
         minus = minus and not any(
-            all(_tests(t, divisor, -1) or _tests(t, _plain(x), least) for t in map(_plain, _terms("and", c))) for c in excluded
+            all(_tests(t, divisor, -1) or _tests(t, _plain(x), least) for t in map(_plain, _terms("and", c)))
+            for c in excluded
         )
         return not (zero or minus)
 

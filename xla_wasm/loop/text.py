@@ -12,7 +12,9 @@ from .ops import OPS
 def to_text(func: Func) -> str:
     """A kernel, one statement a line. Constants and the multiples of loop variables stand where they are used."""
     names = Names(func)
-    lines = [f"kernel {func.name}({func.pointers} pointers), {func.trips} trips{', guarded' if func.body.guarded else ''}"]
+    lines = [
+        f"kernel {func.name}({func.pointers} pointers), {func.trips} trips{', guarded' if func.body.guarded else ''}"
+    ]
     for depth, line in _statements(func.body, names, 1):
         lines.append("  " * depth + line)
     return "\n".join(lines) + "\n"
@@ -100,8 +102,16 @@ def _statements(block: Block, names: Names, depth: int) -> Iterator[tuple[int, s
 def _loop(loop: Loop, names: Names, depth: int) -> Iterator[tuple[int, str]]:
     lanes = f", {loop.lanes} lanes" if loop.lanes > 1 else ""
     multiples = f", multiples {', '.join(map(str, loop.inductions))}" if loop.inductions else ""
-    count = f"{loop.trips} trips by {loop.step}{lanes}{multiples}" if loop.condition is None else f"while {names.of(loop.condition)}"
-    yield depth, f"{'ranged ' if loop.ranged else ''}loop {names.loops[loop.body]}: {count}{', guarded' if loop.body.guarded else ''}"
+    count = (
+        f"{loop.trips} trips by {loop.step}{lanes}{multiples}"
+        if loop.condition is None
+        else f"while {names.of(loop.condition)}"
+    )
+    yield (
+        depth,
+        f"{'ranged ' if loop.ranged else ''}loop {names.loops[loop.body]}: "
+        f"{count}{', guarded' if loop.body.guarded else ''}",
+    )
     for c in loop.carries:
         yield depth + 1, f"carry {names.of(c.value)}: {typed(c.value)} = {names.of(c.init)}"
     yield from _statements(loop.body, names, depth + 1)

@@ -1,6 +1,7 @@
 """Loops in tiles: for arrays whose elements lie along another dimension than the one that runs along lanes.
 
-A tile has as many rows as a vector has lanes. What lies across it is loaded along its own direction and transposed in registers.
+A tile has as many rows as a vector has lanes. What lies across it is loaded along its own direction and transposed in
+registers.
 """
 
 from __future__ import annotations
@@ -49,11 +50,14 @@ def transpose(b: Builder, rows: list[Val]) -> list[Val]:
     return [b.shuffle(p, q, pick) for p, q in halves for pick in ((0, 1, 4, 5), (2, 3, 6, 7))]
 
 
-def nest_in_tiles(b: Builder, dims: tuple[int, ...], rows: int, element: Callable[[Index, Tile | None], None], *, wide: bool) -> None:
-    """Runs `element` at every index of `dims`, in tiles of the dimension `rows` and the last one, which runs along vectors.
+def nest_in_tiles(
+    b: Builder, dims: tuple[int, ...], rows: int, element: Callable[[Index, Tile | None], None], *, wide: bool
+) -> None:
+    """Runs `element` at every index of `dims`, in tiles of the dimension `rows` and the last one, which runs along
+    vectors.
 
-    Elements that fill no tile come with None. The rows of some tiles are walked to their ends side by side, `wide` in steps of whole
-    cache lines, for which there are several times as many copies of what `element` writes.
+    Elements that fill no tile come with None. The rows of some tiles are walked to their ends side by side, `wide` in
+    steps of whole cache lines, for which there are several times as many copies of what `element` writes.
     """
     last, lanes = len(dims) - 1, b.lanes
     height, length = dims[rows], dims[last]

@@ -1,4 +1,5 @@
-"""Which values of a kernel get a local: those used more than once, or in another block, or pinned. The rest stay on the stack.
+"""Which values of a kernel get a local: those used more than once, or in another block, or pinned. The rest stay on the
+stack.
 
 What a loop carries keeps one local through a trip, where each new value is the only one that needs the value before it.
 """
@@ -19,7 +20,8 @@ _REMATERIALIZED = ("const", "induction", "carry", "result")
 
 @dataclass(slots=True)
 class Uses:
-    """The values that a kernel's effects need: how often each is used, and which are kept in a local where they stand."""
+    """The values that a kernel's effects need: how often each is used, and which are kept in a local where they
+    stand."""
 
     counts: dict[Val, int] = field(default_factory=dict)
     kept: set[Val] = field(default_factory=set)

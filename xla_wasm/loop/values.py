@@ -13,7 +13,8 @@ from .ops import CONVERT, CONVERT_LANES, OPS, instructions, lane_bytes, lane_sha
 
 
 class Values:
-    """Writes values into one wasm function. A value with a local is read from it, any other is computed where it is used."""
+    """Writes values into one wasm function. A value with a local is read from it, any other is computed where it is
+    used."""
 
     def __init__(self, out: WasmFunc):
         self.out = out
@@ -204,7 +205,11 @@ class Values:
 
     def load(self, val: Val) -> None:
         self.value(val.args[0])
-        self.op(_LOAD[val.dtype] if val.dtype in _LOAD else _LOAD_SIZE[TYPES[val.dtype].bytes, unsigned(val.dtype)], 0, val.imm[0])
+        self.op(
+            _LOAD[val.dtype] if val.dtype in _LOAD else _LOAD_SIZE[TYPES[val.dtype].bytes, unsigned(val.dtype)],
+            0,
+            val.imm[0],
+        )
 
     def load_vector(self, val: Val) -> None:
         size, lanes, offset = TYPES[val.dtype].bytes, val.lanes, val.imm[0]
@@ -281,7 +286,9 @@ class Values:
         size = lane_bytes(val.dtype, val.lanes) if val.lanes > 1 else 4
         if unsigned(val.dtype):
             low, high = limits(val.dtype)
-            self.op("i32.const", high) if val.lanes == 1 else self.op("v128.const", high.to_bytes(size, "little") * (16 // size))
+            self.op("i32.const", high) if val.lanes == 1 else self.op(
+                "v128.const", high.to_bytes(size, "little") * (16 // size)
+            )
             self.op("i32.and" if val.lanes == 1 else "v128.and")
         elif val.lanes == 1 and bits in (8, 16):
             self.op(f"i32.extend{bits}_s")
@@ -457,6 +464,18 @@ class Values:
     shr_s = shr_u = shl
 
 
-_LOAD = {"f32": "f32.load", "f64": "f64.load", "s32": "i32.load", "u32": "i32.load", "s64": "i64.load", "u64": "i64.load"}
-_LOAD_SIZE = {(1, True): "i32.load8_u", (1, False): "i32.load8_s", (2, True): "i32.load16_u", (2, False): "i32.load16_s"}
+_LOAD = {
+    "f32": "f32.load",
+    "f64": "f64.load",
+    "s32": "i32.load",
+    "u32": "i32.load",
+    "s64": "i64.load",
+    "u64": "i64.load",
+}
+_LOAD_SIZE = {
+    (1, True): "i32.load8_u",
+    (1, False): "i32.load8_s",
+    (2, True): "i32.load16_u",
+    (2, False): "i32.load16_s",
+}
 _WRITE = {op.name: getattr(Values, op.name) for op in OPS.values() if op.form == "."}

@@ -1,7 +1,7 @@
 """Checks a kernel: types, lanes, places, effects, and that every access lies inside its argument in every trip.
 
-It trusts nothing of the builder's. What it finds is a defect of the compiler, and the message says where: the kernel, the
-value or statement as `loop.text` prints it, and what is wrong.
+It trusts nothing of the builder's. What it finds is a defect of the compiler, and the message says where: the kernel,
+the value or statement as `loop.text` prints it, and what is wrong.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Access:
     loops: tuple[Loop, ...]
     """Those that are open, from the outermost."""
     at: int
-    """When it happens, among the statements of the kernel in their order: a load where its value is computed, perhaps for a store."""
+    """When it happens, among the statements of the kernel in their order: a load where its value is computed, perhaps
+    for a store."""
 
     @property
     def written(self) -> bool:
@@ -60,7 +61,8 @@ class Access:
 
 
 def verify(func: Func, arguments: Sequence[Argument] | None = None) -> Verified:
-    """Raises `KernelError` at the first thing that is wrong. Without `arguments` the accesses' places are not checked."""
+    """Raises `KernelError` at the first thing that is wrong. Without `arguments` the accesses' places are not
+    checked."""
     verifier = _Verifier(func, arguments)
     verifier.run()
     return Verified(func, verifier.accesses, verifier.unproven, verifier.opaque)
@@ -78,7 +80,8 @@ class Verified:
     """Whether it calls functions of which it is not known what memory they touch."""
 
     def reads_before_writing(self, written: int, read: int) -> str:
-        """Why argument `written` may not lie where `read` lies; empty if each element is read for the last time before it is written."""
+        """Why argument `written` may not lie where `read` lies; empty if each element is read for the last time before
+        it is written."""
         loads = [a for a in self.accesses if not a.written and a.form.pointers in ((read,), ())]
         stores = [a for a in self.accesses if a.written and a.form.pointers in ((written,), ())]
         for load in loads:
@@ -168,7 +171,9 @@ class _Verifier:
             for arg in val.args:
                 place, name = self.stale.get(arg, (at, ""))
                 if at < place < self.computed(val, uses):
-                    self.fail(self.names.definition(val), f"is computed after {name} took the local of {self.names.of(arg)}")
+                    self.fail(
+                        self.names.definition(val), f"is computed after {name} took the local of {self.names.of(arg)}"
+                    )
 
     def computed(self, val: Val, uses: Uses) -> int:
         """Where a value is computed: one without a local is, where what uses it is."""
@@ -278,14 +283,21 @@ class _Verifier:
         for carry in loop.carries:
             if carry.result is not None:
                 self.alike(carry.value, carry.result, name, "result")
-                if carry.result.op != "result" or carry.result.imm is not carry or carry.result.block is not self.open[-1]:
+                if (
+                    carry.result.op != "result"
+                    or carry.result.imm is not carry
+                    or carry.result.block is not self.open[-1]
+                ):
                     self.fail(name, f"{self.names.of(carry.result)} is no result of it")
                 self.seen.add(carry.result)
         self.stores[self.open[-1]] |= self.stores[loop.body]
 
     def alike(self, value: Val, other: Val, name: str, role: str) -> None:
         if (value.dtype, value.lanes) != (other.dtype, other.lanes):
-            self.fail(name, f"{self.names.of(value)} is {typed(value)}, but its {role} {self.names.of(other)} is {typed(other)}")
+            self.fail(
+                name,
+                f"{self.names.of(value)} is {typed(value)}, but its {role} {self.names.of(other)} is {typed(other)}",
+            )
 
     def scalar(self, val: Val, dtype: str, what: str, role: str) -> None:
         if val.dtype != dtype or val.lanes != 1:
@@ -406,7 +418,12 @@ class _Verifier:
             good = isinstance(imm, int)
         elif kind == "place":
             strides = {"load": (0,), "load_splat": (0,), "load_vector": (1,)}
-            good = isinstance(imm, tuple) and len(imm) == 2 and imm[0] >= 0 and imm[1] in strides.get(val.op, (imm[1] or 1,))
+            good = (
+                isinstance(imm, tuple)
+                and len(imm) == 2
+                and imm[0] >= 0
+                and imm[1] in strides.get(val.op, (imm[1] or 1,))
+            )
         elif kind == "lane":
             good = isinstance(imm, int) and 0 <= imm < lanes
         elif kind == "lanes":
@@ -423,7 +440,15 @@ class _Verifier:
     # --- memory -------------------------------------------------------------------------------------------------
 
     def access(
-        self, what: str, address: Val, offset: int, stride: int, dtype: str, lanes: int, facts: Facts, val: Val | None = None
+        self,
+        what: str,
+        address: Val,
+        offset: int,
+        stride: int,
+        dtype: str,
+        lanes: int,
+        facts: Facts,
+        val: Val | None = None,
     ) -> Form:
         """Notes a load or a store; the form of its address."""
         self.scalar(address, "u32", what, "address")
@@ -460,15 +485,20 @@ class _Verifier:
             return
         if form.values:
             free = ", ".join(self.names.of(v) for v, _ in form.values)
-            self.unproven.append(f"kernel {self.func.name}: {what}: bytes {low} to {high} of {most} of argument {number}, by {free}")
+            self.unproven.append(
+                f"kernel {self.func.name}: {what}: bytes {low} to {high} of {most} of argument {number}, by {free}"
+            )
         else:
             self.fail(what, f"reaches bytes {low} to {high} of argument {number}, which has {most}")
 
     def order(self) -> None:
-        """A load that is not pinned may happen later than it stands; so nothing in its block may write what it reads."""
+        """A load that is not pinned may happen later than it stands; so nothing in its block may write what it
+        reads."""
         for val, block, pointers in self.unpinned:
             changed = self.stores[block]
-            if (pointers and pointers[0] in changed) or (changed and (not pointers or -1 in changed) and self.may_alias(pointers, changed)):
+            if (pointers and pointers[0] in changed) or (
+                changed and (not pointers or -1 in changed) and self.may_alias(pointers, changed)
+            ):
                 self.fail(self.names.definition(val), "is not pinned, and its block writes what it reads")
 
     def may_alias(self, pointers: tuple[int, ...], changed: set[int]) -> bool:
@@ -494,7 +524,9 @@ def _matches(letter: str, dtype: str, t: str) -> bool:
         if "pred" in (dtype, t):
             return dtype == t
         factor = 2 if letter == "d" else 1
-        return TYPES[dtype].bits * (2 if letter == "h" else 1) == TYPES[t].bits * factor and dtype[0] in ("s" if letter == "d" else "su")
+        return TYPES[dtype].bits * (2 if letter == "h" else 1) == TYPES[t].bits * factor and dtype[0] in (
+            "s" if letter == "d" else "su"
+        )
     return letter == "x"
 
 

@@ -11,11 +11,36 @@ from ..loop.ir import Val
 from ..ops.elementwise import record as elementwise
 from ..ops.elementwise.lower import ELEMENTWISE
 
-_RENAMED = ("reshape", "broadcast", "transpose", "copy", "reverse", "slice", "dynamic-slice", "gather", "opt-barrier", "domain")
+_RENAMED = (
+    "reshape",
+    "broadcast",
+    "transpose",
+    "copy",
+    "reverse",
+    "slice",
+    "dynamic-slice",
+    "gather",
+    "opt-barrier",
+    "domain",
+)
 """Operations that give the one element of their operand back, if that and the result have one element."""
 
-_OTHERS = ("parameter", "constant", "iota", "tuple", "get-tuple-element", "call", "fusion", "map", "reduce", "conditional", "concatenate")
-_OPCODES = frozenset((*(op.opcode for op in elementwise.OPS), *_RENAMED, *_OTHERS, "pad", "dynamic-update-slice", "get-dimension-size"))
+_OTHERS = (
+    "parameter",
+    "constant",
+    "iota",
+    "tuple",
+    "get-tuple-element",
+    "call",
+    "fusion",
+    "map",
+    "reduce",
+    "conditional",
+    "concatenate",
+)
+_OPCODES = frozenset(
+    (*(op.opcode for op in elementwise.OPS), *_RENAMED, *_OTHERS, "pad", "dynamic-update-slice", "get-dimension-size")
+)
 
 
 def multiply_add(b: Builder, x: Val, y: Val, total: Val) -> Val:
@@ -39,7 +64,9 @@ def apply(b: Builder, computation: Computation, arguments: list[Any]) -> Any:
     values: dict[Instruction, Any] = {}
     for x in computation.instructions:
         if any(shape.size != 1 for _, shape in x.shape.leaves()) or x.opcode not in _OPCODES:
-            raise UnsupportedError(f"{x.where}: not supported inside a computation applied to single elements ('{computation.name}')")
+            raise UnsupportedError(
+                f"{x.where}: not supported inside a computation applied to single elements ('{computation.name}')"
+            )
         operands = [values[o] for o in x.operands]
         if x.opcode == "parameter":
             values[x] = _received(b, x, arguments[x.attrs["parameter_number"]])

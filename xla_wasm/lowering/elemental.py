@@ -42,14 +42,16 @@ class Elemental:
     memo: dict[tuple[Instruction, Index], Any] = field(default_factory=dict)
     row: Index | None = None
     row_depth: int = 0
-    """In a row kernel, the index of the row and the blocks open there: reductions are computed once there and nowhere else."""
+    """In a row kernel, the index of the row and the blocks open there: reductions are computed once there and nowhere
+    else."""
     reads: dict[int, set[tuple[Affine, int]]] = field(default_factory=dict)
     """Where in each source elements have been read: positions, and the bytes of an element."""
     tile: Tile | None = None
     """The tile in which elements are computed, where the kernel goes by tiles."""
 
     def value(self, x: Instruction, index: Index) -> Any:
-        """The element of `x` at `index`; a list of values for an instruction with a tuple result, and of a complex number."""
+        """The element of `x` at `index`; a list of values for an instruction with a tuple result, and of a complex
+        number."""
         key = (x, index)
         found = self.memo.get(key)
         if found is not None and self._alive(found):
@@ -74,7 +76,8 @@ class Elemental:
             return self.load(source, source.position(index), source.dtype)
         scratch = self.scratch.get(x)
         if scratch is None or index[: scratch.rows] != self.row:
-            # No scratch row, or another row's element: the scratch row holds `x` at the kernel's own row and nowhere else.
+            # No scratch row, or another row's element: the scratch row holds `x` at the kernel's own row and nowhere
+            # else.
             if x.opcode == "reduce" and self.row is not None and len(self.b.stack) > self.row_depth:
                 # Inside the loops of the row: its value there would be another for each element.
                 raise misplaced(x)
@@ -91,7 +94,11 @@ class Elemental:
     def load(self, source: Source, position: Affine, dtype: str) -> Any:
         """The element at a position of a source, which it may hold as another type than its own."""
         self.reads.setdefault(source.number, set()).add((position, TYPES[dtype].bytes))
-        across = self.tile.load(self.b, source.number, position, dtype) if self.tile is not None and dtype not in REAL_OF else None
+        across = (
+            self.tile.load(self.b, source.number, position, dtype)
+            if self.tile is not None and dtype not in REAL_OF
+            else None
+        )
         return load(self.b, source.number, position, dtype) if across is None else across
 
     def expression(self, x: Instruction, index: Index) -> Any:

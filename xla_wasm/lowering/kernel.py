@@ -51,7 +51,11 @@ class Kernel:
     def address(self, source: Source) -> Val:
         """Where an array starts, for `Builder.invoke`."""
         pointer = self.b.pointer(source.number)
-        return self.b.add(pointer, self.b.const("u32", source.offset * TYPES[source.dtype].bytes)) if source.offset else pointer
+        return (
+            self.b.add(pointer, self.b.const("u32", source.offset * TYPES[source.dtype].bytes))
+            if source.offset
+            else pointer
+        )
 
     def invoke_each(
         self,
@@ -64,9 +68,9 @@ class Kernel:
         together: int = 1,
         work: int = 0,
     ) -> None:
-        """Calls a C function that does the same for `count` items, each a part of all arrays but those that are `shared` and scratch
-        memory that is not `divided`: `symbol(arrays, count, numbers)`. Several calls for some items each are a range that callers may
-        split.
+        """Calls a C function that does the same for `count` items, each a part of all arrays but those that are
+        `shared` and scratch memory that is not `divided`: `symbol(arrays, count, numbers)`. Several calls for some
+        items each are a range that callers may split.
 
         The function takes `together` items side by side. `work`: about how many operations an item takes.
         """
@@ -74,7 +78,10 @@ class Kernel:
         written = {output.number for outputs in self.outputs.values() for output in outputs}
         whole = {source.number for source in shared} | set(range(b.pointers - len(self.scratch_bytes), b.pointers))
         whole -= {source.number for source in divided}
-        size = max((prod(s.dims) // max(count, 1) for s in arrays if isinstance(s, Source) and s.number not in whole), default=1)
+        size = max(
+            (prod(s.dims) // max(count, 1) for s in arrays if isinstance(s, Source) and s.number not in whole),
+            default=1,
+        )
         work = work or size * max(1, isqrt(size))
         most = together * -(-_CALL // max(1, work * together))
         groups, rest = divmod(count, most)
@@ -92,7 +99,9 @@ class Kernel:
                 address, offset = b.address(b.pointer(s.number), at, element)
                 args.append(b.add(address, b.const("u32", offset)) if offset else address)
                 is_scratch = s.number in whole and s not in shared
-                touches.append(Touch(k, own * (1 if s.number in whole else items) * element, s.number in written or is_scratch))
+                touches.append(
+                    Touch(k, own * (1 if s.number in whole else items) * element, s.number in written or is_scratch)
+                )
             b.invoke(symbol, *args, items, *numbers, touches=tuple(touches), cost=items * work)
 
         if groups:

@@ -55,7 +55,8 @@ def place(m: IndexMap, index: Index) -> Index | None:
     return tuple(made)
 
 
-"""The type of the two parts of complex numbers, which lie one after the other. As a value a number is the list of both."""
+"""The type of the two parts of complex numbers, which lie one after the other. As a value a number is the list of
+both."""
 
 
 def load(b: Builder, number: int, position: Affine, dtype: str) -> Val | list[Val]:
@@ -100,7 +101,12 @@ def pin(b: Builder, value: Any) -> Any:
 
 def _contiguous(b: Builder, position: Affine, part: str) -> bool:
     """Whether complex numbers that lie one after the other run along whole vectors."""
-    return b.vector is not None and position.coefficient(b.vector) == 1 and not position.values and b.lanes * TYPES[part].bytes == 16
+    return (
+        b.vector is not None
+        and position.coefficient(b.vector) == 1
+        and not position.values
+        and b.lanes * TYPES[part].bytes == 16
+    )
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """The lowerings of all families side by side: what the compiler looks an opcode up in. Listed, never self-registered.
 
-A family that few programs have, and none as part of a larger expression, is imported with the first kernel of it that is written.
+A family that few programs have, and none as part of a larger expression, is imported with the first kernel of it that
+is written.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def _late(family: Callable[[], ModuleType], table: str, names: str) -> dict[str,
     return {name: entry(name) for name in names.split()}
 
 
-ELEMENTAL: dict[str, Any] = {opcode: lower for family in _FAMILIES for opcode, lower in getattr(family, "ELEMENTAL", {}).items()}
+ELEMENTAL: dict[str, Any] = {
+    opcode: lower for family in _FAMILIES for opcode, lower in getattr(family, "ELEMENTAL", {}).items()
+}
 """(elemental, instruction, index) -> value: operations that may be part of a larger expression."""
 
 ROUTINES: dict[str, Any] = {
@@ -96,6 +99,7 @@ def is_expression(x: Instruction) -> bool:
 
 
 LANES = {"rng-bit-generator": 4}
-"""The lane count of kernels for which the types of their arrays do not decide it: the words in its lanes have 32 bits."""
+"""The lane count of kernels for which the types of their arrays do not decide it: the words in its lanes have 32
+bits."""
 
 __all__ = ["ELEMENTAL", "ELEMENTWISE", "KERNELS", "LANES", "ROUTINES", "has_kernel", "is_expression"]

@@ -1,7 +1,7 @@
 """MLIR bytecode as a tree: portable artifacts (VHLO) and modules in the dialects stablehlo, chlo, func and sdy.
 
-The file has sections; `IR` holds the operations, which refer to attributes, types and properties by number. These are decoded when they are
-first asked for. Constants stay where they lie in the file.
+The file has sections; `IR` holds the operations, which refer to attributes, types and properties by number. These are
+decoded when they are first asked for. Constants stay where they lie in the file.
 """
 
 from __future__ import annotations
@@ -22,13 +22,30 @@ from .tree import Attribute, Block, Op, Value
 MAGIC = b"ML\xefR"
 _NEWEST = 6
 _STRINGS, _DIALECTS, _ATTRIBUTES, _OFFSETS, _IR, _RESOURCES, _RESOURCE_OFFSETS, _, _PROPERTIES = range(9)
-_SECTIONS = {_STRINGS: "strings", _DIALECTS: "dialects", _ATTRIBUTES: "attributes", _OFFSETS: "offsets of attributes", _IR: "operations"}
-_BROKEN = (IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, ZeroDivisionError, struct.error)
+_SECTIONS = {
+    _STRINGS: "strings",
+    _DIALECTS: "dialects",
+    _ATTRIBUTES: "attributes",
+    _OFFSETS: "offsets of attributes",
+    _IR: "operations",
+}
+_BROKEN = (
+    IndexError,
+    KeyError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    ZeroDivisionError,
+    struct.error,
+)
 """What damaged data raise where nothing looks for the damage itself."""
 
 
 def read(data: bytes | bytearray | memoryview) -> list[Op]:
-    """The operations at the top of a file of MLIR bytecode, which is one module as a rule. Raises ParseError and UnsupportedError."""
+    """The operations at the top of a file of MLIR bytecode, which is one module as a rule. Raises ParseError and
+    UnsupportedError."""
     collecting = gc.isenabled()
     gc.disable()  # all that is made lives until the end
     reader = _Reader(data if isinstance(data, bytes) else memoryview(data).cast("B"))
@@ -37,7 +54,9 @@ def read(data: bytes | bytearray | memoryview) -> list[Op]:
     except XlaWasmError:
         raise
     except _BROKEN as error:
-        raise ParseError(f"MLIR bytecode: the data are damaged at byte {reader.at()} ({type(error).__name__}: {error})") from None
+        raise ParseError(
+            f"MLIR bytecode: the data are damaged at byte {reader.at()} ({type(error).__name__}: {error})"
+        ) from None
     finally:
         if collecting:
             gc.enable()
@@ -71,7 +90,8 @@ class _Reader:
         self.version = top.varint()
         if self.version > _NEWEST:
             raise UnsupportedError(
-                f"MLIR bytecode of version {self.version}: versions up to {_NEWEST} can be read; export for an older one"
+                f"MLIR bytecode of version {self.version}: versions up to {_NEWEST} can be read; export for an older "
+                f"one"
             )
         while top.byte():
             pass  # the name of the producer
@@ -167,7 +187,9 @@ class _Reader:
         count = cursor.varint()
         self.room -= count
         if self.room < 0:
-            raise cursor.fail(f"a region of {counted(count, 'value')}, which is more than there are bytes to define them in")
+            raise cursor.fail(
+                f"a region of {counted(count, 'value')}, which is more than there are bytes to define them in"
+            )
         self.values += [Value("none") for _ in range(count)]  # all at once: an operand may be defined later
         free = iter(self.values[mark:])
         for block in blocks:
@@ -223,7 +245,9 @@ class _Reader:
         if self.casts:
             operands = [self.casts.get(o, o) for o in operands]
         if mask & 8:
-            raise UnsupportedError(f"{shared[0]}: it has successors, at byte {cursor.at}: control flow between blocks is not StableHLO's")
+            raise UnsupportedError(
+                f"{shared[0]}: it has successors, at byte {cursor.at}: control flow between blocks is not StableHLO's"
+            )
         if mask & 0x20:
             _skip_orders(cursor, len(types))
         name = shared[0]
@@ -282,7 +306,9 @@ class _Reader:
         if len(numbers) < len(single):
             single = [field for field in single if field[-1] != "!"]
         if len(numbers) != len(single):
-            raise UnsupportedError(f"{name}: it has {counted(len(numbers), 'property')} where {len(single)} are known, at byte {start}")
+            raise UnsupportedError(
+                f"{name}: it has {counted(len(numbers), 'property')} where {len(single)} are known, at byte {start}"
+            )
         found: dict[str, Attribute] = {}
         for field, number in zip(single, numbers):
             if "?" not in field:

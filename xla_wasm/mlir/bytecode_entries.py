@@ -19,7 +19,8 @@ from .strings import readable
 from .tree import UNIT, Attribute, Dense, Elements, Location, Tensor, Type, TypeOf
 
 _HEAVIEST = 1 << 20
-"""How many attributes and types one of them may be made of: what is shared is stored once, but copied by who reads it."""
+"""How many attributes and types one of them may be made of: what is shared is stored once, but copied by who reads
+it."""
 _ABSENT: Any = object()
 
 
@@ -103,7 +104,11 @@ class Entries:
             raise ParseError(f"MLIR bytecode: {what}s nest deeper than {DEEPEST}, at byte {start}")
         cursor = Cursor(self._data, start, end)
         try:
-            made = self._custom(what, dialect, cursor) if custom else _from_text(what, str(self._data[start : end - 1], "utf-8"))
+            made = (
+                self._custom(what, dialect, cursor)
+                if custom
+                else _from_text(what, str(self._data[start : end - 1], "utf-8"))
+            )
         except (UnicodeDecodeError, struct.error, IndexError):
             raise cursor.fail(f"{what} {index} of the dialect {dialect} is damaged") from None
         if self._weight > _HEAVIEST:
@@ -116,7 +121,9 @@ class Entries:
         start, code = cursor.at, cursor.varint()
         form = entries(what, dialect).get(code)
         if form is None:
-            raise UnsupportedError(f"MLIR bytecode: the dialect {dialect} has no {what} of number {code} that is known, at byte {start}")
+            raise UnsupportedError(
+                f"MLIR bytecode: the dialect {dialect} has no {what} of number {code} that is known, at byte {start}"
+            )
         kind, fields = form
         read: dict[str, Any] = {}
         if kind.endswith("_location"):
@@ -172,10 +179,15 @@ class Entries:
         if how == "n":
             return _number(cursor, before["type"])
         if how == "P":
-            return {str(self.attribute(cursor.varint())): self.attribute(cursor.varint()) for _ in range(cursor.count())}
+            return {
+                str(self.attribute(cursor.varint())): self.attribute(cursor.varint()) for _ in range(cursor.count())
+            }
         if how == "S":
             return tuple(
-                [self.strings[cursor.varint()] for _ in range(cursor.count() if before["splat"] else _some(cursor, before["type"]))]
+                [
+                    self.strings[cursor.varint()]
+                    for _ in range(cursor.count() if before["splat"] else _some(cursor, before["type"]))
+                ]
             )
         lower = how.lower()
         return tuple([self._field(cursor, lower, before) for _ in range(cursor.count())])
@@ -253,7 +265,11 @@ def _word(names: str, cursor: Cursor) -> str:
 def _type(kind: str, read: dict[str, Any]) -> Type:
     if kind == "tensor":
         encoding = read.get("encoding")
-        fits = isinstance(encoding, tuple) and len(encoding) == len(read["sizes"]) and all(isinstance(bound, int) for bound in encoding)
+        fits = (
+            isinstance(encoding, tuple)
+            and len(encoding) == len(read["sizes"])
+            and all(isinstance(bound, int) for bound in encoding)
+        )
         if encoding is not None and not fits:
             raise UnsupportedError(f"MLIR bytecode: a tensor with the encoding {encoding!r} is not supported")
         return Tensor(read["sizes"], read["element"], encoding or ())
@@ -269,7 +285,9 @@ def _type(kind: str, read: dict[str, Any]) -> Type:
 
 def _quantized(read: dict[str, Any]) -> Type:
     axis = read.get("axis")
-    scales, points = ((read["scale"],), (read["zero_point"],)) if axis is None else (read["scales"], read["zero_points"])
+    scales, points = (
+        ((read["scale"],), (read["zero_point"],)) if axis is None else (read["scales"], read["zero_points"])
+    )
     storage = str(read["storage"])
     if not read["flags"] & 1 and storage[:1] == "i":
         storage = "u" + storage
@@ -315,7 +333,8 @@ def _dense(read: dict[str, Any]) -> Dense:
 
 
 def _is_splat(data: Buffer, count: int, bits: int) -> bool:
-    """Whether these are the bytes of one element that stands for all. Up to eight bits are one byte that may be either."""
+    """Whether these are the bytes of one element that stands for all. Up to eight bits are one byte that may be
+    either."""
     if bits == 1:
         return len(data) == 1 and (data[0] in (0, 255) or count > 8)
     return len(data) == (bits + 7) // 8
@@ -323,7 +342,17 @@ def _is_splat(data: Buffer, count: int, bits: int) -> bool:
 
 _BITS = bytes([code & 1 for code in range(256)])
 """Turns the digits of a binary number into bytes of their values."""
-_FORMATS = {"i1": "?", "i8": "b", "i16": "<h", "i32": "<i", "i64": "<q", "f32": "<f", "f64": "<d", "index": "<q", "ui8": "B"}
+_FORMATS = {
+    "i1": "?",
+    "i8": "b",
+    "i16": "<h",
+    "i32": "<i",
+    "i64": "<q",
+    "f32": "<f",
+    "f64": "<d",
+    "index": "<q",
+    "ui8": "B",
+}
 
 
 def _dense_array(read: dict[str, Any]) -> Elements:
@@ -351,7 +380,9 @@ _MAKE: dict[str, Callable[[dict[str, Any]], Attribute]] = {
     "resource": lambda read: _dense({"type": read["type"], "data": read["v"]}),
     "strings": lambda read: tree.Strings(read["type"], read["v"]),
     "fields": lambda read: Fields({name: TypeOf(v) if isinstance(v, str) else v for name, v in read.items()}),
-    "alias": lambda read: tree.Alias(read["output_tuple_indices"], read["operand_index"], read["operand_tuple_indices"]),
+    "alias": lambda read: tree.Alias(
+        read["output_tuple_indices"], read["operand_index"], read["operand_tuple_indices"]
+    ),
     "accuracy": _accuracy,
     "mesh_groups": mesh_groups,
     **TEXTS,

@@ -3,10 +3,11 @@
 Attributes and types are numbered by their dialect. A row is the number, the kind, which says what is made of the fields
 (`bytecode_entries.py`), and the fields as name:code. The codes:
 
-    a  attribute          i  signed number       d  f64 as a signed number        P  pairs of attributes, a dictionary
-    o  attribute or none  b  byte                n  number of the type before it  S  strings, as many as the type has elements
-    t  type               s  string              B  bytes                         x  flag (a number), then an attribute if it is set
-    u  number             p  number or none      r  resource                      y  flag (a byte), then an attribute if it is set
+    a  attribute          i  signed number       d  f64 as a signed number        P  pairs of attributes, a dictionary o
+    attribute or none  b  byte                n  number of the type before it  S  strings, as many as the type has
+    elements t  type               s  string              B  bytes                         x  flag (a number), then an
+    attribute if it is set u  number             p  number or none      r  resource                      y  flag (a
+    byte), then an attribute if it is set
 
 A capital A, T, U, I or D is a list of these. A row `word` names an enumeration instead.
 """
@@ -227,13 +228,17 @@ def entries(what: str, dialect: str) -> dict[int, Entry]:
     found: dict[int, Entry] = {}
     for row in _TABLES[what].get(dialect, "").replace("\n  ", " ").strip().splitlines():
         number, kind, *fields = row.split()
-        found[int(number)] = (kind, tuple([(name, code) for name, _, code in (field.partition(":") for field in fields)]))
+        found[int(number)] = (
+            kind,
+            tuple([(name, code) for name, _, code in (field.partition(":") for field in fields)]),
+        )
     return found
 
 
 _CONVOLUTION = (
     "input_batch_dimension input_feature_dimension input_spatial_dimensions kernel_input_feature_dimension "
-    "kernel_output_feature_dimension kernel_spatial_dimensions lhs_dilation output_batch_dimension output_feature_dimension "
+    "kernel_output_feature_dimension kernel_spatial_dimensions lhs_dilation output_batch_dimension "
+    "output_feature_dimension "
     "output_spatial_dimensions"
 )
 _PROPERTIES = f"""
@@ -340,8 +345,9 @@ def _properties() -> dict[str, list[str]]:
 def properties(name: str) -> tuple[str, ...] | None:
     """The attributes that the properties of an operation hold, in their order; None where that is not known.
 
-    "?" behind a name: it may be absent, and is stored so. "!": the newest, which older writers leave out. "+" before a name: the
-    sizes of groups of operands or results. VHLO has no absent attributes, and a row for itself only where its attributes are others.
+    "?" behind a name: it may be absent, and is stored so. "!": the newest, which older writers leave out. "+" before a
+    name: the sizes of groups of operands or results. VHLO has no absent attributes, and a row for itself only where its
+    attributes are others.
     """
     known = _properties()
     if not name.startswith("vhlo."):
@@ -349,4 +355,8 @@ def properties(name: str) -> tuple[str, ...] | None:
         return None if fields is None else tuple(fields)
     base = name.rpartition("_v")[0]
     own = known.get(name) or known.get(base) or known.get(f"stablehlo.{base[5:]}")
-    return None if own is None else tuple([field.replace("?", "").replace("channel_handle", "channel_id") for field in own])
+    return (
+        None
+        if own is None
+        else tuple([field.replace("?", "").replace("channel_handle", "channel_id") for field in own])
+    )

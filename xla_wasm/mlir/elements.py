@@ -8,7 +8,8 @@ from ..hlo.types import COMPLEX_OF, TYPES
 from .tree import Complex, Quantized, Type
 
 _SMALL_FLOATS = (
-    "f8E5M2 f8E4M3 f8E4M3FN f8E5M2FNUZ f8E4M3FNUZ f8E4M3B11FNUZ f8E3M4 f4E2M1FN f6E2M3FN f6E3M2FN f8E8M0FNU".split()  # no two alike
+    # no two alike
+    "f8E5M2 f8E4M3 f8E4M3FN f8E5M2FNUZ f8E4M3FNUZ f8E4M3B11FNUZ f8E3M4 f4E2M1FN f6E2M3FN f6E3M2FN f8E8M0FNU".split()
 )
 HLO_TYPES: dict[str, str] = {
     "i1": "pred",
@@ -29,7 +30,8 @@ _TEXTS = {
 
 
 def hlo_type(element: Type) -> str | None:
-    """HLO's name of an element type; None if it has none. Of a quantised type it is that of the integers which are stored."""
+    """HLO's name of an element type; None if it has none. Of a quantised type it is that of the integers which are
+    stored."""
     if isinstance(element, Complex):
         return COMPLEX_OF.get(element.element)
     if isinstance(element, Quantized):
@@ -49,7 +51,8 @@ def unpacked(data: Buffer, element: Type) -> Buffer:
 
 
 def low_bits(element: Type) -> bytes:
-    """Translates a byte to the element in its low bits: extended by its sign if it has one. Any bit of a truth value makes it true."""
+    """Translates a byte to the element in its low bits: extended by its sign if it has one. Any bit of a truth value
+    makes it true."""
     name, bits = hlo_type(element) or "", element_bits(element)
     if name == "pred":
         return bytes([0] + [1] * 255)

@@ -1,4 +1,5 @@
-"""What `jax.export` writes: a flatbuffer with the program as a portable artifact, and the trees of its inputs and outputs."""
+"""What `jax.export` writes: a flatbuffer with the program as a portable artifact, and the trees of its inputs and
+outputs."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Exported(NamedTuple):
 
 
 _DTYPES = (
-    "bool i8 i16 i32 i64 ui8 ui16 ui32 ui64 f16 f32 f64 c64 c128 bf16 i4 ui4 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ "
+    "bool i8 i16 i32 i64 ui8 ui16 ui32 ui64 f16 f32 f64 c64 c128 bf16 i4 ui4 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 "
+    "f8E5M2FNUZ "
     "float0 f8E4M3 f8E3M4 f8E8M0FNU f4E2M1FN key<fry> key<rbg> key<unsafe_rbg>"
 ).split()
 
@@ -79,7 +81,9 @@ class _Table:
         at = place + _get("<I", self.data, place)
         count = _get("<I", self.data, at)
         if at + 4 + count * width > len(self.data):
-            raise ParseError(f"jax.export: a list of {counted(count, 'member')} at byte {at} goes beyond the end of the file")
+            raise ParseError(
+                f"jax.export: a list of {counted(count, 'member')} at byte {at} goes beyond the end of the file"
+            )
         return at + 4, count
 
     def blob(self, field: int) -> Buffer:

@@ -1,7 +1,8 @@
 """The terminals of MLIR text, and the cursor that matches them.
 
-As in HLO text, what characters mean depends on where they stand (`4xf32` is a size and a type, `x4` may be a word), so the parser asks for
-the terminal that the grammar expects. The expressions are possessive: their time is linear in the text.
+As in HLO text, what characters mean depends on where they stand (`4xf32` is a size and a type, `x4` may be a word), so
+the parser asks for the terminal that the grammar expects. The expressions are possessive: their time is linear in the
+text.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ VALUES = terminal(rf"({_VALUE}(?:{BLANK},{BLANK}{_VALUE})*+)")
 OPERANDS = terminal(rf"\({BLANK}((?:{_VALUE}(?:{BLANK},{BLANK}{_VALUE})*+{BLANK})?+)\)")
 """The same in parentheses, perhaps none."""
 _RESULT = r"%(?:[A-Za-z_$.-][\w$.-]*+|\d++)(?::\d++)?+"
-HEAD = terminal(rf"(?:({_RESULT}(?:{BLANK},{BLANK}{_RESULT})*+){BLANK}={BLANK})?+(?:({STRING_BODY})|([A-Za-z_][\w$.]*+))")
+HEAD = terminal(
+    rf"(?:({_RESULT}(?:{BLANK},{BLANK}{_RESULT})*+){BLANK}={BLANK})?+(?:({STRING_BODY})|([A-Za-z_][\w$.]*+))"
+)
 """The beginning of an operation: its results, and its name in quotes, as of the generic form, or without."""
 LABEL = terminal(r"\^([\w$.-]++)")
 _NESTED = re.compile(rf"[^<>()\[\]{{}}\"/-]*+(?:{STRING_BODY}|->|[<>()\[\]{{}}]|//[^\n]*+|[/-])")
@@ -89,7 +92,13 @@ class Lexer(Cursor):
 
     def integer(self, expected: str = "an integer") -> int:
         digits = self.need(INTEGER, expected)
-        return self.number_in(digits) if "x" not in digits else int(digits, 16) if len(digits) < 24 else self.number_in("9" * 24)
+        return (
+            self.number_in(digits)
+            if "x" not in digits
+            else int(digits, 16)
+            if len(digits) < 24
+            else self.number_in("9" * 24)
+        )
 
     def quoted(self) -> str:
         """The text that a quoted string stands for."""
@@ -117,7 +126,8 @@ class Lexer(Cursor):
         return self.unescaped(name) if name[0] == '"' else name
 
     def balanced(self) -> str:
-        """The bracketed text that stands here, from the bracket to the one that closes it; strings in it may hold anything."""
+        """The bracketed text that stands here, from the bracket to the one that closes it; strings in it may hold
+        anything."""
         begin = self.skip()
         if self.text[begin : begin + 1] not in _CLOSING:
             self.fail("a bracket")

@@ -1,6 +1,8 @@
-"""The names and attributes of an operation as the tree has them, whichever dialect it was in, and whether as text or as bytecode.
+"""The names and attributes of an operation as the tree has them, whichever dialect it was in, and whether as text or as
+bytecode.
 
-VHLO's names become StableHLO's, structures their fields, lists of integers `Elements`, and what VHLO spells out to say "absent" is dropped.
+VHLO's names become StableHLO's, structures their fields, lists of integers `Elements`, and what VHLO spells out to say
+"absent" is dropped.
 """
 
 from __future__ import annotations
@@ -17,30 +19,38 @@ class Fields(dict[str, Any]):
 
 _RENAMED = {"vhlo.func": "func.func", "vhlo.call": "func.call"}
 _OF_MHLO = {"mhlo.topk": "chlo.top_k"}
-_OF_CHLO = frozenset("acos acosh asin asinh atan atanh bessel_i1e cosh erf erf_inv lgamma mulhi ragged_dot scan sinh square".split())
+_OF_CHLO = frozenset(
+    "acos acosh asin asinh atan atanh bessel_i1e cosh erf erf_inv lgamma mulhi ragged_dot scan sinh square".split()
+)
 """Operations of MHLO that StableHLO does not have, and CHLO has."""
 _ONLY_MHLO = frozenset(
     "add_dependency async_done async_start async_update bitcast copy domain fusion minimum_broadcast_shapes "
     "sparse_dot stochastic_convert trace xla.rng_get_and_update_state".split()
 )
 _LISTS = frozenset(
-    "base_dilations broadcast_dimensions broadcast_sizes dimensions edge_padding_high edge_padding_low fft_length interior_padding "
-    "known_expanding_dimensions known_nonexpanding_dimensions lhs_dilation limit_indices permutation rhs_dilation slice_sizes "
+    "base_dilations broadcast_dimensions broadcast_sizes dimensions edge_padding_high edge_padding_low fft_length "
+    "interior_padding "
+    "known_expanding_dimensions known_nonexpanding_dimensions lhs_dilation limit_indices permutation rhs_dilation "
+    "slice_sizes "
     "start_indices strides window_dilations window_dimensions window_reversal window_strides".split()
 )
 _FIELDS = frozenset(
     "collapsed_slice_dims input_batching_dims input_spatial_dimensions inserted_window_dims kernel_spatial_dimensions "
     "lhs_batching_dimensions lhs_contracting_dimensions offset_dims operand_batching_dims output_spatial_dimensions "
-    "rhs_batching_dimensions rhs_contracting_dimensions scatter_dims_to_operand_dims scatter_indices_batching_dims start_index_map "
+    "rhs_batching_dimensions rhs_contracting_dimensions scatter_dims_to_operand_dims scatter_indices_batching_dims "
+    "start_index_map "
     "start_indices_batching_dims update_window_dims "
-    "channel_id channel_type index_vector_dim input_batch_dimension input_feature_dimension kernel_input_feature_dimension "
-    "kernel_output_feature_dimension output_batch_dimension output_feature_dimension lhs_component_count rhs_component_count "
+    "channel_id channel_type index_vector_dim input_batch_dimension input_feature_dimension "
+    "kernel_input_feature_dimension "
+    "kernel_output_feature_dimension output_batch_dimension output_feature_dimension lhs_component_count "
+    "rhs_component_count "
     "num_primitive_operations".split()
 )
 """What VHLO has as attributes, and StableHLO as fields of structures: plain numbers and tuples of them."""
 _EMPTY = frozenset(
     "arg_attrs backend_config called_computations composite_attributes infeed_config known_expanding_dimensions "
-    "known_nonexpanding_dimensions layout operand_layouts outfeed_config output_operand_aliases res_attrs result_layouts result_tilings "
+    "known_nonexpanding_dimensions layout operand_layouts outfeed_config output_operand_aliases res_attrs "
+    "result_layouts result_tilings "
     "source_target_pairs sym_visibility".split()
 )
 _FLAGS = frozenset(
@@ -52,7 +62,10 @@ _OWN = ("stablehlo.", "chlo.", "func.", "builtin.")
 _OF_CHANNELS = ("stablehlo.send", "stablehlo.recv")
 _ONES = frozenset("base_dilations lhs_dilation rhs_dilation window_dilations window_strides".split())
 _NUMBERS = {"api_version": 1, "channel_id": 0, "version": 0}
-_APIS = tuple(f"API_VERSION_{name}" for name in ("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "STATUS_RETURNING_UNIFIED", "TYPED_FFI"))
+_APIS = tuple(
+    f"API_VERSION_{name}"
+    for name in ("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "STATUS_RETURNING_UNIFIED", "TYPED_FFI")
+)
 _MOST_LISTED = 64
 """Elements of a list that one number stands for: lists have one for each dimension."""
 
@@ -64,12 +77,15 @@ def plain_name(name: str) -> str:
         kind = kind.rpartition("_v")[0] or kind
         return _RENAMED.get(f"vhlo.{kind}", f"stablehlo.{kind}")
     if dialect == "mhlo":
-        return _OF_MHLO.get(name) or (f"chlo.{kind}" if kind in _OF_CHLO else name if kind in _ONLY_MHLO else f"stablehlo.{kind}")
+        return _OF_MHLO.get(name) or (
+            f"chlo.{kind}" if kind in _OF_CHLO else name if kind in _ONLY_MHLO else f"stablehlo.{kind}"
+        )
     return name
 
 
 def plain_attributes(name: str, attributes: dict[str, Attribute], of_vhlo: bool) -> dict[str, Attribute]:
-    """The attributes of an operation with their structures taken apart, and without those that say "absent". `name` is the plain one."""
+    """The attributes of an operation with their structures taken apart, and without those that say "absent". `name` is
+    the plain one."""
     found: dict[str, Attribute] = {}
     for key, value in attributes.items():
         if isinstance(value, Fields):

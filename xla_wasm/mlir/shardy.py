@@ -57,7 +57,9 @@ def _sharding(read: dict[str, Any]) -> Attribute:
 
 
 def _shardings(read: dict[str, Any]) -> Attribute:
-    return Opaque("#sdy.sharding_per_value<[" + ", ".join(s.text.removeprefix("#sdy.sharding") for s in read["v"]) + "]>")
+    return Opaque(
+        "#sdy.sharding_per_value<[" + ", ".join(s.text.removeprefix("#sdy.sharding") for s in read["v"]) + "]>"
+    )
 
 
 def _manual_axes(read: dict[str, Any]) -> Attribute:
@@ -77,7 +79,11 @@ def _rule(read: dict[str, Any]) -> Attribute:
     sides = [", ".join(part.text for part in read[side]) for side in ("operands", "results")]
     sizes = ", ".join(f"{_factor(i)}={size}" for i, size in enumerate(read["sizes"]))
     text = f"#sdy.op_sharding_rule<({sides[0]})->({sides[1]}) {{{sizes}}}"
-    for key, name in (("reductions", "reduction"), ("replications", "need_replication"), ("permutations", "permutation")):
+    for key, name in (
+        ("reductions", "reduction"),
+        ("replications", "need_replication"),
+        ("permutations", "permutation"),
+    ):
         if read[key]:
             text += f" {name}={{{_factors(read[key])}}}"
     if read["blocked"]:
@@ -88,7 +94,9 @@ def _rule(read: dict[str, Any]) -> Attribute:
 def mesh_groups(read: dict[str, Any]) -> Attribute:
     """Groups of devices by the axes of a mesh."""
     mesh = read["mesh"]
-    name = symbol_text(mesh.name if isinstance(mesh, Symbol) else mesh) if isinstance(mesh, (Symbol, str)) else mesh.text
+    name = (
+        symbol_text(mesh.name if isinstance(mesh, Symbol) else mesh) if isinstance(mesh, (Symbol, str)) else mesh.text
+    )
     return MeshGroups(f"#stablehlo.replica_group_mesh_axes<mesh = {name}, axes = [{_list(read['axes'])}]>")
 
 

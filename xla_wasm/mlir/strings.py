@@ -15,7 +15,11 @@ def readable(text: str) -> str:
 def string_text(value: str | bytes) -> str:
     """A string in quotes."""
     data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
-    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else "\\\\" if b == 92 else f"\\{b:02X}" for b in data) + '"'
+    return (
+        '"'
+        + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else "\\\\" if b == 92 else f"\\{b:02X}" for b in data)
+        + '"'
+    )
 
 
 def key_text(name: str) -> str:

@@ -1,8 +1,9 @@
-"""MLIR text: the operations that a text holds, in the generic form and in the forms of StableHLO, CHLO, func and Shardy.
+"""MLIR text: the operations that a text holds, in the generic form and in the forms of StableHLO, CHLO, func and
+Shardy.
 
-`read` is the way in. Each class that the parser is made of adds what may stand in a text: `lexer.py` terminals, `text_types.py` types,
-`text_dense.py` constants, `text_dialects.py` and `text_attributes.py` attributes, `text_locations.py` locations, `text_ops.py` operations
-in their generic form.
+`read` is the way in. Each class that the parser is made of adds what may stand in a text: `lexer.py` terminals,
+`text_types.py` types, `text_dense.py` constants, `text_dialects.py` and `text_attributes.py` attributes,
+`text_locations.py` locations, `text_ops.py` operations in their generic form.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class Parser(Operations):
 
 
 def read(text: str) -> list[Op]:
-    """The operations of MLIR text at its top: one module, which is put around them where they stand without it. Raises ParseError."""
+    """The operations of MLIR text at its top: one module, which is put around them where they stand without it. Raises
+    ParseError."""
     parser = Parser(text)
     try:
         parser.find_aliases()

@@ -97,7 +97,11 @@ class Attributes(DialectAttributes):
     def _typed(self, literal: str, type_: Type, begin: int) -> Number | bool:
         """A number as its type holds it."""
         name = hlo_type(type_) if isinstance(type_, str) else None
-        if name is None or len(literal) > _MOST_DIGITS or (TYPES[name].kind != "float" and not INTEGER.fullmatch(literal)):
+        if (
+            name is None
+            or len(literal) > _MOST_DIGITS
+            or (TYPES[name].kind != "float" and not INTEGER.fullmatch(literal))
+        ):
             self.error(f"{literal[:40]} is no number of type {type_}", begin)
         kind, bits = TYPES[name].kind, TYPES[name].bits
         hexadecimal = "x" in literal

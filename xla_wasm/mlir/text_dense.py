@@ -1,7 +1,7 @@
 """Constants in MLIR text: `dense<...>` as numbers, strings or hexadecimal bytes, and resources.
 
-A blob is cut out between its quotes and converted at once; a list of numbers is taken apart by one expression, and its brackets are
-compared with those that the type asks for. So the work for an element is that of converting it.
+A blob is cut out between its quotes and converted at once; a list of numbers is taken apart by one expression, and its
+brackets are compared with those that the type asks for. So the work for an element is that of converting it.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ class Constants(Types):
         return Dense(type_, data[:size] if splat else data, splat)
 
     def _check_brackets(self, type_: Tensor, body: str, count: int, begin: int) -> None:
-        """The lists in one another must be those of the type's dimensions; or there is one element for all, or none of no element."""
+        """The lists in one another must be those of the type's dimensions; or there is one element for all, or none of
+        no element."""
         sizes = type_.sizes or ()
         total = prod(sizes)
         if not total:

@@ -1,7 +1,7 @@
 """The attributes of StableHLO, CHLO and MHLO in MLIR text, and VHLO's, which become the builtin ones that they wrap.
 
-A structure (`#stablehlo.dot<...>`) is read as its fields under VHLO's names; `plain.py` puts them among the attributes of its
-operation. What other dialects have is kept as text.
+A structure (`#stablehlo.dot<...>`) is read as its fields under VHLO's names; `plain.py` puts them among the attributes
+of its operation. What other dialects have is kept as text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from .text_dense import Constants
 from .tree import Accuracy, Alias, Attribute, MeshGroups, Opaque, TypeOf
 
 ENUMS = frozenset(
-    "accuracy api_version comparison_direction comparison_type custom_call_api_version fft_type precision result_accuracy_mode "
+    "accuracy api_version comparison_direction comparison_type custom_call_api_version fft_type precision "
+    "result_accuracy_mode "
     "rng_algorithm rng_distribution transpose".split()
 )
 """Attributes that are one word."""
@@ -23,15 +24,18 @@ DOT = tuple(f"{side}_{what}_dimensions" for what in ("batching", "contracting") 
 STRUCTURES = {
     "dot": DOT,
     "gather": tuple(
-        "offset_dims collapsed_slice_dims operand_batching_dims start_indices_batching_dims start_index_map index_vector_dim".split()
+        "offset_dims collapsed_slice_dims operand_batching_dims start_indices_batching_dims start_index_map "
+        "index_vector_dim".split()
     ),
     "scatter": tuple(
-        "update_window_dims inserted_window_dims input_batching_dims scatter_indices_batching_dims scatter_dims_to_operand_dims "
+        "update_window_dims inserted_window_dims input_batching_dims scatter_indices_batching_dims "
+        "scatter_dims_to_operand_dims "
         "index_vector_dim".split()
     ),
     "channel_handle": ("handle", "type"),
     "dot_algorithm": tuple(
-        "lhs_precision_type rhs_precision_type accumulation_type lhs_component_count rhs_component_count num_primitive_operations "
+        "lhs_precision_type rhs_precision_type accumulation_type lhs_component_count rhs_component_count "
+        "num_primitive_operations "
         "allow_imprecise_accumulation".split()
     ),
     "output_operand_alias": Alias._fields,
@@ -48,7 +52,8 @@ CONVOLUTION = (
     ("b", "input_batch", "f", "input_feature", "input"),
     ("i", "kernel_input_feature", "o", "kernel_output_feature", "kernel"),
 ) + (("b", "output_batch", "f", "output_feature", "output"),)
-"""For the input, the kernel and the output: a letter and its dimension, another letter and its dimension, whose spatial dimensions."""
+"""For the input, the kernel and the output: a letter and its dimension, another letter and its dimension, whose spatial
+dimensions."""
 _WRAPPERS = frozenset("array bool dict float integer string tensor type".split())
 """VHLO's attributes that hold a builtin one."""
 _OWN = ("stablehlo", "chlo", "mhlo", "vhlo")
@@ -132,7 +137,8 @@ class DialectAttributes(Constants):
             name = _CAPITAL.sub(r"_\g<0>", self.need(KEY, "a field")).lower()  # VHLO has some names without underscores
             if name not in names or name in found:
                 self.error(
-                    f"{kind} has no field {name!r}" if name not in names else f"the field {name!r} stands twice", self.pos - len(name)
+                    f"{kind} has no field {name!r}" if name not in names else f"the field {name!r} stands twice",
+                    self.pos - len(name),
                 )
             self.expect("=")
             begin = self.skip()
@@ -142,7 +148,11 @@ class DialectAttributes(Constants):
             if not self.take(","):
                 break
         if kind == "output_operand_alias":
-            return Alias(found.get("output_tuple_indices", ()), found.get("operand_index", 0), found.get("operand_tuple_indices", ()))
+            return Alias(
+                found.get("output_tuple_indices", ()),
+                found.get("operand_index", 0),
+                found.get("operand_tuple_indices", ()),
+            )
         if kind == "result_accuracy":
             atol, rtol = (float(found.get(name, 0)) for name in ("atol", "rtol"))
             return Accuracy(atol, rtol, found.get("ulps", 0), found.get("mode", "DEFAULT"))
@@ -161,7 +171,11 @@ class DialectAttributes(Constants):
         found = WORD.match(self.text, self.pos)
         if found:
             word = self.attribute()
-            return word if isinstance(word, (bool, TypeOf)) else self.fail("a number, a truth value or a type", found.start(1))
+            return (
+                word
+                if isinstance(word, (bool, TypeOf))
+                else self.fail("a number, a truth value or a type", found.start(1))
+            )
         begin = self.skip()
         value = self.need(NUMBER, "a value")
         number: Any = float(value) if _REAL.match(value.lstrip("-")) else None

@@ -40,7 +40,13 @@ def attribute_text(value: Attribute) -> str:
     if value is UNIT:
         return "unit"
     if isinstance(value, dict):
-        return "{" + ", ".join(key_text(key) + ("" if v is UNIT else f" = {attribute_text(v)}") for key, v in sorted(value.items())) + "}"
+        return (
+            "{"
+            + ", ".join(
+                key_text(key) + ("" if v is UNIT else f" = {attribute_text(v)}") for key, v in sorted(value.items())
+            )
+            + "}"
+        )
     if isinstance(value, Symbol):
         return symbol_text(value.name)
     if isinstance(value, (Opaque, MeshGroups)):
@@ -64,7 +70,7 @@ def type_text(kind: Type) -> str:
     if isinstance(kind, Complex):
         return f"complex<{kind.element}>"
     if isinstance(kind, Tensor) and kind.sizes is not None and not kind.bounds:
-        return f"tensor<{''.join('?x' if size == DYNAMIC else f'{size}x' for size in kind.sizes)}{type_text(kind.element)}>"
+        return f"tensor<{''.join('?x' if size == DYNAMIC else f'{size}x' for size in kind.sizes)}{type_text(kind.element)}>"  # noqa: E501
     raise UnsupportedError(f"the type {kind} has no text here")
 
 
@@ -83,9 +89,14 @@ def _dense_text(value: Dense) -> str:
     if name is None or len(value.data) > _LONGEST:
         raise UnsupportedError(f"a tensor {type_text(value.type)} has no text here")
     literal = Literal(Shape(name, tuple(sizes)), value.data)
-    elements = [attribute_text(v) if isinstance(v, bool) else _number_text(Number(v, value.type.element)) for v in literal.values()]
+    elements = [
+        attribute_text(v) if isinstance(v, bool) else _number_text(Number(v, value.type.element))
+        for v in literal.values()
+    ]
     for size in sizes[::-1]:
-        elements = ["[" + ", ".join(elements[i : i + size]) + "]" for i in range(0, len(elements), size)] if size else []
+        elements = (
+            ["[" + ", ".join(elements[i : i + size]) + "]" for i in range(0, len(elements), size)] if size else []
+        )
     return f"dense<{''.join(elements)}> : {type_text(value.type)}"
 
 

@@ -1,4 +1,5 @@
-"""Operations in MLIR text: the generic form of any operation, its regions and values. `text_pretty.py` has the forms of single ones."""
+"""Operations in MLIR text: the generic form of any operation, its regions and values. `text_pretty.py` has the forms of
+single ones."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ Form = Callable[[Any, str], Op]
 
 
 class Operations(Locations):
-    """A place in a text where operations may stand. `forms` has the parsers of operations that have a form of their own."""
+    """A place in a text where operations may stand. `forms` has the parsers of operations that have a form of their
+    own."""
 
     __slots__ = ("defined", "parents", "scope")
     forms: ClassVar[dict[str, Form]] = {}
@@ -65,13 +67,18 @@ class Operations(Locations):
         name = plain_name(name)
         form = self.forms.get(name)
         if form is None:
-            self.error(f"there is no operation {bare!r} with a form of its own: other ones stand in quotes", self.pos - len(bare))
+            self.error(
+                f"there is no operation {bare!r} with a form of its own: other ones stand in quotes",
+                self.pos - len(bare),
+            )
         self.enter()
         op = form(self, name)
         self.leave()
         return op
 
-    def made(self, name: str, operands: list[Value], attributes: dict[str, Attribute], results: Iterable[Type] = ()) -> Op:
+    def made(
+        self, name: str, operands: list[Value], attributes: dict[str, Attribute], results: Iterable[Type] = ()
+    ) -> Op:
         """An operation of a plain name, whose attributes may have structures in them."""
         op = Op(name, operands, plain_attributes(name, attributes, False) if attributes else attributes)
         op.results = [Value(type_) for type_ in results]
@@ -96,7 +103,9 @@ class Operations(Locations):
         begin = self.pos
         type_ = self.function()
         self.check_types(operands, type_.inputs, begin)
-        op = Op(plain, operands, plain_attributes(plain, attributes, name.startswith("vhlo.")) if attributes else attributes)
+        op = Op(
+            plain, operands, plain_attributes(plain, attributes, name.startswith("vhlo.")) if attributes else attributes
+        )
         op.results = [Value(t) for t in type_.results]
         op.regions = regions
         return op
@@ -164,7 +173,9 @@ class Operations(Locations):
             self.error(f"{counted(len(types), 'type')} of {counted(len(operands), 'operand')}", begin)
         for value, type_ in zip(operands, types):
             if value.type is not type_ and value.type != type_:
-                self.error(f"an operand of another type: it is {shown_type(value.type)}, not {shown_type(type_)}"[:400], begin)
+                self.error(
+                    f"an operand of another type: it is {shown_type(value.type)}, not {shown_type(type_)}"[:400], begin
+                )
 
     def define(self, name: str, value: Value, begin: int) -> None:
         """Gives a value its name, without the `%`."""
@@ -199,7 +210,8 @@ class Operations(Locations):
     # --- regions ---------------------------------------------------------------------------------------------------
 
     def region(self, name: str, arguments: list[Argument] | None = None) -> list[Block]:
-        """`{ ^bb0(%a: T): operations }`, a region of the operation `name`. `arguments` are those of its first block, if given outside."""
+        """`{ ^bb0(%a: T): operations }`, a region of the operation `name`. `arguments` are those of its first block, if
+        given outside."""
         self.expect("{")
         self.enter()
         mark, outer, defined = len(self.defined), self.scope, self.defined

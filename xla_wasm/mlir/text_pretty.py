@@ -1,7 +1,8 @@
-"""The forms of operations in MLIR text: operands with commas, then attributes `key = value` under short names, then types.
+"""The forms of operations in MLIR text: operands with commas, then attributes `key = value` under short names, then
+types.
 
-Most forms differ only in the names of these attributes, which `KEYS` lists. The others are functions here; those with regions are in
-`text_regions.py`.
+Most forms differ only in the names of these attributes, which `KEYS` lists. The others are functions here; those with
+regions are in `text_regions.py`.
 """
 
 from __future__ import annotations
@@ -114,18 +115,24 @@ KEYS: dict[str, Keys] = {
 }
 """Operation of StableHLO -> its attributes under their short names."""
 _PLAIN = (
-    "abs add after_all and atan2 bitcast_convert cbrt ceil clamp complex convert cosine count_leading_zeros create_token divide "
-    "dynamic_conv dynamic_pad dynamic_reshape dynamic_update_slice exponential exponential_minus_one floor imag is_finite log "
+    "abs add after_all and atan2 bitcast_convert cbrt ceil clamp complex convert cosine count_leading_zeros "
+    "create_token divide "
+    "dynamic_conv dynamic_pad dynamic_reshape dynamic_update_slice exponential exponential_minus_one floor imag "
+    "is_finite log "
     "log_plus_one logistic maximum minimum multiply negate not or partition_id popcnt power real real_dynamic_slice "
-    "remainder replica_id reshape round_nearest_afz round_nearest_even rsqrt shift_left shift_right_arithmetic shift_right_logical sign "
+    "remainder replica_id reshape round_nearest_afz round_nearest_even rsqrt shift_left shift_right_arithmetic "
+    "shift_right_logical sign "
     "sine sqrt subtract tan tanh uniform_dequantize uniform_quantize xor"
 ).split()
 """Operations of StableHLO without attributes of their own."""
 _OF_CHLO = (
     "acos acosh asin asinh atan atanh bessel_i1e broadcast_add broadcast_and broadcast_atan2 broadcast_compare "
-    "broadcast_complex broadcast_divide broadcast_maximum broadcast_minimum broadcast_multiply broadcast_next_after broadcast_or "
-    "broadcast_polygamma broadcast_power broadcast_remainder broadcast_select broadcast_shift_left broadcast_shift_right_arithmetic "
-    "broadcast_shift_right_logical broadcast_subtract broadcast_xor broadcast_zeta conj cosh digamma dynamic_reshape erf erf_inv erfc "
+    "broadcast_complex broadcast_divide broadcast_maximum broadcast_minimum broadcast_multiply broadcast_next_after "
+    "broadcast_or "
+    "broadcast_polygamma broadcast_power broadcast_remainder broadcast_select broadcast_shift_left "
+    "broadcast_shift_right_arithmetic "
+    "broadcast_shift_right_logical broadcast_subtract broadcast_xor broadcast_zeta conj cosh digamma dynamic_reshape "
+    "erf erf_inv erfc "
     "is_inf is_neg_inf is_pos_inf lgamma minimum_broadcast_shapes mulhi next_after polygamma sinh square tan zeta"
 ).split()
 
@@ -150,7 +157,9 @@ def regular(text: Operations, name: str) -> Op:
 
 def _fill_dot(attributes: dict[str, Attribute]) -> None:
     """The dimensions that are left out are none."""
-    numbers = Fields({f"{side}_{what}_dimensions": () for what in ("batching", "contracting") for side in ("lhs", "rhs")})
+    numbers = Fields(
+        {f"{side}_{what}_dimensions": () for what in ("batching", "contracting") for side in ("lhs", "rhs")}
+    )
     for key in ("dot_dimension_numbers", "dot_contracting"):
         numbers |= attributes.pop(key, {})
     attributes["dot_dimension_numbers"] = numbers
@@ -224,7 +233,9 @@ def _slice(text: Operations, name: str) -> Op:
             text.expect("]")
             break
     columns = list(zip(*rows)) or [(), (), ()]
-    named = {key: Elements("i64", column) for key, column in zip(("start_indices", "limit_indices", "strides"), columns)}
+    named = {
+        key: Elements("i64", column) for key, column in zip(("start_indices", "limit_indices", "strides"), columns)
+    }
     return with_types(text, name, operands, named | text.attributes_or_none())
 
 
@@ -277,7 +288,12 @@ def _barrier(text: Operations, name: str) -> Op:
     return regular(text, name)
 
 
-_WINDOW = {"stride": "window_strides", "lhs_dilate": "lhs_dilation", "rhs_dilate": "rhs_dilation", "reverse": "window_reversal"}
+_WINDOW = {
+    "stride": "window_strides",
+    "lhs_dilate": "lhs_dilation",
+    "rhs_dilate": "rhs_dilation",
+    "reverse": "window_reversal",
+}
 
 
 def _convolution(text: Operations, name: str) -> Op:
@@ -332,7 +348,8 @@ def _padding(text: Operations) -> Attribute:
 
 
 def _check(text: Operations, name: str) -> Op:
-    """The operations of StableHLO's tests: `check.expect_eq_const %a, dense<..> : T`, `interpreter.probe %a, probe_id = "a" : T`."""
+    """The operations of StableHLO's tests: `check.expect_eq_const %a, dense<..> : T`, `interpreter.probe %a, probe_id =
+    "a" : T`."""
     operands = text.operands()
     attributes: dict[str, Attribute] = {}
     while text.take(","):
@@ -385,7 +402,8 @@ def _trace(text: Operations, name: str) -> Op:
 
 
 _CHECKS = (
-    "eq almost_eq expect_eq expect_almost_eq expect_close expect_eq_const expect_almost_eq_const expect_serialized_eq".split()  # both ages
+    # both ages
+    "eq almost_eq expect_eq expect_almost_eq expect_close expect_eq_const expect_almost_eq_const expect_serialized_eq".split()  # noqa: E501
 )
 
 FORMS: dict[str, Form] = {

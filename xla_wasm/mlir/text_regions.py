@@ -43,7 +43,8 @@ def _function(text: Operations, name: str) -> Op:
 
 
 def _parameters(text: Operations) -> tuple[list[Argument], tuple[Type, ...], tuple[Attribute, ...]]:
-    """`(%a: T {..} loc(..), ..)`, or types alone in a declaration: the arguments with names, all types, the attributes of each."""
+    """`(%a: T {..} loc(..), ..)`, or types alone in a declaration: the arguments with names, all types, the attributes
+    of each."""
     text.expect("(")
     arguments: list[Argument] = []
     types: list[Type] = []
@@ -108,7 +109,8 @@ def _while(text: Operations, name: str) -> Op:
 
 
 def _reduce(text: Operations, name: str) -> Op:
-    """`reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : ...`, or with a region behind `reducer` in the end."""
+    """`reduce(%a init: %z) applies stablehlo.add across dimensions = [0] : ...`, or with a region behind `reducer` in
+    the end."""
     operands: list[Value] = []
     starts: list[Value] = []
     while not operands or text.take(","):

@@ -1,4 +1,5 @@
-"""The forms of Shardy's operations in MLIR text. Their attributes are kept as text, in the form that stands for itself."""
+"""The forms of Shardy's operations in MLIR text. Their attributes are kept as text, in the form that stands for
+itself."""
 
 from __future__ import annotations
 

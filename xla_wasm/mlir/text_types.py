@@ -1,4 +1,5 @@
-"""Types in MLIR text: builtin ones, those of StableHLO and of the quant dialect, and VHLO's, which become the builtin ones."""
+"""Types in MLIR text: builtin ones, those of StableHLO and of the quant dialect, and VHLO's, which become the builtin
+ones."""
 
 from __future__ import annotations
 
@@ -162,7 +163,8 @@ class Types(Lexer):
         return Tensor(sizes, element, bounds)
 
     def _bounds(self) -> tuple[int, ...]:
-        """The encoding of a tensor: `#stablehlo.bounds<?, 5>`, or `#stablehlo.type_extensions<bounds = [?, 5]>` in older texts."""
+        """The encoding of a tensor: `#stablehlo.bounds<?, 5>`, or `#stablehlo.type_extensions<bounds = [?, 5]>` in
+        older texts."""
         found = self.match(ALIAS)
         if found:
             return self.aliased("#" + found[1], self._bounds)
@@ -170,7 +172,9 @@ class Types(Lexer):
         if not self.match(_BOUNDS):
             if begin == len(self.text):
                 self.fail("the encoding of a tensor")
-            self.unsupported(f"a tensor with the encoding {self.text[begin : begin + 40].splitlines()[0]}: only bounds are known")
+            self.unsupported(
+                f"a tensor with the encoding {self.text[begin : begin + 40].splitlines()[0]}: only bounds are known"
+            )
         inner = "<" in self.text[begin : self.pos]
         if not inner:
             self.expect("<")

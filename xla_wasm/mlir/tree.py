@@ -1,8 +1,8 @@
 """The tree that every reader of MLIR gives: operations with operands, attributes and regions.
 
-Operations and attributes have the names of StableHLO, and attributes that StableHLO gathers in structures (dimension numbers, a
-channel handle) stand flat, each under the name that VHLO has for it. What VHLO spells out to say "absent" is absent. So one tree
-stands for a program, whether it came as VHLO, as StableHLO bytecode or as text.
+Operations and attributes have the names of StableHLO, and attributes that StableHLO gathers in structures (dimension
+numbers, a channel handle) stand flat, each under the name that VHLO has for it. What VHLO spells out to say "absent" is
+absent. So one tree stands for a program, whether it came as VHLO, as StableHLO bytecode or as text.
 
     file                                                   tree
     "vhlo.dot_general_v2", #vhlo.array_v1<...>             Op("stablehlo.dot_general"), lhs_contracting_dimensions: (1,)
@@ -22,7 +22,8 @@ DYNAMIC = -(2**63)
 
 
 class Tensor(NamedTuple):
-    """`tensor<3x?xf32, #stablehlo.bounds<?, 5>>`. `sizes` is None where the rank is not known; `bounds` is empty where there are none."""
+    """`tensor<3x?xf32, #stablehlo.bounds<?, 5>>`. `sizes` is None where the rank is not known; `bounds` is empty where
+    there are none."""
 
     sizes: tuple[int, ...] | None
     element: Type
@@ -80,7 +81,8 @@ class Opaque(NamedTuple):
 
 
 Type = str | Tensor | Complex | Quantized | Tuple | Function | Memref | Future | Opaque
-"""Element types are their names in MLIR's text ("f32", "i1", "ui8", "f8E4M3FN", "index"); further names are "token" and "none"."""
+"""Element types are their names in MLIR's text ("f32", "i1", "ui8", "f8E4M3FN", "index"); further names are "token" and
+"none"."""
 
 
 class Number(NamedTuple):
@@ -93,8 +95,8 @@ class Number(NamedTuple):
 class Dense(NamedTuple):
     """`dense<...> : T`: row-major little-endian elements, or the one element of a splat.
 
-    `i1` takes a byte (0 or 1) for each element, as do types of less than 8 bits: readers unpack what a file packs. A splat has the
-    bytes of one element where the type has more.
+    `i1` takes a byte (0 or 1) for each element, as do types of less than 8 bits: readers unpack what a file packs. A
+    splat has the bytes of one element where the type has more.
     """
 
     type: Tensor
@@ -131,7 +133,8 @@ class Alias(NamedTuple):
 
 
 class Accuracy(NamedTuple):
-    """`#stablehlo.result_accuracy<atol = ..., rtol = ..., ulps = ..., mode = #stablehlo.result_accuracy_mode<TOLERANCE>>`."""
+    """`#stablehlo.result_accuracy<atol = ..., rtol = ..., ulps = ..., mode =
+    #stablehlo.result_accuracy_mode<TOLERANCE>>`."""
 
     atol: float
     rtol: float
@@ -140,7 +143,8 @@ class Accuracy(NamedTuple):
 
 
 class MeshGroups(NamedTuple):
-    """`#stablehlo.replica_group_mesh_axes<mesh = ..., axes = [...]>`: groups of devices by the axes of a mesh, as text."""
+    """`#stablehlo.replica_group_mesh_axes<mesh = ..., axes = [...]>`: groups of devices by the axes of a mesh, as
+    text."""
 
     text: str
 
@@ -164,8 +168,8 @@ UNIT = _Unit()
 """An attribute that says all by being there."""
 
 Attribute = Any
-"""bool, str (strings, and words of enumerations such as "LT"), tuple (arrays), dict[str, Attribute], a Type (wrapped in `TypeOf`), UNIT,
-or one of the classes above."""
+"""bool, str (strings, and words of enumerations such as "LT"), tuple (arrays), dict[str, Attribute], a Type (wrapped in
+`TypeOf`), UNIT, or one of the classes above."""
 
 
 class TypeOf(NamedTuple):
@@ -175,7 +179,8 @@ class TypeOf(NamedTuple):
 
 
 class Value:
-    """A result of an operation, or an argument of a block. `name` is what the text or a location calls it, perhaps nothing."""
+    """A result of an operation, or an argument of a block. `name` is what the text or a location calls it, perhaps
+    nothing."""
 
     __slots__ = ("name", "owner", "type")
 
@@ -188,7 +193,9 @@ class Op:
 
     __slots__ = ("attributes", "location", "name", "operands", "regions", "results")
 
-    def __init__(self, name: str, operands: list[Value], attributes: dict[str, Attribute], location: Location | None = None):
+    def __init__(
+        self, name: str, operands: list[Value], attributes: dict[str, Attribute], location: Location | None = None
+    ):
         self.name, self.operands, self.attributes, self.location = name, operands, attributes, location
         self.results: list[Value] = []
         self.regions: list[list[Block]] = []

@@ -29,7 +29,8 @@ _WIDER = {"f16", "bf16", "f32", "f64"}
 
 
 def accepted(what: str, shape: Shape, value: Any, precise: bool) -> Array:
-    """What a caller gives for an array of a shape, in the dtype to compute with; of dynamic dimensions it has any size up to the bounds."""
+    """What a caller gives for an array of a shape, in the dtype to compute with; of dynamic dimensions it has any size
+    up to the bounds."""
     array = np.asarray(value)
     wanted = DTYPES[shape.element_type]
     if array.dtype != wanted:

@@ -29,7 +29,7 @@ operands are `a`, `b`, `c`, and `i0`, `i1` the dimensions of the result's index:
 - An operand that is read `whole` has to lie in memory; nothing more is known.
 
 This page is written by `python -m xla_wasm.ops.docs` from the records in `xla_wasm/ops/*/record.py`.
-"""
+"""  # noqa: E501
 
 
 def page() -> str:
@@ -38,7 +38,10 @@ def page() -> str:
 
 
 def _index() -> str:
-    rows = [f"- [{name}](#{name}): {', '.join(f'[{op.opcode}](#{op.opcode})' for op in ops)}" for name, ops in FAMILIES.items()]
+    rows = [
+        f"- [{name}](#{name}): {', '.join(f'[{op.opcode}](#{op.opcode})' for op in ops)}"
+        for name, ops in FAMILIES.items()
+    ]
     return "\n".join(rows) + "\n"
 
 
@@ -55,7 +58,9 @@ def _operation(op: Op) -> str:
     count = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
     facts = [f"operands: {count}"]
     if op.called:
-        names = (f"`{name.rstrip('*?')}`" + {"*": " (any number)", "?": " (if any)"}.get(name[-1], "") for name in op.called)
+        names = (
+            f"`{name.rstrip('*?')}`" + {"*": " (any number)", "?": " (if any)"}.get(name[-1], "") for name in op.called
+        )
         facts.append(f"calls: {', '.join(names)}")
     if op.arity != (0, 0):
         facts.append(f"reads: {_reads(op)}")
@@ -72,7 +77,10 @@ def _reads(op: Op) -> str:
         return "all `whole`"
     if op.reads is pointwise:
         return "each at the index of the result, a scalar at its only one"
-    x = max(_sampled(op), key=lambda x: [sum(size > least for o in x.operands for size in o.shape.dimensions) for least in (1, 0)])
+    x = max(
+        _sampled(op),
+        key=lambda x: [sum(size > least for o in x.operands for size in o.shape.dimensions) for least in (1, 0)],
+    )
     shapes = ", ".join(f"{name} {o.shape.without_layout()}" for name, o in zip(ascii_lowercase, x.operands))
     texts = ", ".join(f"`{_read(name, read)}`" for name, read in zip(ascii_lowercase, op.reads(x)))
     return f"{texts}, where the result is {x.shape.without_layout()} of {shapes}"

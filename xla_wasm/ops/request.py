@@ -13,25 +13,27 @@ REQUEST = "request"
 class Request:
     """What the host does with the operands of the instruction that carries this, to give its results.
 
-    `kind`: custom_call, callback, infeed, outfeed, send or recv, for which whole arrays go to the host and come from it; or exchange
-    (see `ops.collective.exchange`).
+    `kind`: custom_call, callback, infeed, outfeed, send or recv, for which whole arrays go to the host and come from
+    it; or exchange (see `ops.collective.exchange`).
     """
 
     kind: str
     target: str = ""
-    """The function of a custom call or of a callback, or the name of a transfer. Empty: a callback that is never to be served."""
+    """The function of a custom call or of a callback, or the name of a transfer. Empty: a callback that is never to be
+    served."""
     opaque: str = ""
     """What a custom call carries for the function."""
     operands: tuple[Shape, ...] = ()
-    """The arrays that the host gets, with the layouts and dynamic dimensions that they have there. The instruction's own have
-    their dimensions in the order of memory, and the actual sizes follow them as s32."""
+    """The arrays that the host gets, with the layouts and dynamic dimensions that they have there. The instruction's
+    own have their dimensions in the order of memory, and the actual sizes follow them as s32."""
     results: tuple[Shape, ...] = ()
     """The same of those that it gives."""
     place: str = ""
     """Of a callback: where the user wrote it."""
     format: str = ""
-    """Of a callback that prints: a line as `str.format` takes it, whose fields are numbers of operands, such as "loss {0:.3f}". Of one that
-    is never to be served: why the run ends, in the same way; empty: because the caller wants it so."""
+    """Of a callback that prints: a line as `str.format` takes it, whose fields are numbers of operands, such as "loss
+    {0:.3f}". Of one that is never to be served: why the run ends, in the same way; empty: because the caller wants it
+    so."""
     opcode: str = ""
     """Of an exchange: the operation that it belongs to."""
     channel: tuple[str | int, ...] = ()

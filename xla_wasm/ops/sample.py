@@ -23,7 +23,8 @@ Maker = Callable[[], Computation]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the host gives to a sample and must get from it, in order: arrays, or tuples of them where there are several."""
+    """What the host gives to a sample and must get from it, in order: arrays, or tuples of them where there are
+    several."""
 
     infeed: Sequence[Any] = ()
     outfeed: Sequence[Any] = ()
@@ -122,7 +123,17 @@ def program(
     """A sample whose module needs more than one instruction."""
     results, shapes = (expected,) if isinstance(expected, np.ndarray) else tuple(expected), tuple(shapes)
     kinds = "-".join(dict.fromkeys(TYPES_OF[a.dtype].name for a in (*args, *results)))
-    return Sample(" ".join(filter(None, (opcode, kinds, name))), opcode, tuple(args), results, body, ulp, xla, shapes, host or Host())
+    return Sample(
+        " ".join(filter(None, (opcode, kinds, name))),
+        opcode,
+        tuple(args),
+        results,
+        body,
+        ulp,
+        xla,
+        shapes,
+        host or Host(),
+    )
 
 
 def among(
@@ -138,13 +149,16 @@ def among(
     shape: Shape | None = None,
     **attrs: Any,
 ) -> DeviceSample:
-    """A sample on several devices: of one operation on parameters, or of a body. Arguments and results are listed by device."""
+    """A sample on several devices: of one operation on parameters, or of a body. Arguments and results are listed by
+    device."""
 
     def one(builder: Builder, *parameters: Instruction) -> Instruction:
         return builder.op(opcode, *parameters, called=[make() for make in called], shape=shape, **attrs)
 
     given, results = (tuple((x,) if isinstance(x, np.ndarray) else tuple(x) for x in xs) for xs in (args, expected))
-    return DeviceSample(f"{opcode} {name}", opcode, given, results, body or one, len(given) // partitions, partitions, xla)
+    return DeviceSample(
+        f"{opcode} {name}", opcode, given, results, body or one, len(given) // partitions, partitions, xla
+    )
 
 
 def function(parameters: str, body: Body) -> Maker:
@@ -180,6 +194,7 @@ def array(element_type: str, values: Any) -> Array:
 
 
 pred, s8, s16, s32, s64, u8, u16, u32, u64, f16, bf16, f32, f64 = (
-    partial(array, name) for name in ("pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64")
+    partial(array, name)
+    for name in ("pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64")
 )
 inf, nan = float("inf"), float("nan")

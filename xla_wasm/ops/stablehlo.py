@@ -1,5 +1,6 @@
-"""What rules that read StableHLO have to work with. A rule takes a `Mapper`, an operation and its operands, and gives its results;
-`xla_wasm.stablehlo` calls it. Most operations need none: their records say all (`Op.stablehlo`, `Attr.stablehlo`)."""
+"""What rules that read StableHLO have to work with. A rule takes a `Mapper`, an operation and its operands, and gives
+its results; `xla_wasm.stablehlo` calls it. Most operations need none: their records say all (`Op.stablehlo`,
+`Attr.stablehlo`)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def shape_of(kind: Type) -> Shape | None:
     if isinstance(kind, Tensor):
         name = hlo_type(kind.element)
         if name is None or kind.sizes is None:
-            raise UnsupportedError(f"arrays of the type {kind.element if name is None else 'without rank'} are not supported")
+            raise UnsupportedError(
+                f"arrays of the type {kind.element if name is None else 'without rank'} are not supported"
+            )
         if DYNAMIC not in kind.sizes:
             if kind.sizes and min(kind.sizes) < 0:
                 raise ParseError(f"the size {min(kind.sizes)} of a dimension is negative")
@@ -53,7 +56,8 @@ class Mapper(Writer, ABC):
 
     @abstractmethod
     def ranges(self, x: Instruction) -> tuple[tuple[int, int], ...] | None:
-        """The least and the greatest value of each element, as far as they follow from constants and from the bounds of sizes."""
+        """The least and the greatest value of each element, as far as they follow from constants and from the bounds of
+        sizes."""
 
     @abstractmethod
     def region(self, op: Op, index: int = 0) -> Computation:
@@ -72,7 +76,8 @@ class Mapper(Writer, ABC):
         """An operation by its name, with other attributes and operands than it has."""
 
     def sized(self, op: Op, sizes: Instruction, result: int = 0) -> Shape:
-        """The shape of a result: as it is declared, or with sizes that are an operand. Those that only a run knows have a bound."""
+        """The shape of a result: as it is declared, or with sizes that are an operand. Those that only a run knows have
+        a bound."""
         kind = op.results[result].type
         shape = self.declared(kind)
         if shape is not None:
@@ -88,11 +93,17 @@ class Mapper(Writer, ABC):
         return Shape(name, bounds, None, dynamic if any(dynamic) else ())
 
     def with_sizes(self, x: Instruction, shape: Shape, sizes: Instruction) -> Instruction:
-        """The array with the sizes that `sizes` holds in the dimensions in which `shape` is dynamic and it is not yet."""
+        """The array with the sizes that `sizes` holds in the dimensions in which `shape` is dynamic and it is not
+        yet."""
         for d, flag in enumerate(shape.dynamic):
             if flag and not flags(x.shape)[d]:
                 size = self.reshape(self.op("slice", sizes, slice=(SliceDimension(d, d + 1),)), ())
-                target = Shape(x.shape.element_type, x.shape.dimensions, None, tuple([f or i == d for i, f in enumerate(flags(x.shape))]))
+                target = Shape(
+                    x.shape.element_type,
+                    x.shape.dimensions,
+                    None,
+                    tuple([f or i == d for i, f in enumerate(flags(x.shape))]),
+                )
                 x = self.op("set-dimension-size", x, self.convert(size, "s32"), shape=target, dimensions=(d,))
         return x
 
@@ -101,12 +112,14 @@ class Mapper(Writer, ABC):
         found = self.integers(x)
         if found is None:
             raise UnsupportedError(
-                f"{where(op)}: {what} are known at run time only: export the program with static shapes, or give dims={{...}}"
+                f"{where(op)}: {what} are known at run time only: export the program with static shapes, or give "
+                f"dims={{...}}"
             )
         return found
 
     def result_shape(self, op: Op) -> Shape | None:
-        """The declared shape of an operation's results, a tuple if they are several; None where that is to be inferred."""
+        """The declared shape of an operation's results, a tuple if they are several; None where that is to be
+        inferred."""
         results = op.results
         if len(results) == 1:
             return self.declared(results[0].type)
@@ -118,7 +131,9 @@ class Mapper(Writer, ABC):
         """The same where nothing else tells it."""
         shape = self.result_shape(op)
         if shape is None:
-            raise UnsupportedError(f"{where(op)}: the sizes of its result are known at run time only: give the sizes with dims={{...}}")
+            raise UnsupportedError(
+                f"{where(op)}: the sizes of its result are known at run time only: give the sizes with dims={{...}}"
+            )
         return shape
 
     def split(self, op: Op, made: Instruction) -> list[Instruction]:

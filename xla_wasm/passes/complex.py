@@ -1,15 +1,25 @@
 """Splits complex arrays into their real and imaginary parts, two real arrays each.
 
 Every instruction on complex numbers becomes instructions on their parts, and tuples, loops, branches, reducers and
-comparators carry two real leaves, side by side, for a complex one. Whole complex arrays, with parts interleaved, are left at
-the boundary (the entry's parameters and result) and at the operations that take them so.
+comparators carry two real leaves, side by side, for a complex one. Whole complex arrays, with parts interleaved, are
+left at the boundary (the entry's parameters and result) and at the operations that take them so.
 """
 
 from __future__ import annotations
 
 from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction, Module
-from ..ops.elementwise.parts import RULES, PartWriter, Value, has_complex, is_complex, part_of, real, split_shape, value_of
+from ..ops.elementwise.parts import (
+    RULES,
+    PartWriter,
+    Value,
+    has_complex,
+    is_complex,
+    part_of,
+    real,
+    split_shape,
+    value_of,
+)
 from ..ops.reading import record
 from ..writing.writer import walk
 
@@ -24,8 +34,9 @@ def split_complex(module: Module) -> None:
 class _Split:
     """The computations made so far, callees first. One computation is split in the way that its callers need it:
 
-    "entry" keeps its parameters and result whole; "state" has one parameter, a tuple; "apply" and "compare" work on single
-    elements and take both parts of each as parameters of their own, a comparator those of the same kind side by side.
+    "entry" keeps its parameters and result whole; "state" has one parameter, a tuple; "apply" and "compare" work on
+    single elements and take both parts of each as parameters of their own, a comparator those of the same kind side by
+    side.
     """
 
     def __init__(self) -> None:
@@ -59,7 +70,9 @@ def _parameters(w: PartWriter, computation: Computation, style: str) -> dict[Ins
     values: dict[Instruction, Value] = {}
     for p in computation.parameters:
         w.x = p
-        values[p] = w.apart(w.keep(p)) if style == "entry" else w.from_single(w.again(p, shape=split_shape(p.shape)), p.shape)
+        values[p] = (
+            w.apart(w.keep(p)) if style == "entry" else w.from_single(w.again(p, shape=split_shape(p.shape)), p.shape)
+        )
     return values
 
 

@@ -14,9 +14,9 @@ def contract(module: Module) -> None:
 
 
 def _contract(computation: Computation) -> None:
-    """The other operand must be no product: in a difference of two, as the imaginary part of a number times its conjugate, one would be
-    rounded and the other not, and what cancels would not. Subtractions are left as they are for the same reason: they are where
-    programs mean what cancels."""
+    """The other operand must be no product: in a difference of two, as the imaginary part of a number times its
+    conjugate, one would be rounded and the other not, and what cancels would not. Subtractions are left as they are for
+    the same reason: they are where programs mean what cancels."""
     readers = {computation.root: 1}
     for x in computation.instructions:
         for o in x.operands:

@@ -1,8 +1,9 @@
-"""Products take arrays of small numbers as they are stored: what makes f32 of them comes behind what only moves them, and scales come after
-the products.
+"""Products take arrays of small numbers as they are stored: what makes f32 of them comes behind what only moves them,
+and scales come after the products.
 
-A *stored* array is a conversion of small numbers to f32, and perhaps a multiplication by scales. Where scales are the same along all that a
-product sums, they multiply its sums; the product is left with the conversion, which its kernel does when it loads (`plan/product.py`).
+A *stored* array is a conversion of small numbers to f32, and perhaps a multiplication by scales. Where scales are the
+same along all that a product sums, they multiply its sums; the product is left with the conversion, which its kernel
+does when it loads (`plan/product.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What an array of f32 is made from: `small` numbers, converted, and multiplied by `scale`, an array of the same dimensions."""
+    """What an array of f32 is made from: `small` numbers, converted, and multiplied by `scale`, an array of the same
+    dimensions."""
 
     small: Instruction
     scale: Instruction | None = None
@@ -49,7 +51,8 @@ class Stored:
 
 
 def sink_dequantization(module: Module) -> None:
-    """One sweep through each computation that converts small numbers, callers first: loops are handed what is stored."""
+    """One sweep through each computation that converts small numbers, callers first: loops are handed what is
+    stored."""
     calls: dict[Computation, int] = {}
     for x in module.instructions():
         for c in x.called:
@@ -158,8 +161,11 @@ class _Sinking:
         place = () if feature in constant else (numbers.output_feature_dimension,)
         return w.mul(w.again(x, [image, small]), w.broadcast(_compact(w, found.scale), x.shape.dimensions, place))
 
-    def in_integers(self, w: Writer, x: Instruction, operands: Sequence[Instruction], factors: list[Instruction]) -> Instruction | None:
-        """The product in integers: of two sides of bytes, or of one that the caller wants in 8 bits and the other rounded for it.
+    def in_integers(
+        self, w: Writer, x: Instruction, operands: Sequence[Instruction], factors: list[Instruction]
+    ) -> Instruction | None:
+        """The product in integers: of two sides of bytes, or of one that the caller wants in 8 bits and the other
+        rounded for it.
 
         The scale of what is rounded goes to the `factors` of the result.
         """
@@ -179,14 +185,19 @@ class _Sinking:
         return None
 
     def in_blocks(self, w: Writer, x: Instruction) -> Instruction | None:
-        """The product of numbers of 4 bits with a scale for each block of what is summed. Of a weight that the caller wants in 4 bits few
-        rows of the other side are rounded to integers."""
+        """The product of numbers of 4 bits with a scale for each block of what is summed. Of a weight that the caller
+        wants in 4 bits few rows of the other side are rounded to integers."""
         numbers: DotDimensionNumbers = x.attrs["dot_dimension_numbers"]
         batches = numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions
         summed, free = summed_dimensions(x), free_dimensions(x)
         for side, other in ((1, 0), (0, 1)):
             stored, rows = self.stored.get(x.operands[side]), x.operands[other]
-            if stored is None or stored.scale is None or stored.small.shape.element_type != NIBBLE or len(summed[side]) != 1:
+            if (
+                stored is None
+                or stored.scale is None
+                or stored.small.shape.element_type != NIBBLE
+                or len(summed[side]) != 1
+            ):
                 continue
             dims, rank = stored.small.shape.dimensions, len(batches[0])
             columns, block = prod(dims[d] for d in free[side]), constant_blocks(stored.scale)[summed[side][0]]
@@ -202,9 +213,19 @@ class _Sinking:
                     whole, scale = _rounded(w, rows, summed[other], PAIRED, limits(PAIRED)[1] - 1)
                     factors.append(_along_sums(w, x, other, _alike(w, scale, rows, summed[other])))
                     left = arranged(w, whole, batches[other], free[other], summed[other])
-            right, scales = (arranged(w, part, batches[side], summed[side], free[side]) for part in (stored.small, stored.scale))
+            right, scales = (
+                arranged(w, part, batches[side], summed[side], free[side]) for part in (stored.small, stored.scale)
+            )
             scales = w.slice(scales, (0,) * (rank + 2), scales.shape.dimensions, (*(1,) * rank, BLOCK, 1))
-            product = w.op("scaled-dot", left, right, left_scale, scales, dtype="f32", dot_dimension_numbers=canonical_numbers(rank))
+            product = w.op(
+                "scaled-dot",
+                left,
+                right,
+                left_scale,
+                scales,
+                dtype="f32",
+                dot_dimension_numbers=canonical_numbers(rank),
+            )
             sizes = [[o.shape.dimensions[d] for d in free[s]] for s, o in ((other, rows), (side, stored.small))]
             made = w.reshape(product, (*product.shape.dimensions[:rank], *sizes[0], *sizes[1]))
             if side == 0:
@@ -247,8 +268,8 @@ def _is_byte(x: Instruction) -> bool:
 
 
 def _rounded(w: Writer, x: Instruction, summed: Index, dtype: str, most: int) -> tuple[Instruction, Instruction]:
-    """An array in integers of a type, at most `most` in magnitude, and the scales that give it back: an array without the dimensions that
-    are `summed`, along which they are the same."""
+    """An array in integers of a type, at most `most` in magnitude, and the scales that give it back: an array without
+    the dimensions that are `summed`, along which they are the same."""
     greatest = w.reduce(w.unary("abs", x), w.scalar("f32", 0.0), summed, "maximum")
     scale = w.mul(w.binary("maximum", greatest, LEAST), 1 / most)
     whole = w.unary("round-nearest-even", w.mul(x, _alike(w, w.div(w.like(scale, 1.0), scale), x, summed)))
@@ -261,8 +282,8 @@ def _alike(w: Writer, scale: Instruction, x: Instruction, summed: Index) -> Inst
 
 
 def _in_blocks_of_bytes(w: Writer, x: Instruction) -> tuple[Instruction, Instruction]:
-    """An array in integers of s8 and a scale for each `BLOCK` of them along its last dimension. A number that is far greater than others
-    takes the precision of its block alone."""
+    """An array in integers of s8 and a scale for each `BLOCK` of them along its last dimension. A number that is far
+    greater than others takes the precision of its block alone."""
     *rows, length = x.shape.dimensions
     blocks = w.reshape(x, (*rows, length // BLOCK, BLOCK))
     whole, scale = _rounded(w, blocks, (len(rows) + 1,), "s8", limits("s8")[1])
@@ -278,7 +299,9 @@ def _compact(w: Writer, x: Instruction) -> Instruction:
 
 def _spread(w: Writer, x: Instruction, dims: Index, blocks: Sequence[int]) -> Instruction:
     """An array of `dims` of what `_compact` has left of it."""
-    split = [part for size, block in zip(dims, blocks) for part in ((size // block, block) if size != block else (size,))]
+    split = [
+        part for size, block in zip(dims, blocks) for part in ((size // block, block) if size != block else (size,))
+    ]
     kept, at = list[int](), 0
     for size, block in zip(dims, blocks):
         if size != block:
@@ -311,7 +334,8 @@ def constant_dimensions(x: Instruction) -> frozenset[int]:
 
 
 def constant_blocks(x: Instruction) -> Index:
-    """For each dimension the length of the blocks, from its start on, along which an array is known to have the same elements."""
+    """For each dimension the length of the blocks, from its start on, along which an array is known to have the same
+    elements."""
     dims = x.shape.dimensions
     if x.opcode == "dynamic-slice":
         sizes = x.operands[0].shape.dimensions
@@ -333,8 +357,11 @@ def constant_blocks(x: Instruction) -> Index:
     return tuple(blocks)
 
 
-def _take_stored(computation: Computation, state: Shape, found: Mapping[int, Stored], scales: Mapping[int, int]) -> None:
-    """Has a computation of a loop take stored arrays in its state, and make what it reads of them; `scales` says where scales are."""
+def _take_stored(
+    computation: Computation, state: Shape, found: Mapping[int, Stored], scales: Mapping[int, int]
+) -> None:
+    """Has a computation of a loop take stored arrays in its state, and make what it reads of them; `scales` says where
+    scales are."""
     (parameter,) = computation.parameters
     parameter.shape = state
     taken: list[Instruction] = []

@@ -1,4 +1,5 @@
-"""Finds erfc, which HLO has no opcode for: JAX writes it as some hundred operations, of which each element needs half."""
+"""Finds erfc, which HLO has no opcode for: JAX writes it as some hundred operations, of which each element needs
+half."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Replaces operations by others, as the rules of their family say: `inline.py`, `expand.py` and `canonical.py` in `ops/*/`."""
+"""Replaces operations by others, as the rules of their family say: `inline.py`, `expand.py` and `canonical.py` in
+`ops/*/`."""
 
 from __future__ import annotations
 
@@ -25,7 +26,21 @@ from .rewrite import rewrite
 
 EXPAND: dict[str, Rule] = {
     opcode: rule
-    for family in (elementwise, norm, reduce, window, indexing, sort, random, dot, conv, fft, collective, hostio, custom)
+    for family in (
+        elementwise,
+        norm,
+        reduce,
+        window,
+        indexing,
+        sort,
+        random,
+        dot,
+        conv,
+        fft,
+        collective,
+        hostio,
+        custom,
+    )
     for opcode, rule in family.EXPAND.items()
 }
 """opcode -> rule. Listed, never self-registered."""
@@ -39,12 +54,14 @@ def lower_host_transfers(module: Module) -> None:
 
 
 def inline(module: Module) -> None:
-    """Leaves no call and nothing asynchronous. Callees stand before callers, so one sweep in order leaves no nested call behind."""
+    """Leaves no call and nothing asynchronous. Callees stand before callers, so one sweep in order leaves no nested
+    call behind."""
     rewrite(module, INLINE)
 
 
 def type_products(module: Module) -> None:
-    """Gives products of floats a type of floats, in which they are rounded, before what is narrower than f32 is widened."""
+    """Gives products of floats a type of floats, in which they are rounded, before what is narrower than f32 is
+    widened."""
     rewrite(module, dict.fromkeys(("dot", "convolution", "ragged-dot"), dot.in_floats), suffixed=True)
 
 

@@ -1,4 +1,5 @@
-"""Notes which logarithms are of 1 to 2: the note belongs to the instruction, so that it has one value wherever it is computed."""
+"""Notes which logarithms are of 1 to 2: the note belongs to the instruction, so that it has one value wherever it is
+computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Notes in a module what its caller has decided: which functions the host runs, on which devices, and where results end."""
+"""Notes in a module what its caller has decided: which functions the host runs, on which devices, and where results
+end."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def ask_for_calls(module: Module, given: Given) -> None:
         elif callback.is_callback(x) and (callback.has_results(x) or not given.drops_callbacks):
             request = replace(_call("callback", x), place=callback.place_of(x))
             if given.serves_callbacks:
-                request = replace(request, target=callback.function_name(x), format=formats.get(callback.number_of(x), ""))
+                request = replace(
+                    request, target=callback.function_name(x), format=formats.get(callback.number_of(x), "")
+                )
             x.attrs[REQUEST] = request
 
 

@@ -18,7 +18,8 @@ from .rewrite import rewrite, rewrite_computation
 def normalize_layouts(module: Module) -> None:
     """Writes layouts, where values depend on them, as transposes of row-major arrays.
 
-    A bitcast that is left changes the element type; so does bitcast-convert between widths of whole bytes, which becomes one.
+    A bitcast that is left changes the element type; so does bitcast-convert between widths of whole bytes, which
+    becomes one.
     """
     declared = {x: x.operands[0].shape for x in module.instructions() if x.opcode in BITCAST}
     bitcasts = {opcode: lambda w, x, rule=rule: rule(w, x, declared[x]) for opcode, rule in BITCAST.items()}
@@ -76,7 +77,9 @@ def _in_memory_order(shape: Shape) -> Shape:
 def _transposed_leaves(w: Writer, value: Instruction, shape: Shape, inwards: bool) -> Instruction:
     """`value` with the dimensions of its leaves in logical order (`inwards`), or in that of memory."""
     if shape.is_tuple:
-        return w.tuple([_transposed_leaves(w, w.element(value, i), inner, inwards) for i, inner in enumerate(shape.tuple_shapes)])
+        return w.tuple(
+            [_transposed_leaves(w, w.element(value, i), inner, inwards) for i, inner in enumerate(shape.tuple_shapes)]
+        )
     if not shape.is_array or shape.is_row_major:
         return value
     order = shape.minor_to_major[::-1]

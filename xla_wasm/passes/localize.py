@@ -1,9 +1,9 @@
 """The program of one device, from a program on global arrays whose work stands in manual computations.
 
-Every array that the new program computes is a block of the one that it stands for: the `Shards` beside it say which. What
-goes into a manual computation is the block that the computation wants, or is cut out of a greater one that the device
-holds. Between manual computations an operation is carried out on blocks where that gives the blocks of its result, and
-on whole arrays where every device holds them. What would need another device's block is refused.
+Every array that the new program computes is a block of the one that it stands for: the `Shards` beside it say which.
+What goes into a manual computation is the block that the computation wants, or is cut out of a greater one that the
+device holds. Between manual computations an operation is carried out on blocks where that gives the blocks of its
+result, and on whole arrays where every device holds them. What would need another device's block is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from .clone import copy_computation
 from .shardwise import Map, dimension_maps, fit
 
 ADVICE = (
-    "put the whole step inside one jax.shard_map, where psum, all_gather and their like say what devices exchange, or compile the "
+    "put the whole step inside one jax.shard_map, where psum, all_gather and their like say what devices exchange, or "
+    "compile the "
     "program that XLA's partitioner makes of it: jax.jit(f).lower(...).compile().runtime_executable().hlo_modules()[0]"
     ".as_serialized_hlo_module_proto()"
 )
@@ -77,7 +78,8 @@ def annotation(x: Instruction) -> list[Sharding]:
 
 
 def crossing(x: Instruction, meshes: Mapping[str, Mesh]) -> list[Sharding]:
-    """How what goes into or comes out of a manual computation is cut: as Shardy says, or in the older form the annotation beside it."""
+    """How what goes into or comes out of a manual computation is cut: as Shardy says, or in the older form the
+    annotation beside it."""
     given, into = x.frontend_attributes, target(x) in INTO
     attribute = IN_SHARDINGS if into else OUT_SHARDINGS
     if attribute not in given:
@@ -102,8 +104,8 @@ def _unmarked(x: Instruction) -> Instruction:
 class Body(Writer):
     """Writes a computation of the new program in the place of an old one, or of several, where calls are written out.
 
-    `x` is the old instruction at hand, `prefix` stands before the names of what is made of it, and `manual` says whether it belongs to a
-    manual computation.
+    `x` is the old instruction at hand, `prefix` stands before the names of what is made of it, and `manual` says
+    whether it belongs to a manual computation.
     """
 
     def __init__(self, x: Instruction, prefix: str = "", manual: bool = False) -> None:
@@ -152,7 +154,9 @@ class Body(Writer):
         own = value.own
         if own.elements:
             return Value(own.elements[index], value.shards[index], value.manual)
-        made = Writer(own, self.made, suffixed=False).op("get-tuple-element", own, shape=own.shape.tuple_shapes[index], index=index)
+        made = Writer(own, self.made, suffixed=False).op(
+            "get-tuple-element", own, shape=own.shape.tuple_shapes[index], index=index
+        )
         return Value(made, value.shards[index], value.manual)
 
     def finished(self, name: str, value: Value) -> Computation:
@@ -246,7 +250,9 @@ class Localizer:
         if called in OUT_OF:
             return self._out_of(x, operands, body)
         if called == _RESULT:  # the sharding that the caller asked for
-            return self.declared(body, operands[0], x.shape, read_shardings(x.frontend_attributes[SHARDING], self.meshes))
+            return self.declared(
+                body, operands[0], x.shape, read_shardings(x.frontend_attributes[SHARDING], self.meshes)
+            )
         if record(x).identity or called in _MARKS and len(operands) == 1:
             return operands[0]
         if x.opcode in _STRUCTURE:
@@ -269,7 +275,9 @@ class Localizer:
         """The instruction on the blocks of its operands, which gives those of its result."""
         x = body.x
         called = [self._keep(c) for c in x.called] if called is None else called
-        copy = _unmarked(body.again(x, [value.own for value in operands], shape=local_shape(x.shape, shards), called=called))
+        copy = _unmarked(
+            body.again(x, [value.own for value in operands], shape=local_shape(x.shape, shards), called=called)
+        )
         copy.name = f"{body.prefix}{x.name}"
         return Value(copy, shards, body.manual)
 
@@ -309,7 +317,9 @@ class Localizer:
         wanted: Tree = branches[0][1].shards
         for _, value in branches[1:]:
             wanted = self._finer(x, wanted, value.shards)
-        computations = [inner.finished(c.name, self.narrowed(inner, value, wanted)) for c, (inner, value) in zip(x.called, branches)]
+        computations = [
+            inner.finished(c.name, self.narrowed(inner, value, wanted)) for c, (inner, value) in zip(x.called, branches)
+        ]
         return self._copy(body, operands, wanted, computations)
 
     def _finer(self, x: Instruction, a: Tree, b: Tree) -> Tree:
@@ -340,10 +350,14 @@ class Localizer:
                 if place is not None and shards.sizes[d] < result.sizes[place]:
                     result = _with_column(result, place, *shards.along(d))
                 elif place is None and shards.sizes[d] < shards.dimensions[d]:
-                    _refuse(x, f"dimension {d} of an operand is sharded, and its result depends on all of that dimension")
+                    _refuse(
+                        x, f"dimension {d} of an operand is sharded, and its result depends on all of that dimension"
+                    )
         if not result.complete:
             _refuse(x, "its operands are sharded along different dimensions among the same devices")
-        narrowed = [self.narrowed(body, value, _mapped(shards, to, result)) for value, shards, to in zip(operands, held, maps)]
+        narrowed = [
+            self.narrowed(body, value, _mapped(shards, to, result)) for value, shards, to in zip(operands, held, maps)
+        ]
         made = self._copy(body, narrowed, result if x.shape.is_array else tuple(result for _ in leaves))
         fit(made.own, x, result.sizes)
         return made
@@ -407,14 +421,17 @@ def _locals(x: Instruction) -> Sequence[Shape]:
 def _check(x: Instruction, block: Shards, local: Shape) -> None:
     if block.sizes != local.dimensions:
         raise UnsupportedError(
-            f"{x.where}: the shards of {list(block.dimensions)} are {list(block.sizes)}, the program says {local.without_layout()}"
+            f"{x.where}: the shards of {list(block.dimensions)} are {list(block.sizes)}, the program says "
+            f"{local.without_layout()}"
         )
 
 
 def _live(computation: Computation) -> list[Instruction]:
     """The instructions that the root or an effect needs. Shardy's wrappers say they have effects, and have none."""
     marks = (*INTO, *OUT_OF, *_MARKS, _RESULT, "xla.sdy.ShardingGroup")
-    live = needed([computation.root, *(x for x in computation.instructions if target(x) not in marks and has_effect(x))])
+    live = needed(
+        [computation.root, *(x for x in computation.instructions if target(x) not in marks and has_effect(x))]
+    )
     return [x for x in computation.instructions if x in live]
 
 
@@ -430,7 +447,10 @@ def _contains(outer: Shards, inner: Shards, dimension: int) -> bool:
 def _with_column(shards: Shards, dimension: int, size: int, starts: list[int]) -> Shards:
     """Other blocks in one dimension."""
     sizes = tuple(size if d == dimension else own for d, own in enumerate(shards.sizes))
-    rows = tuple(tuple(begin if d == dimension else own for d, own in enumerate(row)) for row, begin in zip(shards.starts, starts))
+    rows = tuple(
+        tuple(begin if d == dimension else own for d, own in enumerate(row))
+        for row, begin in zip(shards.starts, starts)
+    )
     return Shards(shards.dimensions, sizes, rows)
 
 

@@ -1,6 +1,8 @@
-"""What a `while` does not change: its users take it from before the loop, and a loop that changes nothing, or only counts, goes.
+"""What a `while` does not change: its users take it from before the loop, and a loop that changes nothing, or only
+counts, goes.
 
-A loop is taken to end, as XLA takes it: one whose state stays what it was is gone with its condition, whatever that says.
+A loop is taken to end, as XLA takes it: one whose state stays what it was is gone with its condition, whatever that
+says.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from .simplify import simplify_computation
 
 
 def simplify_loops(module: Module) -> None:
-    """Replaces the unchanged elements of every loop's state. A loop inside another may leave more of that one unchanged."""
+    """Replaces the unchanged elements of every loop's state. A loop inside another may leave more of that one
+    unchanged."""
     callers: dict[Computation, int] = {}
     for x in module.instructions():
         for c in x.called:

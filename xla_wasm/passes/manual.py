@@ -1,13 +1,15 @@
-"""From a module as a framework lowers it to the program of one device, and which part of the arguments and results it has.
+"""From a module as a framework lowers it to the program of one device, and which part of the arguments and results it
+has.
 
 A module for several partitions is one of three kinds, told apart in this order:
 
-- *Partitioned*: XLA's SPMD partitioner has run, and shapes are those of one device. It leaves the fields spmd_parameters_shardings
-  and spmd_output_sharding in the proto, and an entry computation whose name ends in "_spmd".
-- *Manual*: arrays are global, and go into and out of manual computations (JAX's shard_map and pmap), whose shapes are those
-  of one device. `localize.py` writes the program of one device.
-- Anything else that speaks of devices by itself (collectives, partition-id) is one device's program already, and a module without them
-  whose instructions carry shardings is a *global* one that only the partitioner can divide: it runs on one device as it is.
+- *Partitioned*: XLA's SPMD partitioner has run, and shapes are those of one device. It leaves the fields
+  spmd_parameters_shardings and spmd_output_sharding in the proto, and an entry computation whose name ends in "_spmd".
+- *Manual*: arrays are global, and go into and out of manual computations (JAX's shard_map and pmap), whose shapes are
+  those of one device. `localize.py` writes the program of one device.
+- Anything else that speaks of devices by itself (collectives, partition-id) is one device's program already, and a
+  module without them whose instructions carry shardings is a *global* one that only the partitioner can divide: it runs
+  on one device as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +29,19 @@ from ..hlo.shardy import MESHES, SHARDING, read_meshes, read_shardings
 from ..ops.collective.groups import check_count
 from .clean import has_effect
 from .clone import clone
-from .localize import ADVICE, PER_DEVICE, Body, Localizer, Tree, Value, annotation, crosses, crossing, local_parameter, local_shape
+from .localize import (
+    ADVICE,
+    PER_DEVICE,
+    Body,
+    Localizer,
+    Tree,
+    Value,
+    annotation,
+    crosses,
+    crossing,
+    local_parameter,
+    local_shape,
+)
 
 _PARTITIONED = r"_spmd(\.clone|\.\d+)*$"
 _MODULE = MESSAGES["HloModuleProto"]
@@ -48,7 +62,8 @@ class PerDevice:
 
 
 def per_device(module: Module) -> PerDevice:
-    """The program that each device runs; the module itself unless it has manual computations. Raises UnsupportedError."""
+    """The program that each device runs; the module itself unless it has manual computations. Raises
+    UnsupportedError."""
     fields = decode(_MODULE, module.unknown)
     if is_partitioned(module, fields):
         return _partitioned(module, fields)
@@ -64,13 +79,18 @@ def per_device(module: Module) -> PerDevice:
     if annotated is None:
         return unknown
     single = module if module.num_partitions == 1 else with_devices(clone(module), module.replica_count, 1)
-    why = f"{annotated.where} says how its array is to be divided among devices, which XLA's partitioner would do. What to do: {ADVICE}"
+    why = (
+        f"{annotated.where} says how its array is to be divided among devices, which XLA's partitioner would do. "
+        f"What to do: {ADVICE}"
+    )
     return replace(unknown, module=single, undivided=why)
 
 
 def _unknown(module: Module) -> PerDevice:
     """The module as it is: nobody says what its arrays are parts of."""
-    return PerDevice(module, [None] * len(_leaves(_parameter_shapes(module))), [None] * len(_leaves([module.entry.root.shape])))
+    return PerDevice(
+        module, [None] * len(_leaves(_parameter_shapes(module))), [None] * len(_leaves([module.entry.root.shape]))
+    )
 
 
 def _on_replicas(shards: Shards, replicas: int) -> Shards:
@@ -85,7 +105,8 @@ def is_partitioned(module: Module, fields: Fields | None = None) -> bool:
     return marks or (module.num_partitions > 1 and re.search(_PARTITIONED, module.entry.name) is not None)
 
 
-# --- what the partitioner has made --------------------------------------------------------------------------------------
+# --- what the partitioner has made
+# --------------------------------------------------------------------------------------
 
 
 def _partitioned(module: Module, fields: Fields) -> PerDevice:
@@ -102,7 +123,9 @@ def _partitioned(module: Module, fields: Fields) -> PerDevice:
     if module.num_partitions == 1:
         module = with_devices(clone(module), module.replica_count, devices)
     replicas = module.replica_count
-    return PerDevice(module, _cut(parameters, given, devices, replicas, name), _cut(results, made, devices, replicas, name))
+    return PerDevice(
+        module, _cut(parameters, given, devices, replicas, name), _cut(results, made, devices, replicas, name)
+    )
 
 
 def _cut(shapes: list[Shape], shardings: list[Sharding], devices: int, replicas: int, where: str) -> Leaves:
@@ -117,7 +140,8 @@ def _cut(shapes: list[Shape], shardings: list[Sharding], devices: int, replicas:
     return [_on_replicas(s, replicas) if s else None for s in cut]
 
 
-# --- manual computations ------------------------------------------------------------------------------------------------
+# --- manual computations
+# ------------------------------------------------------------------------------------------------
 
 
 def _devices(module: Module, meshes: Mapping[str, Mesh]) -> int:
@@ -130,12 +154,15 @@ def _devices(module: Module, meshes: Mapping[str, Mesh]) -> int:
                     counts.setdefault(sharding.devices, x)
     if len(counts) > 1:
         (first, a), (second, b) = list(counts.items())[:2]
-        raise UnsupportedError(f"{a.where} is for {first} devices, {b.where} for {second}: a program runs on one set of devices")
+        raise UnsupportedError(
+            f"{a.where} is for {first} devices, {b.where} for {second}: a program runs on one set of devices"
+        )
     # Where everything is replicated, an older module says it only in the groups of its collectives.
     count = next(iter(counts), 0) or max(module.num_partitions, 1 + max(_numbers(module), default=0))
     if module.num_partitions not in (1, count):
         raise UnsupportedError(
-            f"'{module.name}' has {counted(module.num_partitions, 'partition')}, its manual computations are for {counted(count, 'device')}"
+            f"'{module.name}' has {counted(module.num_partitions, 'partition')}, its manual computations are for "
+            f"{counted(count, 'device')}"
         )
     return count
 
@@ -156,7 +183,8 @@ class _Division:
         self.localizer = Localizer(module, devices, meshes)
 
     def run(self) -> PerDevice:
-        """The program of one device. A parameter whose sharding is left open and of which one block is used is that block."""
+        """The program of one device. A parameter whose sharding is left open and of which one block is used is that
+        block."""
         open_, trees = [], []
         for p in self.module.entry.parameters:
             declared = self._declared(p)
@@ -166,7 +194,11 @@ class _Division:
         chosen = [self._used(v, body, root) if free else v.shards for free, v in zip(open_, parameters)]
         if chosen != trees:
             parameters, body, root = self._entry(chosen)
-        return PerDevice(self._module(body, parameters, root), self._leaves([v.shards for v in parameters]), self._leaves([root.shards]))
+        return PerDevice(
+            self._module(body, parameters, root),
+            self._leaves([v.shards for v in parameters]),
+            self._leaves([root.shards]),
+        )
 
     def _declared(self, p: Instruction) -> Tree:
         """The shards that the module asks for a parameter; None if it leaves them open."""
@@ -214,7 +246,9 @@ class _Division:
         made.buffer_donor = list(self.module.buffer_donor)
         for alias in self.module.input_output_alias:
             output, number, index, _ = alias
-            if _at(root.shards, output) == _at(parameters[number].shards, index):  # another block cannot lie in its place
+            if _at(root.shards, output) == _at(
+                parameters[number].shards, index
+            ):  # another block cannot lie in its place
                 made.input_output_alias.append(alias)
         if self.module.parameter_shapes is not None:
             made.parameter_shapes = [local_shape(s, v.shards) for s, v in zip(self.module.parameter_shapes, parameters)]

@@ -1,9 +1,10 @@
-"""Makes arrays of dynamic sizes static: each has the size of its bounds, and the actual sizes go beside it as s32 scalars.
+"""Makes arrays of dynamic sizes static: each has the size of its bounds, and the actual sizes go beside it as s32
+scalars.
 
-Sizes that are known stay numbers. Where a value with dynamic dimensions passes into or out of a computation that is called,
-it becomes a tuple of itself and its sizes. The entry takes the sizes of its dynamic parameters as parameters behind all
-others, and gives those of its results as elements behind all others: in the order of the leaves, and for each leaf in the
-order of its dimensions in memory, from major to minor.
+Sizes that are known stay numbers. Where a value with dynamic dimensions passes into or out of a computation that is
+called, it becomes a tuple of itself and its sizes. The entry takes the sizes of its dynamic parameters as parameters
+behind all others, and gives those of its results as elements behind all others: in the order of the leaves, and for
+each leaf in the order of its dimensions in memory, from major to minor.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def pad_dynamic(module: Module) -> None:
 
 
 def _rewrite(computation: Computation, w: SizeWriter, entry: bool) -> None:
-    declared = {x: x.shape for x in computation.instructions}  # as they were: instructions that stay become static themselves
+    declared = {
+        x: x.shape for x in computation.instructions
+    }  # as they were: instructions that stay become static themselves
     hidden = _hidden_sizes(w, computation) if entry else {}
 
     def visit(x: Instruction, operands: list[Padded]) -> Padded:

@@ -1,4 +1,5 @@
-"""The passes, in order. A pass is a function of one module that changes it in place; the first also take what the caller has decided."""
+"""The passes, in order. A pass is a function of one module that changes it in place; the first also take what the
+caller has decided."""
 
 from __future__ import annotations
 
@@ -36,14 +37,21 @@ def pad_dynamic(module: Module) -> None:
 
 
 def split_complex(module: Module) -> None:
-    """Leaves complex arrays only where they are taken and given whole. Few programs have one: then the pass is imported."""
+    """Leaves complex arrays only where they are taken and given whole. Few programs have one: then the pass is
+    imported."""
     if any(leaf.element_type in REAL_OF for x in module.instructions() for _, leaf in x.shape.leaves()):
         from . import complex as own
 
         own.split_complex(module)
 
 
-NOTES: tuple[Callable[[Module, Given], None], ...] = (ask_for_calls, mark_devices, allow_winograd, name_formats, lay_out_results)
+NOTES: tuple[Callable[[Module, Given], None], ...] = (
+    ask_for_calls,
+    mark_devices,
+    allow_winograd,
+    name_formats,
+    lay_out_results,
+)
 PASSES: tuple[Callable[[Module], None], ...] = (
     settle_transfers,
     forget_tokens,

@@ -1,4 +1,5 @@
-"""Reductions of many elements to one become two for threads: of a fixed number of parts, which threads share, and of their results."""
+"""Reductions of many elements to one become two for threads: of a fixed number of parts, which threads share, and of
+their results."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from .rewrite import rewrite
 _LEAST = 1 << 16
 """Elements from which on their parts are worth a kernel more."""
 _PARTS = 64
-"""The most parts of a dimension that is divided; they do not depend on the number of threads, so neither does the result."""
+"""The most parts of a dimension that is divided; they do not depend on the number of threads, so neither does the
+result."""
 _FEWEST = 4
 _MOST = 1024
 """The most parts where whole dimensions are parts."""
@@ -33,12 +35,15 @@ def _split(w: Writer, x: Instruction) -> Instruction:
     if opcode is None or start is None or divided is None:
         return x
     dims, count = divided
-    parts = w.reduce(w.reshape(operand, dims), w.scalar(x.shape.element_type, start), tuple(range(count, len(dims))), opcode)
+    parts = w.reduce(
+        w.reshape(operand, dims), w.scalar(x.shape.element_type, start), tuple(range(count, len(dims))), opcode
+    )
     return w.reshape(w.reduce(parts, init, tuple(range(count)), opcode), x.shape.dimensions)
 
 
 def _divided(dims: tuple[int, ...]) -> tuple[tuple[int, ...], int] | None:
-    """The dimensions of an array with one of them perhaps in two, and how many of them, the first, are the parts; None: there are none."""
+    """The dimensions of an array with one of them perhaps in two, and how many of them, the first, are the parts; None:
+    there are none."""
     parts = 1
     for d, size in enumerate(dims):
         if parts * size <= _MOST:

@@ -18,7 +18,8 @@ DEEPEST = 50
 def rewrite(module: Module, rules: Rules, *, again: bool = False, suffixed: bool = False) -> None:
     """Applies the rules to every computation.
 
-    `again`: also to what they make, until none has anything left to do. `suffixed`: what they make has its opcode in its name.
+    `again`: also to what they make, until none has anything left to do. `suffixed`: what they make has its opcode in
+    its name.
     """
     done: list[Computation] = []
     for computation in module.computations:
@@ -35,10 +36,12 @@ def rewrite_computation(
     suffixed: bool = False,
     key: Callable[[Instruction], Any] | None = None,
 ) -> None:
-    """The same with one computation; it goes to `done`, behind those that rules made. Instructions with equal keys become one.
+    """The same with one computation; it goes to `done`, behind those that rules made. Instructions with equal keys
+    become one.
 
-    A rule gets each instruction on the operands that stand for its own by then. What it makes comes before the instruction or in
-    the place of it. It returns what stands for it from then on: the instruction itself, which then stays, or one that is there.
+    A rule gets each instruction on the operands that stand for its own by then. What it makes comes before the
+    instruction or in the place of it. It returns what stands for it from then on: the instruction itself, which then
+    stays, or one that is there.
     """
     if key is not None or not rules.keys().isdisjoint([x.opcode for x in computation.instructions]):
         sweep = _Sweep(computation, rules, done, again, suffixed, key)
@@ -51,7 +54,8 @@ def rewrite_computation(
 
 
 class _Sweep:
-    """A computation on its way through the rules: `result` has the instructions that stay, `values` what stands for the others."""
+    """A computation on its way through the rules: `result` has the instructions that stay, `values` what stands for the
+    others."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Operations that a device can carry out on its own shards: along some dimensions each element is computed by itself."""
+"""Operations that a device can carry out on its own shards: along some dimensions each element is computed by
+itself."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from ..hlo.op import Kind, Read
 from ..ops.reading import reads
 
 Map = tuple[int | None, ...]
-"""For each dimension of an operand, the dimension of the result that it becomes, index for index; None: it is mixed or cut."""
+"""For each dimension of an operand, the dimension of the result that it becomes, index for index; None: it is mixed or
+cut."""
 
 
 def dimension_maps(x: Instruction) -> list[Map] | None:
@@ -41,4 +43,6 @@ def fit(local: Instruction, x: Instruction, sizes: Sequence[int]) -> None:
         local.attrs["dynamic_slice_sizes"] = tuple(sizes)
     if "slice" in x.attrs:
         whole = zip(x.attrs["slice"], x.operands[0].shape.dimensions, sizes)
-        local.attrs["slice"] = tuple(SliceDimension(0, size) if b == SliceDimension(0, full) else b for b, full, size in whole)
+        local.attrs["slice"] = tuple(
+            SliceDimension(0, size) if b == SliceDimension(0, full) else b for b, full, size in whole
+        )

@@ -1,6 +1,8 @@
-"""Simplifications that never make a program slower: index maps that cancel or merge, tuples that are taken apart at once.
+"""Simplifications that never make a program slower: index maps that cancel or merge, tuples that are taken apart at
+once.
 
-The rules stand in the `simplify.py` of their family. What one returns computes the same values; `remove_dead` sweeps up the rest.
+The rules stand in the `simplify.py` of their family. What one returns computes the same values; `remove_dead` sweeps up
+the rest.
 """
 
 from __future__ import annotations

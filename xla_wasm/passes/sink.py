@@ -1,7 +1,9 @@
-"""Transposes of what convolutions give sink below what is computed from it, to where the next convolution takes them back.
+"""Transposes of what convolutions give sink below what is computed from it, to where the next convolution takes them
+back.
 
-A convolution's own form has the features last. A program that has them first, as NCHW, would go back and forth around each convolution:
-bias, activation, residual and pooling follow in the order of the convolution instead, and finish its sums in registers.
+A convolution's own form has the features last. A program that has them first, as NCHW, would go back and forth around
+each convolution: bias, activation, residual and pooling follow in the order of the convolution instead, and finish its
+sums in registers.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class _Sinking:
         (o,) = x.operands
         return x.attrs["dimensions"] if o.opcode == "convolution" or o in self.images else None
 
-    def sunk(self, w: Writer, x: Instruction, order: tuple[int, ...], *operands: Instruction, **attrs: object) -> Instruction:
+    def sunk(
+        self, w: Writer, x: Instruction, order: tuple[int, ...], *operands: Instruction, **attrs: object
+    ) -> Instruction:
         """`x` computed before the transpose, from these operands."""
         dims = tuple([x.shape.dimensions[order.index(d)] for d in range(len(order))])
         made = w.op(x.opcode, *operands, called=x.called, shape=Shape(x.shape.element_type, dims), **(x.attrs | attrs))
@@ -54,7 +58,11 @@ class _Sinking:
 
     def elementwise(self, w: Writer, x: Instruction) -> Instruction:
         order = next((found for found in map(self.order, x.operands) if found is not None), None)
-        if order is None or not x.shape.is_array or any(o.shape.rank and o.shape.dimensions != x.shape.dimensions for o in x.operands):
+        if (
+            order is None
+            or not x.shape.is_array
+            or any(o.shape.rank and o.shape.dimensions != x.shape.dimensions for o in x.operands)
+        ):
             return x
         operands = [_before(w, o, order) for o in x.operands]
         held = [o for o in operands if o is not None]
@@ -85,7 +93,9 @@ class _Sinking:
         image = x.operands[0].operands[0]
         dims = tuple([image.shape.dimensions[d] for d in sorted(left)])
         shape = Shape(x.shape.element_type, dims)
-        made = w.op("reduce", image, x.operands[1], called=x.called, shape=shape, **(x.attrs | {"dimensions": tuple(gone)}))
+        made = w.op(
+            "reduce", image, x.operands[1], called=x.called, shape=shape, **(x.attrs | {"dimensions": tuple(gone)})
+        )
         return w.transpose(made, tuple([sorted(left).index(d) for d in left]))
 
 

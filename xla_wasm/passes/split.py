@@ -1,4 +1,5 @@
-"""Products of an array that has grown by a few elements, as keys and values of a cache do, become products of its parts.
+"""Products of an array that has grown by a few elements, as keys and values of a cache do, become products of its
+parts.
 
 The array need not be copied to where it has room for what is new: each part is read where it lies.
 """
@@ -14,16 +15,20 @@ from .rewrite import rewrite_computation
 _LEAST = 4096
 """Elements that are worth a product more."""
 _PART = 8
-"""The largest part is all but one of so many of an array that has grown. Products of equal parts are worse than one of them all."""
+"""The largest part is all but one of so many of an array that has grown. Products of equal parts are worse than one of
+them all."""
 _FEW = 4
-"""How often the elements of the result the array has at least: what is computed of its parts is copied, or added up, too."""
+"""How often the elements of the result the array has at least: what is computed of its parts is copied, or added up,
+too."""
 _SUMS = ("f32", "f64", "s32", "u32")
 
 
 def split_products(module: Module) -> None:
     """Splits the products of arrays that nothing else reads."""
     for computation in module.computations:
-        if any(x.opcode == "dot" for x in computation.instructions) and any(x.opcode == "concatenate" for x in computation.instructions):
+        if any(x.opcode == "dot" for x in computation.instructions) and any(
+            x.opcode == "concatenate" for x in computation.instructions
+        ):
             rewrite_computation(computation, {"dot": _Splitting(computation).dot})
 
 
@@ -44,7 +49,8 @@ class _Splitting:
         return x
 
     def grown(self, w: Writer, x: Instruction, side: int) -> tuple[int, list[Instruction]]:
-        """The parts of an operand that has grown along a dimension, and that dimension; no parts of any other operand."""
+        """The parts of an operand that has grown along a dimension, and that dimension; no parts of any other
+        operand."""
         o, order = x.operands[side], tuple(range(x.operands[side].shape.rank))
         while o.opcode == "transpose" and self.uses.get(o) == 1:
             o, order = o.operands[0], tuple([o.attrs["dimensions"][d] for d in order])
@@ -92,7 +98,8 @@ def _split(w: Writer, x: Instruction, side: int, dim: int, parts: list[Instructi
 
 
 def _product(w: Writer, x: Instruction, lhs: Instruction, rhs: Instruction) -> Instruction:
-    """The product of these operands for those of `x`; elementwise where it sums nothing up, so that it finishes another one."""
+    """The product of these operands for those of `x`; elementwise where it sums nothing up, so that it finishes another
+    one."""
     n: DotDimensionNumbers = x.attrs["dot_dimension_numbers"]
     dtype = x.shape.element_type
     made = w.op("dot", lhs, rhs, dtype=dtype, dot_dimension_numbers=n, precision_config=x.attrs["precision_config"])
@@ -101,7 +108,9 @@ def _product(w: Writer, x: Instruction, lhs: Instruction, rhs: Instruction) -> I
     dims, (left, right) = made.shape.dimensions, free_dimensions(made)
     batch = len(n.lhs_batch_dimensions)
 
-    def spread(o: Instruction, batches: tuple[int, ...], free: list[int], contracted: tuple[int, ...], first: int) -> Instruction:
+    def spread(
+        o: Instruction, batches: tuple[int, ...], free: list[int], contracted: tuple[int, ...], first: int
+    ) -> Instruction:
         order = (*batches, *free)
         turned = w.transpose(w.convert(o, dtype), (*order, *contracted))
         places = (*range(batch), *range(first, first + len(free)))

@@ -1,8 +1,8 @@
 """Finds sorts of which only the first elements are used.
 
-XLA:CPU makes the same of them: of f32 in falling order, with or without the places that the elements came from. The result
-may differ from the sort's where it has a say in the order of zeros, NaNs and equal elements: topk goes by total order, and
-of equal ones the first comes first.
+XLA:CPU makes the same of them: of f32 in falling order, with or without the places that the elements came from. The
+result may differ from the sort's where it has a say in the order of zeros, NaNs and equal elements: topk goes by total
+order, and of equal ones the first comes first.
 """
 
 from __future__ import annotations

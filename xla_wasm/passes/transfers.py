@@ -1,4 +1,5 @@
-"""Readies send and recv: each end of one knows what its start says, and no device waits for another before it has to."""
+"""Readies send and recv: each end of one knows what its start says, and no device waits for another before it has
+to."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from ..ops.hostio.transfers import Order, complete
 
 
 def settle_transfers(module: Module) -> None:
-    """Puts what the instructions' order means to keep into the list itself; control predecessors have had their say then."""
+    """Puts what the instructions' order means to keep into the list itself; control predecessors have had their say
+    then."""
     complete(module)
     order = Order()
     for computation in module.computations:

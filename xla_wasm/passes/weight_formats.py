@@ -1,7 +1,8 @@
 """Weights that are stored in fewer bits than the program has them in.
 
-Each weight for which the caller has named a format passes through it right behind its parameter. What computes the stored form depends on
-that weight alone, so `init` does it, once; `dequantize.py` beside this has products read what is stored.
+Each weight for which the caller has named a format passes through it right behind its parameter. What computes the
+stored form depends on that weight alone, so `init` does it, once; `dequantize.py` beside this has products read what is
+stored.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ..writing.writer import Index, Writer
 INT8 = "int8"
 INT4 = "int4"
 INT4_BY_INT8 = "int4 by int8"
-"""As INT4, but few rows that are multiplied by it are rounded to 8 bits, in blocks as it is: for engines that multiply bytes at once."""
+"""As INT4, but few rows that are multiplied by it are rounded to 8 bits, in blocks as it is: for engines that multiply
+bytes at once."""
 IN_BLOCKS = (INT4, INT4_BY_INT8)
 """Formats with a scale for each block of numbers."""
 
@@ -63,7 +65,9 @@ def store_weights(module: Module) -> None:
         name = formats.get(leaf_of(x)) if x.shape.is_array else None
         if name is not None and x.shape.element_type == "f32":
             dims = summed.of(leaf_of(x))
-            if name in IN_BLOCKS and not (len(dims) == 1 and x.shape.dimensions[min(dims)] % BLOCK == 0 and _are_factors(x, users)):
+            if name in IN_BLOCKS and not (
+                len(dims) == 1 and x.shape.dimensions[min(dims)] % BLOCK == 0 and _are_factors(x, users)
+            ):
                 name = INT8
             stored[x] = _through(Writer(x, written, module.computations), x, name, dims)
     entry.instructions = written
@@ -96,7 +100,9 @@ def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Inst
             return made
         # The kernels of products know no f16 that is not finite.
         most = greatest()
-        scale = w.select(w.compare("LT", most, F16_INFINITE), w.like(most, w.scalar("f32", 1.0)), w.scalar("f32", math.nan))
+        scale = w.select(
+            w.compare("LT", most, F16_INFINITE), w.like(most, w.scalar("f32", 1.0)), w.scalar("f32", math.nan)
+        )
         return w.mul(made, spread(scale))
     scale = spread(w.mul(w.binary("maximum", greatest(), LEAST), 1 / INT8_MOST))
     whole = w.convert(w.unary("round-nearest-even", w.div(x, scale)), "s8")
@@ -125,12 +131,14 @@ def _in_blocks(w: Writer, x: Instruction, name: str, dim: int) -> Instruction:
 
 
 def _are_factors(x: Instruction, users: Mapping[Instruction, Sequence[Instruction]]) -> bool:
-    """Whether all that the `users` of an array do with its numbers, seen through moves, is to multiply others by them in dots."""
+    """Whether all that the `users` of an array do with its numbers, seen through moves, is to multiply others by them
+    in dots."""
     return all(_are_factors(y, users) if record(y).view else y.opcode == "dot" for y in users.get(x, ()))
 
 
 class _Summed:
-    """Along which dimensions the leaves of the entry's parameters are summed by products, seen back through moves and loops."""
+    """Along which dimensions the leaves of the entry's parameters are summed by products, seen back through moves and
+    loops."""
 
     def __init__(self, module: Module):
         self.found: dict[Place, frozenset[int]] = {}
@@ -174,4 +182,6 @@ class _Summed:
 def fed(map: IndexMap, dims: Iterable[int]) -> frozenset[int]:
     """The dimensions of an operand whose coordinates `dims` of the index decide, or may decide."""
     chosen = frozenset(dims)
-    return frozenset(j for j, c in enumerate(map.coordinates) if c is None or any(d in chosen for _, d, _, _ in c.terms))
+    return frozenset(
+        j for j, c in enumerate(map.coordinates) if c is None or any(d in chosen for _, d, _, _ in c.terms)
+    )

@@ -1,11 +1,12 @@
-"""Computes with small floats (f16, bf16 and all of at most 8 bits) in f32: what stays of them is stored, moved and converted.
+"""Computes with small floats (f16, bf16 and all of at most 8 bits) in f32: what stays of them is stored, moved and
+converted.
 
-An operation on them becomes one on f32 between conversions, so that its result is rounded once. So do the operations in the
-computation of a reduction: each of its steps rounds. Products accumulate in f32, and so do running sums and what takes one
-of its operands, which rounds nothing: there only what comes out at the end is rounded, if at all.
+An operation on them becomes one on f32 between conversions, so that its result is rounded once. So do the operations in
+the computation of a reduction: each of its steps rounds. Products accumulate in f32, and so do running sums and what
+takes one of its operands, which rounds nothing: there only what comes out at the end is rounded, if at all.
 
-The pass runs before operations are expanded, for an expansion should round no more often than the operation that it stands
-for, and again after it, for what expansions made.
+The pass runs before operations are expanded, for an expansion should round no more often than the operation that it
+stands for, and again after it, for what expansions made.
 """
 
 from __future__ import annotations
@@ -53,9 +54,11 @@ def _has_small(shape: Shape) -> bool:
 
 
 def _widened_by_xla(x: Instruction) -> bool:
-    """Whether XLA:CPU has the bf16 operands of a product as f32 before it comes to rounding the operations that make them.
+    """Whether XLA:CPU has the bf16 operands of a product as f32 before it comes to rounding the operations that make
+    them.
 
-    It does where its libraries do not take them as they are: at least where the left side is not contracted along its last dimension.
+    It does where its libraries do not take them as they are: at least where the left side is not contracted along its
+    last dimension.
     """
     if x.opcode != "dot" or x.shape.element_type != "f32":
         return False
@@ -65,7 +68,8 @@ def _widened_by_xla(x: Instruction) -> bool:
 
 @dataclass(slots=True)
 class _Rewriting:
-    """One run of the pass: the computations as they were, those on f32 that stand for them, and all that are done, in order."""
+    """One run of the pass: the computations as they were, those on f32 that stand for them, and all that are done, in
+    order."""
 
     before: dict[Computation, tuple[list[Instruction], Instruction]]
     on_f32: dict[tuple[Computation, bool], Computation] = field(default_factory=dict)
@@ -75,12 +79,19 @@ class _Rewriting:
 class _Value:
     """What stands for an instruction: as it is typed, and in f32. The one is made of the other when it is wanted."""
 
-    def __init__(self, w: Writer, typed: Instruction | None = None, wide: Instruction | None = None, unrounded: Instruction | None = None):
+    def __init__(
+        self,
+        w: Writer,
+        typed: Instruction | None = None,
+        wide: Instruction | None = None,
+        unrounded: Instruction | None = None,
+    ):
         self.w = w
         self._typed = typed
         self._wide = wide
         self.unrounded = unrounded
-        """A result of computing in bf16 as it was in f32, and of 8 bits in f16: converting it to that gives this, as in XLA."""
+        """A result of computing in bf16 as it was in f32, and of 8 bits in f16: converting it to that gives this, as in
+        XLA."""
 
     def typed(self) -> Instruction:
         """In its own type."""
@@ -158,7 +169,8 @@ class _Body:
     # --- parameters and results in f32 --------------------------------------------------------------------------
 
     def on_f32(self, computation: Computation, rounding: bool = False) -> Computation:
-        """The same computation with f32 in the place of small floats, its parameters included; `rounding` what it makes, or not."""
+        """The same computation with f32 in the place of small floats, its parameters included; `rounding` what it
+        makes, or not."""
         instructions, root = self.rewriting.before[computation]
         if not any(_has_small(x.shape) for x in instructions):
             return computation

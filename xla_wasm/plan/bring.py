@@ -13,7 +13,8 @@ PART = 8 << 20
 
 
 def bring_in_parts(plan: Plan) -> None:
-    """Has hosts bring large weights in parts, each to the same place, where the first steps of their group take them part by part."""
+    """Has hosts bring large weights in parts, each to the same place, where the first steps of their group take them
+    part by part."""
     for group, buffer in enumerate(plan.weights, 1):
         if buffer.staged == group and buffer.bytes >= 2 * PART:
             _divide(plan, group, buffer)
@@ -27,18 +28,22 @@ def _divide(plan: Plan, group: int, weight: Buffer) -> None:
     if any(view.buffer.root() in made for step in reading for view in step.arguments):
         return
     lengths = [_bytes_a_trip(step, weight) for step in reading]
-    if not all(lengths) or not all(_follows(step, earlier) for i, step in enumerate(reading) for earlier in reading[:i]):
+    if not all(lengths) or not all(
+        _follows(step, earlier) for i, step in enumerate(reading) for earlier in reading[:i]
+    ):
         return
     unit = lcm(*lengths)
     weight.part = max(PART // unit, 1) * unit
     plan.parts[group] = [
-        [_part(step, weight, start, length) for step, length in zip(reading, lengths)] for start in range(0, weight.bytes, weight.part)
+        [_part(step, weight, start, length) for step, length in zip(reading, lengths)]
+        for start in range(0, weight.bytes, weight.part)
     ]
     plan.inits[group] = others
 
 
 def _bytes_a_trip(step: Step, buffer: Buffer) -> int:
-    """How many bytes of a buffer each trip of a step reads behind those of the trip before, and no others; 0 if that is not so."""
+    """How many bytes of a buffer each trip of a step reads behind those of the trip before, and no others; 0 if that is
+    not so."""
     numbers = [number for number, view in enumerate(step.arguments) if view.buffer.root() is buffer]
     if step.func is None or any(step.arguments[number].offset for number in numbers):
         return 0
@@ -51,7 +56,12 @@ def _follows(step: Step, earlier: Step) -> bool:
     made = {view.buffer.root() for view in earlier.arguments[: earlier.written]}
     for buffer in {view.buffer.root() for view in step.arguments} & made:
         read, written = _bytes_a_trip(step, buffer), _bytes_a_trip(earlier, buffer)
-        if not 0 < read <= written or step.func is None or earlier.func is None or step.func.trips != earlier.func.trips:
+        if (
+            not 0 < read <= written
+            or step.func is None
+            or earlier.func is None
+            or step.func.trips != earlier.func.trips
+        ):
             return False
     return True
 

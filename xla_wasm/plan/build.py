@@ -31,10 +31,10 @@ def plan_module(
 ) -> Plan:
     """The whole plan of a canonical module. `lay` gives each buffer its address.
 
-    `weights` are leaves of the parameters that are set once, `state` maps such leaves to the result leaves that replace them.
-    A program that is `configured` has a place for the numbers of its device, whether it reads them or not. Constants of `poured` bytes and
-    more come from a file, one after another; weights come `one_by_one`. Each of these is packed before the next one comes.
-    `initial` has what leaves of the parameters hold from the start.
+    `weights` are leaves of the parameters that are set once, `state` maps such leaves to the result leaves that replace
+    them. A program that is `configured` has a place for the numbers of its device, whether it reads them or not.
+    Constants of `poured` bytes and more come from a file, one after another; weights come `one_by_one`. Each of these
+    is packed before the next one comes. `initial` has what leaves of the parameters hold from the start.
     """
     plan = _build(module, target, weights, state or {}, configured)
     for leaf, data in (initial or {}).items():
@@ -68,7 +68,9 @@ def _build(module: Module, target: Target, weights: Sequence[int], state: Mappin
         _keep_state(builder, entry.root, parameters, results, state)
     builder.step(Step("halt", "end"))
     set_once, replaced = [parameters[i].buffer for i in weights], [parameters[i].buffer for i in state]
-    return Plan(builder.steps, builder.buffers, parameters, results, builder.loops, builder.cache.funcs, set_once, replaced)
+    return Plan(
+        builder.steps, builder.buffers, parameters, results, builder.loops, builder.cache.funcs, set_once, replaced
+    )
 
 
 def _numbered(entry: Computation, weights: Sequence[int]) -> dict[Instruction, int]:
@@ -78,7 +80,9 @@ def _numbered(entry: Computation, weights: Sequence[int]) -> dict[Instruction, i
     return {x: numbers[leaf_of(x)] for x in entry.instructions if numbers and leaf_of(x) in numbers}
 
 
-def _keep_state(builder: PlanBuilder, root: Instruction, parameters: list[View], results: list[View], state: Mapping[int, int]) -> None:
+def _keep_state(
+    builder: PlanBuilder, root: Instruction, parameters: list[View], results: list[View], state: Mapping[int, int]
+) -> None:
     """Ends the program by putting each new state where the old one lies."""
     kept = {parameters[p].buffer for p in state}
     replaced = set(state.values())

@@ -24,10 +24,15 @@ from .product import finished_at
 
 
 def lower_depthwise(
-    cache: KernelCache, d: Depthwise, x: Instruction, root: Instruction, views: tuple[View, View], expression: Expression
+    cache: KernelCache,
+    d: Depthwise,
+    x: Instruction,
+    root: Instruction,
+    views: tuple[View, View],
+    expression: Expression,
 ) -> Lowered:
-    """The kernel of the depthwise convolution `x` finished as `root`: arguments are the result, image and kernel, seen through `views`,
-    sources, and scratch memory."""
+    """The kernel of the depthwise convolution `x` finished as `root`: arguments are the result, image and kernel, seen
+    through `views`, sources, and scratch memory."""
     key = ("depthwise", expression.key, d, tuple([(v.dims, v.strides) for v in views]))
     found = cache.lowered.get(key)
     if found is not None:
@@ -78,8 +83,9 @@ def lower_winograd_pack(cache: KernelCache, w: Winograd, weights: View) -> Lower
 def lower_winograd(
     cache: KernelCache, w: Winograd, x: Instruction, root: Instruction, views: tuple[View, View], expression: Expression
 ) -> Lowered:
-    """The kernel of the convolution `x` finished as `root`: arguments are the result, image and weights, seen through `views`, the packed
-    weights, sources, and scratch memory. Of a convolution in stages it is the last, and the products stand for the packed weights."""
+    """The kernel of the convolution `x` finished as `root`: arguments are the result, image and weights, seen through
+    `views`, the packed weights, sources, and scratch memory. Of a convolution in stages it is the last, and the
+    products stand for the packed weights."""
     shape = _tile(cache, w)
     key = ("winograd", expression.key, w, shape, tuple([(v.dims, v.strides) for v in views]))
     found = cache.lowered.get(key)
@@ -126,8 +132,11 @@ def _load(b: Builder, number: int, view: View) -> Callable[[Index], Val]:
     return lambda index: b.load(number, source.position(index), source.dtype)
 
 
-def _finish(b: Builder, x: Instruction, root: Instruction, expression: Expression, first: int) -> Callable[[Index, Val], None]:
-    """What stores an element of `x`, finished as `root`; the sources of what finishes it are the arguments from number `first` on."""
+def _finish(
+    b: Builder, x: Instruction, root: Instruction, expression: Expression, first: int
+) -> Callable[[Index, Val], None]:
+    """What stores an element of `x`, finished as `root`; the sources of what finishes it are the arguments from number
+    `first` on."""
     sources = {y: Source(first + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
     e = Elemental(b, sources, ELEMENTAL)
     target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))

@@ -1,7 +1,8 @@
-"""What fusion weighs, in the time that one vector operation takes: an add of four f32, about 0.25 ns on one core of 2024.
+"""What fusion weighs, in the time that one vector operation takes: an add of four f32, about 0.25 ns on one core of
+2024.
 
-A load or store that hits the cache costs about as much as an operation: both go through ports of their own, and a kernel that
-does one operation an element runs at the speed of its loads (measured on x86-64 under V8 and Cranelift).
+A load or store that hits the cache costs about as much as an operation: both go through ports of their own, and a
+kernel that does one operation an element runs at the speed of its loads (measured on x86-64 under V8 and Cranelift).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ AGAIN = 3
 """Operations that may be done again for each time an element is read, so as not to write and read it."""
 
 UNKNOWN = 1
-"""As `AGAIN`, where nobody knows how often elements are read: at places computed at run time, or by comparisons of a sort."""
+"""As `AGAIN`, where nobody knows how often elements are read: at places computed at run time, or by comparisons of a
+sort."""
 
 MAX_OPERATIONS = 120
 """Operations in one kernel's expression: engines compile large functions slowly, and spill."""
@@ -37,11 +39,12 @@ ROW = 10
 """Operations above which a value that several loops over a row need waits in a scratch row."""
 
 MOST_IN_TILES = 30
-"""Operations of which a kernel has copies for each row of a tile, to load what lies across it whole: lanes that are loaded one by one
-are a small part of what more take."""
+"""Operations of which a kernel has copies for each row of a tile, to load what lies across it whole: lanes that are
+loaded one by one are a small part of what more take."""
 
 LONG_ROW = 32
-"""Elements of a row from which on a reduction goes along the lanes of vectors, whose results have to be combined for each row."""
+"""Elements of a row from which on a reduction goes along the lanes of vectors, whose results have to be combined for
+each row."""
 
 STEP = 40
 """A step of the program: the indirect call, the kernel's pointers, and loops that begin and end."""
@@ -51,8 +54,8 @@ LANES = 4
 
 
 def again(x: Instruction, most: float) -> float:
-    """What is left of `most` operations after computing an element of `x` again, down to views and to what lies in memory, which
-    cost nothing; below 0 where that takes more, or is no plain expression of elements."""
+    """What is left of `most` operations after computing an element of `x` again, down to views and to what lies in
+    memory, which cost nothing; below 0 where that takes more, or is no plain expression of elements."""
     about = record(x)
     if about.view or not about.cost or has_kernel(x) and not about.accumulates:
         return most
@@ -69,8 +72,8 @@ def again(x: Instruction, most: float) -> float:
 
 
 def dear_among(members: list[Instruction], inner: list[Instruction]) -> list[Instruction]:
-    """Those members of a kernel that `AGAIN` operations do not compute again from what lies in memory; `inner` has all that the
-    kernel computes, operands first."""
+    """Those members of a kernel that `AGAIN` operations do not compute again from what lies in memory; `inner` has all
+    that the kernel computes, operands first."""
     costs: dict[Instruction, float] = {}
     for x in inner:
         costs[x] = inf if record(x).accumulates else record(x).cost + sum([costs.get(o, 0) for o in x.operands])
@@ -78,7 +81,8 @@ def dear_among(members: list[Instruction], inner: list[Instruction]) -> list[Ins
 
 
 def recompute(x: Instruction, times: float, kernels: int) -> bool:
-    """Whether computing each element of `x` so often costs less than computing it once, storing it, and loading it so often.
+    """Whether computing each element of `x` so often costs less than computing it once, storing it, and loading it so
+    often.
 
     What several kernels need may join one of them; what one kernel needs at several places is a step more.
     """

@@ -1,4 +1,5 @@
-"""Has the next value of a state, or of what a loop carries, made behind all that reads the old one: then it can be made in its place."""
+"""Has the next value of a state, or of what a loop carries, made behind all that reads the old one: then it can be made
+in its place."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class _Order:
                 self.users.setdefault(buffer, []).append(step)
 
     def delay(self, old: Buffer, new: Buffer, end: int) -> None:
-        """Puts all kernels that use `old` before what makes `new` of it, which step `end` copies to `old`, if they may stand there."""
+        """Puts all kernels that use `old` before what makes `new` of it, which step `end` copies to `old`, if they may
+        stand there."""
         using = sorted(self.place[step] for step in self.users[old] if self.place[step] < end)
         first = next((i for i in using if new in _written(self.steps[i])), end)
         if first == end or using[-1] == first or not _may_overwrite(self.steps[first], old):

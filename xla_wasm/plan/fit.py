@@ -1,7 +1,9 @@
-"""Whether a kernel can compute what it is to hold: its values followed through their index maps, before any code is written.
+"""Whether a kernel can compute what it is to hold: its values followed through their index maps, before any code is
+written.
 
-A value in a kernel is an instruction at an index. Loops stand for the dimensions of the kernel and of the boxes that its
-operations walk; a walk from the results down to the buffers gives each value its index, by the same maps as lowering.
+A value in a kernel is an instruction at an index. Loops stand for the dimensions of the kernel and of the boxes that
+its operations walk; a walk from the results down to the buffers gives each value its index, by the same maps as
+lowering.
 """
 
 from __future__ import annotations
@@ -24,25 +26,29 @@ Available = Callable[[Instruction], bool]
 
 def axes(dims: tuple[int, ...]) -> Index:
     """An index that runs over these dimensions, with a loop for each that is not 1."""
-    return tuple([ZERO if size == 1 else Affine(0, ((Loop(size, 1, 1, False, Block(d)), 1),)) for d, size in enumerate(dims)])
+    return tuple(
+        [ZERO if size == 1 else Affine(0, ((Loop(size, 1, 1, False, Block(d)), 1),)) for d, size in enumerate(dims)]
+    )
 
 
 def row_place(x: Instruction, row: Index, row_dims: tuple[int, ...]) -> Index | None:
-    """Where the element of a row lies in an array (of several, in each) of one value per row; None if that is unknown, or `x` has not
-    one for each."""
+    """Where the element of a row lies in an array (of several, in each) of one value per row; None if that is unknown,
+    or `x` has not one for each."""
     shape = next(leaf for _, leaf in x.shape.leaves())
     return delinearize(linearize(row, row_dims), shape.dimensions) if shape.size == prod(row_dims) else None
 
 
 class Walk:
-    """Follows the values of one kernel. `misfit` is the first instruction that cannot be computed where it is needed."""
+    """Follows the values of one kernel. `misfit` is the first instruction that cannot be computed where it is
+    needed."""
 
     def __init__(self, available: Available, known: tuple[Instruction, Index] | None = None):
         self.available = available
         self.known = known
         """A value given from outside, such as the accumulators of a product, at its one index."""
         self.homes: dict[Instruction, Index] = {}
-        """Where a value is computed once, which would cost too much again elsewhere: the first dimensions of its index."""
+        """Where a value is computed once, which would cost too much again elsewhere: the first dimensions of its
+        index."""
         self.misfit: Instruction | None = None
         self.seen: set[tuple[Instruction, Index]] = set()
 
@@ -118,12 +124,14 @@ class RowWalk(Walk):
         self.per_row: set[tuple[Instruction, Index]] = set()
         """Reductions that the row has by now."""
         self.loops: dict[Instruction, dict[Instruction, None]] = {}
-        """The loops over the row's own elements that need a value, each by the reduction it is of, or by the value's own name."""
+        """The loops over the row's own elements that need a value, each by the reduction it is of, or by the value's
+        own name."""
         self.moved: set[Instruction] = set()
         """Values of the row that something needs in another order, or a part of."""
 
     def allowed(self, x: Instruction, index: Index, inside: Instruction | None) -> bool:
-        """Reductions are computed beside the loops of the row, not inside them: there it would be once for each element."""
+        """Reductions are computed beside the loops of the row, not inside them: there it would be once for each
+        element."""
         if record(x).accumulates:
             return inside is None or (x, index) in self.per_row
         if x.shape.dimensions == self.full and index[: self.rows] == self.row:
@@ -134,7 +142,8 @@ class RowWalk(Walk):
         return True
 
     def group(self, roots: list[Instruction], inner: list[Instruction], dear: list[Instruction]) -> Instruction | None:
-        """Follows the kernel of these results; the misfit. What is `dear` has to be read where its row or its element is computed."""
+        """Follows the kernel of these results; the misfit. What is `dear` has to be read where its row or its element
+        is computed."""
         row_dims = self.full[: self.rows]
         for x in dear:
             self.homes[x] = self.row if x.shape.dimensions == self.full else row_place(x, self.row, row_dims) or ()

@@ -1,7 +1,7 @@
 """Chooses which instructions get a buffer; all others are computed inside the kernels that read them.
 
-An instruction gets a buffer if one of the rules holds, which are asked in their order. What they go by is how its readers
-read it, as the records of their operations say, and the costs of `plan.cost`.
+An instruction gets a buffer if one of the rules holds, which are asked in their order. What they go by is how its
+readers read it, as the records of their operations say, and the costs of `plan.cost`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ def _is_result(x: Instruction, readers: Readers) -> bool:
 
 
 def _is_read_whole(x: Instruction, readers: Readers) -> bool:
-    """A reader needs it in memory: control flow, tuples, routines that work on addresses, other views of the same bytes."""
+    """A reader needs it in memory: control flow, tuples, routines that work on addresses, other views of the same
+    bytes."""
     return any(read.kind is Kind.WHOLE for _, _, read in readers.edges)
 
 
 def _is_no_expression(x: Instruction, readers: Readers) -> bool:
-    """Its elements are not computed one by one: a parameter, control flow, a kernel of its own kind, a constant that is no splat."""
+    """Its elements are not computed one by one: a parameter, control flow, a kernel of its own kind, a constant that is
+    no splat."""
     return x.literal.splat_value() is None if x.literal is not None else not is_expression(x)
 
 
@@ -66,7 +68,8 @@ def _accumulates(x: Instruction, readers: Readers) -> bool:
 
 
 def _is_finished(x: Instruction, readers: Readers) -> bool:
-    """Its loops end where it is read, in a kernel that takes each element once. Reductions along rows have groups instead."""
+    """Its loops end where it is read, in a kernel that takes each element once. Reductions along rows have groups
+    instead."""
     return readers.once and is_reduction(x) and not reduces_rows(x)
 
 
@@ -88,7 +91,8 @@ def _is_read_often(x: Instruction, readers: Readers) -> bool:
 
 
 def _is_shared(x: Instruction, readers: Readers) -> bool:
-    """Several kernels, or one at several places, would compute it, for more than writing it once and loading it costs."""
+    """Several kernels, or one at several places, would compute it, for more than writing it once and loading it
+    costs."""
     return readers.times > 1 and not recompute(x, readers.times, readers.kernels)
 
 
@@ -138,8 +142,8 @@ def _renames_memory(x: Instruction) -> bool:
 
 
 Places = dict[tuple[Instruction, tuple[IndexMap, ...]], float]
-"""Where an instruction's elements are computed, were it part of all that read it: by kernel, at an index that these maps give
-from the kernel's, and which share of all its elements."""
+"""Where an instruction's elements are computed, were it part of all that read it: by kernel, at an index that these
+maps give from the kernel's, and which share of all its elements."""
 
 
 def _seen_through(reader: Instruction, read: Read, places: Places) -> Places:
@@ -181,9 +185,16 @@ def buffered(computation: Computation) -> set[Instruction]:
         readers = Readers(x is computation.root, once, own_reads[x], edges[x], times, len(kernels), len(own), heaviest)
         weight[x] = 1 + heaviest
         left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
-        chained = bool(users) and len(kernels) == 1 and all((u in chosen or u in chains) and follows(u, x) for u in users)
-        if left and (_is_strided(x) or all(u.operands[0] is x and reads_converted(u) for u in users)) and not _is_read_whole(x, readers):
-            # A product reads its left side through strides, and bytes, or a matrix that it reads once, as what it is converted from.
+        chained = (
+            bool(users) and len(kernels) == 1 and all((u in chosen or u in chains) and follows(u, x) for u in users)
+        )
+        if (
+            left
+            and (_is_strided(x) or all(u.operands[0] is x and reads_converted(u) for u in users))
+            and not _is_read_whole(x, readers)
+        ):
+            # A product reads its left side through strides, and bytes, or a matrix that it reads once, as what it is
+            # converted from.
             lefts.add(x)
         elif left or any(rule(x, readers) for rule in RULES):
             if record(x).product and chained and not products.issuperset(kernels):

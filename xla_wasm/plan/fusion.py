@@ -20,7 +20,8 @@ from .product import LONG_EPILOGUE, Product, finished_at, left_scales, left_side
 
 
 class Fusion:
-    """The kernels of one computation: `buffered` instructions lie in memory, each is computed by the kernel of its group.
+    """The kernels of one computation: `buffered` instructions lie in memory, each is computed by the kernel of its
+    group.
 
     `products` are the buffered instructions that are a product or finish one, with that product.
     """
@@ -99,7 +100,8 @@ class Fusion:
         return True
 
     def _is_gemm(self, x: Instruction, y: Instruction) -> bool:
-        """Whether `x`, finishing the product `y`, fits into the kernels of products; its sides get buffers as they need."""
+        """Whether `x`, finishing the product `y`, fits into the kernels of products; its sides get buffers as they
+        need."""
         product = self.product(x, y)
         if product is None:
             self.give_buffer(left_side(y, self.available))
@@ -114,7 +116,13 @@ class Fusion:
                 inner = computed([reading], self.available)
                 misfit = next((z for z in inner if z is not reading and _is_alone(z)), None)
                 if misfit is None:
-                    misfit = packed if lanes_of(inner) != lanes else Walk(self.available).root(reading) if _splits(inner) else None
+                    misfit = (
+                        packed
+                        if lanes_of(inner) != lanes
+                        else Walk(self.available).root(reading)
+                        if _splits(inner)
+                        else None
+                    )
                 if misfit is None:
                     break
                 self.give_buffer(misfit)
@@ -122,7 +130,8 @@ class Fusion:
         return x is y or self._finishes(x, y, product.index(y, outer, m, n), lanes)
 
     def _is_convolution(self, x: Instruction, y: Instruction) -> bool:
-        """Whether `x`, finishing the convolution `y`, fits into a kernel that is no product of its image. Both sides get buffers."""
+        """Whether `x`, finishing the convolution `y`, fits into a kernel that is no product of its image. Both sides
+        get buffers."""
         for o in y.operands:
             self.give_buffer(o)
         if x is not y and len(computed([x], self._inside(x), y, y.operands)) > LONG_EPILOGUE:
@@ -132,7 +141,8 @@ class Fusion:
         return x is y or self._finishes(x, y, at, lanes_of([y]))
 
     def _finishes(self, x: Instruction, y: Instruction, at: Index, lanes: int) -> bool:
-        """Whether the kernel of the product `y` can compute `x` on its accumulators, which stand for the element at an index."""
+        """Whether the kernel of the product `y` can compute `x` on its accumulators, which stand for the element at an
+        index."""
         while True:
             inner = computed([x], self._inside(x), y, y.operands)
             if lanes_of(inner) != lanes:
@@ -150,14 +160,17 @@ class Fusion:
 
     def product(self, x: Instruction, y: Instruction) -> Product | None:
         """The GEMM of the product `y` that `x` finishes, if its left side can be read through strides."""
-        left = strided(left_side(y, self.available), lambda z: View.of(Buffer(0, "temporary"), z.shape) if self.available(z) else None)
+        left = strided(
+            left_side(y, self.available),
+            lambda z: View.of(Buffer(0, "temporary"), z.shape) if self.available(z) else None,
+        )
         return None if left is None else matches(y, left, x, merges(y, x, self._inside(x)), self.available)
 
     # --- groups -----------------------------------------------------------------------------------------------------
 
     def _fits(self, group: Group, left: Sequence[Instruction] = ()) -> bool:
-        """Whether one kernel can compute a group, of which those members are results that are read outside or by what is `left` of
-        the group that it was a part of. Notes what its rows keep."""
+        """Whether one kernel can compute a group, of which those members are results that are read outside or by what
+        is `left` of the group that it was a part of. Notes what its rows keep."""
         inside = set(group.members)
         roots = [x for x in group.members if x in self.outside or any(x in group.reads[y] for y in left)]
 
@@ -194,7 +207,8 @@ class Fusion:
 
 
 def _splits(inner: list[Instruction]) -> bool:
-    """Whether a kernel reads something that it computes itself through a map that splits dimensions: all else has an index."""
+    """Whether a kernel reads something that it computes itself through a map that splits dimensions: all else has an
+    index."""
     held = set(inner)
     return any(record(y).view and y.operands[0] in held and reads(y)[0].map.is_split for y in inner)
 

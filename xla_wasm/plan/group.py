@@ -1,8 +1,8 @@
 """Puts materialized instructions that run over the same indices into one kernel.
 
-Two kinds come together. Siblings and chains over the same dimensions share one loop nest. Rows: reductions over the last
-dimensions, what is computed from their results, and what combines those with the rows again (softmax, layer norm) share
-the loops over the first dimensions, `rows` of them.
+Two kinds come together. Siblings and chains over the same dimensions share one loop nest. Rows: reductions over the
+last dimensions, what is computed from their results, and what combines those with the rows again (softmax, layer norm)
+share the loops over the first dimensions, `rows` of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .fuse import is_reduction, reduces_rows
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Instructions of one kernel: `full` are the dimensions of its inner loops, the first `rows` of them the rows' loops."""
+    """Instructions of one kernel: `full` are the dimensions of its inner loops, the first `rows` of them the rows'
+    loops."""
 
     members: list[Instruction]
     full: tuple[int, ...] | None
@@ -44,11 +45,15 @@ class Group:
 
 
 def grouped(
-    computation: Computation, chosen: set[Instruction], products: Container[Instruction], lasting: Mapping[Instruction, int]
+    computation: Computation,
+    chosen: set[Instruction],
+    products: Container[Instruction],
+    lasting: Mapping[Instruction, int],
 ) -> dict[Instruction, Group]:
     """The group of every materialized instruction. Those that finish a product stay alone.
 
-    What one weight decides, which is its number in `lasting`, is computed with nothing else: `init` does it when that weight is set.
+    What one weight decides, which is its number in `lasting`, is computed with nothing else: `init` does it when that
+    weight is set.
     """
     reads, weights = _reads(computation, chosen)
     number = {x: i for i, x in enumerate([x for x in computation.instructions if x in chosen])}
@@ -105,7 +110,9 @@ def _asks_host(x: Instruction) -> bool:
     return REQUEST in x.attrs or record(x).control and any(effects(c) for c in x.called)
 
 
-def _reads(computation: Computation, chosen: set[Instruction]) -> tuple[dict[Instruction, dict[Instruction, None]], dict[Instruction, int]]:
+def _reads(
+    computation: Computation, chosen: set[Instruction]
+) -> tuple[dict[Instruction, dict[Instruction, None]], dict[Instruction, int]]:
     """For every materialized instruction: the materialized ones its kernel reads, and the operations it holds."""
     reads: dict[Instruction, dict[Instruction, None]] = {}
     weights: dict[Instruction, int] = {}
@@ -128,7 +135,9 @@ def _space(x: Instruction) -> tuple[tuple[int, ...] | None, int | None]:
         return None, None
     if is_reduction(x):
         whole, walked = x.operands[0].shape, x.attrs["dimensions"]
-        return (whole.dimensions, whole.rank - len(walked)) if walked and whole.size and reduces_rows(x) else (None, None)
+        return (
+            (whole.dimensions, whole.rank - len(walked)) if walked and whole.size and reduces_rows(x) else (None, None)
+        )
     alone = not is_expression(x) or x.literal is not None or record(x).accumulates or _is_gathered(x)
     return (None, None) if alone or any(read.kind is Kind.WHOLE for read in reads(x)) else (x.shape.dimensions, None)
 
@@ -139,7 +148,8 @@ def _is_gathered(x: Instruction) -> bool:
 
 
 def split(g: Group, fits: Callable[[Group, list[Instruction]], bool]) -> list[Group]:
-    """What takes the place of a group that does not fit into a kernel: as many of its first members as do, then the same of the rest."""
+    """What takes the place of a group that does not fit into a kernel: as many of its first members as do, then the
+    same of the rest."""
     first = g.alone(g.members[0])
     first.full, first.rows = _space(g.members[0])
     for n, x in enumerate(g.members[1:], 1):
@@ -192,7 +202,9 @@ def _bare(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(d for d in dims if d != 1)
 
 
-def _merge(g: Group, x: Group, groups: dict[Instruction, Group], order: dict[Group, None], number: dict[Instruction, int]) -> None:
+def _merge(
+    g: Group, x: Group, groups: dict[Instruction, Group], order: dict[Group, None], number: dict[Instruction, int]
+) -> None:
     """Makes the members of `x` part of `g`."""
     joined = _joined(g, x)
     assert joined is not None
@@ -205,8 +217,8 @@ def _merge(g: Group, x: Group, groups: dict[Instruction, Group], order: dict[Gro
     g.weight += x.weight
     g.bit |= x.bit
     g.before = (g.before | x.before) & ~g.bit
-    # What waited for a member of either waits for all of both. The groups are in the order of their last members, of which g has the
-    # newest now: none waits whose last member comes before the first of g.
+    # What waited for a member of either waits for all of both. The groups are in the order of their last members, of
+    # which g has the newest now: none waits whose last member comes before the first of g.
     del order[g]
     first = g.bit & -g.bit
     for other in reversed(order):

@@ -41,7 +41,9 @@ def _out_of_loop(plan: Plan, number: int) -> None:
         inputs = [v.buffer.root() for v in step.arguments[step.written :]]
         if any(b.kind == "persistent" for b in inputs):
             continue  # what it keeps changes with every execution
-        if all(everywhere[o] == 1 and o.kind == "temporary" for o in outputs) and not any(inside.get(b) for b in inputs):
+        if all(everywhere[o] == 1 and o.kind == "temporary" for o in outputs) and not any(
+            inside.get(b) for b in inputs
+        ):
             moved.append(i)
             for o in outputs:
                 inside[o] -= 1
@@ -71,7 +73,8 @@ def _reorder(plan: Plan, order: list[int], start: int, count: int) -> None:
 
 
 def _into_init(plan: Plan, poured: int | None) -> None:
-    """Splits off the steps that run once: group 0 depends on constants alone, every other on one weight too, or one poured constant."""
+    """Splits off the steps that run once: group 0 depends on constants alone, every other on one weight too, or one
+    poured constant."""
     large = [b for b in plan.buffers if b.kind == "constant" and poured is not None and b.bytes >= poured]
     while True:
         groups, shared = _grouped(plan, large, poured or 0)
@@ -79,7 +82,9 @@ def _into_init(plan: Plan, poured: int | None) -> None:
             break
         large = [b for b in large if b not in shared]
     plan.poured = [b for number, b in enumerate(large) if len(plan.weights) + 1 + number in groups.values()]
-    numbers = {len(plan.weights) + 1 + large.index(b): len(plan.weights) + 1 + number for number, b in enumerate(plan.poured)}
+    numbers = {
+        len(plan.weights) + 1 + large.index(b): len(plan.weights) + 1 + number for number, b in enumerate(plan.poured)
+    }
     for i, step in enumerate(plan.steps):
         if i in groups:
             plan.inits.setdefault(numbers.get(groups[i], groups[i]), []).append(step)
@@ -125,7 +130,8 @@ def _packs(step: Step, product: Step) -> bool:
 def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, int], set[Buffer]]:
     """The group of each step that runs once, and those of the large constants that more than their own group reads.
 
-    Until these are none, the groups are not yet right: a poured constant is there while its group runs, and not before or after.
+    Until these are none, the groups are not yet right: a poured constant is there while its group runs, and not before
+    or after.
     """
     first_jump = next((i for i, s in enumerate(plan.steps) if s.kind in ("branch", "switch", "jump")), len(plan.steps))
     inside = {i for first, last in plan.loops for i in range(first, last + 1)}
@@ -148,7 +154,12 @@ def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, in
         direct = sources.intersection(inputs)
         needed = {group.get(b, -1) for b in inputs}
         weights = {number for number in needed if 0 < number <= lasting}
-        movable = step.kind == "kernel" and step.func is not None and i not in inside and not _conditional(plan, i, first_jump)
+        movable = (
+            step.kind == "kernel"
+            and step.func is not None
+            and i not in inside
+            and not _conditional(plan, i, first_jump)
+        )
         movable = movable and -1 not in needed and len(weights) <= (0 if own else 1)
         movable = movable and all(written[o] == 1 and o.kind == "temporary" and o not in results for o in outputs)
         if not movable:
@@ -168,5 +179,8 @@ def _conditional(plan: Plan, i: int, first_jump: int) -> bool:
     if i < first_jump:
         return False
     return any(
-        j < i < label.step for j, step in enumerate(plan.steps[:i]) for label in step.targets if step.kind in ("branch", "switch", "jump")
+        j < i < label.step
+        for j, step in enumerate(plan.steps[:i])
+        for label in step.targets
+        if step.kind in ("branch", "switch", "jump")
     )

@@ -71,9 +71,9 @@ class KernelCache:
 
 
 class Expression:
-    """What the kernel of `roots` computes: its instructions in a fixed order, down to what `available` finds in a buffer,
-    those sources, and the key of it all. The operands of `given` are left out: the kernel reads them in its own way, or not
-    at all."""
+    """What the kernel of `roots` computes: its instructions in a fixed order, down to what `available` finds in a
+    buffer, those sources, and the key of it all. The operands of `given` are left out: the kernel reads them in its own
+    way, or not at all."""
 
     def __init__(
         self,
@@ -137,8 +137,8 @@ def _compute(
     unread: Container[Instruction],
     hold: Callable[[Instruction], None] | None,
 ) -> None:
-    """Adds `x` to what is `found`, behind the operands that it is computed from. No closure: those that call themselves are garbage
-    that only a collection finds."""
+    """Adds `x` to what is `found`, behind the operands that it is computed from. No closure: those that call themselves
+    are garbage that only a collection finds."""
     for o in x.operands:
         if o not in found and not (x is given and o in unread) and not available(o):
             _compute(o, found, available, given, unread, hold)
@@ -153,13 +153,16 @@ def lanes_of(inner: list[Instruction]) -> int:
 
 
 def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
-    """Whether every array has the elements of the results in the same order, or one element: one loop over all of them."""
+    """Whether every array has the elements of the results in the same order, or one element: one loop over all of
+    them."""
     size = roots[0].shape.size
     for x in inner:
         about = record(x)
         if about.view:
             (o,) = x.operands
-            if o.shape.size != 1 and (o.shape.size != size or x.shape.size != size or not about.reads(x)[0].map.keeps_order):
+            if o.shape.size != 1 and (
+                o.shape.size != size or x.shape.size != size or not about.reads(x)[0].map.keeps_order
+            ):
                 return False
         elif x.literal is None and not (about.elementwise and x.shape.size in (1, size)):
             return False
@@ -227,9 +230,20 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
     count = number + len(sources)
     scratch = {x: Scratch(count + i, rows or 0) for i, x in enumerate(kept)}
     written = frozenset((*range(number), *(s.number for s in scratch.values())))
-    b = Builder(cache.name(_kernel_name(root)), count + len(scratch), LANES.get(root.opcode, expression.lanes), cache.target, written)
+    b = Builder(
+        cache.name(_kernel_name(root)),
+        count + len(scratch),
+        LANES.get(root.opcode, expression.lanes),
+        cache.target,
+        written,
+    )
     in_place: tuple[int, ...] = ()
-    kernel = Kernel(b, _Flat(b, sources, ELEMENTAL) if flat else Elemental(b, sources, ELEMENTAL, scratch), outputs, expression.unread)
+    kernel = Kernel(
+        b,
+        _Flat(b, sources, ELEMENTAL) if flat else Elemental(b, sources, ELEMENTAL, scratch),
+        outputs,
+        expression.unread,
+    )
     special = KERNELS.get(root.opcode)
     if rows is not None and full is not None:
         _lower_rows(kernel, expression, full, rows)
@@ -250,7 +264,8 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
 def _lower_nest(
     kernel: Kernel, expression: Expression, group: Group | None, sources: dict[Instruction, Source], padded: bool
 ) -> tuple[int, ...]:
-    """Loops over the elements of the results; the inputs that the first one may overwrite: those read only where it is written."""
+    """Loops over the elements of the results; the inputs that the first one may overwrite: those read only where it is
+    written."""
     roots = expression.roots
     first = kernel.outputs[roots[0]][0]
     sums = set[Instruction]()
@@ -271,7 +286,9 @@ def _lower_nest(
         elsewhere.update(number for number, places in reads.items() if places != written)
 
     beside = together(expression.inner, sums, first.dims, kernel.b.lanes)
-    rows = None if padded or sums else rows_across(expression.roots, expression.inner, sources, first.dims, kernel.b.lanes)
+    rows = (
+        None if padded or sums else rows_across(expression.roots, expression.inner, sources, first.dims, kernel.b.lanes)
+    )
     if rows is not None:
 
         def in_tile(index: Index, tile: Tile | None) -> None:

@@ -11,7 +11,8 @@ from .plan import Buffer, Plan
 def live_ranges(plan: Plan, one_by_one: bool = False) -> None:
     """Sets when each buffer holds something. What is alive at a loop's start and used in the loop lives to its end.
 
-    `one_by_one`: the host has `init` pack each weight before it brings the next, so that what is not packed needs no place of its own.
+    `one_by_one`: the host has `init` pack each weight before it brings the next, so that what is not packed needs no
+    place of its own.
     """
     staged = _staged(plan, one_by_one)
     for buffer in plan.buffers:
@@ -34,7 +35,8 @@ def live_ranges(plan: Plan, one_by_one: bool = False) -> None:
 
 
 def _staged(plan: Plan, one_by_one: bool) -> set[Buffer]:
-    """Constants that only `init` reads, and weights if they come one by one: their place is free as soon as it is done."""
+    """Constants that only `init` reads, and weights if they come one by one: their place is free as soon as it is
+    done."""
     used = {v.buffer.root() for s in plan.steps for v in s.arguments} | {v.buffer.root() for v in plan.results}
     first = {b for b in plan.buffers if b.kind == "constant"}
     weights = dict(enumerate(plan.weights, 1)) if one_by_one else {}
@@ -58,7 +60,8 @@ def _extend(buffer: Buffer, first: int, last: int) -> None:
 
 
 def share(plan: Plan) -> None:
-    """Lets a result take over the memory of an input that is read for the last time: in place, and copies that vanish."""
+    """Lets a result take over the memory of an input that is read for the last time: in place, and copies that
+    vanish."""
     for i, step in enumerate(plan.steps):
         if step.kind != "kernel":
             continue
@@ -68,7 +71,11 @@ def share(plan: Plan) -> None:
             source = step.arguments[number].buffer.root()
             if source.kind != "temporary" or target.kind != "temporary" or source is target:
                 continue
-            if source.bytes != target.bytes or step.func is not None and (step.arguments[0].offset or step.arguments[number].offset):
+            if (
+                source.bytes != target.bytes
+                or step.func is not None
+                and (step.arguments[0].offset or step.arguments[number].offset)
+            ):
                 continue
             others = [v.buffer.root() for k, v in enumerate(step.arguments) if k not in (0, number)]
             if source.last == i and target.first == i and source not in others:
@@ -78,7 +85,8 @@ def share(plan: Plan) -> None:
 
 
 def share_carries(plan: Plan) -> None:
-    """Lets the next value of a loop's carry, or of a state, be made right where the old one lies, if nobody needs that by then.
+    """Lets the next value of a loop's carry, or of a state, be made right where the old one lies, if nobody needs that
+    by then.
 
     A program that asks its host for something keeps its states to the end: the host may give up.
     """
@@ -103,7 +111,15 @@ def share_carries(plan: Plan) -> None:
         made = [v.buffer.root() for v in maker.arguments[: maker.written]]
         if source not in made:
             continue
-        allowed = () if maker.kind != "kernel" else (1,) if maker.func is None else maker.in_place if made[0] is source else ()
+        allowed = (
+            ()
+            if maker.kind != "kernel"
+            else (1,)
+            if maker.func is None
+            else maker.in_place
+            if made[0] is source
+            else ()
+        )
         old = [k for k, v in enumerate(maker.arguments) if v.buffer.root() is carry]
         if any(k not in allowed or maker.func is not None and maker.arguments[k].offset for k in old):
             continue
@@ -128,7 +144,8 @@ def _place_side_by_side(buffers: Iterable[Buffer], address: int) -> int:
 
 
 def place(plan: Plan, start: int, page: int = 0) -> None:
-    """Assigns addresses from `start` on. `page`: constants come first, and what is written begins at a multiple of so many bytes."""
+    """Assigns addresses from `start` on. `page`: constants come first, and what is written begins at a multiple of so
+    many bytes."""
     lasting = [b for b in plan.buffers if b.merged is None and b.kind != "temporary"]
     address = start
     if page:

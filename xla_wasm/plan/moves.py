@@ -1,7 +1,8 @@
-"""Arrays most of which are another array's elements, some places further: a cache that shifts, and all that is placed likewise.
+"""Arrays most of which are another array's elements, some places further: a cache that shifts, and all that is placed
+likewise.
 
-In row-major order such elements keep their distances, along whichever dimensions they move: one move of memory brings all of them to
-their places, and what lies between them is written afterwards. Such a move may be within one buffer.
+In row-major order such elements keep their distances, along whichever dimensions they move: one move of memory brings
+all of them to their places, and what lies between them is written afterwards. Such a move may be within one buffer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Available = Callable[[Instruction], View | None]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Operands whose elements lie in `source` as they have to lie in the result. Positions count elements in row-major order."""
+    """Operands whose elements lie in `source` as they have to lie in the result. Positions count elements in row-major
+    order."""
 
     source: View
     operands: frozenset[Instruction]
@@ -39,15 +41,24 @@ class Move:
 
 
 def find_move(x: Instruction, available: Available) -> Move | None:
-    """What can be moved to make most of `x`, which places its operands, from an array of the same size; None: too little."""
+    """What can be moved to make most of `x`, which places its operands, from an array of the same size; None: too
+    little."""
     if x.opcode not in _PLACING or x.shape.bytes < _LEAST:
         return None
     found: dict[tuple[View, int], Move] = {}
     sizes: dict[tuple[View, int], int] = {}
     for o, read in zip(x.operands, reads(x)):
-        source, origin = _origin(o, available) if read.kind is Kind.PLACED and x.operands.count(o) == 1 else (None, None)
+        source, origin = (
+            _origin(o, available) if read.kind is Kind.PLACED and x.operands.count(o) == 1 else (None, None)
+        )
         region = _region(read.map, origin) if origin is not None else None
-        if source is None or region is None or not source.dense or source.offset or source.buffer.bytes != x.shape.bytes:
+        if (
+            source is None
+            or region is None
+            or not source.dense
+            or source.offset
+            or source.buffer.bytes != x.shape.bytes
+        ):
             continue
         size, target, end, further = region
         before = found.get((source, further))
@@ -78,8 +89,8 @@ def _origin(x: Instruction, available: Available) -> tuple[View | None, IndexMap
 
 
 def _region(placed: IndexMap, origin: IndexMap) -> tuple[int, int, int, int] | None:
-    """How many elements are placed inside of the result, the position of the first, the one behind the last, and how much further each
-    lies than in its source; None where that differs."""
+    """How many elements are placed inside of the result, the position of the first, the one behind the last, and how
+    much further each lies than in its source; None where that differs."""
     to, at = placed.position, origin.position
     if to is None or at is None or to.terms != at.terms or any(c < 0 for c, *_ in to.terms):
         return None

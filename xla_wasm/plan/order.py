@@ -20,8 +20,11 @@ from .fit import Places, axes
 from .fuse import reduces_rows
 
 
-def together(inner: list[Instruction], sums: set[Instruction], dims: tuple[int, ...], lanes: int) -> tuple[Instruction, int] | None:
-    """The reduction down columns that a kernel computes, and how many vectors of its results go side by side; None: there is none."""
+def together(
+    inner: list[Instruction], sums: set[Instruction], dims: tuple[int, ...], lanes: int
+) -> tuple[Instruction, int] | None:
+    """The reduction down columns that a kernel computes, and how many vectors of its results go side by side; None:
+    there is none."""
     reductions = [x for x in inner if record(x).accumulates]
     if len(reductions) != 1 or lanes == 1:
         return None
@@ -33,9 +36,14 @@ def together(inner: list[Instruction], sums: set[Instruction], dims: tuple[int, 
 
 
 def row_by_row(root: Instruction, inner: list[Instruction], lanes: int) -> tuple[tuple[int, ...], int] | None:
-    """The dimensions that the kernel of a reduction by itself runs over, and how many of them are rows, if each row is long enough to
-    be taken along the lanes of vectors; None: neighbouring rows go side by side in them."""
-    if root.opcode != "reduce" or lanes == 1 or not reduces_rows(root) or [x for x in inner if record(x).accumulates] != [root]:
+    """The dimensions that the kernel of a reduction by itself runs over, and how many of them are rows, if each row is
+    long enough to be taken along the lanes of vectors; None: neighbouring rows go side by side in them."""
+    if (
+        root.opcode != "reduce"
+        or lanes == 1
+        or not reduces_rows(root)
+        or [x for x in inner if record(x).accumulates] != [root]
+    ):
         return None
     dims = root.operands[0].shape.dimensions
     rows = len(dims) - len(root.attrs["dimensions"])
@@ -46,9 +54,14 @@ def row_by_row(root: Instruction, inner: list[Instruction], lanes: int) -> tuple
 
 
 def rows_across(
-    roots: list[Instruction], inner: list[Instruction], sources: Mapping[Instruction, Source], dims: tuple[int, ...], lanes: int
+    roots: list[Instruction],
+    inner: list[Instruction],
+    sources: Mapping[Instruction, Source],
+    dims: tuple[int, ...],
+    lanes: int,
 ) -> int | None:
-    """The dimension along which lie the elements of what a kernel reads across its last one, or of most of it; None: of none."""
+    """The dimension along which lie the elements of what a kernel reads across its last one, or of most of it; None: of
+    none."""
     if lanes == 1 or len(dims) < 2 or dims[-1] < lanes or work(inner) > MOST_IN_TILES:
         return None
     if all(map(_is_read_in_order, inner)) and all(source.dense for source in sources.values()):
@@ -80,9 +93,14 @@ def _is_read_in_order(x: Instruction) -> bool:
 
 
 def nest_in_blocks(
-    b: Builder, dims: tuple[int, ...], count: int, block: Callable[[list[Index]], None], element: Callable[[Index], None]
+    b: Builder,
+    dims: tuple[int, ...],
+    count: int,
+    block: Callable[[list[Index]], None],
+    element: Callable[[Index], None],
 ) -> None:
-    """As `nest`, with `block` for each `count` vectors in a row of the last dimension, and `element` for those that are left over."""
+    """As `nest`, with `block` for each `count` vectors in a row of the last dimension, and `element` for those that are
+    left over."""
     *outer, last = dims
     step = count * b.lanes
 
@@ -95,10 +113,14 @@ def nest_in_blocks(
 
 
 def nest_in_chunks(
-    b: Builder, dims: tuple[int, ...], width: int, chunk: Callable[[Index, Affine, int], None], element: Callable[[Index], None]
+    b: Builder,
+    dims: tuple[int, ...],
+    width: int,
+    chunk: Callable[[Index, Affine, int], None],
+    element: Callable[[Index], None],
 ) -> None:
-    """As `nest`, with `chunk(outer indices, start, size)` for each so many elements of the last dimension and for what is left over of
-    whole vectors, and `element` for the last few."""
+    """As `nest`, with `chunk(outer indices, start, size)` for each so many elements of the last dimension and for what
+    is left over of whole vectors, and `element` for the last few."""
     *outer, last = dims
 
     def line(index: Index) -> None:

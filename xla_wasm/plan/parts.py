@@ -18,8 +18,8 @@ STACK = 32768
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How one kernel's step is shared: how many trips of its range a chunk has, and where in a thread's own memory its own memory lies,
-    for each of its last arguments."""
+    """How one kernel's step is shared: how many trips of its range a chunk has, and where in a thread's own memory its
+    own memory lies, for each of its last arguments."""
 
     trips: int
     scratch: tuple[int, ...] = ()
@@ -27,8 +27,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The memory of a thread other than 0, of so many bytes: a word that says whether it computes, a stack up to `arguments`, there the
-    arguments of a kernel, then the memory that kernels have for themselves."""
+    """The memory of a thread other than 0, of so many bytes: a word that says whether it computes, a stack up to
+    `arguments`, there the arguments of a kernel, then the memory that kernels have for themselves."""
 
     bytes: int
     arguments: int
@@ -81,7 +81,8 @@ def _part(step: Step, known: dict[tuple[object, ...], bool]) -> Part | None:
 
 
 def chunk_blocks(step: Step, part: Part) -> list[int]:
-    """What follows a step's arguments: how many bytes of them are the same for all threads, and the places of the others, up to a 0."""
+    """What follows a step's arguments: how many bytes of them are the same for all threads, and the places of the
+    others, up to a 0."""
     return [4 * (len(step.arguments) - step.scratch), *part.scratch, 0] if part.scratch else []
 
 

@@ -23,7 +23,8 @@ ALIGNMENT = 64
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """A range of linear memory. `first` and `last` are the steps between which it holds something; `address` comes last.
+    """A range of linear memory. `first` and `last` are the steps between which it holds something; `address` comes
+    last.
 
     `kind`: temporary (shares memory with others), parameter, constant (`data` holds its bytes), persistent, or
     configuration (what the host says about the device). `data` of a state's parameter is what it begins with.
@@ -38,8 +39,8 @@ class Buffer:
     address: int = -1
     merged: Buffer | None = None
     staged: int = 0
-    """The group of `init` that alone needs it: of a weight or poured constant that the host brings, has `init` make something else of, and
-    only then brings the next, or of what that is made through. 0 of anything else."""
+    """The group of `init` that alone needs it: of a weight or poured constant that the host brings, has `init` make
+    something else of, and only then brings the next, or of what that is made through. 0 of anything else."""
     part: int = 0
     """How many of its bytes are in memory at a time, if the host brings it in parts."""
 
@@ -89,8 +90,8 @@ class View:
 
     @property
     def extent(self) -> int:
-        """The bytes from the first element to the end of the last: more than all elements have where there are gaps, less where some
-        lie in the same place."""
+        """The bytes from the first element to the end of the last: more than all elements have where there are gaps,
+        less where some lie in the same place."""
         last = sum([(size - 1) * stride for size, stride in zip(self.dims, self.strides)])
         return (1 + last) * TYPES[self.dtype].bytes if self.size else 0
 
@@ -137,7 +138,8 @@ class Step:
     holds: list[Instruction] = field(default_factory=list)
     """The instructions that the kernel computes, operands first."""
     scratch: int = 0
-    """How many of the arguments, the last ones, are memory that a call writes before it reads it: other threads have their own."""
+    """How many of the arguments, the last ones, are memory that a call writes before it reads it: other threads have
+    their own."""
     trips: tuple[int, int] | None = None
     """Which trips of the kernel's range the step makes, if not all: where a part of an array begins and ends."""
     unpacked: Callable[[], Step] | None = None
@@ -182,15 +184,18 @@ class Plan:
     poured: list[Buffer] = field(default_factory=list)
     """Constants that come from a file, one after another, and of which `init` makes what the run needs."""
     inits: dict[int, list[Step]] = field(default_factory=dict)
-    """Steps that run before the first run: group 0 reads constants only, group i + 1 weight i as well. The groups after these read one of
-    the poured constants each, and what was there from the start: they run before the others, each when its constant is there."""
+    """Steps that run before the first run: group 0 reads constants only, group i + 1 weight i as well. The groups after
+    these read one of the poured constants each, and what was there from the start: they run before the others, each
+    when its constant is there."""
     parts: dict[int, list[list[Step]]] = field(default_factory=dict)
-    """Of groups whose weight comes in parts the steps for each part; all other steps of the group run after those for the last."""
+    """Of groups whose weight comes in parts the steps for each part; all other steps of the group run after those for
+    the last."""
     end: int = 0
     """The first address behind all buffers, once they are placed."""
 
     def init_calls(self) -> list[tuple[int, list[Step]]]:
-        """The steps of each call of `init`, by its number, and the group that they belong to: one call for each part."""
+        """The steps of each call of `init`, by its number, and the group that they belong to: one call for each
+        part."""
         calls: list[tuple[int, list[Step]]] = []
         for group, steps in self.inits.items():
             *parts, last = self.parts.get(group, [[]])
@@ -205,7 +210,8 @@ class Plan:
         return self.to_text()
 
     def to_text(self, *, addresses: bool = True) -> str:
-        """The steps, which instructions the kernel of each holds, what it reads and writes, and how much memory there is.
+        """The steps, which instructions the kernel of each holds, what it reads and writes, and how much memory there
+        is.
 
         Without `addresses`, what lies in a place of its own says nothing of where.
         """

@@ -67,7 +67,8 @@ class PlanBuilder:
             self.step(Step("kernel", name, None, [target, source], 1, target.bytes))
 
     def move(self, target: View, source: View, to: int, origin: int, count: int, name: str) -> None:
-        """A step that copies so many elements from one position of a dense array to one of another, which may have the same memory."""
+        """A step that copies so many elements from one position of a dense array to one of another, which may have the
+        same memory."""
         views = [View(v.buffer, v.dtype, (count,), (1,), v.offset + at) for v, at in ((target, to), (source, origin))]
         self.step(Step("kernel", name, None, views, 1, views[0].bytes))
 

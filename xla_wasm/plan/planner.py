@@ -48,7 +48,11 @@ class ComputationPlanner:
     """One computation while its steps are emitted: where each of its values lies."""
 
     def __init__(
-        self, builder: PlanBuilder, computation: Computation, arguments: list[list[View]], weights: Mapping[Instruction, int] | None = None
+        self,
+        builder: PlanBuilder,
+        computation: Computation,
+        arguments: list[list[View]],
+        weights: Mapping[Instruction, int] | None = None,
     ):
         self.builder = builder
         self.computation = computation
@@ -73,7 +77,11 @@ class ComputationPlanner:
                 pending.pop()
                 continue
             group = fusion.groups[y]
-            missing = [s for s in group.operands if s not in self.views and fusion.groups[s] is not group and s in fusion.outside]
+            missing = [
+                s
+                for s in group.operands
+                if s not in self.views and fusion.groups[s] is not group and s in fusion.outside
+            ]
             if missing:
                 pending.extend(reversed(missing))
                 continue
@@ -98,7 +106,9 @@ class ComputationPlanner:
     def emit(self, name: str, outputs: list[View], expression: Expression, lowered: Lowered) -> None:
         """The step of a lowered kernel."""
         arguments = outputs + list(expression.sources.values()) + self.scratch(lowered)
-        made = Step("kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place, holds=expression.inner)
+        made = Step(
+            "kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place, holds=expression.inner
+        )
         self.builder.step(_with_scratch(made, lowered))
 
     def scratch(self, lowered: Lowered) -> list[View]:
@@ -141,7 +151,8 @@ class ComputationPlanner:
         return results
 
     def alias(self, x: Instruction) -> View | None:
-        """The view of the same bytes as an operand's, in a buffer, with other dimensions or as another type: nothing to compute."""
+        """The view of the same bytes as an operand's, in a buffer, with other dimensions or as another type: nothing to
+        compute."""
         if not is_expression(x) or len(x.operands) != 1 or x.operands[0] not in self.views:
             return None
         (read,) = reads(x)
@@ -172,10 +183,13 @@ class ComputationPlanner:
         return outputs
 
     def moved(self, x: Instruction, move: Move, outputs: list[View]) -> bool:
-        """Makes `x` by a move of memory and a kernel that writes the rest; not where much of that is what moves, too."""
+        """Makes `x` by a move of memory and a kernel that writes the rest; not where much of that is what moves,
+        too."""
         (target,) = outputs
         held: dict[Instruction, View] = {}
-        overlapping = [o for o in dict.fromkeys(x.operands) if o not in move.operands and self.reads_buffer(o, move.source)]
+        overlapping = [
+            o for o in dict.fromkeys(x.operands) if o not in move.operands and self.reads_buffer(o, move.source)
+        ]
         if any(self.available(o) or not is_small_part(o, x) for o in overlapping):
             return False
         for o in overlapping:
@@ -215,7 +229,9 @@ class ComputationPlanner:
             def in_place() -> Step:
                 found = lower_product(cache, product, y, x, finishing, seen)
                 arguments = [*outputs, left, seen, *sources, *self.scratch(found)]
-                return _with_scratch(Step("kernel", x.name, found.func, arguments, 1, holds=[*packs, *finishing.inner]), found)
+                return _with_scratch(
+                    Step("kernel", x.name, found.func, arguments, 1, holds=[*packs, *finishing.inner]), found
+                )
 
             step.unpacked = in_place
         return outputs
@@ -231,7 +247,9 @@ class ComputationPlanner:
         packed = self.builder.view(Shape(dtype, (packed_elements(cache, product, scales),)), name=f"{y.name}.{kind}")
         # The renaming of indices has the product's name and is in no computation.
         packs = [z for z in packing.inner if z.name != y.name]
-        self.builder.step(Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs))
+        self.builder.step(
+            Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs)
+        )
         return packed
 
     def convolution(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
@@ -246,18 +264,25 @@ class ComputationPlanner:
         else:
             tiled = winograd(y, winograd_tile(y))
             packed = self.builder.view(Shape(kernel.dtype, (winograd_weights(cache, tiled),)), name=f"{y.name}.packed")
-            self.builder.step(Step("kernel", f"{y.name}.pack", lower_winograd_pack(cache, tiled, kernel).func, [packed, kernel], 1))
+            self.builder.step(
+                Step("kernel", f"{y.name}.pack", lower_winograd_pack(cache, tiled, kernel).func, [packed, kernel], 1)
+            )
             lowered = lower_winograd(cache, tiled, y, x, (image, kernel), finishing)
             arguments.append(self.winograd_products(y.name, tiled, image, packed) if tiled.in_stages else packed)
         arguments += [*finishing.sources.values(), *self.scratch(lowered)]
-        self.builder.step(_with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered))
+        self.builder.step(
+            _with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered)
+        )
         return outputs
 
     def winograd_products(self, name: str, w: Winograd, image: View, packed: View) -> View:
         """Emits the first two stages of a convolution that has them as kernels of their own."""
         builder = self.builder
         size, products = (Shape("f32", (bytes // 4,)) for bytes in w.scratch[:2])
-        transformed, made = builder.view(size, name=f"{name}.transformed"), builder.view(products, name=f"{name}.products")
+        transformed, made = (
+            builder.view(size, name=f"{name}.transformed"),
+            builder.view(products, name=f"{name}.products"),
+        )
         first, second = lower_winograd_transform(builder.cache, w, image), lower_winograd_products(builder.cache, w)
         arguments = [transformed, image, *self.scratch(first)]
         builder.step(_with_scratch(Step("kernel", f"{name}.transform", first.func, arguments, 1), first))
@@ -269,7 +294,10 @@ class ComputationPlanner:
         body, condition = x.called
         inits = self.views[x.operands[0]]
         passed = _passed_through(body)
-        carries = [inits[i] if i in passed else builder.view(s, name=f"{x.name}.{i}") for i, (_, s) in enumerate(x.shape.leaves())]
+        carries = [
+            inits[i] if i in passed else builder.view(s, name=f"{x.name}.{i}")
+            for i, (_, s) in enumerate(x.shape.leaves())
+        ]
         for carry, init in zip(carries, inits):
             builder.copy(carry, init, x.name)
         start, exit_ = Label(), Label()
@@ -285,7 +313,8 @@ class ComputationPlanner:
         return carries
 
     def inner(self, computation: Computation, leaves: list[View]) -> list[View]:
-        """Emits the steps of a computation that is called, whose parameters have these leaves; the views of its root's leaves."""
+        """Emits the steps of a computation that is called, whose parameters have these leaves; the views of its root's
+        leaves."""
         arguments, start = [], 0
         for parameter in computation.parameters:
             count = len(list(parameter.shape.leaves()))

@@ -12,10 +12,11 @@ GROWTH = 0.14
 
 
 def prepare(plan: Plan, memory: Callable[[int, int], bytes], lay: Callable[[Plan], None]) -> None:
-    """Turns what the first group of `init` has made into constants; `memory` gives the bytes at an address after it has run.
+    """Turns what the first group of `init` has made into constants; `memory` gives the bytes at an address after it has
+    run.
 
-    Constants that nobody else reads go, and kernels that nobody else runs. What is so much larger than what it is made of that the
-    file would grow, as a constant that is broadcast, goes on being made by `init`.
+    Constants that nobody else reads go, and kernels that nobody else runs. What is so much larger than what it is made
+    of that the file would grow, as a constant that is broadcast, goes on being made by `init`.
     """
     steps = plan.inits.pop(0, [])
     kept = _kept(plan, steps)
@@ -42,7 +43,9 @@ def _written(steps: Iterable[Step]) -> list[Buffer]:
 def _needed(plan: Plan) -> set[Buffer]:
     """What the run and the other groups of `init` read or write, and the results."""
     groups = (plan.steps, *plan.inits.values())
-    return {v.buffer.root() for group in groups for step in group for v in step.arguments} | {v.buffer.root() for v in plan.results}
+    return {v.buffer.root() for group in groups for step in group for v in step.arguments} | {
+        v.buffer.root() for v in plan.results
+    }
 
 
 def _kept(plan: Plan, steps: list[Step]) -> list[Step]:
@@ -60,7 +63,9 @@ def _kept(plan: Plan, steps: list[Step]) -> list[Step]:
     excess = {}
     for buffer, made_of in sources.items():
         if buffer in needed:
-            excess[buffer] = buffer.bytes - sum(b.bytes // shares[b] for b in made_of if b.data is not None and b not in needed)
+            excess[buffer] = buffer.bytes - sum(
+                b.bytes // shares[b] for b in made_of if b.data is not None and b not in needed
+            )
     room = GROWTH * sum(b.bytes for b in plan.buffers if b.data is not None)
     large = set()
     for buffer in sorted(excess, key=lambda b: excess[b]):

@@ -49,11 +49,12 @@ class Product:
     offset: int
     """The first element of the left side, in its buffer."""
     rows: str = ""
-    """What the rows of a convolution are: the pixels of a row, `gemm.outer` having the groups, the images and their rows; `_IMAGES`,
-    `gemm.outer` having the groups and the pixels; or `_ALL` pixels of all images. Empty of a dot."""
+    """What the rows of a convolution are: the pixels of a row, `gemm.outer` having the groups, the images and their
+    rows; `_IMAGES`, `gemm.outer` having the groups and the pixels; or `_ALL` pixels of all images. Empty of a dot."""
 
     def index(self, x: Instruction, outer: Sequence[Affine], m: Affine, n: Affine) -> Index:
-        """The index in the product `x` of an element that the kernel makes; `outer` has an index for each of `gemm.outer`."""
+        """The index in the product `x` of an element that the kernel makes; `outer` has an index for each of
+        `gemm.outer`."""
         if self.rows == _ALL:
             # An index beyond its dimension goes on where the next row lies: see `merges`.
             sizes = x.shape.dimensions
@@ -112,8 +113,9 @@ def strided(x: Instruction, available: Callable[[Instruction], View | None]) -> 
 
 
 def merges(y: Instruction, root: Instruction, available: Callable[[Instruction], object]) -> bool:
-    """Whether what finishes `y` as `root` may count its rows, pixels of images, through: it needs no more of an index than the position of
-    an element in arrays of the shape of `y`, and the last dimension for what is broadcast along all others."""
+    """Whether what finishes `y` as `root` may count its rows, pixels of images, through: it needs no more of an index
+    than the position of an element in arrays of the shape of `y`, and the last dimension for what is broadcast along
+    all others."""
     dims = y.shape.dimensions
     pending, seen = [root], {y}
     while pending:
@@ -128,7 +130,9 @@ def merges(y: Instruction, root: Instruction, available: Callable[[Instruction],
         about = record(z)
         if about.elementwise:
             pending += z.operands
-        elif not about.view or any(c is None or any(d != len(dims) - 1 for _, d, _, _ in c.terms) for c in reads(z)[0].map.coordinates):
+        elif not about.view or any(
+            c is None or any(d != len(dims) - 1 for _, d, _, _ in c.terms) for c in reads(z)[0].map.coordinates
+        ):
             return False
     return True
 
@@ -139,8 +143,11 @@ def left_side(y: Instruction, available: Callable[[Instruction], object]) -> Ins
     return lhs.operands[0] if reads_converted(y) and not available(lhs) else lhs
 
 
-def matches(y: Instruction, left: View, root: Instruction, merged: bool, available: Callable[[Instruction], object]) -> Product | None:
-    """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them, unless that `merges` them.
+def matches(
+    y: Instruction, left: View, root: Instruction, merged: bool, available: Callable[[Instruction], object]
+) -> Product | None:
+    """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them, unless that
+    `merges` them.
 
     What its right side is converted from is packed as it is, unless the converted array is `available`.
     """
@@ -154,9 +161,11 @@ def matches(y: Instruction, left: View, root: Instruction, merged: bool, availab
 
 
 def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | None, int]:
-    """The types of a canonical product, None if no kernel takes them, and how many steps along k an element of its operands has.
+    """The types of a canonical product, None if no kernel takes them, and how many steps along k an element of its
+    operands has.
 
-    `left`: the type of the left side where it lies. `narrow`: the right side may be packed as what it is converted from.
+    `left`: the type of the left side where it lies. `narrow`: the right side may be packed as what it is converted
+    from.
     """
     dtype, (lhs, rhs) = x.shape.element_type, x.operands[:2]
     operand = lhs.shape.element_type
@@ -172,7 +181,8 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
 
 
 def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Product | None:
-    """A canonical dot [batch..., m, k] x [batch..., k, n] whose left side is read through `lhs`, if its rows are contiguous.
+    """A canonical dot [batch..., m, k] x [batch..., k, n] whose left side is read through `lhs`, if its rows are
+    contiguous.
 
     `rows` divides m: the rows that stay together in the dimensions of the result.
     """
@@ -200,11 +210,20 @@ def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Produc
 def of_convolution(x: Instruction, lhs: View, narrow: bool = False) -> Product | None:
     """A canonical convolution over a dense image. Few outputs per group go through the plain expression instead."""
     window = x.attrs["window"].dimensions
-    assert not any(w.padding_low or w.padding_high for w in window), f"{x.where}: what pads by itself has a kernel of its own"
+    assert not any(w.padding_low or w.padding_high for w in window), (
+        f"{x.where}: what pads by itself has a kernel of its own"
+    )
     groups = x.attrs["feature_group_count"]
     types, step = _types(x, lhs.dtype, narrow, prod(x.shape.dimensions[:-1]))
     *taps, inputs, outputs = x.operands[1].shape.dimensions
-    if types is None or not window or not lhs.dense or not x.shape.size or not x.operands[1].shape.size or inputs % step:
+    if (
+        types is None
+        or not window
+        or not lhs.dense
+        or not x.shape.size
+        or not x.operands[1].shape.size
+        or inputs % step
+    ):
         return None
     if groups > 1 and outputs // groups < 4:
         return None
@@ -215,7 +234,11 @@ def of_convolution(x: Instruction, lhs: View, narrow: bool = False) -> Product |
     moves = [(size, stride * w.stride) for size, stride, w in zip(sizes[1:-1], spatial, window)]
     # Where results have few pixels, as gradients of weights have, the images are more rows for a tile.
     rows, (m, m_stride) = (_IMAGES, (sizes[0], batch)) if sizes[-2] < _FEW <= sizes[0] else (_ROWS, moves.pop())
-    outer = [(groups, inputs, 1), *([] if rows == _IMAGES else [(sizes[0], batch, 0)]), *((size, stride, 0) for size, stride in moves)]
+    outer = [
+        (groups, inputs, 1),
+        *([] if rows == _IMAGES else [(sizes[0], batch, 0)]),
+        *((size, stride, 0) for size, stride in moves),
+    ]
     last = window[-1]
     segments = [(w.size, stride * w.window_dilation) for w, stride in zip(window, spatial)]
     run = inputs
@@ -234,14 +257,19 @@ def of_pixels(x: Instruction, lhs: View, narrow: bool = False) -> Product | None
     inputs, outputs = x.operands[1].shape.dimensions[-2:]
     if types is None or not window or not lhs.dense or not x.shape.size or not inputs or inputs % step:
         return None
-    if x.attrs["feature_group_count"] > 1 or lhs.dims[:-1] != x.shape.dimensions[:-1] or any(w.size > 1 for w in window):
+    if (
+        x.attrs["feature_group_count"] > 1
+        or lhs.dims[:-1] != x.shape.dimensions[:-1]
+        or any(w.size > 1 for w in window)
+    ):
         return None
     gemm = Gemm(types, ((1, 0, 0),), prod(lhs.dims[:-1]), inputs // step, outputs, (), inputs // step)
     return Product(gemm, (1,), lhs.offset, _ALL)
 
 
 def right_side(x: Instruction, product: Product) -> Instruction:
-    """The right side as [groups..., k, n]: a renaming of the indices of the second operand, or of what that is converted from."""
+    """The right side as [groups..., k, n]: a renaming of the indices of the second operand, or of what that is
+    converted from."""
     rhs, g = x.operands[1], product.gemm
     if rhs.shape.element_type != g.types.right:
         (rhs,) = rhs.operands
@@ -262,7 +290,8 @@ def right_sides(x: Instruction, product: Product) -> list[Instruction]:
 
 
 def left_scales(x: Instruction) -> list[Instruction]:
-    """What of a product's operands has the scales of its left side's blocks, and lies in memory: nothing, or one array."""
+    """What of a product's operands has the scales of its left side's blocks, and lies in memory: nothing, or one
+    array."""
     return [scale for scale in x.operands[2:3] if scale.shape.rank]
 
 
@@ -283,7 +312,8 @@ def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> t
 
 
 def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> bool:
-    """Whether a product had better read its right side, seen as [groups..., k, n], where it lies than pack it in every run."""
+    """Whether a product had better read its right side, seen as [groups..., k, n], where it lies than pack it in every
+    run."""
     if right is None or right.dtype != product.gemm.types.right_element:
         return False
     if right.strides[-2] != 1 if right.dims[-1] == 1 else right.strides[-1] != 1 or right.strides[-2] < right.dims[-1]:
@@ -298,9 +328,11 @@ def packed_elements(cache: KernelCache, product: Product, scales: bool = False) 
     return packed_size(g, shape) * prod(product.groups)
 
 
-def lower_pack(cache: KernelCache, product: Product, expression: Expression, along_k: bool, scales: bool = False) -> Lowered:
-    """The kernel that packs the right side, or its `scales`; `expression` computes it as [groups..., k, n]. `along_k`: k lies
-    contiguously."""
+def lower_pack(
+    cache: KernelCache, product: Product, expression: Expression, along_k: bool, scales: bool = False
+) -> Lowered:
+    """The kernel that packs the right side, or its `scales`; `expression` computes it as [groups..., k, n]. `along_k`:
+    k lies contiguously."""
     g, shape = _tiled(cache, product)
     g = scales_of(g) if scales else g
     key = ("pack", expression.key, g, shape, along_k)
@@ -325,7 +357,9 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
             return b.convert(joined, g.types.right_element)
 
         def eight(k: Affine, n: Affine) -> Val:
-            return (word_of_quads if g.types.both_in_blocks else word)(b, [element(k * WORD + i, n) for i in range(WORD)])
+            return (word_of_quads if g.types.both_in_blocks else word)(
+                b, [element(k * WORD + i, n) for i in range(WORD)]
+            )
 
         if len(index) == len(product.groups):
             stored = eight if g.types.in_blocks else pair if g.types.pairs else element
@@ -344,10 +378,15 @@ def lower_pack(cache: KernelCache, product: Product, expression: Expression, alo
 
 
 def lower_product(
-    cache: KernelCache, product: Product, x: Instruction, root: Instruction, expression: Expression, right: View | None = None
+    cache: KernelCache,
+    product: Product,
+    x: Instruction,
+    root: Instruction,
+    expression: Expression,
+    right: View | None = None,
 ) -> Lowered:
-    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, the scales of the right
-    side and of the left one if they have any, sources.
+    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, the
+    scales of the right side and of the left one if they have any, sources.
 
     With `right` the right side is read there. Scratch memory comes last, if the kernel needs it.
     """

@@ -20,7 +20,9 @@ def verify_plan(plan: Plan) -> None:
     for step in steps:
         if step.func is None:
             continue
-        arguments = tuple(_argument(v, k < step.written or v.buffer.root() in own) for k, v in enumerate(step.arguments))
+        arguments = tuple(
+            _argument(v, k < step.written or v.buffer.root() in own) for k, v in enumerate(step.arguments)
+        )
         key = step.func.name, arguments
         verified = known.get(key)
         if verified is None:
@@ -49,7 +51,11 @@ def _own(plan: Plan, steps: list[Step]) -> set[Buffer]:
         buffers = {v.buffer.root() for v in step.arguments[step.written :]}
         others |= buffers & found
         found |= buffers
-    return {b for b in found - others if b.kind == "temporary" and b.data is None or b.kind == "persistent" and b.data is not None}
+    return {
+        b
+        for b in found - others
+        if b.kind == "temporary" and b.data is None or b.kind == "persistent" and b.data is not None
+    }
 
 
 def _place(view: View, argument: Argument) -> tuple[int, int]:
@@ -68,7 +74,9 @@ def _apart(step: Step, arguments: tuple[Argument, ...], verified: Verified) -> N
             if k == w or first >= end or start >= last:
                 continue
             if w != 0 or k not in step.in_place or view.address != start:
-                raise KernelError(f"kernel {verified.func.name} in {step.name}: writes argument {w} where argument {k} lies")
+                raise KernelError(
+                    f"kernel {verified.func.name} in {step.name}: writes argument {w} where argument {k} lies"
+                )
             why = verified.reads_before_writing(w, k)
             if why:
                 raise KernelError(why)

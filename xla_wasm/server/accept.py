@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 
 def best(header: str | None, offered: Sequence[str]) -> str | None:
-    """The media type to answer with, of those on offer (the first is what is given to clients that do not care); None if none will do.
+    """The media type to answer with, of those on offer (the first is what is given to clients that do not care); None
+    if none will do.
 
-    The greatest quality counts, then that the client has named the type rather than a range with `*`, then the order on offer.
+    The greatest quality counts, then that the client has named the type rather than a range with `*`, then the order on
+    offer.
     """
     if header is None or not header.strip():
         return offered[0] if offered else None

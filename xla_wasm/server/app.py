@@ -108,7 +108,8 @@ class Application:
         self.engine.check_room()  # before the body is taken in; the place itself is not held by a slow client
         async with self._bodies.read(request, kind) as data:
             made = await self.engine.answer(
-                lambda: self._reader.read(kind, header, data), lambda arrays: formats.write(answer, self._model.results, arrays)
+                lambda: self._reader.read(kind, header, data),
+                lambda arrays: formats.write(answer, self._model.results, arrays),
             )
         return Response(made, headers={"Content-Type": answer, "Vary": "Accept"})
 
@@ -121,7 +122,11 @@ def _answering(content: bytes, media_type: str) -> Callable[[Request], Response]
 
 
 def _page_response(content: bytes, headers: dict[str, str]) -> Response:
-    safe = {"Content-Security-Policy": page.POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+    safe = {
+        "Content-Security-Policy": page.POLICY,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+    }
     return Response(content, headers={"Content-Type": "text/html; charset=utf-8", **safe, **headers})
 
 
@@ -131,7 +136,9 @@ def _refused(request: Request, error: Exception) -> Response:
     headers = dict(error.headers or {})
     if error.status_code == 405:
         headers["Allow"] = ", ".join(sorted(headers["Allow"].split(", ")))
-        return _problem_response(Problem(405, f"{request.url.path} takes {headers['Allow']}, not {request.method}", headers=headers))
+        return _problem_response(
+            Problem(405, f"{request.url.path} takes {headers['Allow']}, not {request.method}", headers=headers)
+        )
     message = f"there is nothing at {request.url.path}" if error.status_code == 404 else str(error.detail)
     return _problem_response(Problem(error.status_code, message, headers=headers))
 

@@ -1,4 +1,5 @@
-"""Requests that are run together: rows of several, one after another along the first dimension, divided again afterwards."""
+"""Requests that are run together: rows of several, one after another along the first dimension, divided again
+afterwards."""
 
 from __future__ import annotations
 
@@ -24,12 +25,14 @@ def rows_of(model: Model) -> int:
     for leaf in (*model.inputs, *model.results):
         if not leaf.sizes or leaf.sizes[0] is None:
             raise ArgumentError(
-                f"--batch-deadline: the first dimension of '{leaf.name}', {leaf}, is not dynamic: requests cannot be batched"
+                f"--batch-deadline: the first dimension of '{leaf.name}', {leaf}, is not dynamic: requests cannot be "
+                f"batched"
             )
         bounds.add(leaf.dimensions[0])
     if len(bounds) != 1:
         raise ArgumentError(
-            f"--batch-deadline: inputs and results of '{model.name}' have different bounds, {sorted(bounds)}, of their rows"
+            f"--batch-deadline: inputs and results of '{model.name}' have different bounds, {sorted(bounds)}, of "
+            f"their rows"
         )
     (bound,) = bounds
     if bound < 2:
@@ -38,7 +41,8 @@ def rows_of(model: Model) -> int:
 
 
 def check_rows(model: Model) -> None:
-    """ArgumentError if a row's results depend on the rows beside it, as random inputs show it. No proof, but most mistakes are seen."""
+    """ArgumentError if a row's results depend on the rows beside it, as random inputs show it. No proof, but most
+    mistakes are seen."""
     rng = np.random.default_rng(0)
     first, second = ([_random(rng, leaf) for leaf in model.inputs] for _ in range(2))
     try:
@@ -82,10 +86,12 @@ class _Waiting:
 
 
 class Batcher:
-    """Gathers requests of like shapes until they have as many rows as the model takes, or the first has waited for long enough."""
+    """Gathers requests of like shapes until they have as many rows as the model takes, or the first has waited for long
+    enough."""
 
     def __init__(self, run: Run, most: int, deadline: float, counted: Callable[[int], None]) -> None:
-        """`run` runs the model; `most` rows make a batch; `deadline` is in seconds; `counted` hears how many requests a batch has."""
+        """`run` runs the model; `most` rows make a batch; `deadline` is in seconds; `counted` hears how many requests a
+        batch has."""
         self._run_model = run
         self._most = most
         self._deadline = deadline
@@ -135,10 +141,13 @@ class Batcher:
             await _settle(request, self._run_model)
 
     async def _run_together(self, batch: list[_Waiting]) -> bool:
-        """Runs them at once; False if that failed, or the results do not have a row for each of theirs: then each is run by itself."""
+        """Runs them at once; False if that failed, or the results do not have a row for each of theirs: then each is
+        run by itself."""
         ends = np.cumsum([request.rows for request in batch])
         try:
-            results = await self._run_model([np.concatenate(parts) for parts in zip(*(request.arrays for request in batch))])
+            results = await self._run_model(
+                [np.concatenate(parts) for parts in zip(*(request.arrays for request in batch))]
+            )
         except (RunError, LimitError):
             return False
         except BaseException as error:

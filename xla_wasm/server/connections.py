@@ -1,4 +1,5 @@
-"""Connections whose clients must send the head of a request in time and of a moderate size: uvicorn itself would wait for ever."""
+"""Connections whose clients must send the head of a request in time and of a moderate size: uvicorn itself would wait
+for ever."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ class Connection(HttpToolsProtocol):
             self._head_bytes += len(data)
         super().data_received(data)
         if self._timer is not None and self._head_bytes > LONGEST_HEAD:
-            self._refuse(431, "Request Header Fields Too Large", f"the head of the request is longer than {LONGEST_HEAD} bytes")
+            self._refuse(
+                431, "Request Header Fields Too Large", f"the head of the request is longer than {LONGEST_HEAD} bytes"
+            )
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -61,7 +64,8 @@ class Connection(HttpToolsProtocol):
         self._refuse(408, "Request Timeout", f"the head of the request did not arrive within {HEAD_SECONDS:g} seconds")
 
     def send_400_response(self, msg: str) -> None:
-        """As every error is answered: uvicorn would send plain text, and into the middle of the answer to an earlier request."""
+        """As every error is answered: uvicorn would send plain text, and into the middle of the answer to an earlier
+        request."""
         cycle = self.cycle
         its_body = cycle is not None and cycle.more_body and not cycle.response_started
         if self.pipeline or not (cycle is None or cycle.response_complete or its_body):
@@ -78,6 +82,9 @@ class Connection(HttpToolsProtocol):
     def _say(self, status: int, phrase: str, message: str) -> None:
         """Answers with an error and closes."""
         body = encoded(Problem(status, message).content())
-        head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        head = (
+            f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            f"connection: close\r\n\r\n"
+        )
         self.transport.write(head.encode() + body)
         self.transport.close()

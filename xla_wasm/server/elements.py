@@ -16,7 +16,14 @@ from .problems import Problem, unfit
 ORDER = {"pred": 0, "unsigned": 1, "signed": 2, "float": 3, "complex": 4}
 """Kinds of which each casts to itself and those after it, as numpy's `same_kind` has it."""
 _KINDS = {"b": "pred", "u": "unsigned", "i": "signed", "f": "float", "c": "complex"}
-_NAMES = {"float64": "f64", "float32": "f32", "float16": "f16", "complex64": "c64", "complex128": "c128", "bool": "pred"}
+_NAMES = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "complex64": "c64",
+    "complex128": "c128",
+    "bool": "pred",
+}
 
 
 def type_text(element_type: str, dimensions: tuple[int, ...]) -> str:
@@ -44,7 +51,8 @@ def out_of_range(leaf: Leaf, value: object) -> Problem:
 
 
 def cast(leaf: Leaf, array: Array) -> Array:
-    """An array of numbers as one of the leaf's type: floats are rounded, and what has no place in the type is a Problem."""
+    """An array of numbers as one of the leaf's type: floats are rounded, and what has no place in the type is a
+    Problem."""
     dtype = dtype_of(leaf.element_type)
     if array.dtype == dtype:
         return array
@@ -69,7 +77,8 @@ def _check_integers(leaf: Leaf, array: Array) -> None:
 
 
 def _check_floats(leaf: Leaf, array: Array, made: Array) -> None:
-    """Finite values must stay finite and the others what they are; types without infinity stop at their greatest value."""
+    """Finite values must stay finite and the others what they are; types without infinity stop at their greatest
+    value."""
     if made.dtype.kind == "c":
         wide, narrow = (np.stack([x.real, x.imag]) for x in (array, made))
     else:
@@ -92,7 +101,8 @@ def all_values(element_type: str) -> Array:
 
 
 def check_bits(leaf: Leaf, array: Array) -> Array:
-    """An array that came as the bytes of its elements, if each byte is one: pred 0 or 1, narrow types in their low bits.
+    """An array that came as the bytes of its elements, if each byte is one: pred 0 or 1, narrow types in their low
+    bits.
 
     The high bits of signed integers may be zeros, as NumPy has them, or copies of the sign, as int8 has them.
     """
@@ -110,7 +120,8 @@ def check_bits(leaf: Leaf, array: Array) -> Array:
 
 
 def shortest(array: Array) -> list[float]:
-    """Floats of any type as Python floats that print with the fewest digits that the type reads back to the same value, flattened."""
+    """Floats of any type as Python floats that print with the fewest digits that the type reads back to the same value,
+    flattened."""
     flat = array.ravel()
     if flat.dtype == np.float64:
         values: list[float] = flat.tolist()
@@ -131,7 +142,8 @@ def _shortest_of(value: float, dtype: np.dtype[Any]) -> float:
     for digits in range(1, 9):
         mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
         nearest = int(mantissa.replace(".", ""))
-        # Where the values of a type lie far apart, a neighbour may read back to the value though the nearest decimal does not.
+        # Where the values of a type lie far apart, a neighbour may read back to the value though the nearest decimal
+        # does not.
         for number in (nearest, nearest + 1, nearest - 1):
             candidate = float(f"{number}e{int(exponent) - digits + 1}")
             with np.errstate(all="ignore"):

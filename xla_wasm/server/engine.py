@@ -79,7 +79,8 @@ class Engine:
             self._metrics.in_progress(self._taken)
 
     async def answer(self, read: Callable[[], list[Array]], write: Callable[[Sequence[Array]], bytes]) -> bytes:
-        """What `write` makes of the results for the arrays that `read` gives. Both run in threads, and may raise a Problem."""
+        """What `write` makes of the results for the arrays that `read` gives. Both run in threads, and may raise a
+        Problem."""
         with self._place():
             try:
                 if self._batcher is None:
@@ -97,7 +98,8 @@ class Engine:
             self._batcher.hurry()
 
     def abandon(self) -> None:
-        """Answers what has not ended with 503. Runs that have begun go on in their threads, and nobody hears of them."""
+        """Answers what has not ended with 503. Runs that have begun go on in their threads, and nobody hears of
+        them."""
         self.abandoned = True
         for future in list(self._futures):
             future.cancel()

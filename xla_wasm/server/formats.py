@@ -18,7 +18,13 @@ from .accept import best
 from .npy_arrays import check_names, from_npy, from_npz, from_raw, npy_bound, npz_bound, to_npy, to_npz, to_raw
 from .problems import Problem, unfit, unreadable
 
-JSON, NPY, NPZ, ZIP, RAW = "application/json", "application/x-npy", "application/x-npz", "application/zip", "application/octet-stream"
+JSON, NPY, NPZ, ZIP, RAW = (
+    "application/json",
+    "application/x-npy",
+    "application/x-npz",
+    "application/zip",
+    "application/octet-stream",
+)
 FORM, TEXT = "multipart/form-data", "text/plain"
 BODIES = (JSON, NPY, NPZ, ZIP, FORM, RAW)
 ANSWERS = (JSON, NPY, NPZ, ZIP, RAW)
@@ -49,7 +55,9 @@ def answer_type(accept: str | None, body: str, results: Sequence[Leaf]) -> str:
             if best(accept, offered)
             else ""
         )
-        raise Problem(406, f"none of the types that the header Accept names can be given{hint}; the types are: {', '.join(able)}")
+        raise Problem(
+            406, f"none of the types that the header Accept names can be given{hint}; the types are: {', '.join(able)}"
+        )
     return chosen
 
 
@@ -78,7 +86,8 @@ class Reader:
         """The largest body of each form, in bytes."""
 
     def read(self, kind: str, header: str | None, data: bytes) -> list[Array]:
-        """The arrays of a body of a form; `header` is `Content-Type` in full. Problem if they are not there, or do not fit."""
+        """The arrays of a body of a form; `header` is `Content-Type` in full. Problem if they are not there, or do not
+        fit."""
         if not data and not self._inputs:
             return []
         return self._read[kind](header or "", data)
@@ -171,7 +180,8 @@ def write(kind: str, results: Sequence[Leaf], arrays: Sequence[Array]) -> bytes:
 
 
 def example(leaf: Leaf) -> Array:
-    """Zeros (ones of the type that has no zero) that the input takes, for descriptions; of dynamic dimensions one element."""
+    """Zeros (ones of the type that has no zero) that the input takes, for descriptions; of dynamic dimensions one
+    element."""
     sizes = leaf.sizes or (None,) * len(leaf.dimensions)
     shape = [bound if at is None else min(bound, 1) for bound, at in zip(leaf.dimensions, sizes)]
     return (np.ones if leaf.element_type == "f8e8m0fnu" else np.zeros)(shape, dtype_of(leaf.element_type))

@@ -17,7 +17,8 @@ logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 @dataclass
 class Part:
-    """One part: the name of its field, the name of its file ("" if there is none), its media type ("" if it has none), its content."""
+    """One part: the name of its field, the name of its file ("" if there is none), its media type ("" if it has none),
+    its content."""
 
     headers: dict[str, bytes] = field(default_factory=dict)
     content: bytes = b""
@@ -29,7 +30,9 @@ class Part:
         """Takes name, file and type from the headers."""
         disposition, options = parse_options_header(self.headers.get("content-disposition"))
         if disposition != b"form-data" or b"name" not in options:
-            raise unreadable("a part of the form has no name: it needs the header Content-Disposition: form-data; name=...")
+            raise unreadable(
+                "a part of the form has no name: it needs the header Content-Disposition: form-data; name=..."
+            )
         self.name = options[b"name"].decode("utf-8", "replace")
         self.filename = options.get(b"filename", b"").decode("utf-8", "replace")
         self.media_type = parse_options_header(self.headers.get("content-type"))[0].decode("latin-1").strip().lower()
@@ -73,7 +76,9 @@ def parts(content_type: str, data: bytes) -> list[Part]:
     """The parts of a body; `content_type` is the header, which says what divides them."""
     boundary = parse_options_header(content_type)[1].get(b"boundary")
     if not boundary:
-        raise unreadable("the header Content-Type of a form must name its boundary, as in multipart/form-data; boundary=X")
+        raise unreadable(
+            "the header Content-Type of a form must name its boundary, as in multipart/form-data; boundary=X"
+        )
     found = _Collector()
     try:
         parser = MultipartParser(

@@ -50,7 +50,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def to_array(leaf: Leaf, value: Any, infer: bool = False) -> Array:
     """The array that nested lists of the leaf's shape stand for, or one flat list of as many elements.
 
-    Sizes of dynamic dimensions are those of the lists; with `infer`, a flat list too will do where one dimension is dynamic.
+    Sizes of dynamic dimensions are those of the lists; with `infer`, a flat list too will do where one dimension is
+    dynamic.
     """
     complex_ = TYPES[leaf.element_type].kind == "complex"
     dimensions, flat = _flattened(leaf, value)
@@ -69,7 +70,8 @@ def to_array(leaf: Leaf, value: Any, infer: bool = False) -> Array:
 
 
 def _flattened(leaf: Leaf, value: Any) -> tuple[tuple[int, ...], list[Any]]:
-    """The lengths of nested lists, level by level, and what lies in the innermost. Lists without elements end the levels."""
+    """The lengths of nested lists, level by level, and what lies in the innermost. Lists without elements end the
+    levels."""
     flat, dimensions = [value], []
     while flat and set(map(type, flat)) == {list}:
         lengths = set(map(len, flat))
@@ -86,7 +88,9 @@ def _flattened(leaf: Leaf, value: Any) -> tuple[tuple[int, ...], list[Any]]:
 def _pairs(leaf: Leaf, dimensions: tuple[int, ...], flat: list[Any]) -> tuple[tuple[int, ...], list[Any]]:
     """Without the last dimension, that of real and imaginary parts."""
     if flat and dimensions[-1:] != (2,):
-        raise unfit(f"input '{leaf.name}' must be {leaf}: each of its elements is a list, [real, imaginary]", leaf.name, leaf)
+        raise unfit(
+            f"input '{leaf.name}' must be {leaf}: each of its elements is a list, [real, imaginary]", leaf.name, leaf
+        )
     return dimensions[:-1] if flat else dimensions, flat
 
 
@@ -97,7 +101,9 @@ def _shape(leaf: Leaf, dimensions: tuple[int, ...], infer: bool) -> tuple[int, .
         return dimensions
     if dimensions[-1:] == (0,) and len(dimensions) < len(bounds):
         # Lists without elements do not say the sizes inside them.
-        rest = tuple(0 if leaf.sizes and leaf.sizes[d] is not None else bounds[d] for d in range(len(dimensions), len(bounds)))
+        rest = tuple(
+            0 if leaf.sizes and leaf.sizes[d] is not None else bounds[d] for d in range(len(dimensions), len(bounds))
+        )
         if leaf.fits(dimensions + rest):
             return dimensions + rest
     count = math.prod(dimensions)
@@ -123,7 +129,9 @@ def _foreign(leaf: Leaf, flat: list[Any], known: tuple[type, ...]) -> Problem:
     item = next(item for item in flat if type(item) not in known)
     shown = json.dumps(item, ensure_ascii=False)
     shown = shown if len(shown) <= 40 else shown[:40] + "..."
-    return unfit(f"input '{leaf.name}' must be {leaf}, and {shown} is not a value of {leaf.element_type}", leaf.name, leaf, shown)
+    return unfit(
+        f"input '{leaf.name}' must be {leaf}, and {shown} is not a value of {leaf.element_type}", leaf.name, leaf, shown
+    )
 
 
 def _bools(leaf: Leaf, flat: list[Any]) -> Array:
@@ -180,14 +188,18 @@ def to_lists(array: Array, element_type: str) -> Any:
     if kind == "pred":
         return array.tolist()
     if kind in ("signed", "unsigned"):
-        return (array.astype(np.int8 if kind == "signed" else np.uint8) if array.dtype.isbuiltin != 1 else array).tolist()
+        return (
+            array.astype(np.int8 if kind == "signed" else np.uint8) if array.dtype.isbuiltin != 1 else array
+        ).tolist()
     shape = array.shape
     if kind == "complex":
         half = array.real.dtype
         array, shape = np.ascontiguousarray(array).reshape(-1).view(half), (*shape, 2)
     numbers: list[Any] = shortest(np.ascontiguousarray(array))
     if not np.isfinite(numbers).all():
-        numbers = [x if math.isfinite(x) else "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity" for x in numbers]
+        numbers = [
+            x if math.isfinite(x) else "NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity" for x in numbers
+        ]
     return nested(numbers, shape)
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Summary,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.multiprocess import MultiProcessCollector
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,13 +33,23 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         known: dict[str, Any] = {"registry": registry}
         self.requests = Counter("xla_wasm_requests", "Requests answered, by status.", ["status"], **known)
-        self.request_seconds = Histogram("xla_wasm_request_seconds", "From a request to its answer.", buckets=_SECONDS, **known)
+        self.request_seconds = Histogram(
+            "xla_wasm_request_seconds", "From a request to its answer.", buckets=_SECONDS, **known
+        )
         self.run_seconds = Summary("xla_wasm_run_seconds", "Runs of the model.", **known)
         self.batched = Counter("xla_wasm_batched_requests", "Requests that were run in batches of several.", **known)
         self._memory = Gauge(
-            "xla_wasm_memory_bytes", "Linear memory of the instances that are running.", multiprocess_mode="livesum", **known
+            "xla_wasm_memory_bytes",
+            "Linear memory of the instances that are running.",
+            multiprocess_mode="livesum",
+            **known,
         )
-        self._waiting = Gauge("xla_wasm_requests_in_progress", "Requests taken and not yet answered.", multiprocess_mode="livesum", **known)
+        self._waiting = Gauge(
+            "xla_wasm_requests_in_progress",
+            "Requests taken and not yet answered.",
+            multiprocess_mode="livesum",
+            **known,
+        )
 
     def begin_run(self) -> None:
         """An instance is there."""

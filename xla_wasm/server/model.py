@@ -65,12 +65,19 @@ def check_servable(manifest: Manifest) -> None:
     """ArgumentError if a run needs more than the arrays of a request."""
     name = manifest.name
     if not fits(manifest, ALONE):
-        raise ArgumentError(f"'{name}' runs on several devices, and a server runs it on one: it cannot be served; see docs/replicas.md")
+        raise ArgumentError(
+            f"'{name}' runs on several devices, and a server runs it on one: it cannot be served; see docs/replicas.md"
+        )
     for request in manifest.requests:
         if not isinstance(request, Exchange):
-            what = f"calls the host's function '{request.target}'" if request.kind == "custom_call" else f"has {request.kind}"
+            what = (
+                f"calls the host's function '{request.target}'"
+                if request.kind == "custom_call"
+                else f"has {request.kind}"
+            )
             raise ArgumentError(
-                f"'{name}' {what} ('{request.name}'), and a request has no host to ask: it cannot be served; run it with xla-wasm run"
+                f"'{name}' {what} ('{request.name}'), and a request has no host to ask: it cannot be served; run it "
+                f"with xla-wasm run"
             )
 
 
@@ -79,12 +86,18 @@ def check_stateless(manifest: Manifest) -> None:
     states = [p.name for p in manifest.parameters if p.kind == "state"]
     if states or manifest.stateful:
         what = f"the state '{states[0]}'" if states else "a generator of random numbers"
-        raise ArgumentError(f"--reuse-instances: '{manifest.name}' has {what}, with which requests would see each other; leave it out")
+        raise ArgumentError(
+            f"--reuse-instances: '{manifest.name}' has {what}, with which requests would see each other; leave it out"
+        )
 
 
 def signature(model: Model) -> dict[str, Any]:
     """The interface as `GET /` gives it."""
-    return {"name": model.name, "inputs": [_entry(x) for x in model.inputs], "results": [_entry(x) for x in model.results]}
+    return {
+        "name": model.name,
+        "inputs": [_entry(x) for x in model.inputs],
+        "results": [_entry(x) for x in model.results],
+    }
 
 
 def _entry(leaf: Leaf) -> dict[str, Any]:

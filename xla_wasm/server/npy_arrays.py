@@ -43,7 +43,9 @@ def from_npy(leaf: Leaf, data: bytes) -> Array:
     size = math.prod(shape) * dtype.itemsize
     if len(data) - begin != size:
         state = "ends early" if len(data) - begin < size else "goes on after its end"
-        raise unreadable(f"the .npy file of {given} {state}: {size} bytes of elements, and {len(data) - begin} are there", leaf.name)
+        raise unreadable(
+            f"the .npy file of {given} {state}: {size} bytes of elements, and {len(data) - begin} are there", leaf.name
+        )
     array = np.frombuffer(data, dtype, offset=begin).reshape(shape, order="F" if columns else "C")
     if same:
         return check_bits(leaf, np.ascontiguousarray(array).view(wanted).reshape(shape))
@@ -99,20 +101,28 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, leaf: Leaf) -> byt
     except ArgumentError as error:
         raise unreadable(str(error), leaf.name) from None
     if len(data) > limit:
-        raise Problem(413, f"entry '{info.filename}' has more than the {limit} bytes that {leaf} can need", field=leaf.name)
+        raise Problem(
+            413, f"entry '{info.filename}' has more than the {limit} bytes that {leaf} can need", field=leaf.name
+        )
     return data
 
 
 def from_raw(leaf: Leaf, data: bytes) -> Array:
-    """The array that little-endian elements in row-major order are; one dynamic dimension follows from how many there are."""
+    """The array that little-endian elements in row-major order are; one dynamic dimension follows from how many there
+    are."""
     dtype = dtype_of(leaf.element_type)
     if len(data) % dtype.itemsize:
-        raise unreadable(f"{len(data)} bytes end within an element: those of {leaf} have {dtype.itemsize} bytes each", leaf.name)
+        raise unreadable(
+            f"{len(data)} bytes end within an element: those of {leaf} have {dtype.itemsize} bytes each", leaf.name
+        )
     count = len(data) // dtype.itemsize
     shape = leaf.dimensions if not leaf.sizes and count == math.prod(leaf.dimensions) else None
     if leaf.sizes:
         if leaf.sizes[0] is None or sum(at is not None for at in leaf.sizes) > 1:
-            message = f"raw bytes do not say the sizes of input '{leaf.name}', {leaf}: send application/x-npy or application/json"
+            message = (
+                f"raw bytes do not say the sizes of input '{leaf.name}', {leaf}: send application/x-npy or "
+                f"application/json"
+            )
             raise unfit(message, leaf.name, leaf)
         shape = inferred(leaf, count)
     if shape is None:
@@ -133,7 +143,11 @@ def to_npy(array: Array) -> bytes:
 
 
 def _plain(array: Array) -> Array:
-    return array if array.dtype.isbuiltin == 1 else np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
+    return (
+        array
+        if array.dtype.isbuiltin == 1
+        else np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
+    )
 
 
 def to_npz(named: Mapping[str, Array]) -> bytes:

@@ -30,11 +30,17 @@ def describe(model: Model) -> dict[str, Any]:
     """The document that `GET /openapi.json` gives."""
     return {
         "openapi": "3.1.0",
-        "info": {"title": model.name, "version": __version__, "description": f"The compiled model {model.name}, served by xla_wasm."},
+        "info": {
+            "title": model.name,
+            "version": __version__,
+            "description": f"The compiled model {model.name}, served by xla_wasm.",
+        },
         "paths": {
             "/": {"get": _get(model), "post": _post(model)},
             "/healthz": {"get": _text("Whether the server answers.", "isHealthy", "It does.", "text/plain", "ok\n")},
-            "/metrics": {"get": _text("Counts, in the text format of Prometheus.", "getMetrics", "The counts.", "text/plain")},
+            "/metrics": {
+                "get": _text("Counts, in the text format of Prometheus.", "getMetrics", "The counts.", "text/plain")
+            },
         },
         "components": {
             "schemas": {
@@ -94,7 +100,9 @@ def _post(model: Model) -> dict[str, Any]:
         schema = {"oneOf": [schema, array_schema(model.inputs[0])]}
     json_body: dict[str, Any] = {"schema": schema}
     if sum(formats.example(leaf).size for leaf in model.inputs) <= _LARGEST_EXAMPLE:
-        json_body["example"] = {leaf.name: json_arrays.to_lists(formats.example(leaf), leaf.element_type) for leaf in model.inputs}
+        json_body["example"] = {
+            leaf.name: json_arrays.to_lists(formats.example(leaf), leaf.element_type) for leaf in model.inputs
+        }
     bodies: dict[str, Any] = {formats.JSON: json_body, formats.NPZ: _file(), formats.FORM: _form(model)}
     answers: dict[str, Any] = {formats.JSON: {"schema": {"$ref": "#/components/schemas/Results"}}, formats.NPZ: _file()}
     if len(model.inputs) == 1:
@@ -105,12 +113,15 @@ def _post(model: Model) -> dict[str, Any]:
         "operationId": "run",
         "summary": "Runs the model.",
         "requestBody": {"required": bool(model.inputs), "content": bodies},
-        "responses": {"200": {"description": "The results.", "content": answers}} | {str(s): _error(s) for s in _ERRORS},
+        "responses": {"200": {"description": "The results.", "content": answers}}
+        | {str(s): _error(s) for s in _ERRORS},
     }
 
 
 def _form(model: Model) -> dict[str, Any]:
-    parts: dict[str, Any] = {leaf.name: {"type": "string", "description": f"{leaf}: a file, or numbers as text"} for leaf in model.inputs}
+    parts: dict[str, Any] = {
+        leaf.name: {"type": "string", "description": f"{leaf}: a file, or numbers as text"} for leaf in model.inputs
+    }
     return {"schema": {"type": "object", "properties": parts, "required": list(parts)}}
 
 
@@ -128,7 +139,9 @@ def _error(status: int) -> dict[str, Any]:
     return made
 
 
-def _text(summary: str, operation: str, description: str, media_type: str, example: str | None = None) -> dict[str, Any]:
+def _text(
+    summary: str, operation: str, description: str, media_type: str, example: str | None = None
+) -> dict[str, Any]:
     content: dict[str, Any] = {"schema": {"type": "string"}}
     if example is not None:
         content["example"] = example
@@ -137,7 +150,12 @@ def _text(summary: str, operation: str, description: str, media_type: str, examp
 
 
 def _signature_schema() -> dict[str, Any]:
-    size = {"oneOf": [{"type": "integer"}, {"type": "string", "pattern": "^<=[0-9]+$", "description": "A dynamic dimension's bound."}]}
+    size = {
+        "oneOf": [
+            {"type": "integer"},
+            {"type": "string", "pattern": "^<=[0-9]+$", "description": "A dynamic dimension's bound."},
+        ]
+    }
     entry = {
         "type": "object",
         "properties": {

@@ -24,7 +24,8 @@ def _hash(text: str) -> str:
 
 
 POLICY = (
-    f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; form-action 'self'; "
+    f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; form-action "
+    f"'self'; "
     "img-src data:; base-uri 'none'; frame-ancestors 'none'"
 )
 """The pages' content security policy."""
@@ -44,7 +45,7 @@ def front(model: Model) -> bytes:
 <section class="card" id="answer" aria-live="polite" hidden></section>
 <section class="card"><h2>What it returns</h2>{_leaves(model.results)}</section>
 </main>
-<script type="module">{_SCRIPT}</script>"""
+<script type="module">{_SCRIPT}</script>"""  # noqa: E501
     return _page(model.name, body)
 
 
@@ -55,7 +56,7 @@ def _field(leaf: Leaf) -> str:
 <label class="label">Numbers, or JSON<textarea name="{name}" spellcheck="false" autocomplete="off"></textarea></label>
 <label class="label">or a file: .npy, .json, .txt or raw bytes<br><input type="file" name="{name}"></label>
 </fieldset>
-"""
+"""  # noqa: E501
 
 
 def _leaves(leaves: Sequence[Leaf]) -> str:
@@ -67,9 +68,18 @@ def reference(openapi: dict[str, Any]) -> bytes:
     """The page that an OpenAPI document is for people."""
     title = openapi["info"]["title"]
     head = _head(title, '<a href="./">Form</a><a href="openapi.json">openapi.json</a>')
-    parts = [_operation(path, method, operation) for path, methods in openapi["paths"].items() for method, operation in methods.items()]
-    schemas = "".join(f"<h3>{escape(name)}</h3>{_code(schema)}" for name, schema in openapi["components"]["schemas"].items())
-    return _page(f"{title}: interface", f'{head}\n<main>{"".join(parts)}<section class="card"><h2>Schemas</h2>{schemas}</section></main>')
+    parts = [
+        _operation(path, method, operation)
+        for path, methods in openapi["paths"].items()
+        for method, operation in methods.items()
+    ]
+    schemas = "".join(
+        f"<h3>{escape(name)}</h3>{_code(schema)}" for name, schema in openapi["components"]["schemas"].items()
+    )
+    return _page(
+        f"{title}: interface",
+        f'{head}\n<main>{"".join(parts)}<section class="card"><h2>Schemas</h2>{schemas}</section></main>',
+    )
 
 
 def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
@@ -81,7 +91,8 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
         sent = escape(json.dumps(example, separators=(",", ":")))
         asked += f"<h3>Example</h3><pre>curl -H 'Content-Type: {formats.JSON}' -d '{sent}' ADDRESS{path}</pre>"
     answers = "".join(
-        f"<tr><th>{status}</th><td>{escape(answer['description'])} {_kinds(answer) if status == '200' else ''}</td></tr>"
+        f"<tr><th>{status}</th><td>{escape(answer['description'])} "
+        f"{_kinds(answer) if status == '200' else ''}</td></tr>"
         for status, answer in operation["responses"].items()
     )
     title = f'<span><span class="method">{method.upper()}</span> <code>{escape(path)}</code></span>'

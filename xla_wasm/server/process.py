@@ -26,11 +26,13 @@ from .settings import Settings
 _BACKLOG = 2048
 """Connections that wait at the listener at most."""
 _LINGER = 0.25
-"""Seconds in which requests that are already on their way over open connections are still taken, once the server was told to end."""
+"""Seconds in which requests that are already on their way over open connections are still taken, once the server was
+told to end."""
 _AFTER = 2.0
 """Seconds for the answers to what was given up."""
 _KEEP_ALIVE = 75
-"""Seconds that an idle connection stays open: longer than the minute after which proxies close theirs, who would be surprised otherwise."""
+"""Seconds that an idle connection stays open: longer than the minute after which proxies close theirs, who would be
+surprised otherwise."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
@@ -38,7 +40,9 @@ INTERRUPTED = 130
 def listen(host: str, port: int) -> socket.socket:
     """A socket that listens. XlaWasmError if the address cannot be had."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         made = socket.socket(family, kind, protocol)
         try:
             if os.name == "posix":
@@ -56,7 +60,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    source: Source, settings: Settings, listener: socket.socket, workers: int, access_log: bool, ready: Callable[[Model], None]
+    source: Source,
+    settings: Settings,
+    listener: socket.socket,
+    workers: int,
+    access_log: bool,
+    ready: Callable[[Model], None],
 ) -> int:
     """Serves until a signal ends it; the exit code. `ready` is called with the model when it can be served.
 
@@ -69,7 +78,12 @@ def serve(
 
 
 def serve_here(
-    source: Source, settings: Settings, listener: socket.socket, access_log: bool, ready: Callable[[Model], None], worker: bool = False
+    source: Source,
+    settings: Settings,
+    listener: socket.socket,
+    access_log: bool,
+    ready: Callable[[Model], None],
+    worker: bool = False,
 ) -> int:
     """Serves in this process."""
     # The metrics decide where they count when they are imported.
@@ -98,7 +112,11 @@ def serve_here(
         runner.run(ending.serve(listener, lambda: ready(model)))
     if engine.at_work:
         count = engine.at_work
-        print(f"{count} run{'s' * (count > 1)} cut off: not done {settings.grace:g} s after the signal to end", file=sys.stderr, flush=True)
+        print(
+            f"{count} run{'s' * (count > 1)} cut off: not done {settings.grace:g} s after the signal to end",
+            file=sys.stderr,
+            flush=True,
+        )
         os._exit(1)  # their threads cannot be stopped, and Python would wait for them
     return INTERRUPTED if ending.signal == signal.SIGINT else 0
 
@@ -117,7 +135,8 @@ class _Server(uvicorn.Server):
         )
 
     async def take_waiting(self, listener: socket.socket) -> None:
-        """Takes the connections that wait at the listener: closing it would reset them, and their requests may have been sent already.
+        """Takes the connections that wait at the listener: closing it would reset them, and their requests may have
+        been sent already.
 
         The event loop alone would take one of them each time that it looks, and may not look often on a busy machine.
         """
@@ -132,7 +151,8 @@ class _Server(uvicorn.Server):
 
 
 class _Ending:
-    """How one server process ends: no new connections, what was begun is finished, and what takes too long is given up."""
+    """How one server process ends: no new connections, what was begun is finished, and what takes too long is given
+    up."""
 
     def __init__(self, server: _Server, engine: Any, grace: float, worker: bool) -> None:
         self._server = server
@@ -238,7 +258,9 @@ class _Parent:
             return self._end(workers)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, signal.SIG_IGN)  # Python would set them back to what ends a process before it has ended itself
+                signal.signal(
+                    number, signal.SIG_IGN
+                )  # Python would set them back to what ends a process before it has ended itself
             for worker in workers:
                 worker.process.kill()
             shutil.rmtree(counts, ignore_errors=True)
@@ -267,14 +289,20 @@ class _Parent:
     def _check(self, worker: _Worker) -> None:
         """A worker that ends before it has served would do so again and again."""
         if not worker.process.is_alive() and not worker.ready.is_set():
-            raise XlaWasmError(f"a worker process ended with code {worker.process.exitcode} before it could serve: see above")
+            raise XlaWasmError(
+                f"a worker process ended with code {worker.process.exitcode} before it could serve: see above"
+            )
 
     def _replace(self, context: Any, workers: list[_Worker]) -> None:
         for i, worker in enumerate(workers):
             if not worker.process.is_alive():
                 self._check(worker)
                 code = worker.process.exitcode
-                print(f"worker process {worker.process.pid} ended with code {code}: starting another", file=sys.stderr, flush=True)
+                print(
+                    f"worker process {worker.process.pid} ended with code {code}: starting another",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 _forget(worker.process.pid)
                 workers[i] = self._start(context)
 

@@ -1,4 +1,5 @@
-"""The programs of the page Workers: one collective each, for some devices and a size, repeated as often as the caller says.
+"""The programs of the page Workers: one collective each, for some devices and a size, repeated as often as the caller
+says.
 
 `x` is set once and stays, and so does the result `y`: a run moves nothing but what the collective moves.
 """
@@ -81,9 +82,13 @@ class Collective:
 
         more = computation("more", lambda b, values: b.Lt(values[0], values[1]))
         b = XlaBuilder(self.opcode)
-        parameters = [b.Parameter(i, shape, name) for i, (shape, name) in enumerate(((number, "times"), (x, "x"), (y, "y")))]
+        parameters = [
+            b.Parameter(i, shape, name) for i, (shape, name) in enumerate(((number, "times"), (x, "x"), (y, "y")))
+        ]
         end = b.While(more, computation("once", once), b.Tuple([b.Constant(0, "s32"), *parameters]))
         return b.module(b.Tuple([b.GetTupleElement(end, 3)]))
 
 
-PROGRAMS = tuple(Collective(opcode, n, size) for opcode in OPCODES for n in range(1, MOST + 1) for size in (FEW, *SIZES))
+PROGRAMS = tuple(
+    Collective(opcode, n, size) for opcode in OPCODES for n in range(1, MOST + 1) for size in (FEW, *SIZES)
+)

@@ -1,8 +1,9 @@
-"""What became of a module's instructions, as one dictionary of plain values: their graph, and which lines of each stage and which
-kernels came from which of them.
+"""What became of a module's instructions, as one dictionary of plain values: their graph, and which lines of each stage
+and which kernels came from which of them.
 
-Instructions are known by their number in the module, in order. What a pass makes keeps the metadata of what it stands for, so metadata of
-its own tells where each instruction behind the passes comes from; a name says it for the few without any.
+Instructions are known by their number in the module, in order. What a pass makes keeps the metadata of what it stands
+for, so metadata of its own tells where each instruction behind the passes comes from; a name says it for the few
+without any.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class Workbench:
         return explain(self.module, self.text, options or Options())
 
     def compare(self, inputs: Iterable[bytes], outputs: Iterable[bytes]) -> list[dict[str, Any]]:
-        """How far results lie from the reference evaluator's, given as bytes in row-major order. Needs NumPy and ml_dtypes."""
+        """How far results lie from the reference evaluator's, given as bytes in row-major order. Needs NumPy and
+        ml_dtypes."""
         try:
             import numpy as np
 
@@ -63,9 +65,13 @@ class Workbench:
             from ..host.arrays import dtype_of
             from ..reference import evaluate
         except ImportError as error:
-            raise UnsupportedError(f"the reference evaluator needs NumPy and ml_dtypes, and here is no {error.name}") from None
+            raise UnsupportedError(
+                f"the reference evaluator needs NumPy and ml_dtypes, and here is no {error.name}"
+            ) from None
         leaves = [shape for p in self.module.entry.parameters for _, shape in p.shape.leaves() if not shape.is_token]
-        arrays = [np.frombuffer(data, dtype_of(s.element_type)).reshape(s.dimensions) for data, s in zip(inputs, leaves)]
+        arrays = [
+            np.frombuffer(data, dtype_of(s.element_type)).reshape(s.dimensions) for data, s in zip(inputs, leaves)
+        ]
         rows = []
         for expected, data in zip(evaluate(self.module, *arrays), outputs):
             actual = np.frombuffer(data, expected.dtype).reshape(expected.shape)
@@ -79,16 +85,23 @@ def failure(error: XlaWasmError, text: str) -> dict[str, Any]:
     """An error as plain values, with the line of the text that it is about, counted from 1, if one can be told."""
     found: dict[str, Any] = {"kind": type(error).__name__, "message": str(error), "line": None, "column": None}
     if hasattr(error, "line"):
-        found |= {"line": error.line, "column": getattr(error, "column", None), "message": str(error).partition("\n")[0]}
+        found |= {
+            "line": error.line,
+            "column": getattr(error, "column", None),
+            "message": str(error).partition("\n")[0],
+        }
     elif where := _WHERE.search(str(error)):
         for number, line in enumerate(text.splitlines(), 1):
-            for head in re.finditer(rf"(?:^|[\s{{])%?({re.escape(where[2])})\s*=\s[^=]*?{re.escape(where[1])}\s*\(", line):
+            for head in re.finditer(
+                rf"(?:^|[\s{{])%?({re.escape(where[2])})\s*=\s[^=]*?{re.escape(where[1])}\s*\(", line
+            ):
                 return found | {"line": number, "column": head.start(1) + 1}
     return found
 
 
 def explain(module: Module, text: str, options: Options) -> dict[str, Any]:
-    """The graph of a module before and after the passes, its stages with what their lines came from, kernels and steps."""
+    """The graph of a module before and after the passes, its stages with what their lines came from, kernels and
+    steps."""
     marked = clone(module)
     number: dict[int, int] = {}
     by_name: dict[str, int] = {}
@@ -113,7 +126,13 @@ def explain(module: Module, text: str, options: Options) -> dict[str, Any]:
             {"name": "WebAssembly", "text": wat, "lines": _wat_lines(wat, view)},
         ],
         "steps": [
-            {"name": s.name, "kind": s.kind, "kernel": _kernel(s), "instructions": view.of_step[i], "before": i >= len(made.plan.steps)}
+            {
+                "name": s.name,
+                "kind": s.kind,
+                "kernel": _kernel(s),
+                "instructions": view.of_step[i],
+                "before": i >= len(made.plan.steps),
+            }
             for i, s in enumerate(view.steps)
         ],
         "kernels": _kernels(made, view),
@@ -139,10 +158,13 @@ class _View:
 
     def _numbers(self, found: Iterable[Instruction]) -> list[int]:
         # A zero that a pass made may serve many that have nothing to do with what it was made for.
-        return sorted({i for x in found for i in self.origin[x] if x.opcode != "constant" or self.opcodes[i] == "constant"})
+        return sorted(
+            {i for x in found for i in self.origin[x] if x.opcode != "constant" or self.opcodes[i] == "constant"}
+        )
 
     def _members(self, step: Step, owned: set[str]) -> list[Instruction]:
-        """The instructions that a step computes: its results, and what these need down to what other steps leave in buffers."""
+        """The instructions that a step computes: its results, and what these need down to what other steps leave in
+        buffers."""
         x = self.named.get(step.name)
         if step.kind != "kernel" or step.func is None:
             return [x] if x else []
@@ -211,7 +233,9 @@ def _nodes(module: Module, origin: Any) -> list[dict[str, Any]]:
 
 def _source_lines(text: str, module: Module) -> list[Range]:
     """Where the text defines each instruction; one that spans several lines counts for its first."""
-    place = {(c.name, x.name): i for i, (c, x) in enumerate((c, x) for c in module.computations for x in c.instructions)}
+    place = {
+        (c.name, x.name): i for i, (c, x) in enumerate((c, x) for c in module.computations for x in c.instructions)
+    }
     known = {c.name for c in module.computations}
     current, found = module.entry.name, []
     for line, content in enumerate(text.splitlines()):
@@ -228,7 +252,10 @@ def _source_lines(text: str, module: Module) -> list[Range]:
 
 def _passed_lines(text: str, module: Module, view: _View) -> list[Range]:
     in_order = list(module.instructions())
-    return [(line, last, sorted({n for i in found for n in view.origin[in_order[i]]})) for line, last, found in _source_lines(text, module)]
+    return [
+        (line, last, sorted({n for i in found for n in view.origin[in_order[i]]}))
+        for line, last, found in _source_lines(text, module)
+    ]
 
 
 def _plan_lines(text: str, view: _View) -> list[Range]:

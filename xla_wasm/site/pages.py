@@ -30,7 +30,8 @@ _DIGITS = tuple(f"params.{layer}{part}" for layer in ("conv1", "conv2", "dense")
 
 @dataclass(frozen=True)
 class Model:
-    """A module of an example that a page runs: its folder, its name there and in the page's folder, how it is compiled."""
+    """A module of an example that a page runs: its folder, its name there and in the page's folder, how it is
+    compiled."""
 
     folder: str
     name: str
@@ -65,7 +66,9 @@ MODELS = (
     ),
 )
 
-_TO_THE_PAGES = '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
+_TO_THE_PAGES = (
+    '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
+)
 _compiling = threading.Lock()
 
 
@@ -76,13 +79,15 @@ def site() -> Path:
 
 
 def pyodide() -> Path:
-    """The folder with Pyodide and the wheel, at /pyodide/ of the site: inside it, or where `./build.sh pyodide` makes it."""
+    """The folder with Pyodide and the wheel, at /pyodide/ of the site: inside it, or where `./build.sh pyodide` makes
+    it."""
     inside = site() / "pyodide"
     return inside if inside.is_dir() else _CHECKOUT / "dist" / "pyodide"
 
 
 def documents() -> Path:
-    """The folder with the documents, at /docs/ of the site: inside it, or that of the checkout, where README.md lies beside it."""
+    """The folder with the documents, at /docs/ of the site: inside it, or that of the checkout, where README.md lies
+    beside it."""
     inside = site() / "docs"
     return inside if inside.is_dir() else _CHECKOUT / "docs"
 
@@ -98,7 +103,9 @@ def compiled(model: Model, target: str) -> bytes:
     """The module that the site has for a target."""
     module = Module.from_proto(model.source.read_bytes())
     results = {name for name, _ in signature.result_leaves(module)}
-    state = tuple((name, name) for name, _ in signature.parameter_leaves(module) if name in results) if model.trains else ()
+    state = (
+        tuple((name, name) for name, _ in signature.parameter_leaves(module) if name in results) if model.trains else ()
+    )
     return compile(module, replace(model.options, target=target, state=state)).wasm
 
 
@@ -119,7 +126,8 @@ def _links() -> bytes:
 
 @functools.cache
 def _compiled_example(source: Path) -> bytes:
-    """What the playground shows of an example before its own compiler is there: JSON with what `explain` tells, and the module."""
+    """What the playground shows of an example before its own compiler is there: JSON with what `explain` tells, and the
+    module."""
     bench = Workbench(source.read_text(encoding="utf-8"))
     wasm = bench.compile().wasm
     return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()
@@ -129,7 +137,10 @@ _PLACES: dict[str, Callable[[], bytes]] = {
     "/demo/links.json": _links,
     "/docs/README.md": lambda: readme().read_bytes(),
     **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
-    **{f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program) for program in collectives.PROGRAMS},
+    **{
+        f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program)
+        for program in collectives.PROGRAMS
+    },
     **{
         f"/demo/playground/examples/{source.stem}.json": functools.partial(_compiled_example, source)
         for source in sorted((site() / "demo" / "playground" / "examples").glob("*.hlo"))

@@ -30,11 +30,13 @@ PATIENCE = 10.0
 """Seconds for which a connection may be silent, also before its request is there."""
 
 
-def make_server(host: str, port: int, folder: Path | None = None, isolated: bool = True, names: Iterable[str] = ()) -> ThreadingHTTPServer:
+def make_server(
+    host: str, port: int, folder: Path | None = None, isolated: bool = True, names: Iterable[str] = ()
+) -> ThreadingHTTPServer:
     """A server of the pages at `host` and `port` (0: a free one), not yet serving.
 
-    It answers requests that name it by a number, as localhost, as `host`, or by one of `names`. Given a folder, it serves that instead;
-    not `isolated`, it is like a host that cannot be told to send headers.
+    It answers requests that name it by a number, as localhost, as `host`, or by one of `names`. Given a folder, it
+    serves that instead; not `isolated`, it is like a host that cannot be told to send headers.
     """
     handler = functools.partial(_Handler if isolated else _StaticHandler, directory=str(folder or site()))
     return _Server((host, port), handler, {"localhost", host.lower(), *(name.lower() for name in names)})
@@ -75,8 +77,8 @@ class _Server(ThreadingHTTPServer):
     def is_here(self, given: str | None) -> bool:
         """Whether a Host header names this server.
 
-        Another site's name may lead to this address while its page is open (DNS rebinding); what is at a number is no other site.
-        A client that sends no header is no browser.
+        Another site's name may lead to this address while its page is open (DNS rebinding); what is at a number is no
+        other site. A client that sends no header is no browser.
         """
         if given is None:
             return True
@@ -105,7 +107,9 @@ class _StaticHandler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> BinaryIO | None:
         if not self.server.is_here(self.headers.get("Host")):
-            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, explain="This server goes by other names: see --allow-host.")
+            self.send_error(
+                HTTPStatus.MISDIRECTED_REQUEST, explain="This server goes by other names: see --allow-host."
+            )
             return None
         name = unquote_to_bytes(self.path.partition("?")[0])
         if b"\0" in name or "\ufffd" in name.decode(errors="replace"):  # such names are not those of files

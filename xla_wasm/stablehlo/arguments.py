@@ -44,7 +44,10 @@ def frontend_attributes(attributes: Attributes) -> dict[str, str]:
     found = {}
     given = attributes.get("mhlo.frontend_attributes")
     if isinstance(given, dict):
-        found = {readable(key): readable(value) if isinstance(value, str) else attribute_text(value) for key, value in given.items()}
+        found = {
+            readable(key): readable(value) if isinstance(value, str) else attribute_text(value)
+            for key, value in given.items()
+        }
     for key, name in (("sdy.sharding", _SHARDING), ("sdy.sharding_rule", _RULE)):
         if key in attributes:
             found[name] = attribute_text(attributes[key])
@@ -52,7 +55,8 @@ def frontend_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def aliases(entry: Op, left_out: Any) -> tuple[list[Alias], list[tuple[int, tuple[int, ...]]]]:
-    """Which results may take the place of which parameters, and which parameters may be overwritten. Some arguments are no parameters."""
+    """Which results may take the place of which parameters, and which parameters may be overwritten. Some arguments are
+    no parameters."""
     found: list[Alias] = []
     donors: list[tuple[int, tuple[int, ...]]] = []
     results = len(entry.regions[0][0].ops[-1].operands)

@@ -30,13 +30,19 @@ _ACROSS = 16
 
 
 _SIZES = frozenset(
-    "tuple get-tuple-element while call conditional opt-barrier after-all custom-call get-dimension-size set-dimension-size "
+    "tuple get-tuple-element while call conditional opt-barrier after-all custom-call get-dimension-size "
+    "set-dimension-size "
     "dynamic-reshape infeed outfeed send send-done recv recv-done".split()
 )
 """Opcodes that say themselves which dimensions are dynamic."""
 
 
-_SMALLER: tuple[Callable[[int], int], ...] = (lambda size: max(size - 1, 0), lambda size: size // 2, lambda size: min(size, 1), lambda _: 0)
+_SMALLER: tuple[Callable[[int], int], ...] = (
+    lambda size: max(size - 1, 0),
+    lambda size: size // 2,
+    lambda size: min(size, 1),
+    lambda _: 0,
+)
 """Sizes below a bound. The first has to be possible; a window with a stride may see no difference yet."""
 
 
@@ -62,7 +68,8 @@ class Body(Mapper):
         return made
 
     def know(self, value: Value, ranges: Ranges) -> None:
-        """Takes note of the integers that an argument has: a constant stands for it, if they are known, else its parameter."""
+        """Takes note of the integers that an argument has: a constant stands for it, if they are known, else its
+        parameter."""
         parameter, values = self.values[value], exact(ranges)
         if values is None:
             self.program.ranges[parameter] = ranges
@@ -91,7 +98,8 @@ class Body(Mapper):
         return self.again_here(body, source)
 
     def again_here(self, body: Body, source: Instruction) -> Instruction | None:
-        """An instruction of another body written anew, if it is a constant, perhaps spread, or integers that sizes make."""
+        """An instruction of another body written anew, if it is a constant, perhaps spread, or integers that sizes
+        make."""
         if source.opcode == "constant":
             return self.keep(source.on([]))
         if source.opcode == "broadcast" and source.operands[0].opcode == "constant":
@@ -131,11 +139,21 @@ class Body(Mapper):
             operands.append(self.value(o) if found is None else found)
         x.name, x.metadata = op.name, self.program.metadata(op.location)
         mark = len(self.made)
-        made = quantized_operation(self, op, operands) if has_quantized(op) else self.simple(op.name, op, op.attributes, operands)
+        made = (
+            quantized_operation(self, op, operands)
+            if has_quantized(op)
+            else self.simple(op.name, op, op.attributes, operands)
+        )
         if len(made) != len(op.results):
-            raise ParseError(f"StableHLO: {where(op)}: it has {counted(len(op.results), 'result')} where {len(made)} are expected")
+            raise ParseError(
+                f"StableHLO: {where(op)}: it has {counted(len(op.results), 'result')} where {len(made)} are expected"
+            )
         values.update(zip(op.results, made))
-        if op.attributes and any(key.startswith(_MARKS) for key in op.attributes) and op.name not in self.program.control:
+        if (
+            op.attributes
+            and any(key.startswith(_MARKS) for key in op.attributes)
+            and op.name not in self.program.control
+        ):
             for instruction in self.made[mark:]:
                 if instruction.opcode not in ("constant", "get-tuple-element"):
                     self._mark(instruction, op.attributes)
@@ -192,12 +210,18 @@ class Body(Mapper):
         if self.program.open_sizes:
             operands = tuple(inside_sizes(self, opcode, operands, attrs))
         made = super().op(opcode, *operands, called=called, shape=shape, dtype=dtype, **attrs)
-        if shape is None and self.program.open_sizes and opcode not in _SIZES and any(o.shape.is_dynamic for o in operands):
+        if (
+            shape is None
+            and self.program.open_sizes
+            and opcode not in _SIZES
+            and any(o.shape.is_dynamic for o in operands)
+        ):
             made.shape = self._with_dynamic(made)
         return made
 
     def _with_dynamic(self, made: Instruction) -> Shape:
-        """The shape that is inferred, dynamic where it follows dynamic dimensions of the operands: where smaller ones make it smaller."""
+        """The shape that is inferred, dynamic where it follows dynamic dimensions of the operands: where smaller ones
+        make it smaller."""
         at_most = self._inferred(made, lambda size: size)
         dynamic = [[False] * shape.rank for shape in at_most]
         for number, smaller in enumerate(_SMALLER):
@@ -206,10 +230,14 @@ class Body(Mapper):
             except VerifyError as error:
                 if number:
                     continue  # what is that small the program excludes
-                raise UnsupportedError(f"{self.program.here}: with sizes that only a run knows it is not supported ({error})") from None
+                raise UnsupportedError(
+                    f"{self.program.here}: with sizes that only a run knows it is not supported ({error})"
+                ) from None
             for marks, high, low in zip(dynamic, at_most, leaves, strict=True):
                 marks[:] = [mark or a != b for mark, a, b in zip(marks, high.dimensions, low.dimensions)]
-        found = [Shape(s.element_type, s.dimensions, None, tuple(m) if any(m) else ()) for s, m in zip(at_most, dynamic)]
+        found = [
+            Shape(s.element_type, s.dimensions, None, tuple(m) if any(m) else ()) for s, m in zip(at_most, dynamic)
+        ]
         return made.shape.with_leaves(iter(found))
 
     def _inferred(self, made: Instruction, sized: Callable[[int], int]) -> list[Shape]:
@@ -219,7 +247,9 @@ class Body(Mapper):
         operands = []
         for o in made.operands:
             sizes = tuple([sized(size) if flag else size for size, flag in zip(o.shape.dimensions, flags(o.shape))])
-            operands.append(Instruction(o.name, "parameter", Shape(o.shape.element_type, sizes) if o.shape.is_array else o.shape))
+            operands.append(
+                Instruction(o.name, "parameter", Shape(o.shape.element_type, sizes) if o.shape.is_array else o.shape)
+            )
         element = Shape("opaque") if made.shape.is_tuple else Shape(made.shape.element_type)
         shape = infer(Instruction(made.name, made.opcode, element, operands, made.attrs, made.called, made.metadata))
         return [leaf for _, leaf in shape.leaves()]

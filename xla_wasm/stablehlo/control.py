@@ -1,4 +1,5 @@
-"""Loops, branches and manual computations: their regions see the values around them, which HLO's computations take as operands."""
+"""Loops, branches and manual computations: their regions see the values around them, which HLO's computations take as
+operands."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _CONDITION, _BODY = 0, 1
 
 
 def captures(body: Body, op: Op, regions: Sequence[int]) -> list[Value]:
-    """The values from around an operation that these of its regions use, but constants, in the order in which they are used."""
+    """The values from around an operation that these of its regions use, but constants, in the order in which they are
+    used."""
     used: dict[Value, None] = {}
     for region in regions:
         for block in op.regions[region]:
@@ -40,8 +42,11 @@ def _collect(block: Block, used: dict[Value, None], known: set[Value]) -> None:
         known.update(op.results)
 
 
-def _inside(body: Body, op: Op, region: int, names: Sequence[Value], shapes: Sequence[Shape], values: list[Value]) -> Computation:
-    """The computation of a region on its arguments (`names`) and captured values, which it takes as one: a tuple if they are not one."""
+def _inside(
+    body: Body, op: Op, region: int, names: Sequence[Value], shapes: Sequence[Shape], values: list[Value]
+) -> Computation:
+    """The computation of a region on its arguments (`names`) and captured values, which it takes as one: a tuple if
+    they are not one."""
     program = body.program
     block, inner = program.block_of(op, region), Body(program, body)
     program.enter(op.name)
@@ -65,7 +70,9 @@ def _while(body: Body, op: Op, operands: list[Instruction]) -> list[Instruction]
     taken = captures(body, op, (_CONDITION, _BODY))
     state = [*operands, *(body.value(value) for value in taken)]
     shapes = [x.shape for x in state]
-    condition, step = (_inside(body, op, i, body.program.block_of(op, i).arguments, shapes, taken) for i in (_CONDITION, _BODY))
+    condition, step = (
+        _inside(body, op, i, body.program.block_of(op, i).arguments, shapes, taken) for i in (_CONDITION, _BODY)
+    )
     single = len(state) == 1
     made = body.op("while", state[0] if single else body.tuple(state), called=[step, condition])
     return [made] if single else body.elements(made)[: len(operands)]
@@ -148,7 +155,9 @@ def _declared(body: Body, values: Sequence[Value]) -> list[Shape]:
     return [shape for shape in shapes if shape is not None]
 
 
-def _crossing(body: Body, values: list[Instruction], shapes: list[Shape], target: str, marks: dict[str, str]) -> list[Instruction]:
+def _crossing(
+    body: Body, values: list[Instruction], shapes: list[Shape], target: str, marks: dict[str, str]
+) -> list[Instruction]:
     """Arrays as one device sees them, or as all do."""
     if not values:
         return []
@@ -159,7 +168,8 @@ def _crossing(body: Body, values: list[Instruction], shapes: list[Shape], target
 
 
 def _async_start(body: Body, op: Op, operands: list[Instruction]) -> list[Instruction]:
-    """What starts asynchronously is done here and now: nothing tells the difference. Its results are one value until they are asked for."""
+    """What starts asynchronously is done here and now: nothing tells the difference. Its results are one value until
+    they are asked for."""
     block = body.program.block_of(op)
     body.values.update(zip(block.arguments, operands, strict=True))
     body.program.enter(op.name)

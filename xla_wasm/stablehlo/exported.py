@@ -31,10 +31,11 @@ _KEY_SIZES = {"key<fry>": ("2",), "key<rbg>": ("4",), "key<unsafe_rbg>": ("4",)}
 def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None) -> Module:
     """The module in a file that `jax.export.Exported.serialize` wrote.
 
-    Every leaf of the arguments is a parameter, used or not, in the order and with the names that `xla_wasm.jax.lower` gives; so are
-    results. `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. A range of them, as in {"b": range(1, 129)}, makes these
-    dimensions dynamic: the program is compiled once, and arrays may have any of the sizes; a run whose sizes do not fit together ends
-    with an error that says which. Of a program for several platforms it is the one for the CPU.
+    Every leaf of the arguments is a parameter, used or not, in the order and with the names that `xla_wasm.jax.lower`
+    gives; so are results. `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. A range of them, as in {"b":
+    range(1, 129)}, makes these dimensions dynamic: the program is compiled once, and arrays may have any of the sizes;
+    a run whose sizes do not fit together ends with an error that says which. Of a program for several platforms it is
+    the one for the CPU.
     """
     exported = export.read(data)
     sizes = _checked(exported, {} if dims is None else dims)
@@ -52,7 +53,11 @@ def _module(exported: Exported, sizes: dict[str, range]) -> Module:
     builder = Builder(ops)
     entry = builder.entry()
     block = builder.block_of(entry)
-    values = {i: _platform(exported) for i, given in enumerate(_marks(entry, block)) if given.get("jax.global_constant") == _PLATFORM_INDEX}
+    values = {
+        i: _platform(exported)
+        for i, given in enumerate(_marks(entry, block))
+        if given.get("jax.global_constant") == _PLATFORM_INDEX
+    }
     arguments = [i for i in range(len(block.arguments)) if i not in values]
     tokens = [i for i in arguments if block.arguments[i].type == "token"]
     leaves = [i for i in arguments if i not in tokens]
@@ -63,7 +68,9 @@ def _module(exported: Exported, sizes: dict[str, range]) -> Module:
         )
     shapes = [Shape("token")] * len(tokens)
     shapes += [_shape(block.arguments[i].type, exported.input_types[k], sizes) for i, k in zip(leaves, exported.kept)]
-    least = [()] * len(tokens) + [tuple([low for low, _ in _sizes(exported.input_types[k], sizes)]) for k in exported.kept]
+    least = [()] * len(tokens) + [
+        tuple([low for low, _ in _sizes(exported.input_types[k], sizes)]) for k in exported.kept
+    ]
     module = from_tree(ops, shapes if sizes else None, values, least if sizes else None)
     names = _argument_names(builder, entry, block, leaves, exported)
     _add_unused(module, exported, len(tokens), sizes)
@@ -82,7 +89,8 @@ def _checked(exported: Exported, dims: Dims) -> dict[str, range]:
     if missing:
         example, options = ", ".join(f"{name!r}: 8" for name in needed), " ".join(f"--dim {name}=8" for name in needed)
         raise ArgumentError(
-            f"the program has symbolic sizes: give {', '.join(missing)}, as in from_exported(data, dims={{{example}}}), "
+            f"the program has symbolic sizes: give {', '.join(missing)}, as in from_exported(data, "
+            f"dims={{{example}}}), "
             f"or to the command as in {options}"
         )
     unknown = [name for name in dims if name not in needed]
@@ -92,7 +100,9 @@ def _checked(exported: Exported, dims: Dims) -> dict[str, range]:
     for name, size in dims.items():
         allowed = _range(size)
         if allowed is None or not allowed or allowed.step != 1 or allowed.start < 0:
-            raise ArgumentError(f"dims[{name!r}] must be a size, or a range of sizes such as range(1, 129), not {size!r}")
+            raise ArgumentError(
+                f"dims[{name!r}] must be a size, or a range of sizes such as range(1, 129), not {size!r}"
+            )
         if allowed.stop > _MOST:
             raise ArgumentError(f"dims[{name!r}] is {size!r}: sizes are below 2^31")
         found[name] = allowed
@@ -141,7 +151,10 @@ def _shape(kind: Type, aval: Aval, sizes: dict[str, range]) -> Shape:
     name = hlo_type(kind.element) if isinstance(kind, Tensor) else None
     found = _sizes(aval, sizes)
     if name is None or not isinstance(kind, Tensor) or kind.sizes is None or len(kind.sizes) != len(found):
-        raise ParseError(f"jax.export: an argument is {kind} in the program, but {aval.dtype}[{', '.join(aval.sizes)}] in the file's list")
+        raise ParseError(
+            f"jax.export: an argument is {kind} in the program, but {aval.dtype}[{', '.join(aval.sizes)}] in the "
+            f"file's list"
+        )
     return _of_sizes(name, found)
 
 
@@ -184,7 +197,10 @@ def _told_names(builder: Builder, entry: Op, block: Block, leaves: list[int]) ->
 
 
 def _result_names(entry: Op, exported: Exported) -> list[str]:
-    told = [_dotted(text(given.get("jax.result_info", ""))).removeprefix("result").removeprefix(".") for given in _results(entry)]
+    told = [
+        _dotted(text(given.get("jax.result_info", ""))).removeprefix("result").removeprefix(".")
+        for given in _results(entry)
+    ]
     paths = [".".join(leaf.path) for leaf in exported.outputs]
     if len(told) == len(paths):
         paths = [name or path for name, path in zip(told, paths)]
@@ -222,7 +238,9 @@ def _add_unused(module: Module, exported: Exported, first: int, sizes: dict[str,
     for k, aval in enumerate(exported.input_types):
         if k not in exported.kept:
             attrs = {"parameter_number": first + k, "parameter_replication": ()}
-            module.entry.instructions.insert(0, Instruction(f"unused.{k}", "parameter", _unused_shape(aval, sizes), [], attrs))
+            module.entry.instructions.insert(
+                0, Instruction(f"unused.{k}", "parameter", _unused_shape(aval, sizes), [], attrs)
+            )
 
 
 def _unused_shape(aval: Aval, sizes: dict[str, range]) -> Shape:

@@ -1,4 +1,5 @@
-"""Integers that follow from constants and sizes, or the ranges in which they lie: programs with symbolic sizes compute shapes from them."""
+"""Integers that follow from constants and sizes, or the ranges in which they lie: programs with symbolic sizes compute
+shapes from them."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def _logical(compute: Callable[[int, int], int]) -> Callable[[Range, Range], Ran
     """The same, and of truth values also where they are not."""
 
     def ranged(a: Range, b: Range) -> Range | None:
-        return (compute(a[0], b[0]), compute(a[1], b[1])) if 0 <= min(a + b) <= max(a + b) <= 1 else _known(compute)(a, b)
+        return (
+            (compute(a[0], b[0]), compute(a[1], b[1])) if 0 <= min(a + b) <= max(a + b) <= 1 else _known(compute)(a, b)
+        )
 
     return ranged
 
@@ -102,18 +105,24 @@ class Folder:
     """Folds instructions of one computation, each once."""
 
     def __init__(self, sizes: Mapping[tuple[Instruction, int], int], parameters: Mapping[Instruction, Ranges]) -> None:
-        """`sizes` are the least ones of dynamic dimensions, `parameters` the ranges of integers, of those of which they are known."""
+        """`sizes` are the least ones of dynamic dimensions, `parameters` the ranges of integers, of those of which they
+        are known."""
         self.sizes, self.parameters = sizes, parameters
         self.known: dict[Instruction, Ranges | None] = {}
 
     def ranges(self, x: Instruction) -> Ranges | None:
-        """The ranges of the elements of an array of integers or truth values, in row-major order; None where nothing is known."""
+        """The ranges of the elements of an array of integers or truth values, in row-major order; None where nothing is
+        known."""
         pending = [x]
         for _ in range(_MOST_STEPS):
             if not pending:
                 break
             y = pending[-1]
-            missing = [] if y in self.known or not _may_fold(y) or _called(y) else [o for o in y.operands if o not in self.known]
+            missing = (
+                []
+                if y in self.known or not _may_fold(y) or _called(y)
+                else [o for o in y.operands if o not in self.known]
+            )
             if missing:
                 pending += missing
                 continue
@@ -143,12 +152,16 @@ class Folder:
 def _may_fold(x: Instruction) -> bool:
     shape = x.shape
     return (
-        shape.is_array and TYPES[shape.element_type].kind in ("signed", "unsigned", "pred") and not shape.is_dynamic and shape.size <= MOST
+        shape.is_array
+        and TYPES[shape.element_type].kind in ("signed", "unsigned", "pred")
+        and not shape.is_dynamic
+        and shape.size <= MOST
     )
 
 
 def _called(x: Instruction) -> Instruction | None:
-    """What a call, or an element of its result, is in the function: its arguments are constants there if they are known."""
+    """What a call, or an element of its result, is in the function: its arguments are constants there if they are
+    known."""
     if x.opcode == "call":
         return x.called[0].root
     if x.opcode == "get-tuple-element" and x.operands[0].opcode == "call":
@@ -167,9 +180,14 @@ def _arithmetic(x: Instruction, given: list[Ranges]) -> Ranges | None:
         found = [_UNARY[opcode](a) for (a,) in zip(*given)]
     elif opcode == "compare":
         direction = x.attrs["direction"]
-        found = [(1, 1) if _ORDER[direction](a, b) else (0, 0) if _ORDER[_OPPOSITE[direction]](a, b) else (0, 1) for a, b in zip(*given)]
+        found = [
+            (1, 1) if _ORDER[direction](a, b) else (0, 0) if _ORDER[_OPPOSITE[direction]](a, b) else (0, 1)
+            for a, b in zip(*given)
+        ]
     elif opcode in ("select", "clamp"):
-        found = [_chosen(opcode, *row) for row in zip(*[part * x.shape.size if len(part) == 1 else part for part in given])]
+        found = [
+            _chosen(opcode, *row) for row in zip(*[part * x.shape.size if len(part) == 1 else part for part in given])
+        ]
     else:
         return None
     return _fitting(found, kind)
@@ -184,7 +202,11 @@ def _chosen(opcode: str, a: Range, b: Range, c: Range) -> Range:
 def _fitting(found: list[Range | None], kind: str) -> Ranges | None:
     """The ranges, if no value in them wraps."""
     if kind == "pred":
-        return tuple([(a[0] & 1, a[1] & 1) if a[0] == a[1] else (0, 1) for a in found if a is not None]) if None not in found else None
+        return (
+            tuple([(a[0] & 1, a[1] & 1) if a[0] == a[1] else (0, 1) for a in found if a is not None])
+            if None not in found
+            else None
+        )
     least, most = limits(kind)
     fitting = [a for a in found if a is not None and least <= a[0] <= a[1] <= most]
     return tuple(fitting) if len(fitting) == len(found) else None

@@ -1,7 +1,7 @@
 """How the attributes of each kind are read from StableHLO's: `hlo/kinds/` says what the kinds are.
 
-A reader gets the attributes of the operation, the names that its record gives, and the operands. Of a kind with one source the names are
-alternatives.
+A reader gets the attributes of the operation, the names that its record gives, and the operands. Of a kind with one
+source the names are alternatives.
 """
 
 from __future__ import annotations
@@ -138,7 +138,10 @@ def _precision(attributes: Attributes, _: Keys, __: Sequence[Instruction]) -> Pr
         return PrecisionConfig(precisions(attributes))
     sides = [str(type_of(attributes[f"{side}_precision_type"])) for side in ("lhs", "rhs")]
     sides = ["any_f8" if side.startswith("f8") else side for side in sides]
-    products, inexact = integer(attributes.get("num_primitive_operations", 1)), flag(attributes, "allow_imprecise_accumulation")
+    products, inexact = (
+        integer(attributes.get("num_primitive_operations", 1)),
+        flag(attributes, "allow_imprecise_accumulation"),
+    )
     key = (*sides, str(type_of(attributes["accumulation_type"])), products, inexact)
     algorithm = _ALGORITHMS.get(key)
     if algorithm is None:
@@ -172,7 +175,9 @@ def _comparison(attributes: Attributes, keys: Keys, operands: Sequence[Instructi
 
 def _triangular(attributes: Attributes, _: Keys, __: Sequence[Instruction]) -> TriangularSolveOptions:
     left, lower, unit = (flag(attributes, name) for name in ("left_side", "lower", "unit_diagonal"))
-    return TriangularSolveOptions(left, lower, unit, one_of(TRANSPOSES, word(attributes.get("transpose_a", "NO_TRANSPOSE"))))
+    return TriangularSolveOptions(
+        left, lower, unit, one_of(TRANSPOSES, word(attributes.get("transpose_a", "NO_TRANSPOSE")))
+    )
 
 
 def _listed(value: Attribute) -> tuple[int, ...]:

@@ -1,4 +1,5 @@
-"""From the tree of a StableHLO program to an HLO module: functions, values, and what is said of the module and its arguments."""
+"""From the tree of a StableHLO program to an HLO module: functions, values, and what is said of the module and its
+arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +23,17 @@ from .control import CONTROL
 from .fold import Ranges
 from .program import Program
 
-ILL_FORMED = (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, AssertionError, struct.error, RecursionError)
+ILL_FORMED = (
+    KeyError,
+    IndexError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    AssertionError,
+    struct.error,
+    RecursionError,
+)
 """What an ill-formed program raises where nothing looks for what is wrong with it."""
 
 
@@ -32,8 +43,9 @@ def from_tree(
     values: dict[int, int] | None = None,
     least: Sequence[tuple[int, ...]] | None = None,
 ) -> Module:
-    """The module of a program. `shapes` are those of the arguments where the types leave sizes open, `least` the least sizes where they are
-    dynamic, `values` integers for arguments that are none of the module's parameters. Raises XlaWasmError."""
+    """The module of a program. `shapes` are those of the arguments where the types leave sizes open, `least` the least
+    sizes where they are dynamic, `values` integers for arguments that are none of the module's parameters. Raises
+    XlaWasmError."""
     collecting = gc.isenabled()
     gc.disable()  # all that is made lives until the end
     builder = Builder(ops)
@@ -42,7 +54,11 @@ def from_tree(
     except XlaWasmError:
         raise
     except ILL_FORMED as error:
-        what = f"the attribute {error} is missing" if isinstance(error, KeyError) else f"it is ill-formed ({type(error).__name__}: {error})"
+        what = (
+            f"the attribute {error} is missing"
+            if isinstance(error, KeyError)
+            else f"it is ill-formed ({type(error).__name__}: {error})"
+        )
         raise ParseError(f"StableHLO: {where(builder.at) if builder.at else 'the module'}: {what}") from None
     finally:
         if collecting:
@@ -56,7 +72,9 @@ class Builder(Program):
         super().__init__(ops, CONTROL)
         self._called: dict[Any, Computation] = {}
 
-    def module(self, shapes: Sequence[Shape] | None, values: dict[int, int], least: Sequence[tuple[int, ...]] | None) -> Module:
+    def module(
+        self, shapes: Sequence[Shape] | None, values: dict[int, int], least: Sequence[tuple[int, ...]] | None
+    ) -> Module:
         entry = self.entry()
         attributes = self.top.attributes if self.top else {}
         self.open_sizes = bool(shapes or values) or attributes.get("jax.uses_shape_polymorphism") is True
@@ -81,7 +99,9 @@ class Builder(Program):
 
     # --- functions ----------------------------------------------------------------------------------------------
 
-    def _main(self, op: Op, shapes: Sequence[Shape] | None, values: dict[int, int], least: Sequence[tuple[int, ...]] | None) -> Computation:
+    def _main(
+        self, op: Op, shapes: Sequence[Shape] | None, values: dict[int, int], least: Sequence[tuple[int, ...]] | None
+    ) -> Computation:
         block, body = _block(self, op), Body(self)
         attributes: Sequence[dict[str, Any]] = op.attributes.get("arg_attrs") or ({},) * len(block.arguments)
         number = 0
@@ -93,7 +113,8 @@ class Builder(Program):
             shape = shapes[number] if shapes is not None else self.declared(value.type)
             if shape is None:
                 raise UnsupportedError(
-                    f"StableHLO: argument {value.name or i} of '{symbol(op.attributes['sym_name'])}' has sizes that are left open: "
+                    f"StableHLO: argument {value.name or i} of '{symbol(op.attributes['sym_name'])}' has sizes that "
+                    f"are left open: "
                     "give them, as from_exported(data, dims={'b': 8}) or from_stablehlo(data, shapes=...) does"
                 )
             parameter = body.parameter(value, shape, number, given)
@@ -109,8 +130,11 @@ class Builder(Program):
             computation.root = body.marked_root(computation.root, sharding_of_tuple(marks))
         return computation
 
-    def called(self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], Ranges | None]) -> Computation:
-        """The computation of a function on such operands: where sizes are computed, one for each of their shapes and integers."""
+    def called(
+        self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], Ranges | None]
+    ) -> Computation:
+        """The computation of a function on such operands: where sizes are computed, one for each of their shapes and
+        integers."""
         ranges = tuple([known(o) for o in operands]) if self.open_sizes else ()
         key = (name, *[o.shape.without_layout() for o in operands], ranges) if self.open_sizes else name
         found = self._called.get(key)
@@ -128,13 +152,17 @@ class Builder(Program):
     def _function(self, name: str, shapes: list[Shape] | None, ranges: tuple[Any, ...]) -> Computation:
         op = self.functions.get(name)
         if op is None:
-            raise VerifyError(f"StableHLO: {where(self.at) if self.at else 'the module'} calls '{name}', which does not exist")
+            raise VerifyError(
+                f"StableHLO: {where(self.at) if self.at else 'the module'} calls '{name}', which does not exist"
+            )
         if name in self.active:
             raise VerifyError(f"StableHLO: the function '{name}' calls itself")
         self.enter(name)
         block, body = _block(self, op), Body(self)
         if shapes is not None and len(shapes) != len(block.arguments):
-            raise VerifyError(f"StableHLO: '{name}' takes {counted(len(block.arguments), 'argument')}, not {len(shapes)}")
+            raise VerifyError(
+                f"StableHLO: '{name}' takes {counted(len(block.arguments), 'argument')}, not {len(shapes)}"
+            )
         for i, value in enumerate(block.arguments):
             shape = shapes[i] if shapes is not None else self.declared(value.type)
             if shape is None:
@@ -155,7 +183,10 @@ def _block(program: Program, op: Op) -> Block:
     if not isinstance(declared, TypeOf) or not isinstance(declared.type, Function) or not block.ops:
         return block
     name, returned = symbol(op.attributes["sym_name"]), block.ops[-1].operands
-    for what, values, types in (("argument", block.arguments, declared.type.inputs), ("result", returned, declared.type.results)):
+    for what, values, types in (
+        ("argument", block.arguments, declared.type.inputs),
+        ("result", returned, declared.type.results),
+    ):
         if len(values) != len(types):
             raise VerifyError(f"StableHLO: '{name}' declares {counted(len(types), what)}, and has {len(values)}")
         for i, (value, kind) in enumerate(zip(values, types)):

@@ -48,8 +48,11 @@ class Program(ABC):
         self._metadata: dict[Location, Metadata | None] = {}
 
     @abstractmethod
-    def called(self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], Ranges | None]) -> Computation:
-        """The computation of a function on such operands, of which `known` says in which ranges they are, if that is known."""
+    def called(
+        self, name: str, operands: Sequence[Instruction], known: Callable[[Instruction], Ranges | None]
+    ) -> Computation:
+        """The computation of a function on such operands, of which `known` says in which ranges they are, if that is
+        known."""
 
     @abstractmethod
     def function(self, name: str) -> Computation:
@@ -58,7 +61,9 @@ class Program(ABC):
     @cached_property
     def meshes(self) -> str:
         """The meshes of the module as a frontend attribute; empty if it has none."""
-        found = [(text(op.attributes["sym_name"]), op.attributes["mesh"].text) for op in self.ops if op.name == "sdy.mesh"]
+        found = [
+            (text(op.attributes["sym_name"]), op.attributes["mesh"].text) for op in self.ops if op.name == "sdy.mesh"
+        ]
         return "{" + ", ".join(f"{symbol_text(name)[1:]} = {mesh}" for name, mesh in found) + "}" if found else ""
 
     def groups(self, value: MeshGroups) -> ReplicaGroups:
@@ -75,9 +80,15 @@ class Program(ABC):
         main = self.functions.get("main")
         if main is not None:
             return main
-        public = [op for op in self.functions.values() if op.attributes.get("sym_visibility", "public") != "private" and op.regions]
+        public = [
+            op
+            for op in self.functions.values()
+            if op.attributes.get("sym_visibility", "public") != "private" and op.regions
+        ]
         if len(public) != 1:
-            raise ParseError(f"StableHLO: there must be a function 'main' or one public function, not {len(public)} of them")
+            raise ParseError(
+                f"StableHLO: there must be a function 'main' or one public function, not {len(public)} of them"
+            )
         return public[0]
 
     def enter(self, name: str) -> None:

@@ -1,7 +1,8 @@
 """Operations on arrays of quantised types, which HLO has as the integers that are stored.
 
-What only moves elements moves these integers. What computes takes the numbers that they stand for, computes, and makes integers of the
-results again, as StableHLO defines it: divided by the scale, the zero point added, clamped to the range of the type, rounded to even.
+What only moves elements moves these integers. What computes takes the numbers that they stand for, computes, and makes
+integers of the results again, as StableHLO defines it: divided by the scale, the zero point added, clamped to the range
+of the type, rounded to even.
 """
 
 from __future__ import annotations
@@ -25,23 +26,31 @@ _MOVED = frozenset(
 """Operations whose results have elements of their operands."""
 _COMPUTED = frozenset(
     f"stablehlo.{name}"
-    for name in "abs add atan2 batch_norm_grad batch_norm_inference batch_norm_training cbrt ceil cholesky clamp compare convolution "
-    "cosine divide dot dot_general dynamic_conv exponential exponential_minus_one floor iota is_finite log log_plus_one "
-    "logistic maximum minimum multiply negate power reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select sign "
+    for name in "abs add atan2 batch_norm_grad batch_norm_inference batch_norm_training cbrt ceil cholesky clamp "
+    "compare convolution "
+    "cosine divide dot dot_general dynamic_conv exponential exponential_minus_one floor iota is_finite log "
+    "log_plus_one "
+    "logistic maximum minimum multiply negate power reduce_precision remainder round_nearest_afz round_nearest_even "
+    "rsqrt select sign "
     "sine sqrt subtract tan tanh triangular_solve uniform_dequantize uniform_quantize".split()
 )
 """Operations on the numbers that the elements stand for."""
 _AS_STORED = frozenset(
     f"stablehlo.{name}"
-    for name in "all_reduce after_all async_done async_start bitcast_convert case composite constant get_dimension_size get_tuple_element "
-    "if map optimization_barrier reduce reduce_scatter reduce_window scatter select_and_scatter sort tuple while".split()
+    for name in "all_reduce after_all async_done async_start bitcast_convert case composite constant "
+    "get_dimension_size get_tuple_element "
+    "if map optimization_barrier reduce reduce_scatter reduce_window scatter select_and_scatter sort tuple while".split()  # noqa: E501
 ) | {"func.call"}
 """Operations that leave it to their regions what the elements mean, or do not ask."""
 
 
 def has_quantized(op: Op) -> bool:
     """Whether an operand or a result of an operation is an array of a quantised type."""
-    return any(type(v.type) is Tensor and type(v.type.element) is Quantized for values in (op.operands, op.results) for v in values)
+    return any(
+        type(v.type) is Tensor and type(v.type.element) is Quantized
+        for values in (op.operands, op.results)
+        for v in values
+    )
 
 
 def quantized_operation(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
@@ -121,14 +130,26 @@ def _spread(e: Mapper, op: Op, q: Quantized, values: tuple[float, ...], dtype: s
 def _checked(op: Op, q: Quantized, x: Instruction) -> str:
     """HLO's name of the type of the numbers, if the quantised type is well-formed."""
     if x.shape.is_dynamic:
-        raise UnsupportedError(f"StableHLO: {where(op)}: quantised types with sizes that only a run knows are not supported")
+        raise UnsupportedError(
+            f"StableHLO: {where(op)}: quantised types with sizes that only a run knows are not supported"
+        )
     storage, dtype = hlo_type(q), hlo_type(q.expressed)
-    if storage is None or TYPES[storage].kind not in ("signed", "unsigned") or dtype is None or TYPES[dtype].kind != "float":
+    if (
+        storage is None
+        or TYPES[storage].kind not in ("signed", "unsigned")
+        or dtype is None
+        or TYPES[dtype].kind != "float"
+    ):
         raise ParseError(f"{where(op)}: {q.storage} cannot stand for {q.expressed}")
     bits, is_signed = TYPES[storage].bits, TYPES[storage].kind == "signed"
     least, most = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
-    if not least <= q.minimum < q.maximum <= most or not all(q.minimum <= point <= q.maximum for point in q.zero_points):
-        raise ParseError(f"{where(op)}: {q.storage} has no range from {q.minimum} to {q.maximum} with the zero points {q.zero_points[:4]}")
+    if not least <= q.minimum < q.maximum <= most or not all(
+        q.minimum <= point <= q.maximum for point in q.zero_points
+    ):
+        raise ParseError(
+            f"{where(op)}: {q.storage} has no range from {q.minimum} to {q.maximum} with the zero points "
+            f"{q.zero_points[:4]}"
+        )
     if len(q.scales) != len(q.zero_points) or not q.scales or not all(0 < scale < inf for scale in q.scales):
         raise ParseError(f"{where(op)}: scales are positive and finite, one for each zero point, not {q.scales[:4]}")
     return dtype

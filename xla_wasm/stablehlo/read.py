@@ -25,20 +25,28 @@ def tree_of(data: str | bytes | bytearray | memoryview) -> list[Op]:
         if bytes(view[:4]) == bytecode.MAGIC:
             return bytecode.read(data)
         if mlir_kind(view) == EXPORTED:
-            raise ParseError("this is a file of jax.export: read it with HloModule.from_exported, which knows the names of its inputs")
+            raise ParseError(
+                "this is a file of jax.export: read it with HloModule.from_exported, which knows the names of its "
+                "inputs"
+            )
         try:
             data = str(view, "utf-8-sig")
         except UnicodeDecodeError as error:
-            raise ParseError(f"StableHLO: neither MLIR bytecode nor text (the byte at {error.start} is not UTF-8)") from None
+            raise ParseError(
+                f"StableHLO: neither MLIR bytecode nor text (the byte at {error.start} is not UTF-8)"
+            ) from None
     from ..mlir import text
 
     return text.read(data)
 
 
-def from_stablehlo(data: str | bytes | bytearray | memoryview, shapes: Sequence[Sizes] | Mapping[str, Sizes] | None = None) -> Module:
+def from_stablehlo(
+    data: str | bytes | bytearray | memoryview, shapes: Sequence[Sizes] | Mapping[str, Sizes] | None = None
+) -> Module:
     """The module of a program in StableHLO, as MLIR bytecode, a portable artifact or text.
 
-    `shapes` gives the sizes of arguments where the program leaves them open (`tensor<?x3xf32>`): of all in their order, or by name.
+    `shapes` gives the sizes of arguments where the program leaves them open (`tensor<?x3xf32>`): of all in their order,
+    or by name.
     """
     ops = tree_of(data)
     return from_tree(ops, _shapes(ops, shapes) if shapes is not None else None)
@@ -51,7 +59,9 @@ def _shapes(ops: list[Op], given: Sequence[Sizes] | Mapping[str, Sizes]) -> list
     names = [value.name or str(i) for i, value in enumerate(arguments)]
     if not isinstance(given, Mapping):
         if len(given) != len(arguments):
-            raise ArgumentError(f"shapes are given for {counted(len(given), 'argument')}, the program has {len(arguments)}")
+            raise ArgumentError(
+                f"shapes are given for {counted(len(given), 'argument')}, the program has {len(arguments)}"
+            )
         given = dict(zip(names, given))
     unknown = [name for name in given if name not in names]
     if unknown:
@@ -69,7 +79,9 @@ def _shapes(ops: list[Op], given: Sequence[Sizes] | Mapping[str, Sizes]) -> list
 
 def _with_sizes(name: str, kind: Tensor, sizes: tuple[int, ...]) -> Shape:
     element = hlo_type(kind.element)
-    fits = kind.sizes is None or (len(kind.sizes) == len(sizes) and all(a in (b, -(2**63)) for a, b in zip(kind.sizes, sizes)))
+    fits = kind.sizes is None or (
+        len(kind.sizes) == len(sizes) and all(a in (b, -(2**63)) for a, b in zip(kind.sizes, sizes))
+    )
     if element is None or not fits or not all(isinstance(size, int) and size >= 0 for size in sizes):
         raise ArgumentError(f"argument {name!r} cannot have the sizes {sizes}")
     return Shape(element, sizes)

@@ -25,15 +25,31 @@ from .kinds import ABSENT, KINDS, Reader
 
 RULES: dict[str, Rule] = {
     name: rule
-    for family in (elementwise, movement, indexing, sort, dot, conv, reduce, random, control, dynamic, collective, hostio, custom)
+    for family in (
+        elementwise,
+        movement,
+        indexing,
+        sort,
+        dot,
+        conv,
+        reduce,
+        random,
+        control,
+        dynamic,
+        collective,
+        hostio,
+        custom,
+    )
     for name, rule in family.STABLEHLO.items()
 }
 """Name of an operation -> what it becomes. Listed, never self-registered."""
 
 _HLO_ONLY = frozenset(
-    "add-dependency all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start async-update bitcast "
-    "call collective-permute-done collective-permute-start conditional copy copy-done copy-start domain fusion opt-barrier parameter "
-    "ragged-all-to-all ragged-dot recv-done rng-get-and-update-state scaled-dot scan send-done stochastic-convert topk".split()
+    "add-dependency all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start "
+    "async-update bitcast "
+    "call collective-permute-done collective-permute-start conditional copy copy-done copy-start domain fusion "
+    "opt-barrier parameter "
+    "ragged-all-to-all ragged-dot recv-done rng-get-and-update-state scaled-dot scan send-done stochastic-convert topk".split()  # noqa: E501
 )
 """Opcodes that have no operation of their name."""
 
@@ -57,7 +73,9 @@ def _plans() -> dict[str, Plan]:
         attributes = []
         for attr in op.attrs:
             if attr.kind in KINDS:
-                attributes.append((attr.name, KINDS[attr.kind], tuple((attr.stablehlo or attr.name).split()), attr.default))
+                attributes.append(
+                    (attr.name, KINDS[attr.kind], tuple((attr.stablehlo or attr.name).split()), attr.default)
+                )
         plan = Plan(opcode, tuple(attributes), op.defaults, len(op.called))
         plans |= dict.fromkeys(names, plan)
     return plans

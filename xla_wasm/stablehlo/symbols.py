@@ -29,7 +29,8 @@ def symbols_of(text: str) -> set[str]:
 
 
 def evaluate(text: str, dims: Sizes) -> int:
-    """The size that an expression stands for. Raises ParseError where it is none, ArgumentError where the size cannot be."""
+    """The size that an expression stands for. Raises ParseError where it is none, ArgumentError where the size cannot
+    be."""
     if text.isdecimal() and len(text) < 20:
         return int(text)
     try:
@@ -53,7 +54,9 @@ def bounds(text: str, dims: Mapping[str, range]) -> tuple[int, int]:
     # What is linear in each symbol, or grows with all of them, has its extremes where symbols have theirs.
     bends = re.search(r"\bmod\(", text) or ("-" in text and re.search(r"\^|\b(floordiv|max|min|non_negative)\(", text))
     if names and (bends or len(names) > _MOST_OPEN):
-        raise UnsupportedError(f"the size {text!r} cannot be bounded where {', '.join(names)} have ranges of sizes: give sizes for them")
+        raise UnsupportedError(
+            f"the size {text!r} cannot be bounded where {', '.join(names)} have ranges of sizes: give sizes for them"
+        )
     fixed = {name: allowed.start for name, allowed in dims.items()}
     ends = product(*[(dims[name].start, dims[name].stop - 1) for name in names])
     found = [evaluate(text, {**fixed, **dict(zip(names, corner))}) for corner in ends]
@@ -71,7 +74,12 @@ def _value(node: ast.expr, dims: Sizes, depth: int) -> int:
         found = -_value(node.operand, dims, depth + 1)
     elif isinstance(node, ast.BinOp):
         found = _binary(node, _value(node.left, dims, depth + 1), _value(node.right, dims, depth + 1))
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not node.keywords:
+    elif (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _FUNCTIONS
+        and not node.keywords
+    ):
         found = _FUNCTIONS[node.func.id](*[_value(a, dims, depth + 1) for a in node.args])
     else:
         raise ValueError("no size")

@@ -1,4 +1,5 @@
-"""The attributes of HLO instructions as StableHLO has them: for each opcode a function that gives their texts by name."""
+"""The attributes of HLO instructions as StableHLO has them: for each opcode a function that gives their texts by
+name."""
 
 from __future__ import annotations
 
@@ -46,7 +47,11 @@ def word(kind: str, value: str) -> str:
 
 def structure(kind: str, **fields: Iterable[int] | int) -> str:
     """`#stablehlo.dot<lhs_contracting_dimensions = [1]>`; empty lists are left out."""
-    shown = [f"{name} = {v if isinstance(v, int) else numbers(v)}" for name, v in fields.items() if isinstance(v, int) or tuple(v)]
+    shown = [
+        f"{name} = {v if isinstance(v, int) else numbers(v)}"
+        for name, v in fields.items()
+        if isinstance(v, int) or tuple(v)
+    ]
     return f"#stablehlo.{kind}<{', '.join(shown)}>"
 
 
@@ -57,7 +62,12 @@ def _accuracy(x: Instruction) -> Attributes:
     if not (isfinite(accuracy.atol) and isfinite(accuracy.rtol)):
         raise unsupported(x, "an accuracy that is not finite")
     mode = f"#stablehlo.result_accuracy_mode<{accuracy.mode.upper() or 'TOLERANCE'}>"
-    parts = [f"atol = {real(accuracy.atol)}", f"rtol = {real(accuracy.rtol)}", f"ulps = {accuracy.ulps}", f"mode = {mode}"]
+    parts = [
+        f"atol = {real(accuracy.atol)}",
+        f"rtol = {real(accuracy.rtol)}",
+        f"ulps = {accuracy.ulps}",
+        f"mode = {mode}",
+    ]
     return {"result_accuracy": f"#stablehlo.result_accuracy<{', '.join(parts)}>"}
 
 
@@ -81,7 +91,10 @@ def _slice(x: Instruction) -> Attributes:
 
 def _pad(x: Instruction) -> Attributes:
     rows = x.attrs["padding"]
-    return {name: int64s(getattr(row, name) for row in rows) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")}
+    return {
+        name: int64s(getattr(row, name) for row in rows)
+        for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    }
 
 
 def _gather(x: Instruction) -> Attributes:
@@ -96,7 +109,11 @@ def _gather(x: Instruction) -> Attributes:
         index_vector_dim=n.index_vector_dim,
     )
     is_sorted = truth(x.attrs["indices_are_sorted"])
-    return {"dimension_numbers": numbers_, "slice_sizes": int64s(x.attrs["slice_sizes"]), "indices_are_sorted": is_sorted}
+    return {
+        "dimension_numbers": numbers_,
+        "slice_sizes": int64s(x.attrs["slice_sizes"]),
+        "indices_are_sorted": is_sorted,
+    }
 
 
 def _scatter(x: Instruction) -> Attributes:
@@ -139,7 +156,8 @@ def _dot(x: Instruction) -> Attributes:
             raise unsupported(x, f"the algorithm {config.algorithm}")
         type_, total, products, inexact = known
         found["algorithm"] = (
-            f"#stablehlo.dot_algorithm<lhs_precision_type = {type_}, rhs_precision_type = {type_}, accumulation_type = {total}, "
+            f"#stablehlo.dot_algorithm<lhs_precision_type = {type_}, rhs_precision_type = {type_}, accumulation_type "
+            f"= {total}, "
             f"lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = {products}, "
             f"allow_imprecise_accumulation = {truth(inexact)}>"
         )
@@ -170,7 +188,9 @@ def _convolution(x: Instruction) -> Attributes:
     n, window = x.attrs["dim_labels"], (x.attrs["window"] or Window()).dimensions
     labels = [
         _labels(n.input_batch_dimension, "b", n.input_feature_dimension, "f", n.input_spatial_dimensions),
-        _labels(n.kernel_input_feature_dimension, "i", n.kernel_output_feature_dimension, "o", n.kernel_spatial_dimensions),
+        _labels(
+            n.kernel_input_feature_dimension, "i", n.kernel_output_feature_dimension, "o", n.kernel_spatial_dimensions
+        ),
         _labels(n.output_batch_dimension, "b", n.output_feature_dimension, "f", n.output_spatial_dimensions),
     ]
     return {
@@ -231,7 +251,8 @@ def _norm(x: Instruction) -> Attributes:
     return {"epsilon": float32(x.attrs["epsilon"]), "feature_index": int64(x.attrs["feature_index"])}
 
 
-# --- collectives ---------------------------------------------------------------------------------------------------------
+# --- collectives
+# ---------------------------------------------------------------------------------------------------------
 
 
 def groups(replica_groups: ReplicaGroups) -> str:
@@ -267,7 +288,11 @@ def _all_to_all(x: Instruction) -> Attributes:
 
 def all_to_all(x: Instruction, dimension: int, count: int) -> Attributes:
     """Of an exchange of `count` blocks along a dimension; without groups that many devices are one."""
-    found = {name: int64(dimension) for name in ("split_dimension", "concat_dimension")} | {"split_count": int64(count)} | _collective(x)
+    found = (
+        {name: int64(dimension) for name in ("split_dimension", "concat_dimension")}
+        | {"split_count": int64(count)}
+        | _collective(x)
+    )
     if not x.attrs["replica_groups"].expanded():
         found["replica_groups"] = table([tuple(range(count))], count)
     return found
@@ -281,7 +306,8 @@ def _permute(x: Instruction) -> Attributes:
 
 _RNG = {"rng_default": "DEFAULT", "rng_three_fry": "THREE_FRY", "rng_philox": "PHILOX"}
 _EXACT = (
-    "cbrt cosine exponential exponential-minus-one log log-plus-one logistic rsqrt sine sqrt tan tanh".split()  # with an accuracy
+    # with an accuracy
+    "cbrt cosine exponential exponential-minus-one log log-plus-one logistic rsqrt sine sqrt tan tanh".split()
 )
 CHLO = {
     **dict.fromkeys("acos acosh asin asinh atan atanh cosh erf sinh".split(), no_accuracy),
@@ -320,7 +346,9 @@ ATTRIBUTES: dict[str, Callable[[Instruction], Attributes]] = {
     "reduce-scatter": lambda x: {"scatter_dimension": int64(x.attrs["dimensions"][0])} | _one_type(x),
     "reduce-window": _reduce_window,
     "reverse": lambda x: {"dimensions": int64s(x.attrs["dimensions"])},
-    "rng": lambda x: {"rng_distribution": word("rng_distribution", x.attrs["distribution"].removeprefix("rng_").upper())},
+    "rng": lambda x: {
+        "rng_distribution": word("rng_distribution", x.attrs["distribution"].removeprefix("rng_").upper())
+    },
     "rng-bit-generator": lambda x: {"rng_algorithm": word("rng_algorithm", _RNG[x.attrs["algorithm"]])},
     "scatter": _scatter,
     "select-and-scatter": _select_and_scatter,
@@ -332,8 +360,10 @@ ATTRIBUTES: dict[str, Callable[[Instruction], Attributes]] = {
 }
 """Opcode -> what gives its attributes."""
 SAME = frozenset(
-    "abs add and atan2 bitcast-convert ceil clamp complex count-leading-zeros divide dynamic-update-slice floor imag is-finite "
-    "maximum minimum multiply negate not or partition-id popcnt power real remainder replica-id reshape round-nearest-afz "
+    "abs add and atan2 bitcast-convert ceil clamp complex count-leading-zeros divide dynamic-update-slice floor imag "
+    "is-finite "
+    "maximum minimum multiply negate not or partition-id popcnt power real remainder replica-id reshape "
+    "round-nearest-afz "
     "round-nearest-even select shift-left shift-right-arithmetic shift-right-logical subtract xor".split()
 )
 """Opcodes without attributes of which StableHLO has the same."""

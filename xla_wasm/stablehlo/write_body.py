@@ -1,4 +1,5 @@
-"""A computation of HLO as operations of StableHLO. Tuples are taken apart: a value is one name, or a tuple of values."""
+"""A computation of HLO as operations of StableHLO. Tuples are taken apart: a value is one name, or a tuple of
+values."""
 
 from __future__ import annotations
 
@@ -111,7 +112,8 @@ class Body:
         raise UnsupportedInstruction(f"{x.where}: StableHLO has no such operation")
 
     def regular(self, x: Instruction) -> Value:
-        """An instruction that is one operation: operands, attributes, and the computations that it applies as regions."""
+        """An instruction that is one operation: operands, attributes, and the computations that it applies as
+        regions."""
         give = ATTRIBUTES.get(x.opcode)
         attributes = give(x) if give else {}
         regions = [self.region(called) for called in x.called]
@@ -136,7 +138,8 @@ class Body:
         regions: Sequence[str] = (),
         shape: Shape | None = None,
     ) -> Value:
-        """Writes an operation; its value. It has the shape and the notes of the instruction, or if it is a part of it, this shape."""
+        """Writes an operation; its value. It has the shape and the notes of the instruction, or if it is a part of it,
+        this shape."""
         notes = noted(x) if shape is None else {}
         shape = x.shape if shape is None else shape
         results = [self.functions.name(type_) for type_ in types_of(shape)]
@@ -157,10 +160,13 @@ class Body:
         inner = f" ({', '.join(regions)})" if regions else ""
         listed = f" {dictionary(attributes)}" if attributes else ""
         type_ = signature((o.type for o in operands), (r.type for r in results))
-        self.lines.append(f'{"  " * self.depth}{head}"{name}"({", ".join(o.name for o in operands)}){inner}{listed} : {type_}{where}')
+        self.lines.append(
+            f'{"  " * self.depth}{head}"{name}"({", ".join(o.name for o in operands)}){inner}{listed} : {type_}{where}'
+        )
 
     def region(self, computation: Computation, given: Sequence[Value] | None = None) -> str:
-        """A region of a computation. Its block has the parameters as arguments, unless these values from outside are given."""
+        """A region of a computation. Its block has the parameters as arguments, unless these values from outside are
+        given."""
         inner = Body(self.functions, self.emit, self.depth + 1)
         arguments = inner.arguments(computation) if given is None else given
         if computation in self.functions.apart:
@@ -184,7 +190,9 @@ class Body:
             found.append(shaped(parameter.shape, iter(names)))
         return found
 
-    def call(self, computation: Computation, arguments: Iterable[Value], extra: dict[str, str] | None = None, where: str = "") -> Value:
+    def call(
+        self, computation: Computation, arguments: Iterable[Value], extra: dict[str, str] | None = None, where: str = ""
+    ) -> Value:
         """The call of a computation that is a function."""
         callee = {"callee": symbol_text(self.functions.of(computation))}
         names = [name for argument in arguments for name in self.names(argument, computation.root)]
@@ -210,7 +218,9 @@ def noted_parts(x: Instruction) -> list[dict[str, str]]:
     data = x.attrs.get("sharding")
     parts = decode(MESSAGES["OpSharding"], data).get("tuple_shardings", ()) if data is not None else ()
     shardings = parts if len(parts) == count else [data] * count
-    found: list[dict[str, str]] = [{"mhlo.sharding": string_text(sharding_text(s))} if s is not None else {} for s in shardings]
+    found: list[dict[str, str]] = [
+        {"mhlo.sharding": string_text(sharding_text(s))} if s is not None else {} for s in shardings
+    ]
     replicated = x.attrs.get("parameter_replication") or ()
     for fields, flag in zip(found, replicated):
         fields["mhlo.parameter_replication"] = f"[{truth(flag)}]"

@@ -66,7 +66,9 @@ def _rng(body: Body, x: Instruction) -> Value:
     listed = numbers(x.shape.dimensions) if x.shape.rank else ""
     body.line("stablehlo.constant", [], [sizes], {"value": f"dense<{listed}> : {sizes.type}"})
     kind = x.attrs["distribution"].removeprefix("rng_").upper()
-    return body.op("stablehlo.rng", x, [*body.operands(x), sizes], {"rng_distribution": f"#stablehlo<rng_distribution {kind}>"})
+    return body.op(
+        "stablehlo.rng", x, [*body.operands(x), sizes], {"rng_distribution": f"#stablehlo<rng_distribution {kind}>"}
+    )
 
 
 def _dynamic_reshape(body: Body, x: Instruction) -> Value:
@@ -98,7 +100,10 @@ def _convert(body: Body, x: Instruction) -> Value:
     operand = x.operands[0].shape
     if x.shape.element_type != "pred" or TYPES[operand.element_type].kind != "complex":
         return body.op("stablehlo.convert", x, body.operands(x), {})
-    attributes = {"comparison_direction": word("comparison_direction", "NE"), "compare_type": word("comparison_type", "FLOAT")}
+    attributes = {
+        "comparison_direction": word("comparison_direction", "NE"),
+        "compare_type": word("comparison_type", "FLOAT"),
+    }
     return body.op("stablehlo.compare", x, [*body.operands(x), _filled(body, operand, "(0.0, 0.0)")], attributes)
 
 
@@ -108,7 +113,10 @@ def _convolution(body: Body, x: Instruction) -> Value:
     operands = body.operands(x)
     elements = {o.shape.element_type for o in x.operands}
     if len(elements) > 1:
-        kinds, width = {TYPES[e].kind for e in elements} & {"float", "complex"}, min(TYPES[result].bits - TYPES[e].bits for e in elements)
+        kinds, width = (
+            {TYPES[e].kind for e in elements} & {"float", "complex"},
+            min(TYPES[result].bits - TYPES[e].bits for e in elements),
+        )
         if width < 0 or (kinds and kinds != {TYPES[result].kind}):
             raise unsupported(x, "a convolution of operands of two types that the result's does not hold")
         wide = [o.shape.without_layout().with_element_type(result) for o in x.operands]
@@ -127,7 +135,8 @@ def _rng_bit_generator(body: Body, x: Instruction) -> Value:
     return got[0], body.op("stablehlo.bitcast_convert", x, [got[1]], {}, (), bits)
 
 
-# --- computations --------------------------------------------------------------------------------------------------------
+# --- computations
+# --------------------------------------------------------------------------------------------------------
 
 
 def _call(body: Body, x: Instruction) -> Value:
@@ -135,10 +144,16 @@ def _call(body: Body, x: Instruction) -> Value:
     arguments = [body.values[o] for o in x.operands]
     if not x.attrs.get("is_composite"):
         return body.call(called, arguments, noted(x))
-    name, version, given = (x.frontend_attributes.get(f"composite.{key}", "") for key in ("name", "version", "attributes"))
+    name, version, given = (
+        x.frontend_attributes.get(f"composite.{key}", "") for key in ("name", "version", "attributes")
+    )
     if not re.fullmatch(r"\d{0,9}", version):
         raise unsupported(x, f"the version {version!r} of a composite")
-    attributes = {"name": string_text(name), "decomposition": symbol_text(body.functions.of(called)), "version": int32(int(version or "0"))}
+    attributes = {
+        "name": string_text(name),
+        "decomposition": symbol_text(body.functions.of(called)),
+        "version": int32(int(version or "0")),
+    }
     attributes["composite_attributes"] = _dictionary_text(x, given or "{}")
     notes = noted(x)
     others = {key: text for key, text in x.frontend_attributes.items() if not key.startswith("composite.")}
@@ -188,7 +203,10 @@ def _scan(body: Body, x: Instruction) -> Value:
 
 def _custom_call(body: Body, x: Instruction) -> Value:
     attrs = x.attrs
-    if any(attrs[name] for name in ("window", "dim_labels", "literal")) or attrs["padding_type"] not in ("", "PADDING_INVALID"):
+    if any(attrs[name] for name in ("window", "dim_labels", "literal")) or attrs["padding_type"] not in (
+        "",
+        "PADDING_INVALID",
+    ):
         raise unsupported(x, "a window, dimension numbers, padding or a literal of a custom call")
     attributes = {
         "call_target_name": string_text(attrs["custom_call_target"]),
@@ -235,7 +253,8 @@ def _layout(shape: Shape) -> str:
     return f"dense<{numbers(order) if order else ''}> : tensor<{len(order)}xindex>"
 
 
-# --- the host and other devices --------------------------------------------------------------------------------------------
+# --- the host and other devices
+# --------------------------------------------------------------------------------------------
 
 
 def _one_by_one(body: Body, x: Instruction) -> Value:
@@ -297,17 +316,22 @@ def _infeed(body: Body, x: Instruction) -> Value:
 
 
 def _outfeed(body: Body, x: Instruction) -> Value:
-    return body.op("stablehlo.outfeed", x, body.operands(x), {"outfeed_config": string_text(bytes(x.attrs["outfeed_config"]))})
+    return body.op(
+        "stablehlo.outfeed", x, body.operands(x), {"outfeed_config": string_text(bytes(x.attrs["outfeed_config"]))}
+    )
 
 
 def _transfer(x: Instruction, to_host: int) -> dict[str, str]:
     host = x.attrs["is_host_transfer"]
-    found = channel(x, to_host if host else _DEVICE_TO_DEVICE) or {"channel_handle": "#stablehlo.channel_handle<handle = 0, type = 0>"}
+    found = channel(x, to_host if host else _DEVICE_TO_DEVICE) or {
+        "channel_handle": "#stablehlo.channel_handle<handle = 0, type = 0>"
+    }
     return found | {"is_host_transfer": truth(host)} | _frontend(x)
 
 
 def _frontend(x: Instruction) -> dict[str, str]:
-    """What the front end says of an instruction, without its sharding, which is that of all that the instruction gives."""
+    """What the front end says of an instruction, without its sharding, which is that of all that the instruction
+    gives."""
     return {key: text for key, text in noted(x).items() if key != "mhlo.sharding"}
 
 

@@ -18,11 +18,14 @@ _MOST_NUMBERS = 20
 
 
 def type_text(shape: Shape) -> str:
-    """The type of an array or a token. A dimension that may be shorter is `?` with a bound, one of any size `?` without."""
+    """The type of an array or a token. A dimension that may be shorter is `?` with a bound, one of any size `?`
+    without."""
     if shape.is_token:
         return "!stablehlo.token"
     flags = shape.dynamic or (False,) * shape.rank
-    sizes = "".join(("?" if flag or size == UNBOUNDED else str(size)) + "x" for size, flag in zip(shape.dimensions, flags))
+    sizes = "".join(
+        ("?" if flag or size == UNBOUNDED else str(size)) + "x" for size, flag in zip(shape.dimensions, flags)
+    )
     bounds = ["?" if not flag or size == UNBOUNDED else str(size) for size, flag in zip(shape.dimensions, flags)]
     bounded = f", #stablehlo.bounds<{', '.join(bounds)}>" if any(bound != "?" for bound in bounds) else ""
     return f"tensor<{sizes}{element_text(shape.element_type)}{bounded}>"
@@ -121,7 +124,11 @@ def _element(name: str, raw: bytes) -> str:
     if TYPES[name].kind != "float":
         return str(value)
     exact = isfinite(value) and TYPES[name].bits >= 16
-    return real(value) if exact else f"0x{int.from_bytes(raw, 'little') & (1 << TYPES[name].bits) - 1:0{(TYPES[name].bits + 3) // 4}X}"
+    return (
+        real(value)
+        if exact
+        else f"0x{int.from_bytes(raw, 'little') & (1 << TYPES[name].bits) - 1:0{(TYPES[name].bits + 3) // 4}X}"
+    )
 
 
 def _nested(texts: list[str], sizes: tuple[int, ...]) -> str:

@@ -1,7 +1,8 @@
 """An HLO module as StableHLO text, in MLIR's generic form, which every reader of MLIR knows.
 
-Tuples become several values: a loop over a tuple has several operands, the entry several results. Computations that are called become
-functions, those that an operation applies its regions. Layouts are left out, for StableHLO's arrays have none.
+Tuples become several values: a loop over a tuple has several operands, the entry several results. Computations that are
+called become functions, those that an operation applies its regions. Layouts are left out, for StableHLO's arrays have
+none.
 
     write_text.py        types, attributes and constants as text
     write_attributes.py  the attributes of each opcode
@@ -27,7 +28,8 @@ _LONGEST = 32
 
 
 def to_stablehlo(module: Module) -> str:
-    """The module as StableHLO text. Raises VerifyError, and for what StableHLO cannot say UnsupportedError, which names the instruction."""
+    """The module as StableHLO text. Raises VerifyError, and for what StableHLO cannot say UnsupportedError, which names
+    the instruction."""
     verify(module)
     functions = Functions(_apart(module))
     texts = [_function(functions, module.entry, "main", module)]
@@ -37,11 +39,16 @@ def to_stablehlo(module: Module) -> str:
     attributes = {"mhlo.num_partitions": int32(module.num_partitions), "mhlo.num_replicas": int32(module.replica_count)}
     if module.frontend_attributes:
         attributes["mhlo.frontend_attributes"] = quoted_attributes(module.frontend_attributes)
-    return f"module {symbol_text(module.name or 'module')} attributes {dictionary(attributes)} {{\n" + "\n".join(texts) + "\n}\n"
+    return (
+        f"module {symbol_text(module.name or 'module')} attributes {dictionary(attributes)} {{\n"
+        + "\n".join(texts)
+        + "\n}\n"
+    )
 
 
 def _apart(module: Module) -> frozenset[Computation]:
-    """The computations that are functions: written at each place where they are called, the text could grow beyond bounds."""
+    """The computations that are functions: written at each place where they are called, the text could grow beyond
+    bounds."""
     calls: dict[Computation, int] = {}
     heights: dict[Computation, int] = {}
     apart = set()
@@ -68,7 +75,9 @@ def _function(functions: Functions, computation: Computation, called: str, modul
     inputs = []
     for parameter, argument in zip(computation.parameters, arguments):
         number = parameter.attrs["parameter_number"]
-        for (index, _), (value, type_), fields in zip(parameter.shape.leaves(), leaves(argument), noted_parts(parameter)):
+        for (index, _), (value, type_), fields in zip(
+            parameter.shape.leaves(), leaves(argument), noted_parts(parameter)
+        ):
             name = string_text(".".join([parameter.name, *map(str, index)]))
             inputs.append(f"{value}: {_with(type_, fields | notes.get((number, index), {}))} loc({name})")
     root = computation.root

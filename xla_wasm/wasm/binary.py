@@ -1,6 +1,7 @@
 """Reading modules: the sections as plain records, and the instructions of a body. Shared by `disasm` and `validate`.
 
-Only the shape of the bytes is checked here (and turned into ArtifactError where it is wrong); what they mean is `validate`'s.
+Only the shape of the bytes is checked here (and turned into ArtifactError where it is wrong); what they mean is
+`validate`'s.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ Expression = tuple[Instruction, ...]  # a constant expression, without its `end`
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """`table` None: not active, then `declared` tells the declarative from the passive ones. Items are function indices or
-    constant expressions."""
+    """`table` None: not active, then `declared` tells the declarative from the passive ones. Items are function indices
+    or constant expressions."""
 
     table: int | None
     offset: Expression
@@ -187,7 +188,8 @@ _IMMEDIATES: dict[str, Callable[[Reader], Any]] = {
     "shuffle": lambda reader: tuple(reader.take(16)),
 }
 _READERS = {
-    name: tuple(_IMMEDIATES.get(kind.partition(":")[0], Reader.unsigned) for kind in op.immediates) for name, op in opcodes().items()
+    name: tuple(_IMMEDIATES.get(kind.partition(":")[0], Reader.unsigned) for kind in op.immediates)
+    for name, op in opcodes().items()
 }
 _BY_CODE = {op.code: op for op in opcodes().values()}
 _PREFIXES = (0xFC, 0xFD, 0xFE)

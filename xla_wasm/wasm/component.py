@@ -1,6 +1,8 @@
-"""Components (the binary format of the component model, as WASI 0.2 has it): sections, types, and what a component is made of.
+"""Components (the binary format of the component model, as WASI 0.2 has it): sections, types, and what a component is
+made of.
 
-A component has index spaces of its own for each sort of thing; `Component` numbers what is added, and gives the numbers back.
+A component has index spaces of its own for each sort of thing; `Component` numbers what is added, and gives the numbers
+back.
 """
 
 from __future__ import annotations
@@ -168,7 +170,8 @@ class Component:
         return self._add(6, _CORE_MEMORY + b"\1" + uleb(instance) + named(name), "core memory")
 
     def lower(self, func: int, memory: int, realloc: int | None) -> int:
-        """A function as core modules call it; its index among the core functions. `realloc` is for one that returns lists."""
+        """A function as core modules call it; its index among the core functions. `realloc` is for one that returns
+        lists."""
         options = [b"\3" + uleb(memory)] + ([] if realloc is None else [b"\4" + uleb(realloc)])
         return self._add(8, b"\1\0" + uleb(func) + vector(options), "core func")
 

@@ -78,7 +78,10 @@ class _Printer:
             index = counts[GLOBAL] + i
             yield f"  {self.describe(GLOBAL, index, m.globals[index])[:-1]} {self.expression(initial)})"
         for name, kind, index in m.exports:
-            yield f"  (export {_string(name.encode())} ({_KINDS[kind]} {self.function(index) if kind == FUNC else index}))"
+            yield (
+                f"  (export {_string(name.encode())} ({_KINDS[kind]} "
+                f"{self.function(index) if kind == FUNC else index}))"
+            )
         if m.start is not None:
             yield f"  (start {self.function(m.start)})"
         yield from self.element_lines()

@@ -80,7 +80,9 @@ _BARE: dict[str, bytes] = {name: code for name, code in CODE.items() if name not
     for name, kinds in IMMEDIATES.items()
     if all(kind in _IMPLIED for kind in kinds)
 }
-_WITH: dict[str, tuple[bytes, Callable[..., bytes]]] = {name: (CODE[name], _encoder(kinds)) for name, kinds in IMMEDIATES.items()}
+_WITH: dict[str, tuple[bytes, Callable[..., bytes]]] = {
+    name: (CODE[name], _encoder(kinds)) for name, kinds in IMMEDIATES.items()
+}
 
 
 class Func:

@@ -80,7 +80,9 @@ class Module:
 
     # functions
 
-    def import_func(self, module: str, field_name: str, name: str, params: tuple[str, ...], results: tuple[str, ...]) -> int:
+    def import_func(
+        self, module: str, field_name: str, name: str, params: tuple[str, ...], results: tuple[str, ...]
+    ) -> int:
         """Declare an imported function, known here as `name`. Imports come before all other functions."""
         if self.functions:
             raise ValueError("imports must be declared before functions")
@@ -156,10 +158,14 @@ class Module:
         return len(self._segments) - 1
 
     def join_segments(self, gap: int = 8) -> None:
-        """Make one of segments that lie at most `gap` bytes apart, since each has a header. Memory must be zero in between.
+        """Make one of segments that lie at most `gap` bytes apart, since each has a header. Memory must be zero in
+        between.
 
         The indices that `data` gave count no longer."""
-        active = sorted(((address, parts) for address, parts in self._segments if address is not None), key=lambda segment: segment[0])
+        active = sorted(
+            ((address, parts) for address, parts in self._segments if address is not None),
+            key=lambda segment: segment[0],
+        )
         joined: list[tuple[int | None, list[Data]]] = []
         end = -gap - 1
         for address, parts in active:
@@ -177,8 +183,13 @@ class Module:
         self._segments = []
 
     def make_passive(self) -> list[tuple[int, int, int]]:
-        """Make all segments passive; of those that were to be copied when the module starts the index, the address and the size."""
-        moved = [(i, address, sum(map(len, parts))) for i, (address, parts) in enumerate(self._segments) if address is not None]
+        """Make all segments passive; of those that were to be copied when the module starts the index, the address and
+        the size."""
+        moved = [
+            (i, address, sum(map(len, parts)))
+            for i, (address, parts) in enumerate(self._segments)
+            if address is not None
+        ]
         self._segments = [(None, parts) for _, parts in self._segments]
         return moved
 
@@ -216,7 +227,8 @@ class Module:
         imported = [self.type_index(*item.signature) for item in self._imports]
         bodies = [self._body(func) for func in self.functions]
         imports = [
-            named(item.module) + named(item.field) + b"\0" + uleb(index) for item, index in zip(self._imports, imported, strict=True)
+            named(item.module) + named(item.field) + b"\0" + uleb(index)
+            for item, index in zip(self._imports, imported, strict=True)
         ]
         memories = []
         if self._memory is not None:
@@ -239,15 +251,29 @@ class Module:
         put(4, [b"\x70\1" + uleb(slots) + uleb(slots)] if self._uses_table() else [])
         put(5, memories)
         put(6, [bytes([VALUE_TYPES[kind], mutable]) + _constant(kind, value) for kind, mutable, value in self._globals])
-        put(7, [named(name) + bytes([kind]) + uleb(self._index[target] if kind == _FUNC else 0) for name, kind, target in self._exports])
+        put(
+            7,
+            [
+                named(name) + bytes([kind]) + uleb(self._index[target] if kind == _FUNC else 0)
+                for name, kind, target in self._exports
+            ],
+        )
         if self._start:
             out.append(_section(8, uleb(self._index[self._start])))
-        put(9, [b"\0" + _constant("i32", 1) + vector([uleb(self._index[name]) for name in self._slots])] if self._slots else [])
+        put(
+            9,
+            [b"\0" + _constant("i32", 1) + vector([uleb(self._index[name]) for name in self._slots])]
+            if self._slots
+            else [],
+        )
         if any(address is None for address, _ in self._segments):
             out.append(_section(12, uleb(len(self._segments))))
         put(10, [sized(body) for body in bodies])
         if self._segments:
-            count, content = uleb(len(self._segments)), [part for segment in self._segments for part in self._segment(*segment)]
+            count, content = (
+                uleb(len(self._segments)),
+                [part for segment in self._segments for part in self._segment(*segment)],
+            )
             out += [b"\x0b" + uleb(len(count) + sum(map(len, content))) + count, *content]
         if names:
             entries = vector([uleb(index) + named(name) for name, index in self._index.items()])

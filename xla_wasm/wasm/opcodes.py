@@ -1,9 +1,10 @@
 """Every WebAssembly opcode, once: core, bulk memory, reference types, SIMD, relaxed SIMD and threads.
 
-The table drives the encoder (`Func.op`), the disassembler and the checker. A line reads: code of the first name (its prefix
-byte, if any, comes first), stack signature, immediates, names. Names that share a line have consecutive codes; braces spare
-repeating what they have in common, and "-" leaves out a code. Types in signatures: i=i32 l=i64 f=f32 d=f64 v=v128, and
-"*" where the signature depends on the context, so that only the checker knows it. "memarg:2" has natural alignment 2**2.
+The table drives the encoder (`Func.op`), the disassembler and the checker. A line reads: code of the first name (its
+prefix byte, if any, comes first), stack signature, immediates, names. Names that share a line have consecutive codes;
+braces spare repeating what they have in common, and "-" leaves out a code. Types in signatures: i=i32 l=i64 f=f32 d=f64
+v=v128, and "*" where the signature depends on the context, so that only the checker knows it. "memarg:2" has natural
+alignment 2**2.
 """
 
 from __future__ import annotations
@@ -244,7 +245,7 @@ fe 1a  ii>    memarg:1      i32.atomic.store16
 fe 1b  il>    memarg:0      i64.atomic.store8
 fe 1c  il>    memarg:1      i64.atomic.store16
 fe 1d  il>    memarg:2      i64.atomic.store32
-"""
+"""  # noqa: E501
 
 # The read-modify-write families repeat one pattern of seven widths.
 _RMW_FIRST = 0x1E
@@ -295,7 +296,8 @@ def _names(text: str) -> list[str]:
 CODE: dict[str, bytes] = {}
 """Name -> code."""
 IMMEDIATES: dict[str, tuple[str, ...]] = {}
-"""Name -> immediates, of those that have some. A lane count tells how far the index may go; it stays in the kind, as in "lane:4"."""
+"""Name -> immediates, of those that have some. A lane count tells how far the index may go; it stays in the kind, as in
+"lane:4"."""
 _REST: list[tuple[str, str, int]] = []
 """(name, signature, alignment) of each, in their order."""
 
@@ -319,5 +321,7 @@ def opcodes() -> dict[str, Opcode]:
     table = {}
     for name, signature, align in _REST:
         params, _, results = signature.replace("*", "").partition(">")
-        table[name] = Opcode(name, CODE[name], _types(params), _types(results), IMMEDIATES.get(name, ()), align, signature == "*")
+        table[name] = Opcode(
+            name, CODE[name], _types(params), _types(results), IMMEDIATES.get(name, ()), align, signature == "*"
+        )
     return table

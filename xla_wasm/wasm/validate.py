@@ -11,7 +11,20 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..errors import ArtifactError
-from .binary import FUNC, GLOBAL, MEMORY, TABLE, Binary, Body, Element, Expression, Limits, Signature, read_instruction, read_module
+from .binary import (
+    FUNC,
+    GLOBAL,
+    MEMORY,
+    TABLE,
+    Binary,
+    Body,
+    Element,
+    Expression,
+    Limits,
+    Signature,
+    read_instruction,
+    read_module,
+)
 from .encoding import Reader
 from .opcodes import Opcode
 
@@ -85,7 +98,10 @@ class _Checker:
 
     @staticmethod
     def limits(limits: Limits, bound: int) -> None:
-        _require(limits.least <= bound and (limits.most is None or limits.least <= limits.most <= bound), "limits are out of range")
+        _require(
+            limits.least <= bound and (limits.most is None or limits.least <= limits.most <= bound),
+            "limits are out of range",
+        )
 
     def exports(self) -> None:
         m = self.module
@@ -238,7 +254,9 @@ class _Function:
             elif kind == "table":
                 self.get(value, m.tables, "table")
         if op.name == "table.init":
-            self.need(m.elements[immediates[0]].kind == m.tables[immediates[1]].kind, "the segment does not fit the table")
+            self.need(
+                m.elements[immediates[0]].kind == m.tables[immediates[1]].kind, "the segment does not fit the table"
+            )
 
     # instructions whose signature depends on the context
 

@@ -1,1 +1,2 @@
-"""Writing HLO: the `Writer` that passes and expansions make instructions with, and arithmetic on real arrays over it."""
+"""Writing HLO: the `Writer` that passes and expansions make instructions with, and arithmetic on real arrays over
+it."""

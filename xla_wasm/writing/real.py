@@ -69,7 +69,10 @@ class Real:
         bits = TYPES[self.dtype].bits
         unsigned = f"u{bits}"
         sign = self.e.binary("and", self.e.bitcast_convert(other.x, unsigned), 1 << (bits - 1))
-        return Real(self.e, self.e.bitcast_convert(self.e.binary("or", self.e.bitcast_convert(self.x, unsigned), sign), self.dtype))
+        return Real(
+            self.e,
+            self.e.bitcast_convert(self.e.binary("or", self.e.bitcast_convert(self.x, unsigned), sign), self.dtype),
+        )
 
     @property
     def dtype(self) -> str:

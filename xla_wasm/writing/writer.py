@@ -1,8 +1,8 @@
-"""Writing HLO: every instruction that the compiler makes is made by a `Writer`, which fills in the defaults of attributes and infers the
-shape through the operation's record.
+"""Writing HLO: every instruction that the compiler makes is made by a `Writer`, which fills in the defaults of
+attributes and infers the shape through the operation's record.
 
-A rule takes a `Writer` and an instruction, and returns the instruction that stands for it from then on: one that it made with
-the writer's methods, an operand, or the instruction itself where nothing is to be done.
+A rule takes a `Writer` and an instruction, and returns the instruction that stands for it from then on: one that it
+made with the writer's methods, an operand, or the instruction itself where nothing is to be done.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def walk(
     visit: Callable[[Instruction, list[Value]], Value],
     values: dict[Instruction, Value],
 ) -> dict[Instruction, Value]:
-    """Adds to `values` what stands for each instruction: `visit` gives it, from the instruction and what stands for its operands.
+    """Adds to `values` what stands for each instruction: `visit` gives it, from the instruction and what stands for its
+    operands.
 
     Instructions that have a value already, as parameters may, are left out.
     """
@@ -41,13 +42,18 @@ def walk(
 
 
 class Writer:
-    """Writes instructions in the place of `x`: into `made`, operands first, and computations that they call into `computations`.
+    """Writes instructions in the place of `x`: into `made`, operands first, and computations that they call into
+    `computations`.
 
     They have the origin of `x`, and its name, if `suffixed` with the opcode behind it.
     """
 
     def __init__(
-        self, x: Instruction, made: list[Instruction] | None = None, computations: list[Computation] | None = None, suffixed: bool = True
+        self,
+        x: Instruction,
+        made: list[Instruction] | None = None,
+        computations: list[Computation] | None = None,
+        suffixed: bool = True,
     ):
         self.x = x
         self.made: list[Instruction] = [] if made is None else made
@@ -65,7 +71,8 @@ class Writer:
     ) -> Instruction:
         """Any instruction; attributes as in `Instruction.attrs`, those not given get their defaults.
 
-        `shape` is needed where nothing else tells it, and trusted. `dtype` is for what can be inferred but for the element type.
+        `shape` is needed where nothing else tells it, and trusted. `dtype` is for what can be inferred but for the
+        element type.
         """
         x, record = self.x, RECORDS[opcode]
         name = f"{x.name}.{opcode}" if self.suffixed else x.name
@@ -91,7 +98,8 @@ class Writer:
         shape: Shape | None = None,
         **attrs: Any,
     ) -> Instruction:
-        """The instruction itself, by its own name; with other operands, computations, shape and attributes where they are given."""
+        """The instruction itself, by its own name; with other operands, computations, shape and attributes where they
+        are given."""
         made = x.on(x.operands if operands is None else operands)
         made.attrs |= attrs
         made.shape = shape or x.shape
@@ -127,7 +135,8 @@ class Writer:
         return self.op(opcode, a)
 
     def binary(self, opcode: str, a: Instruction, c: Instruction | int | float) -> Instruction:
-        """An elementwise operation of equal types; a number is spread over the shape, and so is a scalar instruction."""
+        """An elementwise operation of equal types; a number is spread over the shape, and so is a scalar
+        instruction."""
         return self.op(opcode, a, self.like(a, c))
 
     def like(self, a: Instruction, value: Instruction | int | float) -> Instruction:
@@ -180,7 +189,8 @@ class Writer:
         return a if permutation == tuple(range(len(permutation))) else self.op("transpose", a, dimensions=permutation)
 
     def transpose_back(self, a: Instruction, permutation: Index) -> Instruction:
-        """What `transpose` has made of the result: dimension `permutation[i]` of the result is dimension i of the operand."""
+        """What `transpose` has made of the result: dimension `permutation[i]` of the result is dimension i of the
+        operand."""
         return self.transpose(a, tuple(permutation.index(d) for d in range(len(permutation))))
 
     def slice(self, a: Instruction, start: Index, limit: Index, stride: Index | None = None) -> Instruction:
@@ -221,9 +231,18 @@ class Writer:
 
     # --- products, reductions, control --------------------------------------------------------------------------
 
-    def dot(self, a: Instruction, c: Instruction, numbers: DotDimensionNumbers, dtype: str | None = None) -> Instruction:
+    def dot(
+        self, a: Instruction, c: Instruction, numbers: DotDimensionNumbers, dtype: str | None = None
+    ) -> Instruction:
         """Batch dimensions, then the free ones of `a`, then those of `c`."""
-        return self.op("dot", a, c, dtype=dtype or a.shape.element_type, dot_dimension_numbers=numbers, precision_config=PrecisionConfig())
+        return self.op(
+            "dot",
+            a,
+            c,
+            dtype=dtype or a.shape.element_type,
+            dot_dimension_numbers=numbers,
+            precision_config=PrecisionConfig(),
+        )
 
     def reduce(self, a: Instruction, init: Instruction, dimensions: Index, opcode: str) -> Instruction:
         """A reduction by one binary opcode."""

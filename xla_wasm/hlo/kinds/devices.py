@@ -50,11 +50,15 @@ class _Groups(Kind):
         lists, iota, mesh, _ = _GROUPS
         if value.iota:
             i = value.iota
-            fields[iota] = packed("IotaReplicaGroupListProto", (i.num_groups, i.group_size, i.reshape_dims, i.transpose_perm))
+            fields[iota] = packed(
+                "IotaReplicaGroupListProto", (i.num_groups, i.group_size, i.reshape_dims, i.transpose_perm)
+            )
         elif value.mesh:
             fields[mesh] = _write_mesh(value.mesh)
         else:
-            fields[lists] = packed("CollectiveDeviceListProto", [[packed("ReplicaGroup", [group]) for group in value.groups]])
+            fields[lists] = packed(
+                "CollectiveDeviceListProto", [[packed("ReplicaGroup", [group]) for group in value.groups]]
+            )
 
 
 def _groups(lexer: Lexer, _: Shapes) -> ReplicaGroups:
@@ -103,9 +107,14 @@ def _check_iota(dims: tuple[int, ...], perm: tuple[int, ...]) -> None:
     for dim in dims:
         total *= dim
         if dim < 1 or total > _MOST_DEVICES:
-            raise ParseError(f"protobuf: device groups of {list(dims[:8])}: sizes must be positive and at most {_MOST_DEVICES} in all")
+            raise ParseError(
+                f"protobuf: device groups of {list(dims[:8])}: sizes must be positive and at most {_MOST_DEVICES} in "
+                f"all"
+            )
     if sorted(perm) != list(range(len(dims))):
-        raise ParseError(f"protobuf: device groups: {list(perm[:8])} is no permutation of {counted(len(dims), 'dimension')}")
+        raise ParseError(
+            f"protobuf: device groups: {list(perm[:8])} is no permutation of {counted(len(dims), 'dimension')}"
+        )
 
 
 def _read_mesh(data: Buffer) -> MeshGroups:
@@ -119,26 +128,39 @@ def _read_mesh(data: Buffer) -> MeshGroups:
         ref = known("AxisRefProto", item)
         axis = ref.get("mesh_axis_index", 0)
         pre, size = unpacked("SubAxis", ref.get("sub_axis_info", b""))
-        if not 0 <= axis < len(axes) or ("sub_axis_info" in ref and (pre < 1 or size < 1 or axes[axis][1] % (pre * size))):
-            raise ParseError(f"protobuf: a replica group refers to axis {axis} (sub-axis {pre}, {size}) that its mesh lacks")
+        if not 0 <= axis < len(axes) or (
+            "sub_axis_info" in ref and (pre < 1 or size < 1 or axes[axis][1] % (pre * size))
+        ):
+            raise ParseError(
+                f"protobuf: a replica group refers to axis {axis} (sub-axis {pre}, {size}) that its mesh lacks"
+            )
         refs.append((axis, pre, size))
     dims, perm = unpacked("IotaTransform", mesh.get("iota_transform", b""))
     devices, count = tuple(mesh.get("device_ids", ())), prod(sizes)
     _check_iota(dims, perm)
     if (devices and len(devices) != count) or (dims and prod(dims) != count):
-        raise ParseError(f"protobuf: the mesh of replica groups has {counted(count, 'place')} for other numbers of devices")
+        raise ParseError(
+            f"protobuf: the mesh of replica groups has {counted(count, 'place')} for other numbers of devices"
+        )
     return MeshGroups(axes, tuple(refs), devices, dims, perm)
 
 
 def _write_mesh(value: MeshGroups) -> bytes:
     axes = [packed("MeshAxis", axis) for axis in value.axes]
-    mesh = packed("MeshProto", (axes, value.device_ids, packed("IotaTransform", (value.reshape_dims, value.transpose_perm)) or None))
-    refs = [packed("AxisRefProto", (axis, packed("SubAxis", (pre, size)) if size else None)) for axis, pre, size in value.refs]
+    mesh = packed(
+        "MeshProto",
+        (axes, value.device_ids, packed("IotaTransform", (value.reshape_dims, value.transpose_perm)) or None),
+    )
+    refs = [
+        packed("AxisRefProto", (axis, packed("SubAxis", (pre, size)) if size else None))
+        for axis, pre, size in value.refs
+    ]
     return packed("MeshAxesReplicaGroupListProto", (mesh, refs))
 
 
 class _Domain(Kind):
-    """The shardings of a domain: (entry, exit), each an OpSharding as bytes, as in HLO text. The proto has them crossed."""
+    """The shardings of a domain: (entry, exit), each an OpSharding as bytes, as in HLO text. The proto has them
+    crossed."""
 
     def read(self, fields: Fields, keys: tuple[str, ...], instruction: Instruction) -> tuple[bytes, bytes]:
         entry, exit_ = fields.pop("domain_exit_sharding", b""), fields.pop("domain_entry_sharding", b"")

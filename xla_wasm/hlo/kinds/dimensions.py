@@ -1,4 +1,5 @@
-"""Kinds of attributes that say something of each dimension: windows, paddings, slices, and which dimensions play which part."""
+"""Kinds of attributes that say something of each dimension: windows, paddings, slices, and which dimensions play which
+part."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def _slices_text(slices: tuple[SliceDimension, ...]) -> str:
 
 def _padding_text(padding: tuple[PaddingDimension, ...]) -> str | None:
     interior = any(p.interior_padding for p in padding)
-    parts = [f"{p.edge_padding_low}_{p.edge_padding_high}" + (f"_{p.interior_padding}" if interior else "") for p in padding]
+    parts = [
+        f"{p.edge_padding_low}_{p.edge_padding_high}" + (f"_{p.interior_padding}" if interior else "") for p in padding
+    ]
     return "x".join(parts) if parts else None
 
 
@@ -81,7 +84,12 @@ def _window(lexer: Lexer, _: Shapes) -> Window:
     columns = [found.get(key, [plain] * len(found["size"])) for key, plain in _COLUMNS.items()]
     rows = zip(found["size"], *columns)
     return Window(
-        tuple([WindowDimension(size, stride, low, high, rhs, lhs, bool(turned)) for size, stride, (low, high), lhs, rhs, turned in rows])
+        tuple(
+            [
+                WindowDimension(size, stride, low, high, rhs, lhs, bool(turned))
+                for size, stride, (low, high), lhs, rhs, turned in rows
+            ]
+        )
     )
 
 
@@ -90,10 +98,16 @@ def _window_text(window: Window) -> str:
     if not dims:
         return "{}"
     parts = ["size=" + "x".join(str(d.size) for d in dims)]
-    rows = [(d.stride, [d.padding_low, d.padding_high], d.base_dilation, d.window_dilation, int(bool(d.window_reversal))) for d in dims]
+    rows = [
+        (d.stride, [d.padding_low, d.padding_high], d.base_dilation, d.window_dilation, int(bool(d.window_reversal)))
+        for d in dims
+    ]
     for (key, plain), column in zip(_COLUMNS.items(), zip(*rows)):
         if any(value != plain for value in column):
-            parts.append(f"{key}=" + "x".join("_".join(map(str, value)) if isinstance(value, list) else str(value) for value in column))
+            parts.append(
+                f"{key}="
+                + "x".join("_".join(map(str, value)) if isinstance(value, list) else str(value) for value in column)
+            )
     return f"{{{' '.join(parts)}}}"
 
 
@@ -115,7 +129,11 @@ def _labels(lexer: Lexer, _: Shapes) -> ConvolutionDimensionNumbers:
         if not whole and "?" not in labels:
             roles = f"{first}, {second} and the spatial dimensions {' '.join(spatial)}"
             lexer.error(f"{labels} does not name {roles}, each once", begin)
-        return labels.find(first), labels.find(second), tuple(labels.index(label) for label in spatial if label in labels)
+        return (
+            labels.find(first),
+            labels.find(second),
+            tuple(labels.index(label) for label in spatial if label in labels),
+        )
 
     return ConvolutionDimensionNumbers(*places(lhs, "b", "f"), *places(rhs, "i", "o"), *places(out, "b", "f"))
 
@@ -126,19 +144,25 @@ def _labels_text(d: ConvolutionDimensionNumbers) -> str:
         return "".join(places.get(dim, "?") for dim in range(max(places) + 1))
 
     lhs = labels("b", d.input_batch_dimension, "f", d.input_feature_dimension, d.input_spatial_dimensions)
-    rhs = labels("i", d.kernel_input_feature_dimension, "o", d.kernel_output_feature_dimension, d.kernel_spatial_dimensions)
+    rhs = labels(
+        "i", d.kernel_input_feature_dimension, "o", d.kernel_output_feature_dimension, d.kernel_spatial_dimensions
+    )
     out = labels("b", d.output_batch_dimension, "f", d.output_feature_dimension, d.output_spatial_dimensions)
     return f"{lhs}_{rhs}->{out}"
 
 
 def _numbers(cls: Any, optional: tuple[str, ...], keys: Mapping[str, str] | None = None) -> InParts:
-    """A class of `hlo.attrs`, each of its fields in texts under a key of its own: `keys` is {key: field}, by default the fields' names.
+    """A class of `hlo.attrs`, each of its fields in texts under a key of its own: `keys` is {key: field}, by default
+    the fields' names.
 
     Those of `optional` are written only if they are not empty, and may be absent.
     """
     keys, plain = keys or {field: field for field in cls.__dataclass_fields__}, cls()
     parts = {
-        key: Part(key not in optional, integers if isinstance(getattr(plain, field), tuple) else lambda lexer, _: lexer.integer())
+        key: Part(
+            key not in optional,
+            integers if isinstance(getattr(plain, field), tuple) else lambda lexer, _: lexer.integer(),
+        )
         for key, field in keys.items()
     }
 
@@ -153,7 +177,9 @@ def _numbers(cls: Any, optional: tuple[str, ...], keys: Mapping[str, str] | None
     return InParts(cls, parts, build, text=text, decoded=lambda data: record(cls, data), encoded=message)
 
 
-_DOT_KEYS = {f"{side}_{role}_dims": f"{side}_{role}_dimensions" for side in ("lhs", "rhs") for role in ("batch", "contracting")}
+_DOT_KEYS = {
+    f"{side}_{role}_dims": f"{side}_{role}_dimensions" for side in ("lhs", "rhs") for role in ("batch", "contracting")
+}
 _DOT = _numbers(DotDimensionNumbers, tuple(_DOT_KEYS), _DOT_KEYS)
 
 
@@ -218,6 +244,10 @@ KINDS: dict[str, Kind] = {
         decoded=_read_ragged,
         encoded=_write_ragged,
     ),
-    "gather_dimension_numbers": _numbers(GatherDimensionNumbers, ("operand_batching_dims", "start_indices_batching_dims")),
-    "scatter_dimension_numbers": _numbers(ScatterDimensionNumbers, ("input_batching_dims", "scatter_indices_batching_dims")),
+    "gather_dimension_numbers": _numbers(
+        GatherDimensionNumbers, ("operand_batching_dims", "start_indices_batching_dims")
+    ),
+    "scatter_dimension_numbers": _numbers(
+        ScatterDimensionNumbers, ("input_batching_dims", "scatter_indices_batching_dims")
+    ),
 }

@@ -27,9 +27,9 @@ class Part(NamedTuple):
 class Kind:
     """One kind of attributes: all about their values, which are a field of the proto.
 
-    `type` is the Python type of the values, or several; `absent` the value where the proto lacks the field, `REQUIRED` if only `read` can
-    tell. `decoded` takes the field to the value, `encoded` back, or to None if there is to be no field. `parse` reads a value in HLO text,
-    and `text` writes it, or None if there is to be no attribute.
+    `type` is the Python type of the values, or several; `absent` the value where the proto lacks the field, `REQUIRED`
+    if only `read` can tell. `decoded` takes the field to the value, `encoded` back, or to None if there is to be no
+    field. `parse` reads a value in HLO text, and `text` writes it, or None if there is to be no attribute.
     """
 
     def __init__(
@@ -47,7 +47,8 @@ class Kind:
         self.parse, self.text, self.decoded, self.encoded = parse, text, decoded, encoded
 
     def read(self, fields: Fields, keys: tuple[str, ...], instruction: Instruction) -> Any:
-        """Takes the fields that it knows out of a decoded HloInstructionProto. The instruction has its operands already."""
+        """Takes the fields that it knows out of a decoded HloInstructionProto. The instruction has its operands
+        already."""
         value = fields.pop(keys[0], None)
         return self.absent if value is None else self.decoded(value)
 
@@ -67,7 +68,8 @@ class Kind:
 
 
 class InParts(Kind):
-    """A kind that HLO text has as several attributes; `build` makes the value of those that are there, and `text` writes them all."""
+    """A kind that HLO text has as several attributes; `build` makes the value of those that are there, and `text`
+    writes them all."""
 
     def __init__(
         self,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ParseError
-from ..attrs import ACCURACIES, ALGORITHMS, PRECISIONS, TRANSPOSES, PrecisionConfig, ResultAccuracy, TriangularSolveOptions
+from ..attrs import (
+    ACCURACIES,
+    ALGORITHMS,
+    PRECISIONS,
+    TRANSPOSES,
+    PrecisionConfig,
+    ResultAccuracy,
+    TriangularSolveOptions,
+)
 from ..literal import Literal
 from ..proto.schema import MESSAGES, word
 from ..proto.wire import Buffer, Fields, decode, encode
@@ -34,14 +42,18 @@ def _read_precision(data: Buffer) -> PrecisionConfig:
 
 
 def _write_precision(config: PrecisionConfig) -> bytes:
-    return packed("PrecisionConfig", ([PRECISIONS.index(p) for p in config.operand_precision], ALGORITHMS.index(config.algorithm)))
+    return packed(
+        "PrecisionConfig", ([PRECISIONS.index(p) for p in config.operand_precision], ALGORITHMS.index(config.algorithm))
+    )
 
 
 _SOLVE_FLAGS = ("left_side", "lower", "unit_diagonal")
 
 
 def _solve_text(options: TriangularSolveOptions) -> str:
-    return ", ".join([*(f"{key}=true" for key in _SOLVE_FLAGS if getattr(options, key)), f"transpose_a={options.transpose_a}"])
+    return ", ".join(
+        [*(f"{key}=true" for key in _SOLVE_FLAGS if getattr(options, key)), f"transpose_a={options.transpose_a}"]
+    )
 
 
 def _read_solve(data: Buffer) -> TriangularSolveOptions:
@@ -89,7 +101,9 @@ def _read_accuracy(data: Buffer) -> ResultAccuracy:
 
 def _write_accuracy(value: ResultAccuracy) -> bytes:
     tolerance = packed("Tolerance", (value.atol, value.rtol, value.ulps))
-    return encode(MESSAGES["ResultAccuracy"], {"mode": ACCURACIES.index(value.mode)} if value.mode else {"tolerance": tolerance})
+    return encode(
+        MESSAGES["ResultAccuracy"], {"mode": ACCURACIES.index(value.mode)} if value.mode else {"tolerance": tolerance}
+    )
 
 
 def _aliasing(lexer: Lexer, _: Shapes) -> tuple[Any, ...]:
@@ -139,13 +153,15 @@ def _sparsity_text(data: Buffer) -> str:
         if side in ("lhs", "rhs"):
             fields = decode(MESSAGES["TensorSparsityConfig"], item)
             ratio = f"{fields.get('num_non_zero', 0)}x{fields.get('block_size', 0)}"
-            sides.append(f"{side}={{sparsity={ratio} dimension={fields.get('dimension', 0)} stride={fields.get('stride', 0)}}}")
+            sides.append(
+                f"{side}={{sparsity={ratio} dimension={fields.get('dimension', 0)} stride={fields.get('stride', 0)}}}"
+            )
     return "{" + " ".join(sides) + "}"
 
 
 def _literal(lexer: Lexer, shapes: Shapes, depth: int = 0) -> Literal:
-    """A literal behind its shape. A tuple is as it is printed, every element with its shape, ( s32[] 1, f32[2] {1, 2} ); or its shape
-    stands before it all."""
+    """A literal behind its shape. A tuple is as it is printed, every element with its shape, ( s32[] 1, f32[2] {1, 2}
+    ); or its shape stands before it all."""
     from ..text.literals import literal
 
     if not lexer.sees("(") or depth > 64:
@@ -189,7 +205,9 @@ KINDS: dict[str, Kind] = {
     "precision_config": InParts(
         PrecisionConfig,
         {
-            "operand_precision": Part(False, lambda lexer, _: tuple(lexer.listed(lambda: lexer.one_of(PRECISIONS, fold=True)))),
+            "operand_precision": Part(
+                False, lambda lexer, _: tuple(lexer.listed(lambda: lexer.one_of(PRECISIONS, fold=True)))
+            ),
             "algorithm": Part(False, lambda lexer, _: lexer.one_of(ALGORITHMS, fold=True)),
         },
         lambda found: PrecisionConfig(**found),
@@ -208,7 +226,9 @@ KINDS: dict[str, Kind] = {
         decoded=_read_solve,
         encoded=_write_solve,
     ),
-    "result_accuracy": Kind(ResultAccuracy, parse=_accuracy, text=_accuracy_text, decoded=_read_accuracy, encoded=_write_accuracy),
+    "result_accuracy": Kind(
+        ResultAccuracy, parse=_accuracy, text=_accuracy_text, decoded=_read_accuracy, encoded=_write_accuracy
+    ),
     "output_operand_aliasing": Kind(
         tuple,
         (),

@@ -80,7 +80,10 @@ def _single(lexer: Lexer, _: Shapes) -> Any:
 def _single_text(value: float) -> str:
     """The shortest text of an f32."""
     exact = struct.pack("<f", value)
-    return next((text for digits in range(6, 9) if struct.pack("<f", float(text := f"{value:.{digits}g}")) == exact), f"{value:.9g}")
+    return next(
+        (text for digits in range(6, 9) if struct.pack("<f", float(text := f"{value:.{digits}g}")) == exact),
+        f"{value:.9g}",
+    )
 
 
 def _flattened(lexer: Lexer, _: Shapes) -> tuple[int, ...]:
@@ -106,7 +109,8 @@ WORDS: dict[str, Word] = {
     "padding_type": Word("PADDING_INVALID PADDING_VALID PADDING_SAME"),
     "custom_call_schedule": Word("SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST"),
     "custom_call_api_version": Word(
-        "API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING API_VERSION_STATUS_RETURNING_UNIFIED "
+        "API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING "
+        "API_VERSION_STATUS_RETURNING_UNIFIED "
         "API_VERSION_TYPED_FFI",
         unwritten=1,
     ),
@@ -123,7 +127,9 @@ KINDS: dict[str, Kind] = {
     "optional_int": _Optional(int, REQUIRED, parse=_integer, nullable=True),
     "channel_id": Kind(int, parse=lambda lexer, _: _channel(lexer.integer()), decoded=_channel),
     "bool": Kind(bool, False, parse=_boolean, text=flag),
-    "tri_state": Kind(bool, parse=_boolean, text=flag, decoded={1: True, 2: False}.get, encoded=lambda value: 1 if value else 2),
+    "tri_state": Kind(
+        bool, parse=_boolean, text=flag, decoded={1: True, 2: False}.get, encoded=lambda value: 1 if value else 2
+    ),
     "cholesky_options": Kind(
         bool,
         False,
@@ -136,10 +142,14 @@ KINDS: dict[str, Kind] = {
     "str": Kind(str, "", parse=lambda lexer, _: lexer.unicode(), text=quoted),
     "name": Kind(str, "", parse=lambda lexer, _: lexer.name("a word")),
     "comparison_direction": Kind(str, "", parse=lambda lexer, _: lexer.one_of(("EQ", "NE", "GE", "GT", "LE", "LT"))),
-    "comparison_type": _ComparisonType(str, REQUIRED, parse=lambda lexer, _: lexer.one_of(("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"))),
+    "comparison_type": _ComparisonType(
+        str, REQUIRED, parse=lambda lexer, _: lexer.one_of(("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"))
+    ),
     "bytes": Kind(BYTES, b"", parse=lambda lexer, _: lexer.string(), text=quoted, decoded=bytes, encoded=bytes),
     "ints": Kind(tuple, (), parse=integers, text=braced, decoded=tuple, encoded=list),
-    "nested_ints": Kind(tuple, (), parse=_flattened, text=lambda value: f"{{{braced(value)}}}", decoded=tuple, encoded=list),
+    "nested_ints": Kind(
+        tuple, (), parse=_flattened, text=lambda value: f"{{{braced(value)}}}", decoded=tuple, encoded=list
+    ),
     "bools": Kind(
         tuple,
         (),
@@ -148,7 +158,9 @@ KINDS: dict[str, Kind] = {
         decoded=_replication,
         encoded=_replication_message,
     ),
-    "shape": Kind(Shape, parse=lambda _, shapes: shapes.shape(), text=shape_text, decoded=read_shape, encoded=write_shape),
+    "shape": Kind(
+        Shape, parse=lambda _, shapes: shapes.shape(), text=shape_text, decoded=read_shape, encoded=write_shape
+    ),
     "shapes": Kind(
         tuple,
         (),

@@ -23,12 +23,16 @@ _MLIR = _COMMENTS + rb"(?:#\w|!\w+\s*=|module\s*(?:@|\{|attributes\b)|\"?builtin
 
 
 def read_module(data: str | bytes | bytearray | memoryview) -> Module:
-    """The module in the contents of a file: HLO text, a proto of any of the kinds that `module_bytes` knows, StableHLO as bytecode or text,
-    or what jax.export writes."""
+    """The module in the contents of a file: HLO text, a proto of any of the kinds that `module_bytes` knows, StableHLO
+    as bytecode or text, or what jax.export writes."""
     from ..ir import Module
 
     if isinstance(data, str):
-        return Module.from_stablehlo(data) if re.match(_MLIR, data[:_HEAD].encode("utf-8", "replace")) else Module.from_text(data)
+        return (
+            Module.from_stablehlo(data)
+            if re.match(_MLIR, data[:_HEAD].encode("utf-8", "replace"))
+            else Module.from_text(data)
+        )
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ParseError(f"a module is bytes or text, not {type(data).__name__}")
     kind = mlir_kind(data)
@@ -54,7 +58,8 @@ def mlir_kind(data: bytes | bytearray | memoryview) -> str:
 
 
 def _is_exported(view: memoryview) -> bool:
-    """Whether this is a flatbuffer whose root table has MLIR bytecode in its field 13: the outline of jax.export's files."""
+    """Whether this is a flatbuffer whose root table has MLIR bytecode in its field 13: the outline of jax.export's
+    files."""
     try:
         (root,) = struct.unpack_from("<I", view)
         vtable = root - struct.unpack_from("<i", view, root)[0]
@@ -88,7 +93,8 @@ def module_bytes(data: bytes | bytearray | memoryview) -> Buffer:
             return inner
         inner = _first(inner)
     raise ParseError(
-        "these bytes hold no HLO module: they are neither HloModuleProto, HloProto, HloSnapshot nor HloUnoptimizedSnapshot, nor HLO text, "
+        "these bytes hold no HLO module: they are neither HloModuleProto, HloProto, HloSnapshot nor "
+        "HloUnoptimizedSnapshot, nor HLO text, "
         "StableHLO or a file of jax.export; docs/models.md says how to make one"
     )
 
@@ -103,14 +109,22 @@ def _reject_others(view: memoryview) -> None:
     kind = mlir_kind(view)
     if kind:
         method = "from_exported" if kind == EXPORTED else "from_stablehlo"
-        raise UnsupportedError(f"this is StableHLO ({kind}), not HLO: give it to HloModule.{method} or HloModule.from_bytes")
-    for magic, what in ((b"\x1f\x8b", "gzip"), (b"PK\x03\x04", "zip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\0asm", "a WebAssembly module")):
+        raise UnsupportedError(
+            f"this is StableHLO ({kind}), not HLO: give it to HloModule.{method} or HloModule.from_bytes"
+        )
+    for magic, what in (
+        (b"\x1f\x8b", "gzip"),
+        (b"PK\x03\x04", "zip"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"\0asm", "a WebAssembly module"),
+    ):
         if head.startswith(magic):
             raise ParseError(f"these bytes are {what}, not an HLO module")
 
 
 def is_module(data: Buffer) -> bool:
-    """Whether this has the outline of an HloModuleProto: computations with instructions, and a name that is plain text."""
+    """Whether this has the outline of an HloModuleProto: computations with instructions, and a name that is plain
+    text."""
     computations = False
     try:
         for number, wire, value in fields(data):

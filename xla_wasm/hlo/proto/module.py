@@ -25,7 +25,9 @@ from .shapes import read_program_shape, read_shape, write_program_shape, write_s
 from .sources import Sources, write_metadata
 from .wire import UNKNOWN, Buffer, Fields, Message, decode, encode
 
-_MODULE, _COMPUTATION, _INSTRUCTION = (MESSAGES[name] for name in ("HloModuleProto", "HloComputationProto", "HloInstructionProto"))
+_MODULE, _COMPUTATION, _INSTRUCTION = (
+    MESSAGES[name] for name in ("HloModuleProto", "HloComputationProto", "HloInstructionProto")
+)
 _LOW32 = (1 << 32) - 1
 _ALIAS_KINDS = ("undefined-alias", "may-alias", "must-alias")
 _OLD_COMPARISONS = {
@@ -40,8 +42,8 @@ _OLD_COMPARISONS = {
 
 _Read = Callable[[Fields, tuple[str, ...], Instruction], Any]
 _Plan = tuple[str, _Read, Callable[[Fields, tuple[str, ...], Any], None], tuple[str, ...], Any]
-"""How one attribute of an opcode is read and written: its name, reader, writer, the keys of its fields, and the value where the proto has
-none of them, or `REQUIRED` where the reader is needed for that."""
+"""How one attribute of an opcode is read and written: its name, reader, writer, the keys of its fields, and the value
+where the proto has none of them, or `REQUIRED` where the reader is needed for that."""
 
 
 @cache
@@ -99,9 +101,13 @@ class _Reader:
         module = Module(fields.pop("name", ""), computations, entry)
         module.is_scheduled = bool(self.orders)
         self._signature(module, fields)
-        module.input_output_alias = _kept(module.kept, "input_output_alias", _MODULE, fields.pop("input_output_alias", b""), _read_aliases)
+        module.input_output_alias = _kept(
+            module.kept, "input_output_alias", _MODULE, fields.pop("input_output_alias", b""), _read_aliases
+        )
         module.buffer_donor = _kept(module.kept, "buffer_donor", _MODULE, fields.pop("buffer_donor", b""), _read_donors)
-        module.frontend_attributes = _kept(module.kept, "frontend_attributes", _MODULE, fields.pop("frontend_attributes", b""), _read_map)
+        module.frontend_attributes = _kept(
+            module.kept, "frontend_attributes", _MODULE, fields.pop("frontend_attributes", b""), _read_map
+        )
         if "device_assignment" in fields:  # stays in `unknown` too: it lists the devices
             assignment = decode(MESSAGES["DeviceAssignmentProto"], fields["device_assignment"])
             module.replica_count = max(assignment.get("replica_count", 1), 1)
@@ -110,7 +116,8 @@ class _Reader:
         return module
 
     def _schedule(self, fields: Fields) -> None:
-        """The schedule's order of instructions, by computation id. It becomes the order of `Computation.instructions`."""
+        """The schedule's order of instructions, by computation id. It becomes the order of
+        `Computation.instructions`."""
         for item in decode(MESSAGES["HloScheduleProto"], fields.pop("schedule", b"")).get("sequences", ()):
             entry = decode(MESSAGES["SequenceEntry"], item)
             ids = decode(MESSAGES["InstructionSequence"], entry.get("value", b"")).get("instruction_ids", ())
@@ -126,7 +133,9 @@ class _Reader:
         if result is None or (parameters and [s.without_layout() for s in parameters] != declared):
             raise ParseError("host_program_shape does not have the parameters of the entry computation")
         if result.without_layout() != module.entry.root.shape.without_layout():
-            raise ParseError(f"host_program_shape has the result {result}, the entry computation {module.entry.root.shape}")
+            raise ParseError(
+                f"host_program_shape has the result {result}, the entry computation {module.entry.root.shape}"
+            )
         module.parameter_shapes, module.result_shape = parameters, result
 
     def _computation(self, data: Buffer) -> tuple[Computation, int]:
@@ -144,7 +153,9 @@ class _Reader:
             for number in ids:
                 predecessor = by_id.get(number & _LOW32)
                 if predecessor is None:
-                    raise ParseError(f"computation {name!r}: {instruction.where}: control predecessor {number} does not exist")
+                    raise ParseError(
+                        f"computation {name!r}: {instruction.where}: control predecessor {number} does not exist"
+                    )
                 instruction.control_predecessors.append(predecessor)
         root = by_id.get(fields.pop("root_id", 0) & _LOW32)
         if root is None:
@@ -153,7 +164,9 @@ class _Reader:
         computation = Computation(name, self._ordered(name, by_id, self.orders.get(number)), root)
         numbers = sorted(i.attrs.get("parameter_number", -1) for i in by_id.values() if i.opcode == "parameter")
         if numbers != list(range(len(numbers))):
-            raise ParseError(f"computation {name!r}: its parameters are numbered {numbers[:16]}, not from 0 on, each once")
+            raise ParseError(
+                f"computation {name!r}: its parameters are numbered {numbers[:16]}, not from 0 on, each once"
+            )
         computation.is_fusion_computation = fields.pop("is_fusion_computation", False)
         computation.execution_thread = fields.pop("execution_thread", "")
         fields.pop("program_shape", None)
@@ -172,7 +185,9 @@ class _Reader:
                 raise ParseError(f"computation {name!r}: its schedule runs {instruction.where} before an operand")
         return list(place)
 
-    def _instruction(self, data: Buffer, by_id: dict[int, Instruction], later: list[tuple[Instruction, list[int]]]) -> None:
+    def _instruction(
+        self, data: Buffer, by_id: dict[int, Instruction], later: list[tuple[Instruction, list[int]]]
+    ) -> None:
         fields = decode(_INSTRUCTION, data)
         pop = fields.pop
         opcode = pop("opcode", "")
@@ -239,10 +254,21 @@ class _Reader:
         by_id[number] = instruction
 
     @staticmethod
-    def _keep(instruction: Instruction, fields: Fields, data: Buffer, kept: Kept, name: str, read: _Read, keys: tuple[str, ...]) -> None:
+    def _keep(
+        instruction: Instruction,
+        fields: Fields,
+        data: Buffer,
+        kept: Kept,
+        name: str,
+        read: _Read,
+        keys: tuple[str, ...],
+    ) -> None:
         """Reads an attribute from the known part of its messages, which hold more, and keeps these."""
         whole = decode(_INSTRUCTION, data)
-        known = decode(_INSTRUCTION, known_part(_INSTRUCTION, encode(_INSTRUCTION, {key: whole[key] for key in keys if key in whole})))
+        known = decode(
+            _INSTRUCTION,
+            known_part(_INSTRUCTION, encode(_INSTRUCTION, {key: whole[key] for key in keys if key in whole})),
+        )
         value = instruction.attrs[name] = read(known, keys, instruction)
         kept[name] = deepcopy(value), {key: whole[key] for key in keys if key in whole and key not in known}
         for key in kept[name][1]:
@@ -250,7 +276,8 @@ class _Reader:
 
 
 def _kept(kept: Kept, name: str, message: Message, data: Buffer, read: Callable[[Buffer], Any]) -> Any:
-    """What `read` makes of the message in a field of that name. One that holds unknown fields is kept, and its known part read."""
+    """What `read` makes of the message in a field of that name. One that holds unknown fields is kept, and its known
+    part read."""
     try:
         return read(data)
     except UnknownFields:
@@ -297,7 +324,8 @@ def _write_map(values: dict[str, str]) -> bytes:
 
 
 class _Names:
-    """Names that are unique in a module, as XLA's reader wants them: a clash adds a number, or raises the one that is there."""
+    """Names that are unique in a module, as XLA's reader wants them: a clash adds a number, or raises the one that is
+    there."""
 
     def __init__(self) -> None:
         self.used: set[str] = set()
@@ -323,7 +351,11 @@ def to_proto(module: Module) -> bytes:
     shapes: dict[Shape, bytes] = {}
     computations, sequences = [], []
     unique = _Names()
-    names = {instruction: unique.take(instruction.name) for computation in module.computations for instruction in computation.instructions}
+    names = {
+        instruction: unique.take(instruction.name)
+        for computation in module.computations
+        for instruction in computation.instructions
+    }
     for number, computation in enumerate(module.computations):
         ids = {instruction: number << 32 | at for at, instruction in enumerate(computation.instructions)}
         computations.append(_write_computation(computation, number, ids, numbers, names, shapes))
@@ -336,7 +368,12 @@ def to_proto(module: Module) -> bytes:
     aliases = [
         encode(
             MESSAGES["AliasEntryProto"],
-            {"output_shape_index": output, "parameter_number": number, "parameter_shape_index": index, "kind": _ALIAS_KINDS.index(kind)},
+            {
+                "output_shape_index": output,
+                "parameter_number": number,
+                "parameter_shape_index": index,
+                "kind": _ALIAS_KINDS.index(kind),
+            },
         )
         for output, number, index, kind in module.input_output_alias
     ]
@@ -378,7 +415,9 @@ def _write_computation(
         {
             "name": computation.name,
             "instructions": [_write_instruction(i, ids, numbers, names[i], shapes) for i in computation.instructions],
-            "program_shape": write_program_shape([p.shape for p in parameters], computation.root.shape, [names[p] for p in parameters]),
+            "program_shape": write_program_shape(
+                [p.shape for p in parameters], computation.root.shape, [names[p] for p in parameters]
+            ),
             "id": number,
             "root_id": ids[computation.root],
             "is_fusion_computation": computation.is_fusion_computation,
@@ -389,7 +428,11 @@ def _write_computation(
 
 
 def _write_instruction(
-    instruction: Instruction, ids: dict[Instruction, int], numbers: dict[Computation, int], name: str, shapes: dict[Shape, bytes]
+    instruction: Instruction,
+    ids: dict[Instruction, int],
+    numbers: dict[Computation, int],
+    name: str,
+    shapes: dict[Shape, bytes],
 ) -> bytes:
     shape = shapes.get(instruction.shape)
     if shape is None:

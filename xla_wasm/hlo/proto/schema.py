@@ -148,7 +148,8 @@ def word(names: Sequence[str], number: int) -> str:
 
 
 class UnknownFields(UnsupportedError):
-    """A message holds more than this version understands. Its known part can be read, but perhaps not compiled faithfully."""
+    """A message holds more than this version understands. Its known part can be read, but perhaps not compiled
+    faithfully."""
 
     def __init__(self, message: str):
         super().__init__(f"{message} holds fields that this version does not know; the module comes from a newer XLA")

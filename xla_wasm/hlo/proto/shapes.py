@@ -79,7 +79,9 @@ def _read_layout(data: Buffer, rank: int) -> Layout:
         raise UnsupportedError("layout: sparse arrays are not supported")
     tiles = tuple(tuple(_fields(_TILE, tile).get("dimensions", ())) for tile in fields.pop("tiles", ()))
     # A tile may have more dimensions than the array: later tiles apply to what earlier ones make.
-    if not all(size > 0 or size == UNBOUNDED for tile in tiles for size in tile) or not all(0 < len(t) <= _MOST_DIMENSIONS for t in tiles):
+    if not all(size > 0 or size == UNBOUNDED for tile in tiles for size in tile) or not all(
+        0 < len(t) <= _MOST_DIMENSIONS for t in tiles
+    ):
         raise ParseError(f"layout: {tiles[:8]} are no tiles")
     padded = tuple(fields.pop("padded_dimensions", ()))
     if padded and len(padded) != rank:
@@ -139,7 +141,9 @@ def write_shape(shape: Shape) -> bytes:
                     "memory_space": layout.memory_space,
                     "tail_padding_alignment_in_elements": layout.tail_padding_alignment_in_elements,
                     "dynamic_shape_metadata_prefix_bytes": layout.dynamic_shape_metadata_prefix_bytes,
-                    "split_configs": [encode(_SPLIT, {"dimension": d, "split_indices": at}) for d, at in layout.split_configs],
+                    "split_configs": [
+                        encode(_SPLIT, {"dimension": d, "split_indices": at}) for d, at in layout.split_configs
+                    ],
                     "index_primitive_type": _type_number(layout.index_primitive_type),
                     "pointer_primitive_type": _type_number(layout.pointer_primitive_type),
                     UNKNOWN: layout.unknown,
@@ -160,5 +164,10 @@ def read_program_shape(data: Buffer) -> tuple[list[Shape], Shape | None]:
 def write_program_shape(parameters: Iterable[Shape], result: Shape, names: Iterable[str]) -> bytes:
     """The bytes of a ProgramShapeProto."""
     return encode(
-        _PROGRAM, {"parameters": [write_shape(s) for s in parameters], "result": write_shape(result), "parameter_names": list(names)}
+        _PROGRAM,
+        {
+            "parameters": [write_shape(s) for s in parameters],
+            "result": write_shape(result),
+            "parameter_names": list(names),
+        },
     )

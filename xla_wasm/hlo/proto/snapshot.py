@@ -29,7 +29,8 @@ class Snapshot:
     result: Literal | None = None
     execution_platform: str = ""
     rest: Fields = field(default_factory=dict)
-    """Fields that nothing here models (buffer assignment, descriptors, unknown ones), by message, written back as they were."""
+    """Fields that nothing here models (buffer assignment, descriptors, unknown ones), by message, written back as they
+    were."""
 
     @staticmethod
     def from_proto(data: bytes | bytearray | memoryview) -> Snapshot:

@@ -11,7 +11,8 @@ _METADATA_FIELDS = ("op_type", "op_name", "source_file", "source_line", "stack_f
 
 
 class Sources:
-    """Reads metadata, and finds the source lines of stack frames in a module's tables (a decoded StackFrameIndexProto)."""
+    """Reads metadata, and finds the source lines of stack frames in a module's tables (a decoded
+    StackFrameIndexProto)."""
 
     def __init__(self, frames: Fields):
         self.frames = frames
@@ -23,7 +24,8 @@ class Sources:
         return Sources(decode(MESSAGES["StackFrameIndexProto"], data))
 
     def metadata(self, data: Buffer) -> Metadata:
-        """Metadata with the source line of the innermost stack frame; one that is spelled out as well goes to `unknown`."""
+        """Metadata with the source line of the innermost stack frame; one that is spelled out as well goes to
+        `unknown`."""
         fields = decode(_METADATA, data)
         pop = fields.pop
         kind, name, frame = pop("op_type", ""), pop("op_name", ""), pop("stack_frame_id", 0)
@@ -34,7 +36,8 @@ class Sources:
         return Metadata(kind, name, file, line, frame, encode(_METADATA, fields) if fields else b"")
 
     def _source(self, frame: int) -> tuple[str, int]:
-        """File and line of a stack frame, counted from 1; nothing where the tables lack it, for it only serves messages."""
+        """File and line of a stack frame, counted from 1; nothing where the tables lack it, for it only serves
+        messages."""
         source = self.known.get(frame)
         if source is None:
             where = self._entry("stack_frames", "StackFrame", frame)

@@ -2,7 +2,8 @@
 
 `decode` turns the bytes of one message into a dict {field name: value}. A submessage stays bytes until it is decoded in
 its turn, so nesting costs nothing here and is bounded where recursion happens. Several occurrences of a submessage that
-is not repeated are joined, which is what protobuf's merging means. Fields that the table lacks are kept under `UNKNOWN`.
+is not repeated are joined, which is what protobuf's merging means. Fields that the table lacks are kept under
+`UNKNOWN`.
 
 Values of up to `LARGE` bytes are `bytes`; longer ones are memoryviews of the caller's data, not copies.
 """
@@ -29,7 +30,16 @@ _MESSAGE, _MESSAGES, _BYTES, _BYTES_LIST, _STR, _STR_LIST, _PACKED, _KEPT = rang
 _SIGNED, _UNSIGNED, _INT32, _UINT32, _BOOL, _FLOAT, _DOUBLE = range(8, 15)
 _REPEATED = 16  # added to the scalar codes above
 
-_SCALARS = {"i64": _SIGNED, "u64": _UNSIGNED, "i32": _INT32, "enum": _INT32, "u32": _UINT32, "bool": _BOOL, "f32": _FLOAT, "f64": _DOUBLE}
+_SCALARS = {
+    "i64": _SIGNED,
+    "u64": _UNSIGNED,
+    "i32": _INT32,
+    "enum": _INT32,
+    "u32": _UINT32,
+    "bool": _BOOL,
+    "f32": _FLOAT,
+    "f64": _DOUBLE,
+}
 _WIRE_TYPES = {_FLOAT: 5, _DOUBLE: 1}
 _FLOATS = {_FLOAT: struct.Struct("<f"), _DOUBLE: struct.Struct("<d")}
 _OVERLONG = re.compile(rb"[\x80-\xff]{10}")

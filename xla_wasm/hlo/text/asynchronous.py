@@ -20,7 +20,12 @@ def sugar(opcode: str) -> tuple[str, str]:
     """The operation and the step (start, update or done) of a short form; the opcode itself and "" if it is none."""
     for step in ("start", "update", "done"):
         wrapped = opcode.removesuffix("-" + step)
-        if wrapped != opcode and wrapped not in _OWN and not wrapped.startswith("async") and spelling(wrapped) is not None:
+        if (
+            wrapped != opcode
+            and wrapped not in _OWN
+            and not wrapped.startswith("async")
+            and spelling(wrapped) is not None
+        ):
             return wrapped, step
     return opcode, ""
 

@@ -10,7 +10,9 @@ from ..kinds.kind import InParts, Part
 from ..kinds.table import KINDS
 from ..op import REQUIRED, records
 
-_ONE_DIMENSION = frozenset("concatenate sort all-gather all-gather-start reduce-scatter get-dimension-size set-dimension-size scan".split())
+_ONE_DIMENSION = frozenset(
+    "concatenate sort all-gather all-gather-start reduce-scatter get-dimension-size set-dimension-size scan".split()
+)
 
 
 class Attribute(NamedTuple):
@@ -23,7 +25,8 @@ class Attribute(NamedTuple):
 
 
 class Spelling(NamedTuple):
-    """All that the text of an opcode may have: the parts by key, the attributes that they make, keys of called computations."""
+    """All that the text of an opcode may have: the parts by key, the attributes that they make, keys of called
+    computations."""
 
     parts: dict[str, Part]
     attributes: tuple[Attribute, ...]

@@ -63,7 +63,9 @@ class Computations:
             declared = self.shapes.shape()
         computation = self._body(name)
         if declared is not None and not compatible(declared, computation.root.shape):
-            lexer.error(f"computation '{name}' is declared to return {declared}, but returns {computation.root.shape}", begin)
+            lexer.error(
+                f"computation '{name}' is declared to return {declared}, but returns {computation.root.shape}", begin
+            )
         if lexer.take(","):
             lexer.expect("execution_thread=")
             computation.execution_thread = lexer.unicode()
@@ -287,7 +289,11 @@ class Computations:
         begin = lexer.skip()
         name = lexer.name("the name of a computation")
         found = self.computations.get(name)
-        return found if found is not None else lexer.error(f"no computation '{name}' comes before this one: define it above", begin)
+        return (
+            found
+            if found is not None
+            else lexer.error(f"no computation '{name}' comes before this one: define it above", begin)
+        )
 
     def _link(self, instruction: Instruction, words: Spelling, called: dict[str, list[Computation]]) -> None:
         """Orders the called computations as the record does."""
@@ -306,7 +312,11 @@ class Computations:
         begin = lexer.skip()
         name = lexer.name("the name of an instruction")
         found = scope.get(name)
-        return found if found is not None else lexer.error(f"no instruction '{name}' comes before this one: define it above", begin)
+        return (
+            found
+            if found is not None
+            else lexer.error(f"no instruction '{name}' comes before this one: define it above", begin)
+        )
 
     def map(self) -> dict[str, str]:
         """{key="value",key={raw}}"""

@@ -1,9 +1,9 @@
 """The terminals of HLO text, and a cursor that matches them.
 
-What a run of characters means depends on where it stands (`1x2` is one size list, `b01f` may be a name or dimension labels),
-so the cursor is asked for the terminal that the grammar expects instead of cutting the text into tokens beforehand. Every
-terminal is one compiled expression that swallows the blanks and comments before it. The expressions never backtrack over
-blanks, names or strings (possessive quantifiers), so the time is linear in the text.
+What a run of characters means depends on where it stands (`1x2` is one size list, `b01f` may be a name or dimension
+labels), so the cursor is asked for the terminal that the grammar expects instead of cutting the text into tokens
+beforehand. Every terminal is one compiled expression that swallows the blanks and comments before it. The expressions
+never backtrack over blanks, names or strings (possessive quantifiers), so the time is linear in the text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ HEAD = terminal(rf"(ROOT\s++)?+(?:({_NAME})(?=[\s/])|%({_NAME})){BLANK}=")
 """The beginning of an instruction: whether it is the root, and its name, in group 2 or, after a `%`, in group 3."""
 OPCODE = terminal(rf"({_NAME}){BLANK}\(")
 OPERAND = terminal(rf"%?+({_NAME})(?={BLANK}[,)])")
-ARRAY = terminal(r"([a-z][a-z0-9]*+\[[\d,<=?]*+\](?:\{[\d,]*+(?:(?<=[\d{]):[A-Z][A-Z\d(),:*-]*+)?+(?<!\{)\})?+)(?!\s*+\{\s*+[\d:])")
+ARRAY = terminal(
+    r"([a-z][a-z0-9]*+\[[\d,<=?]*+\](?:\{[\d,]*+(?:(?<=[\d{]):[A-Z][A-Z\d(),:*-]*+)?+(?<!\{)\})?+)(?!\s*+\{\s*+[\d:])"
+)
 """The shape of an array as it is mostly written, without blanks in it."""
 LAYOUT = terminal(rf"\{{(?={BLANK}[\d:])")
 """The brace of a layout: any other brace after a shape begins something else."""
@@ -188,7 +190,11 @@ class Lexer(Cursor):
         begin = self.skip()
         found = self.match(NAME)
         word = found[1].lower() if found and fold else found[1] if found else ""
-        return word if word in words else self.fail(" or ".join(words) if len(words) < 8 else f"one of {', '.join(words)}", begin)
+        return (
+            word
+            if word in words
+            else self.fail(" or ".join(words) if len(words) < 8 else f"one of {', '.join(words)}", begin)
+        )
 
     def boolean(self) -> bool:
         """true or false."""
@@ -206,7 +212,10 @@ class Lexer(Cursor):
 
     def pads(self) -> list[list[int]]:
         """1_2x3_4: the numbers of each dimension."""
-        return [[self.number_in(digits) for digits in part.split("_")] for part in self.need(PAD, "padding, such as 0_0x1_1,").split("x")]
+        return [
+            [self.number_in(digits) for digits in part.split("_")]
+            for part in self.need(PAD, "padding, such as 0_0x1_1,").split("x")
+        ]
 
     def labels(self, expected: str) -> str:
         """The labels of a convolution's dimensions."""

@@ -91,7 +91,11 @@ def _quick(lexer: Lexer, shape: Shape) -> bytes | None:
     if outline != "x":
         return None
     numbers = ",".join(rows)
-    if _BAD_POINT.search(numbers) or (kind == "float" and _MINUS_ZERO.search(numbers)) or (kind != "float" and _DECIMAL.search(numbers)):
+    if (
+        _BAD_POINT.search(numbers)
+        or (kind == "float" and _MINUS_ZERO.search(numbers))
+        or (kind != "float" and _DECIMAL.search(numbers))
+    ):
         return None
     try:
         values: list[Any] = list(map(float if kind == "float" else int, numbers.split(",")))

@@ -19,7 +19,8 @@ ORIGINAL_ARRAY = Message("OriginalArrayProto", "1 instruction_name:str; 2 shape_
 ORIGIN_TABLE = Message("OriginalValueRecoveryTableProto", "1 entries:OriginEntry*")
 ORIGIN_ENTRY = Message(
     "OriginalValueRecoveryTableProto.Entry",
-    "1 old_original_array:OriginalArrayProto?; 2 new_original_array:OriginalArrayProto?; 3 recovery_module:HloModuleProto",
+    "1 old_original_array:OriginalArrayProto?; 2 new_original_array:OriginalArrayProto?; 3 "
+    "recovery_module:HloModuleProto",
 )
 
 METADATA_STRINGS = ("op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name")
@@ -27,7 +28,8 @@ METADATA_NUMBERS = ("source_line", "source_end_line", "source_column", "source_e
 
 
 def metadata_text(metadata: Metadata, payloads: Sequence[Buffer] = ()) -> str:
-    """{op_name="..." ...}; empty if there is nothing that HLO text can hold. `payloads` are those of the module, by id."""
+    """{op_name="..." ...}; empty if there is nothing that HLO text can hold. `payloads` are those of the module, by
+    id."""
     fields: Fields = dict(decode(MESSAGES["OpMetadata"], metadata.unknown))
     fields.update(op_type=metadata.op_type, op_name=metadata.op_name, stack_frame_id=metadata.stack_frame_id)
     if not metadata.stack_frame_id:  # else they are those of the frame, or stand in `unknown`
@@ -69,7 +71,10 @@ def stack_frames_text(data: Buffer) -> str:
     rows = ["StackFrames"]
     for at, item in enumerate(fields.get("stack_frames", ()), 1):
         frame = decode(MESSAGES["StackFrame"], item)
-        rows.append(f"{at} {{file_location_id={frame.get('file_location_id', 0)} parent_frame_id={frame.get('parent_frame_id', 0) + 1}}}")
+        rows.append(
+            f"{at} {{file_location_id={frame.get('file_location_id', 0)} "
+            f"parent_frame_id={frame.get('parent_frame_id', 0) + 1}}}"
+        )
     tables.append(rows)
     return "\n\n".join("\n".join(table) for table in tables)
 
@@ -110,11 +115,14 @@ def _array_text(data: Buffer) -> str:
     """{"a" {0}}: an array of the unoptimized module."""
     array = decode(ORIGINAL_ARRAY, data)
     index = array.get("shape_index", ())
-    return "{" + quoted(array.get("instruction_name", "")) + (f" {{{','.join(map(str, index))}}}" if index else "") + "}"
+    return (
+        "{" + quoted(array.get("instruction_name", "")) + (f" {{{','.join(map(str, index))}}}" if index else "") + "}"
+    )
 
 
 def origin_table_text(data: Buffer, module_text: Callable[[Buffer], str]) -> str:
-    """The rows {"old"} : {"new"}, "module": how an array that is gone is made of one that is left. Empty if there are none."""
+    """The rows {"old"} : {"new"}, "module": how an array that is gone is made of one that is left. Empty if there are
+    none."""
     rows = []
     for item in decode(ORIGIN_TABLE, data).get("entries", ()):
         entry = decode(ORIGIN_ENTRY, item)

@@ -1,4 +1,5 @@
-"""Attributes that the compiler keeps as protobuf messages: metadata, statistics, origins, shardings, meshes, stack frames."""
+"""Attributes that the compiler keeps as protobuf messages: metadata, statistics, origins, shardings, meshes, stack
+frames."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def _rest_of_array(lexer: Lexer) -> bytes:
 
 
 def origin_table(lexer: Lexer, module: Callable[[str], bytes]) -> bytes:
-    """{{"old"} : {"new"}, "HloModule ..." ...} as an OriginalValueRecoveryTableProto. `module` reads what stands in the string."""
+    """{{"old"} : {"new"}, "HloModule ..." ...} as an OriginalValueRecoveryTableProto. `module` reads what stands in the
+    string."""
     entries: list[bytes] = []
     lexer.expect("{")
     while not lexer.take("}"):
@@ -254,7 +256,8 @@ def _metadata_list(lexer: Lexer) -> list[bytes]:
 
 
 def mesh(lexer: Lexer) -> tuple[list[tuple[str, int]], list[int], list[int], list[int]]:
-    """mesh['x'=2,'y'=2] and what follows about the order of its devices: axes, devices, sizes and permutation of an iota."""
+    """mesh['x'=2,'y'=2] and what follows about the order of its devices: axes, devices, sizes and permutation of an
+    iota."""
     begin = lexer.skip()
     lexer.expect("mesh[")
     axes: list[tuple[str, int]] = []
@@ -281,8 +284,11 @@ def mesh(lexer: Lexer) -> tuple[list[tuple[str, int]], list[int], list[int], lis
     return axes, devices, dims, perm
 
 
-def axis_refs(lexer: Lexer, axes: list[tuple[str, int]], opening: str = "{", closing: str = "}") -> tuple[list[tuple[int, int, int]], bool]:
-    """{'x','y':(1)2,?}: (axis, size before, size) with size 0 for whole axes, and whether the list is closed (has no `?`)."""
+def axis_refs(
+    lexer: Lexer, axes: list[tuple[str, int]], opening: str = "{", closing: str = "}"
+) -> tuple[list[tuple[int, int, int]], bool]:
+    """{'x','y':(1)2,?}: (axis, size before, size) with size 0 for whole axes, and whether the list is closed (has no
+    `?`)."""
     lexer.expect(opening)
     names = [name for name, _ in axes]
     refs: list[tuple[int, int, int]] = []
@@ -357,7 +363,8 @@ def _ref_messages(refs: list[tuple[int, int, int]]) -> list[bytes]:
 
 
 def stack_frames(lexer: Lexer) -> bytes:
-    """The tables FileNames, FunctionNames, FileLocations and StackFrames, if they stand here, as a StackFrameIndexProto."""
+    """The tables FileNames, FunctionNames, FileLocations and StackFrames, if they stand here, as a
+    StackFrameIndexProto."""
     fields: Fields = {}
     for title, field in (("FileNames", "file_names"), ("FunctionNames", "function_names")):
         if lexer.word(title):

@@ -1,4 +1,5 @@
-"""What HLO text leaves out: result shapes with their layouts, and values that only other parts of an instruction tell."""
+"""What HLO text leaves out: result shapes with their layouts, and values that only other parts of an instruction
+tell."""
 
 from __future__ import annotations
 
@@ -13,11 +14,14 @@ from ..shape import Layout, Shape
 from ..types import default_comparison
 
 _DECLARED = frozenset(
-    "bitcast bitcast-convert constant convert custom-call fusion infeed iota outfeed parameter reduce-precision reshape rng "
+    "bitcast bitcast-convert constant convert custom-call fusion infeed iota outfeed parameter reduce-precision "
+    "reshape rng "
     "rng-bit-generator rng-get-and-update-state stochastic-convert".split()
 )
 """Opcodes whose result shape cannot be left out, beside those that cannot be inferred at all."""
-_KEEPS_LAYOUT = frozenset("copy reverse opt-barrier domain add-dependency dynamic-update-slice while set-dimension-size".split())
+_KEEPS_LAYOUT = frozenset(
+    "copy reverse opt-barrier domain add-dependency dynamic-update-slice while set-dimension-size".split()
+)
 """Opcodes, beside the elementwise ones, whose result is laid out like their first operand."""
 
 
@@ -46,7 +50,8 @@ def _with_layout(instruction: Instruction, shape: Shape) -> Shape:
 
 
 def inferred(instruction: Instruction) -> Shape:
-    """The shape that goes without saying, in the layout that XLA infers with it. Raises VerifyError if there is none."""
+    """The shape that goes without saying, in the layout that XLA infers with it. Raises VerifyError if there is
+    none."""
     opcode = instruction.opcode
     infer = records()[opcode].infer
     if infer is None or opcode in _DECLARED:

@@ -69,7 +69,10 @@ class _Parser:
         entry = entry or self.inner.order[-1]
         module = Module(name or f"module_{entry.name}", self.inner.order, entry)
         self._settle(module, attributes)
-        kept = {"stack_frame_index": frames or None, "original_value_recovery_table": attributes.get("origin_recovery_table") or None}
+        kept = {
+            "stack_frame_index": frames or None,
+            "original_value_recovery_table": attributes.get("origin_recovery_table") or None,
+        }
         module.unknown = encode(MESSAGES["HloModuleProto"], kept)
         return module
 
@@ -159,5 +162,7 @@ class _Parser:
         own = [p.shape for p in module.entry.parameters]
         fits = not parameters or (len(own) == len(parameters) and all(map(compatible, own, parameters)))
         if not fits or not compatible(result, module.entry.root.shape):
-            self.lexer.error("entry_computation_layout has not the parameters and the result of the entry computation", begin)
+            self.lexer.error(
+                "entry_computation_layout has not the parameters and the result of the entry computation", begin
+            )
         module.parameter_shapes, module.result_shape = parameters, result

@@ -22,7 +22,8 @@ from .sharding_text import sharding_text
 _TYPE_WORDS = frozenset(TYPES.keys() - {"tuple", "buffer"})
 """No name at all."""
 _RESERVED = {
-    *"HloModule ENTRY ROOT true false inf nan opaque_type maximal replicated manual unknown unreduced shard_as shard_like".split(),
+    *"HloModule ENTRY ROOT true false inf nan opaque_type maximal replicated manual unknown unreduced shard_as "
+    "shard_like".split(),
     *"last_tile_dim_replicate last_tile_dims devices sparsity".split(),
 }
 """Names only where a % stands before them."""
@@ -70,10 +71,17 @@ class _Printer:
         if module.is_scheduled:
             head.append("is_scheduled=true")
         if module.input_output_alias:
-            entries = (f"{braced(out)}: ({number}, {braced(index)}, {kind})" for out, number, index, kind in module.input_output_alias)
+            entries = (
+                f"{braced(out)}: ({number}, {braced(index)}, {kind})"
+                for out, number, index, kind in module.input_output_alias
+            )
             head.append(f"input_output_alias={{ {', '.join(entries)} }}")
         if module.buffer_donor:
-            head.append("buffer_donor={ " + ", ".join(f"({number}, {braced(index)})" for number, index in module.buffer_donor) + " }")
+            head.append(
+                "buffer_donor={ "
+                + ", ".join(f"({number}, {braced(index)})" for number, index in module.buffer_donor)
+                + " }"
+            )
         own = [p.shape for p in module.entry.parameters]
         parameters = own if module.parameter_shapes is None else module.parameter_shapes
         result = module.result_shape or module.entry.root.shape
@@ -116,7 +124,10 @@ class _Printer:
             inside = str(attrs.get("parameter_number", 0))
         elif instruction.opcode == "constant" and attrs.get("literal") is not None:
             inside = literal_text(attrs["literal"], self.large_constants)
-        parts = [f"{names[instruction]} = {self.shape(instruction.shape)} {instruction.opcode}({inside})", *self.attributes(instruction)]
+        parts = [
+            f"{names[instruction]} = {self.shape(instruction.shape)} {instruction.opcode}({inside})",
+            *self.attributes(instruction),
+        ]
         if attrs.get("sharding") is not None:
             parts.append("sharding=" + sharding_text(attrs["sharding"]))
         if instruction.frontend_attributes:
@@ -157,7 +168,11 @@ class _Printer:
             text = KINDS[attr.kind].print(attr.name, value, instruction)
             if text:
                 yield text
-        if op.opcode == "custom-call" and instruction.attrs.get("constrain_layout") and not instruction.attrs["operand_layout_constraints"]:
+        if (
+            op.opcode == "custom-call"
+            and instruction.attrs.get("constrain_layout")
+            and not instruction.attrs["operand_layout_constraints"]
+        ):
             yield "operand_layout_constraints={}"
         names = [self.computations[called] for called in instruction.called]
         selector = instruction.operands[0].shape if instruction.operands else None
@@ -171,7 +186,8 @@ class _Printer:
 
 
 def _is_needed(instruction: Instruction) -> bool:
-    """Whether XLA's parser asks for the attributes also where they have their defaults: old texts broadcast arrays along no dimensions."""
+    """Whether XLA's parser asks for the attributes also where they have their defaults: old texts broadcast arrays
+    along no dimensions."""
     return instruction.opcode == "broadcast" and instruction.operands[0].shape.rank > 0
 
 

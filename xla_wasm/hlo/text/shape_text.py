@@ -10,7 +10,11 @@ def shape_text(shape: Shape) -> str:
     """The shape with its whole layout, that of scalars too."""
     if shape.is_tuple:
         inner = map(shape_text, shape.tuple_shapes)
-        return "(" + ", ".join(f"/*index={at}*/{text}" if at and at % 5 == 0 else text for at, text in enumerate(inner)) + ")"
+        return (
+            "("
+            + ", ".join(f"/*index={at}*/{text}" if at and at % 5 == 0 else text for at, text in enumerate(inner))
+            + ")"
+        )
     if shape.element_type == "buffer":
         return f"b({shape_text(shape.tuple_shapes[0])})"
     layout = shape.layout

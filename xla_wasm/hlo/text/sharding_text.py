@@ -77,7 +77,10 @@ def mesh_text(axes: Iterable[tuple[str, int]], devices: Iterable[int], dims: Ite
 
 def _named(fields: Fields) -> str:
     mesh = decode(MESSAGES["MeshProto"], fields.get("mesh", b""))
-    axes = [(axis.get("name", ""), axis.get("size", 0)) for axis in (decode(MESSAGES["MeshAxis"], d) for d in mesh.get("axes", ()))]
+    axes = [
+        (axis.get("name", ""), axis.get("size", 0))
+        for axis in (decode(MESSAGES["MeshAxis"], d) for d in mesh.get("axes", ()))
+    ]
     if not axes and mesh.get("device_ids"):
         return f"{{maximal_mesh[device_id={mesh['device_ids'][0]}]}}"
 

@@ -14,7 +14,8 @@ def rsqrt(x: Number) -> Number:
 
 
 def cbrt(x: Number) -> Number:
-    """z ~ a^(-1/3) guessed from bits / 3, one step of order 4, one of order 2, a Newton step for a z^2. Max ulp 1.23."""
+    """z ~ a^(-1/3) guessed from bits / 3, one step of order 4, one of order 2, a Newton step for a z^2. Max ulp
+    1.23."""
     a = abs(x)
     small = a < x.format.smallest_normal
     a = small.choose(a * 2.0**24, a)
@@ -35,7 +36,8 @@ def cbrt(x: Number) -> Number:
 
 
 def remainder(x: Number, y: Number) -> Number:
-    """x - y trunc(x/y), exact: for |x/y| < 2^11 by the nearest quotient, whose products with y's 12-bit halves are exact."""
+    """x - y trunc(x/y), exact: for |x/y| < 2^11 by the nearest quotient, whose products with y's 12-bit halves are
+    exact."""
     a, d = abs(x), abs(y)
     quotient = a / d
     n = quotient.nearest()

@@ -34,8 +34,9 @@ def _less_multiple(x: Number, k: Number, parts: Sequence[float]) -> Number:
 def exp(x: Number) -> Number:
     """2^k e^r, r in [0, ln 2]; results below the smallest normal number are 0. Max ulp 1.83 / 1.48; of f64 1.95 / 1.63.
 
-    k is the floor, not the nearest: then 2^k overflows and vanishes exactly where the result does, k in 1 - bias..bias being the normal
-    numbers. Of f64 it may be one more just below an integer: then 1 - bias is met, and bias + 1 becomes bias, with r > ln 2.
+    k is the floor, not the nearest: then 2^k overflows and vanishes exactly where the result does, k in 1 - bias..bias
+    being the normal numbers. Of f64 it may be one more just below an integer: then 1 - bias is met, and bias + 1
+    becomes bias, with r > ln 2.
     """
     f = x.format
     x = x.clamp(*f.exp_range)
@@ -48,7 +49,8 @@ def exp(x: Number) -> Number:
 
 
 def logistic(x: Number) -> Number:
-    """s / (s + e^-r) with s = 2^k, x = k ln 2 + r; 0 below (1/2 - bias) ln 2. Max ulp 1.77 / 1.75; of f64 1.75 / 1.74."""
+    """s / (s + e^-r) with s = 2^k, x = k ln 2 + r; 0 below (1/2 - bias) ln 2. Max ulp 1.77 / 1.75; of f64 1.75 /
+    1.74."""
     f = x.format
     x = x.clamp(*f.logistic_range)
     magic = f.magic + f.bias
@@ -79,13 +81,15 @@ def _scaled_expm1(x: Number, log2_scale: int) -> Number:
 
 
 def expm1(x: Number) -> Number:
-    """2^k (e^r - 1) + (2^k - 1), |r| <= ln(2)/2, at half size because 2^(bias + 1) is infinite. Max ulp 1.81 / 1.70; of f64 1.97 / 1.84."""
+    """2^k (e^r - 1) + (2^k - 1), |r| <= ln(2)/2, at half size because 2^(bias + 1) is infinite. Max ulp 1.81 / 1.70; of
+    f64 1.97 / 1.84."""
     half = _scaled_expm1(x.clamp(*x.format.expm1_range), -1)
     return (half + half).copysign(x)
 
 
 def _one_minus_exp_parts(w: Number, coefficients: Sequence[float]) -> tuple[Number, Number]:
-    """(s, p) with e^-w = s (1 - p), s = 2^k normal, w >= 0. An error of r counts only times e^-w: see `Format.short_ln2`."""
+    """(s, p) with e^-w = s (1 - p), s = 2^k normal, w >= 0. An error of r counts only times e^-w: see
+    `Format.short_ln2`."""
     f = w.format
     magic = f.magic + f.bias
     t = w.fma(-f.log2e, magic)
@@ -95,7 +99,8 @@ def _one_minus_exp_parts(w: Number, coefficients: Sequence[float]) -> tuple[Numb
 
 
 def erf(x: Number) -> Number:
-    """1 - e^-w with w = -log(erfc |x|) = a + a Q(a): one formula for any x, no division. Max ulp 1.93 / 1.89; of f64 1.61 / 1.42."""
+    """1 - e^-w with w = -log(erfc |x|) = a + a Q(a): one formula for any x, no division. Max ulp 1.93 / 1.89; of f64
+    1.61 / 1.42."""
     f = x.format
     a = abs(x).pmin(f.erf_limit)
     scale, p = _one_minus_exp_parts(a.fma(split_polynomial(a, f.erf), a), f.one_minus_exp)
@@ -111,7 +116,8 @@ def tanh_f32(x: Number) -> Number:
 
 
 def tanh_f64(x: Number) -> Number:
-    """m / (m + 2) with m = e^2a - 1 and a = |x|; below 0.258, where tanh is 1/4, a less a^2 (..) / (m + 2). Max ulp 1.50 / 1.50"""
+    """m / (m + 2) with m = e^2a - 1 and a = |x|; below 0.258, where tanh is 1/4, a less a^2 (..) / (m + 2). Max ulp
+    1.50 / 1.50"""
     f = x.format
     a = abs(x).pmin(20.0)
     small = a < 0.2578125

@@ -1,4 +1,5 @@
-"""What elementary functions know of a type of floats: its parts, and the polynomials of the functions that have the same form in each."""
+"""What elementary functions know of a type of floats: its parts, and the polynomials of the functions that have the
+same form in each."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class Format:
 
     @property
     def magic(self) -> float:
-        """Adding it turns a float into an integer, the low bits of the sum. With bias + k as that integer, `bits << mantissa` is 2^k."""
+        """Adding it turns a float into an integer, the low bits of the sum. With bias + k as that integer, `bits <<
+        mantissa` is 2^k."""
         return 1.5 * 2.0**self.mantissa
 
     @property
@@ -99,7 +101,8 @@ F32 = Format(
     exp=hex_floats("0x1p+0 0x1.fffffap-1 0x1.0000bap-1 0x1.553884p-3 0x1.5755d2p-5 0x1.fef9bcp-8 0x1.fe553ep-10"),
     # Relative error of e^r - 1 2^-26.1.
     expm1=hex_floats("0x1.fffffep-2 0x1.5554b4p-3 0x1.5556f2p-5 0x1.122560p-7 0x1.6b9ca4p-10"),
-    # Weighted for 1 - s e^-r with s = 1 only at r >= 0, relative error 2^-27.1. The last bits of the first two are the best of a search.
+    # Weighted for 1 - s e^-r with s = 1 only at r >= 0, relative error 2^-27.1. The last bits of the first two are the
+    # best of a search.
     one_minus_exp=hex_floats("-0x1.fffff6p-2 0x1.55548ep-3 -0x1.555dc6p-5 0x1.123d38p-7 -0x1.6730f2p-10"),
     # On [0, 3.95], error 2^-27.8.
     erf=hex_floats(
@@ -147,14 +150,18 @@ F64 = Format(
     # On [0, 6], error 2^-54.9.
     erf=hex_floats(
         "0x1.06eba8214db68p-3 0x1.45f306dc9c8dap-1 0x1.a4f4e2a1a99e2p-4 -0x1.39668590870b5p-6 -0x1.b6b6a1e9c32d2p-13 "
-        "0x1.bca691f8a449bp-10 -0x1.35663cb822769p-11 0x1.b29b4c026d6d6p-16 0x1.0e32c5963d9aap-14 -0x1.f0313c4b1c289p-16 "
-        "0x1.a95efdc651f0ep-19 0x1.a48ef33dc65dcp-19 -0x1.117a44e8b072bp-19 0x1.327eb748d3a70p-21 -0x1.972905aa74c1cp-27 "
-        "-0x1.1a0ea8b5e6c0dp-24 0x1.28e57c1e318e5p-25 -0x1.71f75f171e638p-27 0x1.4440d8ccc864fp-29 -0x1.9d450cea0a508p-32 "
+        "0x1.bca691f8a449bp-10 -0x1.35663cb822769p-11 0x1.b29b4c026d6d6p-16 0x1.0e32c5963d9aap-14 "
+        "-0x1.f0313c4b1c289p-16 "
+        "0x1.a95efdc651f0ep-19 0x1.a48ef33dc65dcp-19 -0x1.117a44e8b072bp-19 0x1.327eb748d3a70p-21 "
+        "-0x1.972905aa74c1cp-27 "
+        "-0x1.1a0ea8b5e6c0dp-24 0x1.28e57c1e318e5p-25 -0x1.71f75f171e638p-27 0x1.4440d8ccc864fp-29 "
+        "-0x1.9d450cea0a508p-32 "
         "0x1.7a2cd99ca0a60p-35 -0x1.d9358b70602b7p-39 0x1.6b68bd6efe0e0p-43 -0x1.02ac8fde5179cp-48"
     ),
     # Relative error 2^-61.5.
     sin=hex_floats(
-        "-0x1.5555555555555p-3 0x1.11111111110c8p-7 -0x1.a01a01a014d6fp-13 0x1.71de3a52a0b0dp-19 -0x1.ae6454d473a14p-26 "
+        "-0x1.5555555555555p-3 0x1.11111111110c8p-7 -0x1.a01a01a014d6fp-13 0x1.71de3a52a0b0dp-19 "
+        "-0x1.ae6454d473a14p-26 "
         "0x1.6123cd06e8f4bp-33 -0x1.ae43844ebd209p-41 0x1.8832a369daeefp-49"
     ),
     # At most 32 bits (exact times a 21-bit integer).

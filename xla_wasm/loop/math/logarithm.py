@@ -10,7 +10,8 @@ from .number import Number, polynomial, split_polynomial
 
 # In f32 (log(1+f) - f) / f^2 on [sqrt(1/2) - 1, sqrt(2) - 1], relative error of log(1+f) 2^-27.8.
 _LOG1P = hex_floats(
-    "-0x1.fffff8p-2 0x1.55555p-2 -0x1.000438p-2 0x1.99a41cp-3 -0x1.5423e8p-3 0x1.226c7ep-3 -0x1.0f51f6p-3 0x1.087556p-3 -0x1.381574p-4"
+    "-0x1.fffff8p-2 0x1.55555p-2 -0x1.000438p-2 0x1.99a41cp-3 -0x1.5423e8p-3 0x1.226c7ep-3 -0x1.0f51f6p-3 "
+    "0x1.087556p-3 -0x1.381574p-4"
 )
 # In f64 (2 atanh(s) - 2s) / s^3 in s^2 on |s| <= (sqrt 2 - 1)/(sqrt 2 + 1), relative error of 2 atanh(s) 2^-59.5.
 _ATANH = hex_floats(
@@ -31,7 +32,8 @@ _POW_LOG = hex_floats("0x1.33338p-1 0x1.b67baep-2 0x1.67bbbcp-2")
 def _log_sum(k: Number, m: Number, low: Number | None = None) -> Number:
     """k ln 2 + log(1 + m) for 1 + m in [sqrt(1/2), sqrt(2)), plus low in f32.
 
-    In f64 log(1 + m) = 2 atanh(s) with s = m / (2 + m), and 2s = m - m^2/2 + s m^2/2 keeps the exact m as the leading term.
+    In f64 log(1 + m) = 2 atanh(s) with s = m / (2 + m), and 2s = m - m^2/2 + s m^2/2 keeps the exact m as the leading
+    term.
     """
     f = m.format
     if f is F32:
@@ -56,13 +58,15 @@ def _log_edges(x: Number, pole: float, y: Number) -> Number:
 
 
 def _from_sqrt_half(x: Number) -> Number:
-    """The bits of x > 0 from those of sqrt(1/2) on: k and a mantissa, where x = 2^k m; in f64 the bias is added to k."""
+    """The bits of x > 0 from those of sqrt(1/2) on: k and a mantissa, where x = 2^k m; in f64 the bias is added to
+    k."""
     f = x.format
     return x.bits - f.sqrt_half_bits if f is F32 else x.bits + (f.one_bits - f.sqrt_half_bits)
 
 
 def _exponent(moved: Number, dtype: str) -> Number:
-    """k as a float, of what `_from_sqrt_half` gives. In f64 from the bits, since no conversion of integers exists for two lanes."""
+    """k as a float, of what `_from_sqrt_half` gives. In f64 from the bits, since no conversion of integers exists for
+    two lanes."""
     if dtype == "f32":
         return (moved >> 23).convert(dtype)
     field = Number(moved.b, moved.b.shr_u(moved.x, 52)) | ((0x3FF + 52) << 52)
@@ -70,7 +74,8 @@ def _exponent(moved: Number, dtype: str) -> Number:
 
 
 def _split(x: Number) -> tuple[Number, Number]:
-    """(k, m) with x = 2^k m and m in [sqrt(1/2), sqrt(2)), for finite positive x. Subnormals are first scaled by 2^mantissa."""
+    """(k, m) with x = 2^k m and m in [sqrt(1/2), sqrt(2)), for finite positive x. Subnormals are first scaled by
+    2^mantissa."""
     f = x.format
     small = x < f.smallest_normal
     scaled = small.choose(x * 2.0**f.mantissa, x)
@@ -166,7 +171,8 @@ def high_half(x: Number) -> Number:
 def _log2_pair(a: Number) -> tuple[Number, Number]:
     """log2 a of positive finite a as a 12-bit head and a tail, relative error about 2^-34.
 
-    With s = (m - 1) / (m + 1) as head and tail, log2 m = 2/(3 ln 2) s (3 + s^2 + r): the bracket and the product carry tails as well.
+    With s = (m - 1) / (m + 1) as head and tail, log2 m = 2/(3 ln 2) s (3 + s^2 + r): the bracket and the product carry
+    tails as well.
     """
     k, m = _split(a)
     n, w = m - 1.0, m + 1.0
@@ -193,7 +199,8 @@ def _log2_pair(a: Number) -> tuple[Number, Number]:
 
 
 def power(x: Number, y: Number) -> Number:
-    """2^(y log2 |x|) with log2 and the product as pairs, degree 6 for 2^r, then the edge cases of C99. Max ulp 1.93 / 1.54 on samples."""
+    """2^(y log2 |x|) with log2 and the product as pairs, degree 6 for 2^r, then the edge cases of C99. Max ulp 1.93 /
+    1.54 on samples."""
     f = x.format
     a = abs(x)
     log_high, log_low = _log2_pair(a)

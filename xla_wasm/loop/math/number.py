@@ -30,7 +30,8 @@ def _ternary(operation: str) -> Callable[[Number, Number | float, Number | float
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A float, the integer that its bits are, or a truth value. A Python number beside one becomes a constant of its type.
+    """A float, the integer that its bits are, or a truth value. A Python number beside one becomes a constant of its
+    type.
 
     What operations mean is said where the builder has them (`loop/arithmetic.py`).
     """

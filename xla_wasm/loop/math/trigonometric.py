@@ -14,7 +14,8 @@ _PI_EXCESS = 1 - pi / _PI  # of both, relative
 _TAN = hex_floats("0x1.555562p-2 0x1.110d1ap-3 0x1.baf0bap-5 0x1.5bd58cp-6 0x1.67896ep-7 -0x1.6334a8p-14 0x1.247802p-8")
 # (atan(q) - q) / q^3 in q^2 on [0, 1], relative error of atan(q) 2^-28.5.
 _ATAN = hex_floats(
-    "-0x1.55553ep-2 0x1.9991e4p-3 -0x1.242086p-3 0x1.c08c4ep-4 -0x1.58092p-4 0x1.da2a48p-5 -0x1.fd7f4p-6 0x1.64275ap-7 -0x1.d361eap-10"
+    "-0x1.55553ep-2 0x1.9991e4p-3 -0x1.242086p-3 0x1.c08c4ep-4 -0x1.58092p-4 0x1.da2a48p-5 -0x1.fd7f4p-6 "
+    "0x1.64275ap-7 -0x1.d361eap-10"
 )
 # (asin(z) - z) / z^3 in z^2 on [0, 1/2], relative error of asin(z) 2^-27.6.
 _ASIN = hex_floats("0x1.5555c8p-3 0x1.330204p-4 0x1.747bbap-5 0x1.8c3e2ap-6 0x1.595c8cp-5")
@@ -23,8 +24,8 @@ _ASIN = hex_floats("0x1.5555c8p-3 0x1.330204p-4 0x1.747bbap-5 0x1.8c3e2ap-6 0x1.
 def _less_multiple(x: Number, n: Number, unit: float) -> tuple[Number, Number]:
     """(r, excess) with r - excess = x - n pi unit, the excess below an ulp of r unless r is tiny.
 
-    n is a multiple of 1/2 with few enough bits (`Format.pi`), unit a power of two. Exact are the products but the last, the differences
-    before the last part but two, and the tail, which takes what the difference after them loses.
+    n is a multiple of 1/2 with few enough bits (`Format.pi`), unit a power of two. Exact are the products but the last,
+    the differences before the last part but two, and the tail, which takes what the difference after them loses.
     """
     *first, third, second, last = (part * unit for part in x.format.pi)
     for part in first:
@@ -46,7 +47,8 @@ def _sine_of(r: Number, t: Number) -> Number:
 
 
 def sin(x: Number) -> Number:
-    """x - n pi in parts, one odd polynomial on [-pi/2, pi/2]; for huge x the C function. Max ulp 1.90 / 1.79; of f64 1.92 / 1.71."""
+    """x - n pi in parts, one odd polynomial on [-pi/2, pi/2]; for huge x the C function. Max ulp 1.90 / 1.79; of f64
+    1.92 / 1.71."""
     f = x.format
     t = x.fma(1 / pi, f.magic)
     r, excess = _less_multiple(x, t - f.magic, 1.0)
@@ -65,7 +67,8 @@ def cos(x: Number) -> Number:
 
 
 def tan(x: Number) -> Number:
-    """x - n pi/2, odd polynomial of degree 15 on [-pi/4, pi/4], -1/t for odd n; beyond 2^14 pi the C function. Max ulp 1.71 / 1.87"""
+    """x - n pi/2, odd polynomial of degree 15 on [-pi/4, pi/4], -1/t for odd n; beyond 2^14 pi the C function. Max ulp
+    1.71 / 1.87"""
     f = x.format
     t = x.fma(2 / pi, f.magic)
     # The slope is up to 2, so what r - excess would lose counts: take the excess times tan' = 1 + tan^2.
@@ -123,7 +126,8 @@ def atan(x: Number) -> Number:
 
 
 def atan2(y: Number, x: Number) -> Number:
-    """atan of the smaller over the larger magnitude, added to or taken from 0, pi/2 or pi by octant. Max ulp 1.51 / 1.50 on samples."""
+    """atan of the smaller over the larger magnitude, added to or taken from 0, pi/2 or pi by octant. Max ulp 1.51 /
+    1.50 on samples."""
     ay, ax = abs(y), abs(x)
     small, large = ay.min(ax), ay.max(ax)
     q = small.equals(large).choose(1.0, small / large)

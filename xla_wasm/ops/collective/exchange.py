@@ -3,8 +3,9 @@
     exchange(to s32[t], from s32[f], x..., initial...) -> y...
 
 Block j of each x goes to the device `to[j]`, or all of x to every one of them; row i of each y is what the device
-`from[i]` sends to this one in the same exchange. Where a device is -1, nothing is sent, and the row stays what `initial`
-has there (without `initial`, anything). Devices are numbered through: replica * number of partitions + partition.
+`from[i]` sends to this one in the same exchange. Where a device is -1, nothing is sent, and the row stays what
+`initial` has there (without `initial`, anything). Devices are numbered through: replica * number of partitions +
+partition.
 """
 
 from __future__ import annotations
@@ -34,14 +35,19 @@ def exchange(
 ) -> list[Instruction]:
     """The arrays that come in, of the shapes `received`: a row for each of `sources`, which are s32 like `to`.
 
-    With `blocks`, dimension 0 of what is sent goes over the receivers. `phase` tells the exchanges of one operation apart.
+    With `blocks`, dimension 0 of what is sent goes over the receivers. `phase` tells the exchanges of one operation
+    apart.
     """
     x = e.x
     channel_id = x.attrs.get("channel_id")
     if is_between_devices(x):
         channel: tuple[str | int, ...] = ("transfer", channel_id or 0)
     else:
-        channel = (x.opcode.removesuffix("-start").removesuffix("-done"), x.name if channel_id is None else channel_id, phase)
+        channel = (
+            x.opcode.removesuffix("-start").removesuffix("-done"),
+            x.name if channel_id is None else channel_id,
+            phase,
+        )
     request = Request("exchange", opcode=x.opcode, channel=channel, blocks=blocks, buffered=buffered, count=len(sent))
     made = e.op(
         "custom-call",

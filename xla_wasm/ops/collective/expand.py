@@ -1,6 +1,7 @@
 """Collectives as exchanges of arrays between devices, with what is computed before and after them.
 
-What devices combine is combined in the order of the group wherever that makes a difference, so all get the same bits on every run.
+What devices combine is combined in the order of the group wherever that makes a difference, so all get the same bits on
+every run.
 """
 
 from __future__ import annotations
@@ -47,14 +48,16 @@ def _sized(e: Writer, x: Instruction, group: Group, size: int) -> Instruction:
         raise VerifyError(f"{x.where}: its groups must all have {counted(size, 'device')}, as its shapes say")
     if group.size not in (None, size) or group.room < size:
         raise UnsupportedError(
-            f"{x.where}: its shapes are those of groups of {size}, but its groups have {counted(group.size or group.room, 'device')}"
+            f"{x.where}: its shapes are those of groups of {size}, but its groups have "
+            f"{counted(group.size or group.room, 'device')}"
         )
     devices = group.devices if group.size is not None else _if(e, e.compare("EQ", group.count, size), group.devices)
     return e.slice(devices, (0,), (size,)) if group.room > size else devices
 
 
 def _if(e: Writer, fits: Instruction, devices: Instruction) -> Instruction:
-    """The devices, if shapes fit their number. Else the exchange names a device that there is not, which ends the run."""
+    """The devices, if shapes fit their number. Else the exchange names a device that there is not, which ends the
+    run."""
     return e.select(e.like(devices, fits), devices, NOBODY)
 
 
@@ -95,7 +98,9 @@ def _parts(e: Writer, rows: Instruction) -> list[Instruction]:
     return [e.reshape(e.slice_dim(rows, 0, i, i + 1), tuple(dims)) for i in range(size)]
 
 
-def _folded(e: Writer, reducer: _Reducer, parts: Sequence[Instruction], count: Instruction | None = None) -> Instruction:
+def _folded(
+    e: Writer, reducer: _Reducer, parts: Sequence[Instruction], count: Instruction | None = None
+) -> Instruction:
     """Arrays combined one after another; of a list that is not full, the first `count`."""
     dtype = parts[0].shape.element_type
     parts = [e.convert(part, _computed(dtype)) for part in parts]
@@ -116,16 +121,22 @@ def _all_reduce(e: Writer, x: Instruction) -> Instruction:
     reducers = [_Reducer(x, o.shape.element_type) for o in x.operands]
     if group.size is None and group.room > max(map(len, listed(x)), default=0):
         made = _one_by_one(e, group, x.operands, reducers)
-    elif group.size is not None and sum(o.shape.size * TYPES[o.shape.element_type].bytes for o in x.operands) >= _BLOCKS:
+    elif (
+        group.size is not None and sum(o.shape.size * TYPES[o.shape.element_type].bytes for o in x.operands) >= _BLOCKS
+    ):
         made = _in_blocks(e, group, x.operands, reducers)
     else:
-        gathered = exchange(e, group.devices, group.devices, x.operands, [_rows(group.room, s.shape) for s in x.operands])
+        gathered = exchange(
+            e, group.devices, group.devices, x.operands, [_rows(group.room, s.shape) for s in x.operands]
+        )
         count = None if group.size is not None else group.count
         made = [_folded(e, reducer, _parts(e, rows), count) for reducer, rows in zip(reducers, gathered)]
     return _values(e, x, made)
 
 
-def _in_blocks(e: Writer, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]) -> list[Instruction]:
+def _in_blocks(
+    e: Writer, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]
+) -> list[Instruction]:
     """Each device combines one block of every array, and all get all blocks."""
     n = group.room
     blocks = []
@@ -141,24 +152,40 @@ def _in_blocks(e: Writer, group: Group, arrays: Sequence[Instruction], reducers:
     made = []
     for a, rows in zip(arrays, whole):
         flat = e.reshape(rows, (rows.shape.size,))
-        made.append(e.reshape(e.slice(flat, (0,), (a.shape.size,)) if rows.shape.size > a.shape.size else flat, a.shape.dimensions))
+        made.append(
+            e.reshape(
+                e.slice(flat, (0,), (a.shape.size,)) if rows.shape.size > a.shape.size else flat, a.shape.dimensions
+            )
+        )
     return made
 
 
 def _scattered(
     e: Writer, devices: Instruction, rank: Instruction, blocks: Sequence[Instruction], reducers: Sequence[_Reducer]
 ) -> list[Instruction]:
-    """Of arrays with a block for each device, this device's blocks, combined over all devices. Its own stay where they are."""
+    """Of arrays with a block for each device, this device's blocks, combined over all devices. Its own stay where they
+    are."""
     (n,) = devices.shape.dimensions
     to = e.select(e.compare("NE", devices, own_device(e)), devices, -1)
-    others = e.select(e.compare("LT", e.iota("s32", (n - 1,)), rank), e.slice(devices, (0,), (n - 1,)), e.slice(devices, (1,), (n,)))
-    came = exchange(e, to, others, blocks, [Shape(b.shape.element_type, (n - 1, *b.shape.dimensions[1:])) for b in blocks], blocks=True)
+    others = e.select(
+        e.compare("LT", e.iota("s32", (n - 1,)), rank), e.slice(devices, (0,), (n - 1,)), e.slice(devices, (1,), (n,))
+    )
+    came = exchange(
+        e,
+        to,
+        others,
+        blocks,
+        [Shape(b.shape.element_type, (n - 1, *b.shape.dimensions[1:])) for b in blocks],
+        blocks=True,
+    )
     made = []
     for block, rows, reducer in zip(blocks, came, reducers):
         dims = block.shape.dimensions[1:]
         own = e.reshape(e.dynamic_slice(block, [rank, *[e.scalar("s32", 0)] * len(dims)], (1, *dims)), dims)
         theirs = _parts(e, rows)
-        made.append(_folded(e, reducer, [own, *theirs] if reducer.ignores_order(n) else _in_order(e, rank, own, theirs)))
+        made.append(
+            _folded(e, reducer, [own, *theirs] if reducer.ignores_order(n) else _in_order(e, rank, own, theirs))
+        )
     return made
 
 
@@ -172,7 +199,9 @@ def _in_order(e: Writer, rank: Instruction, own: Instruction, theirs: Sequence[I
     return parts
 
 
-def _one_by_one(e: Writer, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]) -> list[Instruction]:
+def _one_by_one(
+    e: Writer, group: Group, arrays: Sequence[Instruction], reducers: Sequence[_Reducer]
+) -> list[Instruction]:
     """The arrays of one device after another, for groups whose size is not known."""
 
     def step(c: Writer, i: Instruction, came: list[Instruction], totals: list[Instruction]) -> list[Instruction]:
@@ -220,7 +249,9 @@ def _reduce_scatter(e: Writer, x: Instruction) -> Instruction:
     devices = _sized(e, x, group, size)
     (dim,) = x.attrs["dimensions"]
     blocks = [_split(e, o, dim, size) for o in x.operands]
-    return _values(e, x, _scattered(e, devices, group.rank, blocks, [_Reducer(x, o.shape.element_type) for o in x.operands]))
+    return _values(
+        e, x, _scattered(e, devices, group.rank, blocks, [_Reducer(x, o.shape.element_type) for o in x.operands])
+    )
 
 
 # --- all-gather, all-to-all ----------------------------------------------------------------------------------------
@@ -265,7 +296,9 @@ def _all_to_all(e: Writer, x: Instruction) -> Instruction:
     if group.size is None:
         return _any_to_all(e, group, operand, dim)
     if rows % group.size:
-        raise UnsupportedError(f"{x.where}: dimension {dim} of {operand.shape} does not split into {counted(group.size, 'block')}")
+        raise UnsupportedError(
+            f"{x.where}: dimension {dim} of {operand.shape} does not split into {counted(group.size, 'block')}"
+        )
     blocks = _split(e, operand, dim, group.size)
     (came,) = exchange(e, group.devices, group.devices, [blocks], [blocks.shape], blocks=True)
     return _joined(e, came, dim)
@@ -292,10 +325,14 @@ def _any_to_all(e: Writer, group: Group, operand: Instruction, dim: int) -> Inst
         turn = c.mul(c.sub(rank, i), block)
         turn = c.select(c.compare("LT", turn, 0), c.add(turn, dims[dim]), turn)
         zero = c.scalar("s32", 0)
-        moved = c.dynamic_slice(c.concatenate([y, y], dim), [turn if d == dim else zero for d in range(len(dims))], dims)
+        moved = c.dynamic_slice(
+            c.concatenate([y, y], dim), [turn if d == dim else zero for d in range(len(dims))], dims
+        )
         place = c.iota("s32", dims, dim)
         low = c.mul(i, block)
-        inside = c.binary("and", c.compare("GE", place, c.like(place, low)), c.compare("LT", place, c.like(place, c.add(low, block))))
+        inside = c.binary(
+            "and", c.compare("GE", place, c.like(place, low)), c.compare("LT", place, c.like(place, c.add(low, block)))
+        )
         return [c.select(inside, moved, result), count, rank]
 
     divides = e.compare("EQ", e.binary("remainder", e.scalar("s32", dims[dim]), group.count), 0)
@@ -341,7 +378,8 @@ def _permuted(e: Writer, x: Instruction) -> list[Instruction]:
         return _permuted_in_place(e, x)
     if len(x.operands) > 1 and len(x.operands) != len(_results(x)):
         raise UnsupportedError(
-            f"{x.where}: {counted(len(x.operands), 'operand')} for {counted(len(_results(x)), 'result')} without slice_sizes"
+            f"{x.where}: {counted(len(x.operands), 'operand')} for {counted(len(_results(x)), 'result')} without "
+            f"slice_sizes"
         )
     to, source = ends(e, mode(x), pairs)
     return _received(e, to, source, x.operands)
@@ -353,9 +391,12 @@ def _results(x: Instruction) -> list[Shape]:
 
 
 def _permuted_in_place(e: Writer, x: Instruction) -> list[Instruction]:
-    """Slices of the inputs that go into places of the receivers' outputs; the pairs are shared out among an output's slices."""
+    """Slices of the inputs that go into places of the receivers' outputs; the pairs are shared out among an output's
+    slices."""
     if len(x.operands) != 4:
-        raise UnsupportedError(f"{x.where}: with slice_sizes, the operands are inputs, outputs, and where the slices begin in both")
+        raise UnsupportedError(
+            f"{x.where}: with slice_sizes, the operands are inputs, outputs, and where the slices begin in both"
+        )
     inputs, outputs = e.results(x.operands[0]), e.results(x.operands[1])
     if len(inputs) != len(outputs):
         raise UnsupportedError(f"{x.where}: {counted(len(inputs), 'input')} for {counted(len(outputs), 'output')}")
@@ -376,7 +417,9 @@ def _permuted_in_place(e: Writer, x: Instruction) -> list[Instruction]:
             to, origin = ends(e, mode(x), pairs[k * share : (k + 1) * share])
             moved = e.dynamic_slice(source, begin, block)
             before = e.reshape(e.dynamic_slice(target, place, block), (1, *block))
-            (came,) = exchange(e, to, origin, [moved], [before.shape], initial=[before], phase=len(made) * len(sources) + k)
+            (came,) = exchange(
+                e, to, origin, [moved], [before.shape], initial=[before], phase=len(made) * len(sources) + k
+            )
             target = e.dynamic_update_slice(target, e.reshape(came, block), place)
         made.append(target)
     return made
@@ -426,7 +469,9 @@ def _ragged_all_to_all(e: Writer, x: Instruction) -> Instruction:
         start = c.add(c.sub(offset, place), rows)
         moved = c.dynamic_slice(wide, [sender, start, *[zero] * (result.shape.rank - 1)], (1, *result.shape.dimensions))
         row = c.iota("s32", result.shape.dimensions)
-        inside = c.binary("and", c.compare("GE", row, c.like(row, place)), c.compare("LT", row, c.like(row, c.add(place, run))))
+        inside = c.binary(
+            "and", c.compare("GE", row, c.like(row, place)), c.compare("LT", row, c.like(row, c.add(place, run)))
+        )
         return [c.select(inside, c.reshape(moved, result.shape.dimensions), result), *given]
 
     return e.for_(size * share, [target, wide, group.rank, *gathered], put)[0]

@@ -1,7 +1,7 @@
 """Which devices take part in a collective together: their numbers, as the program computes them when it runs.
 
-A device is a replica and a partition. The numbers of both, and of the device's own, are known when the program runs; the
-module may fix the numbers of replicas and partitions before (`Devices`).
+A device is a replica and a partition. The numbers of both, and of the device's own, are known when the program runs;
+the module may fix the numbers of replicas and partitions before (`Devices`).
 """
 
 from __future__ import annotations
@@ -16,20 +16,27 @@ MOST = 64
 """Devices that a program can run on whose number is not fixed: lists of devices have this size then."""
 
 MOST_FIXED = 1024
-"""The same where the module fixes the number: there are instructions for each device, and a table with a row for each."""
+"""The same where the module fixes the number: there are instructions for each device, and a table with a row for
+each."""
 
 NOBODY = (1 << 31) - 1
 """A device that there never is: a host ends a run whose exchange names it."""
 
-_BY_CHANNEL = ("all-to-all", "ragged-all-to-all", "collective-permute", "collective-permute-start", "collective-broadcast")
+_BY_CHANNEL = (
+    "all-to-all",
+    "ragged-all-to-all",
+    "collective-permute",
+    "collective-permute-start",
+    "collective-broadcast",
+)
 """With a channel these have partitions in their groups; the others replicas, each with all its partitions."""
 
 DEVICES = "devices"
 """The attribute in which the compiler notes the `Devices` at every instruction that depends on them."""
 
 COUNTS = ("replica-id", "partition-id", "replica-count", "partition-count")
-"""What the host tells a program about its device, in the order of the configuration block. The last two opcodes exist in
-expansions only."""
+"""What the host tells a program about its device, in the order of the configuration block. The last two opcodes exist
+in expansions only."""
 
 FIRST_DEVICE = (0, 0, 1, 1)
 """The same of the only device, which a program is for unless the host says otherwise."""
@@ -91,7 +98,8 @@ def listed(x: Instruction) -> tuple[tuple[int, ...], ...]:
 
 
 def devices_of(module: Module, replicas: int | None, partitions: int | None) -> Devices | None:
-    """The devices of a verified module, with the numbers that the options fix; None if they make no difference to it."""
+    """The devices of a verified module, with the numbers that the options fix; None if they make no difference to
+    it."""
     found = [x for x in module.instructions() if depends(x)]
     if module.replica_count * module.num_partitions > 1:
         replicas, partitions = replicas or module.replica_count, partitions or module.num_partitions
@@ -116,7 +124,9 @@ def devices_of(module: Module, replicas: int | None, partitions: int | None) -> 
 def check_count(where: str, devices: int) -> None:
     """Refuses a number of devices for which tables and instructions would be too many."""
     if devices > MOST_FIXED:
-        raise UnsupportedError(f"{where}: it is for {devices} devices; programs that are divided among devices run on at most {MOST_FIXED}")
+        raise UnsupportedError(
+            f"{where}: it is for {devices} devices; programs that are divided among devices run on at most {MOST_FIXED}"
+        )
 
 
 def depends(x: Instruction) -> bool:
@@ -160,7 +170,9 @@ def stated_size(x: Instruction) -> int | None:
         return large // small if small else None
     if x.opcode == "all-to-all" and not x.attrs["dimensions"]:
         return len(x.operands)
-    return x.operands[2].shape.dimensions[0] if x.opcode == "ragged-all-to-all" and x.operands[2].shape.rank == 2 else None
+    return (
+        x.operands[2].shape.dimensions[0] if x.opcode == "ragged-all-to-all" and x.operands[2].shape.rank == 2 else None
+    )
 
 
 def _bounded(made: Devices, x: Instruction) -> Devices:
@@ -188,7 +200,8 @@ def _bounded(made: Devices, x: Instruction) -> Devices:
 
 
 def _with_size(made: Devices, x: Instruction) -> Devices:
-    """With what the size of groups of replicas with all their partitions, as the shapes of `x` state it, says about these."""
+    """With what the size of groups of replicas with all their partitions, as the shapes of `x` state it, says about
+    these."""
     size, groups = stated_size(x), listed(x)
     replicas = len(groups[0]) if groups else made.replicas
     if size is None:
@@ -196,11 +209,16 @@ def _with_size(made: Devices, x: Instruction) -> Devices:
     if replicas is None or made.partitions is not None:
         total = size if replicas is None else replicas * (made.partitions or 1)
         if total != size:
-            raise VerifyError(f"{x.where}: its shapes are those of groups of {counted(size, 'device')}, but its groups have {total}")
-        return replace(made, least=max(made.least, size), most=min(made.most or size, size)) if replicas is None else made
+            raise VerifyError(
+                f"{x.where}: its shapes are those of groups of {counted(size, 'device')}, but its groups have {total}"
+            )
+        return (
+            replace(made, least=max(made.least, size), most=min(made.most or size, size)) if replicas is None else made
+        )
     if size % replicas:
         raise VerifyError(
-            f"{x.where}: its shapes are those of groups of {counted(size, 'device')}, which {counted(replicas, 'replica')} cannot make up"
+            f"{x.where}: its shapes are those of groups of {counted(size, 'device')}, which "
+            f"{counted(replicas, 'replica')} cannot make up"
         )
     return replace(made, partitions=size // replicas)
 
@@ -229,7 +247,9 @@ def device(e: Writer, kind: str, numbers: Instruction) -> Instruction:
     if kind == "cross_partition":
         made = e.add(numbers, e.like(numbers, e.mul(number(e, "replica-id"), number(e, "partition-count"))))
     else:
-        made = e.add(e.mul(numbers, e.like(numbers, number(e, "partition-count"))), e.like(numbers, number(e, "partition-id")))
+        made = e.add(
+            e.mul(numbers, e.like(numbers, number(e, "partition-count"))), e.like(numbers, number(e, "partition-id"))
+        )
     return e.select(e.compare("LT", numbers, 0), numbers, made)
 
 
@@ -263,7 +283,9 @@ def group_of(e: Writer, x: Instruction, devices: Devices) -> Group:
     return Group(members, rank, e.reduce(there, zero, (0,), "add"), None)
 
 
-def _numbers(e: Writer, kind: str, groups: tuple[tuple[int, ...], ...], devices: Devices) -> tuple[Instruction, int | None]:
+def _numbers(
+    e: Writer, kind: str, groups: tuple[tuple[int, ...], ...], devices: Devices
+) -> tuple[Instruction, int | None]:
     """The numbers in this device's group, and how many they are if that is known."""
     if groups:
         width = max(map(len, groups))
@@ -280,7 +302,9 @@ def _numbers(e: Writer, kind: str, groups: tuple[tuple[int, ...], ...], devices:
     return e.select(e.compare("LT", place, e.like(place, count)), place, -1), None
 
 
-def _with_partitions(e: Writer, replicas: Instruction, size: int | None, partitions: int | None) -> tuple[Instruction, int | None]:
+def _with_partitions(
+    e: Writer, replicas: Instruction, size: int | None, partitions: int | None
+) -> tuple[Instruction, int | None]:
     """The devices of replicas with all their partitions, and how many they are if that is known."""
     (width,) = replicas.shape.dimensions
     if partitions is not None:

@@ -54,7 +54,8 @@ class Device:
         self.meeting.put((self.number, receiver, channel), value)
 
     def receive(self, sender: int, channel: Hashable, instr: Instruction) -> Value:
-        """The next value that a device has handed to this one on a channel; waits for it, in the instruction `instr`."""
+        """The next value that a device has handed to this one on a channel; waits for it, in the instruction
+        `instr`."""
         return self.meeting.take(self.number, sender, channel, instr)
 
     def gather(self, members: Sequence[int], value: Value, instr: Instruction) -> list[Value]:
@@ -98,7 +99,9 @@ class Meeting:
         if self.grid.size == 1:
             live(Device(0, self))
         else:
-            threads = [threading.Thread(target=live, args=(Device(d, self),), daemon=True) for d in range(self.grid.size)]
+            threads = [
+                threading.Thread(target=live, args=(Device(d, self),), daemon=True) for d in range(self.grid.size)
+            ]
             for thread in threads:
                 thread.start()
             try:

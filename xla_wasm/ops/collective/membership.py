@@ -1,4 +1,5 @@
-"""Who takes part in a collective: the evaluator's reading of groups, apart from the compiler's (`groups.py`), which it judges."""
+"""Who takes part in a collective: the evaluator's reading of groups, apart from the compiler's (`groups.py`), which it
+judges."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ BY_DEVICE = "flattened_id"
 _KINDS = {BY_REPLICA: "replica", BY_BOTH: "replica", BY_PARTITION: "partition", BY_DEVICE: "device"}
 
 _ALL_PARTITIONS = ("all-reduce", "all-reduce-start", "all-gather", "all-gather-start", "reduce-scatter")
-"""What with a channel takes all partitions of the replicas in its groups, or devices if it says so; the rest takes partitions."""
+"""What with a channel takes all partitions of the replicas in its groups, or devices if it says so; the rest takes
+partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,9 @@ def _groups(instr: Instruction, grid: Grid) -> list[list[int]]:
     named = [i for group in listed for i in group]
     _check(instr, how, limit, named)
     if instr.opcode != "collective-broadcast" and len(named) < limit:
-        raise ArgumentError(f"{instr.where} has groups of {len(named)} {_KINDS[how]}s, but there are {limit}: run it on fewer devices")
+        raise ArgumentError(
+            f"{instr.where} has groups of {len(named)} {_KINDS[how]}s, but there are {limit}: run it on fewer devices"
+        )
     if how == BY_REPLICA:
         return [[grid.device(r, p) for r in group] for group in listed for p in range(grid.partitions)]
     if how == BY_PARTITION:
@@ -98,7 +102,8 @@ def _check(instr: Instruction, how: str, limit: int, numbers: Sequence[int]) -> 
 
 
 def grid_for(module: Module, devices: int, replicas: int | None = None, partitions: int | None = None) -> Grid:
-    """The grid of so many devices for a module: given numbers, then those of the module, then what its collectives suggest."""
+    """The grid of so many devices for a module: given numbers, then those of the module, then what its collectives
+    suggest."""
     free = module.replica_count * module.num_partitions == 1 or not _depends_on_devices(module)
     stated = {"num_replicas": module.replica_count, "num_partitions": module.num_partitions}
     for name, count in (("num_replicas", replicas), ("num_partitions", partitions)):
@@ -114,7 +119,8 @@ def grid_for(module: Module, devices: int, replicas: int | None = None, partitio
     if grid.size != devices:
         counts = f"{grid.replicas} replicas with {grid.partitions} partitions each"
         raise ArgumentError(
-            f"{module.name} is to run as {counts}, on {counted(grid.size, 'device')}, but there are arguments for {devices}"
+            f"{module.name} is to run as {counts}, on {counted(grid.size, 'device')}, but there are arguments for "
+            f"{devices}"
         )
     return grid
 
@@ -125,7 +131,9 @@ def _collectives(module: Module) -> list[Instruction]:
 
 def _depends_on_devices(module: Module) -> bool:
     """Whether the devices make a difference to a module."""
-    return bool(_collectives(module)) or any(x.opcode in ("replica-id", "partition-id", "send", "recv") for x in module.instructions())
+    return bool(_collectives(module)) or any(
+        x.opcode in ("replica-id", "partition-id", "send", "recv") for x in module.instructions()
+    )
 
 
 def _is_of_partitions(module: Module) -> bool:

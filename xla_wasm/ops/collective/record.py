@@ -1,24 +1,24 @@
 """Records of the operations that replicas and partitions take part in together.
 
-A device is a replica and a partition, and its number is replica * number of partitions + partition. Which devices are a group
-depends on `channel_id` and `use_global_device_ids`:
+A device is a replica and a partition, and its number is replica * number of partitions + partition. Which devices are a
+group depends on `channel_id` and `use_global_device_ids`:
 
-- Without a `channel_id` (cross-replica), `replica_groups` and pairs hold replicas. Each partition has groups of its own: the
-  same partition of these replicas.
-- With one (cross-partition), those of all-to-all, ragged-all-to-all, collective-permute and collective-broadcast hold partitions.
-  Each replica has groups of its own: these partitions of it.
-- With one (cross-replica-and-partition), those of all-reduce, all-gather and reduce-scatter hold replicas. A group is all of
-  their partitions, replica by replica.
+- Without a `channel_id` (cross-replica), `replica_groups` and pairs hold replicas. Each partition has groups of its
+  own: the same partition of these replicas.
+- With one (cross-partition), those of all-to-all, ragged-all-to-all, collective-permute and collective-broadcast hold
+  partitions. Each replica has groups of its own: these partitions of it.
+- With one (cross-replica-and-partition), those of all-reduce, all-gather and reduce-scatter hold replicas. A group is
+  all of their partitions, replica by replica.
 - With `use_global_device_ids` too (flattened ids), they hold devices.
 
-Without `replica_groups` all are one group. The order of a group is the order in which parts are put together, blocks are dealt out and
-operands are combined. All groups of an operation have one size, but in all-reduce and collective-broadcast. What combines
-operands (`to_apply`) is applied to all of them in one chain; where operands are of several types, it is one operation, which
-stands for that operation on each type.
+Without `replica_groups` all are one group. The order of a group is the order in which parts are put together, blocks
+are dealt out and operands are combined. All groups of an operation have one size, but in all-reduce and
+collective-broadcast. What combines operands (`to_apply`) is applied to all of them in one chain; where operands are of
+several types, it is one operation, which stands for that operation on each type.
 
-On a device that no other sends anything to, collective-permute and collective-broadcast give zeros; in place, what was there stays.
-With several blocks in place (`slice_sizes` for each), the pairs are one permutation after another, as many pairs for each block.
-An operation that only starts does all of its work then.
+On a device that no other sends anything to, collective-permute and collective-broadcast give zeros; in place, what was
+there stays. With several blocks in place (`slice_sizes` for each), the pairs are one permutation after another, as many
+pairs for each block. An operation that only starts does all of its work then.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ def _check_ids(instr: Instruction, rule: int) -> None:
 
 def _check_count(instr: Instruction, count: int) -> None:
     if count > MOST_DEVICES:
-        raise UnsupportedError(f"{instr.where}: it names {counted(count, 'device')}; at most {MOST_DEVICES} are supported")
+        raise UnsupportedError(
+            f"{instr.where}: it names {counted(count, 'device')}; at most {MOST_DEVICES} are supported"
+        )
 
 
 def _check_groups(instr: Instruction, rule: int) -> None:
@@ -82,11 +84,14 @@ def _all_reduce(instr: Instruction) -> Shape:
 
 
 def _check_scaled(instr: Instruction, whole: Shape, grows: bool) -> None:
-    """Whether `whole`, the results of an all-gather or reduce-scatter, are multiples (or parts) of the operands, rules 1 to 3."""
+    """Whether `whole`, the results of an all-gather or reduce-scatter, are multiples (or parts) of the operands, rules
+    1 to 3."""
     shapes = arrays(instr)
     results = [whole] if len(shapes) == 1 and whole.is_array else list(whole.tuple_shapes)
     if len(results) != len(shapes):
-        raise broken(instr, 2, f"{counted(len(shapes), 'operand')}, but {counted(len(results), 'result')} in {brief(whole)}")
+        raise broken(
+            instr, 2, f"{counted(len(shapes), 'operand')}, but {counted(len(results), 'result')} in {brief(whole)}"
+        )
     for shape, target in zip(shapes, results):
         dim = one_dimension(instr, shape.rank, 3)
         sizes, expected = list(target.dimensions), list(shape.dimensions)
@@ -95,7 +100,11 @@ def _check_scaled(instr: Instruction, whole: Shape, grows: bool) -> None:
             expected[dim] = sizes[dim]
             if sizes == expected and (large % small == 0 if small else large == 0):
                 continue
-        raise broken(instr, 2, f"{brief(target)} is not {brief(shape)} with {'a multiple' if grows else 'a part'} of dimension {dim}")
+        raise broken(
+            instr,
+            2,
+            f"{brief(target)} is not {brief(shape)} with {'a multiple' if grows else 'a part'} of dimension {dim}",
+        )
 
 
 def _all_gather(instr: Instruction) -> Shape:
@@ -121,8 +130,11 @@ def _reduce_scatter(instr: Instruction) -> Shape:
 
 
 def _started(instr: Instruction, rule: int) -> Shape:
-    """The results in the declared (operands, results, context ...). Of what moves in place, only the input counts as an operand."""
-    shapes = [_plain(operand.shape) for operand in (instr.operands[:1] if instr.attrs.get("slice_sizes") else instr.operands)]
+    """The results in the declared (operands, results, context ...). Of what moves in place, only the input counts as an
+    operand."""
+    shapes = [
+        _plain(operand.shape) for operand in (instr.operands[:1] if instr.attrs.get("slice_sizes") else instr.operands)
+    ]
     parts = instr.shape.tuple_shapes
     if len(parts) < 2 or _plain(parts[0]) not in (joined(shapes), Shape.tuple(shapes)):
         raise broken(instr, rule, f"the result must be (operands, results, ...), not {brief(instr.shape)}")
@@ -135,7 +147,11 @@ def _all_to_all(instr: Instruction) -> Shape:
     _check_groups(instr, 5)
     if dims:
         if len(dims) != 1 or len(shapes) != 1:
-            raise broken(instr, 2, f"{counted(len(dims), 'dimension')} and {counted(len(shapes), 'operand')}: one of each is expected")
+            raise broken(
+                instr,
+                2,
+                f"{counted(len(dims), 'dimension')} and {counted(len(shapes), 'operand')}: one of each is expected",
+            )
         dimensions(instr, dims, shapes[0].rank, 2)
         return _plain(shapes[0])
     if any(s.element_type != shapes[0].element_type or s.dimensions != shapes[0].dimensions for s in shapes):
@@ -178,7 +194,10 @@ def _permuted(instr: Instruction) -> Shape:
         return _plain(array(instr, 0))
     if len(instr.operands) != 4:
         raise broken(
-            instr, 3, f"slice_sizes needs an input, an output and where blocks begin in both, not {counted(len(instr.operands), 'operand')}"
+            instr,
+            3,
+            f"slice_sizes needs an input, an output and where blocks begin in both, not "
+            f"{counted(len(instr.operands), 'operand')}",
         )
     return _plain(instr.operands[1].shape)
 
@@ -193,12 +212,18 @@ def _collective_permute_start(instr: Instruction) -> Shape:
 def _ragged_all_to_all(instr: Instruction) -> Shape:
     source, target, *counts = arrays(instr)
     _check_groups(instr, 4)
-    if source.element_type != target.element_type or source.dimensions[1:] != target.dimensions[1:] or not source.rank == target.rank >= 1:
+    if (
+        source.element_type != target.element_type
+        or source.dimensions[1:] != target.dimensions[1:]
+        or not source.rank == target.rank >= 1
+    ):
         raise broken(instr, 2, f"{brief(source)} and {brief(target)} must differ in dimension 0 only")
     for shape in counts:
         need_kind(instr, shape.element_type, ("signed", "unsigned"), 3, "offsets and sizes")
         if shape.dimensions != counts[0].dimensions or shape.rank not in (1, 2):
-            raise broken(instr, 3, f"offsets and sizes must have equal sizes and one or two dimensions, not {brief(shape)}")
+            raise broken(
+                instr, 3, f"offsets and sizes must have equal sizes and one or two dimensions, not {brief(shape)}"
+            )
     return _plain(target)
 
 
@@ -238,7 +263,11 @@ _START = "The operand is what the start gives."
 
 _ALL_REDUCE = (*_COMMON, _GLOBAL)
 _ALL_GATHER = (_DIMENSION, *_COMMON, _GLOBAL)
-_PERMUTE = (Attr("source_target_pairs", "source_target_pairs", (52,), REQUIRED), _CHANNEL, Attr("slice_sizes", "nested_ints", (20,), ()))
+_PERMUTE = (
+    Attr("source_target_pairs", "source_target_pairs", (52,), REQUIRED),
+    _CHANNEL,
+    Attr("slice_sizes", "nested_ints", (20,), ()),
+)
 
 COUNTS: tuple[Op, ...] = (
     Op("replica-count", (0, 0), _id, doc="The number of replicas, as u32."),
@@ -323,7 +352,8 @@ OPS: tuple[Op, ...] = (
         (6, 6),
         _ragged_all_to_all,
         (Attr("dimensions", "ints", (14,), ()), *_COMMON),
-        doc="Rows of the first operand sent to the devices of the group, into their second operands, by offsets and counts.",
+        doc="Rows of the first operand sent to the devices of the group, into their second operands, by offsets and "
+        "counts.",
         constraints=(
             _ARRAYS,
             "The first two have the same type, and the same sizes from dimension 1 on.",

@@ -18,21 +18,31 @@ from .membership import group_of, pairs_of
 
 def _zeros(shape: Shape) -> Value:
     """What 0 is in the element type: f8e8m0fnu has NaN for it."""
-    return tuple(map(_zeros, shape.tuple_shapes)) if shape.is_tuple else np.zeros(shape.dimensions).astype(DTYPES[shape.element_type])
+    return (
+        tuple(map(_zeros, shape.tuple_shapes))
+        if shape.is_tuple
+        else np.zeros(shape.dimensions).astype(DTYPES[shape.element_type])
+    )
 
 
 def _results(instr: Instruction, arrays: Sequence[Array], shape: Shape) -> Value:
-    """Arrays as the value of a collective; they have the declared shape if the devices are as many as it was written for."""
+    """Arrays as the value of a collective; they have the declared shape if the devices are as many as it was written
+    for."""
     declared = [s for _, s in shape.leaves()]
     if [a.shape for a in arrays] != [s.dimensions for s in declared]:
         found = ", ".join(str(list(a.shape)) for a in arrays)
-        raise ArgumentError(f"{instr.where}: on these devices its result has the shape {found}, it is declared as {shape.without_layout()}")
+        raise ArgumentError(
+            f"{instr.where}: on these devices its result has the shape {found}, it is declared as "
+            f"{shape.without_layout()}"
+        )
     return tuple(arrays) if shape.is_tuple else arrays[0]
 
 
 def _moved(instr: Instruction) -> Shape:
     """The shape of the results, also of an operation that only starts."""
-    return instr.shape.tuple_shapes[1] if instr.opcode in ("all-gather-start", "collective-permute-start") else instr.shape
+    return (
+        instr.shape.tuple_shapes[1] if instr.opcode in ("all-gather-start", "collective-permute-start") else instr.shape
+    )
 
 
 Rows = Sequence[Sequence[Array]]
@@ -54,7 +64,9 @@ def _in_groups(rule: Rule) -> Callable[[Instruction, list[Value], Any], Value]:
     return run
 
 
-def _started(rule: Callable[[Instruction, list[Value], Any], Value]) -> Callable[[Instruction, list[Value], Any], Value]:
+def _started(
+    rule: Callable[[Instruction, list[Value], Any], Value],
+) -> Callable[[Instruction, list[Value], Any], Value]:
     """(operands, results, contexts ...)"""
 
     def run(instr: Instruction, operands: list[Value], call: Any) -> Value:
@@ -81,7 +93,9 @@ def _folded(instr: Instruction, k: int, rows: Rows, call: Any) -> Array:
     opcode = monoid(computation)
     if opcode is None:
         shape = instr.operands[k].shape.without_layout()
-        raise UnsupportedError(f"{instr.where}: '{computation.name}' combines {computation.root.shape}, operand {k} is {shape}")
+        raise UnsupportedError(
+            f"{instr.where}: '{computation.name}' combines {computation.root.shape}, operand {k} is {shape}"
+        )
     for other in others:
         first = BINARY[opcode](wide(first), wide(other))
     return first
@@ -108,13 +122,18 @@ def _all_to_all(instr: Instruction, rows: Rows, place: int, call: Any) -> list[A
         (dim,) = instr.attrs["dimensions"]
         return [np.concatenate([_blocks(instr, x, dim, len(rows))[place] for (x,) in rows], dim)]
     if len(instr.operands) != len(rows):
-        raise ArgumentError(f"{instr.where} has {counted(len(instr.operands), 'operand')} for a group of {counted(len(rows), 'device')}")
+        raise ArgumentError(
+            f"{instr.where} has {counted(len(instr.operands), 'operand')} for a group of {counted(len(rows), 'device')}"
+        )
     return [row[place] for row in rows]
 
 
 def _blocks(instr: Instruction, x: Array, dim: int, count: int) -> list[Array]:
     if x.shape[dim] % count:
-        raise ArgumentError(f"{instr.where}: dimension {dim} of {list(x.shape)} cannot be cut into blocks for {counted(count, 'device')}")
+        raise ArgumentError(
+            f"{instr.where}: dimension {dim} of {list(x.shape)} cannot be cut into blocks for "
+            f"{counted(count, 'device')}"
+        )
     return np.split(x, count, dim)
 
 
@@ -123,7 +142,9 @@ def _ragged_all_to_all(instr: Instruction, rows: Rows, place: int, call: Any) ->
     result = rows[place][1].copy()
     for source, _, *numbers in rows:
         if numbers[0].size % len(rows):
-            raise ArgumentError(f"{instr.where}: {counted(numbers[0].size, 'offset')} for a group of {counted(len(rows), 'device')}")
+            raise ArgumentError(
+                f"{instr.where}: {counted(numbers[0].size, 'offset')} for a group of {counted(len(rows), 'device')}"
+            )
         starts, sizes, targets = (n.reshape(len(rows), -1)[place].tolist() for n in numbers[:3])
         for start, size, target in zip(starts, sizes, targets):
             result[target : target + size] = source[start : start + size]
@@ -152,7 +173,9 @@ def _collective_permute(instr: Instruction, operands: list[Value], call: Any) ->
     if _is_in_place(instr):
         return _permute_in_place(instr, operands, call)
     if len(operands) != sum(1 for _ in _moved(instr).leaves()):
-        raise UnsupportedError(f"{instr.where}: in place without slice_sizes, which says nowhere how large the blocks are")
+        raise UnsupportedError(
+            f"{instr.where}: in place without slice_sizes, which says nowhere how large the blocks are"
+        )
     device = call.device
     pairs = pairs_of(instr, device.grid)
     for source, target in pairs:

@@ -60,7 +60,12 @@ def _wrapped(b: Builder, x: Instruction) -> Instruction:
     inner = Builder("wrapped")
     operand = inner.parameter(0, shape("f32[2]"))
     made = inner.op(
-        "reduce-scatter", operand, called=[make() for make in _ADD], shape=shape("f32[1]"), dimensions=(0,), replica_groups=_groups((1, 0))
+        "reduce-scatter",
+        operand,
+        called=[make() for make in _ADD],
+        shape=shape("f32[1]"),
+        dimensions=(0,),
+        replica_groups=_groups((1, 0)),
     )
     declared = Shape.tuple([Shape.tuple([shape("f32[2]")]), shape("f32[1]"), shape("u32")])
     called = inner.build(made)
@@ -74,7 +79,14 @@ def _place(b: Builder, *starts: int) -> Instruction:
 def _block(b: Builder, x: Instruction, y: Instruction) -> Instruction:
     """Elements 1 and 2 of x to the end of y, where they would stand out otherwise."""
     return b.op(
-        "collective-permute", x, y, _place(b, 1), _place(b, 9), shape=shape("f32[3]"), source_target_pairs=((0, 1),), slice_sizes=(2,)
+        "collective-permute",
+        x,
+        y,
+        _place(b, 1),
+        _place(b, 9),
+        shape=shape("f32[3]"),
+        source_target_pairs=((0, 1),),
+        slice_sizes=(2,),
     )
 
 
@@ -82,7 +94,9 @@ def _blocks(b: Builder, x: Instruction, y: Instruction) -> Instruction:
     """The first element to the next device's end and the last one to the previous one's beginning."""
     firsts, lasts = b.op("tuple", _place(b, 0), _place(b, 2)), b.op("tuple", _place(b, 2), _place(b, 0))
     pairs = ((0, 1), (1, 0), (0, 1), (1, 0))
-    return b.op("collective-permute", x, y, firsts, lasts, shape=shape("f32[3]"), source_target_pairs=pairs, slice_sizes=(1, 1))
+    return b.op(
+        "collective-permute", x, y, firsts, lasts, shape=shape("f32[3]"), source_target_pairs=pairs, slice_sizes=(1, 1)
+    )
 
 
 def _blocks_of_two(b: Builder, x: Instruction, y: Instruction) -> Instruction:

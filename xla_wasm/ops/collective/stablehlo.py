@@ -1,4 +1,5 @@
-"""The exchange of blocks, which StableHLO may take apart along another dimension than it puts them together along, and the oldest sum."""
+"""The exchange of blocks, which StableHLO may take apart along another dimension than it puts them together along, and
+the oldest sum."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def _all_to_all(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruct
         dims = x.shape.dimensions
         if not 0 <= split < len(dims) or not 0 <= concat < len(dims) or count < 1 or dims[split] % count:
             raise ParseError(f"{where(op)}: {x.shape} cannot be split in {count} along dimension {split}")
-        made = e.op("all-to-all", x, dimensions=(split,), replica_groups=groups, channel_id=channel if channel > 0 else None)
+        made = e.op(
+            "all-to-all", x, dimensions=(split,), replica_groups=groups, channel_id=channel if channel > 0 else None
+        )
         results.append(_moved(e, made, split, concat, count))
     return results
 

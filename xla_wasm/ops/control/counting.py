@@ -1,7 +1,9 @@
-"""What a loop does to its state. Of one that only counts, how often it runs, and so what it leaves behind, follows from where it starts.
+"""What a loop does to its state. Of one that only counts, how often it runs, and so what it leaves behind, follows from
+where it starts.
 
-An integer of the state that grows by a constant in every trip is its start plus so many times that, wrapped to its width.
-The loop ends when one of them, compared with a constant, is no longer on the right side of it, be it by wrapping around.
+An integer of the state that grows by a constant in every trip is its start plus so many times that, wrapped to its
+width. The loop ends when one of them, compared with a constant, is no longer on the right side of it, be it by wrapping
+around.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ def _is_element(x: Instruction, i: int, of_tuple: bool = True) -> bool:
 
 
 def counted(w: Writer, loop: Instruction) -> list[Instruction] | None:
-    """The elements of the state that a loop leaves behind (one, if the state is no tuple) where it only counts and starts from
-    a constant; each is an element that it began with, or a new constant. None for any other loop."""
+    """The elements of the state that a loop leaves behind (one, if the state is no tuple) where it only counts and
+    starts from a constant; each is an element that it began with, or a new constant. None for any other loop."""
     body, condition = loop.called
     of_tuple = loop.shape.is_tuple
     first, last = (x.elements if of_tuple else [x] for x in (loop.operands[0], body.root))
@@ -96,7 +98,13 @@ def trips_until(start: int, step: int, direction: str, bound: int, dtype: str) -
     """The least t for which start + t * step, wrapped, is not on the side of `bound` that `direction` says."""
     least, greatest = limits(dtype)
     # The numbers where the loop ends: one range, or for EQ all but one number.
-    ends = {"LT": (bound, greatest), "LE": (bound + 1, greatest), "GT": (least, bound), "GE": (least, bound - 1), "NE": (bound, bound)}
+    ends = {
+        "LT": (bound, greatest),
+        "LE": (bound + 1, greatest),
+        "GT": (least, bound),
+        "GE": (least, bound - 1),
+        "NE": (bound, bound),
+    }
     if direction == "EQ":
         return 0 if start != bound else 1 if step % (greatest - least + 1) else None
     low, high = ends[direction]
@@ -107,7 +115,8 @@ def trips_until(start: int, step: int, direction: str, bound: int, dtype: str) -
 
 
 def _first(step: int, size: int, low: int, high: int) -> int | None:
-    """The least t with low <= t * step % size <= high, where 0 <= low < size; `high` may be `size` or more, and includes 0 then."""
+    """The least t with low <= t * step % size <= high, where 0 <= low < size; `high` may be `size` or more, and
+    includes 0 then."""
     if low == 0 or high >= size:
         return 0
     if step == 0:

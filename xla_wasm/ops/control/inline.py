@@ -1,5 +1,5 @@
-"""The bodies of calls, fusions and async wrappers in the place of the instructions that call them, and whatever has started in the
-place where it starts."""
+"""The bodies of calls, fusions and async wrappers in the place of the instructions that call them, and whatever has
+started in the place where it starts."""
 
 from __future__ import annotations
 

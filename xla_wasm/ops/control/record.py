@@ -114,7 +114,10 @@ OPS: tuple[Op, ...] = (
         "parameter",
         (0, 0),
         _parameter,
-        (Attr("parameter_number", "int", (9,), REQUIRED, text=False), Attr("parameter_replication", "bools", (61,), ())),
+        (
+            Attr("parameter_number", "int", (9,), REQUIRED, text=False),
+            Attr("parameter_replication", "bools", (61,), ()),
+        ),
         cost=0,
         doc="An argument of the computation.",
         constraints=("parameter_number is not negative.",),
@@ -162,7 +165,8 @@ OPS: tuple[Op, ...] = (
         _conditional,
         called=("branch_computations*",),
         control=True,
-        doc="The result of one branch: the first if a pred is true, else the second; by number for an s32, the last if it is none.",
+        doc="The result of one branch: the first if a pred is true, else the second; by number for an s32, the last "
+        "if it is none.",
         constraints=(
             "The selector is pred[] or s32[].",
             "There are two branches for pred, at least one for s32.",
@@ -170,7 +174,13 @@ OPS: tuple[Op, ...] = (
             "A branch takes its argument, and all return the same shape.",
         ),
     ),
-    Op("after-all", (0, None), _token, doc="A token that comes after all of the operands.", constraints=("The operands are tokens.",)),
+    Op(
+        "after-all",
+        (0, None),
+        _token,
+        doc="A token that comes after all of the operands.",
+        constraints=("The operands are tokens.",),
+    ),
     Op(
         "add-dependency",
         (2, 2),
@@ -195,7 +205,13 @@ OPS: tuple[Op, ...] = (
         (Attr("cross_program_prefetch_index", "optional_int", (80,)),),
         doc="Starts a copy: (destination, source, context).",
     ),
-    Op("copy-done", (1, 1), _copy_done, doc="The copy that copy-start began.", constraints=("The operand is what copy-start gives.",)),
+    Op(
+        "copy-done",
+        (1, 1),
+        _copy_done,
+        doc="The copy that copy-start began.",
+        constraints=("The operand is what copy-start gives.",),
+    ),
     Op(
         "async-start",
         (0, None),
@@ -214,5 +230,12 @@ OPS: tuple[Op, ...] = (
         doc="Waits for a part of what async-start began.",
         constraints=(_STATE,),
     ),
-    Op("async-done", (1, 1), _async_done, called=("calls?",), doc="The result of what async-start began.", constraints=(_STATE,)),
+    Op(
+        "async-done",
+        (1, 1),
+        _async_done,
+        called=("calls?",),
+        doc="The result of what async-start began.",
+        constraints=(_STATE,),
+    ),
 )

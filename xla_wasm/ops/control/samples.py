@@ -25,12 +25,21 @@ def _state_function(shapes: tuple[str, ...], body: Any) -> Maker:
 
 
 def _loop(
-    shapes: tuple[str, ...], condition: Any, body: Any, args: tuple[Array, ...], expected: tuple[Array, ...], name: str, xla: str = ""
+    shapes: tuple[str, ...],
+    condition: Any,
+    body: Any,
+    args: tuple[Array, ...],
+    expected: tuple[Array, ...],
+    name: str,
+    xla: str = "",
 ) -> Sample:
     """A while over the tuple of all parameters."""
 
     def module(b: Builder, *parameters: Instruction) -> Instruction:
-        called = [_state_function(shapes, lambda b, *s: b.op("tuple", *body(b, *s)))(), _state_function(shapes, condition)()]
+        called = [
+            _state_function(shapes, lambda b, *s: b.op("tuple", *body(b, *s)))(),
+            _state_function(shapes, condition)(),
+        ]
         return b.op("while", b.op("tuple", *parameters), called=called)
 
     return program("while", args, expected, module, name=name, xla=xla)
@@ -152,7 +161,9 @@ def _half_more() -> Computation:
 def _below_a_thousand() -> Computation:
     b = Builder("condition")
     t = b.parameter(0, Shape.tuple([shape("s32"), shape("f32[10]")]))
-    return b.build(b.op("compare", b.op("get-tuple-element", t, index=0), b.constant(shape("s32"), [1000]), direction="LT"))
+    return b.build(
+        b.op("compare", b.op("get-tuple-element", t, index=0), b.constant(shape("s32"), [1000]), direction="LT")
+    )
 
 
 SAMPLES: tuple[Sample, ...] = (

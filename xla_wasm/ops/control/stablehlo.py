@@ -1,4 +1,5 @@
-"""Calls, tokens and barriers. Loops and branches, which have regions that see the values around them, are in `stablehlo/control.py`."""
+"""Calls, tokens and barriers. Loops and branches, which have regions that see the values around them, are in
+`stablehlo/control.py`."""
 
 from __future__ import annotations
 

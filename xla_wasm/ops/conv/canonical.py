@@ -1,5 +1,5 @@
-"""Convolutions without dilation of the image, reversal and batch groups, with dimensions in one order; but for those that
-have kernels of their own, without padding too."""
+"""Convolutions without dilation of the image, reversal and batch groups, with dimensions in one order; but for those
+that have kernels of their own, without padding too."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .plan import WINOGRAD, depthwise, depthwise_of, winograd_tile, winograd_til
 def _convolution(w: Writer, x: Instruction) -> Instruction:
     """Brings a convolution to [batch, spatial..., features] with a kernel [spatial..., inputs, outputs].
 
-    Padding and base dilation become an explicit pad, but for those whose own kernels pad (`ops.conv.plan`), reversal a reverse,
-    batch groups feature groups, and both operands get the result's type. The transposes are index maps that the pad, or the
-    packing of the kernel, reads through. Of a sparse operand all elements are there: `sparsity_config` only promises that some
-    are 0.
+    Padding and base dilation become an explicit pad, but for those whose own kernels pad (`ops.conv.plan`), reversal a
+    reverse, batch groups feature groups, and both operands get the result's type. The transposes are index maps that
+    the pad, or the packing of the kernel, reads through. Of a sparse operand all elements are there: `sparsity_config`
+    only promises that some are 0.
     """
     n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
     image, kernel = x.operands
@@ -37,15 +37,30 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     batch_groups = x.attrs["batch_group_count"]
     operands, sums = product_types(x)
     same_type = image.shape.element_type == kernel.shape.element_type == operands != PAIRED and sums == dtype
-    if n == canonical and not reversed_ and batch_groups == 1 and same_type and (not padded or depthwise(x) or winograd_tile(x)):
+    if (
+        n == canonical
+        and not reversed_
+        and batch_groups == 1
+        and same_type
+        and (not padded or depthwise(x) or winograd_tile(x))
+    ):
         return x
     sizes = kernel.shape.dimensions
-    if operands == PAIRED and prod(sizes[d] for d in (*n.kernel_spatial_dimensions[-1:], n.kernel_input_feature_dimension)) >= LONG_ROW:
+    if (
+        operands == PAIRED
+        and prod(sizes[d] for d in (*n.kernel_spatial_dimensions[-1:], n.kernel_input_feature_dimension)) >= LONG_ROW
+    ):
         image, kernel = narrowed(w, image, "u8"), narrowed(w, kernel, "s8")  # kernels convert what they load
     else:
         image, kernel = w.convert(image, operands), w.convert(kernel, operands)
-    if batch_groups == image.shape.dimensions[n.input_batch_dimension] == kernel.shape.dimensions[n.kernel_output_feature_dimension] > 1:
-        # A gradient of depthwise weights: what is summed beside the window, the images of a batch, becomes a dimension of it.
+    if (
+        batch_groups
+        == image.shape.dimensions[n.input_batch_dimension]
+        == kernel.shape.dimensions[n.kernel_output_feature_dimension]
+        > 1
+    ):
+        # A gradient of depthwise weights: what is summed beside the window, the images of a batch, becomes a dimension
+        # of it.
         image, kernel = (w.reshape(o, (1, *o.shape.dimensions)) for o in (image, kernel))
         window = (WindowDimension(kernel.shape.dimensions[1 + n.kernel_input_feature_dimension]), *window)
         n, groups, canonical = _with_depth(n), batch_groups, _conv_labels(rank + 1)
@@ -53,7 +68,9 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
         image, groups = _batch_groups_to_features(w, x, image, batch_groups), batch_groups
     image = w.transpose(image, (n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension))
     if reversed_:
-        kernel = w.reverse(kernel, tuple(d for d, side in zip(n.kernel_spatial_dimensions, window) if side.window_reversal))
+        kernel = w.reverse(
+            kernel, tuple(d for d, side in zip(n.kernel_spatial_dimensions, window) if side.window_reversal)
+        )
     order = (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension)
     kernel = w.transpose(kernel, order)
     order = (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension)
@@ -66,7 +83,12 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
         zero.name = f"{x.name}.zero"
         image = w.pad(image, zero, [PaddingDimension(), *map(padding, window), PaddingDimension()])
         bare = tuple([WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window])
-    attrs = x.attrs | {"window": Window(bare), "dim_labels": canonical, "feature_group_count": groups, "batch_group_count": 1}
+    attrs = x.attrs | {
+        "window": Window(bare),
+        "dim_labels": canonical,
+        "feature_group_count": groups,
+        "batch_group_count": 1,
+    }
     if operands == PAIRED:
         image, kernel = even(w, image, image.shape.rank - 1), even(w, kernel, kernel.shape.rank - 2)
         image, kernel = w.convert(image, operands), w.convert(kernel, operands)
@@ -75,14 +97,19 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
 
 
 def _with_depth(n: ConvolutionDimensionNumbers) -> ConvolutionDimensionNumbers:
-    """The labels with one dimension more before all others: features of the input become a spatial dimension, the batch features."""
+    """The labels with one dimension more before all others: features of the input become a spatial dimension, the batch
+    features."""
 
     def behind(dims: tuple[int, ...]) -> tuple[int, ...]:
         return tuple([1 + d for d in dims])
 
     return ConvolutionDimensionNumbers(
         *(0, 1 + n.input_batch_dimension, behind((n.input_feature_dimension, *n.input_spatial_dimensions))),
-        *(0, 1 + n.kernel_output_feature_dimension, behind((n.kernel_input_feature_dimension, *n.kernel_spatial_dimensions))),
+        *(
+            0,
+            1 + n.kernel_output_feature_dimension,
+            behind((n.kernel_input_feature_dimension, *n.kernel_spatial_dimensions)),
+        ),
         *(1 + n.output_batch_dimension, 1 + n.output_feature_dimension, (0, *behind(n.output_spatial_dimensions))),
     )
 
@@ -101,7 +128,9 @@ def _batch_groups_to_features(w: Writer, x: Instruction, image: Instruction, gro
     whole = w.reshape(image, (*dims[:batch], groups, dims[batch] // groups, *dims[batch + 1 :]))
     order = [d for d in range(whole.shape.rank) if d != batch]
     order.insert(order.index(feature + (feature > batch)), batch)
-    merged = tuple(size // groups if d == batch else size * groups if d == feature else size for d, size in enumerate(dims))
+    merged = tuple(
+        size // groups if d == batch else size * groups if d == feature else size for d, size in enumerate(dims)
+    )
     return w.reshape(w.transpose(whole, tuple(order)), merged)
 
 

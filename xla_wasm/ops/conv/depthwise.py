@@ -1,8 +1,9 @@
 """Depthwise convolutions, and those in groups of few features: there is no product of matrices to be made.
 
-All taps are unrolled over a block of neighbouring pixels, whose sums stay in registers; features run along lanes and through the
-innermost loop, so that whole cache lines are used. Padding is no copy: where a window reaches beyond the image is known for each
-row and block when the kernel is written, and zeros take part there, as infinite weights make NaN of them.
+All taps are unrolled over a block of neighbouring pixels, whose sums stay in registers; features run along lanes and
+through the innermost loop, so that whole cache lines are used. Padding is no copy: where a window reaches beyond the
+image is known for each row and block when the kernel is written, and zeros take part there, as infinite weights make
+NaN of them.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ def _at(side: Side, output: Affine, tap: int) -> Affine:
     return output * side.stride + (tap * side.dilation - side.low)
 
 
-def depthwise_kernel(b: Builder, d: Depthwise, image: Source, kernel: Source, store: Callable[[Index, Val], None]) -> None:
-    """Writes the loops; `store` takes an index of the result and its element, a vector where the features run along lanes."""
+def depthwise_kernel(
+    b: Builder, d: Depthwise, image: Source, kernel: Source, store: Callable[[Index, Val], None]
+) -> None:
+    """Writes the loops; `store` takes an index of the result and its element, a vector where the features run along
+    lanes."""
     zero = b.const(d.dtype, 0)
     lanes = b.lanes
     *leading, columns = d.sides
@@ -37,7 +41,10 @@ def depthwise_kernel(b: Builder, d: Depthwise, image: Source, kernel: Source, st
             if d.inputs == 1:
                 return b.load(image.number, image.position((*at, c)), d.dtype)
             position = image.position((*at, c * (d.inputs // d.outputs)))
-            vectors = [b.load_lanes(b.pointer(image.number), position + i, d.dtype) for i in range(0, lanes // d.outputs * d.inputs, lanes)]
+            vectors = [
+                b.load_lanes(b.pointer(image.number), position + i, d.dtype)
+                for i in range(0, lanes // d.outputs * d.inputs, lanes)
+            ]
             picked = tuple([lane // d.outputs * d.inputs + feature for lane in range(lanes)])
             return b.shuffle(vectors[0], vectors[-1], picked)
 
@@ -75,9 +82,11 @@ _TAPS = 4
 """Taps of a row that are spelled out: for each, all results load and add what their windows meet there."""
 
 
-def walking_kernel(b: Builder, d: Depthwise, image: Source, kernel: Source, sums: Source, store: Callable[[Index, Val], None]) -> None:
-    """As `depthwise_kernel`, for few results and windows of any size: one walk over the taps, features innermost, with the sums of all
-    results in memory. `sums` has room for two of each: sums of a row of taps, and of rows."""
+def walking_kernel(
+    b: Builder, d: Depthwise, image: Source, kernel: Source, sums: Source, store: Callable[[Index, Val], None]
+) -> None:
+    """As `depthwise_kernel`, for few results and windows of any size: one walk over the taps, features innermost, with
+    the sums of all results in memory. `sums` has room for two of each: sums of a row of taps, and of rows."""
     places = list(product(*(range(side.outputs) for side in d.sides)))
     size = len(places) * d.features
     zero = b.const(d.dtype, 0)
@@ -93,10 +102,14 @@ def walking_kernel(b: Builder, d: Depthwise, image: Source, kernel: Source, sums
     def step(n: Affine, taps: Index, count: int, c: Affine) -> None:
         """Adds the products of `count` taps from these on."""
         *rows, first = taps
-        weights = [b.load(kernel.number, kernel.position((*rows, first + u, Affine(), c)), d.dtype) for u in range(count)]
+        weights = [
+            b.load(kernel.number, kernel.position((*rows, first + u, Affine(), c)), d.dtype) for u in range(count)
+        ]
         for k, place in enumerate(places):
             value = b.load(sums.number, c + k * d.features, d.dtype)
-            *above, left = (tap * side.dilation + p * side.stride - side.low for tap, p, side in zip(taps, place, d.sides))
+            *above, left = (
+                tap * side.dilation + p * side.stride - side.low for tap, p, side in zip(taps, place, d.sides)
+            )
             for u, weight in enumerate(weights):
                 pixel = b.load(image.number, image.position((n, *above, left + u * columns.dilation, c)), d.dtype)
                 value = b.pin(multiply_add(b, pixel, weight, value))

@@ -1,5 +1,5 @@
-"""Convolutions of floats that give integers as convolutions that give floats: those that rules of custom calls write, after the pass that
-sees to a module's own."""
+"""Convolutions of floats that give integers as convolutions that give floats: those that rules of custom calls write,
+after the pass that sees to a module's own."""
 
 from __future__ import annotations
 

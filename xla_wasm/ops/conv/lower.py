@@ -1,4 +1,5 @@
-"""convolution as an expression: a sum over the window and the input features. The fast kernels are in `kernels/` and `depthwise.py`."""
+"""convolution as an expression: a sum over the window and the input features. The fast kernels are in `kernels/` and
+`depthwise.py`."""
 
 from __future__ import annotations
 
@@ -11,10 +12,13 @@ from ...lowering.elemental import Elemental
 
 
 def _convolution(e: Elemental, x: Instruction, index: Index) -> Val:
-    """Padding, base dilation and reversal are explicit by now (`ops.conv.canonical`); a group is an offset of the features."""
+    """Padding, base dilation and reversal are explicit by now (`ops.conv.canonical`); a group is an offset of the
+    features."""
     b = e.b
     n, window = x.attrs["dim_labels"], x.attrs["window"].dimensions
-    assert not any(w.padding_low or w.padding_high for w in window), f"{x.where}: what pads by itself has a kernel of its own"
+    assert not any(w.padding_low or w.padding_high for w in window), (
+        f"{x.where}: what pads by itself has a kernel of its own"
+    )
     image, kernel = x.operands
     dtype = x.shape.element_type
     groups = x.attrs["feature_group_count"]
@@ -33,10 +37,15 @@ def _convolution(e: Elemental, x: Instruction, index: Index) -> Val:
 
     def step(inner: Index, acc: list[Val]) -> list[Val]:
         *taps, feature = inner
-        at_image: dict[int, Affine] = {n.input_batch_dimension: index[n.output_batch_dimension], n.input_feature_dimension: first + feature}
+        at_image: dict[int, Affine] = {
+            n.input_batch_dimension: index[n.output_batch_dimension],
+            n.input_feature_dimension: first + feature,
+        }
         at_kernel = {n.kernel_input_feature_dimension: feature, n.kernel_output_feature_dimension: out_feature}
         for d, w in enumerate(window):
-            at_image[n.input_spatial_dimensions[d]] = index[n.output_spatial_dimensions[d]] * w.stride + taps[d] * w.window_dilation
+            at_image[n.input_spatial_dimensions[d]] = (
+                index[n.output_spatial_dimensions[d]] * w.stride + taps[d] * w.window_dilation
+            )
             at_kernel[n.kernel_spatial_dimensions[d]] = taps[d]
         p = b.convert(e.value(image, tuple(at_image[d] for d in range(image.shape.rank))), dtype)
         q = b.convert(e.value(kernel, tuple(at_kernel[d] for d in range(kernel.shape.rank))), dtype)

@@ -14,7 +14,8 @@ from ...hlo.ir import Instruction
 TYPES = ("f32", "f64", "s32", "u32")
 
 PIXELS = 4
-"""Pixels of a block: as many sums as hide an addition's latency, and no more than registers hold beside what they read."""
+"""Pixels of a block: as many sums as hide an addition's latency, and no more than registers hold beside what they
+read."""
 
 _MAX_CODE = 400
 """Multiply-adds that a kernel may spell out, so that its function has at most about 8 KB."""
@@ -31,7 +32,8 @@ Inside = tuple[bool, ...]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One spatial dimension: sizes of result and image, the window's taps, and how many elements the first lie before the image."""
+    """One spatial dimension: sizes of result and image, the window's taps, and how many elements the first lie before
+    the image."""
 
     outputs: int
     inputs: int
@@ -56,8 +58,8 @@ class Side:
         return first, max(first, min(self.outputs, reach // self.stride + 1))
 
     def blocks(self, pixels: int) -> list[tuple[int, int, int, tuple[Inside, ...]]]:
-        """Blocks of `pixels` outputs, the last perhaps of fewer: the first output, how many such blocks follow each other, the pixels of
-        each, and for each pixel which taps meet the image."""
+        """Blocks of `pixels` outputs, the last perhaps of fewer: the first output, how many such blocks follow each
+        other, the pixels of each, and for each pixel which taps meet the image."""
         made: list[tuple[int, int, int, tuple[Inside, ...]]] = []
         first, end = self.whole()
         i = 0
@@ -75,8 +77,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Depthwise:
-    """A convolution of [batch, spatial..., features] with a kernel [spatial..., inputs, features] in groups: of one feature each in the
-    image and the result, or of so few that those of four results lie in one or two vectors."""
+    """A convolution of [batch, spatial..., features] with a kernel [spatial..., inputs, features] in groups: of one
+    feature each in the image and the result, or of so few that those of four results lie in one or two vectors."""
 
     dtype: str
     batch: int
@@ -95,12 +97,13 @@ class Depthwise:
 
     @property
     def walks(self) -> bool:
-        """Whether the window is nearly the whole image, as in a gradient of weights: its taps are loops then, and few results are left."""
+        """Whether the window is nearly the whole image, as in a gradient of weights: its taps are loops then, and few
+        results are left."""
         return self.code > _MAX_CODE
 
     def pixels(self, rows: Sequence[Inside]) -> int:
-        """The pixels of a block in rows of which these taps meet the image. Rows at the border are few: what they take is code more than
-        time, but for small images."""
+        """The pixels of a block in rows of which these taps meet the image. Rows at the border are few: what they take
+        is code more than time, but for small images."""
         return PIXELS if all(map(all, rows)) else 2 if max(side.outputs for side in self.sides) <= 16 else 1
 
     @property
@@ -113,7 +116,8 @@ class Depthwise:
 
 
 def depthwise(x: Instruction) -> Depthwise | None:
-    """The product `x` as a depthwise convolution, if it is one, of canonical order of dimensions, whose kernel is not too long."""
+    """The product `x` as a depthwise convolution, if it is one, of canonical order of dimensions, whose kernel is not
+    too long."""
     if x.opcode != "convolution":
         return None
     image, kernel = (o.shape.dimensions for o in x.operands)
@@ -121,23 +125,33 @@ def depthwise(x: Instruction) -> Depthwise | None:
     return depthwise_of(x.shape.element_type, image, kernel, x.shape.dimensions, groups, window)
 
 
-def depthwise_of(dtype: str, image: Dims, kernel: Dims, out: Dims, groups: int, window: Sequence[WindowDimension]) -> Depthwise | None:
+def depthwise_of(
+    dtype: str, image: Dims, kernel: Dims, out: Dims, groups: int, window: Sequence[WindowDimension]
+) -> Depthwise | None:
     """As `depthwise`, of a convolution with these dimensions in canonical order."""
     features, inputs = kernel[-1], kernel[-2]
     if not window or dtype not in TYPES or 0 in out or 0 in kernel or not _is_thin(dtype, inputs, features, groups):
         return None
     if any(w.base_dilation != 1 or w.window_reversal for w in window):
         return None
-    sides = [Side(o, i, w.size, w.stride, w.window_dilation, w.padding_low) for o, i, w in zip(out[1:-1], image[1:-1], window)]
+    sides = [
+        Side(o, i, w.size, w.stride, w.window_dilation, w.padding_low)
+        for o, i, w in zip(out[1:-1], image[1:-1], window)
+    ]
     if any(side.outputs - (side.whole()[1] - side.whole()[0]) > _MAX_BORDER for side in sides):
         return None
     found = Depthwise(dtype, out[0], tuple(sides), features, inputs, features // groups)
-    walks = groups == features == image[-1] and all(side.whole() == (0, side.outputs) for side in sides) and found.results <= _MAX_SUMS
+    walks = (
+        groups == features == image[-1]
+        and all(side.whole() == (0, side.outputs) for side in sides)
+        and found.results <= _MAX_SUMS
+    )
     return found if walks or not found.walks else None
 
 
 def _is_thin(dtype: str, inputs: int, features: int, groups: int) -> bool:
-    """Whether groups have one feature, or so few that shuffles of vectors bring those of the image to the lanes of the result."""
+    """Whether groups have one feature, or so few that shuffles of vectors bring those of the image to the lanes of the
+    result."""
     outputs = features // groups
     if inputs == outputs == 1:
         return groups > 1
@@ -146,7 +160,8 @@ def _is_thin(dtype: str, inputs: int, features: int, groups: int) -> bool:
 
 
 WINOGRAD = "winograd"
-"""The attribute of a convolution that says in tiles of how many results a side its products may be taken; the caller decides."""
+"""The attribute of a convolution that says in tiles of how many results a side its products may be taken; the caller
+decides."""
 
 _LEAST = 16
 """Features, of image and result, from which transforms cost less than they save."""
@@ -156,8 +171,8 @@ _FEW = 12
 
 
 def winograd_tile(x: Instruction) -> int:
-    """In tiles of how many results a side the product `x`, of canonical order of dimensions, is to be computed by Winograd's algorithm;
-    0: directly."""
+    """In tiles of how many results a side the product `x`, of canonical order of dimensions, is to be computed by
+    Winograd's algorithm; 0: directly."""
     if x.opcode != "convolution" or not x.attrs.get(WINOGRAD):
         return 0
     image, kernel = (o.shape.dimensions for o in x.operands)
@@ -165,11 +180,17 @@ def winograd_tile(x: Instruction) -> int:
     return winograd_tile_of(x.attrs[WINOGRAD], x.shape.element_type, image, kernel, x.shape.dimensions, groups, window)
 
 
-def winograd_tile_of(most: int, dtype: str, image: Dims, kernel: Dims, out: Dims, groups: int, window: Sequence[WindowDimension]) -> int:
-    """As `winograd_tile`, of a convolution with these dimensions in canonical order, in tiles of at most so many results a side."""
+def winograd_tile_of(
+    most: int, dtype: str, image: Dims, kernel: Dims, out: Dims, groups: int, window: Sequence[WindowDimension]
+) -> int:
+    """As `winograd_tile`, of a convolution with these dimensions in canonical order, in tiles of at most so many
+    results a side."""
     if dtype != "f32" or groups > 1 or len(window) != 2 or 0 in out or 0 in image:
         return 0
-    if any(w.size != 3 or w.stride != 1 or w.window_dilation != 1 or w.base_dilation != 1 or w.window_reversal for w in window):
+    if any(
+        w.size != 3 or w.stride != 1 or w.window_dilation != 1 or w.base_dilation != 1 or w.window_reversal
+        for w in window
+    ):
         return 0
     if any(not 0 <= p <= _MOST_PADDING for w in window for p in (w.padding_low, w.padding_high)):
         return 0

@@ -20,20 +20,36 @@ def _convolution(instr: Instruction) -> Shape:
         raise broken(instr, 2, "the window or dim_labels are missing")
     rank = len(window.dimensions) + 2
     for what, shape, dims in (
-        ("the input", x, (numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions)),
+        (
+            "the input",
+            x,
+            (numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions),
+        ),
         (
             "the kernel",
             kernel,
-            (numbers.kernel_input_feature_dimension, numbers.kernel_output_feature_dimension, *numbers.kernel_spatial_dimensions),
+            (
+                numbers.kernel_input_feature_dimension,
+                numbers.kernel_output_feature_dimension,
+                *numbers.kernel_spatial_dimensions,
+            ),
         ),
-        ("the output", None, (numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions)),
+        (
+            "the output",
+            None,
+            (numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions),
+        ),
     ):
         if (shape is not None and shape.rank != rank) or sorted(dims) != list(range(rank)):
             name = f"{what} {brief(shape)}" if shape else what
             raise broken(instr, 2, f"dim_labels and a window of {counted(rank - 2, 'dimension')} do not fit {name}")
     groups, batches = instr.attrs["feature_group_count"], instr.attrs["batch_group_count"]
     if groups < 1 or batches < 1 or (groups > 1 and batches > 1):
-        raise broken(instr, 3, f"feature_group_count {groups} and batch_group_count {batches}: both positive, at most one above 1")
+        raise broken(
+            instr,
+            3,
+            f"feature_group_count {groups} and batch_group_count {batches}: both positive, at most one above 1",
+        )
     batch, features = x.dimensions[numbers.input_batch_dimension], x.dimensions[numbers.input_feature_dimension]
     inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
     outputs = kernel.dimensions[numbers.kernel_output_feature_dimension]
@@ -47,10 +63,15 @@ def _convolution(instr: Instruction) -> Shape:
     sizes[numbers.output_batch_dimension] = batch // batches
     sizes[numbers.output_feature_dimension] = outputs
     for w, source, part, target in zip(
-        window.dimensions, numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions, numbers.output_spatial_dimensions
+        window.dimensions,
+        numbers.input_spatial_dimensions,
+        numbers.kernel_spatial_dimensions,
+        numbers.output_spatial_dimensions,
     ):
         if w.size != kernel.dimensions[part]:
-            raise broken(instr, 7, f"the window's size {w.size} is not that of dimension {part} of the kernel {brief(kernel)}")
+            raise broken(
+                instr, 7, f"the window's size {w.size} is not that of dimension {part} of the kernel {brief(kernel)}"
+            )
         sizes[target] = window_size(instr, x.dimensions[source], w, 8)
     return result(instr, product_type(instr, x, kernel, 9), sizes)
 
@@ -97,7 +118,8 @@ OPS: tuple[Op, ...] = (
         product=True,
         accumulates=True,
         narrow=Narrow.COMPUTED,
-        doc="Sums of products of a kernel with the input under it, at every place of the kernel; the kernel is not flipped.",
+        doc="Sums of products of a kernel with the input under it, at every place of the kernel; the kernel is not "
+        "flipped.",
         constraints=(
             "The operands are arrays.",
             "dim_labels name each dimension of input, kernel and output once, and the window has the spatial ones.",
@@ -107,7 +129,8 @@ OPS: tuple[Op, ...] = (
             "The batch is a multiple of batch_group_count.",
             "The window's sizes are those of the kernel.",
             "Sizes, strides and dilations of the window are positive.",
-            "The result has any type, but a complex one if the product has. Floats that become integers are rounded to floats first.",
+            "The result has any type, but a complex one if the product has. Floats that become integers are rounded "
+            "to floats first.",
         ),
     ),
 )

@@ -36,7 +36,11 @@ def _convolution(instr: Instruction, operands: list[Value], call: Any) -> Value:
     x, kernel = as_factors(instr.shape.element_type, *operands)
     x = x.transpose([numbers.input_batch_dimension, numbers.input_feature_dimension, *numbers.input_spatial_dimensions])
     kernel = kernel.transpose(
-        [numbers.kernel_output_feature_dimension, numbers.kernel_input_feature_dimension, *numbers.kernel_spatial_dimensions]
+        [
+            numbers.kernel_output_feature_dimension,
+            numbers.kernel_input_feature_dimension,
+            *numbers.kernel_spatial_dimensions,
+        ]
     )
     kernel = np.flip(kernel, tuple(2 + d for d, w in enumerate(window.dimensions) if w.window_reversal))
     out = tuple(instr.shape.dimensions[d] for d in numbers.output_spatial_dimensions)
@@ -47,7 +51,9 @@ def _convolution(instr: Instruction, operands: list[Value], call: Any) -> Value:
         x = x.reshape(groups, x.shape[0] // groups, *x.shape[1:])
     else:
         x = np.moveaxis(x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]), 1, 0)
-    parts = np.moveaxis(_convolve(x, kernel.reshape(groups, kernel.shape[0] // groups, *kernel.shape[1:]), window, out), 0, 1)
+    parts = np.moveaxis(
+        _convolve(x, kernel.reshape(groups, kernel.shape[0] // groups, *kernel.shape[1:]), window, out), 0, 1
+    )
     result = parts.reshape(parts.shape[0], parts.shape[1] * parts.shape[2], *out)
     order = [numbers.output_batch_dimension, numbers.output_feature_dimension, *numbers.output_spatial_dimensions]
     return as_result(instr, result.transpose(np.argsort(order)))

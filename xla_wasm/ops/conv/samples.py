@@ -24,11 +24,15 @@ def labels(text: str) -> ConvolutionDimensionNumbers:
     )  # fmt: skip
 
 
-def by_definition(x: Array, kernel: Array, numbers: ConvolutionDimensionNumbers, window: Window, groups: int, batches: int) -> Array:
+def by_definition(
+    x: Array, kernel: Array, numbers: ConvolutionDimensionNumbers, window: Window, groups: int, batches: int
+) -> Array:
     """The convolution, one product at a time."""
     n = numbers
     x = x.transpose(n.input_batch_dimension, n.input_feature_dimension, *n.input_spatial_dimensions)
-    kernel = kernel.transpose(n.kernel_output_feature_dimension, n.kernel_input_feature_dimension, *n.kernel_spatial_dimensions)
+    kernel = kernel.transpose(
+        n.kernel_output_feature_dimension, n.kernel_input_feature_dimension, *n.kernel_spatial_dimensions
+    )
     outputs, inputs = kernel.shape[:2]
     sizes = []
     for size, w in zip(x.shape[2:], window.dimensions):

@@ -18,7 +18,9 @@ def _identity(e: Writer, x: Instruction) -> Instruction:
     """Marks of sharding and placement, where there is one device."""
     own = x.operands[0] if len(x.operands) == 1 else e.tuple(x.operands)
     if own.shape.without_layout() != x.shape.without_layout():
-        raise UnsupportedError(f"{x.where}: {x.shape} of {own.shape} needs more than one device, and nothing says how many")
+        raise UnsupportedError(
+            f"{x.where}: {x.shape} of {own.shape} needs more than one device, and nothing says how many"
+        )
     return own
 
 
@@ -27,12 +29,14 @@ def _nothing(e: Writer, x: Instruction) -> Instruction:
 
 
 def _dropped(e: Writer, x: Instruction) -> Instruction:
-    """What is left of a callback without results that no host is asked to run: the tokens, which are empty tuples by now."""
+    """What is left of a callback without results that no host is asked to run: the tokens, which are empty tuples by
+    now."""
     return e.tuple([e.tuple(()) for _ in x.shape.tuple_shapes])
 
 
 def _top_k(e: Writer, x: Instruction) -> Instruction:
-    """(values, indices) of the k first elements of each row in the order of the comparator (x1, x2, i1, i2), or the largest."""
+    """(values, indices) of the k first elements of each row in the order of the comparator (x1, x2, i1, i2), or the
+    largest."""
     (operand,) = x.operands
     values, indices = x.shape.tuple_shapes
     k = values.dimensions[-1]
@@ -55,7 +59,12 @@ def _order(x: Instruction) -> bool | None:
 
 IDENTITIES = (
     *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"),
-    *("xla.sdy.FuncResultSharding", "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", "xla.sdy.PropagationBarrier"),
+    *(
+        "xla.sdy.FuncResultSharding",
+        "xla.sdy.GlobalToLocalShape",
+        "xla.sdy.LocalToGlobalShape",
+        "xla.sdy.PropagationBarrier",
+    ),
     *("annotate_device_placement", "MoveToHost", "MoveToDevice"),
 )
 """Targets of calls that stand for their operands."""

@@ -1,7 +1,7 @@
 """Callbacks: custom calls by which JAX comes back to a Python function of the process that traced the program.
 
-The call carries a number. The functions stay in that process, with the module that `xla_wasm.jax.lower` makes; of the others,
-`jax.debug.print` leaves its format in the module, so that any host can print.
+The call carries a number. The functions stay in that process, with the module that `xla_wasm.jax.lower` makes; of the
+others, `jax.debug.print` leaves its format in the module, so that any host can print.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from collections.abc import Mapping
 from ...hlo.ir import Instruction, Module
 
 FORMATS = "xla_wasm.callback_formats"
-"""The frontend attribute of a module that has, as JSON, the format of each callback that prints; see `Request.format`."""
+"""The frontend attribute of a module that has, as JSON, the format of each callback that prints; see
+`Request.format`."""
 
-TARGETS = tuple(f"xla{ffi}_python_{device}_callback" for ffi in ("", "_ffi", "_ffi_partitioned") for device in ("cpu", "gpu"))
+TARGETS = tuple(
+    f"xla{ffi}_python_{device}_callback" for ffi in ("", "_ffi", "_ffi_partitioned") for device in ("cpu", "gpu")
+)
 ASSERTION = "shape_assertion"
-"""The target of a call that ends the run: it stands where the inputs do not fit together, and its `backend_config` says why, with numbers
-of its operands as fields."""
+"""The target of a call that ends the run: it stands where the inputs do not fit together, and its `backend_config` says
+why, with numbers of its operands as fields."""
 _NUMBER = r"\bindex\s*=\s*(\d+)"
 
 
@@ -28,7 +31,8 @@ def is_callback(x: Instruction) -> bool:
 
 
 def number_of(x: Instruction) -> str:
-    """By which its function is known: the number that JAX gave it, or the instruction's name where it gave an address instead."""
+    """By which its function is known: the number that JAX gave it, or the instruction's name where it gave an address
+    instead."""
     found = re.search(_NUMBER, config_of(x))
     return found[1] if found else x.name
 

@@ -22,12 +22,15 @@ def _custom_call(e: Writer, x: Instruction) -> Instruction:
     except XlaWasmError:
         raise
     except Exception as error:
-        raise UnsupportedError(f"{x.where}: the expansion of {target!r} failed: {type(error).__name__}: {error}") from error
+        raise UnsupportedError(
+            f"{x.where}: the expansion of {target!r} failed: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(made, Instruction):
         raise UnsupportedError(f"{x.where}: the expansion of {target!r} must return an instruction, not {made!r}")
     if made.shape.without_layout() != x.shape.without_layout():
         raise UnsupportedError(
-            f"{x.where}: the expansion of {target!r} gives {made.shape.without_layout()}, not {x.shape.without_layout()}"
+            f"{x.where}: the expansion of {target!r} gives {made.shape.without_layout()}, not "
+            f"{x.shape.without_layout()}"
         )
     return made
 

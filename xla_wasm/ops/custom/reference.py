@@ -1,4 +1,5 @@
-"""Custom calls in the evaluator: a function that the caller gives, or the operations that the target's expansion writes."""
+"""Custom calls in the evaluator: a function that the caller gives, or the operations that the target's expansion
+writes."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def _custom_call(instr: Instruction, operands: list[Value], call: Any) -> Value:
     if rule is None:
         raise UnsupportedError(
             f"{instr.where}: the custom call target {target!r} is unknown: register an expansion with "
-            f"xla_wasm.custom_call({target!r}), or pass a function, evaluate(..., custom_calls={{{target!r}: function}})"
+            f"xla_wasm.custom_call({target!r}), or pass a function, evaluate(..., custom_calls={{{target!r}: "
+            f"function}})"
         )
     known = call.expansions.get(instr)
     if known is None:
@@ -44,7 +46,13 @@ def _custom_call(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _leaves(value: Value) -> list[Value]:
-    return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, tuple) else [] if value is None else [value]
+    return (
+        [leaf for part in value for leaf in _leaves(part)]
+        if isinstance(value, tuple)
+        else []
+        if value is None
+        else [value]
+    )
 
 
 def _of_function(instr: Instruction, given: Any) -> Value:
@@ -53,9 +61,13 @@ def _of_function(instr: Instruction, given: Any) -> Value:
     leaves = [s for _, s in instr.shape.leaves() if not s.is_token]
     for array, shape in zip(results, leaves):
         if not fits(array.shape, shape) or array.dtype != DTYPES[shape.element_type]:
-            raise ArgumentError(f"{instr.where}: the function gave {array.dtype}{list(array.shape)} where {shape} is declared")
+            raise ArgumentError(
+                f"{instr.where}: the function gave {array.dtype}{list(array.shape)} where {shape} is declared"
+            )
     if len(results) != len(leaves):
-        raise ArgumentError(f"{instr.where}: the function gave {counted(len(results), 'array')}, {len(leaves)} are declared")
+        raise ArgumentError(
+            f"{instr.where}: the function gave {counted(len(results), 'array')}, {len(leaves)} are declared"
+        )
     return _nested(instr.shape, iter(results))
 
 
@@ -67,7 +79,10 @@ def _nested(shape: Shape, flat: Any) -> Value:
 
 def _expanded(instr: Instruction, rule: Callable[[Writer, Instruction], Instruction]) -> Computation:
     """A computation of the operands that is the call's expansion."""
-    parameters = [Instruction(f"{instr.name}.{i}", "parameter", o.shape, [], {"parameter_number": i}) for i, o in enumerate(instr.operands)]
+    parameters = [
+        Instruction(f"{instr.name}.{i}", "parameter", o.shape, [], {"parameter_number": i})
+        for i, o in enumerate(instr.operands)
+    ]
     # What decides the expansion may be a constant among the operands.
     constants = [o for o in instr.operands if o.opcode == "constant"]
     operands = [o if o.opcode == "constant" else p for o, p in zip(instr.operands, parameters)]

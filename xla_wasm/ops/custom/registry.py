@@ -29,11 +29,14 @@ def custom_call(target: str, *, replace: bool = False) -> Callable[[Rule], Rule]
 
     def register(rule: Rule) -> Rule:
         if not callable(rule):
-            raise ArgumentError(f"custom_call({target!r}) needs a function (writer, instruction) -> instruction, got {rule!r}")
+            raise ArgumentError(
+                f"custom_call({target!r}) needs a function (writer, instruction) -> instruction, got {rule!r}"
+            )
         known = find(target)
         if known is not None and not replace and not _is_again(known, rule):
             raise ArgumentError(
-                f"custom calls to {target!r} have a meaning already; custom_call({target!r}, replace=True) gives them another"
+                f"custom calls to {target!r} have a meaning already; custom_call({target!r}, replace=True) gives them "
+                f"another"
             )
         _registered[target] = rule
         return rule

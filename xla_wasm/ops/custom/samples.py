@@ -33,7 +33,9 @@ def _lapack(target: str, config: str, operands: Sequence[Array], results: Sequen
 _DIAGONAL = f64([[3, 0], [0, 1]])
 
 SAMPLES: tuple[Sample, ...] = (
-    _lapack("lapack_dsyevd_ffi", "{mode = 78, uplo = 76}", [_DIAGONAL], [_DIAGONAL, f64([1, 3]), s32(0)], "eigenvalues"),
+    _lapack(
+        "lapack_dsyevd_ffi", "{mode = 78, uplo = 76}", [_DIAGONAL], [_DIAGONAL, f64([1, 3]), s32(0)], "eigenvalues"
+    ),
     _lapack(
         "lapack_dgesdd_ffi",
         "{mode = 83}",
@@ -48,7 +50,15 @@ SAMPLES: tuple[Sample, ...] = (
         [f32([0, 0, 4]), f32([2, 4, 0]), f32([2, 2, 0]), f32([[4], [6], [1]]), s32(3)],
         "a singular tridiagonal system",
     ),
-    case("custom-call", (f32([1, 2]),), f32([1, 2]), shape=shape("f32[2]"), custom_call_target="Sharding", name="Sharding", xla=_XLA),
+    case(
+        "custom-call",
+        (f32([1, 2]),),
+        f32([1, 2]),
+        shape=shape("f32[2]"),
+        custom_call_target="Sharding",
+        name="Sharding",
+        xla=_XLA,
+    ),
     case(
         "custom-call",
         (f32([[1, 3, 3, -inf], [0, -1, 5, 2]]),),

@@ -69,7 +69,8 @@ def _aliases(value: Attribute) -> tuple[Any, ...]:
 
 
 def _shapes(e: Mapper, op: Op, operands: list[Instruction]) -> tuple[list[Instruction], Shape]:
-    """The operands, and the shape of the result. With sizes that are not known, the last operands are the shapes of the results."""
+    """The operands, and the shape of the result. With sizes that are not known, the last operands are the shapes of the
+    results."""
     shape = e.result_shape(op)
     given = op.attributes.get("indices_of_shape_operands")
     if given is None:
@@ -92,7 +93,9 @@ def _layouts(op: Op, operands: list[Instruction], shape: Shape) -> dict[str, Any
     constraints = tuple([o.shape.with_layout(Layout(layout)) for o, layout in zip(operands, wanted, strict=True)])
     results = [integers(layout) for layout in given["result_layouts"]]
     parts = list(shape.tuple_shapes) if shape.is_tuple else [shape]
-    laid = [part.with_layout(Layout(layout)) if part.is_array else part for part, layout in zip(parts, results, strict=True)]
+    laid = [
+        part.with_layout(Layout(layout)) if part.is_array else part for part, layout in zip(parts, results, strict=True)
+    ]
     return {
         "constrain_layout": True,
         "operand_layout_constraints": constraints,
@@ -107,14 +110,17 @@ def _of_mhlo(e: Mapper, op: Op, operands: list[Instruction], name: str) -> list[
 
 
 def _assertion(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
-    """A condition on sizes that JAX states: nothing if it holds, and what ends the run where that is known at run time only."""
+    """A condition on sizes that JAX states: nothing if it holds, and what ends the run where that is known at run time
+    only."""
     known = [e.integers(o) for o in operands]
     message = word(op.attributes.get("error_message", "a condition on the sizes of the inputs does not hold"))
     if known and known[0] is None:
         _check(e, operands, message)
     elif known and known[0] == (0,):
         for i, value in enumerate(known[1:]):
-            message = message.replace(f"{{{i}}}", "?" if value is None else str(value[0] if len(value) == 1 else list(value)))
+            message = message.replace(
+                f"{{{i}}}", "?" if value is None else str(value[0] if len(value) == 1 else list(value))
+            )
         raise ArgumentError(message)
     return []
 
@@ -123,7 +129,11 @@ def _check(e: Mapper, operands: list[Instruction], message: str) -> None:
     """Ends the run with a message where the first operand is false; fields of the message are numbers of the others."""
     holds, *values = operands
     shapes = [value.shape for value in values]
-    attrs: dict[str, Any] = {"custom_call_target": ASSERTION, "custom_call_has_side_effect": True, "backend_config": message.encode()}
+    attrs: dict[str, Any] = {
+        "custom_call_target": ASSERTION,
+        "custom_call_has_side_effect": True,
+        "backend_config": message.encode(),
+    }
     passed = e.computation("passed", [Shape.tuple(())], lambda w, nothing: w.tuple([]))
 
     def fail(w: Writer, given: Instruction) -> Instruction:
@@ -134,7 +144,8 @@ def _check(e: Mapper, operands: list[Instruction], message: str) -> None:
 
 
 def _dynamic_reduce_window(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
-    """A reduction in windows that operands describe: sizes, strides, dilations of the base and of the window, padding."""
+    """A reduction in windows that operands describe: sizes, strides, dilations of the base and of the window,
+    padding."""
     *arrays, sizes, strides, bases, dilations, padding = operands
     rows = [e.need_integers(op, x, "the sizes of its window") for x in (sizes, strides, bases, dilations, padding)]
     window = Window(
@@ -156,7 +167,11 @@ def _dynamic_bits(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instru
     if bits.is_dynamic:
         e.need_integers(op, sizes, "how many random bits there are")
     algorithm = op.attributes["rng_algorithm"]
-    number = word(algorithm).lower() if isinstance(algorithm, str) else ("default", "three_fry", "philox")[integer(algorithm)]
+    number = (
+        word(algorithm).lower()
+        if isinstance(algorithm, str)
+        else ("default", "three_fry", "philox")[integer(algorithm)]
+    )
     shape = Shape.tuple([state.shape, bits])
     return e.split(op, e.op("rng-bit-generator", state, shape=shape, algorithm=f"rng_{number}"))
 
@@ -169,7 +184,8 @@ def _dynamic_top_k(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instr
 def _approx_top_k(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     """The first elements of the sorted array, which have every recall. XLA:CPU computes the same.
 
-    The operands are n arrays and n values that stand for no element; where sizes are not known also how many elements are wanted.
+    The operands are n arrays and n values that stand for no element; where sizes are not known also how many elements
+    are wanted.
     """
     config = op.attributes.get("mhlo.backend_config", op.attributes.get("backend_config"))
     if not isinstance(config, dict) or "reduction_dim" not in config:

@@ -17,12 +17,12 @@ _ROW = 16
 
 
 def _dot(w: Writer, x: Instruction) -> Instruction:
-    """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back. Integers of at
-    most 16 bits are multiplied in pairs (`integers.py`).
+    """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back.
+    Integers of at most 16 bits are multiplied in pairs (`integers.py`).
 
     Products read their left side along k where it lies and pack their right side anyway, so a left side that would have
-    to be transposed changes places with a right side that would not. So does a single row: the other side is read once, and
-    transposing it would take longer than the product does.
+    to be transposed changes places with a right side that would not. So does a single row: the other side is read once,
+    and transposing it would take longer than the product does.
     """
     n = x.attrs["dot_dimension_numbers"]
     lhs, rhs = x.operands
@@ -32,7 +32,16 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     swapped = _trailing(rhs, other) and (_is_row(lhs, left, contracted) or not _trailing(lhs, contracted))
     batches, other_batches = n.lhs_batch_dimensions, n.rhs_batch_dimensions
     if swapped:
-        lhs, rhs, left, right, contracted, other, batches, other_batches = rhs, lhs, right, left, other, contracted, other_batches, batches
+        lhs, rhs, left, right, contracted, other, batches, other_batches = (
+            rhs,
+            lhs,
+            right,
+            left,
+            other,
+            contracted,
+            other_batches,
+            batches,
+        )
     rank = len(batches)
     canonical = canonical_numbers(rank)
     if (
@@ -53,13 +62,17 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     if dtype == PAIRED:
         a, c = even(w, a, rank + 1), even(w, c, rank)
     a, c = (w.convert(side, dtype, **noted_format(o)) for side, o in ((a, lhs), (c, rhs)))
-    product = w.op("dot", a, c, dtype=sums, dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config"))
+    product = w.op(
+        "dot", a, c, dtype=sums, dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config")
+    )
     free = [*(lhs.shape.dimensions[d] for d in left), *(rhs.shape.dimensions[d] for d in right)]
     product = w.convert(product, x.shape.element_type)
     whole = w.reshape(product, (*product.shape.dimensions[:rank], *free))
     if not swapped:
         return whole
-    return w.transpose(whole, (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left))))
+    return w.transpose(
+        whole, (*range(rank), *range(rank + len(left), rank + len(free)), *range(rank, rank + len(left)))
+    )
 
 
 def arranged(w: Writer, x: Instruction, batches: Sequence[int], *parts: Sequence[int]) -> Instruction:
@@ -86,7 +99,8 @@ def _is_row(x: Instruction, free: Sequence[int], contracted: Sequence[int]) -> b
 
 
 def _trailing(x: Instruction, dims: tuple[int, ...]) -> bool:
-    """Whether these dimensions are the last ones of an operand where it lies in memory, seen through transposes and conversions."""
+    """Whether these dimensions are the last ones of an operand where it lies in memory, seen through transposes and
+    conversions."""
     while x.opcode == "transpose" or is_widening(x):
         if x.opcode == "transpose":
             dims = tuple(x.attrs["dimensions"][d] for d in dims)

@@ -1,5 +1,5 @@
-"""ragged-dot as a loop of products, one for each group; scaled-dot as a dot of operands that are scaled first; products of floats that
-give integers as products that give floats."""
+"""ragged-dot as a loop of products, one for each group; scaled-dot as a dot of operands that are scaled first; products
+of floats that give integers as products that give floats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Span = tuple[Instruction, Instruction]
 
 
 def ragged_prefix(numbers: RaggedDotDimensionNumbers, lhs_rank: int, side: int = 0) -> tuple[str, int, Index]:
-    """How the groups lie: the mode (batch, contracting or free), and of operand `side` the ragged dimension and those before it.
+    """How the groups lie: the mode (batch, contracting or free), and of operand `side` the ragged dimension and those
+    before it.
 
     Group sizes may differ along the batch dimensions and along the dimensions of the ragged one's kind that precede it.
     """
@@ -85,9 +86,12 @@ def _of_group(
     """The right operand of group `i`, and the dimension numbers without the group dimension."""
     dims = rhs.shape.dimensions
     zero = e.scalar("s32", 0)
-    part = e.dynamic_slice(rhs, [i if d == group else zero for d in range(len(dims))], (*dims[:group], 1, *dims[group + 1 :]))
+    part = e.dynamic_slice(
+        rhs, [i if d == group else zero for d in range(len(dims))], (*dims[:group], 1, *dims[group + 1 :])
+    )
     contracted, batch = (
-        tuple(d - (d > group) for d in listed) for listed in (numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions)
+        tuple(d - (d > group) for d in listed)
+        for listed in (numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions)
     )
     shifted = DotDimensionNumbers(numbers.lhs_contracting_dimensions, contracted, numbers.lhs_batch_dimensions, batch)
     return e.reshape(part, (*dims[:group], *dims[group + 1 :])), shifted
@@ -128,7 +132,8 @@ def _scaled(e: Writer, operand: Instruction, scale: Instruction) -> Instruction:
 
 
 def in_floats(e: Writer, x: Instruction) -> Instruction:
-    """A product of floats that gives integers or pred is one of floats, and is converted, as XLA:CPU has it. Any other stays."""
+    """A product of floats that gives integers or pred is one of floats, and is converted, as XLA:CPU has it. Any other
+    stays."""
     kinds = [KIND[shape.element_type] for shape in (x.operands[0].shape, x.operands[1].shape, x.shape)]
     if "float" not in kinds[:2] or kinds[2] in ("float", "complex"):
         return x

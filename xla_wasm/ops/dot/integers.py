@@ -1,7 +1,8 @@
 """Products of integers: in which type their operands and their sums are taken.
 
-One instruction multiplies eight numbers of s16 and adds the products in pairs, to four sums of s32. That is exact modulo 2**32, and so is
-every integer result of at most 32 bits. So operands whose numbers fit into s16, whatever their type, are multiplied as such.
+One instruction multiplies eight numbers of s16 and adds the products in pairs, to four sums of s32. That is exact
+modulo 2**32, and so is every integer result of at most 32 bits. So operands whose numbers fit into s16, whatever their
+type, are multiplied as such.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def even(w: Writer, x: Instruction, dimension: int) -> Instruction:
 def _length(x: Instruction) -> int:
     """How many products a sum has."""
     if x.opcode == "dot":
-        return prod(x.operands[0].shape.dimensions[d] for d in x.attrs["dot_dimension_numbers"].lhs_contracting_dimensions)
+        return prod(
+            x.operands[0].shape.dimensions[d] for d in x.attrs["dot_dimension_numbers"].lhs_contracting_dimensions
+        )
     kernel = x.operands[1].shape
     outputs = kernel.dimensions[x.attrs["dim_labels"].kernel_output_feature_dimension]
     return kernel.size // outputs if outputs else 0
@@ -99,7 +102,9 @@ def _computed(x: Instruction, depth: int) -> Range | None:
             return None if value is None else (value, value)
         values = x.literal.values()
         return (min(values), max(values)) if values else None
-    if x.opcode in _VIEWS or (x.opcode == "convert" and TYPES[x.operands[0].shape.element_type].kind in (*_INTEGERS, "pred")):
+    if x.opcode in _VIEWS or (
+        x.opcode == "convert" and TYPES[x.operands[0].shape.element_type].kind in (*_INTEGERS, "pred")
+    ):
         return _range(x.operands[0], depth)
     if x.opcode == "negate":
         low, high = _range(x.operands[0], depth)

@@ -16,7 +16,8 @@ _PRECISION = Attr("precision_config", "precision_config", (51,), PrecisionConfig
 
 
 def _sizes(instr: Instruction, lhs: Shape, rhs: Shape, numbers: DotDimensionNumbers) -> list[int]:
-    """The sizes of a dot's result: batch, free dimensions of the left, free dimensions of the right. Checks rules 2 to 4."""
+    """The sizes of a dot's result: batch, free dimensions of the left, free dimensions of the right. Checks rules 2 to
+    4."""
     pairs = (
         ("contracting", numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions),
         ("batch", numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions),
@@ -52,12 +53,16 @@ def _ragged_dot(instr: Instruction) -> Shape:
     dim = dimension(instr, ragged.lhs_ragged_dimensions[0], lhs.rank, 6, "the ragged dimension")
     need_kind(instr, groups.element_type, ("signed", "unsigned"), 7, "the group sizes")
     if not 1 <= groups.rank <= lhs.rank:
-        raise broken(instr, 7, f"the group sizes must have from 1 to {counted(lhs.rank, 'dimension')}, not {brief(groups)}")
+        raise broken(
+            instr, 7, f"the group sizes must have from 1 to {counted(lhs.rank, 'dimension')}, not {brief(groups)}"
+        )
     count = groups.dimensions[-1]
     contracting, batch = dim in numbers.lhs_contracting_dimensions, dim in numbers.lhs_batch_dimensions
     group_dims = dimensions(instr, ragged.rhs_group_dimensions, rhs.rank, 8, "rhs_group_dimensions")
     if len(group_dims) != (0 if contracting or batch else 1):
-        raise broken(instr, 8, f"there must be {0 if contracting or batch else 1} group dimensions, not {len(group_dims)}")
+        raise broken(
+            instr, 8, f"there must be {0 if contracting or batch else 1} group dimensions, not {len(group_dims)}"
+        )
     if group_dims and {*group_dims} & {*numbers.rhs_contracting_dimensions, *numbers.rhs_batch_dimensions}:
         raise broken(instr, 8, "the group dimension must be neither contracting nor batch")
     if group_dims and rhs.dimensions[group_dims[0]] != count:
@@ -77,7 +82,9 @@ def _scaled_dot(instr: Instruction) -> Shape:
     numbers: DotDimensionNumbers = instr.attrs["dot_dimension_numbers"]
     sizes = _sizes(instr, lhs, rhs, numbers)
     if len(numbers.lhs_contracting_dimensions) != 1:
-        raise broken(instr, 7, f"there must be one contracting dimension, not {len(numbers.lhs_contracting_dimensions)}")
+        raise broken(
+            instr, 7, f"there must be one contracting dimension, not {len(numbers.lhs_contracting_dimensions)}"
+        )
     for index, shape in ((2, lhs), (3, rhs)):
         scale = array(instr, index)
         need_kind(instr, scale.element_type, ("float",), 6, "a scale")
@@ -97,7 +104,8 @@ _DOT = (
     "Contracting and batch dimensions are different dimensions of their operand.",
     "Both operands have equally many contracting dimensions, and equally many batch dimensions.",
     "Paired dimensions have equal sizes.",
-    "The result has any type, but a complex one if the product has. Floats that become integers are rounded to floats first.",
+    "The result has any type, but a complex one if the product has. Floats that become integers are rounded to floats "
+    "first.",
 )
 
 
@@ -115,7 +123,9 @@ def _free(n: DotDimensionNumbers, lhs_rank: int, rhs_rank: int) -> tuple[list[in
 
 def _read_dot(x: Instruction) -> list[Read]:
     lhs, rhs = x.operands[:2]
-    return list(_product_reads(x.attrs["dot_dimension_numbers"], lhs.shape.dimensions, rhs.shape.dimensions, x.shape.dimensions))
+    return list(
+        _product_reads(x.attrs["dot_dimension_numbers"], lhs.shape.dimensions, rhs.shape.dimensions, x.shape.dimensions)
+    )
 
 
 def _read_scaled_dot(x: Instruction) -> list[Read]:
@@ -139,7 +149,9 @@ def _blocks(dims: tuple[int, ...], blocks: tuple[int, ...]) -> IndexMap:
 
 
 @lru_cache(1024)
-def _product_reads(n: DotDimensionNumbers, lhs: tuple[int, ...], rhs: tuple[int, ...], dims: tuple[int, ...]) -> tuple[Read, ...]:
+def _product_reads(
+    n: DotDimensionNumbers, lhs: tuple[int, ...], rhs: tuple[int, ...], dims: tuple[int, ...]
+) -> tuple[Read, ...]:
     left, right = _free(n, len(lhs), len(rhs))
     batch, rank = len(n.lhs_batch_dimensions), len(dims)
     box = tuple([lhs[d] for d in n.lhs_contracting_dimensions])
@@ -176,12 +188,14 @@ OPS: tuple[Op, ...] = (
         _ragged_dot,
         (Attr("ragged_dot_dimension_numbers", "ragged_dot_dimension_numbers", (90,), REQUIRED), _PRECISION),
         narrow=Narrow.COMPUTED,
-        doc="A dot whose left operand falls into groups along one dimension, each with a right operand or a result of its own.",
+        doc="A dot whose left operand falls into groups along one dimension, each with a right operand or a result of "
+        "its own.",
         constraints=(
             *_DOT,
             "There is one ragged dimension, of the left operand.",
             "The group sizes are integers [groups], with leading batch dimensions if any.",
-            "There is one group dimension of the right operand, of that size; none if the ragged dimension is contracting or batch.",
+            "There is one group dimension of the right operand, of that size; none if the ragged dimension is "
+            "contracting or batch.",
         ),
     ),
     Op(

@@ -31,9 +31,12 @@ def _are_floats(arrays: Sequence[Array]) -> bool:
 
 
 def as_result(instr: Instruction, product: Array) -> Array:
-    """A product in the type of its instruction; one of floats becomes integers, if it does, from the wider of their types."""
+    """A product in the type of its instruction; one of floats becomes integers, if it does, from the wider of their
+    types."""
     given = [o.shape.element_type for o in instr.operands[:2]]
-    if TYPES[instr.shape.element_type].kind not in ("signed", "unsigned") or "float" not in [TYPES[name].kind for name in given]:
+    if TYPES[instr.shape.element_type].kind not in ("signed", "unsigned") or "float" not in [
+        TYPES[name].kind for name in given
+    ]:
         return product
     return to_integer(wide(narrow(product, wider(*given), False)), instr.shape.element_type)
 
@@ -76,7 +79,10 @@ def _ragged_dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
             part = np.take(y, [group], ragged.rhs_group_dimensions[0])
             product = dot_general(x, part, numbers)
             product = product.reshape(result.shape)
-            order = [*numbers.lhs_batch_dimensions, *(d for d in range(x.ndim) if d not in numbers.lhs_batch_dimensions)]
+            order = [
+                *numbers.lhs_batch_dimensions,
+                *(d for d in range(x.ndim) if d not in numbers.lhs_batch_dimensions),
+            ]
             order = [d for d in order if d not in numbers.lhs_contracting_dimensions]
             live = inside(result.shape, [order.index(d) for d in prefix], order.index(dim))
             result = np.where(live, product, result)
@@ -89,7 +95,8 @@ def _ragged_dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _inside(begin: Array, end: Array, dims: Sequence[int], prefix: Sequence[int], dim: int) -> Array:
-    """Which elements of an array of `dims` lie from `begin` to `end` of its dimension `dim`; both vary along `prefix`."""
+    """Which elements of an array of `dims` lie from `begin` to `end` of its dimension `dim`; both vary along
+    `prefix`."""
     where = np.indices(dims)
     index = tuple(where[d] for d in prefix)
     return np.logical_and(where[dim] >= begin[index], where[dim] < end[index])

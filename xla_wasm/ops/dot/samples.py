@@ -20,7 +20,9 @@ def _dot(
     batch: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
     **more: Any,
 ) -> Sample:
-    return case("dot", (x, y), expected, name=name, dot_dimension_numbers=DotDimensionNumbers(*contract, *batch), **more)
+    return case(
+        "dot", (x, y), expected, name=name, dot_dimension_numbers=DotDimensionNumbers(*contract, *batch), **more
+    )
 
 
 def _small(*dims: int) -> Array:
@@ -39,11 +41,15 @@ _PLAIN = ((1,), (0,))
 _NOT_IN_XLA = "XLA:CPU has no rule for it"
 
 
-def _ragged(x: Array, y: Array, sizes: Array, expected: Array, name: str, ragged: int, numbers: DotDimensionNumbers, **more: Any) -> Sample:
+def _ragged(
+    x: Array, y: Array, sizes: Array, expected: Array, name: str, ragged: int, numbers: DotDimensionNumbers, **more: Any
+) -> Sample:
     """A ragged-dot; its group dimension is the right operand's first, if it has one."""
     free = ragged not in numbers.lhs_contracting_dimensions and ragged not in numbers.lhs_batch_dimensions
     dims = RaggedDotDimensionNumbers(numbers, (ragged,), (0,) if free else ())
-    return case("ragged-dot", (x, y, sizes), expected, name=name, xla=_NOT_IN_XLA, ragged_dot_dimension_numbers=dims, **more)
+    return case(
+        "ragged-dot", (x, y, sizes), expected, name=name, xla=_NOT_IN_XLA, ragged_dot_dimension_numbers=dims, **more
+    )
 
 
 def _groups(sizes: Any, length: int) -> list[range]:
@@ -127,7 +133,10 @@ def _scaled(x: Array, y: Array, x_scale: Array, y_scale: Array, expected: Array,
     """A scaled-dot of [.., m, k] and [.., n, k]."""
     batch = tuple(range(x.ndim - 2))
     numbers = DotDimensionNumbers((x.ndim - 1,), (x.ndim - 1,), batch, batch)
-    attrs: dict[str, Any] = {"dot_dimension_numbers": numbers, "shape": shape(f"f32[{','.join(map(str, expected.shape))}]")} | more
+    attrs: dict[str, Any] = {
+        "dot_dimension_numbers": numbers,
+        "shape": shape(f"f32[{','.join(map(str, expected.shape))}]"),
+    } | more
     return case("scaled-dot", (x, y, x_scale, y_scale), expected, name=name, xla=_NOT_IN_XLA, **attrs)
 
 

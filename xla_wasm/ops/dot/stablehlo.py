@@ -19,7 +19,14 @@ def _dot(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
 
 def _product(e: Mapper, op: Op, left: Instruction, right: Instruction, numbers: DotDimensionNumbers) -> Instruction:
     dtype = _element_type(e, op, left)
-    return e.op("dot", left, right, dtype=dtype, dot_dimension_numbers=numbers, precision_config=PrecisionConfig(precisions(op.attributes)))
+    return e.op(
+        "dot",
+        left,
+        right,
+        dtype=dtype,
+        dot_dimension_numbers=numbers,
+        precision_config=PrecisionConfig(precisions(op.attributes)),
+    )
 
 
 def _element_type(e: Mapper, op: Op, left: Instruction) -> str:
@@ -31,13 +38,21 @@ def _element_type(e: Mapper, op: Op, left: Instruction) -> str:
 def _ragged_dot(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     """The rows of the left fall into groups, each with a matrix of its own on the right."""
     given = op.attributes
-    sides = [integers(given.get(f"{s}_{what}_dimensions", ())) for what in ("contracting", "batching") for s in ("lhs", "rhs")]
+    sides = [
+        integers(given.get(f"{s}_{what}_dimensions", ()))
+        for what in ("contracting", "batching")
+        for s in ("lhs", "rhs")
+    ]
     rows, groups = (integers(given.get(name, ())) for name in ("lhs_ragged_dimensions", "rhs_group_dimensions"))
     numbers = RaggedDotDimensionNumbers(DotDimensionNumbers(*sides), rows, groups)
     dtype = _element_type(e, op, operands[0])
     return [
         e.op(
-            "ragged-dot", *operands, dtype=dtype, ragged_dot_dimension_numbers=numbers, precision_config=PrecisionConfig(precisions(given))
+            "ragged-dot",
+            *operands,
+            dtype=dtype,
+            ragged_dot_dimension_numbers=numbers,
+            precision_config=PrecisionConfig(precisions(given)),
         )
     ]
 
@@ -50,7 +65,9 @@ def _einsum(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]
     a, b = ([label for label in labels if label in both or label in result] for labels in sides)
     batch = [label for label in a if label in both and label in result]
     summed = [label for label in a if label in both and label not in result]
-    numbers = DotDimensionNumbers(*(tuple([side.index(label) for label in labels]) for labels in (summed, batch) for side in (a, b)))
+    numbers = DotDimensionNumbers(
+        *(tuple([side.index(label) for label in labels]) for labels in (summed, batch) for side in (a, b))
+    )
     made = _product(e, op, left, right, numbers)
     order = [*batch, *(label for side in (a, b) for label in side if label not in both)]
     return [e.transpose(made, tuple([order.index(label) for label in result]))]
@@ -72,7 +89,9 @@ def _labels(op: Op, operands: list[Instruction]) -> tuple[list[str], str]:
     if not arrow or len(sides) != len(operands) or not set(result) <= set(left):
         raise ParseError(f"{where(op)}: {config!r} says nothing of {counted(len(operands), 'operand')} and a result")
     if not all(set(side) <= _LETTERS and len(set(side)) == len(side) for side in (*sides, result)):
-        raise UnsupportedError(f"{where(op)}: {config!r} has an ellipsis, or a letter twice in one array, which is not supported")
+        raise UnsupportedError(
+            f"{where(op)}: {config!r} has an ellipsis, or a letter twice in one array, which is not supported"
+        )
     for side, x in zip(sides, operands):
         if len(side) != x.shape.rank:
             raise ParseError(f"{where(op)}: {side!r} stands for {x.shape} in {config!r}")

@@ -14,14 +14,16 @@ BYTES = ("s8", "u8")
 """Types of integers that kernels make these pairs of as they load them."""
 
 WEIGHT_FORMAT = "weight_format"
-"""An attribute: of parameters, pairs of a leaf's index and the format it is stored in; of conversions, the format of what they convert; of
-anything else, the format that it is a part of, so that it is kept."""
+"""An attribute: of parameters, pairs of a leaf's index and the format it is stored in; of conversions, the format of
+what they convert; of anything else, the format that it is a part of, so that it is kept."""
 
 WIDENED = {PAIRED: BYTES, "f32": ("bf16", "f16", "s8", "u8")}
-"""Types of operands, and those that the kernels of products widen to them when they load; f16 without infinities and NaN."""
+"""Types of operands, and those that the kernels of products widen to them when they load; f16 without infinities and
+NaN."""
 
 NIBBLE = "s4"
-"""The type of numbers that a kernel reads eight in a word, a scale with each block of them (see `kernels/packing.py`)."""
+"""The type of numbers that a kernel reads eight in a word, a scale with each block of them (see
+`kernels/packing.py`)."""
 
 BLOCK = 32
 """Numbers of `NIBBLE` along what is summed that have one scale."""
@@ -30,7 +32,8 @@ FEW_ROWS = 16
 """Rows of a product up to which memory is the limit, so that its right side is not widened before."""
 
 LONG_ROW = 32
-"""Integers along what is summed from which they are read as bytes, and all that reading them takes beside products pays."""
+"""Integers along what is summed from which they are read as bytes, and all that reading them takes beside products
+pays."""
 
 _LANES = 4
 """Sums in a vector."""
@@ -40,7 +43,8 @@ _BITS = 16
 
 
 def is_widening(x: Instruction) -> bool:
-    """Whether an instruction makes f32, or wider integers, of small numbers: exactly, so that it may be done anywhere."""
+    """Whether an instruction makes f32, or wider integers, of small numbers: exactly, so that it may be done
+    anywhere."""
     if x.opcode != "convert":
         return False
     source, target = (TYPES[shape.element_type] for shape in (x.operands[0].shape, x.shape))
@@ -55,7 +59,8 @@ def noted_format(x: Instruction) -> dict[str, str]:
 
 
 def stored_type(x: Instruction) -> str:
-    """The type that a kernel reads an operand of a product in, if that is made as its instruction says: that which it is converted from.
+    """The type that a kernel reads an operand of a product in, if that is made as its instruction says: that which it
+    is converted from.
 
     Of f16 these are only weights, which have no infinities and no NaN: see `WIDENED`.
     """
@@ -65,8 +70,8 @@ def stored_type(x: Instruction) -> str:
 
 
 def reads_converted(x: Instruction) -> bool:
-    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one vector, or long
-    rows of bytes, which a load of a vector makes pairs of."""
+    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one
+    vector, or long rows of bytes, which a load of a vector makes pairs of."""
     if x.opcode not in ("dot", "convolution") or stored_type(x.operands[0]) == x.operands[0].shape.element_type:
         return False
     *rows, columns = x.shape.dimensions

@@ -1,5 +1,5 @@
-"""Values with their sizes, where they pass between computations, devices and the host: a value with dynamic dimensions is a tuple of
-itself and its sizes, in the order of the leaves, and for each leaf in the order of its dimensions."""
+"""Values with their sizes, where they pass between computations, devices and the host: a value with dynamic dimensions
+is a tuple of itself and its sizes, in the order of the leaves, and for each leaf in the order of its dimensions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def extent_of(shape: Shape, sizes: Iterator[Instruction]) -> Extent:
 # --- instructions that pass values on -------------------------------------------------------------------------------
 
 Passing = Callable[[SizeWriter, Instruction, list[Padded], list[Shape]], Padded]
-"""From an instruction on static operands, these operands with their extents, and the shapes that they are declared with."""
+"""From an instruction on static operands, these operands with their extents, and the shapes that they are declared
+with."""
 
 
 def passing(x: Instruction) -> Passing | None:

@@ -15,11 +15,18 @@ def _gather(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     n: GatherDimensionNumbers = x.attrs["gather_dimension_numbers"]
     operand, indices = x.operands
     own, listed = extents
-    windows = [d for d in range(operand.shape.rank) if d not in n.collapsed_slice_dims and d not in n.operand_batching_dims]
+    windows = [
+        d for d in range(operand.shape.rank) if d not in n.collapsed_slice_dims and d not in n.operand_batching_dims
+    ]
     batch = _batch(w, indices, listed, n.index_vector_dim)
     for d, place in zip(n.operand_batching_dims, n.start_indices_batching_dims):
         batch[place] = w.agreed([batch[place], own[d]], operand.shape.dimensions[d])
-    inner = iter([own[d] if x.attrs["slice_sizes"][d] == operand.shape.dimensions[d] else x.attrs["slice_sizes"][d] for d in windows])
+    inner = iter(
+        [
+            own[d] if x.attrs["slice_sizes"][d] == operand.shape.dimensions[d] else x.attrs["slice_sizes"][d]
+            for d in windows
+        ]
+    )
     outer = iter(batch.values())
     return Padded(w.again(x), tuple(next(inner) if d in n.offset_dims else next(outer) for d in range(x.shape.rank)))
 
@@ -41,9 +48,15 @@ def _scatter(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     operands, indices, updates = x.operands[:count], x.operands[count], x.operands[count + 1 :]
     dims = operands[0].shape.dimensions
     own = [w.agreed([e[d] for e in extents[:count]], bound) for d, bound in enumerate(dims)]
-    given = [w.agreed([e[d] for e in extents[count + 1 :]], bound) for d, bound in enumerate(updates[0].shape.dimensions)]
+    given = [
+        w.agreed([e[d] for e in extents[count + 1 :]], bound) for d, bound in enumerate(updates[0].shape.dimensions)
+    ]
     windows = [d for d in range(len(dims)) if d not in n.inserted_window_dims and d not in n.input_batching_dims]
-    partial = [place for place, d in zip(n.update_window_dims, windows) if not is_known(given[place], updates[0].shape.dimensions[place])]
+    partial = [
+        place
+        for place, d in zip(n.update_window_dims, windows)
+        if not is_known(given[place], updates[0].shape.dimensions[place])
+    ]
     if any(windows[n.update_window_dims.index(place)] in n.scatter_dims_to_operand_dims for place in partial):
         raise w.refuse("updates with windows of dynamic size are supported only where no index moves them")
     outer = [given[d] for d in range(len(given)) if d not in n.update_window_dims]
@@ -66,7 +79,12 @@ def _scatter(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
 
 
 def _flagged(
-    w: SizeWriter, x: Instruction, operands: list[Instruction], indices: Instruction, updates: list[Instruction], flags: Instruction
+    w: SizeWriter,
+    x: Instruction,
+    operands: list[Instruction],
+    indices: Instruction,
+    updates: list[Instruction],
+    flags: Instruction,
 ) -> Instruction:
     """A scatter that leaves alone what an update without its flag would change."""
     count = len(operands)
@@ -75,7 +93,9 @@ def _flagged(
     def update(e: Writer, *p: Instruction) -> Instruction:
         old, new, flag = p[:count], p[count + 1 : -1], p[-1]
         changed = e.results(e.inline(x.called[0], [*old, *new]))
-        return e.tuple([*(e.select(flag, c, e.convert(o, c.shape.element_type)) for c, o in zip(changed, old)), p[count]])
+        return e.tuple(
+            [*(e.select(flag, c, e.convert(o, c.shape.element_type)) for c, o in zip(changed, old)), p[count]]
+        )
 
     dims = operands[0].shape.dimensions
     called = [w.computation("flagged", [*shapes[:count], PRED, *shapes[count:], PRED], update)]
@@ -86,7 +106,9 @@ def _flagged(
 
 def _dynamic_slice(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     sliced, bounds = x.attrs["dynamic_slice_sizes"], x.operands[0].shape.dimensions
-    return Padded(w.again(x), tuple(own if size == bound else size for own, size, bound in zip(extents[0], sliced, bounds)))
+    return Padded(
+        w.again(x), tuple(own if size == bound else size for own, size, bound in zip(extents[0], sliced, bounds))
+    )
 
 
 def _dynamic_update_slice(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:

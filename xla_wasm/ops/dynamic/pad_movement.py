@@ -109,7 +109,9 @@ def _concatenate(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded
     if not all(isinstance(o, int) for o in offsets[:-1]):
         value = w.full(x.shape.element_type, dims, 0)
         for part, offset in zip(x.operands, offsets):
-            value = w.dynamic_update_slice(value, part, [w.scalar_of(offset if d == dim else 0) for d in range(len(dims))])
+            value = w.dynamic_update_slice(
+                value, part, [w.scalar_of(offset if d == dim else 0) for d in range(len(dims))]
+            )
     elif not all(is_known(e[dim], o.shape.dimensions[dim]) for e, o in zip(extents[:-1], x.operands)):
         parts = [w.slice_dim(o, dim, 0, e[dim]) for e, o in zip(extents[:-1], x.operands)]
         value = w.concatenate([*parts, x.operands[-1]], dim)

@@ -8,7 +8,9 @@ from ..dot.expand import ragged_prefix
 from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known, is_whole
 
 
-def _contracted(w: SizeWriter, x: Instruction, numbers: DotDimensionNumbers, extents: list[Extent]) -> list[Instruction]:
+def _contracted(
+    w: SizeWriter, x: Instruction, numbers: DotDimensionNumbers, extents: list[Extent]
+) -> list[Instruction]:
     """Both operands, zero where a sum over contracting dimensions should end."""
     lhs, rhs = x.operands[:2]
     left: list[Size] = list(lhs.shape.dimensions)
@@ -27,7 +29,10 @@ def _product_sizes(w: SizeWriter, x: Instruction, numbers: DotDimensionNumbers, 
     left = {*numbers.lhs_batch_dimensions, *numbers.lhs_contracting_dimensions}
     right = {*numbers.rhs_batch_dimensions, *numbers.rhs_contracting_dimensions}
     return [
-        *(w.agreed([extents[0][p], extents[1][q]], dims[p]) for p, q in zip(numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions)),
+        *(
+            w.agreed([extents[0][p], extents[1][q]], dims[p])
+            for p, q in zip(numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions)
+        ),
         *(size for d, size in enumerate(extents[0]) if d not in left),
         *(size for d, size in enumerate(extents[1]) if d not in right),
     ]
@@ -75,13 +80,18 @@ def _convolution(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded
     before, weights = list(given), list(taps)
     if groups == 1:
         features = w.agreed(
-            [given[n.input_feature_dimension], taps[n.kernel_input_feature_dimension]], image.shape.dimensions[n.input_feature_dimension]
+            [given[n.input_feature_dimension], taps[n.kernel_input_feature_dimension]],
+            image.shape.dimensions[n.input_feature_dimension],
         )
         before[n.input_feature_dimension] = weights[n.kernel_input_feature_dimension] = features
     sizes: list[Size] = list(x.shape.dimensions)
-    sizes[n.output_batch_dimension] = x.shape.dimensions[n.output_batch_dimension] if groups > 1 else given[n.input_batch_dimension]
+    sizes[n.output_batch_dimension] = (
+        x.shape.dimensions[n.output_batch_dimension] if groups > 1 else given[n.input_batch_dimension]
+    )
     sizes[n.output_feature_dimension] = taps[n.kernel_output_feature_dimension]
-    for source, target, window in zip(n.input_spatial_dimensions, n.output_spatial_dimensions, x.attrs["window"].dimensions):
+    for source, target, window in zip(
+        n.input_spatial_dimensions, n.output_spatial_dimensions, x.attrs["window"].dimensions
+    ):
         sizes[target] = w.places(given[source], window)
     operands = [
         w.masked(image, before, 0, [n.input_feature_dimension, *n.input_spatial_dimensions]),

@@ -37,7 +37,9 @@ def _reduce(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     if live is not None and all(dims[d] == 1 for d in over):
         # The one element there is takes the initial value's place, so where there is none that stays.
         arrays, inits = x.operands[: len(x.operands) // 2], x.operands[len(x.operands) // 2 :]
-        chosen = [w.select(live, a, w.broadcast(w.convert(i, a.shape.element_type), dims)) for a, i in zip(arrays, inits)]
+        chosen = [
+            w.select(live, a, w.broadcast(w.convert(i, a.shape.element_type), dims)) for a, i in zip(arrays, inits)
+        ]
         return Padded(w.again(x, [*chosen, *inits]), _results(x, kept))
     return Padded(_ignoring(w, x, live), _results(x, kept))
 
@@ -52,7 +54,8 @@ def _reduce_window(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padd
 
 
 def _ignoring(w: SizeWriter, x: Instruction, live: Instruction | None) -> Instruction:
-    """The reduction of what is live: the rest becomes the reducer's neutral number, or its presence is carried along."""
+    """The reduction of what is live: the rest becomes the reducer's neutral number, or its presence is carried
+    along."""
     if live is None:
         return w.again(x)
     count = len(x.operands) // 2
@@ -60,7 +63,13 @@ def _ignoring(w: SizeWriter, x: Instruction, live: Instruction | None) -> Instru
     opcode = monoid(x.called[0]) if count == 1 else None
     value = neutral(opcode, arrays[0].shape.element_type) if opcode else None
     if value is not None:
-        return w.again(x, [w.select(live, arrays[0], w.full(arrays[0].shape.element_type, arrays[0].shape.dimensions, value)), *inits])
+        return w.again(
+            x,
+            [
+                w.select(live, arrays[0], w.full(arrays[0].shape.element_type, arrays[0].shape.dimensions, value)),
+                *inits,
+            ],
+        )
     called = [_of_present(w, x.called[0], count)]
     made = w.op(x.opcode, *arrays, live, *inits, w.scalar("pred", 1), called=called, **x.attrs)
     parts = w.elements(made)[:count]
@@ -72,7 +81,12 @@ def _of_present(w: SizeWriter, reducer: Computation, count: int) -> Computation:
     shapes = [p.shape for p in reducer.parameters]
 
     def body(e: Writer, *parameters: Instruction) -> Instruction:
-        left, left_there, right, right_there = parameters[:count], parameters[count], parameters[count + 1 : -1], parameters[-1]
+        left, left_there, right, right_there = (
+            parameters[:count],
+            parameters[count],
+            parameters[count + 1 : -1],
+            parameters[-1],
+        )
         both = e.results(e.inline(reducer, [*left, *right]))
         chosen = []
         for p, q, r in zip(left, right, both):
@@ -87,7 +101,8 @@ def _of_present(w: SizeWriter, reducer: Computation, count: int) -> Computation:
 
 
 def _select_and_scatter(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
-    """Each window's choice, as a number of an element, comes from a reduce-window; a scatter brings the source there."""
+    """Each window's choice, as a number of an element, comes from a reduce-window; a scatter brings the source
+    there."""
     array, source, init = x.operands
     dims, places = array.shape.dimensions, source.shape.dimensions
     window = x.attrs["window"].dimensions

@@ -14,7 +14,8 @@ Groups = list[tuple[list[int], list[int]]]
 
 
 def _reshape(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
-    """Dimensions fall into groups of equal products; in each, one dimension of the result takes up what the others leave."""
+    """Dimensions fall into groups of equal products; in each, one dimension of the result takes up what the others
+    leave."""
     (own,), before, after = extents, x.operands[0].shape.dimensions, x.shape.dimensions
     sizes: list[Size] = list(after)
     for sources, targets in groups_of(before, after):
@@ -65,7 +66,9 @@ def groups_of(before: Index, after: Index) -> Groups:
     return groups
 
 
-def _rearranged(w: SizeWriter, a: Instruction, own: Sequence[Size], dims: Index, sizes: Sequence[Size], fitting: bool) -> Instruction:
+def _rearranged(
+    w: SizeWriter, a: Instruction, own: Sequence[Size], dims: Index, sizes: Sequence[Size], fitting: bool
+) -> Instruction:
     """The elements that count, in row-major order, as those of an array of other bounds and sizes."""
     before = a.shape.dimensions
     if 0 in before or 0 in dims or _in_place(w, before, own, dims, sizes, fitting):
@@ -84,7 +87,9 @@ def _rearranged(w: SizeWriter, a: Instruction, own: Sequence[Size], dims: Index,
     return w.take(w.reshape(a, (prod(before),)), address)
 
 
-def _in_place(w: SizeWriter, before: Index, own: Sequence[Size], dims: Index, sizes: Sequence[Size], fitting: bool) -> bool:
+def _in_place(
+    w: SizeWriter, before: Index, own: Sequence[Size], dims: Index, sizes: Sequence[Size], fitting: bool
+) -> bool:
     """Whether the elements lie right already: no size but that of a group's first dimension is a stride of others.
 
     `fitting` says that both sides of each group hold equally many elements; otherwise only their totals agree.

@@ -1,7 +1,8 @@
 """Arrays of which a part counts: static arrays of the bounds, with the actual size of each dimension beside them.
 
-What lies past the sizes is garbage. A rule of `RULES` (in the modules beside this one) writes an operation on such arrays
-as static operations, so that the part of the result that counts is the operation on the parts of its operands that count.
+What lies past the sizes is garbage. A rule of `RULES` (in the modules beside this one) writes an operation on such
+arrays as static operations, so that the part of the result that counts is the operation on the parts of its operands
+that count.
 """
 
 from __future__ import annotations
@@ -110,18 +111,22 @@ class SizeWriter(Writer):
     def places(self, size: Size, window: WindowDimension) -> Size:
         """How many places a window has along a dimension."""
         extent = self.most(self.plus(self.times(self.minus(size, 1), window.base_dilation), 1), 0)
-        room = self.plus(extent, window.padding_low + window.padding_high - dilated(window.size, window.window_dilation))
+        room = self.plus(
+            extent, window.padding_low + window.padding_high - dilated(window.size, window.window_dilation)
+        )
         return self.most(self.over(self.plus(room, window.stride), window.stride), 0)
 
     def agreed(self, sizes: Iterable[Size], bound: int) -> Size:
-        """The size along a dimension of several arrays that are used together: they should agree, and if not, the least counts."""
+        """The size along a dimension of several arrays that are used together: they should agree, and if not, the least
+        counts."""
         result: Size = bound
         for size in sizes:
             result = size if is_known(result, bound) else result if is_known(size, bound) else self.least(result, size)
         return result
 
     def common(self, sizes: Iterable[Size], bound: int) -> Size:
-        """The size along a dimension in which arrays go together element by element: one element goes with any number of others."""
+        """The size along a dimension in which arrays go together element by element: one element goes with any number
+        of others."""
         result: Size = bound
         for size in sizes:
             if is_known(size, bound):
@@ -136,7 +141,9 @@ class SizeWriter(Writer):
         if isinstance(a, int) and isinstance(b, int):
             return b if a == 1 else a if b == 1 else min(a, b)
         p, q = self.scalar_of(a), self.scalar_of(b)
-        return self.select(self.compare("EQ", p, 1), q, self.select(self.compare("EQ", q, 1), p, self.binary("minimum", p, q)))
+        return self.select(
+            self.compare("EQ", p, 1), q, self.select(self.compare("EQ", q, 1), p, self.binary("minimum", p, q))
+        )
 
     # --- values -----------------------------------------------------------------------------------------------------
 
@@ -159,7 +166,9 @@ class SizeWriter(Writer):
             result = inside if result is None else self.binary("and", result, inside)
         return result
 
-    def masked(self, a: Instruction, sizes: Sequence[Size], value: complex, only: Iterable[int] | None = None) -> Instruction:
+    def masked(
+        self, a: Instruction, sizes: Sequence[Size], value: complex, only: Iterable[int] | None = None
+    ) -> Instruction:
         """The array with a number in the places that do not count."""
         live = self.live(a.shape.dimensions, sizes, only)
         if live is None:

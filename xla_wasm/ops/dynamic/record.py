@@ -21,19 +21,28 @@ def _set_dimension_size(instr: Instruction) -> Shape:
     dim = one_dimension(instr, shape.rank, 2)
     need_scalar(instr, 1, "s32", 3)
     dynamic = list(flags(shape))
-    dynamic[dim] = instr.shape.dimensions != shape.dimensions or flags(instr.shape)[dim]  # a size equal to the bound makes it static
+    dynamic[dim] = (
+        instr.shape.dimensions != shape.dimensions or flags(instr.shape)[dim]
+    )  # a size equal to the bound makes it static
     return result(instr, shape.element_type, shape.dimensions, tuple(dynamic))
 
 
 def _dynamic_reshape(instr: Instruction) -> Shape:
     shape, target = array(instr, 0), declared(instr)
     if len(instr.operands) - 1 != target.rank:
-        raise broken(instr, 2, f"{counted(len(instr.operands) - 1, 'size')} for the {counted(target.rank, 'dimension')} of {brief(target)}")
+        raise broken(
+            instr,
+            2,
+            f"{counted(len(instr.operands) - 1, 'size')} for the {counted(target.rank, 'dimension')} of {brief(target)}",  # noqa: E501
+        )
     for index in range(1, len(instr.operands)):
         need_scalar(instr, index, "s32", 3)
     if shape.size != target.size:
         raise broken(
-            instr, 4, f"the bounds of {brief(shape)} hold {counted(shape.size, 'element')}, those of {brief(target)} {target.size}"
+            instr,
+            4,
+            f"the bounds of {brief(shape)} hold {counted(shape.size, 'element')}, those of {brief(target)} "
+            f"{target.size}",
         )
     return Shape(shape.element_type, target.dimensions, None, target.dynamic)
 

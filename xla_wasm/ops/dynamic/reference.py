@@ -1,5 +1,5 @@
-"""NumPy semantics of dynamic dimensions: an array is as large as it actually is, and an operation on it is the static one
-on arrays of these sizes."""
+"""NumPy semantics of dynamic dimensions: an array is as large as it actually is, and an operation on it is the static
+one on arrays of these sizes."""
 
 from __future__ import annotations
 
@@ -34,15 +34,27 @@ def evaluate(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate)
     return _OWN.get(instr.opcode, _as_static)(instr, operands, call, fn)
 
 
-def _as_static(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate, dims: Sizes | None = None, **attrs: Any) -> Value:
-    """The instruction as one on arrays of the actual sizes; `dims` are its result's where those do not follow from these."""
+def _as_static(
+    instr: Instruction, operands: list[Value], call: Any, fn: Evaluate, dims: Sizes | None = None, **attrs: Any
+) -> Value:
+    """The instruction as one on arrays of the actual sizes; `dims` are its result's where those do not follow from
+    these."""
     from ..table import OPS
 
     infer = OPS[instr.opcode].infer
     if infer is None:
-        raise UnsupportedError(f"the reference evaluator does not know {instr.opcode} of dynamic dimensions: {instr.where}")
-    given = [Instruction(o.name, "parameter", Shape(o.shape.element_type, np.shape(v))) for o, v in zip(instr.operands, operands)]
-    shape = Shape(instr.shape.element_type, instr.shape.dimensions if dims is None else dims) if instr.shape.is_array else instr.shape
+        raise UnsupportedError(
+            f"the reference evaluator does not know {instr.opcode} of dynamic dimensions: {instr.where}"
+        )
+    given = [
+        Instruction(o.name, "parameter", Shape(o.shape.element_type, np.shape(v)))
+        for o, v in zip(instr.operands, operands)
+    ]
+    shape = (
+        Shape(instr.shape.element_type, instr.shape.dimensions if dims is None else dims)
+        if instr.shape.is_array
+        else instr.shape
+    )
     static = Instruction(instr.name, instr.opcode, shape, given, instr.attrs | attrs, instr.called, instr.metadata)
     static.shape = infer(static)
     return fn(static, operands, call)
@@ -79,7 +91,11 @@ def _elementwise(instr: Instruction, operands: list[Value], call: Any, fn: Evalu
     together = []
     for o, v in zip(instr.operands, operands):
         flags = o.shape.dynamic or (False,) * len(sizes)
-        repeated = [v.shape[d] == 1 != size and flag for d, (size, flag) in enumerate(zip(sizes, flags))] if o.shape.dimensions else []
+        repeated = (
+            [v.shape[d] == 1 != size and flag for d, (size, flag) in enumerate(zip(sizes, flags))]
+            if o.shape.dimensions
+            else []
+        )
         if o.shape.dimensions:
             v = np.broadcast_to(v, [size if again else own for again, size, own in zip(repeated, sizes, v.shape)])
             v = cut(v, sizes)
@@ -125,7 +141,10 @@ def _dot(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate) -> 
     ragged = instr.attrs.get("ragged_dot_dimension_numbers")
     n = ragged.dot_dimension_numbers if ragged else instr.attrs["dot_dimension_numbers"]
     left, right = (list(v.shape) for v in operands[:2])
-    for pairs in ((n.lhs_batch_dimensions, n.rhs_batch_dimensions), (n.lhs_contracting_dimensions, n.rhs_contracting_dimensions)):
+    for pairs in (
+        (n.lhs_batch_dimensions, n.rhs_batch_dimensions),
+        (n.lhs_contracting_dimensions, n.rhs_contracting_dimensions),
+    ):
         for p, q in zip(*pairs):
             left[p] = right[q] = min(left[p], right[q])
     return _as_static(instr, [cut(operands[0], left), cut(operands[1], right), *operands[2:]], call, fn)
@@ -136,11 +155,16 @@ def _dot(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate) -> 
 
 def _broadcast(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate) -> Value:
     sizes = dict(zip(instr.attrs["dimensions"], operands[0].shape))
-    return _as_static(instr, operands, call, fn, tuple(sizes.get(d, bound) for d, bound in enumerate(instr.shape.dimensions)))
+    return _as_static(
+        instr, operands, call, fn, tuple(sizes.get(d, bound) for d, bound in enumerate(instr.shape.dimensions))
+    )
 
 
 def _slice(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate) -> Value:
-    bounds = [replace(b, start=min(b.start, size), limit=min(b.limit, size)) for b, size in zip(instr.attrs["slice"], operands[0].shape)]
+    bounds = [
+        replace(b, start=min(b.start, size), limit=min(b.limit, size))
+        for b, size in zip(instr.attrs["slice"], operands[0].shape)
+    ]
     return _as_static(instr, operands, call, fn, slice=tuple(bounds))
 
 
@@ -171,7 +195,10 @@ def _reshape(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate)
 
 def _dynamic_reshape(instr: Instruction, operands: list[Value], call: Any) -> Value:
     flags = instr.shape.dynamic or (False,) * instr.shape.rank
-    sizes = [min(max(int(n), 0), bound) if flag else bound for n, bound, flag in zip(operands[1:], instr.shape.dimensions, flags)]
+    sizes = [
+        min(max(int(n), 0), bound) if flag else bound
+        for n, bound, flag in zip(operands[1:], instr.shape.dimensions, flags)
+    ]
     return extended(operands[0].reshape(-1), [prod(sizes)]).reshape(sizes)
 
 
@@ -231,7 +258,10 @@ def _custom_call(instr: Instruction, operands: list[Value], call: Any, fn: Evalu
         return extended(x, instr.operands[0].shape.dimensions), *(np.int32(size) for size in x.shape)
     if target == "SliceToDynamic":
         flags = instr.shape.dynamic or (False,) * instr.shape.rank
-        sizes = [min(max(int(n), 0), bound) if flag else bound for n, bound, flag in zip(operands[1:], instr.shape.dimensions, flags)]
+        sizes = [
+            min(max(int(n), 0), bound) if flag else bound
+            for n, bound, flag in zip(operands[1:], instr.shape.dimensions, flags)
+        ]
         return extended(operands[0], sizes)
     return fn(instr, operands, call)
 
@@ -259,7 +289,18 @@ EVALUATE: dict[str, Evaluate] = {
 _ANY_SIZES = frozenset(
     (
         *EVALUATE,
-        *("tuple", "get-tuple-element", "call", "fusion", "while", "conditional", "copy", "opt-barrier", "add-dependency", "domain"),
+        *(
+            "tuple",
+            "get-tuple-element",
+            "call",
+            "fusion",
+            "while",
+            "conditional",
+            "copy",
+            "opt-barrier",
+            "add-dependency",
+            "domain",
+        ),
         *("async-start", "async-update", "async-done", "transpose", "reverse", "outfeed", "send"),
     )
 )

@@ -29,9 +29,13 @@ def _sum(b: Builder, x: Instruction, dims: Sequence[int], init: float = 0) -> In
     return b.op("reduce", x, zero, called=[reducer("add", x.shape.element_type)()], dimensions=tuple(dims))
 
 
-def _of(x: Array, n: int, expected: Array | Sequence[Array], name: str, body: Body, dim: int = 0, xla: str = "") -> Sample:
+def _of(
+    x: Array, n: int, expected: Array | Sequence[Array], name: str, body: Body, dim: int = 0, xla: str = ""
+) -> Sample:
     """A program on an array of which n elements along one dimension count."""
-    return program("set-dimension-size", (x, s32(n)), expected, lambda b, p, q: body(b, _sized(b, p, q, dim)), name=name, xla=xla)
+    return program(
+        "set-dimension-size", (x, s32(n)), expected, lambda b, p, q: body(b, _sized(b, p, q, dim)), name=name, xla=xla
+    )
 
 
 _ROW = s32([1, 2, 4, 8, 16])

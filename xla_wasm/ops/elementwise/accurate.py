@@ -17,5 +17,7 @@ def _highest(e: Writer, x: Instruction) -> Instruction:
 EXACT = ("sqrt",)
 """Functions that are exact whatever an instruction says."""
 
-ACCURATE: dict[str, Rule] = {op.opcode: _highest for op in OPS if "result_accuracy" in op.defaults and op.opcode not in EXACT}
+ACCURATE: dict[str, Rule] = {
+    op.opcode: _highest for op in OPS if "result_accuracy" in op.defaults and op.opcode not in EXACT
+}
 """opcode -> rule, for every function that may say how exact it should be and is not exact anyway."""

@@ -1,8 +1,8 @@
 """Complex functions by their real and imaginary parts: what each elementwise operation makes of them.
 
-A result is no further from the true value than a few ulp of its magnitude, whatever the magnitudes of the operands, unless
-a function says otherwise; overflow inside a formula is avoided, not just in its result. Infinities and NaN follow XLA:CPU,
-which differs from C99 where one part is infinite and the other NaN.
+A result is no further from the true value than a few ulp of its magnitude, whatever the magnitudes of the operands,
+unless a function says otherwise; overflow inside a formula is avoided, not just in its result. Infinities and NaN
+follow XLA:CPU, which differs from C99 where one part is infinite and the other NaN.
 """
 
 from __future__ import annotations
@@ -241,7 +241,8 @@ def log1p(a: Complex) -> Complex:
 
 
 def logistic(a: Complex) -> Complex:
-    """1 / (1 + e^-z), with s = e^-|x|: |1 + s e^-iy|^2 = (1 - s)^2 + 4 s cos^2(y/2) has no difference of rounded numbers."""
+    """1 / (1 + e^-z), with s = e^-|x|: |1 + s e^-iy|^2 = (1 - s)^2 + 4 s cos^2(y/2) has no difference of rounded
+    numbers."""
     x, y = a
     down = -abs(x)
     s, rest = down.apply("exponential"), -down.apply("exponential-minus-one")
@@ -254,7 +255,8 @@ def logistic(a: Complex) -> Complex:
 
 
 def power(a: Complex, c: Complex) -> Complex:
-    """e^(c log a): in c64 computed in f64, in c128 off by up to |c log a| ulp. Anything to the 0 and 1 to anything is 1."""
+    """e^(c log a): in c64 computed in f64, in c128 off by up to |c log a| ulp. Anything to the 0 and 1 to anything is
+    1."""
     dtype = a[0].dtype
     (x, y), (u, v) = [(re.convert("f64"), im.convert("f64")) for re, im in (a, c)]
     result = exp(multiply((u, v), log((x, y))))
@@ -352,7 +354,8 @@ def acosh(a: Complex) -> Complex:
 
 
 def atanh(a: Complex) -> Complex:
-    """log1p(4 |x| / |1 - z|^2) / 4 with x >= 0, and half the angle of (1 + z) (1 - conj z); near 1 by the two magnitudes."""
+    """log1p(4 |x| / |1 - z|^2) / 4 with x >= 0, and half the angle of (1 + z) (1 - conj z); near 1 by the two
+    magnitudes."""
     x, y = a
     c = abs(x)
     greater, _, ratio = _ordered(x, y)

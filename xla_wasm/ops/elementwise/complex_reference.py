@@ -148,7 +148,11 @@ def divide(z: Array, w: Array) -> Array:
     pole = np.copysign(np.inf, u)
     special = np.where((u == 0) & (v == 0), _joined(pole * p, pole * q), np.nan * plain)
     a, c, f, g = boxed(p), boxed(q), boxed(u), boxed(v)
-    special = np.where(grows, np.where((u == 0) & (v == 0), special, _joined(np.inf * (a * u + c * v), np.inf * (c * u - a * v))), special)
+    special = np.where(
+        grows,
+        np.where((u == 0) & (v == 0), special, _joined(np.inf * (a * u + c * v), np.inf * (c * u - a * v))),
+        special,
+    )
     special = np.where(vanishes, _joined(0 * (p * f + q * g), 0 * (q * f - p * g)), special)
     return np.where(np.isnan(plain.real) & np.isnan(plain.imag), special, plain)
 

@@ -1,4 +1,5 @@
-"""Additions that may take a product of their own with one rounding, where the target has that (`passes/contract.py` finds them)."""
+"""Additions that may take a product of their own with one rounding, where the target has that (`passes/contract.py`
+finds them)."""
 
 from __future__ import annotations
 

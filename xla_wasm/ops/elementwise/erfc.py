@@ -111,7 +111,7 @@ _ERFC = numbers(
     """
     0.0341904461 -0.181635842 0.356854349 -0.252585351 -0.0574587733 0.0580079034 0.0452282503 0.188316092 0.244695216 0.282301307
     0.282086372
-    """
+    """  # noqa: E501
 )
 """erfc(x) exp(x^2) / t in t = 1 / (1 + x / 2) on [0, 9.45], relative error 2^-27; their sum is 1, which erfc(0) is."""
 
@@ -126,7 +126,8 @@ def erfc(e: Writer, x: Instruction) -> Instruction:
 
 
 def erfc_argument(x: Instruction) -> Instruction | None:
-    """What `x` is erfc of, if it is XLA's expansion of that in f32, instruction by instruction; None if it is anything else."""
+    """What `x` is erfc of, if it is XLA's expansion of that in f32, instruction by instruction; None if it is anything
+    else."""
     if x.opcode != "select" or x.shape.element_type != "f32" or x.operands[0].opcode != "compare":
         return None
     size = x.operands[0].operands[0]

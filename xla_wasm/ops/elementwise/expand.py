@@ -9,7 +9,8 @@ from .accurate import ACCURATE
 
 
 def _bitcast_convert(e: Writer, x: Instruction) -> Instruction:
-    """Between a width below a byte and another: elements of so few bits lie in bytes of their own, so they are shifted into place."""
+    """Between a width below a byte and another: elements of so few bits lie in bytes of their own, so they are shifted
+    into place."""
     (operand,) = x.operands
     target = x.shape.element_type
     old, new = TYPES[operand.shape.element_type].bits, TYPES[target].bits

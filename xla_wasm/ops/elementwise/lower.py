@@ -177,7 +177,8 @@ def _bit_count(op: str) -> Lower:
 
 
 def _reduce_precision(b: Builder, x: Instruction, a: Val) -> Val:
-    """Works on the bits, of subnormals too: they are rounded at the same place as others, unless all of them become 0."""
+    """Works on the bits, of subnormals too: they are rounded at the same place as others, unless all of them become
+    0."""
     exponent, mantissa = x.attrs["exponent_bits"], x.attrs["mantissa_bits"]
     bits = TYPES[a.dtype].bits
     format_ = TYPES[a.dtype].format

@@ -1,7 +1,7 @@
 """Complex arrays as two real ones, the real and the imaginary part, and what every operation is on these.
 
-A tuple has both parts, side by side, in the place of a complex leaf. Whole arrays, with parts interleaved, are left at the operations
-that take them so: `complex` makes them, `real` and `imag` read them.
+A tuple has both parts, side by side, in the place of a complex leaf. Whole arrays, with parts interleaved, are left at
+the operations that take them so: `complex` makes them, `real` and `imag` read them.
 """
 
 from __future__ import annotations
@@ -70,9 +70,12 @@ def _pair(value: Value) -> Pair:
 
 
 class PartWriter(Writer):
-    """Writes one computation; `split` gives those that it calls, in the way that they are called ("state", "apply", "compare")."""
+    """Writes one computation; `split` gives those that it calls, in the way that they are called ("state", "apply",
+    "compare")."""
 
-    def __init__(self, x: Instruction, computations: list[Computation], split: Callable[[Computation, str], Computation]):
+    def __init__(
+        self, x: Instruction, computations: list[Computation], split: Callable[[Computation, str], Computation]
+    ):
         super().__init__(x, [], computations)
         self._split = split
         self._joined: dict[Instruction, Instruction] = {}
@@ -85,7 +88,12 @@ class PartWriter(Writer):
         return self._whole_tuple(value, shape) if has_complex(shape) else value
 
     def _join(self, re: Instruction, im: Instruction) -> Instruction:
-        if re.opcode == "real" and im.opcode == "imag" and re.operands == im.operands and is_complex(re.operands[0].shape):
+        if (
+            re.opcode == "real"
+            and im.opcode == "imag"
+            and re.operands == im.operands
+            and is_complex(re.operands[0].shape)
+        ):
             return re.operands[0]
         found = self._joined.get(re)
         if found is None or found.operands[1] is not im:
@@ -153,7 +161,9 @@ def _map(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
     for root in both.root.operands:
         one = Computation(f"{both.name}.part", list(both.instructions), root)
         w.computations.append(one)
-        made.append(w.again(x, [part for value in operands for part in _parts(value)], shape=part_of(x.shape), called=[one]))
+        made.append(
+            w.again(x, [part for value in operands for part in _parts(value)], shape=part_of(x.shape), called=[one])
+        )
     return value_of(made)
 
 
@@ -173,7 +183,11 @@ def _constant(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
     literal: Literal = x.attrs["literal"]
     part = part_of(x.shape)
     shape = replace(part, layout=literal.shape.layout)
-    words = memoryview(literal.data).cast("B").cast("I" if part.element_type == "f32" else "Q") if x.shape.size else memoryview(b"")
+    words = (
+        memoryview(literal.data).cast("B").cast("I" if part.element_type == "f32" else "Q")
+        if x.shape.size
+        else memoryview(b"")
+    )
     return value_of([w.op("constant", shape=part, literal=Literal(shape, words[k::2].tobytes())) for k in range(2)])
 
 
@@ -241,7 +255,8 @@ def _sizes(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
 
 
 def _moves(op: Op) -> bool:
-    """Whether an operation puts elements of its operands somewhere, and so does to each part what it does to a number."""
+    """Whether an operation puts elements of its operands somewhere, and so does to each part what it does to a
+    number."""
     return op.reads is not read_whole and not (op.elementwise or op.called)
 
 

@@ -24,7 +24,11 @@ _ACCURACY = (Attr("result_accuracy", "result_accuracy", (91,)),)
 
 # opcode: (kinds of element types, whether it has result_accuracy, what it does)
 _UNARY: dict[str, tuple[tuple[str, ...], bool, str]] = {
-    "abs": (_NUMBER, False, "The absolute value; of a complex number its modulus, a real one. The least integer stays as it is."),
+    "abs": (
+        _NUMBER,
+        False,
+        "The absolute value; of a complex number its modulus, a real one. The least integer stays as it is.",
+    ),
     "acos": (_ANALYTIC, True, "The inverse cosine."),
     "acosh": (_ANALYTIC, True, "The inverse hyperbolic cosine."),
     "asin": (_ANALYTIC, True, "The inverse sine."),
@@ -72,14 +76,18 @@ _BINARY: dict[str, tuple[tuple[str, ...], str]] = {
     "multiply": (_ALL, "The product; integers wrap, pred: and."),
     "or": (_LOGICAL, "The bits that either has; logical for pred."),
     "power": (_NUMBER, "The first to the power of the second."),
-    "remainder": (_NUMBER, "The remainder, which has the dividend's sign; by 0 it is NaN for floats and the dividend for integers."),
+    "remainder": (
+        _NUMBER,
+        "The remainder, which has the dividend's sign; by 0 it is NaN for floats and the dividend for integers.",
+    ),
     "subtract": (_NUMBER, "The difference; integers wrap."),
     "xor": (_LOGICAL, "The bits that exactly one has; logical for pred."),
 }
 
 _SHIFTS = {
     "shift-left": "Bits moved up by the second operand's unsigned amount; 0 if that is the width or more.",
-    "shift-right-arithmetic": "Bits moved down, copies of the sign moving in; all signs if the unsigned amount is the width or more.",
+    "shift-right-arithmetic": "Bits moved down, copies of the sign moving in; all signs if the unsigned amount is the "
+    "width or more.",
     "shift-right-logical": "Bits moved down, zeros moving in; 0 if the unsigned amount is the width or more.",
 }
 
@@ -108,7 +116,12 @@ def _real_type(element_type: str) -> str:
     return REAL_OF.get(element_type, element_type)
 
 
-_BECOMES: dict[str, Callable[[str], str]] = {"abs": _real_type, "real": _real_type, "imag": _real_type, "is-finite": lambda _: "pred"}
+_BECOMES: dict[str, Callable[[str], str]] = {
+    "abs": _real_type,
+    "real": _real_type,
+    "imag": _real_type,
+    "is-finite": lambda _: "pred",
+}
 
 
 def _pair(instr: Instruction) -> tuple[Shape, Shape]:
@@ -196,13 +209,19 @@ def _bitcast_convert(instr: Instruction) -> Shape:
     if (old.kind == "complex") != (new.kind == "complex"):
         raise broken(instr, 2, f"the bits of {old.name} cannot become {new.name}: one is complex")
     if max(old.bits, new.bits) % min(old.bits, new.bits) or ("pred" in (old.name, new.name) and old.bits != new.bits):
-        raise broken(instr, 3, f"{old.bits} and {new.bits} bits: neither {old.name} nor {new.name} is a whole number of the other")
+        raise broken(
+            instr,
+            3,
+            f"{old.bits} and {new.bits} bits: neither {old.name} nor {new.name} is a whole number of the other",
+        )
     sizes = shape.dimensions
     if old.bits > new.bits:
         sizes = (*sizes, old.bits // new.bits)
     elif old.bits < new.bits:
         if not sizes or sizes[-1] != new.bits // old.bits:
-            raise broken(instr, 4, f"the last dimension of {brief(shape)} must be {new.bits // old.bits} to become {new.name}")
+            raise broken(
+                instr, 4, f"the last dimension of {brief(shape)} must be {new.bits // old.bits} to become {new.name}"
+            )
         sizes = sizes[:-1]
     return result(instr, new.name, sizes)
 
@@ -242,7 +261,11 @@ def _iota(instr: Instruction) -> Shape:
 def _constant(instr: Instruction) -> Shape:
     literal = instr.attrs["literal"]
     if literal is None or not same(literal.shape, instr.shape):
-        raise broken(instr, 1, f"the literal is {'missing' if literal is None else brief(literal.shape)}, the shape {brief(instr.shape)}")
+        raise broken(
+            instr,
+            1,
+            f"the literal is {'missing' if literal is None else brief(literal.shape)}, the shape {brief(instr.shape)}",
+        )
     if literal.elided:
         raise broken(instr, 1, "its values are missing: the text was printed without large constants")
     return instr.shape
@@ -265,8 +288,13 @@ _CHLO: dict[str, tuple[str, ...]] = {
 """What StableHLO leaves to the dialect above it."""
 
 
-def _elementwise(opcode: str, arity: int, infer: Callable[[Instruction], Shape], attrs: tuple[Attr, ...] = (), **rest: Any) -> Op:
-    traits: dict[str, Any] = {"cost": 10 if opcode in _DEAR or attrs == _ACCURACY else 1, "narrow": _NARROW.get(opcode, Narrow.COMPUTED)}
+def _elementwise(
+    opcode: str, arity: int, infer: Callable[[Instruction], Shape], attrs: tuple[Attr, ...] = (), **rest: Any
+) -> Op:
+    traits: dict[str, Any] = {
+        "cost": 10 if opcode in _DEAR or attrs == _ACCURACY else 1,
+        "narrow": _NARROW.get(opcode, Narrow.COMPUTED),
+    }
     traits["stablehlo"] = _CHLO.get(opcode, ())
     return Op(opcode, (arity, arity), infer, attrs, elementwise=True, **{"reads": pointwise, **traits, **rest})
 
@@ -292,11 +320,18 @@ OPS: tuple[Op, ...] = (
             2,
             _binary(kinds),
             doc=doc,
-            constraints=(_EQUAL_SIZES, _EQUAL_TYPES, *([] if kinds == _ALL else [f"The type is {' or '.join(kinds)}."])),
+            constraints=(
+                _EQUAL_SIZES,
+                _EQUAL_TYPES,
+                *([] if kinds == _ALL else [f"The type is {' or '.join(kinds)}."]),
+            ),
         )
         for opcode, (kinds, doc) in _BINARY.items()
     ),
-    *(_elementwise(opcode, 2, _shift, doc=doc, constraints=(_EQUAL_SIZES, "Both have integer types.")) for opcode, doc in _SHIFTS.items()),
+    *(
+        _elementwise(opcode, 2, _shift, doc=doc, constraints=(_EQUAL_SIZES, "Both have integer types."))
+        for opcode, doc in _SHIFTS.items()
+    ),
     _elementwise(
         "complex",
         2,
@@ -312,12 +347,14 @@ OPS: tuple[Op, ...] = (
             Attr("direction", "comparison_direction", (63,), REQUIRED, "comparison_direction"),
             Attr("type", "comparison_type", (72,), stablehlo="compare_type"),
         ),
-        doc="Whether the elements compare so; FLOAT makes NaN unordered and -0 equal to 0, TOTALORDER orders all bit patterns.",
+        doc="Whether the elements compare so; FLOAT makes NaN unordered and -0 equal to 0, TOTALORDER orders all bit "
+        "patterns.",
         constraints=(
             _EQUAL_SIZES,
             _EQUAL_TYPES,
             "direction is EQ, NE, GE, GT, LE or LT; for complex numbers EQ or NE.",
-            "type is FLOAT or TOTALORDER for floats, FLOAT for complex numbers, SIGNED or UNSIGNED, without effect, for other types.",
+            "type is FLOAT or TOTALORDER for floats, FLOAT for complex numbers, SIGNED or UNSIGNED, without effect, "
+            "for other types.",
         ),
     ),
     _elementwise(
@@ -342,7 +379,13 @@ OPS: tuple[Op, ...] = (
             "The others have equal sizes and types.",
         ),
     ),
-    _elementwise("convert", 1, _convert, doc="Elements converted to the result's type.", constraints=("Operand and result are arrays.",)),
+    _elementwise(
+        "convert",
+        1,
+        _convert,
+        doc="Elements converted to the result's type.",
+        constraints=("Operand and result are arrays.",),
+    ),
     _elementwise(
         "bitcast-convert",
         1,
@@ -362,7 +405,11 @@ OPS: tuple[Op, ...] = (
         _reduce_precision,
         (Attr("exponent_bits", "int", (18,), REQUIRED), Attr("mantissa_bits", "int", (19,), REQUIRED)),
         doc="Elements rounded to what a float of that many bits can hold.",
-        constraints=("The operand is an array.", "Its type is float.", "exponent_bits is at least 1, mantissa_bits at least 0."),
+        constraints=(
+            "The operand is an array.",
+            "Its type is float.",
+            "exponent_bits is at least 1, mantissa_bits at least 0.",
+        ),
     ),
     _elementwise(
         "stochastic-convert",
@@ -378,7 +425,11 @@ OPS: tuple[Op, ...] = (
         (Attr("iota_dimension", "first_int", (14,), REQUIRED),),
         cost=0,
         doc="Every element is its own index along one dimension.",
-        constraints=("The result is an array.", "iota_dimension is one of its dimensions.", "Its type is a number, not pred."),
+        constraints=(
+            "The result is an array.",
+            "iota_dimension is one of its dimensions.",
+            "Its type is a number, not pred.",
+        ),
     ),
     Op(
         "constant",

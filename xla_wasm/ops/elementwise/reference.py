@@ -64,7 +64,9 @@ def power(x: Array, y: Array) -> Array:
     while np.any(left):
         result = np.where(left & 1, result * base, result)
         base, left = base * base, left >> 1
-    inverse = np.where(x == 1, 1, np.where(x == np.array(-1).astype(x.dtype), np.where(y & 1, -1, 1), 0)).astype(x.dtype)
+    inverse = np.where(x == 1, 1, np.where(x == np.array(-1).astype(x.dtype), np.where(y & 1, -1, 1), 0)).astype(
+        x.dtype
+    )
     return np.where(y < 0, inverse, result)
 
 
@@ -137,7 +139,14 @@ BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "xor": np.bitwise_xor,
 }
 
-_COMPARE = {"EQ": np.equal, "NE": np.not_equal, "GE": np.greater_equal, "GT": np.greater, "LE": np.less_equal, "LT": np.less}
+_COMPARE = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "GE": np.greater_equal,
+    "GT": np.greater,
+    "LE": np.less_equal,
+    "LT": np.less,
+}
 
 
 def _bits(instr: Instruction) -> int:
@@ -252,7 +261,8 @@ def _odd(x: Array) -> Array:
 def _reduce_precision(instr: Instruction, operands: list[Value], call: Any) -> Value:
     """Round to a float format; too large becomes infinite, below the smallest normal number becomes 0.
 
-    XLA rounds the bits: subnormals, if the format has no fewer bits of exponent and so keeps them, at the same place as others.
+    XLA rounds the bits: subnormals, if the format has no fewer bits of exponent and so keeps them, at the same place as
+    others.
     """
     x, element_type = operands[0], instr.shape.element_type
     exponent_bits, mantissa_bits = instr.attrs["exponent_bits"], instr.attrs["mantissa_bits"]
@@ -326,7 +336,9 @@ def _repacked(x: Array, element_type: str, widths: list[int]) -> Array:
     return np.packbits(bits, axis=-1, bitorder="little").view(DTYPES[element_type])[..., 0]
 
 
-def _function(fn: Callable[..., Array], of_complex: Callable[..., Array] | None) -> Callable[[Instruction, list[Value], Any], Value]:
+def _function(
+    fn: Callable[..., Array], of_complex: Callable[..., Array] | None
+) -> Callable[[Instruction, list[Value], Any], Value]:
     def run(instr: Instruction, operands: list[Value], call: Any) -> Value:
         values = [wide(v) for v in operands]
         return of_complex(*values) if of_complex is not None and values[0].dtype.kind == "c" else fn(*values)

@@ -16,7 +16,13 @@ _MIN32, _MAX32, _MAXU32 = -(2**31), 2**31 - 1, 2**32 - 1
 _MIN64, _MAX64, _MAXU64 = -(2**63), 2**63 - 1, 2**64 - 1
 
 _BINARY = (
-    ("add", "f32", [1, 2.5, -0.0, inf, inf, 3e38, 16777216], [2, -2.5, -0.0, -inf, 1, 3e38, 1], [3, 0, -0.0, nan, inf, inf, 16777216]),
+    (
+        "add",
+        "f32",
+        [1, 2.5, -0.0, inf, inf, 3e38, 16777216],
+        [2, -2.5, -0.0, -inf, 1, 3e38, 1],
+        [3, 0, -0.0, nan, inf, inf, 16777216],
+    ),
     ("add", "f64", [1, 0.1, inf], [2, 0.2, nan], [3, 0.30000000000000004, nan]),
     ("add", "s32", [1, _MAX32, _MIN32, -7, 5], [2, 1, -1, 7, 6], [3, _MIN32, _MAX32, 0, 11]),
     ("add", "u32", [1, _MAXU32], [2, 1], [3, 0]),
@@ -54,14 +60,26 @@ _BINARY = (
     ("divide", "u8", [255, 7, 5], [2, 3, 0], [127, 2, 255]),
     ("divide", "s64", [_MIN64, -7, 5, 2**40], [-1, 2, 0, 3], [_MIN64, -3, -1, 366503875925]),
     ("divide", "u64", [_MAXU64, 5, 7], [3, 0, 2], [6148914691236517205, _MAXU64, 3]),
-    ("remainder", "f32", [5.5, -5.5, 5.5, 1, 3, inf, -6, 1e30], [2, 2, -2, 0, inf, 2, 3, 3], [1.5, -1.5, 1.5, nan, 3, nan, -0.0, 0]),
+    (
+        "remainder",
+        "f32",
+        [5.5, -5.5, 5.5, 1, 3, inf, -6, 1e30],
+        [2, 2, -2, 0, inf, 2, 3, 3],
+        [1.5, -1.5, 1.5, nan, 3, nan, -0.0, 0],
+    ),
     ("remainder", "f64", [5.5, -5.5, 1e300], [2, 2, 7], [1.5, -1.5, 1]),
     ("remainder", "s32", [-7, 7, _MIN32, 5, -5], [2, -2, -1, 0, 0], [-1, 1, 0, 5, -5]),
     ("remainder", "u32", [7, _MAXU32, 5], [2, 10, 0], [1, 5, 5]),
     ("remainder", "s8", [-128, -7, 5], [-1, 2, 0], [0, -1, 5]),
     ("remainder", "s64", [_MIN64, -7, 5], [-1, 2, 0], [0, -1, 5]),
     ("remainder", "u64", [_MAXU64, 5], [10, 0], [5, 5]),
-    ("maximum", "f32", [1, nan, 1, -0.0, 0.0, -inf, 3], [2, 1, nan, 0.0, -0.0, inf, 2], [2, nan, nan, 0.0, 0.0, inf, 3]),
+    (
+        "maximum",
+        "f32",
+        [1, nan, 1, -0.0, 0.0, -inf, 3],
+        [2, 1, nan, 0.0, -0.0, inf, 2],
+        [2, nan, nan, 0.0, 0.0, inf, 3],
+    ),
     ("maximum", "f64", [1, nan, 1, -0.0, 0.0], [2, 1, nan, 0.0, -0.0], [2, nan, nan, 0.0, 0.0]),
     ("maximum", "s32", [1, _MIN32, -1], [2, _MAX32, -2], [2, _MAX32, -1]),
     ("maximum", "u32", [1, _MAXU32, 2**31], [2, 0, 2**31 - 1], [2, _MAXU32, 2**31]),
@@ -70,7 +88,13 @@ _BINARY = (
     ("maximum", "s64", [-1, _MAX64], [1, 5], [1, _MAX64]),
     ("maximum", "u64", [_MAXU64, 1], [1, 5], [_MAXU64, 5]),
     ("maximum", "pred", [0, 0, 1, 1], [0, 1, 0, 1], [0, 1, 1, 1]),
-    ("minimum", "f32", [1, nan, 1, -0.0, 0.0, -inf, 3], [2, 1, nan, 0.0, -0.0, inf, 2], [1, nan, nan, -0.0, -0.0, -inf, 2]),
+    (
+        "minimum",
+        "f32",
+        [1, nan, 1, -0.0, 0.0, -inf, 3],
+        [2, 1, nan, 0.0, -0.0, inf, 2],
+        [1, nan, nan, -0.0, -0.0, -inf, 2],
+    ),
     ("minimum", "f64", [1, nan, 1, -0.0, 0.0], [2, 1, nan, 0.0, -0.0], [1, nan, nan, -0.0, -0.0]),
     ("minimum", "s32", [1, _MIN32, -1], [2, _MAX32, -2], [1, _MIN32, -2]),
     ("minimum", "u32", [1, _MAXU32, 2**31], [2, 0, 2**31 - 1], [1, 0, 2**31 - 1]),
@@ -78,7 +102,13 @@ _BINARY = (
     ("minimum", "u8", [255, 3], [1, 200], [1, 3]),
     ("minimum", "s64", [-1, _MAX64], [1, 5], [-1, 5]),
     ("minimum", "pred", [0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 1]),
-    ("power", "s32", [2, 3, 0, 0, 1, -1, -1, 2, -3], [10, 40, -1, 0, -5, -3, -4, -1, 3], [1024, 689956897, 0, 1, 1, -1, 1, 0, -27]),
+    (
+        "power",
+        "s32",
+        [2, 3, 0, 0, 1, -1, -1, 2, -3],
+        [10, 40, -1, 0, -5, -3, -4, -1, 3],
+        [1024, 689956897, 0, 1, 1, -1, 1, 0, -27],
+    ),
     ("power", "u32", [2, 3, 0], [31, 40, 0], [2**31, 689956897, 1]),
     ("and", "s32", [12, -1], [10, 7], [8, 7]),
     ("and", "u32", [12, _MAXU32], [10, 7], [8, 7]),
@@ -217,7 +247,12 @@ _INEXACT_UNARY = (
         [0, 0.9999999695429586, -inf, -inf, nan, inf, nan, 2.302585092994046, -0.6931471805599453],
     ),
     ("log", "f64", [1, 10, 0.0, -1, 1e-300], [0, 2.302585092994046, -inf, nan, -690.7755278982137]),
-    ("log-plus-one", "f32", [0, -0.0, 1e-10, 1, -1, -2, inf, nan], [0, -0.0, 1e-10, 0.6931471805599453, -inf, nan, inf, nan]),
+    (
+        "log-plus-one",
+        "f32",
+        [0, -0.0, 1e-10, 1, -1, -2, inf, nan],
+        [0, -0.0, 1e-10, 0.6931471805599453, -inf, nan, inf, nan],
+    ),
     ("log-plus-one", "f64", [1e-20, 1, -1], [1e-20, 0.6931471805599453, -inf]),
     (
         "sine",
@@ -226,7 +261,12 @@ _INEXACT_UNARY = (
         [0, -0.0, 0.8414709848078965, -0.8414709848078965, -0.5063656411097588, -0.48750602508751067, nan, nan],
     ),
     ("sine", "f64", [1, 1e22, inf], [0.8414709848078965, -0.8522008497671888, nan]),
-    ("cosine", "f32", [0, -0.0, 1, 100, 1e10, inf, nan], [1, 1, 0.5403023058681398, 0.8623188722876839, 0.8731196226768561, nan, nan]),
+    (
+        "cosine",
+        "f32",
+        [0, -0.0, 1, 100, 1e10, inf, nan],
+        [1, 1, 0.5403023058681398, 0.8623188722876839, 0.8731196226768561, nan, nan],
+    ),
     ("cosine", "f64", [1, 1e22, inf], [0.5403023058681398, 0.5232147853951389, nan]),
     ("tan", "f32", [0, -0.0, 1, -1, inf, nan], [0, -0.0, 1.5574077246549023, -1.5574077246549023, nan, nan]),
     ("tan", "f64", [1, inf], [1.5574077246549023, nan]),
@@ -269,7 +309,12 @@ _INEXACT_UNARY = (
     ("atan", "f64", [0.5, -3.0], [0.4636476090008061, -1.2490457723982544]),
     ("acosh", "f32", [1.0, 1.5, 100.0, 0.5, inf, nan], [0.0, 0.9624236501192069, 5.298292365610484, nan, inf, nan]),
     ("acosh", "f64", [1.5, 10000000000.0], [0.9624236501192069, 23.7189981105004]),
-    ("asinh", "f32", [0.0, -0.0, 0.5, -100.0, inf, -inf, nan], [0.0, -0.0, 0.48121182505960347, -5.298342365610589, inf, -inf, nan]),
+    (
+        "asinh",
+        "f32",
+        [0.0, -0.0, 0.5, -100.0, inf, -inf, nan],
+        [0.0, -0.0, 0.48121182505960347, -5.298342365610589, inf, -inf, nan],
+    ),
     ("asinh", "f64", [0.5, -10000000000.0], [0.48121182505960347, -23.7189981105004]),
     (
         "atanh",
@@ -285,7 +330,12 @@ _INEXACT_UNARY = (
         [1.0, 1.1276259652063807, 1.5430806348152437, 1.3440585709080678e43, inf, inf, nan],
     ),
     ("cosh", "f64", [0.5, -10.0], [1.1276259652063807, 11013.232920103324]),
-    ("sinh", "f32", [0.0, -0.0, 0.5, -1.0, inf, -inf, nan], [0.0, -0.0, 0.5210953054937474, -1.1752011936438014, inf, -inf, nan]),
+    (
+        "sinh",
+        "f32",
+        [0.0, -0.0, 0.5, -1.0, inf, -inf, nan],
+        [0.0, -0.0, 0.5210953054937474, -1.1752011936438014, inf, -inf, nan],
+    ),
     ("sinh", "f64", [0.5, -10.0], [0.5210953054937474, -11013.232874703393]),
 )
 
@@ -295,9 +345,18 @@ _NOT_IN_STABLEHLO = {
     ("real", "f32"): "StableHLO has real and imag of complex numbers only",
     ("imag", "f32"): "StableHLO has real and imag of complex numbers only",
 }
-_NOT_ON_CPU = dict.fromkeys(("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "mulhi"), "XLA:CPU 0.10.2 does not run it")
+_NOT_ON_CPU = dict.fromkeys(
+    ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh", "mulhi"), "XLA:CPU 0.10.2 does not run it"
+)
 
-_DIRECTIONS = {"EQ": operator.eq, "NE": operator.ne, "GE": operator.ge, "GT": operator.gt, "LE": operator.le, "LT": operator.lt}
+_DIRECTIONS = {
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "GE": operator.ge,
+    "GT": operator.gt,
+    "LE": operator.le,
+    "LT": operator.lt,
+}
 
 
 def _comparisons() -> list[Sample]:
@@ -320,19 +379,39 @@ def _comparisons() -> list[Sample]:
         for direction, fn in _DIRECTIONS.items():
             expected = pred([fn(x, y) for x, y in zip(left, right)])
             samples.append(
-                case("compare", (array(element_type, left), array(element_type, right)), expected, name=direction, direction=direction)
+                case(
+                    "compare",
+                    (array(element_type, left), array(element_type, right)),
+                    expected,
+                    name=direction,
+                    direction=direction,
+                )
             )
     # each with its successor in total order, the greatest with the least
     order = [-nan, -inf, -1, -0.0, 0.0, 1, inf, nan]
     for element_type in ("f32", "f64"):
         x, y = array(element_type, order), array(element_type, [*order[1:], order[0]])
         for direction, truth in (("LT", [1] * 7 + [0]), ("GE", [0] * 7 + [1]), ("EQ", [0] * 8)):
-            samples.append(case("compare", (x, y), pred(truth), name=f"{direction} total order", direction=direction, type="TOTALORDER"))
+            samples.append(
+                case(
+                    "compare",
+                    (x, y),
+                    pred(truth),
+                    name=f"{direction} total order",
+                    direction=direction,
+                    type="TOTALORDER",
+                )
+            )
     return samples
 
 
 _CONVERT = (
-    ("f32", "s32", [1.9, -1.9, 3e9, -3e9, nan, inf, -inf, 2147483520], [1, -1, _MAX32, _MIN32, 0, _MAX32, _MIN32, 2147483520]),
+    (
+        "f32",
+        "s32",
+        [1.9, -1.9, 3e9, -3e9, nan, inf, -inf, 2147483520],
+        [1, -1, _MAX32, _MIN32, 0, _MAX32, _MIN32, 2147483520],
+    ),
     ("f32", "u32", [1.9, -1.9, 3e9, 5e9, nan], [1, 0, 3000000000, _MAXU32, 0]),
     ("f32", "s8", [127.9, 300, -3e9, -1.9, nan], [127, 127, -128, -1, 0]),
     ("f32", "u8", [-1.9, 300, 254.5, nan], [0, 255, 254, 0]),
@@ -400,7 +479,9 @@ def _choices() -> list[Sample]:
         choose = [1, 0, 0, 1, 1]
         expected = array(element_type, [x if p else y for p, x, y in zip(choose, a, b)])
         samples.append(case("select", (pred(choose), array(element_type, a), array(element_type, b)), expected))
-    samples.append(case("select", (pred(False), f32([1, nan, 3]), f32([4, 5, -0.0])), f32([4, 5, -0.0]), name="scalar predicate"))
+    samples.append(
+        case("select", (pred(False), f32([1, nan, 3]), f32([4, 5, -0.0])), f32([4, 5, -0.0]), name="scalar predicate")
+    )
     samples.append(case("select", (pred([0, 1]), f32([nan, nan]), f32([1, 2])), f32([1, nan]), name="NaN not chosen"))
     for element_type in ("f32", "f64"):
         low, x, high = ([0, 0, 0, 8, nan, 0, 0], [-1, 0.5, 9, 5, 1, nan, 1], [1, 1, 1, 2, 2, 1, nan])
@@ -412,7 +493,9 @@ def _choices() -> list[Sample]:
     for element_type in ("u32", "u8"):
         args = tuple(array(element_type, v) for v in (2, [0, 3, 200], 5))
         samples.append(case("clamp", args, array(element_type, [2, 3, 5]), name="scalar bounds"))
-    samples.append(case("clamp", (f32(-1), f32([-3, 0.5, nan, 7]), f32(1)), f32([-1, 0.5, nan, 1]), name="scalar bounds"))
+    samples.append(
+        case("clamp", (f32(-1), f32([-3, 0.5, nan, 7]), f32(1)), f32([-1, 0.5, nan, 1]), name="scalar bounds")
+    )
     return samples
 
 
@@ -425,16 +508,28 @@ def _others() -> list[Sample]:
     )
     literal = f32([[1, 2.5, -0.0], [inf, 3, nan]])
     return [
-        *(case("is-finite", (array(t, [1, inf, -inf, nan, -0.0, 3e38]),), pred([1, 0, 0, 0, 1, 1])) for t in ("f32", "f64")),
+        *(
+            case("is-finite", (array(t, [1, inf, -inf, nan, -0.0, 3e38]),), pred([1, 0, 0, 0, 1, 1]))
+            for t in ("f32", "f64")
+        ),
         *(
             case("reduce-precision", (f32(x),), f32(y), name=name, exponent_bits=e, mantissa_bits=m)
             for name, x, y, e, m in reduce_precision
         ),
-        case("bitcast-convert", (f32([1, -0.0, -2]),), u32([0x3F800000, 0x80000000, 0xC0000000]), shape=shape("u32[3]")),
+        case(
+            "bitcast-convert", (f32([1, -0.0, -2]),), u32([0x3F800000, 0x80000000, 0xC0000000]), shape=shape("u32[3]")
+        ),
         case("bitcast-convert", (s32([0x3F800000, _MIN32]),), f32([1, -0.0]), shape=shape("f32[2]")),
         case("bitcast-convert", (f64([1]),), array("s64", [0x3FF0000000000000]), shape=shape("s64[1]")),
-        case("bitcast-convert", (u32([0x04030201, 0x08070605]),), u8([[1, 2, 3, 4], [5, 6, 7, 8]]), shape=shape("u8[2,4]")),
-        case("bitcast-convert", (u8([[1, 2, 3, 4], [5, 6, 7, 8]]),), u32([0x04030201, 0x08070605]), shape=shape("u32[2]")),
+        case(
+            "bitcast-convert",
+            (u32([0x04030201, 0x08070605]),),
+            u8([[1, 2, 3, 4], [5, 6, 7, 8]]),
+            shape=shape("u8[2,4]"),
+        ),
+        case(
+            "bitcast-convert", (u8([[1, 2, 3, 4], [5, 6, 7, 8]]),), u32([0x04030201, 0x08070605]), shape=shape("u32[2]")
+        ),
         case("bitcast-convert", (f64([1, -2]),), u32([[0, 0x3FF00000], [0, 0xC0000000]]), shape=shape("u32[2,2]")),
         case("bitcast-convert", (s8([-1, 5]),), u8([255, 5]), shape=shape("u8[2]")),
         case("iota", (), s32([0, 1, 2, 3, 4, 5, 6]), shape=shape("s32[7]"), iota_dimension=0),
@@ -448,7 +543,9 @@ def _others() -> list[Sample]:
         case("iota", (), f32(np.zeros((3, 0))), shape=shape("f32[3,0]"), iota_dimension=0, name="empty"),
         program("constant", (), literal, lambda b: b.constant(shape("f32[2,3]"), literal.reshape(-1).tolist())),
         program("constant", (), s32(7), lambda b: b.constant(shape("s32"), [7]), name="scalar"),
-        program("constant", (), f32(np.full((3, 5), 2.5)), lambda b: b.constant(shape("f32[3,5]"), [2.5] * 15), name="splat"),
+        program(
+            "constant", (), f32(np.full((3, 5), 2.5)), lambda b: b.constant(shape("f32[3,5]"), [2.5] * 15), name="splat"
+        ),
         program("constant", (), pred([1, 0, 1]), lambda b: b.constant(shape("pred[3]"), [True, False, True])),
         program("constant", (), f32([]), lambda b: b.constant(shape("f32[0]"), []), name="empty"),
         *(
@@ -470,12 +567,24 @@ def _others() -> list[Sample]:
 _TENTHS = f32([0, 1.7, 3.4, 5.1, 6.8, 8.5, 10.2, 11.9, 13.6, 15.3])
 
 SAMPLES: tuple[Sample, ...] = (
-    *(case(op, (array(t, x), array(t, y)), array(t, expected), xla=_NOT_ON_CPU.get(op, "")) for op, t, x, y, expected in _BINARY),
+    *(
+        case(op, (array(t, x), array(t, y)), array(t, expected), xla=_NOT_ON_CPU.get(op, ""))
+        for op, t, x, y, expected in _BINARY
+    ),
     *(case(op, (array(t, x), array(t, y)), array(t, expected), ulp=2) for op, t, x, y, expected in _INEXACT_BINARY),
-    *(case(op, (array(t, x),), array(t, expected), xla=_NOT_IN_STABLEHLO.get((op, t), "")) for op, t, x, expected in _UNARY),
-    *(case(op, (array(t, x),), array(t, expected), ulp=2, xla=_NOT_ON_CPU.get(op, "")) for op, t, x, expected in _INEXACT_UNARY),
+    *(
+        case(op, (array(t, x),), array(t, expected), xla=_NOT_IN_STABLEHLO.get((op, t), ""))
+        for op, t, x, expected in _UNARY
+    ),
+    *(
+        case(op, (array(t, x),), array(t, expected), ulp=2, xla=_NOT_ON_CPU.get(op, ""))
+        for op, t, x, expected in _INEXACT_UNARY
+    ),
     *_comparisons(),
-    *(case("convert", (array(s, x),), array(t, expected), name=f"to {t}", shape=shape(f"{t}[{len(x)}]")) for s, t, x, expected in _CONVERT),
+    *(
+        case("convert", (array(s, x),), array(t, expected), name=f"to {t}", shape=shape(f"{t}[{len(x)}]"))
+        for s, t, x, expected in _CONVERT
+    ),
     *_choices(),
     *_others(),
     *NARROW_SAMPLES,
@@ -488,8 +597,24 @@ SAMPLES: tuple[Sample, ...] = (
         name="constant scalar bounds",
     ),
     case("convert", (s32([0, 1, 2]),), f32([0, 1, 2]), name="small", shape=shape("f32[3]")),
-    program("iota", (), s32(np.indices((4, 8))[0]), lambda b: b.op("iota", shape=shape("s32[4,8]"), iota_dimension=0), name="rows"),
-    program("iota", (), s32(np.indices((4, 8))[1]), lambda b: b.op("iota", shape=shape("s32[4,8]"), iota_dimension=1), name="columns"),
-    case("bitcast-convert", (_TENTHS,), _TENTHS.view(np.float16).reshape(10, 2), name="halves", shape=shape("f16[10,2]")),
-    case("bitcast-convert", (_TENTHS.view(np.float16).reshape(10, 2),), _TENTHS, name="of halves", shape=shape("f32[10]")),
+    program(
+        "iota",
+        (),
+        s32(np.indices((4, 8))[0]),
+        lambda b: b.op("iota", shape=shape("s32[4,8]"), iota_dimension=0),
+        name="rows",
+    ),
+    program(
+        "iota",
+        (),
+        s32(np.indices((4, 8))[1]),
+        lambda b: b.op("iota", shape=shape("s32[4,8]"), iota_dimension=1),
+        name="columns",
+    ),
+    case(
+        "bitcast-convert", (_TENTHS,), _TENTHS.view(np.float16).reshape(10, 2), name="halves", shape=shape("f16[10,2]")
+    ),
+    case(
+        "bitcast-convert", (_TENTHS.view(np.float16).reshape(10, 2),), _TENTHS, name="of halves", shape=shape("f32[10]")
+    ),
 )

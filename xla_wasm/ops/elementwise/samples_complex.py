@@ -10,7 +10,16 @@ import numpy as np
 from ..sample import Sample, array, bf16, case, f32, f64, inf, nan, pred, program, s32, shape
 
 # Values everywhere in the plane, those where formulas cancel or overflow among them.
-_POINTS = (0.5 + 0.25j, -2 + 3j, 1 - 0.125j, -0.75 - 1.5j, 0.125 + 3j, complex(2.0**-14, 2.0**-17), 20 - 1j, complex(-1, 2.0**-12))
+_POINTS = (
+    0.5 + 0.25j,
+    -2 + 3j,
+    1 - 0.125j,
+    -0.75 - 1.5j,
+    0.125 + 3j,
+    complex(2.0**-14, 2.0**-17),
+    20 - 1j,
+    complex(-1, 2.0**-12),
+)
 
 # The functions there, computed with 300 bits and rounded once.
 _TRUE: dict[str, list[complex]] = {
@@ -225,8 +234,16 @@ _EDGES: tuple[tuple[str, list[Any], list[Any]], ...] = (
         [-1, -4 + 0j, 0, inf, complex(-inf, 1), complex(1, inf), complex(inf, nan)],
         [1j, 2j, 0, inf, complex(0, inf), complex(inf, inf), complex(nan, nan)],
     ),
-    ("rsqrt", [4, 0, complex(inf, 1), complex(nan, 0)], [complex(0.5, -0.0), complex(inf, nan), complex(0, -0.0), complex(nan, nan)]),
-    ("exponential", [0, complex(nan, 0), complex(inf, 0), complex(-inf, 1), complex(0, inf)], [1, nan, inf, 0, complex(nan, nan)]),
+    (
+        "rsqrt",
+        [4, 0, complex(inf, 1), complex(nan, 0)],
+        [complex(0.5, -0.0), complex(inf, nan), complex(0, -0.0), complex(nan, nan)],
+    ),
+    (
+        "exponential",
+        [0, complex(nan, 0), complex(inf, 0), complex(-inf, 1), complex(0, inf)],
+        [1, nan, inf, 0, complex(nan, nan)],
+    ),
     ("exponential-minus-one", [0, complex(inf, 0), complex(-inf, 2), complex(nan, 1)], [0, inf, -1, complex(nan, nan)]),
     (
         "log",
@@ -291,9 +308,13 @@ def _unary() -> list[Sample]:
     large, small = array("c64", [2e38 + 2e38j]), array("c64", [2e-38 - 2e-38j])
     samples.append(case("abs", (large,), f32([8**0.5 * 1e38]), ulp=2, name="no overflow"))
     samples.append(case("abs", (small,), f32([8**0.5 * 1e-38]), ulp=2, name="no underflow"))
-    samples.append(case("divide", (large, large), array("c64", [1]), ulp=2, name="no overflow", xla="XLA:CPU overflows"))
+    samples.append(
+        case("divide", (large, large), array("c64", [1]), ulp=2, name="no overflow", xla="XLA:CPU overflows")
+    )
     huge = array("c128", [1e308 + 1e308j, 1e-300 + 1e-308j, 3 + 4j])
-    samples.append(case("divide", (huge, huge), array("c128", [1, 1, 1]), ulp=4, name="no overflow", xla="XLA:CPU overflows"))
+    samples.append(
+        case("divide", (huge, huge), array("c128", [1, 1, 1]), ulp=4, name="no overflow", xla="XLA:CPU overflows")
+    )
     return samples
 
 

@@ -11,7 +11,18 @@ from ..arrays import DTYPES
 from ..sample import Sample, array, case, f32, inf, nan, pred, program, s32, shape, shape_of, u8, u16, u32
 
 _NOT_ON_CPU = "XLA:CPU 0.10.2 does not run it"
-_TINY = ("f8e5m2", "f8e4m3", "f8e4m3fn", "f8e3m4", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "f6e2m3fn", "f6e3m2fn", "f4e2m1fn")
+_TINY = (
+    "f8e5m2",
+    "f8e4m3",
+    "f8e4m3fn",
+    "f8e3m4",
+    "f8e4m3b11fnuz",
+    "f8e5m2fnuz",
+    "f8e4m3fnuz",
+    "f6e2m3fn",
+    "f6e3m2fn",
+    "f4e2m1fn",
+)
 _NOT_IN_XLA = {
     "f6e2m3fn": "XLA of jaxlib 0.10.2 does not know it",
     "f6e3m2fn": "XLA of jaxlib 0.10.2 does not know it",
@@ -33,8 +44,16 @@ _EXACT_UNARY = (
 _INEXACT_UNARY = (
     ("rsqrt", [4, 2, 0.0, -0.0, -1, inf], [0.5, 0.5**0.5, inf, -inf, nan, 0]),
     ("cbrt", [8, -8, 2, -0.0, inf], [2, -2, 2 ** (1 / 3), -0.0, inf]),
-    ("exponential", [0, 1, -1, 10, -inf, inf, nan], [1, 2.718281828459045, 0.36787944117144233, 22026.465794806718, 0, inf, nan]),
-    ("exponential-minus-one", [0, -0.0, 0.0009765625, 1, -inf], [0, -0.0, 0.0009770393371582031, 1.718281828459045, -1]),
+    (
+        "exponential",
+        [0, 1, -1, 10, -inf, inf, nan],
+        [1, 2.718281828459045, 0.36787944117144233, 22026.465794806718, 0, inf, nan],
+    ),
+    (
+        "exponential-minus-one",
+        [0, -0.0, 0.0009765625, 1, -inf],
+        [0, -0.0, 0.0009770393371582031, 1.718281828459045, -1],
+    ),
     ("log", [1, 10, 0.0, -0.0, -1, inf], [0, 2.302585092994046, -inf, -inf, nan, inf]),
     ("log-plus-one", [0, -0.0, 0.0009765625, 1, -1, -2], [0, -0.0, 0.0009760859, 0.6931471805599453, -inf, nan]),
     ("sine", [0, -0.0, 1, 100, inf], [0, -0.0, 0.8414709848078965, -0.5063656411097588, nan]),
@@ -71,7 +90,12 @@ _ROUNDED = (
 )
 
 _INEXACT_BINARY = (
-    ("power", [2, nan, 1, -1, -2, -0.0, 0, 2.5], [0.5, 0, nan, inf, 0.5, -3, -1, 3.5], [2**0.5, 1, 1, 1, nan, -inf, inf, 2.5**3.5]),
+    (
+        "power",
+        [2, nan, 1, -1, -2, -0.0, 0, 2.5],
+        [0.5, 0, nan, inf, 0.5, -3, -1, 3.5],
+        [2**0.5, 1, 1, 1, nan, -inf, inf, 2.5**3.5],
+    ),
     ("atan2", [0, -0.0, -0.0, inf, 1], [0, -0.0, 1, -inf, -1], [0, -pi, -0.0, 3 * pi / 4, 3 * pi / 4]),
 )
 
@@ -216,7 +240,9 @@ def _floats() -> list[Sample]:
         samples.append(case("is-finite", (array(t, [1, inf, -inf, nan, -0.0]),), pred([1, 0, 0, 0, 1])))
         samples.append(case("iota", (), array(t, [0, 1, 2, 3, 4]), shape=shape(f"{t}[5]"), iota_dimension=0))
         samples.append(_constant(t, [1.5, -0.0, inf]))
-    samples.append(case("iota", (), array("bf16", range(300)), shape=shape("bf16[300]"), iota_dimension=0, name="rounds"))
+    samples.append(
+        case("iota", (), array("bf16", range(300)), shape=shape("bf16[300]"), iota_dimension=0, name="rounds")
+    )
     samples += [case(op, (array(t, x), array(t, y)), array(t, z), name="rounds") for op, t, x, y, z in _ROUNDED]
     return samples
 
@@ -231,8 +257,18 @@ def _of_a_byte() -> list[Sample]:
         samples.append(case("add", (x, array(t, [0.5] * 4)), array(t, [v + 0.5 for v in values]), xla=absent))
         samples.append(case("multiply", (x, x), array(t, [v * v for v in values]), xla=absent))
         samples.append(case("abs", (x,), array(t, [abs(v) for v in values]), xla=absent))
-        samples.append(case("compare", (x, array(t, [0.5, 1, 0.5, 0.5])), pred([0, 1, 0, values[3] < 0.5]), direction="LT", xla=absent))
-        samples.append(case("select", (pred([0, 1, 0, 1]), x, array(t, [1] * 4)), array(t, [1, -1.5, 1, values[3]]), xla=absent))
+        samples.append(
+            case(
+                "compare",
+                (x, array(t, [0.5, 1, 0.5, 0.5])),
+                pred([0, 1, 0, values[3] < 0.5]),
+                direction="LT",
+                xla=absent,
+            )
+        )
+        samples.append(
+            case("select", (pred([0, 1, 0, 1]), x, array(t, [1] * 4)), array(t, [1, -1.5, 1, values[3]]), xla=absent)
+        )
         samples.append(_constant(t, [1.5, -0.5, 2], absent))
     return samples
 
@@ -243,7 +279,9 @@ def _compared() -> list[Sample]:
         order = array(t, [-nan, -inf, -1, -0.0, 0.0, 1, inf, nan])
         for direction, truth in (("LT", [1] * 7 + [0]), ("GE", [0] * 7 + [1])):
             attrs: dict[str, Any] = {"direction": direction, "type": "TOTALORDER"}
-            samples.append(case("compare", (order, np.roll(order, -1)), pred(truth), name=f"{direction} total order", **attrs))
+            samples.append(
+                case("compare", (order, np.roll(order, -1)), pred(truth), name=f"{direction} total order", **attrs)
+            )
         x, y = array(t, [1, 2, 3, -0.0, nan, 1]), array(t, [2, 2, 2, 0.0, 1, nan])
         for direction, truth in (("EQ", [0, 1, 0, 1, 0, 0]), ("NE", [1, 0, 1, 0, 1, 1]), ("LE", [1, 1, 0, 1, 0, 0])):
             samples.append(case("compare", (x, y), pred(truth), name=direction, direction=direction))
@@ -257,16 +295,24 @@ def _converted() -> list[Sample]:
     samples = []
     for s, t, x, y in _CONVERT:
         absent = _NOT_IN_XLA.get(t) or _NOT_IN_XLA.get(s, "")
-        samples.append(case("convert", (array(s, x),), array(t, y), name=f"to {t}", shape=shape(f"{t}[{len(x)}]"), xla=absent))
+        samples.append(
+            case("convert", (array(s, x),), array(t, y), name=f"to {t}", shape=shape(f"{t}[{len(x)}]"), xla=absent)
+        )
     x, y = [1 + 2.0**-11 + 2.0**-40, -65519.99999999999, 2.0**-25 + 2.0**-70], [1 + 2.0**-10, -65504, 2.0**-24]
     by_processor = "XLA:CPU 0.10.2 rounds once where the processor has an instruction for it, elsewhere by way of f32"
     for s in ("f64", "c128"):
-        samples.append(case("convert", (array(s, x),), array("f16", y), name="rounds once", shape=shape("f16[3]"), xla=by_processor))
+        samples.append(
+            case(
+                "convert", (array(s, x),), array("f16", y), name="rounds once", shape=shape("f16[3]"), xla=by_processor
+            )
+        )
     return samples
 
 
 def _constant(t: str, values: list[float], xla: str = "") -> Sample:
-    return program("constant", (), array(t, values), lambda b: b.constant(shape(f"{t}[{len(values)}]"), values), xla=xla)
+    return program(
+        "constant", (), array(t, values), lambda b: b.constant(shape(f"{t}[{len(values)}]"), values), xla=xla
+    )
 
 
 def _reduced() -> list[Sample]:
@@ -281,25 +327,49 @@ def _reduced() -> list[Sample]:
         ("f8e4m3fn", [1.125, 448, 2.0**-9], [1, nan, 0], 4, 2),
     )
     return [
-        case("reduce-precision", (array(t, x),), array(t, y), name=f"e{e}m{m}", exponent_bits=e, mantissa_bits=m) for t, x, y, e, m in rows
+        case("reduce-precision", (array(t, x),), array(t, y), name=f"e{e}m{m}", exponent_bits=e, mantissa_bits=m)
+        for t, x, y, e, m in rows
     ]
 
 
 def _integers() -> list[Sample]:
     samples = [
-        case(op, (array(t, x), array(t, y)), array(t, z), xla=_NOT_ON_CPU if op == "mulhi" else "") for op, t, x, y, z in _INTEGER_BINARY
+        case(op, (array(t, x), array(t, y)), array(t, z), xla=_NOT_ON_CPU if op == "mulhi" else "")
+        for op, t, x, y, z in _INTEGER_BINARY
     ]
     samples += [case(op, (array(t, x),), array(t, y), xla=xla) for op, t, x, y, xla in _INTEGER_UNARY]
     for t, x, y in (("s4", [-8, 2, 7], [7, 2, -8]), ("u4", [8, 2, 7], [7, 2, 15])):
         for direction, truth in (("LT", np.less), ("EQ", np.equal), ("GE", np.greater_equal)):
-            samples.append(case("compare", (array(t, x), array(t, y)), pred(truth(x, y)), name=direction, direction=direction))
+            samples.append(
+                case("compare", (array(t, x), array(t, y)), pred(truth(x, y)), name=direction, direction=direction)
+            )
         samples.append(case("select", (pred([1, 0, 1]), array(t, x), array(t, y)), array(t, [x[0], y[1], x[2]])))
-        samples.append(case("clamp", (array(t, 3), array(t, x), array(t, 5)), array(t, np.clip(x, 3, 5)), name="scalar bounds"))
-        samples.append(case("iota", (), array(t, np.arange(20).astype(np.int8)), shape=shape(f"{t}[20]"), iota_dimension=0, name="wraps"))
+        samples.append(
+            case("clamp", (array(t, 3), array(t, x), array(t, 5)), array(t, np.clip(x, 3, 5)), name="scalar bounds")
+        )
+        samples.append(
+            case(
+                "iota",
+                (),
+                array(t, np.arange(20).astype(np.int8)),
+                shape=shape(f"{t}[20]"),
+                iota_dimension=0,
+                name="wraps",
+            )
+        )
         samples.append(program("constant", (), array(t, x), lambda b, t=t, x=x: b.constant(shape(f"{t}[3]"), x)))
     one = array("s1", [0, -1, -1]), array("s1", [-1, 0, -1])
     samples.append(case("add", one, array("s1", [-1, -1, 0]), xla="XLA:CPU 0.10.2 takes s1 for pred"))
-    samples.append(case("convert", (s32([3, 2, -1]),), array("u1", [1, 0, 1]), name="to u1", shape=shape("u1[3]"), xla="not in StableHLO"))
+    samples.append(
+        case(
+            "convert",
+            (s32([3, 2, -1]),),
+            array("u1", [1, 0, 1]),
+            name="to u1",
+            shape=shape("u1[3]"),
+            xla="not in StableHLO",
+        )
+    )
     odd = np.arange(-8, 8).astype(np.int8).repeat(3)[:43]
     samples.append(case("negate", (array("s4", odd),), array("s4", np.where(odd == -8, odd, -odd)), name="odd size"))
     return samples

@@ -44,7 +44,8 @@ def _convert(w: Writer, x: Instruction) -> Instruction:
 
 
 def _power(w: Writer, x: Instruction) -> Instruction:
-    """Powers of floats by a constant that are one operation, or two of f32: no less exact than `power`, whose special results they have."""
+    """Powers of floats by a constant that are one operation, or two of f32: no less exact than `power`, whose special
+    results they have."""
     base, exponent = x.operands
     dtype = x.shape.element_type
     number = _number(exponent)

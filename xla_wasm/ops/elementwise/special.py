@@ -1,7 +1,9 @@
-"""The special functions of the dialect CHLO in other operations: the error function's kin, gamma's, zeta's and a Bessel function.
+"""The special functions of the dialect CHLO in other operations: the error function's kin, gamma's, zeta's and a Bessel
+function.
 
-The approximations are those that XLA takes: of Cephes (Moshier) for erfc (`erfc.py`), zeta and bessel_i1e, of Giles for erf_inv, of
-Lanczos for lgamma and digamma. Coefficients go from the highest power down. What has at most 16 bits is computed in f32.
+The approximations are those that XLA takes: of Cephes (Moshier) for erfc (`erfc.py`), zeta and bessel_i1e, of Giles for
+erf_inv, of Lanczos for lgamma and digamma. Coefficients go from the highest power down. What has at most 16 bits is
+computed in f32.
 """
 
 from __future__ import annotations
@@ -32,11 +34,15 @@ def _erf_inv(e: Writer, x: Instruction) -> Instruction:
     root = e.unary("sqrt", w)
     if x.shape.element_type == "f64":
         first, second, third = ERF_INV_F64
-        far = e.select(e.compare("LT", w, 16.0), polynomial(e, e.sub(root, 3.25), second), polynomial(e, e.sub(root, 5.0), third))
+        far = e.select(
+            e.compare("LT", w, 16.0), polynomial(e, e.sub(root, 3.25), second), polynomial(e, e.sub(root, 5.0), third)
+        )
         ratio = e.select(e.compare("LT", w, 6.25), polynomial(e, e.sub(w, 3.125), first), far)
     else:
         near, rest = ERF_INV_F32
-        ratio = e.select(e.compare("LT", w, 5.0), polynomial(e, e.sub(w, 2.5), near), polynomial(e, e.sub(root, 3.0), rest))
+        ratio = e.select(
+            e.compare("LT", w, 5.0), polynomial(e, e.sub(w, 2.5), near), polynomial(e, e.sub(root, 3.0), rest)
+        )
     return e.select(e.compare("EQ", e.unary("abs", x), 1.0), e.mul(x, inf), e.mul(ratio, x))
 
 
@@ -183,8 +189,12 @@ def _in_f32(function: Callable[..., Instruction]) -> Rule:
 
     def rule(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
         kind = operands[0].shape.element_type
-        if TYPES[kind].kind != "float" or any(o.shape.without_layout() != operands[0].shape.without_layout() for o in operands):
-            raise UnsupportedError(f"{where(op)}: {op.name} of {', '.join(str(o.shape) for o in operands)} is not supported")
+        if TYPES[kind].kind != "float" or any(
+            o.shape.without_layout() != operands[0].shape.without_layout() for o in operands
+        ):
+            raise UnsupportedError(
+                f"{where(op)}: {op.name} of {', '.join(str(o.shape) for o in operands)} is not supported"
+            )
         wide = [e.convert(o, "f32") if TYPES[kind].bits < 32 else o for o in operands]
         return [e.convert(function(e, *wide), kind)]
 

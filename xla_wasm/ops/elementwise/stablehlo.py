@@ -43,7 +43,9 @@ def _constant_like(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instr
 
 def _dynamic_iota(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     shape = e.sized(op, operands[0])
-    made = e.op("iota", shape=shape.with_dimensions(shape.dimensions), iota_dimension=integer(op.attributes["iota_dimension"]))
+    made = e.op(
+        "iota", shape=shape.with_dimensions(shape.dimensions), iota_dimension=integer(op.attributes["iota_dimension"])
+    )
     return [e.with_sizes(made, shape, operands[0])]
 
 
@@ -92,7 +94,14 @@ def _broadcast_binary(e: Mapper, op: Op, operands: list[Instruction], opcode: st
     spread = [broadcast_in_dim(e, o, tuple(range(len(dims) - o.shape.rank, len(dims))), dims) for o in operands]
     if opcode == "compare":
         kind = op.attributes.get("compare_type", "NOTYPE")
-        return [e.op(opcode, *spread, direction=word(op.attributes["comparison_direction"]), type="" if kind == "NOTYPE" else word(kind))]
+        return [
+            e.op(
+                opcode,
+                *spread,
+                direction=word(op.attributes["comparison_direction"]),
+                type="" if kind == "NOTYPE" else word(kind),
+            )
+        ]
     return [e.op(opcode, *spread)]
 
 

@@ -10,7 +10,8 @@ from .plan import TABLE, plans
 
 
 def _fft(e: Writer, x: Instruction) -> Instruction:
-    """The operand, then a plan and a table for every different length. Tables depend on constants alone: `init` makes them."""
+    """The operand, then a plan and a table for every different length. Tables depend on constants alone: `init` makes
+    them."""
     if len(x.operands) > 1 or x.shape.size == 0:
         return x
     (operand,) = x.operands
@@ -18,7 +19,10 @@ def _fft(e: Writer, x: Instruction) -> Instruction:
     operands = [operand]
     for plan in dict.fromkeys(plans(x)):
         words = e.constant("s32", plan.words)
-        operands += [words, e.op("custom-call", words, shape=Shape(dtype, (plan.table_size,)), custom_call_target=TABLE)]
+        operands += [
+            words,
+            e.op("custom-call", words, shape=Shape(dtype, (plan.table_size,)), custom_call_target=TABLE),
+        ]
     return e.op("fft", *operands, shape=x.shape, fft_type=x.attrs["fft_type"], fft_length=x.attrs["fft_length"])
 
 

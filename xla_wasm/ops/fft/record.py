@@ -37,12 +37,14 @@ OPS: tuple[Op, ...] = (
         _fft,
         (Attr("fft_type", "fft_type", (31,), REQUIRED), Attr("fft_length", "ints", (32,), REQUIRED)),
         complex=True,
-        doc="The discrete Fourier transform of the last dimensions; RFFT and IRFFT hold only half of a spectrum in the last one.",
+        doc="The discrete Fourier transform of the last dimensions; RFFT and IRFFT hold only half of a spectrum in "
+        "the last one.",
         constraints=(
             "fft_type is FFT, IFFT, RFFT or IRFFT.",
             "The operand is c64 or c128; for RFFT f32 or f64.",
             "fft_length has one to three lengths, not more than the operand has dimensions.",
-            "They are the last sizes of the operand, unless FFT or IFFT get an empty one; IRFFT takes a last size of length / 2 + 1.",
+            "They are the last sizes of the operand, unless FFT or IFFT get an empty one; IRFFT takes a last size of "
+            "length / 2 + 1.",
         ),
     ),
 )

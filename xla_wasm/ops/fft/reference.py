@@ -16,7 +16,9 @@ def _fft(instr: Instruction, operands: list[Value], call: Any) -> Value:
     if 0 in instr.shape.dimensions or 0 in x.shape:
         return np.zeros(instr.shape.dimensions, np.complex128)
     axes = tuple(range(x.ndim - len(lengths), x.ndim))
-    transform: Any = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}[instr.attrs["fft_type"]]
+    transform: Any = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}[
+        instr.attrs["fft_type"]
+    ]
     return transform(x, lengths, axes)
 
 

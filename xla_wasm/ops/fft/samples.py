@@ -1,4 +1,5 @@
-"""Samples of the Fourier transform; long ones are in the tests, where they are measured by the size of the whole result."""
+"""Samples of the Fourier transform; long ones are in the tests, where they are measured by the size of the whole
+result."""
 
 from __future__ import annotations
 

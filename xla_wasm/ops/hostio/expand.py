@@ -1,7 +1,7 @@
 """Infeed, outfeed, send and recv as requests: of the host, or as exchanges with other devices.
 
-They happen in the order in which instructions are listed, which tokens have brought about. A send happens where it starts,
-a receipt where it is done.
+They happen in the order in which instructions are listed, which tokens have brought about. A send happens where it
+starts, a receipt where it is done.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ TARGET = "xla_wasm.host"
 _NOTHING = Shape.tuple(())
 
 
-def _ask(e: Writer, kind: str, shape: Shape, operands: list[Instruction], shown: Shape, target: str = "") -> Instruction:
+def _ask(
+    e: Writer, kind: str, shape: Shape, operands: list[Instruction], shown: Shape, target: str = ""
+) -> Instruction:
     """A request of the host; `shown` is the data as the host has it."""
     leaves = tuple(leaf for _, leaf in shown.leaves())
     given, wanted = (leaves, ()) if operands else ((), leaves)
@@ -107,7 +109,8 @@ def _nobody(e: Writer) -> Instruction:
 
 
 def _partners(e: Writer, x: Instruction, end: int) -> Instruction:
-    """s32[1]: the device that this one sends to, if it is at this end of a pair, or (`end` 1) receives from; else -1."""
+    """s32[1]: the device that this one sends to, if it is at this end of a pair, or (`end` 1) receives from; else
+    -1."""
     listed = pairs(x)
     if listed is None:
         return _other(e, x.attrs[DEVICES])
@@ -149,7 +152,8 @@ HOST: dict[str, Rule] = {
     "send-done": _send_done,
     "recv-done": _host_recv_done,
 }
-"""opcode -> rule, applied while layouts and dynamic dimensions are still there, which hosts see; tokens are empty tuples by then."""
+"""opcode -> rule, applied while layouts and dynamic dimensions are still there, which hosts see; tokens are empty
+tuples by then."""
 
 EXPAND: dict[str, Rule] = {"send": _send, "recv": _recv, "recv-done": _recv_done}
 """opcode -> rule for what is left of them, in the course of all other expansions."""

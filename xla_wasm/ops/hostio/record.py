@@ -1,13 +1,15 @@
 """Records of the exchange with the host and with other devices.
 
-What a program exchanges with its host happens in the order in which a computation lists it, which keeps the order of tokens
-and control predecessors. A send happens where it starts, a receipt where it is done. Data of no arrays is not exchanged at all.
+What a program exchanges with its host happens in the order in which a computation lists it, which keeps the order of
+tokens and control predecessors. A send happens where it starts, a receipt where it is done. Data of no arrays is not
+exchanged at all.
 
 With `is_host_transfer`, send and recv are the host's, under the name in the frontend attribute
 `_xla_host_transfer_rendezvous`, or else `channel_` and the channel_id. Without it they go from device to device, as the
-frontend attribute `_xla_send_recv_source_target_pairs` says, such as `{{0,1},{1,2}}`: pairs of replicas, in each partition, or with a
-channel_id above 0 of partitions, in each replica. A device that no pair sends to gets zeros. Without pairs one device sends
-to itself, and each of two to the other one. A sender never waits, and what waits for another device comes as late as it can.
+frontend attribute `_xla_send_recv_source_target_pairs` says, such as `{{0,1},{1,2}}`: pairs of replicas, in each
+partition, or with a channel_id above 0 of partitions, in each replica. A device that no pair sends to gets zeros.
+Without pairs one device sends to itself, and each of two to the other one. A sender never waits, and what waits for
+another device comes as late as it can.
 """
 
 from __future__ import annotations
@@ -88,7 +90,10 @@ OPS: tuple[Op, ...] = (
         (Attr("outfeed_shape", "shape", (29,)), Attr("outfeed_config", "bytes", (22,), b"")),
         effect=True,
         doc="Hands the first operand to the host.",
-        constraints=("The second operand is a token.", "The outfeed_shape, if any, is that of the first operand, layouts aside."),
+        constraints=(
+            "The second operand is a token.",
+            "The outfeed_shape, if any, is that of the first operand, layouts aside.",
+        ),
     ),
     Op(
         "send",
@@ -99,7 +104,15 @@ OPS: tuple[Op, ...] = (
         doc="Starts to send the first operand over a channel: (data, u32, token).",
         constraints=("The second operand is a token.",),
     ),
-    Op("send-done", (1, 1), _send_done, _TRANSFER, effect=True, doc="Waits for a send.", constraints=("The operand is what send gives.",)),
+    Op(
+        "send-done",
+        (1, 1),
+        _send_done,
+        _TRANSFER,
+        effect=True,
+        doc="Waits for a send.",
+        constraints=("The operand is what send gives.",),
+    ),
     Op(
         "recv",
         (1, 1),

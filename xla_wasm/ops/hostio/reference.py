@@ -1,4 +1,5 @@
-"""Infeed, outfeed, send and recv in the evaluator: lists and functions stand for the host, and queues lie between devices."""
+"""Infeed, outfeed, send and recv in the evaluator: lists and functions stand for the host, and queues lie between
+devices."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class HostSide:
         leaves = [leaf for _, leaf in shape.leaves()]
         wanted = ", ".join(str(leaf.without_layout()) for leaf in leaves)
         if source is None:
-            raise ArgumentError(f"{instr.where}: nothing is given to feed it, evaluate(..., {'infeed' if name is None else 'recv'}=...)")
+            raise ArgumentError(
+                f"{instr.where}: nothing is given to feed it, evaluate(..., {'infeed' if name is None else 'recv'}=...)"
+            )
         items = self._items.setdefault(name, iter(source))
         try:
             item = next(items)
@@ -49,13 +52,17 @@ class HostSide:
         arrays = list(item) if isinstance(item, (tuple, list)) else [item]
         if len(arrays) != len(leaves):
             raise ArgumentError(f"{instr.where}: an item has {counted(len(arrays), 'array')}, it takes ({wanted})")
-        return nested(shape, iter([accepted(f"an item of {instr.where}", s, x, precise) for s, x in zip(leaves, arrays)]))
+        return nested(
+            shape, iter([accepted(f"an item of {instr.where}", s, x, precise) for s, x in zip(leaves, arrays)])
+        )
 
     def give(self, instr: Instruction, name: str | None, value: Value) -> None:
         """Hands over what the program puts out, or sends under a name."""
         taker = self.outfeed if name is None else self.send.get(name)
         if taker is None:
-            raise ArgumentError(f"{instr.where}: nobody takes what it gives, evaluate(..., {'outfeed' if name is None else 'send'}=...)")
+            raise ArgumentError(
+                f"{instr.where}: nobody takes what it gives, evaluate(..., {'outfeed' if name is None else 'send'}=...)"
+            )
         arrays = [array.copy() for array in flattened(value)]
         take = taker if callable(taker) else taker.append
         take(arrays[0] if len(arrays) == 1 else tuple(arrays))
@@ -127,7 +134,9 @@ def _zeros(shape: Shape, precise: bool) -> Value:
     if shape.is_tuple:
         return tuple(_zeros(s, precise) for s in shape.tuple_shapes)
     flags = shape.dynamic or (False,) * shape.rank
-    return np.zeros([0 if flag else size for size, flag in zip(shape.dimensions, flags)], dtype_of(shape.element_type, precise))
+    return np.zeros(
+        [0 if flag else size for size, flag in zip(shape.dimensions, flags)], dtype_of(shape.element_type, precise)
+    )
 
 
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {

@@ -34,7 +34,8 @@ def pairs(x: Instruction) -> tuple[tuple[int, int], ...] | None:
 
 
 def by_partition(x: Instruction) -> bool:
-    """Whether the numbers in the pairs are those of partitions, in the same replica, and not of replicas in the same partition."""
+    """Whether the numbers in the pairs are those of partitions, in the same replica, and not of replicas in the same
+    partition."""
     return (x.attrs.get("channel_id") or 0) > 0
 
 
@@ -58,9 +59,14 @@ class Starts:
                 self._found.setdefault((x.opcode, x.attrs["channel_id"]), x)
 
     def of(self, done: Instruction) -> Instruction:
-        """The send or recv that a send-done or recv-done ends; a loop may carry what it has given. Its channel tells."""
+        """The send or recv that a send-done or recv-done ends; a loop may carry what it has given. Its channel
+        tells."""
         opcode = done.opcode.removesuffix("-done")
-        start = done.operands[0] if done.operands[0].opcode == opcode else self._found.get((opcode, done.attrs["channel_id"]))
+        start = (
+            done.operands[0]
+            if done.operands[0].opcode == opcode
+            else self._found.get((opcode, done.attrs["channel_id"]))
+        )
         if start is None:
             raise VerifyError(f"{done.where}: the module has no {opcode} on channel {done.attrs['channel_id']}")
         return start
@@ -77,8 +83,8 @@ def complete(module: Module) -> None:
 
 
 class Order:
-    """In which order the instructions of computations run: as they are listed, but a recv-done between devices, and what
-    needs it, comes after all that does not, so that no device waits for one that waits for it in turn.
+    """In which order the instructions of computations run: as they are listed, but a recv-done between devices, and
+    what needs it, comes after all that does not, so that no device waits for one that waits for it in turn.
 
     What the host takes part in keeps its order, and so does what uses one channel.
     """
@@ -95,7 +101,9 @@ class Order:
         last: dict[Hashable, int] = {}
         for x in computation.instructions:
             chains = self._chains_of(x)
-            before = [rounds[y] for y in (*x.operands, *x.control_predecessors)] + [last[c] for c in chains if c in last]
+            before = [rounds[y] for y in (*x.operands, *x.control_predecessors)] + [
+                last[c] for c in chains if c in last
+            ]
             rounds[x] = max(before, default=0) + self._is_wait(x)
             last |= dict.fromkeys(chains, rounds[x])
         return sorted(computation.instructions, key=rounds.__getitem__)

@@ -1,7 +1,7 @@
 """Indices kept inside of the sizes that arrays have in a run.
 
-HLO moves a slice at a computed place into the bounds of a dynamic dimension; StableHLO, as JAX does, into its size. So what is
-read from StableHLO has its indices moved before.
+HLO moves a slice at a computed place into the bounds of a dynamic dimension; StableHLO, as JAX does, into its size. So
+what is read from StableHLO has its indices moved before.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ Move = Callable[[Writer, list[Instruction], Attributes], list[Instruction]]
 
 
 def inside_sizes(w: Writer, opcode: str, operands: Sequence[Instruction], attrs: Attributes) -> list[Instruction]:
-    """The operands of an instruction, with indices so that what it takes or writes lies inside of the sizes of its first operand."""
+    """The operands of an instruction, with indices so that what it takes or writes lies inside of the sizes of its
+    first operand."""
     move = _MOVES.get(opcode)
     return move(w, [*operands], attrs) if move is not None and operands[0].shape.is_dynamic else [*operands]
 
 
 def _last(w: Writer, array: Instruction, block: Sequence[int | Instruction]) -> dict[int, Instruction]:
-    """For each dynamic dimension that a block of these sizes does not span, the last place where it fits: an s32 scalar."""
+    """For each dynamic dimension that a block of these sizes does not span, the last place where it fits: an s32
+    scalar."""
     shape = array.shape
     places = {}
     for d, (dynamic, bound, size) in enumerate(zip(flags(shape), shape.dimensions, block)):
@@ -42,7 +44,10 @@ def _sizes(w: Writer, array: Instruction, dims: Iterable[int]) -> list[int | Ins
     """The sizes of dimensions: numbers, or s32 scalars where only a run knows them."""
     shape = array.shape
     dynamic = flags(shape)
-    return [w.op("get-dimension-size", array, shape=Shape("s32"), dimensions=(d,)) if dynamic[d] else shape.dimensions[d] for d in dims]
+    return [
+        w.op("get-dimension-size", array, shape=Shape("s32"), dimensions=(d,)) if dynamic[d] else shape.dimensions[d]
+        for d in dims
+    ]
 
 
 def _wide(w: Writer, index: Instruction) -> Instruction:
@@ -88,7 +93,8 @@ def _components(
     last: dict[int, Instruction],
     move: Callable[[Writer, Instruction, Instruction], Instruction],
 ) -> Instruction:
-    """Index vectors along dimension `vector`, whose elements are for the dimensions `dims`, each moved by its last place."""
+    """Index vectors along dimension `vector`, whose elements are for the dimensions `dims`, each moved by its last
+    place."""
     if not any(d in last for d in dims):
         return indices
     indices = _wide(w, indices)
@@ -120,7 +126,8 @@ def _gather(w: Writer, operands: list[Instruction], attrs: Attributes) -> list[I
 
 
 def _scatter(w: Writer, operands: list[Instruction], attrs: Attributes) -> list[Instruction]:
-    """A window that lies in part beyond the sizes is dropped as a whole; one of a single element would not count anyhow."""
+    """A window that lies in part beyond the sizes is dropped as a whole; one of a single element would not count
+    anyhow."""
     count = len(operands) // 2
     array, indices, update = operands[0], operands[count], operands[count + 1]
     n: ScatterDimensionNumbers = attrs["scatter_dimension_numbers"]

@@ -41,7 +41,11 @@ def dynamic_update_slice_kernel(k: Kernel, x: Instruction) -> None:
     if update.shape.size == 0:
         return
     at = dynamic_starts(k.e, starts, operand.shape.dimensions, update.shape.dimensions)
-    nest(k.b, update.shape.dimensions, lambda index: k.store(x, tuple(i + s for i, s in zip(index, at)), k.e.value(update, index)))
+    nest(
+        k.b,
+        update.shape.dimensions,
+        lambda index: k.store(x, tuple(i + s for i, s in zip(index, at)), k.e.value(update, index)),
+    )
 
 
 def _index_vector(e: Elemental, indices: Instruction, batch: Index, vector_dim: int, component: int) -> Val:
@@ -103,7 +107,8 @@ class _Scatter:
         """The last places where a window fits, by dimension."""
 
     def goes_in_lanes(self) -> bool:
-        """Whether the places of several updates are computed at once: of single elements, which are combined one after the other."""
+        """Whether the places of several updates are computed at once: of single elements, which are combined one after
+        the other."""
         if self.b.lanes != 4 or self.count > 1 or len(self.x.called[0].instructions) > 2 + _FEW:
             return False
         narrow = TYPES[self.indices.shape.element_type].bits <= 32
@@ -118,7 +123,11 @@ class _Scatter:
         starts, inside = self.place(batch)
 
         def windows() -> None:
-            nest(b, tuple(self.window[d] for d in self.window_dims), lambda inner: self.combine(starts, inner, self.new(batch, inner)))
+            nest(
+                b,
+                tuple(self.window[d] for d in self.window_dims),
+                lambda inner: self.combine(starts, inner, self.new(batch, inner)),
+            )
 
         if not inside:
             windows()
@@ -157,7 +166,9 @@ class _Scatter:
     def new(self, batch: Index, inner: Index) -> list[Val]:
         """An element of each update."""
         batch_iter, window_iter = iter(batch), iter(inner)
-        index = tuple(next(batch_iter) if d in self.batch_dims else next(window_iter) for d in range(len(self.update_dims)))
+        index = tuple(
+            next(batch_iter) if d in self.batch_dims else next(window_iter) for d in range(len(self.update_dims))
+        )
         return [self.e.value(u, index) for u in self.updates]
 
     def combine(self, starts: list[Affine], inner: Index, new: list[Val]) -> None:
@@ -169,13 +180,16 @@ class _Scatter:
         targets = self.k.outputs[self.x]
         spots = [t.position(tuple(place)) for t in targets]
         old = [b.load(t.number, s, t.dtype) for t, s in zip(targets, spots)]
-        for t, s, v in zip(targets, spots, [b.pin(v) if self.count > 1 else v for v in self.e.apply(self.x.called[0], old + new)]):
+        for t, s, v in zip(
+            targets, spots, [b.pin(v) if self.count > 1 else v for v in self.e.apply(self.x.called[0], old + new)]
+        ):
             b.store(t.number, s, v, t.dtype)
 
     # --- updates of single elements, with their places in lanes -------------------------------------------------
 
     def along(self, index: Index, size: int) -> None:
-        """The updates along the last dimension of the batch: some places at once, and one by one where any of them is outside."""
+        """The updates along the last dimension of the batch: some places at once, and one by one where any of them is
+        outside."""
         b = self.b
         step = _AHEAD * b.lanes
         loop = b.open_loop(size // step, step, vector=True)

@@ -85,17 +85,25 @@ def _index_map(
     """What gather and scatter ask of their dimension numbers alike, rules 3 to 6. `sizes` are those of the operand."""
     dimensions(instr, start_map, rank, 3, "the dimensions that an index vector starts")
     if len(start_map) != length:
-        raise broken(instr, 3, f"index vectors of {counted(length, 'element')} are to start {counted(len(start_map), 'dimension')}")
+        raise broken(
+            instr,
+            3,
+            f"index vectors of {counted(length, 'element')} are to start {counted(len(start_map), 'dimension')}",
+        )
     ascending(instr, removed, rank, 4, "the dimensions left out of a window")
     ascending(instr, batching, rank, 5, "the operand's batching dimensions")
     dimensions(instr, index_batching, indices.rank, 5, "the batching dimensions of the indices")
     if {*removed, *start_map} & {*batching} or index_vector_dim in index_batching:
         raise broken(instr, 5, "a batching dimension is also indexed, left out of a window, or holds the index vectors")
     if len(batching) != len(index_batching):
-        raise broken(instr, 6, f"{len(batching)} batching dimensions of the operand, {len(index_batching)} of the indices")
+        raise broken(
+            instr, 6, f"{len(batching)} batching dimensions of the operand, {len(index_batching)} of the indices"
+        )
     for mine, theirs in zip(batching, index_batching):
         if sizes[mine] != indices.dimensions[theirs]:
-            raise broken(instr, 6, f"batching dimension {mine} of the operand and {theirs} of the indices differ in size")
+            raise broken(
+                instr, 6, f"batching dimension {mine} of the operand and {theirs} of the indices differ in size"
+            )
 
 
 def _gather(instr: Instruction) -> Shape:
@@ -129,7 +137,9 @@ def _gather(instr: Instruction) -> Shape:
         raise broken(instr, 9, f"{len(offsets)} offset_dims for the {counted(len(kept), 'dimension')} of a slice")
     inner, outer = iter(kept), iter(batch)
     there = set(offsets)
-    return result(instr, shape.element_type, [next(inner) if d in there else indices.dimensions[next(outer)] for d in range(rank)])
+    return result(
+        instr, shape.element_type, [next(inner) if d in there else indices.dimensions[next(outer)] for d in range(rank)]
+    )
 
 
 def _scatter(instr: Instruction) -> Shape:
@@ -164,17 +174,22 @@ def _scatter(instr: Instruction) -> Shape:
         raise broken(
             instr,
             8,
-            f"{len(numbers.update_window_dims)} update_window_dims for the {counted(len(windows), 'dimension')} of a window",
+            f"{len(numbers.update_window_dims)} update_window_dims for the {counted(len(windows), 'dimension')} of a "
+            f"window",
         )
     for dim, whole in zip(numbers.update_window_dims, windows):
         if update.dimensions[dim] > whole:
             raise broken(instr, 8, f"dimension {dim} of the updates {brief(update)} exceeds the window's {whole}")
     outer = [size for d, size in enumerate(update.dimensions) if d not in numbers.update_window_dims]
     if outer != [indices.dimensions[d] for d in batch]:
-        raise broken(instr, 9, f"the updates {brief(update)} do not hold one window for each index vector of {brief(indices)}")
+        raise broken(
+            instr, 9, f"the updates {brief(update)} do not hold one window for each index vector of {brief(indices)}"
+        )
     scalars = [Shape(s.element_type) for s in (*inputs, *updates)]
     called_signature(instr, 0, 10, scalars, scalars[:count])
-    return joined([Shape(s.element_type, s.dimensions, None, s.dynamic) for s in inputs], instr.called[0].root.shape.is_tuple)
+    return joined(
+        [Shape(s.element_type, s.dimensions, None, s.dynamic) for s in inputs], instr.called[0].root.shape.is_tuple
+    )
 
 
 _STARTS = "The start indices are integer scalars of one type, one for each dimension, or one vector of them."
@@ -182,30 +197,42 @@ _MAP = (
     "The indices are integers, and index_vector_dim is one of their dimensions, or their rank.",
     "Each element of an index vector starts another dimension of the operand.",
     "The dimensions left out of a window are different dimensions of the operand, in increasing order.",
-    "Batching dimensions are different dimensions, the operand's in increasing order, neither indexed nor left out as well.",
+    "Batching dimensions are different dimensions, the operand's in increasing order, neither indexed nor left out as "
+    "well.",
     "Operand and indices have equally many batching dimensions, of equal sizes.",
 )
 
 
 def _spanned(sizes: Sequence[int], dims: Sequence[int]) -> list[tuple[int, int, int] | None]:
-    """The places of a block of these sizes in an array: it starts at 0 where it spans the dimension, else where run-time values say."""
+    """The places of a block of these sizes in an array: it starts at 0 where it spans the dimension, else where
+    run-time values say."""
     return [(0, 1, d) if size == full else None for d, (size, full) in enumerate(zip(sizes, dims))]
 
 
 def _read_starts(x: Instruction, first: int) -> list[Read]:
     """Start indices, one scalar each, or in old modules one vector."""
-    return [Read(Kind.MAP, scalar_map(x.shape.dimensions, ())) if not o.shape.rank else read_whole(x)[-1] for o in x.operands[first:]]
+    return [
+        Read(Kind.MAP, scalar_map(x.shape.dimensions, ())) if not o.shape.rank else read_whole(x)[-1]
+        for o in x.operands[first:]
+    ]
 
 
 def _read_dynamic_slice(x: Instruction) -> list[Read]:
     dims = x.operands[0].shape.dimensions
-    return [Read(Kind.COMPUTED, along(x.shape.dimensions, dims, _spanned(x.shape.dimensions, dims))), *_read_starts(x, 1)]
+    return [
+        Read(Kind.COMPUTED, along(x.shape.dimensions, dims, _spanned(x.shape.dimensions, dims))),
+        *_read_starts(x, 1),
+    ]
 
 
 def _read_dynamic_update_slice(x: Instruction) -> list[Read]:
     dims, block = x.shape.dimensions, x.operands[1].shape.dimensions
     places = _spanned(block, dims)
-    return [Read(Kind.START, along(dims, dims, places)), Read(Kind.PLACED, along(block, dims, places)), *_read_starts(x, 2)]
+    return [
+        Read(Kind.START, along(dims, dims, places)),
+        Read(Kind.PLACED, along(block, dims, places)),
+        *_read_starts(x, 2),
+    ]
 
 
 def _read_gather(x: Instruction) -> list[Read]:
@@ -235,7 +262,11 @@ OPS: tuple[Op, ...] = (
         (Attr("dynamic_slice_sizes", "ints", (20,), REQUIRED, "slice_sizes"),),
         reads=_read_dynamic_slice,
         doc="A block of constant sizes that starts at indices computed at run time, which are moved so that it fits.",
-        constraints=("The first operand is an array.", _STARTS, "dynamic_slice_sizes lie between 0 and the operand's sizes."),
+        constraints=(
+            "The first operand is an array.",
+            _STARTS,
+            "dynamic_slice_sizes lie between 0 and the operand's sizes.",
+        ),
     ),
     Op(
         "dynamic-update-slice",
@@ -266,7 +297,8 @@ OPS: tuple[Op, ...] = (
             *_MAP,
             "slice_sizes lie between 0 and the operand's sizes.",
             "Collapsed and batching dimensions have slice_sizes of at most 1.",
-            "offset_dims are different dimensions of the result in increasing order, one for each dimension that a slice keeps.",
+            "offset_dims are different dimensions of the result in increasing order, one for each dimension that a "
+            "slice keeps.",
         ),
     ),
     Op(
@@ -280,12 +312,14 @@ OPS: tuple[Op, ...] = (
         ),
         ("to_apply",),
         reads=_read_scatter,
-        doc="n arrays with n updates combined in, window by window where the index vectors say; windows that do not fit are dropped.",
+        doc="n arrays with n updates combined in, window by window where the index vectors say; windows that do not "
+        "fit are dropped.",
         constraints=(
             "The operands are n arrays, the indices, and n updates.",
             *_MAP,
             "The arrays have equal sizes, and so have the updates.",
-            "update_window_dims are different dimensions of the updates in increasing order, one for each of a window, none greater.",
+            "update_window_dims are different dimensions of the updates in increasing order, one for each of a "
+            "window, none greater.",
             "The other dimensions of the updates are those of the indices without index_vector_dim.",
             "to_apply takes n scalars of the arrays' types and n of the updates' and returns the former.",
         ),

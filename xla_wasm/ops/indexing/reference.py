@@ -84,13 +84,17 @@ def _scatter(instr: Instruction, operands: list[Value], call: Any) -> Value:
     numbers = instr.attrs["scatter_dimension_numbers"]
     dims = xs[0].shape
     batching = list(zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims))
-    starts = _start_vectors(indices, numbers.index_vector_dim, numbers.scatter_dims_to_operand_dims, batching, len(dims))
+    starts = _start_vectors(
+        indices, numbers.index_vector_dim, numbers.scatter_dims_to_operand_dims, batching, len(dims)
+    )
     batch = starts.ndim - 1
     # bring each update to [index batch dims..., window dims of the operand...]
     window_dims = numbers.update_window_dims
     order = [d for d in range(updates[0].ndim) if d not in window_dims] + list(window_dims)
     sizes = [1] * len(dims)
-    kept = [d for d in range(len(dims)) if d not in numbers.inserted_window_dims and d not in numbers.input_batching_dims]
+    kept = [
+        d for d in range(len(dims)) if d not in numbers.inserted_window_dims and d not in numbers.input_batching_dims
+    ]
     for dim, update_dim in zip(kept, window_dims):
         sizes[dim] = updates[0].shape[update_dim]
     full = starts.shape[:batch] + tuple(sizes)

@@ -19,23 +19,52 @@ def _dynamic_slice(x: Array, starts: tuple[Array, ...], sizes: tuple[int, ...], 
     return case("dynamic-slice", (x, *starts), expected, name=name, dynamic_slice_sizes=sizes)
 
 
-def _gather(x: Array, indices: Array, expected: Array, name: str, slice_sizes: tuple[int, ...], **numbers: Any) -> Sample:
+def _gather(
+    x: Array, indices: Array, expected: Array, name: str, slice_sizes: tuple[int, ...], **numbers: Any
+) -> Sample:
     return case(
-        "gather", (x, indices), expected, name=name, gather_dimension_numbers=GatherDimensionNumbers(**numbers), slice_sizes=slice_sizes
+        "gather",
+        (x, indices),
+        expected,
+        name=name,
+        gather_dimension_numbers=GatherDimensionNumbers(**numbers),
+        slice_sizes=slice_sizes,
     )
 
 
-def _scatter(x: Array, indices: Array, updates: Array, expected: Array, name: str, combine: str = "add", **numbers: Any) -> Sample:
+def _scatter(
+    x: Array, indices: Array, updates: Array, expected: Array, name: str, combine: str = "add", **numbers: Any
+) -> Sample:
     t = {"float32": "f32", "int32": "s32", "float64": "f64", "complex64": "c64"}[x.dtype.name]
     called = (function(f"{t}, {t}", lambda b, old, new: new) if combine == "set" else reducer(combine, t),)
     return case(
-        "scatter", (x, indices, updates), expected, name=name, called=called, scatter_dimension_numbers=ScatterDimensionNumbers(**numbers)
+        "scatter",
+        (x, indices, updates),
+        expected,
+        name=name,
+        called=called,
+        scatter_dimension_numbers=ScatterDimensionNumbers(**numbers),
     )
 
 
-_TAKE_ROWS: dict[str, Any] = {"offset_dims": (1,), "collapsed_slice_dims": (0,), "start_index_map": (0,), "index_vector_dim": 1}
-_TAKE: dict[str, Any] = {"offset_dims": (), "collapsed_slice_dims": (0,), "start_index_map": (0,), "index_vector_dim": 1}
-_PUT: dict[str, Any] = {"update_window_dims": (), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}
+_TAKE_ROWS: dict[str, Any] = {
+    "offset_dims": (1,),
+    "collapsed_slice_dims": (0,),
+    "start_index_map": (0,),
+    "index_vector_dim": 1,
+}
+_TAKE: dict[str, Any] = {
+    "offset_dims": (),
+    "collapsed_slice_dims": (0,),
+    "start_index_map": (0,),
+    "index_vector_dim": 1,
+}
+_PUT: dict[str, Any] = {
+    "update_window_dims": (),
+    "inserted_window_dims": (0,),
+    "scatter_dims_to_operand_dims": (0,),
+    "index_vector_dim": 1,
+}
 _PUT_ROWS: dict[str, Any] = {
     "update_window_dims": (1,),
     "inserted_window_dims": (0,),

@@ -13,7 +13,9 @@ def _dynamic_gather(e: Mapper, op: Op, operands: list[Instruction]) -> list[Inst
     x, indices, sizes = operands
     given = op.attributes
     lists = {
-        name: integers(given[name]) for name in GatherDimensionNumbers.__dataclass_fields__ if name in given and name != "index_vector_dim"
+        name: integers(given[name])
+        for name in GatherDimensionNumbers.__dataclass_fields__
+        if name in given and name != "index_vector_dim"
     }
     numbers = GatherDimensionNumbers(index_vector_dim=integer(given.get("index_vector_dim", 0)), **lists)
     sizes_known = e.need_integers(op, sizes, "the sizes of its slices")
@@ -47,4 +49,7 @@ def _torch_index_select(e: Mapper, op: Op, operands: list[Instruction]) -> list[
     return [made]
 
 
-STABLEHLO: dict[str, Rule] = {"stablehlo.dynamic_gather": _dynamic_gather, "stablehlo.torch_index_select": _torch_index_select}
+STABLEHLO: dict[str, Rule] = {
+    "stablehlo.dynamic_gather": _dynamic_gather,
+    "stablehlo.torch_index_select": _torch_index_select,
+}

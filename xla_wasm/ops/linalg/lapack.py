@@ -1,7 +1,7 @@
 """The LAPACK functions by which JAX on CPU asks for linear algebra, as operations of HLO.
 
-The calls have column-major layouts, which say how their arrays lie in memory and nothing about their elements. Their options
-are characters of LAPACK's, given by number in a dictionary of attributes.
+The calls have column-major layouts, which say how their arrays lie in memory and nothing about their elements. Their
+options are characters of LAPACK's, given by number in a dictionary of attributes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def _configured(x: Instruction, name: str) -> str:
 
 def _refused(x: Instruction, name: str, wanted: str) -> UnsupportedError:
     target, found = x.attrs["custom_call_target"], _configured(x, name)
-    return UnsupportedError(f"{x.where}: {target} needs {name} to be {wanted}; found {found or x.attrs.get('backend_config')!r}")
+    return UnsupportedError(
+        f"{x.where}: {target} needs {name} to be {wanted}; found {found or x.attrs.get('backend_config')!r}"
+    )
 
 
 def _option(x: Instruction, name: str, allowed: str) -> str:
@@ -62,13 +64,21 @@ TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 
 
 def _operands(x: Instruction, element_type: str, *ranks: int) -> list[Shape]:
-    """The shapes of the operands, all of this type and with the same batch dimensions; a matrix has rank 2 in `ranks`, a vector 1."""
+    """The shapes of the operands, all of this type and with the same batch dimensions; a matrix has rank 2 in `ranks`,
+    a vector 1."""
     shapes, target = [o.shape.without_layout() for o in x.operands], x.attrs["custom_call_target"]
     if len(shapes) != len(ranks):
         raise UnsupportedError(f"{x.where}: {target} takes {counted(len(ranks), 'operand')}, not {len(shapes)}")
     for i, (shape, rank) in enumerate(zip(shapes, ranks)):
-        if shape.element_type != element_type or shape.rank < rank or shape.dimensions[:-rank] != shapes[0].dimensions[: -ranks[0]]:
-            wanted = f"{'matrices' if rank == 2 else 'vectors'} of {element_type}, with batch dimensions like those of operand 0"
+        if (
+            shape.element_type != element_type
+            or shape.rank < rank
+            or shape.dimensions[:-rank] != shapes[0].dimensions[: -ranks[0]]
+        ):
+            wanted = (
+                f"{'matrices' if rank == 2 else 'vectors'} of {element_type}, with batch dimensions like those "
+                f"of operand 0"
+            )
             raise UnsupportedError(f"{x.where}: operand {i} of {target} must be {wanted}, not {shape}")
     return shapes
 
@@ -79,7 +89,8 @@ def _call(e: Writer, x: Instruction, name: str, *shapes: Shape) -> Instruction:
 
 
 def _results(e: Writer, x: Instruction, *values: Instruction) -> Instruction:
-    """The call's results: `values`, and zeros for what older calls declare behind them: info, where it is always 0, and workspace."""
+    """The call's results: `values`, and zeros for what older calls declare behind them: info, where it is always 0, and
+    workspace."""
     if not x.shape.is_tuple:
         return values[0]
     declared = [shape.without_layout() for shape in x.shape.tuple_shapes]
@@ -181,7 +192,9 @@ def _ormqr(e: Writer, x: Instruction, element_type: str) -> Instruction:
     left, transpose = _flag(x, "left"), _flag(x, "transpose")
     (m, n), k = a.dimensions[-2:], taus.dimensions[-1]
     if m != c.dimensions[-2 if left else -1] or k > min(m, n):
-        raise UnsupportedError(f"{x.where}: {k} reflections in {a} cannot stand on the {'left' if left else 'right'} of {c}")
+        raise UnsupportedError(
+            f"{x.where}: {k} reflections in {a} cannot stand on the {'left' if left else 'right'} of {c}"
+        )
     return _call(e, x, f"ormqr_{'left' if left else 'right'}_{'adjoint' if transpose else 'itself'}", c)
 
 
@@ -189,7 +202,9 @@ def _gehrd(e: Writer, x: Instruction, element_type: str) -> Instruction:
     a, batch, n = _square(x, element_type)
     low, high = _number(x, "low"), _number(x, "high")
     if (low, high) != (1, n):
-        raise UnsupportedError(f"{x.where}: {x.attrs['custom_call_target']} of rows {low} to {high} of {n} is not supported, only of all")
+        raise UnsupportedError(
+            f"{x.where}: {x.attrs['custom_call_target']} of rows {low} to {high} of {n} is not supported, only of all"
+        )
     shapes = (a, Shape(element_type, (*batch, max(n - 1, 0))), Shape("s32", batch))
     return _results(e, x, *e.elements(_call(e, x, "gehrd", *shapes)))
 

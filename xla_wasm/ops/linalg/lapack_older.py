@@ -1,4 +1,5 @@
-"""The calls of LAPACK that JAX made before XLA had typed custom calls: sizes and options come first, as scalars of their own.
+"""The calls of LAPACK that JAX made before XLA had typed custom calls: sizes and options come first, as scalars of
+their own.
 
 Each is turned into the call of today, whose rule in `lapack.py` does the rest.
 """
@@ -56,7 +57,9 @@ def _scalar(x: Instruction, i: int) -> int:
     """The value of an operand that must be known when the module is compiled."""
     operand = x.operands[i]
     if operand.opcode != "constant" or operand.shape.rank:
-        raise UnsupportedError(f"{x.where}: operand {i} of {x.attrs['custom_call_target']} must be a constant, not {operand.opcode}")
+        raise UnsupportedError(
+            f"{x.where}: operand {i} of {x.attrs['custom_call_target']} must be a constant, not {operand.opcode}"
+        )
     return int(operand.attrs["literal"].values()[0])
 
 
@@ -65,7 +68,8 @@ def _today(x: Instruction, older: _Older, shape: Shape) -> Instruction:
     target = x.attrs["custom_call_target"]
     if len(x.operands) <= older.scalars:
         raise UnsupportedError(
-            f"{x.where}: {target} takes {counted(older.scalars, 'scalar')} before its arrays; found {counted(len(x.operands), 'operand')}"
+            f"{x.where}: {target} takes {counted(older.scalars, 'scalar')} before its arrays; found "
+            f"{counted(len(x.operands), 'operand')}"
         )
     try:
         options = older.options(lambda i: _scalar(x, i))
@@ -73,7 +77,9 @@ def _today(x: Instruction, older: _Older, shape: Shape) -> Instruction:
         raise UnsupportedError(f"{x.where}: an option of {target} is neither 0 nor 1") from None
     call = x.on(x.operands[older.scalars :])
     call.shape = shape
-    call.attrs["backend_config"] = ", ".join(f"{name} = {ord(v) if isinstance(v, str) else v}" for name, v in options.items())
+    call.attrs["backend_config"] = ", ".join(
+        f"{name} = {ord(v) if isinstance(v, str) else v}" for name, v in options.items()
+    )
     return call
 
 
@@ -84,10 +90,14 @@ def _rule(name: str, older: _Older) -> Callable[[Writer, Instruction, str], Inst
         if not order:
             return FUNCTIONS[name](e, _today(x, older, x.shape), element_type)
         if len(declared) <= max(order):
-            raise UnsupportedError(f"{x.where}: {x.attrs['custom_call_target']} gives more than {counted(len(declared), 'result')}")
+            raise UnsupportedError(
+                f"{x.where}: {x.attrs['custom_call_target']} gives more than {counted(len(declared), 'result')}"
+            )
         call = _today(x, older, Shape.tuple([declared[i] for i in order]))
         known = dict(zip(order, e.elements(FUNCTIONS[name](e, call, element_type))))
-        return e.tuple([known.get(i) or e.full(shape.element_type, shape.dimensions, 0) for i, shape in enumerate(declared)])
+        return e.tuple(
+            [known.get(i) or e.full(shape.element_type, shape.dimensions, 0) for i, shape in enumerate(declared)]
+        )
 
     return rule
 

@@ -1,4 +1,5 @@
-"""Factorisations, decompositions and triangular systems as calls of the C runtime: `runtime_c/linalg.h` and those beside it."""
+"""Factorisations, decompositions and triangular systems as calls of the C runtime: `runtime_c/linalg.h` and those
+beside it."""
 
 from __future__ import annotations
 
@@ -77,7 +78,9 @@ def triangular_solve_kernel(k: Kernel, x: Instruction) -> None:
     m = b.dims[-1 if options.left_side else -2]
     memory = _Memory(k, a.dtype)
     work, packed = memory.work(n, min(m, _COLUMNS)), memory.packed(n, m)
-    flags = (_LEFT if options.left_side else 0) | (_LOWER if options.lower else 0) | (_UNIT if options.unit_diagonal else 0)
+    flags = (
+        (_LEFT if options.left_side else 0) | (_LOWER if options.lower else 0) | (_UNIT if options.unit_diagonal else 0)
+    )
     flags |= _TRANSPOSED if options.transpose_a != "NO_TRANSPOSE" else 0
     flags |= _CONJUGATE if options.transpose_a == "ADJOINT" else 0
     (output,) = k.outputs[x]
@@ -183,7 +186,9 @@ def tridiagonal_solve_kernel(k: Kernel, x: Instruction) -> None:
     """The solutions of tridiagonal systems."""
     sources = [k.whole(o) for o in x.operands]
     n, width = sources[3].dims[-2:]
-    k.invoke_each(f"xw_tridiagonal_solve_{sources[0].dtype}", (*k.outputs[x], *sources), prod(sources[3].dims[:-2]), n, width)
+    k.invoke_each(
+        f"xw_tridiagonal_solve_{sources[0].dtype}", (*k.outputs[x], *sources), prod(sources[3].dims[:-2]), n, width
+    )
 
 
 def tridiagonal_solve_perturbed_kernel(k: Kernel, x: Instruction) -> None:
@@ -233,10 +238,22 @@ ROUTINES = {
     "xla_wasm.geqrf": qr_kernel,
     "xla_wasm.orgqr": householder_product_kernel,
     **{f"xla_wasm.sytrd_{triangle}": tridiagonal_kernel for triangle in ("lower", "upper")},
-    **{f"xla_wasm.syevd_{triangle}_{results}": eigh_kernel for triangle in ("lower", "upper") for results in ("vectors", "values")},
-    **{f"xla_wasm.gesdd_{form}_{results}": svd_kernel for form in ("full", "reduced") for results in ("vectors", "values")},
+    **{
+        f"xla_wasm.syevd_{triangle}_{results}": eigh_kernel
+        for triangle in ("lower", "upper")
+        for results in ("vectors", "values")
+    },
+    **{
+        f"xla_wasm.gesdd_{form}_{results}": svd_kernel
+        for form in ("full", "reduced")
+        for results in ("vectors", "values")
+    },
     "xla_wasm.geqp3": pivoted_qr_kernel,
-    **{f"xla_wasm.ormqr_{side}_{form}": multiply_by_q_kernel for side in ("left", "right") for form in ("itself", "adjoint")},
+    **{
+        f"xla_wasm.ormqr_{side}_{form}": multiply_by_q_kernel
+        for side in ("left", "right")
+        for form in ("itself", "adjoint")
+    },
     "xla_wasm.gehrd": hessenberg_kernel,
     **{f"xla_wasm.geev_{results}": eig_kernel for results in ("values", "left", "right", "left_right")},
     **{f"xla_wasm.gees_{results}": schur_kernel for results in ("form", "vectors")},

@@ -30,7 +30,9 @@ def _triangular_solve(instr: Instruction) -> Shape:
     if a.element_type != b.element_type or a.rank != b.rank or a.dimensions[:-2] != b.dimensions[:-2]:
         raise broken(instr, 3, f"{brief(a)} and {brief(b)} differ in type or batch dimensions")
     if b.dimensions[-2 if options.left_side else -1] != a.dimensions[-1]:
-        raise broken(instr, 4, f"{brief(a)} cannot stand on the {'left' if options.left_side else 'right'} of {brief(b)}")
+        raise broken(
+            instr, 4, f"{brief(a)} cannot stand on the {'left' if options.left_side else 'right'} of {brief(b)}"
+        )
     if options.transpose_a not in ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"):
         raise broken(instr, 5, f"transpose_a must be NO_TRANSPOSE, TRANSPOSE or ADJOINT, not {options.transpose_a}")
     return Shape(b.element_type, b.dimensions, None, b.dynamic)
@@ -54,7 +56,8 @@ OPS: tuple[Op, ...] = (
         (Attr("triangular_solve_options", "triangular_solve_options", (59,), REQUIRED),),
         complex=True,
         narrow=Narrow.COMPUTED,
-        doc="The x for which a x = b (or x a = b), where a is triangular, or the transpose or adjoint of a triangular matrix.",
+        doc="The x for which a x = b (or x a = b), where a is triangular, or the transpose or adjoint of a triangular "
+        "matrix.",
         constraints=(
             "The operands are float or complex arrays.",
             "The last two dimensions of a are equal.",

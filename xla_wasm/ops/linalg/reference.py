@@ -62,7 +62,8 @@ def _substitute(a: Array, b: Array, lower: bool, unit: bool) -> Array:
 
 
 def _potrf(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """The factor beside what the other triangle held, and the number of the row, from 1, where there is none (0: all is well)."""
+    """The factor beside what the other triangle held, and the number of the row, from 1, where there is none (0: all is
+    well)."""
     (a,) = operands
     lower = instr.attrs["custom_call_target"].endswith("lower")
     factor, info = _factor(a, lower)
@@ -72,7 +73,8 @@ def _potrf(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _getrf(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Gauss elimination with row exchanges: both factors in one array, pivots from 1, and the first column without one (0: none)."""
+    """Gauss elimination with row exchanges: both factors in one array, pivots from 1, and the first column without one
+    (0: none)."""
     a = wide(operands[0]).copy()
     *batch, m, n = a.shape
     pivots = np.zeros((*batch, min(m, n)), np.int32)
@@ -93,7 +95,8 @@ def _getrf(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _geqrf(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """R, and below it the vectors v of the reflections I - tau v v^H (with v[0] = 1) whose product is Q; their factors tau."""
+    """R, and below it the vectors v of the reflections I - tau v v^H (with v[0] = 1) whose product is Q; their factors
+    tau."""
     a = wide(operands[0]).copy()
     *batch, m, n = a.shape
     taus = np.zeros((*batch, min(m, n)), a.dtype)
@@ -126,7 +129,8 @@ def _orgqr(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _geqp3(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """QR of columns in the order of what is left of each, those that the second operand names before them; their numbers from 1."""
+    """QR of columns in the order of what is left of each, those that the second operand names before them; their
+    numbers from 1."""
     a, wanted = wide(operands[0]).copy(), operands[1]
     *batch, m, n = a.shape
     pivots = np.zeros(wanted.shape, np.int32)
@@ -183,7 +187,8 @@ def _gehrd(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _gtsv(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Gauss elimination with exchanges of rows: the three diagonals of U above each other, the solution, and the first pivot that is 0."""
+    """Gauss elimination with exchanges of rows: the three diagonals of U above each other, the solution, and the first
+    pivot that is 0."""
     dl, d, du, x = (wide(o).copy() for o in operands)
     *batch, n, _ = x.shape
     info = np.zeros(batch, np.int32)
@@ -214,7 +219,8 @@ def _gtsv(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _gtsv_perturbed(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """The same by pivots that are large in their rows, those near 0 moved away from it by an amount of the order of rounding."""
+    """The same by pivots that are large in their rows, those near 0 moved away from it by an amount of the order of
+    rounding."""
     dl, d, du, b = map(wide, operands)
     *batch, n, _ = b.shape
     result = b.copy()
@@ -259,7 +265,10 @@ def _perturbed(pivot: Any, by: Any, row: Array) -> Any:
     return pivot
 
 
-EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"cholesky": _cholesky, "triangular-solve": _triangular_solve}
+EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
+    "cholesky": _cholesky,
+    "triangular-solve": _triangular_solve,
+}
 
 ROUTINES: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     "xla_wasm.potrf_lower": _potrf,

@@ -1,4 +1,5 @@
-"""Samples of matrix factorisations and solvers: small integers and powers of two, so that every order of computing is exact."""
+"""Samples of matrix factorisations and solvers: small integers and powers of two, so that every order of computing is
+exact."""
 
 from __future__ import annotations
 
@@ -38,7 +39,10 @@ def _large(dtype: str, size: int, lower: bool) -> Sample:
     expected = factor if lower else factor.conj().T
     expected = np.where(unread != 0, 0, expected + 0).astype(DTYPES[dtype])
     return _factor(
-        f"{size}x{size}, {'lower' if lower else 'upper'}", np.where(unread != 0, nan, matrix).astype(DTYPES[dtype]), expected, lower=lower
+        f"{size}x{size}, {'lower' if lower else 'upper'}",
+        np.where(unread != 0, nan, matrix).astype(DTYPES[dtype]),
+        expected,
+        lower=lower,
     )
 
 
@@ -64,7 +68,11 @@ _CHOLESKY = (
     _factor("", array("c64", [[4, nan], [2 + 2j, 11]]), array("c64", [[2, 0], [1 + 1j, 3]])),
     _factor("upper", array("c128", [[4, 2 - 2j], [nan, 11]]), array("c128", [[2, 1 - 1j], [0, 3]]), lower=False),
     _factor("imaginary diagonal", array("c64", [[4 + 3j]]), array("c64", [[2]]), xla=_DIAGONAL),
-    *(_large(dtype, size, lower) for (dtype, size) in (("f32", 19), ("f64", 13), ("c64", 11), ("c128", 6)) for lower in (True, False)),
+    *(
+        _large(dtype, size, lower)
+        for (dtype, size) in (("f32", 19), ("f64", 13), ("c64", 11), ("c128", 6))
+        for lower in (True, False)
+    ),
 )
 
 
@@ -73,12 +81,16 @@ def _op(a: Array, transpose: str) -> Array:
     return turned.conj() if transpose == "ADJOINT" else turned
 
 
-def _solve(name: str, a: Array, b: Array, expected: Array, transpose: str = "NO_TRANSPOSE", *, xla: str = "", **flags: Any) -> Sample:
+def _solve(
+    name: str, a: Array, b: Array, expected: Array, transpose: str = "NO_TRANSPOSE", *, xla: str = "", **flags: Any
+) -> Sample:
     options = TriangularSolveOptions(**({"left_side": True, "lower": True} | flags), transpose_a=transpose)
     return case("triangular-solve", [a, b], expected, name=name, xla=xla, triangular_solve_options=options)
 
 
-def _combination(dtype: str, left: bool, lower: bool, unit: bool, transpose: str, size: int, batch: tuple[int, ...] = ()) -> Sample:
+def _combination(
+    dtype: str, left: bool, lower: bool, unit: bool, transpose: str, size: int, batch: tuple[int, ...] = ()
+) -> Sample:
     """One combination of the flags; what must not be read is NaN."""
     dims = (*batch, size, size)
     numbers = np.arange(np.prod(dims)).reshape(dims)
@@ -96,9 +108,19 @@ def _combination(dtype: str, left: bool, lower: bool, unit: bool, transpose: str
     whole = (np.where(keep != 0, triangle, 0) + diagonal).astype(triangle.dtype)
     stored = np.where(keep + (0 if unit else np.eye(size)) != 0, whole, nan).astype(DTYPES[dtype])
     b = _op(whole, transpose) @ x if left else x @ _op(whole, transpose)
-    sides = f"{'left' if left else 'right'} {'lower' if lower else 'upper'} {'unit ' if unit else ''}{transpose.lower()} {size}"
+    sides = (
+        f"{'left' if left else 'right'} {'lower' if lower else 'upper'} "
+        f"{'unit ' if unit else ''}{transpose.lower()} {size}"
+    )
     return _solve(
-        sides, stored, b.astype(DTYPES[dtype]), (x + 0).astype(DTYPES[dtype]), transpose, left_side=left, lower=lower, unit_diagonal=unit
+        sides,
+        stored,
+        b.astype(DTYPES[dtype]),
+        (x + 0).astype(DTYPES[dtype]),
+        transpose,
+        left_side=left,
+        lower=lower,
+        unit_diagonal=unit,
     )
 
 
@@ -106,7 +128,9 @@ _BOOLEANS = (True, False)
 _SOLVE = (
     *(
         _combination("f32", left, lower, unit, transpose, 4)
-        for left, lower, unit, transpose in product(_BOOLEANS, _BOOLEANS, _BOOLEANS, ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"))
+        for left, lower, unit, transpose in product(
+            _BOOLEANS, _BOOLEANS, _BOOLEANS, ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
+        )
     ),
     *(
         _combination("c64", left, lower, False, transpose, 3)

@@ -20,7 +20,8 @@ def _hermitian(a: Array, lower: bool) -> Array:
 
 
 def _sytrd(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Tridiagonal matrices similar to Hermitian ones: the triangle with the reflections in it, d, e, their factors, and info 0."""
+    """Tridiagonal matrices similar to Hermitian ones: the triangle with the reflections in it, d, e, their factors, and
+    info 0."""
     a = wide(operands[0])
     lower = instr.attrs["custom_call_target"].endswith("lower")
     *batch, n, _ = a.shape
@@ -176,7 +177,8 @@ def _settle(t: Array, q: Array, at: int) -> None:
 
 
 def _standard(block: Array) -> Array:
-    """The rotation that makes a real 2x2 matrix triangular, or its diagonal elements equal where its eigenvalues are a pair."""
+    """The rotation that makes a real 2x2 matrix triangular, or its diagonal elements equal where its eigenvalues are a
+    pair."""
     values, vectors = np.linalg.eig(block)
     if np.isrealobj(values):
         first = vectors[:, 0]
@@ -197,7 +199,11 @@ def _eigenvalues_of_blocks(t: Array) -> Array:
 
 ROUTINES: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
     **{f"xla_wasm.sytrd_{triangle}": _sytrd for triangle in ("lower", "upper")},
-    **{f"xla_wasm.syevd_{triangle}_{results}": _syevd for triangle in ("lower", "upper") for results in ("vectors", "values")},
+    **{
+        f"xla_wasm.syevd_{triangle}_{results}": _syevd
+        for triangle in ("lower", "upper")
+        for results in ("vectors", "values")
+    },
     **{f"xla_wasm.gesdd_{form}_{results}": _gesdd for form in ("full", "reduced") for results in ("vectors", "values")},
     **{f"xla_wasm.geev_{results}": _geev for results in ("values", "left", "right", "left_right")},
     **{f"xla_wasm.gees_{results}": _gees for results in ("form", "vectors")},

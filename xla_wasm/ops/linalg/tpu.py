@@ -13,7 +13,8 @@ def _as_lapack(e: Writer, x: Instruction, name: str, config: str = "") -> list[I
     element_type = x.operands[0].shape.element_type if x.operands else ""
     if element_type not in TYPES.values():
         raise UnsupportedError(
-            f"{x.where}: {x.attrs['custom_call_target']} is supported for {', '.join(TYPES.values())}, not {element_type}"
+            f"{x.where}: {x.attrs['custom_call_target']} is supported for {', '.join(TYPES.values())}, not "
+            f"{element_type}"
         )
     call = x.on(x.operands)
     call.attrs["backend_config"] = config
@@ -21,12 +22,15 @@ def _as_lapack(e: Writer, x: Instruction, name: str, config: str = "") -> list[I
 
 
 def _eigh(e: Writer, x: Instruction) -> Instruction:
-    """Configured by whether the lower triangle is read, whether eigenvalues are sorted (they always are here), and two bounds."""
+    """Configured by whether the lower triangle is read, whether eigenvalues are sorted (they always are here), and two
+    bounds."""
     config = x.attrs.get("backend_config") or b""
     text = config.decode("utf-8", "replace") if isinstance(config, bytes) else str(config)
     lower = text.partition(",")[0].strip()
     if lower not in ("0", "1"):
-        raise UnsupportedError(f"{x.where}: Eigh needs 0 or 1 for its triangle, and more behind a comma; found {text!r}")
+        raise UnsupportedError(
+            f"{x.where}: Eigh needs 0 or 1 for its triangle, and more behind a comma; found {text!r}"
+        )
     vectors, values, info = _as_lapack(e, x, "syevd", f"uplo = {ord('UL'[int(lower)])}, mode = {ord('V')}")
     failed = e.compare("NE", info, 0)
 
@@ -54,7 +58,9 @@ def _lu(e: Writer, x: Instruction) -> Instruction:
     dims, last = (*batch, m), len(batch)
     rows, over = e.iota("s32", dims, last), tuple(range(last))
 
-    def exchanged(e: Writer, i: Instruction, order: Instruction, pivots: Instruction, rows: Instruction) -> list[Instruction]:
+    def exchanged(
+        e: Writer, i: Instruction, order: Instruction, pivots: Instruction, rows: Instruction
+    ) -> list[Instruction]:
         """The order after the exchange of row i with its pivot's."""
         nothing = e.scalar("s32", 0)
         here = e.compare("EQ", rows, e.broadcast(i, dims))

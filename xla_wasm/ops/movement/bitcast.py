@@ -24,14 +24,15 @@ def bitcast_convert(w: Writer, x: Instruction, source: Shape) -> Instruction:
 
 
 def _shares_bytes(source: Shape, target: Shape) -> bool:
-    """Whether elements of one width lie in the bytes of elements of another: those of less than a byte take one each inside."""
+    """Whether elements of one width lie in the bytes of elements of another: those of less than a byte take one each
+    inside."""
     widths = [TYPES[shape.element_type].bits for shape in (source, target)]
     return widths[0] != widths[1] and min(widths) >= 8
 
 
 class _Bitcast:
-    """The instructions that a bitcast becomes: index maps that bring the operand into the order of its bytes, a bitcast or
-    reshape of dense row-major arrays, and index maps back from the order of the result's bytes."""
+    """The instructions that a bitcast becomes: index maps that bring the operand into the order of its bytes, a bitcast
+    or reshape of dense row-major arrays, and index maps back from the order of the result's bytes."""
 
     def __init__(self, w: Writer, x: Instruction):
         self.w = w
@@ -68,7 +69,9 @@ class _Bitcast:
 
     def _refuse_packed(self, shape: Shape) -> None:
         if element_bits(shape) != 8 * TYPES[shape.element_type].bytes or prefix_bytes(shape):
-            raise UnsupportedError(f"{self.x.where}: a bitcast of elements that share bytes, or behind a prefix, is not supported yet")
+            raise UnsupportedError(
+                f"{self.x.where}: a bitcast of elements that share bytes, or behind a prefix, is not supported yet"
+            )
 
     def _transpose(self, order: Index) -> None:
         self.value = self.w.transpose(self.value, order)

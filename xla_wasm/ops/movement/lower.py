@@ -53,7 +53,8 @@ def _constant(e: Elemental, x: Instruction, index: Index) -> Val:
 
 
 _ROW = 16
-"""Elements of a row of the result from which it is written row by row; of shorter ones all first parts come first, then all second ones."""
+"""Elements of a row of the result from which it is written row by row; of shorter ones all first parts come first, then
+all second ones."""
 
 
 def _rows(dims: Dims) -> int:
@@ -117,7 +118,8 @@ def _spans(x: Instruction) -> list[_Span]:
 
 
 def pad_kernel(k: Kernel, x: Instruction) -> None:
-    """The padding value where the operand does not reach, and the operand, if it is not there: row by row, where rows are long."""
+    """The padding value where the operand does not reach, and the operand, if it is not there: row by row, where rows
+    are long."""
     operand, value = x.operands
     dims = x.shape.dimensions
     fill = k.e.value(value, ())

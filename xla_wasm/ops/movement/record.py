@@ -44,7 +44,11 @@ def _broadcast(instr: Instruction) -> Shape:
     shape, target = array(instr, 0), declared(instr)
     dims = dimensions(instr, instr.attrs["dimensions"], target.rank, 3)
     if len(dims) != shape.rank:
-        raise broken(instr, 2, f"dimensions has {counted(len(dims), 'element')} for the {counted(shape.rank, 'dimension')} of the operand")
+        raise broken(
+            instr,
+            2,
+            f"dimensions has {counted(len(dims), 'element')} for the {counted(shape.rank, 'dimension')} of the operand",
+        )
     for index, dim in enumerate(dims):
         if shape.dimensions[index] != target.dimensions[dim]:
             raise broken(instr, 4, f"dimension {index} of {brief(shape)} and {dim} of {brief(target)} differ in size")
@@ -54,10 +58,14 @@ def _broadcast(instr: Instruction) -> Shape:
 def _reshape(instr: Instruction) -> Shape:
     shape, target = array(instr, 0), declared(instr)
     if shape.size != target.size:
-        raise broken(instr, 2, f"{brief(shape)} has {counted(shape.size, 'element')}, {brief(target)} has {target.size}")
+        raise broken(
+            instr, 2, f"{brief(shape)} has {counted(shape.size, 'element')}, {brief(target)} has {target.size}"
+        )
     inferred = instr.attrs["inferred_dimension"]
     if inferred is not None and not 0 <= inferred < target.rank:
-        raise broken(instr, 3, f"inferred_dimension {inferred} is none of the {counted(target.rank, 'dimension')} of the result")
+        raise broken(
+            instr, 3, f"inferred_dimension {inferred} is none of the {counted(target.rank, 'dimension')} of the result"
+        )
     return Shape(shape.element_type, target.dimensions, None, target.dynamic)
 
 
@@ -97,8 +105,15 @@ def _concatenate(instr: Instruction) -> Shape:
     total = 0
     for index, shape in enumerate(shapes):
         sizes = shape.dimensions
-        if shape.element_type != first.element_type or len(sizes) != first.rank or sizes[:dim] != before or sizes[dim + 1 :] != after:
-            raise broken(instr, 3, f"operand {index} is {brief(shape)}, which differs from {brief(first)} beyond dimension {dim}")
+        if (
+            shape.element_type != first.element_type
+            or len(sizes) != first.rank
+            or sizes[:dim] != before
+            or sizes[dim + 1 :] != after
+        ):
+            raise broken(
+                instr, 3, f"operand {index} is {brief(shape)}, which differs from {brief(first)} beyond dimension {dim}"
+            )
         total += sizes[dim]
     dynamic: tuple[bool, ...] = tuple(map(any, zip(*map(flags, shapes)))) if any(s.dynamic for s in shapes) else ()
     return result(instr, first.element_type, (*before, total, *after), dynamic)
@@ -120,7 +135,8 @@ def _pad(instr: Instruction) -> Shape:
 
 
 def _view(places: Callable[[Instruction], list[tuple[int, int, int]]]) -> Callable[[Instruction], list[Read]]:
-    """An operation that renames indices: (offset, stride, dimension of the result) for each dimension of the operand."""
+    """An operation that renames indices: (offset, stride, dimension of the result) for each dimension of the
+    operand."""
 
     def reads(x: Instruction) -> list[Read]:
         return [_renamed(x.shape.dimensions, x.operands[0].shape.dimensions, tuple(places(x)))]
@@ -163,11 +179,21 @@ def _read_concatenate(x: Instruction) -> list[Read]:
 def _read_pad(x: Instruction) -> list[Read]:
     dims = x.operands[0].shape.dimensions
     places = [(p.edge_padding_low, p.interior_padding + 1, d) for d, p in enumerate(x.attrs["padding"])]
-    return [Read(Kind.PLACED, along(dims, x.shape.dimensions, places)), Read(Kind.MAP, scalar_map(x.shape.dimensions, ()))]
+    return [
+        Read(Kind.PLACED, along(dims, x.shape.dimensions, places)),
+        Read(Kind.MAP, scalar_map(x.shape.dimensions, ())),
+    ]
 
 
 OPS: tuple[Op, ...] = (
-    Op("copy", (1, 1), _copy, reads=pointwise, elementwise=True, doc="The same value in a buffer of its own, perhaps in another layout."),
+    Op(
+        "copy",
+        (1, 1),
+        _copy,
+        reads=pointwise,
+        elementwise=True,
+        doc="The same value in a buffer of its own, perhaps in another layout.",
+    ),
     Op(
         "bitcast",
         (1, 1),
@@ -182,7 +208,8 @@ OPS: tuple[Op, ...] = (
         (Attr("dimensions", "ints", (14,), ()),),
         reads=_view(lambda x: [(0, 1, d) for d in x.attrs["dimensions"]]),
         view=True,
-        doc="The operand repeated along new dimensions; `dimensions` says which dimension of the result each of its own becomes.",
+        doc="The operand repeated along new dimensions; `dimensions` says which dimension of the result each of its "
+        "own becomes.",
         constraints=(
             "Operand and result are arrays.",
             "`dimensions` has an element for each dimension of the operand.",
@@ -257,7 +284,8 @@ OPS: tuple[Op, ...] = (
         _pad,
         (Attr("padding", "padding", (21,), REQUIRED, "edge_padding_low edge_padding_high interior_padding"),),
         reads=_read_pad,
-        doc="The first operand with copies of the second, a scalar, between its elements and at its edges; negative edges are cut off.",
+        doc="The first operand with copies of the second, a scalar, between its elements and at its edges; negative "
+        "edges are cut off.",
         constraints=(
             "The first operand is an array.",
             "The second is a scalar of its type.",

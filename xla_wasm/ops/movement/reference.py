@@ -66,7 +66,8 @@ def _pad(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _bitcast(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """The bytes of the operand's layout, read under the result's; zeros where the result's padding reaches beyond them."""
+    """The bytes of the operand's layout, read under the result's; zeros where the result's padding reaches beyond
+    them."""
     source, target = instr.operands[0].shape, instr.shape
     if not source.dimensions and not target.dimensions and source.element_type == target.element_type:
         return operands[0]

@@ -22,7 +22,9 @@ def _count(element_type: str, *dims: int) -> Array:
     return array(element_type, values % 3 == 0 if element_type == "pred" else values)
 
 
-def _pad(element_type: str, x: Array, padding: list[tuple[int, int, int]], expected: Array, name: str, value: float = 9) -> Sample:
+def _pad(
+    element_type: str, x: Array, padding: list[tuple[int, int, int]], expected: Array, name: str, value: float = 9
+) -> Sample:
     config = tuple(PaddingDimension(low, high, interior) for low, high, interior in padding)
     return case("pad", (x, array(element_type, value)), expected, name=name, padding=config)
 
@@ -38,7 +40,13 @@ def _every_type() -> list[Sample]:
     for t in _NUMERIC:
         x, y = _count(t, 3, 5), _count(t, 2, 5)
         samples += [
-            case("broadcast", (_count(t, 3),), np.repeat(_count(t, 3)[:, None], 5, 1), shape=shape(f"{t}[3,5]"), dimensions=(0,)),
+            case(
+                "broadcast",
+                (_count(t, 3),),
+                np.repeat(_count(t, 3)[:, None], 5, 1),
+                shape=shape(f"{t}[3,5]"),
+                dimensions=(0,),
+            ),
             case("reshape", (x,), x.reshape(5, 3), shape=shape(f"{t}[5,3]")),
             case("transpose", (x,), x.T.copy(), dimensions=(1, 0)),
             case("reverse", (x,), x[:, ::-1].copy(), dimensions=(1,)),

@@ -1,4 +1,5 @@
-"""Index maps that cancel or merge: a view of a view is one, if one operation has the map of both, and the simplest that has it."""
+"""Index maps that cancel or merge: a view of a view is one, if one operation has the map of both, and the simplest that
+has it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from ..stablehlo import Mapper, Rule
 
 
 def broadcast_in_dim(e: Writer, x: Instruction, places: Index, dims: Index) -> Instruction:
-    """The array in the shape of `dims`: dimension i goes to `places[i]`, stretched if it is 1. HLO's broadcast only adds dimensions."""
+    """The array in the shape of `dims`: dimension i goes to `places[i]`, stretched if it is 1. HLO's broadcast only
+    adds dimensions."""
     if len(places) != x.shape.rank or any(not 0 <= p < len(dims) for p in places) or len(set(places)) != len(places):
         raise ParseError(f"broadcast_dimensions {places} do not lead {x.shape} to {counted(len(dims), 'dimension')}")
     kept = [d for d, p in enumerate(places) if not (x.shape.dimensions[d] == 1 and dims[p] != 1)]
@@ -30,11 +31,18 @@ def broadcast_in_dim(e: Writer, x: Instruction, places: Index, dims: Index) -> I
     if x.shape.dimensions == dims and not x.shape.is_dynamic:
         return x
     spread = [d in places and flags(x.shape)[places.index(d)] for d in range(len(dims))]
-    return e.op("broadcast", x, shape=Shape(x.shape.element_type, dims, None, tuple(spread) if any(spread) else ()), dimensions=places)
+    return e.op(
+        "broadcast",
+        x,
+        shape=Shape(x.shape.element_type, dims, None, tuple(spread) if any(spread) else ()),
+        dimensions=places,
+    )
 
 
 def _broadcast_in_dim(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
-    return [broadcast_in_dim(e, operands[0], integers(op.attributes["broadcast_dimensions"]), e.need_shape(op).dimensions)]
+    return [
+        broadcast_in_dim(e, operands[0], integers(op.attributes["broadcast_dimensions"]), e.need_shape(op).dimensions)
+    ]
 
 
 def _dynamic_broadcast_in_dim(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:

@@ -53,7 +53,8 @@ OPS: tuple[Op, ...] = (
         _training,
         _ATTRS,
         narrow=Narrow.COMPUTED,
-        doc="An array normalised by its mean and variance for each feature, then scaled and shifted; also that mean and variance.",
+        doc="An array normalised by its mean and variance for each feature, then scaled and shifted; also that mean "
+        "and variance.",
         constraints=_RULES,
     ),
     Op(

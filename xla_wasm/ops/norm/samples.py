@@ -1,4 +1,5 @@
-"""Samples of batch normalisation, most with statistics that come out exact, so that every order of summing gives the same."""
+"""Samples of batch normalisation, most with statistics that come out exact, so that every order of summing gives the
+same."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ _IMAGES = f32(np.arange(48).reshape(2, 3, 4, 2) * 7 % 11)
 
 
 def _sample(opcode: str, results: int, name: str, arrays: Sequence[Array], more: dict[str, Any]) -> Sample:
-    """Of the arrays, the last ones are the results; the features are the last dimension, and epsilon is 0, unless said otherwise."""
+    """Of the arrays, the last ones are the results; the features are the last dimension, and epsilon is 0, unless said
+    otherwise."""
     operands, expected = arrays[:-results], arrays[-results:]
     attrs = {"epsilon": 0.0, "feature_index": operands[0].ndim - 1} | more
     return case(opcode, operands, expected, name=name, **attrs)
@@ -48,7 +50,10 @@ def _of_images(feature: int) -> list[Sample]:
     axes = tuple(d for d in range(4) if d != feature)
     x, dy = _IMAGES.astype(np.float64), np.roll(_IMAGES, 5).astype(np.float64) - 3
     ones = np.ones(_IMAGES.shape[feature])
-    mean, variance = f32(x.mean(axes, keepdims=True)).astype(np.float64), f32(x.var(axes, keepdims=True)).astype(np.float64)
+    mean, variance = (
+        f32(x.mean(axes, keepdims=True)).astype(np.float64),
+        f32(x.var(axes, keepdims=True)).astype(np.float64),
+    )
     deviation = np.sqrt(variance + epsilon)
     y = (x - mean) / deviation
     d_scale, d_offset = (dy * y).sum(axes, keepdims=True), dy.sum(axes, keepdims=True)

@@ -18,7 +18,8 @@ def key_of(name: str) -> int:
 
 
 def _rng_bit_generator(e: Writer, x: Instruction) -> Instruction:
-    """Leaves two forms for the kernels: Threefry with bits u64[n], a block in each, and Philox with u32[4 n], four words a block."""
+    """Leaves two forms for the kernels: Threefry with bits u64[n], a block in each, and Philox with u32[4 n], four
+    words a block."""
     (state,) = x.operands
     dtype, dims = (shape := x.shape.tuple_shapes[1]).element_type, shape.dimensions
     wide = TYPES[dtype].bits == 64
@@ -45,7 +46,8 @@ def _threefry_64(e: Writer, state: Instruction, dims: Index) -> tuple[Instructio
 
 
 def _threefry_32(e: Writer, state: Instruction, dims: Index) -> tuple[Instruction, Instruction]:
-    """The two words of a block are neighbours along the first even dimension, else along the largest; its last one may be cut off."""
+    """The two words of a block are neighbours along the first even dimension, else along the largest; its last one may
+    be cut off."""
     even = [d for d, size in enumerate(dims) if size % 2 == 0]
     split = even[0] if even else dims.index(max(dims)) if dims else 0
     whole = dims or (1,)
@@ -74,7 +76,8 @@ def _typed(e: Writer, bits: Instruction, dtype: str) -> Instruction:
 
 
 def _rng(e: Writer, x: Instruction) -> Instruction:
-    """Philox over a counter that the module keeps; uniform floats from the high bits, integers by remainder, normal ones by Box-Muller."""
+    """Philox over a counter that the module keeps; uniform floats from the high bits, integers by remainder, normal
+    ones by Box-Muller."""
     dtype, dims = x.shape.element_type, x.shape.dimensions
     kind, count = TYPES[dtype].kind, x.shape.size
     normal = x.attrs["distribution"] == "rng_normal"

@@ -1,4 +1,5 @@
-"""Random bits as kernels: four blocks of a counter-based generator side by side in lanes; and the state that outlives a run."""
+"""Random bits as kernels: four blocks of a counter-based generator side by side in lanes; and the state that outlives a
+run."""
 
 from __future__ import annotations
 

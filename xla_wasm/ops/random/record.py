@@ -23,7 +23,10 @@ def _rng(instr: Instruction) -> Shape:
 
 def _rng_bit_generator(instr: Instruction) -> Shape:
     state = array(instr, 0)
-    algorithm, sizes = instr.attrs["algorithm"], {"rng_three_fry": ((2,),), "rng_philox": ((2,), (3,)), "rng_default": ((2,), (3,))}
+    algorithm, sizes = (
+        instr.attrs["algorithm"],
+        {"rng_three_fry": ((2,),), "rng_philox": ((2,), (3,)), "rng_default": ((2,), (3,))},
+    )
     if algorithm not in sizes:
         raise broken(instr, 1, f"algorithm must be {', '.join(sizes)}, not {algorithm!r}")
     if state.element_type != "u64" or state.dimensions not in sizes[algorithm]:

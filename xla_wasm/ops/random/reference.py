@@ -1,4 +1,5 @@
-"""NumPy semantics of random numbers: the counter-based generators Threefry-2x32 and Philox-4x32, and what is drawn with them."""
+"""NumPy semantics of random numbers: the counter-based generators Threefry-2x32 and Philox-4x32, and what is drawn with
+them."""
 
 from __future__ import annotations
 
@@ -123,14 +124,18 @@ def _unit(instr: Instruction, count: int, call: Any) -> Array:
 
 
 def _rng(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """The algorithm that XLA:CPU has, with other keys: every execution gives other numbers, every evaluation the same."""
+    """The algorithm that XLA:CPU has, with other keys: every execution gives other numbers, every evaluation the
+    same."""
     type_, dims, count = TYPES[instr.shape.element_type], instr.shape.dimensions, instr.shape.size
     if type_.kind == "float":
         a, b = (float(o) for o in operands)
         if instr.attrs["distribution"] == "rng_uniform":
             return (_unit(instr, count, call) * (b - a) + a).reshape(dims)
         u, v = _unit(instr, count + count % 2, call).reshape(-1, 2).T
-        radius, angle = np.sqrt(np.log(np.maximum(u, u.dtype.type(1e-7))) * u.dtype.type(-2)), v * u.dtype.type(2 * np.pi)
+        radius, angle = (
+            np.sqrt(np.log(np.maximum(u, u.dtype.type(1e-7))) * u.dtype.type(-2)),
+            v * u.dtype.type(2 * np.pi),
+        )
         drawn = np.concatenate([radius * np.sin(angle), radius * np.cos(angle)])[:count]
         return (drawn * b + a).reshape(dims)
     a, b = operands
@@ -142,7 +147,11 @@ def _rng(instr: Instruction, operands: list[Value], call: Any) -> Value:
     draws = _words(instr, count, bits, call)
     span = (high - low) % 2**bits
     draws = draws % draws.dtype.type(span) if span else draws
-    return (draws + draws.dtype.type(low % 2**bits)).astype(f"i{bits // 8}" if type_.kind == "signed" else draws.dtype).reshape(dims)
+    return (
+        (draws + draws.dtype.type(low % 2**bits))
+        .astype(f"i{bits // 8}" if type_.kind == "signed" else draws.dtype)
+        .reshape(dims)
+    )
 
 
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {

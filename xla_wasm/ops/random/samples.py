@@ -9,17 +9,44 @@ import numpy as np
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 from ..arrays import DTYPES, Array
-from ..sample import Sample, array, bf16, case, f16, f32, f64, inf, nan, pred, program, s8, s16, s32, s64, shape, u8, u16, u32, u64
+from ..sample import (
+    Sample,
+    array,
+    bf16,
+    case,
+    f16,
+    f32,
+    f64,
+    inf,
+    nan,
+    pred,
+    program,
+    s8,
+    s16,
+    s32,
+    s64,
+    shape,
+    u8,
+    u16,
+    u32,
+    u64,
+)
 
 _UNSIGNED = "the importer makes all random bits unsigned"
 _SMALL = "XLA:CPU stops at integers of 8 and 16 bits"
 
 
-def _bits(algorithm: str, state: list[int], after: list[int], element_type: str, dims: tuple[int, ...], bits: list[int]) -> Sample:
+def _bits(
+    algorithm: str, state: list[int], after: list[int], element_type: str, dims: tuple[int, ...], bits: list[int]
+) -> Sample:
     """One draw; `bits` are the bit patterns of the elements in row-major order."""
     drawn = np.array(bits, f"u{TYPES[element_type].bytes}").reshape(dims)
     kind = TYPES[element_type].kind
-    result = drawn.view(DTYPES[element_type]) if kind == "float" else drawn.astype(f"{'i' if kind == 'signed' else 'u'}{drawn.itemsize}")
+    result = (
+        drawn.view(DTYPES[element_type])
+        if kind == "float"
+        else drawn.astype(f"{'i' if kind == 'signed' else 'u'}{drawn.itemsize}")
+    )
     declared = Shape.tuple([Shape("u64", (len(state),)), Shape(element_type, dims)])
     return case(
         "rng-bit-generator",
@@ -32,7 +59,9 @@ def _bits(algorithm: str, state: list[int], after: list[int], element_type: str,
     )
 
 
-def _drawn(low: Array, high: Array, element_type: str, expected: Array, distribution: str = "rng_uniform", xla: str = "") -> Sample:
+def _drawn(
+    low: Array, high: Array, element_type: str, expected: Array, distribution: str = "rng_uniform", xla: str = ""
+) -> Sample:
     """A distribution of which only one value can come."""
     name = f"{distribution} {element_type}"
     return case("rng", (low, high), expected, shape=shape(element_type), distribution=distribution, name=name, xla=xla)

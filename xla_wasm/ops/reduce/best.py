@@ -1,4 +1,5 @@
-"""The greatest or least of a row and its place, as argmax asks for it: which reductions are that, and how they go in lanes."""
+"""The greatest or least of a row and its place, as argmax asks for it: which reductions are that, and how they go in
+lanes."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Best:
 
 
 def best(x: Instruction) -> Best | None:
-    """What a reduction of an array, and of the places of its elements along one dimension, looks for; None if it is another one."""
+    """What a reduction of an array, and of the places of its elements along one dimension, looks for; None if it is
+    another one."""
     if x.opcode != "reduce" or len(x.operands) != 4 or len(x.attrs["dimensions"]) != 1:
         return None
     operand, places = x.operands[:2]
@@ -40,13 +42,25 @@ def best(x: Instruction) -> Best | None:
     (d,) = x.attrs["dimensions"]
     count = operand.shape.dimensions[d]
     ordered = TYPES[dtype].kind in ("float", "signed", "unsigned") and dtype != "u64"
-    if not ordered or not 1 < count < NOWHERE or TYPES[number].kind not in ("signed", "unsigned") or count - 1 > limits(number)[1]:
+    if (
+        not ordered
+        or not 1 < count < NOWHERE
+        or TYPES[number].kind not in ("signed", "unsigned")
+        or count - 1 > limits(number)[1]
+    ):
         return None
     loop = Loop(count, 1, 1, False, Block(1))
     along = Affine(0, ((loop, 1),))
     if _coordinate(places, tuple(along if i == d else Affine() for i in range(operand.shape.rank)), count) != along:
         return None
-    return next((Best(greatest) for greatest in (True, False) if _looks_for(x.called[0], TYPES[dtype].kind == "float", greatest)), None)
+    return next(
+        (
+            Best(greatest)
+            for greatest in (True, False)
+            if _looks_for(x.called[0], TYPES[dtype].kind == "float", greatest)
+        ),
+        None,
+    )
 
 
 def _coordinate(x: Instruction, index: Index, count: int) -> Affine | None:
@@ -54,14 +68,19 @@ def _coordinate(x: Instruction, index: Index, count: int) -> Affine | None:
     if x.opcode == "iota":
         return index[x.attrs["iota_dimension"]]
     if x.opcode == "convert" and TYPES[x.operands[0].shape.element_type].kind in ("signed", "unsigned"):
-        return _coordinate(x.operands[0], index, count) if count - 1 <= limits(x.operands[0].shape.element_type)[1] else None
+        return (
+            _coordinate(x.operands[0], index, count)
+            if count - 1 <= limits(x.operands[0].shape.element_type)[1]
+            else None
+        )
     at = place(reads(x)[0].map, index) if record(x).view else None
     return None if at is None else _coordinate(x.operands[0], at, count)
 
 
 def _looks_for(reducer: Computation, none: bool, greatest: bool) -> bool:
-    """Whether a reducer of (a, i) and (b, j) gives the better one, and of equal ones that which is first: tried in every order that two
-    numbers and two places can have. It may be made of comparisons, of logic and of choices only, so there is nothing else to try."""
+    """Whether a reducer of (a, i) and (b, j) gives the better one, and of equal ones that which is first: tried in
+    every order that two numbers and two places can have. It may be made of comparisons, of logic and of choices only,
+    so there is nothing else to try."""
     for numbers, places in product(range(6 if none else 3), range(3)):
         made = _outcome(reducer, numbers, places)
         if made is None:
@@ -69,20 +88,27 @@ def _looks_for(reducer: Computation, none: bool, greatest: bool) -> bool:
         left = numbers in (_GREATER if greatest else _LESS, _A_NONE)
         right = numbers in (_LESS if greatest else _GREATER, _B_NONE)
         # Of two equal numbers either is the value; and the first place comes first.
-        wanted = {("a", "i")} if left else {("b", "j")} if right else {("a", "i"), ("b", "i")} if places == _LESS else None
+        wanted = (
+            {("a", "i")} if left else {("b", "j")} if right else {("a", "i"), ("b", "i")} if places == _LESS else None
+        )
         if wanted is not None and made not in wanted:
             return False
     return True
 
 
 def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str] | None:
-    """What a reducer chooses where its numbers and places have this order; None if it does anything else than choose."""
+    """What a reducer chooses where its numbers and places have this order; None if it does anything else than
+    choose."""
     made: dict[Instruction, str | bool] = {}
     own = reducer.parameters[0].shape.element_type
     for x in reducer.instructions:
         if x.opcode == "tuple" and x is reducer.root and len(x.operands) == 2:
             value, at = (made[o] for o in x.operands)
-            return (value, at) if value in ("a", "b") and at in ("i", "j") and isinstance(value, str) and isinstance(at, str) else None
+            return (
+                (value, at)
+                if value in ("a", "b") and at in ("i", "j") and isinstance(value, str) and isinstance(at, str)
+                else None
+            )
         found = _chosen(x, [made[o] for o in x.operands], own, numbers, places)
         if found is None:
             return None
@@ -107,7 +133,11 @@ def _chosen(x: Instruction, operands: list[str | bool], own: str, numbers: int, 
     if x.opcode in ("minimum", "maximum") and {*operands} <= {"i", "j"}:
         p, q = operands
         return p if (_order(p, q, numbers, places) == _LESS) == (x.opcode == "minimum") else q
-    if x.opcode == "compare" and x.attrs.get("type") != "TOTALORDER" and ({*operands} <= {"a", "b"} or {*operands} <= {"i", "j"}):
+    if (
+        x.opcode == "compare"
+        and x.attrs.get("type") != "TOTALORDER"
+        and ({*operands} <= {"a", "b"} or {*operands} <= {"i", "j"})
+    ):
         order = _order(operands[0], operands[1], numbers, places)
         direction = x.attrs["direction"]
         return order != _EQUAL if direction == "NE" else order in _HOLDS[direction]
@@ -147,11 +177,16 @@ class Running:
         better = self._better(value, extreme)
         wide = value.lanes == 4
         # One operation instead of the three that a choice takes.
-        made = [self._of(better, extreme, value), b.max(found, b.and_(at, b.word(better))) if wide else b.select(better, at, found)]
+        made = [
+            self._of(better, extreme, value),
+            b.max(found, b.and_(at, b.word(better))) if wide else b.select(better, at, found),
+        ]
         if is_float(self.dtype):
             number = b.eq(value, value)
             first = b.min(b.bitcast(state[2], "u32"), b.bitcast(b.or_(at, b.word(number)), "u32")) if wide else None
-            made.append(b.bitcast(first, "s32") if first is not None else b.select(number, state[2], b.min(state[2], at)))
+            made.append(
+                b.bitcast(first, "s32") if first is not None else b.select(number, state[2], b.min(state[2], at))
+            )
         return made
 
     def glance(self, lanes: int) -> list[Val]:
@@ -174,7 +209,8 @@ class Running:
         return self.b.gt(value, extreme) if self.greatest else self.b.lt(value, extreme)
 
     def later(self, best: list[Val], others: list[Val]) -> tuple[Val, list[Val]]:
-        """Whether the best of later elements, each state one lane, is better than that so far, and the state of both."""
+        """Whether the best of later elements, each state one lane, is better than that so far, and the state of
+        both."""
         b = self.b
         better = self._better(others[0], best[0])
         made = [b.select(better, others[0], best[0])]

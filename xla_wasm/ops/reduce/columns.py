@@ -29,8 +29,8 @@ _ROWS = 4
 
 
 def columns_together(x: Instruction, work: int) -> int:
-    """How many vectors of neighbouring results of a reduction are best computed side by side, where each needs so much work an element:
-    more than one where it goes down columns, of which a vector takes a part of a cache line only."""
+    """How many vectors of neighbouring results of a reduction are best computed side by side, where each needs so much
+    work an element: more than one where it goes down columns, of which a vector takes a part of a cache line only."""
     if x.opcode != "reduce" or x.shape.is_tuple or not x.shape.rank:
         return 1
     shape, dims = x.operands[0].shape.dimensions, x.attrs["dimensions"]
@@ -64,7 +64,9 @@ def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
     lanes = b.lanes_at(indices[0])
     if opcode is None or 0 in sizes:
         starts = [b.splat(init, lanes)] * len(indices)
-        return fold(b, sizes, starts, lanes, lambda inner, acc: [combine(a, element(i, inner)) for a, i in zip(acc, indices)])
+        return fold(
+            b, sizes, starts, lanes, lambda inner, acc: [combine(a, element(i, inner)) for a, i in zip(acc, indices)]
+        )
     made = side_by_side(running(b, opcode, dtype, combine, lanes, prod(sizes)), sizes, lanes, indices, element)
     return [combine(b.splat(init, lanes), value) for value in made]
 
@@ -84,7 +86,8 @@ def columns_in_memory(x: Instruction, work: int) -> int:
 
 
 class ColumnSums:
-    """Sums down columns with the rows outermost: as `columns` has them, bit by bit, but for the sums' place, which is memory."""
+    """Sums down columns with the rows outermost: as `columns` has them, bit by bit, but for the sums' place, which is
+    memory."""
 
     def __init__(self, kernel: Kernel, x: Instruction):
         self.kernel = kernel
@@ -109,7 +112,9 @@ class ColumnSums:
         self._turns(self.length, total, width, add, 1)
         return total
 
-    def _turns(self, trips: int, into: Source, width: int, turns: Callable[[Affine, int, Source], None], level: int) -> None:
+    def _turns(
+        self, trips: int, into: Source, width: int, turns: Callable[[Affine, int, Source], None], level: int
+    ) -> None:
         """What `Parts.turns` does with accumulators in registers: sums of parts, so that rounding errors do not add up.
 
         `turns` adds a number of turns, from one on, to an array.

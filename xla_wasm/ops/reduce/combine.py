@@ -19,9 +19,9 @@ Combine = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 def combiner(computation: Computation, call: Any, at_once: bool = False) -> tuple[Combine, bool]:
     """A function (accumulators, elements) -> accumulators over lanes, and whether accumulators are kept wide.
 
-    Sums and products of one operand are kept in f64 and rounded only at the end: the reference is to be nearer to the true
-    value than what it judges. Any other computation runs as it is written, and floats narrower than f32 round at every step,
-    unless `at_once`: then they are held in f32.
+    Sums and products of one operand are kept in f64 and rounded only at the end: the reference is to be nearer to the
+    true value than what it judges. Any other computation runs as it is written, and floats narrower than f32 round at
+    every step, unless `at_once`: then they are held in f32.
     """
     opcode = monoid(computation)
     if opcode is not None and (at_once or not rounds(computation)):
@@ -45,7 +45,9 @@ def fold(computation: Computation, call: Any, xs: Sequence[Array], flat: Array, 
     turn = np.arange(len(targets)) - np.searchsorted(targets, targets, "left")
     by_turn = np.argsort(turn, kind="stable")
     bounds = np.searchsorted(turn[by_turn], np.arange(turn.max(initial=-1) + 2))
-    for begin, end in zip(bounds[:-1], bounds[1:]):  # round r handles the r-th value of every element, all elements at once
+    for begin, end in zip(
+        bounds[:-1], bounds[1:]
+    ):  # round r handles the r-th value of every element, all elements at once
         chosen = by_target[by_turn[begin:end]]
         target = flat[chosen]
         for result, value in zip(results, combine([r[target] for r in results], [lane[chosen] for lane in lanes])):

@@ -1,4 +1,5 @@
-"""scan as a loop; reduce and map as loops over elements, where their computation is more than `lowering.apply` takes."""
+"""scan as a loop; reduce and map as loops over elements, where their computation is more than `lowering.apply`
+takes."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def _reduce(e: Writer, x: Instruction) -> Instruction:
     count = len(x.operands) // 2
     arrays, inits = x.operands[:count], x.operands[count:]
     shapes = x.shape.tuple_shapes if x.shape.is_tuple else (x.shape,)
-    if shapes[0].size == arrays[0].shape.size and all(s.element_type == a.shape.element_type for s, a in zip(shapes, arrays)):
+    if shapes[0].size == arrays[0].shape.size and all(
+        s.element_type == a.shape.element_type for s, a in zip(shapes, arrays)
+    ):
         same = [e.reshape(a, s.dimensions) for s, a in zip(shapes, arrays)]
         return e.tuple(same) if x.shape.is_tuple else same[0]
     window = windows(x)
@@ -77,7 +80,10 @@ def _loops(e: Writer, x: Instruction) -> Instruction:
         row = [c.div(trip, length)]
         old = [c.at(v, row) for v in values[count:]]
         new = c.results(call(c, x, [*old, *(c.at(v, [trip]) for v in values[:count])]))
-        return [*values[:count], *(c.put(v, c.convert(n, v.shape.element_type), row) for v, n in zip(values[count:], new))]
+        return [
+            *values[:count],
+            *(c.put(v, c.convert(n, v.shape.element_type), row) for v, n in zip(values[count:], new)),
+        ]
 
     if rows and length:
         totals = e.for_(rows * length, [*arrays, *totals], body)[count:]
@@ -88,7 +94,9 @@ def _loops(e: Writer, x: Instruction) -> Instruction:
 def call(e: Writer, x: Instruction, arguments: list[Instruction], number: int = 0) -> Instruction:
     """A computation of `x` on scalars; floats may come in another precision than its parameters have."""
     computation = x.called[number]
-    return e.inline(computation, [e.convert(a, p.shape.element_type) for a, p in zip(arguments, computation.parameters)])
+    return e.inline(
+        computation, [e.convert(a, p.shape.element_type) for a, p in zip(arguments, computation.parameters)]
+    )
 
 
 def _map(e: Writer, x: Instruction) -> Instruction:

@@ -30,7 +30,9 @@ _CHAIN = 64
 """Additions of floats one after another: in longer sums rounding errors would add up."""
 
 
-def side_by_side(r: Running, sizes: tuple[int, ...], lanes: int, indices: list[Index], element: Callable[[Index, Index], Val]) -> list[Val]:
+def side_by_side(
+    r: Running, sizes: tuple[int, ...], lanes: int, indices: list[Index], element: Callable[[Index, Index], Val]
+) -> list[Val]:
     """The elements of several results side by side, without the initial value."""
     start = r.start(lanes)
     count = len(start)
@@ -73,7 +75,10 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
         return e.value(operands[0], at(inner))
 
     if opcode and b.vector is None and b.lanes > 1 and sizes and 0 not in sizes and sizes[-1] >= b.lanes:
-        return combine(inits[0], _along_lanes(running(b, opcode, x.shape.element_type, combine, b.lanes, prod(sizes)), sizes, element))
+        return combine(
+            inits[0],
+            _along_lanes(running(b, opcode, x.shape.element_type, combine, b.lanes, prod(sizes)), sizes, element),
+        )
     lanes = b.lanes_at(index)
     if opcode == "add" and is_float(x.shape.element_type) and 0 not in sizes:
         parts = Parts(b, [b.splat(neutral_value(b, opcode, x.shape.element_type), lanes)], combine)
@@ -82,12 +87,15 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
     if opcode in ("maximum", "minimum") and 0 not in sizes:
         r = running(b, opcode, x.shape.element_type, combine, lanes, prod(sizes))
         return combine(inits[0], side_by_side(r, sizes, lanes, [index], lambda index, inner: element(inner))[0])
-    results = fold(b, sizes, inits, lanes, lambda inner, acc: e.apply(reducer, acc + [e.value(o, at(inner)) for o in operands]))
+    results = fold(
+        b, sizes, inits, lanes, lambda inner, acc: e.apply(reducer, acc + [e.value(o, at(inner)) for o in operands])
+    )
     return results if x.shape.is_tuple else results[0]
 
 
 def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> list[Val] | None:
-    """The best number of a row and its place, in lanes; None where the reduction looks for something else, or there are no lanes."""
+    """The best number of a row and its place, in lanes; None where the reduction looks for something else, or there are
+    no lanes."""
     b, (operand, places) = e.b, x.operands[:2]
     (size,) = (operand.shape.dimensions[d] for d in x.attrs["dimensions"]) if len(x.attrs["dimensions"]) == 1 else (0,)
     lanes = b.lanes_at(index)
@@ -112,12 +120,16 @@ def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> lis
         value, at = r.result(_search_along(r, done, number))
     else:
         state = r.start(lanes)
-        state = fold(b, (size,), state, lanes, lambda inner, acc: r.step(acc, number(inner[0], lanes), b.index_value(inner[0])))
+        state = fold(
+            b, (size,), state, lanes, lambda inner, acc: r.step(acc, number(inner[0], lanes), b.index_value(inner[0]))
+        )
         value, at = r.result(state)
     acc = e.apply(x.called[0], [*inits, b.convert(value, dtype), b.convert(at, places.shape.element_type)])
 
     def one(inner: Index, acc: list[Val]) -> list[Val]:
-        return e.apply(x.called[0], acc + [e.value(o, operand_index(x, index, (inner[0] + done,))) for o in (operand, places)])
+        return e.apply(
+            x.called[0], acc + [e.value(o, operand_index(x, index, (inner[0] + done,))) for o in (operand, places)]
+        )
 
     return fold(b, (size - done,), acc, lanes, one) if done < size else acc
 
@@ -142,7 +154,8 @@ def _search_along(r: Search, size: int, number: Callable[[Affine, int], Val]) ->
 
 
 def _best_block(r: Search, size: int, number: Callable[[Affine, int], Val]) -> Val:
-    """Where the first block of `_BLOCK` elements begins that has what is searched for: a walk over the numbers, without their places.
+    """Where the first block of `_BLOCK` elements begins that has what is searched for: a walk over the numbers, without
+    their places.
 
     The last block reaches back over the end of the one before it, where nothing is better than what that has.
     """
@@ -259,13 +272,16 @@ def _chain(trips: int, run: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Accumulators carried through loops, which start anew from `fresh` after `_CHAIN` turns and are combined. None: never."""
+    """Accumulators carried through loops, which start anew from `fresh` after `_CHAIN` turns and are combined. None:
+    never."""
 
     b: Builder
     fresh: list[Val] | None
     combine: Callable[[Val, Val], Val]
 
-    def turns(self, trips: int, run: int, acc: list[Val], body: _Turn, step: int = 1, vector: bool = False) -> list[Val]:
+    def turns(
+        self, trips: int, run: int, acc: list[Val], body: _Turn, step: int = 1, vector: bool = False
+    ) -> list[Val]:
         """One loop, of whose turns each makes `run` additions."""
         block, fresh = block_of(trips, run), self.fresh
         if fresh is None or trips <= block:
@@ -279,7 +295,9 @@ class Parts:
         acc = self.turns(count, 1, acc, lambda i, a: part(i * (block * step), block, a))
         return part(Affine(count * block * step), rest, acc) if rest else acc
 
-    def fold(self, dims: tuple[int, ...], run: int, inits: list[Val], body: Callable[[Index, list[Val]], list[Val]]) -> list[Val]:
+    def fold(
+        self, dims: tuple[int, ...], run: int, inits: list[Val], body: Callable[[Index, list[Val]], list[Val]]
+    ) -> list[Val]:
         """As `nest.fold`; `run` is the number of additions in one `body`."""
         runs = []
         for size in reversed(dims):

@@ -1,4 +1,5 @@
-"""The operations by which most programs reduce: associative and commutative, each with a neutral number (see `neutral`)."""
+"""The operations by which most programs reduce: associative and commutative, each with a neutral number (see
+`neutral`)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from ...hlo.types import TYPES, limits
 
 
 def neutral(opcode: str, dtype: str) -> complex | float | int | None:
-    """The Python number that `opcode` leaves every other of the type as it is with; None if there is none, or none that the type has."""
+    """The Python number that `opcode` leaves every other of the type as it is with; None if there is none, or none that
+    the type has."""
     kind = TYPES[dtype].kind
     if kind == "pred":
         return int(opcode in ("multiply", "minimum", "and"))

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from ...errors import counted
 from ...hlo.index_map import along
-from ...hlo.infer import alike, arrays, brief, broken, called_signature, dimensions, flags, joined, one_dimension, result
+from ...hlo.infer import (
+    alike,
+    arrays,
+    brief,
+    broken,
+    called_signature,
+    dimensions,
+    flags,
+    joined,
+    one_dimension,
+    result,
+)
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Kind, Narrow, Op, Read, pointwise, scalar_map
 from ...hlo.shape import Shape
@@ -49,7 +60,9 @@ def _map(instr: Instruction) -> Shape:
         raise broken(instr, 2, f"dimensions must be those of {brief(first)} in order")
     returned = called_signature(instr, 0, 3, [Shape(s.element_type) for s in shapes], None)
     if len(returned) != 1 or instr.called[0].root.shape.is_tuple or not returned[0].is_array or returned[0].dimensions:
-        raise broken(instr, 3, f"'{instr.called[0].name}' must return a scalar, not {brief(instr.called[0].root.shape)}")
+        raise broken(
+            instr, 3, f"'{instr.called[0].name}' must return a scalar, not {brief(instr.called[0].root.shape)}"
+        )
     return result(instr, returned[0].element_type, first.dimensions)
 
 
@@ -74,7 +87,11 @@ def _scan(instr: Instruction) -> Shape:
     stacked = []
     for output in outputs:
         if not output.is_array or output.rank < dim:
-            raise broken(instr, 5, f"'{instr.called[0].name}' returns {brief(output)}, which cannot be stacked along dimension {dim}")
+            raise broken(
+                instr,
+                5,
+                f"'{instr.called[0].name}' returns {brief(output)}, which cannot be stacked along dimension {dim}",
+            )
         sizes = (*output.dimensions[:dim], inputs[0].dimensions[dim], *output.dimensions[dim:])
         stacked.append(result(instr, output.element_type, sizes))
     whole = [*stacked, *(s.without_layout() for s in final)]
@@ -92,14 +109,17 @@ def _read_reduce(x: Instruction) -> list[Read]:
     kept = [d for d in range(len(dims)) if d not in gone]
     domain, box = tuple([dims[d] for d in kept]), tuple([dims[d] for d in gone])
     places = [(0, 1, kept.index(d) if d in kept else len(kept) + gone.index(d)) for d in range(len(dims))]
-    return [Read(Kind.REDUCED, along(domain + box, dims, places), box)] * count + read_scalars(x.operands[count:], domain)
+    return [Read(Kind.REDUCED, along(domain + box, dims, places), box)] * count + read_scalars(
+        x.operands[count:], domain
+    )
 
 
 REDUCTION = (
     "The operands are n arrays and n initial values.",
     "The arrays have equal sizes.",
     "The initial values are scalars of the arrays' types; floats may differ in precision.",
-    "to_apply takes n accumulators and n elements, scalars of the arrays' types, and returns the former; floats as before.",
+    "to_apply takes n accumulators and n elements, scalars of the arrays' types, and returns the former; floats as "
+    "before.",
 )
 
 OPS: tuple[Op, ...] = (
@@ -112,7 +132,8 @@ OPS: tuple[Op, ...] = (
         reads=_read_reduce,
         accumulates=True,
         narrow=Narrow.ACCUMULATED,
-        doc="The elements along some dimensions combined into one by a computation on scalars, starting from an initial value.",
+        doc="The elements along some dimensions combined into one by a computation on scalars, starting from an "
+        "initial value.",
         constraints=(*REDUCTION, "`dimensions` are different dimensions of the arrays."),
     ),
     Op(
@@ -140,7 +161,8 @@ OPS: tuple[Op, ...] = (
             Attr("is_associative", "tri_state", (96,)),
         ),
         ("to_apply",),
-        doc="A computation applied to one slice after another, handing carries on; it gives its stacked outputs and the last carries.",
+        doc="A computation applied to one slice after another, handing carries on; it gives its stacked outputs and "
+        "the last carries.",
         constraints=(
             "The operands are arrays.",
             "num_carries of them, the last ones, are carries, not all.",

@@ -18,7 +18,8 @@ _MOST_STEPS = 1 << 14
 
 
 def _reduce(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Combine elements into the initial values: pairwise for one monoid, else in index order, and in the steps that `tree` tells of.
+    """Combine elements into the initial values: pairwise for one monoid, else in index order, and in the steps that
+    `tree` tells of.
 
     Where each result has one element, that is it: an initial value is taken to change nothing.
     """
@@ -71,7 +72,9 @@ def _scan(instr: Instruction, operands: list[Value], call: Any) -> Value:
     length = xs[0].shape[dim]
     order = range(length - 1, -1, -1) if instr.attrs["is_reverse"] else range(length)
     outputs_count = len(instr.shape.tuple_shapes) - carries_count
-    outputs: list[Any] = [np.zeros(s.dimensions, DTYPES[s.element_type]) for s in instr.shape.tuple_shapes[:outputs_count]]
+    outputs: list[Any] = [
+        np.zeros(s.dimensions, DTYPES[s.element_type]) for s in instr.shape.tuple_shapes[:outputs_count]
+    ]
     rows: dict[int, Any] = {}
     for k in order:
         result = call(instr.called[0], *(np.take(x, k, dim) for x in xs), *carries)

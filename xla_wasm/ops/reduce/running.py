@@ -49,10 +49,12 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class _Extreme(Running):
-    """The greatest or least of floats in lanes, as `maximum` and `minimum` have it, in operations that are one instruction each.
+    """The greatest or least of floats in lanes, as `maximum` and `minimum` have it, in operations that are one
+    instruction each.
 
-    Those of processors take no account of NaN, nor of the sign of 0. So the state is the greatest of the numbers, whether anything was
-    none, and for all bits whether every element has them (of a least one: any). If the greatest is a zero, the sign tells which.
+    Those of processors take no account of NaN, nor of the sign of 0. So the state is the greatest of the numbers,
+    whether anything was none, and for all bits whether every element has them (of a least one: any). If the greatest is
+    a zero, the sign tells which.
     """
 
     def start(self, lanes: int) -> list[Val]:
@@ -84,7 +86,9 @@ class _Extreme(Running):
         return f"u{TYPES[self.dtype].bits}"
 
 
-def running(b: Builder, opcode: str, dtype: str, combine: Callable[[Val, Val], Val], lanes: int, elements: int) -> Running:
+def running(
+    b: Builder, opcode: str, dtype: str, combine: Callable[[Val, Val], Val], lanes: int, elements: int
+) -> Running:
     """How a reducer that is the monoid `opcode` goes through so many elements, in so many lanes."""
     extreme = opcode in ("maximum", "minimum") and dtype in ("f32", "f64") and lanes > 1 and elements >= _LEAST
     return (_Extreme if extreme else Running)(b, opcode, dtype, combine)

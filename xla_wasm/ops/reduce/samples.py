@@ -6,7 +6,25 @@ import numpy as np
 
 from ...builder import Builder
 from ...hlo.ir import Instruction
-from ..sample import Sample, array, case, f32, f64, function, inf, nan, pred, program, reducer, s8, s32, s64, shape, u8, u32
+from ..sample import (
+    Sample,
+    array,
+    case,
+    f32,
+    f64,
+    function,
+    inf,
+    nan,
+    pred,
+    program,
+    reducer,
+    s8,
+    s32,
+    s64,
+    shape,
+    u8,
+    u32,
+)
 
 _TABLE = f32([[1, 2, 3], [4, 5, 6]])
 _CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -38,7 +56,9 @@ _GREATEST = function(
         b.op("compare", y, x, direction="GE")
     ),
 )
-_SUM_AND_GREATEST = function("f64, s8, f64, s8", lambda b, x, i, y, j: b.op("tuple", b.op("add", x, y), b.op("maximum", i, j)))
+_SUM_AND_GREATEST = function(
+    "f64, s8, f64, s8", lambda b, x, i, y, j: b.op("tuple", b.op("add", x, y), b.op("maximum", i, j))
+)
 _ONE_TUPLE = function("f32, f32", lambda b, x, y: b.op("tuple", b.op("add", x, y)))
 _RUNNING = function("f32[2], f32[2]", lambda b, x, total: (lambda new: b.op("tuple", new, new))(b.op("add", x, total)))
 
@@ -73,9 +93,18 @@ _SCALED = function("c64, f32", lambda b, z, x: b.op("multiply", z, b.op("complex
 
 SAMPLES: tuple[Sample, ...] = (
     case("reduce", (_TABLE, f32(0)), f32([6, 15]), name="rows", called=(reducer("add", "f32"),), dimensions=(1,)),
-    case("reduce", (_TABLE, f32(10)), f32([15, 17, 19]), name="columns", called=(reducer("add", "f32"),), dimensions=(0,)),
+    case(
+        "reduce", (_TABLE, f32(10)), f32([15, 17, 19]), name="columns", called=(reducer("add", "f32"),), dimensions=(0,)
+    ),
     *(
-        case("reduce", (array(t, _COMPLEX), array(t, init)), array(t, expected), name=name, called=(reducer(opcode, t),), dimensions=dims)
+        case(
+            "reduce",
+            (array(t, _COMPLEX), array(t, init)),
+            array(t, expected),
+            name=name,
+            called=(reducer(opcode, t),),
+            dimensions=dims,
+        )
         for t in ("c64", "c128")
         for name, opcode, init, expected, dims in (
             ("sum of rows", "add", 1j, [4 + 2j, 3 + 1j], (1,)),
@@ -91,7 +120,14 @@ SAMPLES: tuple[Sample, ...] = (
         called=(_FARTHEST,),
         dimensions=(0,),
     ),
-    case("map", (array("c64", [1 + 2j, 3]), f32([2, 3])), array("c64", [2 + 4j, 9]), called=(_SCALED,), dimensions=(0,), name="complex"),
+    case(
+        "map",
+        (array("c64", [1 + 2j, 3]), f32([2, 3])),
+        array("c64", [2 + 4j, 9]),
+        called=(_SCALED,),
+        dimensions=(0,),
+        name="complex",
+    ),
     case(
         "map",
         (array("c64", [3 + 4j, 0]),),
@@ -105,18 +141,62 @@ SAMPLES: tuple[Sample, ...] = (
         (array("c64", [[1, 1j], [2, 2]]), array("c64", [1, 1])),
         (array("c64", [[1, 1j], [2, 2j]]), array("c64", [2, 2j])),
         name="complex",
-        called=(function("c64[2], c64[2]", lambda b, x, t: (lambda new: b.op("tuple", new, new))(b.op("multiply", x, t))),),
+        called=(
+            function("c64[2], c64[2]", lambda b, x, t: (lambda new: b.op("tuple", new, new))(b.op("multiply", x, t))),
+        ),
         dimensions=(0,),
         num_carries=1,
     ),
     case("reduce", (_TABLE, f32(0)), f32(21), name="all", called=(reducer("add", "f32"),), dimensions=(0, 1)),
-    case("reduce", (_TABLE, f32(5)), _TABLE, name="no dimension", called=(function("f32, f32", lambda b, x, y: y),), dimensions=()),
-    case("reduce", (_CUBE, f32(0)), f32([60, 92, 124]), name="outer and inner", called=(reducer("add", "f32"),), dimensions=(0, 2)),
+    case(
+        "reduce",
+        (_TABLE, f32(5)),
+        _TABLE,
+        name="no dimension",
+        called=(function("f32, f32", lambda b, x, y: y),),
+        dimensions=(),
+    ),
+    case(
+        "reduce",
+        (_CUBE, f32(0)),
+        f32([60, 92, 124]),
+        name="outer and inner",
+        called=(reducer("add", "f32"),),
+        dimensions=(0, 2),
+    ),
     case("reduce", (_CUBE, f32(0)), _CUBE.sum(1), name="middle", called=(reducer("add", "f32"),), dimensions=(1,)),
-    case("reduce", (_CUBE, f32(0)), _CUBE.sum((1, 2)), name="two inner", called=(reducer("add", "f32"),), dimensions=(1, 2)),
-    case("reduce", (f32(np.ones(1003)), f32(0)), f32(1003), name="odd length", called=(reducer("add", "f32"),), dimensions=(0,)),
-    case("reduce", (f32(np.zeros((2, 0))), f32(7)), f32([7, 7]), name="empty dimension", called=(reducer("add", "f32"),), dimensions=(1,)),
-    case("reduce", (f32(np.zeros((0, 2))), f32(7)), f32([]), name="empty result", called=(reducer("add", "f32"),), dimensions=(1,)),
+    case(
+        "reduce",
+        (_CUBE, f32(0)),
+        _CUBE.sum((1, 2)),
+        name="two inner",
+        called=(reducer("add", "f32"),),
+        dimensions=(1, 2),
+    ),
+    case(
+        "reduce",
+        (f32(np.ones(1003)), f32(0)),
+        f32(1003),
+        name="odd length",
+        called=(reducer("add", "f32"),),
+        dimensions=(0,),
+    ),
+    case(
+        "reduce",
+        (f32(np.zeros((2, 0))), f32(7)),
+        f32([7, 7]),
+        name="empty dimension",
+        called=(reducer("add", "f32"),),
+        dimensions=(1,),
+    ),
+    case(
+        "reduce",
+        (f32(np.zeros((0, 2))), f32(7)),
+        f32([]),
+        name="empty result",
+        called=(reducer("add", "f32"),),
+        dimensions=(1,),
+    ),
     case(
         "reduce",
         (f32([[1, nan, 3], [-inf, -5, -7]]), f32(-inf)),
@@ -133,22 +213,78 @@ SAMPLES: tuple[Sample, ...] = (
         called=(reducer("minimum", "f32"),),
         dimensions=(1,),
     ),
-    case("reduce", (f32([1, 2, 3, 4, 5]), f32(2)), f32(240), name="multiply", called=(reducer("multiply", "f32"),), dimensions=(0,)),
+    case(
+        "reduce",
+        (f32([1, 2, 3, 4, 5]), f32(2)),
+        f32(240),
+        name="multiply",
+        called=(reducer("multiply", "f32"),),
+        dimensions=(0,),
+    ),
     case("reduce", (f64(_COUNT), f64(0.5)), f64(28.5), name="add", called=(reducer("add", "f64"),), dimensions=(0,)),
-    case("reduce", (s32([2**31 - 1, 1, 5]), s32(0)), s32(-(2**31) + 5), name="wraps", called=(reducer("add", "s32"),), dimensions=(0,)),
+    case(
+        "reduce",
+        (s32([2**31 - 1, 1, 5]), s32(0)),
+        s32(-(2**31) + 5),
+        name="wraps",
+        called=(reducer("add", "s32"),),
+        dimensions=(0,),
+    ),
     case("reduce", (s8([100, 100, 5]), s8(0)), s8(-51), name="wraps", called=(reducer("add", "s8"),), dimensions=(0,)),
     case("reduce", (u8([200, 100, 5]), u8(0)), u8(49), name="wraps", called=(reducer("add", "u8"),), dimensions=(0,)),
     *(
-        case("reduce", (array(t, _COUNT), array(t, 0)), array(t, 7), name="maximum", called=(reducer("maximum", t),), dimensions=(0,))
+        case(
+            "reduce",
+            (array(t, _COUNT), array(t, 0)),
+            array(t, 7),
+            name="maximum",
+            called=(reducer("maximum", t),),
+            dimensions=(0,),
+        )
         for t in ("s32", "u32", "s8", "u8", "s64", "f64")
     ),
-    case("reduce", (u32([2**31, 1]), u32(2**32 - 1)), u32(1), name="minimum", called=(reducer("minimum", "u32"),), dimensions=(0,)),
-    case("reduce", (s64([2**40, 5]), s64(0)), s64(2**40 + 5), name="add", called=(reducer("add", "s64"),), dimensions=(0,)),
+    case(
+        "reduce",
+        (u32([2**31, 1]), u32(2**32 - 1)),
+        u32(1),
+        name="minimum",
+        called=(reducer("minimum", "u32"),),
+        dimensions=(0,),
+    ),
+    case(
+        "reduce",
+        (s64([2**40, 5]), s64(0)),
+        s64(2**40 + 5),
+        name="add",
+        called=(reducer("add", "s64"),),
+        dimensions=(0,),
+    ),
     case("reduce", (s32([12, 10]), s32(-1)), s32(8), name="and", called=(reducer("and", "s32"),), dimensions=(0,)),
     case("reduce", (s32([12, 10]), s32(0)), s32(6), name="xor", called=(reducer("xor", "s32"),), dimensions=(0,)),
-    case("reduce", (pred([[1, 1], [1, 0]]), pred(1)), pred([1, 0]), name="and", called=(reducer("and", "pred"),), dimensions=(1,)),
-    case("reduce", (pred([[0, 0], [1, 0]]), pred(0)), pred([0, 1]), name="or", called=(reducer("or", "pred"),), dimensions=(1,)),
-    case("reduce", (s32([[1, 2, 3], [4, 5, 6]]), s32(0)), s32([123, 456]), name="in index order", called=(_DIGITS,), dimensions=(1,)),
+    case(
+        "reduce",
+        (pred([[1, 1], [1, 0]]), pred(1)),
+        pred([1, 0]),
+        name="and",
+        called=(reducer("and", "pred"),),
+        dimensions=(1,),
+    ),
+    case(
+        "reduce",
+        (pred([[0, 0], [1, 0]]), pred(0)),
+        pred([0, 1]),
+        name="or",
+        called=(reducer("or", "pred"),),
+        dimensions=(1,),
+    ),
+    case(
+        "reduce",
+        (s32([[1, 2, 3], [4, 5, 6]]), s32(0)),
+        s32([123, 456]),
+        name="in index order",
+        called=(_DIGITS,),
+        dimensions=(1,),
+    ),
     case(
         "reduce",
         (s32([[1, 2, 3], [4, 5, 6]]), s32(7)),
@@ -213,7 +349,10 @@ SAMPLES: tuple[Sample, ...] = (
         s32([[3, -5], [7, -9]]),
         called=(
             function(
-                "s32", lambda b, x: b.op("subtract", b.op("add", x, x), b.op("sign", b.op("subtract", b.constant(shape("s32"), [0]), x)))
+                "s32",
+                lambda b, x: b.op(
+                    "subtract", b.op("add", x, x), b.op("sign", b.op("subtract", b.constant(shape("s32"), [0]), x))
+                ),
             ),
         ),
         dimensions=(0, 1),
@@ -230,7 +369,10 @@ SAMPLES: tuple[Sample, ...] = (
             num_carries=1,
             is_reverse=reverse,
         )
-        for name, reverse, stacked in (("", False, [[11, 22], [14, 26], [19, 32]]), ("reverse", True, [[19, 32], [18, 30], [15, 26]]))
+        for name, reverse, stacked in (
+            ("", False, [[11, 22], [14, 26], [19, 32]]),
+            ("reverse", True, [[19, 32], [18, 30], [15, 26]]),
+        )
     ),
     case(
         "scan",
@@ -251,9 +393,23 @@ SAMPLES: tuple[Sample, ...] = (
         dimensions=(0,),
         num_carries=1,
     ),
-    case("reduce", (s32([10, 11, 12, 13]), s32(0)), s32(46), name="four", called=(reducer("add", "s32"),), dimensions=(0,)),
+    case(
+        "reduce",
+        (s32([10, 11, 12, 13]), s32(0)),
+        s32(46),
+        name="four",
+        called=(reducer("add", "s32"),),
+        dimensions=(0,),
+    ),
     *(
-        case("reduce", (_COUNTED, s32(0)), s32(_COUNTED.sum(axes)), name=f"over {axes}", called=(reducer("add", "s32"),), dimensions=axes)
+        case(
+            "reduce",
+            (_COUNTED, s32(0)),
+            s32(_COUNTED.sum(axes)),
+            name=f"over {axes}",
+            called=(reducer("add", "s32"),),
+            dimensions=axes,
+        )
         for axes in ((0,), (2,), (0, 1), (0, 1, 2))
     ),
     program(
@@ -262,7 +418,12 @@ SAMPLES: tuple[Sample, ...] = (
         (f32(9), s32(1)),
         lambda b, x: b.op(
             "reduce",
-            *(x, b.op("iota", shape=shape("s32[6]"), iota_dimension=0), b.constant(shape("f32"), [-inf]), b.constant(shape("s32"), [-1])),
+            *(
+                x,
+                b.op("iota", shape=shape("s32[6]"), iota_dimension=0),
+                b.constant(shape("f32"), [-inf]),
+                b.constant(shape("s32"), [-1]),
+            ),
             called=[_LAST_GREATEST()],
             dimensions=(0,),
         ),

@@ -14,7 +14,10 @@ def _scan(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
     given = op.attributes
     arrays, carries = integers(given["operandSegmentSizes"])
     if arrays + carries != len(operands) or min(arrays, carries) < 0:
-        raise ParseError(f"{where(op)}: {counted(arrays, 'array')} and {carries} first values are not {counted(len(operands), 'operand')}")
+        raise ParseError(
+            f"{where(op)}: {counted(arrays, 'array')} and {carries} first values are not "
+            f"{counted(len(operands), 'operand')}"
+        )
     made = e.op(
         "scan",
         *operands,

@@ -1,8 +1,8 @@
 """How XLA:CPU takes a long reduction apart, for those whose result depends on it.
 
 A reduction over more than 32 elements of a dimension is made of windows of 32, then of what these gave, and so on; each
-window starts from the initial value anew, and so does the last step. Sums of f32 and f64 over 4,096 elements and more are
-a library's, which takes the initial value once.
+window starts from the initial value anew, and so does the last step. Sums of f32 and f64 over 4,096 elements and more
+are a library's, which takes the initial value once.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _window(size: int, window: int) -> WindowDimension:
 
 
 def free(x: Instruction) -> bool:
-    """Whether all ways of taking a reduction apart give the same, but for the last bits of sums and products of wide floats; or
-    whether XLA takes it at once, since it has several operands."""
+    """Whether all ways of taking a reduction apart give the same, but for the last bits of sums and products of wide
+    floats; or whether XLA takes it at once, since it has several operands."""
     if len(x.operands) != 2:
         return True
     opcode, dtype = monoid(x.called[0]), x.shape.element_type

@@ -18,11 +18,18 @@ def first_parts(computation: Computation) -> dict[Instruction, dict[Instruction,
     return {x: parts for x, parts in found.items() if parts}
 
 
-def _first_parts(x: Instruction, users: dict[Instruction, list[Instruction]], root: Instruction) -> dict[Instruction, int]:
+def _first_parts(
+    x: Instruction, users: dict[Instruction, list[Instruction]], root: Instruction
+) -> dict[Instruction, int]:
     """As `first_parts`, of one sort; none where topk does not do."""
     (dim,) = x.attrs["dimensions"]
     data, *others = x.operands
-    if data.shape.element_type != "f32" or data.shape.rank not in (1, 2) or len(others) > 1 or compared(x.called[0]) != "GT":
+    if (
+        data.shape.element_type != "f32"
+        or data.shape.rank not in (1, 2)
+        or len(others) > 1
+        or compared(x.called[0]) != "GT"
+    ):
         return {}
     leaves = [(x, 0)] if not x.shape.is_tuple else [(user, user.attrs.get("index", 0)) for user in users[x]]
     parts = {part: leaf for holder, leaf in leaves for part in users[holder]}
@@ -35,7 +42,9 @@ def _first_parts(x: Instruction, users: dict[Instruction, list[Instruction]], ro
     for part in parts:
         if part.opcode != "slice" or any(s.start != 0 or s.stride != 1 for s in part.attrs["slice"]):
             return {}
-        if any(s.limit != size for d, (s, size) in enumerate(zip(part.attrs["slice"], data.shape.dimensions)) if d != dim):
+        if any(
+            s.limit != size for d, (s, size) in enumerate(zip(part.attrs["slice"], data.shape.dimensions)) if d != dim
+        ):
             return {}
     return parts if len(limits) == 1 and max(limits) < length else {}
 
@@ -46,7 +55,8 @@ def _counts(x: Instruction, dim: int) -> bool:
 
 
 def compared(comparator: Computation) -> str:
-    """The direction in which a comparator compares its first two parameters; "" where it is more than a comparison, or of others."""
+    """The direction in which a comparator compares its first two parameters; "" where it is more than a comparison, or
+    of others."""
     root = comparator.root
     numbers = [o.attrs.get("parameter_number") for o in root.operands]
     return root.attrs["direction"] if root.opcode == "compare" and numbers == [0, 1] else ""

@@ -1,10 +1,10 @@
 """The order in which XLA:CPU leaves equal elements where a sort need not be stable.
 
-It sorts with the C++ library's `std::sort`, as GCC's library has it: ranges of more than 16 elements are split around the
-median of three of them, as deep as twice the logarithm of the number of elements, and heap sort does what is left below;
-insertion then moves each element the short way to its place. Which of two equal elements comes first follows from these
-steps alone, so they are taken one by one here. So do results under a comparator that is no strict weak order, such as `<`
-with NaNs. There, steps may ask for what lies beyond the row: that never happens here.
+It sorts with the C++ library's `std::sort`, as GCC's library has it: ranges of more than 16 elements are split around
+the median of three of them, as deep as twice the logarithm of the number of elements, and heap sort does what is left
+below; insertion then moves each element the short way to its place. Which of two equal elements comes first follows
+from these steps alone, so they are taken one by one here. So do results under a comparator that is no strict weak
+order, such as `<` with NaNs. There, steps may ask for what lies beyond the row: that never happens here.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class Introsort:
             loop.condition = b.gt(count.next, self.number(0))
 
     def partition(self, first: Val, end: Val) -> Val:
-        """Puts the median of three elements first, and what may go before it before what may go after; where the latter begins."""
+        """Puts the median of three elements first, and what may go before it before what may go after; where the latter
+        begins."""
         b, one = self.b, self.number(1)
         places = [b.pin(v) for v in (b.add(first, one), b.add(first, b.shr_s(b.sub(end, first), 1)), b.sub(end, one))]
         p, q, r = (self.at(v) for v in places)
@@ -129,7 +130,8 @@ class Introsort:
         return cut.result
 
     def heap_sort(self, first: Val, size: Val) -> None:
-        """Makes a heap of `size` elements, from the last parent to the first, and then takes the greatest off it time and again."""
+        """Makes a heap of `size` elements, from the last parent to the first, and then takes the greatest off it time
+        and again."""
         b, zero, one = self.b, self.number(0), self.number(1)
         with b.repeat() as loop:
             # Parents count down to 0; below it, how many elements were taken off.
@@ -145,7 +147,8 @@ class Introsort:
             loop.condition = b.gt(b.add(step.value, size), one)
 
     def sift(self, first: Val, top: Val, size: Val, element: Element) -> None:
-        """Fills the hole at `top` of a heap: the greater children move up to the last level, and `element` up from there."""
+        """Fills the hole at `top` of a heap: the greater children move up to the last level, and `element` up from
+        there."""
         b, zero, one, two = self.b, self.number(0), self.number(1), self.number(2)
         parents = b.shr_s(b.sub(size, one), 1)
         with b.repeat() as loop:

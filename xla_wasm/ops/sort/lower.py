@@ -1,12 +1,14 @@
-"""sort as a kernel: by digits where the comparator has a key (see `radix`), else short runs in vectors, then merges from both ends.
+"""sort as a kernel: by digits where the comparator has a key (see `radix`), else short runs in vectors, then merges
+from both ends.
 
-Both keep the order of equal elements. Where a sort need not, and somebody could tell, `introsort` orders them as XLA:CPU does.
+Both keep the order of equal elements. Where a sort need not, and somebody could tell, `introsort` orders them as
+XLA:CPU does.
 
 Rows are copied into memory of the kernel's own as runs of 5 to 8 elements, sorted by compare-exchanges of neighbours,
 four runs side by side in lanes. Every pass then merges runs of `width` in pairs, from one memory into another, and the
 two change places. A pair's first `width` results are taken from the front and its last ones from the back, in one loop:
-no cursor can pass the end of its run before its last step, so nothing is tested and nothing branches, and the two chains
-of loads and comparisons overlap.
+no cursor can pass the end of its run before its last step, so nothing is tested and nothing branches, and the two
+chains of loads and comparisons overlap.
 
 The number of runs is a power of two. Elements beyond the end of a row fill it up; no order is asked of them: an element
 of a right run that lies there never goes first.
@@ -53,7 +55,9 @@ def sort_kernel(k: Kernel, x: Instruction) -> None:
 
         def whole(row: Index) -> None:
             elements = [read(row, Affine(i)) for i in range(length)]
-            for i, element in enumerate(order.exchanged(elements) if x.attrs["is_stable"] else order.inserted(elements)):
+            for i, element in enumerate(
+                order.exchanged(elements) if x.attrs["is_stable"] else order.inserted(elements)
+            ):
                 write(row, Affine(i), element)
 
         nest(k.b, others, whole)
@@ -126,7 +130,14 @@ class _Merge:
         results = [c.result for c in here]
 
         def put(i: Affine) -> None:
-            write(i, [b.load_at(result, i, dtype, pure=False) for result, dtype in zip(results, self.dtypes) if result is not None])
+            write(
+                i,
+                [
+                    b.load_at(result, i, dtype, pure=False)
+                    for result, dtype in zip(results, self.dtypes)
+                    if result is not None
+                ],
+            )
 
         b.vectorized(self.length, put)
 
@@ -140,7 +151,11 @@ class _Merge:
     def goes_first(self, right: Element, left: Element, position: Val) -> Val:
         """Whether an element of a right run, which lies at `position`, goes before one of its left run."""
         first = self.order.less(right, left)
-        return first if self.size == self.length else self.b.and_(first, self.b.lt(position, self.b.const("s32", self.length)))
+        return (
+            first
+            if self.size == self.length
+            else self.b.and_(first, self.b.lt(position, self.b.const("s32", self.length)))
+        )
 
     def from_both_ends(self, width: Val, sources: list[Val], targets: list[Val]) -> Val:
         """One pass over all pairs of runs; whether what was taken from the front and from the back made up each pair.
@@ -203,7 +218,13 @@ class _Merge:
             next_front = b.add(front.value, one)
             done = b.pin(b.eq(next_front, end.value))
             pair = end.value
-            follows = (next_front, b.add(left.value, b.sub(one, moved)), b.add(right.value, moved), middle.value, end.value)
+            follows = (
+                next_front,
+                b.add(left.value, b.sub(one, moved)),
+                b.add(right.value, moved),
+                middle.value,
+                end.value,
+            )
             restarts = (pair, pair, b.add(pair, width), b.add(pair, width), b.add(pair, b.shl(width, 1)))
             for carry, restart, follow in zip(carries, restarts, follows):
                 carry.next = b.select(done, restart, follow)

@@ -2,8 +2,8 @@
 
 Such a comparator orders like an unsigned integer that is computed once for each element. Its digits are counted for all
 turns in one walk; then every turn puts the elements in the order of one digit, the lowest first, and keeps their order
-otherwise. A turn in which all elements have the same digit is left out. Nothing here depends on how elements compare, so
-the time does not either.
+otherwise. A turn in which all elements have the same digit is left out. Nothing here depends on how elements compare,
+so the time does not either.
 """
 
 from __future__ import annotations
@@ -92,7 +92,9 @@ def key_of(comparator: Computation) -> Key | None:
     if sides not in ((0, 1), (1, 0)) or _form(left) != _form(right):
         return None
     dtype = left.shape.element_type
-    if TYPES[dtype].kind not in ("pred", "signed", "unsigned", "float") or (is_float(dtype) and dtype not in ("f32", "f64")):
+    if TYPES[dtype].kind not in ("pred", "signed", "unsigned", "float") or (
+        is_float(dtype) and dtype not in ("f32", "f64")
+    ):
         return None
     descending = (root.attrs["direction"] == "GT") == (sides == (0, 1))
     needed = _needed(left)

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from ...hlo.index_map import along
-from ...hlo.infer import PRED, array, arrays, brief, broken, called_signature, flags, joined, need_kind, one_dimension, result
+from ...hlo.infer import (
+    PRED,
+    array,
+    arrays,
+    brief,
+    broken,
+    called_signature,
+    flags,
+    joined,
+    need_kind,
+    one_dimension,
+    result,
+)
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Kind, Op, Read
 from ...hlo.shape import Shape
@@ -45,7 +57,8 @@ OPS: tuple[Op, ...] = (
         (Attr("dimensions", "ints", (14,), REQUIRED), Attr("is_stable", "bool", (60,), False)),
         ("to_apply",),
         reads=lambda x: _read_along(x, x.attrs["dimensions"][0]),
-        doc="The operands reordered alike along one dimension, so that the comparator is true of no element and one before it.",
+        doc="The operands reordered alike along one dimension, so that the comparator is true of no element and one "
+        "before it.",
         constraints=(
             "The operands are arrays of equal sizes.",
             "`dimensions` holds one dimension of theirs.",
@@ -63,7 +76,11 @@ OPS: tuple[Op, ...] = (
         ),
         reads=lambda x: _read_along(x, x.operands[0].shape.rank - 1),
         stablehlo=("chlo.top_k",),
-        doc="The k largest or smallest elements of the last dimension, best first, and their indices; of equal ones the first comes first.",
-        constraints=("The operand is an array of an ordered type.", "k lies between 0 and the size of the last dimension."),
+        doc="The k largest or smallest elements of the last dimension, best first, and their indices; of equal ones "
+        "the first comes first.",
+        constraints=(
+            "The operand is an array of an ordered type.",
+            "k lies between 0 and the size of the last dimension.",
+        ),
     ),
 )

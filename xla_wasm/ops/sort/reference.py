@@ -78,12 +78,15 @@ def _sort(instr: Instruction, operands: list[Value], call: Any) -> Value:
     order = merge_order(length, operands[0].size // length, less)
     if not instr.attrs["is_stable"] and length > SPLIT:
         order = _as_found(order, less)
-    results = [np.moveaxis(np.take_along_axis(x.reshape(-1, length), order, 1).reshape(x.shape), -1, dim) for x in moved]
+    results = [
+        np.moveaxis(np.take_along_axis(x.reshape(-1, length), order, 1).reshape(x.shape), -1, dim) for x in moved
+    ]
     return tuple(results) if instr.shape.is_tuple else results[0]
 
 
 def best_first(instr: Instruction, operands: list[Value]) -> Value:
-    """The operands of a sort of which only the first elements are used: the greatest of the first one first (see `first`)."""
+    """The operands of a sort of which only the first elements are used: the greatest of the first one first (see
+    `first`)."""
     (dim,) = instr.attrs["dimensions"]
     order = _order(operands[0], True, dim)
     results = [np.take_along_axis(x, order, dim) for x in operands]

@@ -7,7 +7,27 @@ import numpy as np
 from ...builder import Builder
 from ...hlo.attrs import SliceDimension
 from ...hlo.ir import Instruction
-from ..sample import Maker, Sample, array, bf16, case, f32, f64, function, inf, nan, pred, program, s8, s32, s64, shape, u8, u32, u64
+from ..sample import (
+    Maker,
+    Sample,
+    array,
+    bf16,
+    case,
+    f32,
+    f64,
+    function,
+    inf,
+    nan,
+    pred,
+    program,
+    s8,
+    s32,
+    s64,
+    shape,
+    u8,
+    u32,
+    u64,
+)
 
 
 def _comparator(element_type: str, direction: str = "LT", type: str | None = None, others: str = "") -> Maker:
@@ -51,7 +71,8 @@ _BY_PARTS = function(
 
 
 def _first_two(b: Builder, x: Instruction, other: Instruction) -> Instruction:
-    """The greatest two elements and their places, which the compiler makes a topk of, and something in a narrow type."""
+    """The greatest two elements and their places, which the compiler makes a topk of, and something in a narrow
+    type."""
     places = b.iota(x.shape.with_element_type("s32"))
     both = b.op("sort", x, places, called=[_comparator("f32", "GT", others="s32")()], dimensions=(0,), is_stable=True)
     first = [b.op("slice", b.get_tuple_element(both, i), slice=(SliceDimension(0, 2),)) for i in range(2)]
@@ -64,9 +85,14 @@ _ROUND = np.arange(1000, dtype=np.int32) * 7 % 30
 _ORDER = np.argsort(_ROUND, kind="stable").astype(np.int32)
 
 SAMPLES: tuple[Sample, ...] = (
-    *(case("sort", (array(t, _LONG),), array(t, np.sort(_LONG)), called=(_comparator(t),), dimensions=(0,)) for t in ("f32", "f64", "s32")),
     *(
-        case("sort", (array(t, _LONG),), array(t, np.sort(_LONG)[::-1]), called=(_comparator(t, "GT"),), dimensions=(0,))
+        case("sort", (array(t, _LONG),), array(t, np.sort(_LONG)), called=(_comparator(t),), dimensions=(0,))
+        for t in ("f32", "f64", "s32")
+    ),
+    *(
+        case(
+            "sort", (array(t, _LONG),), array(t, np.sort(_LONG)[::-1]), called=(_comparator(t, "GT"),), dimensions=(0,)
+        )
         for t in ("u8", "s64")
     ),
     case("sort", (_GRID,), np.sort(_GRID, 0), name="columns", called=(_comparator("s32"),), dimensions=(0,)),
@@ -114,7 +140,13 @@ SAMPLES: tuple[Sample, ...] = (
         dimensions=(0,),
     ),
     case(
-        "sort", (s32([9, 2, 4, 3, -1]),), s32([3, 2, 4, -1, 9]), name="any comparator", called=(_NEAREST,), dimensions=(0,), is_stable=True
+        "sort",
+        (s32([9, 2, 4, 3, -1]),),
+        s32([3, 2, 4, -1, 9]),
+        name="any comparator",
+        called=(_NEAREST,),
+        dimensions=(0,),
+        is_stable=True,
     ),
     case(
         "sort",
@@ -129,17 +161,39 @@ SAMPLES: tuple[Sample, ...] = (
         (array("c128", [[3j, 1], [-2, 2j]]),),
         array("c128", [[1, 3j], [-2, 2j]]),
         name="by magnitude",
-        called=(function("c128, c128", lambda b, x, y: b.op("compare", b.op("abs", x), b.op("abs", y), direction="LT")),),
+        called=(
+            function("c128, c128", lambda b, x, y: b.op("compare", b.op("abs", x), b.op("abs", y), direction="LT")),
+        ),
         dimensions=(1,),
         is_stable=True,
     ),
     case("sort", (pred([1, 0, 1, 0, 0]),), pred([0, 0, 0, 1, 1]), called=(_comparator("pred"),), dimensions=(0,)),
-    case("sort", (u32([2**31, 1, 2**32 - 1]),), u32([1, 2**31, 2**32 - 1]), called=(_comparator("u32"),), dimensions=(0,)),
-    case("sort", (u64([2**63, 1, 2**64 - 1]),), u64([1, 2**63, 2**64 - 1]), called=(_comparator("u64"),), dimensions=(0,)),
+    case(
+        "sort", (u32([2**31, 1, 2**32 - 1]),), u32([1, 2**31, 2**32 - 1]), called=(_comparator("u32"),), dimensions=(0,)
+    ),
+    case(
+        "sort", (u64([2**63, 1, 2**64 - 1]),), u64([1, 2**63, 2**64 - 1]), called=(_comparator("u64"),), dimensions=(0,)
+    ),
     case("sort", (bf16([1, -2, 0.5]),), bf16([-2, 0.5, 1]), called=(_comparator("bf16"),), dimensions=(0,)),
-    case("sort", (f32([[5], [3]]),), f32([[5], [3]]), name="rows of one", called=(_comparator("f32"),), dimensions=(1,)),
-    case("sort", (f32(np.zeros((2, 0))),), f32(np.zeros((2, 0))), name="empty rows", called=(_comparator("f32"),), dimensions=(1,)),
-    case("sort", (f32(np.zeros((0, 2))),), f32(np.zeros((0, 2))), name="no rows", called=(_comparator("f32"),), dimensions=(1,)),
+    case(
+        "sort", (f32([[5], [3]]),), f32([[5], [3]]), name="rows of one", called=(_comparator("f32"),), dimensions=(1,)
+    ),
+    case(
+        "sort",
+        (f32(np.zeros((2, 0))),),
+        f32(np.zeros((2, 0))),
+        name="empty rows",
+        called=(_comparator("f32"),),
+        dimensions=(1,),
+    ),
+    case(
+        "sort",
+        (f32(np.zeros((0, 2))),),
+        f32(np.zeros((0, 2))),
+        name="no rows",
+        called=(_comparator("f32"),),
+        dimensions=(1,),
+    ),
     program(
         "sort",
         (f32([3, 1, 4, 1, 5]), bf16([1, 2])),
@@ -170,13 +224,22 @@ SAMPLES: tuple[Sample, ...] = (
     case("topk", (u8([1, 255, 3]),), (u8([255, 3]), s32([1, 2])), k=2, largest=True),
     case("topk", (s64([1, -(2**40), 3]),), (s64([-(2**40), 1]), s32([1, 0])), name="smallest", k=2, largest=False),
     case("topk", (f32([1, 2]),), (f32([]), s32([])), name="none", k=0, largest=True),
-    case("topk", (f32(np.zeros((0, 3))),), (f32(np.zeros((0, 2))), s32(np.zeros((0, 2)))), name="no rows", k=2, largest=True),
+    case(
+        "topk",
+        (f32(np.zeros((0, 3))),),
+        (f32(np.zeros((0, 2))), s32(np.zeros((0, 2)))),
+        name="no rows",
+        k=2,
+        largest=True,
+    ),
     case(
         "sort",
         (s32([3, 1]), s32([42, 50]), f32([-3, 1.1])),
         (s32([1, 3]), s32([50, 42]), f32([1.1, -3])),
         name="three operands, by the first",
-        called=(function("s32, s32, s32, s32, f32, f32", lambda b, x, y, *rest: b.op("compare", x, y, direction="LT")),),
+        called=(
+            function("s32, s32, s32, s32, f32, f32", lambda b, x, y, *rest: b.op("compare", x, y, direction="LT")),
+        ),
         dimensions=(0,),
     ),
 )

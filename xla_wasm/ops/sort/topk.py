@@ -1,9 +1,10 @@
 """topk for a k that is small beside the row: two walks, and the order of the few elements that the second one keeps.
 
-The elements of a row belong to groups, those of one group a row of groups apart. The first walk takes the best of each group; the k-th
-best of these is a bound, since k elements are as good. The second walk collects what is not worse than the bound, in the order of
-places. That is little more than k elements wherever the best ones are spread over the groups: in any order but one made for it, sorted
-rows included. Whenever twice as many have come together, the k best of them stay and give the bound for what follows.
+The elements of a row belong to groups, those of one group a row of groups apart. The first walk takes the best of each
+group; the k-th best of these is a bound, since k elements are as good. The second walk collects what is not worse than
+the bound, in the order of places. That is little more than k elements wherever the best ones are spread over the
+groups: in any order but one made for it, sorted rows included. Whenever twice as many have come together, the k best of
+them stay and give the bound for what follows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def key_type(dtype: str) -> str:
 class _TopK:
     """The memory of the kernel, and the row that it is at.
 
-    A key is an integer that orders like an element: a float's bits, from sign and magnitude to two's complement; others as they are.
+    A key is an integer that orders like an element: a float's bits, from sign and magnitude to two's complement; others
+    as they are.
     """
 
     def __init__(self, k: Kernel, x: Instruction):
@@ -69,13 +71,19 @@ class _TopK:
         if self.source is not None:
             self.start = self.source.position((*index, ZERO))
         else:
-            nest(b, (self.length,), lambda i: b.store(self.data.number, i[0], self.k.e.value(self.operand, (*index, *i)), self.dtype))
+            nest(
+                b,
+                (self.length,),
+                lambda i: b.store(self.data.number, i[0], self.k.e.value(self.operand, (*index, *i)), self.dtype),
+            )
         self.take_the_best_of_groups()
         b.store(self.bound.number, ZERO, self.bound_of_groups(), self.key)
         self.collect()
         with b.loop(self.count) as i:
             word = b.load(self.first.number, i, self.key)
-            value = b.bitcast(self.turned(word, word), self.dtype) if is_float(self.dtype) else b.convert(word, self.dtype)
+            value = (
+                b.bitcast(self.turned(word, word), self.dtype) if is_float(self.dtype) else b.convert(word, self.dtype)
+            )
             self.k.store(self.x, (*index, i), value, 0)
             self.k.store(self.x, (*index, i), b.load(self.first_places.number, i, "s32"), 1)
 
@@ -101,12 +109,14 @@ class _TopK:
         return self.b.gt(p, q) if self.largest else self.b.lt(p, q)
 
     def reaches(self, word: Val, bound: Val) -> Val:
-        """Whether an element is as good as a bound. Turning all words as the bound is turned gives the order around it."""
+        """Whether an element is as good as a bound. Turning all words as the bound is turned gives the order around
+        it."""
         turned = self.turned(word, bound)
         return self.b.ge(turned, bound) if self.largest else self.b.le(turned, bound)
 
     def better(self, p: Val, q: Val) -> Val:
-        """The better of two elements of a group; either, where one is NaN or both are zeros: the bound may be too low."""
+        """The better of two elements of a group; either, where one is NaN or both are zeros: the bound may be too
+        low."""
         b = self.b
         if is_float(self.dtype):
             return b.pmax(p, q) if self.largest else b.pmin(p, q)
@@ -117,7 +127,8 @@ class _TopK:
     # --- the bound ----------------------------------------------------------------------------------------------
 
     def take_the_best_of_groups(self) -> None:
-        """The first walk: group i has the elements i, i + groups and so on, but for less than a vector at the end of the row."""
+        """The first walk: group i has the elements i, i + groups and so on, but for less than a vector at the end of
+        the row."""
         b, step = self.b, self.groups
         memory = b.pointer(self.best.number)
 
@@ -212,7 +223,9 @@ class _TopK:
     def append(self, position: Affine, count: Val) -> Val:
         """Puts an element behind those that are there, and counts it if it reaches the bound."""
         b, end = self.b, self.place(count)
-        word = self.word(b.load_at(b.pointer(self.data.number), self.start + position, self.dtype, pure=self.source is not None))
+        word = self.word(
+            b.load_at(b.pointer(self.data.number), self.start + position, self.dtype, pure=self.source is not None)
+        )
         b.store(self.keys.number, end, self.turned(word, word), self.key)
         b.store(self.places.number, end, b.index_value(position), "s32")
         more = b.convert(self.reaches(word, b.load(self.bound.number, ZERO, self.key)), "s32")
@@ -223,7 +236,8 @@ class _TopK:
         return at(self.b.and_(number, self.b.const("s32", self.room - 1)))
 
     def settle(self, count: Val) -> None:
-        """Of the elements that are there the best stay, in order; what comes later has to be better than all of them."""
+        """Of the elements that are there the best stay, in order; what comes later has to be better than all of
+        them."""
         b = self.b
         keys, places = self.keys.number, self.places.number
         least, most = limits(self.key)
@@ -255,7 +269,9 @@ class _TopK:
             found = b.carry(loop, self.number(0), b.lanes)
             others = b.load_lanes(b.pointer(self.keys.number), self.place(start.value), self.key, pure=False)
             earlier = b.lt(b.add(start.value, b.ramp()), number)
-            found.next = self.counted(found.value, b.or_(self.goes_first(others, mine), b.and_(b.eq(others, mine), earlier)))
+            found.next = self.counted(
+                found.value, b.or_(self.goes_first(others, mine), b.and_(b.eq(others, mine), earlier))
+            )
             start.next = b.add(start.value, b.const("s32", b.lanes))
             loop.condition = b.lt(start.next, count)
         assert found.result is not None

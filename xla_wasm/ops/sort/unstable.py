@@ -1,4 +1,5 @@
-"""The order of equal elements after the `std::sort` of GCC's library, as XLA:CPU calls it, in plain Python: see `introsort`."""
+"""The order of equal elements after the `std::sort` of GCC's library, as XLA:CPU calls it, in plain Python: see
+`introsort`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""reduce-window without padding and dilation of its operand, along one dimension after another where that is less work."""
+"""reduce-window without padding and dilation of its operand, along one dimension after another where that is less
+work."""
 
 from __future__ import annotations
 

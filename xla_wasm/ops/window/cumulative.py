@@ -1,4 +1,5 @@
-"""reduce-window over whole prefixes or suffixes of one dimension (cumsum and its kin): one walk with running accumulators."""
+"""reduce-window over whole prefixes or suffixes of one dimension (cumsum and its kin): one walk with running
+accumulators."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from ...lowering.kernel import Kernel
 from ..reduce.monoids import MONOIDS
 
 _LONG = 16
-"""Elements from which on a running sum along the last dimension is taken in vectors of it; shorter ones go side by side."""
+"""Elements from which on a running sum along the last dimension is taken in vectors of it; shorter ones go side by
+side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ def _symmetric(computation: Computation) -> bool:
 
 
 def _number(computation: Computation, names: tuple[int, int], numbers: dict[object, int]) -> int:
-    """A number for the expression of the root: equal ones get the same, the order of operands aside where it does not matter."""
+    """A number for the expression of the root: equal ones get the same, the order of operands aside where it does not
+    matter."""
     own: dict[Instruction, int] = {}
     for x in computation.instructions:
         parts = [own[o] for o in x.operands]
@@ -75,8 +78,8 @@ def _tests_for_nan(x: Instruction) -> bool:
 
 
 def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
-    """Along a dimension that is not the last one the accumulators of a whole row run side by side, in vectors; along the
-    last one those of several rows."""
+    """Along a dimension that is not the last one the accumulators of a whole row run side by side, in vectors; along
+    the last one those of several rows."""
     b, e = k.b, k.e
     count = len(x.operands) // 2
     operands, inits = x.operands[:count], [e.value(o, ()) for o in x.operands[count:]]
@@ -137,7 +140,8 @@ def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
 
 
 def _prefixes(k: Kernel, x: Instruction, walk: Cumulative, inits: list[Val]) -> None:
-    """Running sums of f32 along the last dimension, in f64: the sums of four elements in vectors of two, and of all before them."""
+    """Running sums of f32 along the last dimension, in f64: the sums of four elements in vectors of two, and of all
+    before them."""
     b, e = k.b, k.e
     operands = x.operands[: len(inits)]
     dims = operands[0].shape.dimensions

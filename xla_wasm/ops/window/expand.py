@@ -1,4 +1,5 @@
-"""reduce-window and select-and-scatter as loops over elements, where a computation of theirs is more than `lowering.apply` takes."""
+"""reduce-window and select-and-scatter as loops over elements, where a computation of theirs is more than
+`lowering.apply` takes."""
 
 from __future__ import annotations
 
@@ -16,11 +17,16 @@ Place = list[Instruction]
 
 def whole(window: tuple[WindowDimension, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
     """The dimensions that one window covers, if it does no more than reduce these; else none."""
-    plain = all(replace(w, window_reversal=False) in (WindowDimension(1), WindowDimension(size)) for w, size in zip(window, dims))
+    plain = all(
+        replace(w, window_reversal=False) in (WindowDimension(1), WindowDimension(size))
+        for w, size in zip(window, dims)
+    )
     return tuple(d for d, w in enumerate(window) if w.size > 1) if plain else ()
 
 
-def _inside(e: Writer, out: Place, inner: Place, window: tuple[WindowDimension, ...], dims: tuple[int, ...]) -> tuple[Place, Instruction]:
+def _inside(
+    e: Writer, out: Place, inner: Place, window: tuple[WindowDimension, ...], dims: tuple[int, ...]
+) -> tuple[Place, Instruction]:
     """Where an element of a window lies in the array, and whether it does."""
     place: Place = []
     valid = e.scalar("pred", 1)

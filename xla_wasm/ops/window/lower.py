@@ -145,7 +145,14 @@ def select_and_scatter_kernel(k: Kernel, x: Instruction) -> None:
 
     # Windows of neighbouring positions may meet in one element, so only a dimension without windows runs in lanes.
     w = window[-1] if window else None
-    if w is not None and w.size == 1 and w.stride == 1 and not w.padding_low and not w.padding_high and out[-1] >= b.lanes:
+    if (
+        w is not None
+        and w.size == 1
+        and w.stride == 1
+        and not w.padding_low
+        and not w.padding_high
+        and out[-1] >= b.lanes
+    ):
         nest(b, out, body)
     else:
         scalar_nest(b, out, body)

@@ -19,7 +19,10 @@ def _places(instr: Instruction, shape: Shape, rule: int) -> list[int]:
     window = instr.attrs["window"]
     if window is None or len(window.dimensions) != shape.rank:
         raise broken(
-            instr, rule, f"the window has {counted(len(window.dimensions) if window else 0, 'dimension')}, the array is {brief(shape)}"
+            instr,
+            rule,
+            f"the window has {counted(len(window.dimensions) if window else 0, 'dimension')}, the array is "
+            f"{brief(shape)}",
         )
     return [window_size(instr, size, w, rule) for size, w in zip(shape.dimensions, window.dimensions)]
 
@@ -47,7 +50,8 @@ def _select_and_scatter(instr: Instruction) -> Shape:
 
 
 def in_window(place: int, tap: int, w: WindowDimension, domain: tuple[int, ...]) -> Coordinate | None:
-    """Where a window's element lies: `place` and `tap` are the dimensions of the window's index and of the index in it."""
+    """Where a window's element lies: `place` and `tap` are the dimensions of the window's index and of the index in
+    it."""
     if w.base_dilation != 1 or w.window_reversal:
         return None
     return Coordinate(-w.padding_low, ((w.stride, place, 1, domain[place]), (w.window_dilation, tap, 1, domain[tap])))
@@ -57,7 +61,9 @@ def _windowed(x: Instruction, places: tuple[int, ...]) -> Read:
     window, dims = x.attrs["window"].dimensions, x.operands[0].shape.dimensions
     box = tuple([w.size for w in window])
     rank, domain = len(dims), places + box
-    return Read(Kind.WINDOW, index_map(domain, dims, [in_window(d, rank + d, w, domain) for d, w in enumerate(window)]), box)
+    return Read(
+        Kind.WINDOW, index_map(domain, dims, [in_window(d, rank + d, w, domain) for d, w in enumerate(window)]), box
+    )
 
 
 def _read_reduce_window(x: Instruction) -> list[Read]:
@@ -66,10 +72,13 @@ def _read_reduce_window(x: Instruction) -> list[Read]:
 
 
 def _read_select_and_scatter(x: Instruction) -> list[Read]:
-    """Windows are read at the places of the source, not of the result: each place reads one and adds to one of its elements."""
+    """Windows are read at the places of the source, not of the result: each place reads one and adds to one of its
+    elements."""
     count = len(x.operands) // 3
     dims, places = x.operands[0].shape.dimensions, x.operands[count].shape.dimensions
-    untouched = [w.size == w.stride == 1 and not w.padding_low and not w.padding_high for w in x.attrs["window"].dimensions]
+    untouched = [
+        w.size == w.stride == 1 and not w.padding_low and not w.padding_high for w in x.attrs["window"].dimensions
+    ]
     source = Read(Kind.PLACED, along(places, dims, [(0, 1, d) if same else None for d, same in enumerate(untouched)]))
     return [_windowed(x, places)] * count + [source] * count + read_scalars(x.operands[2 * count :], dims)
 
@@ -86,7 +95,8 @@ OPS: tuple[Op, ...] = (
         reads=_read_reduce_window,
         accumulates=True,
         narrow=Narrow.ACCUMULATED,
-        doc="A reduction of the elements inside a window, at every place of the window; padding and holes of dilation are skipped.",
+        doc="A reduction of the elements inside a window, at every place of the window; padding and holes of dilation "
+        "are skipped.",
         constraints=(*REDUCTION, _DIMENSIONS),
     ),
     Op(
@@ -97,7 +107,8 @@ OPS: tuple[Op, ...] = (
         ("select", "scatter"),
         reads=_read_select_and_scatter,
         narrow=Narrow.ACCUMULATED,
-        doc="At every place of a window, select picks one element, and scatter adds the source's element there to the result.",
+        doc="At every place of a window, select picks one element, and scatter adds the source's element there to the "
+        "result.",
         constraints=(
             "The first two operands are arrays.",
             "The third is a scalar of the first one's type.",

@@ -37,7 +37,9 @@ def _positions(
     return positions, valid
 
 
-def window_elements(window: Sequence[WindowDimension], base: Sequence[int], out: Sequence[int]) -> Iterator[tuple[list[Array], Array]]:
+def window_elements(
+    window: Sequence[WindowDimension], base: Sequence[int], out: Sequence[int]
+) -> Iterator[tuple[list[Array], Array]]:
     """`_positions` of every window element, in row-major order."""
     for offset in product(*(range(w.size) for w in window)):
         yield _positions(window, offset, base, out)
@@ -56,7 +58,9 @@ def _reduce_window(instr: Instruction, operands: list[Value], call: Any) -> Valu
         # A window that covers all is a reduction.
         steps = tuple(-(-size // w.size) for size, w in zip(xs[0].shape, first.dimensions))
         xs = reduce_windows(instr.called[0], xs, inits, first.dimensions, steps, call)
-        window = tuple(replace(w, size=size) if d in reduced else w for d, (w, size) in enumerate(zip(window, xs[0].shape)))
+        window = tuple(
+            replace(w, size=size) if d in reduced else w for d, (w, size) in enumerate(zip(window, xs[0].shape))
+        )
     totals = reduce_windows(instr.called[0], xs, inits, window, out, call, at_once=cumulative(instr) is not None)
     return tuple(totals) if instr.shape.is_tuple else totals[0]
 
@@ -87,7 +91,8 @@ def reduce_windows(
 
 
 def _windowed(opcode: str, x: Array, window: Sequence[WindowDimension], out: Sequence[int]) -> Array:
-    """Dimension by dimension; the elements of a window are combined by halves, so that wide windows cost their logarithm."""
+    """Dimension by dimension; the elements of a window are combined by halves, so that wide windows cost their
+    logarithm."""
     fn, nothing = BINARY[opcode], neutral(opcode, TYPES_OF[x.dtype].name)
     for d, (w, count) in enumerate(zip(window, out)):
         x = np.moveaxis(x, d, 0)
@@ -129,7 +134,9 @@ def _select_and_scatter(instr: Instruction, operands: list[Value], call: Any) ->
             best = np.where(take, candidate, best)
             where = np.where(take, np.broadcast_to(flat_index[tuple(positions)], out), where)
     chosen = where.reshape(-1) >= 0
-    (result,) = fold(scatter, call, [np.full(x.size, init, x.dtype)], where.reshape(-1)[chosen], [source.reshape(-1)[chosen]])
+    (result,) = fold(
+        scatter, call, [np.full(x.size, init, x.dtype)], where.reshape(-1)[chosen], [source.reshape(-1)[chosen]]
+    )
     return result.reshape(x.shape)
 
 

@@ -43,7 +43,13 @@ _GRID = np.array([[1, 5, 2, 0], [3, 4, 8, 1], [9, 2, 7, 6], [0, 1, 3, 2]])
 
 
 def _pooled(
-    x: Any, source: Any, expected: Any, name: str, *dims: tuple[int, ...], init: float = 0, select: Maker = _GREATER_EQUAL
+    x: Any,
+    source: Any,
+    expected: Any,
+    name: str,
+    *dims: tuple[int, ...],
+    init: float = 0,
+    select: Maker = _GREATER_EQUAL,
 ) -> Sample:
     return case(
         "select-and-scatter",
@@ -74,7 +80,15 @@ SAMPLES: tuple[Sample, ...] = (
     _sum(_GRID, 1, np.cumsum(_GRID, 0) + 1, "prefix sums of columns", (4, 1, 3, 0), (1,)),
     _sum(_GRID, 0, np.cumsum(_GRID[::-1], 0)[::-1], "suffix sums of columns", (4, 1, 0, 3), (1,)),
     _sum(_GRID, 0, np.cumsum(_GRID[:, ::-1], 1)[:, ::-1], "suffix sums of rows", (1,), (4, 1, 0, 3)),
-    _sum(_GRID[:, :, None], 0, np.cumsum(_GRID, 1)[:, :, None], "prefix sums before a dimension of 1", (1,), (4, 1, 3, 0), (1,)),
+    _sum(
+        _GRID[:, :, None],
+        0,
+        np.cumsum(_GRID, 1)[:, :, None],
+        "prefix sums before a dimension of 1",
+        (1,),
+        (4, 1, 3, 0),
+        (1,),
+    ),
     _sum(_GRID[:3, :2], 0, [[0, 0], [3, 4]], "both dilations", (2, 4, 2, 1, 3, 2), (1,)),
     _sum(_LINE, 0, [5, 7], "negative padding", (2, 1, -1, -1)),
     _sum(_LINE, 0, [], "window too large", (7,)),
@@ -103,7 +117,13 @@ SAMPLES: tuple[Sample, ...] = (
         window=_window((5, 1, 4, 0)),
     ),
     *(
-        case("reduce-window", (array(t, _LINE), array(t, 0)), array(t, [2, 3, 4, 5]), called=(reducer("maximum", t),), window=_window((2,)))
+        case(
+            "reduce-window",
+            (array(t, _LINE), array(t, 0)),
+            array(t, [2, 3, 4, 5]),
+            called=(reducer("maximum", t),),
+            window=_window((2,)),
+        )
         for t in ("f64", "s32", "u32", "s8", "u8", "s64")
     ),
     case(
@@ -130,7 +150,14 @@ SAMPLES: tuple[Sample, ...] = (
         called=(_ARGMAX,),
         window=_window((3, 1, 1, 1, 1, 2)),
     ),
-    case("reduce-window", (f32(_LINE), f32(0)), (f32([3, 5, 7, 9]),), name="a tuple of one", called=(_ONE_TUPLE,), window=_window((2,))),
+    case(
+        "reduce-window",
+        (f32(_LINE), f32(0)),
+        (f32([3, 5, 7, 9]),),
+        name="a tuple of one",
+        called=(_ONE_TUPLE,),
+        window=_window((2,)),
+    ),
     *(
         case(
             "reduce-window",
@@ -170,8 +197,17 @@ SAMPLES: tuple[Sample, ...] = (
     _pooled([1, 5, 2], [10, 20], [10, 20, 0], "padding is never selected", (2, 2, 1, 0)),
     _pooled([-3, -5], [10, 20, 40], [30, 40], "negative values in padded windows", (2, 1, 1, 1)),
     _pooled([1, 2], [10, 20, 40], [0, 20], "window wholly in padding", (1, 3, 2, 4)),
-    _pooled(_GRID, [[10, 20], [30, 40]], [[0, 10, 0, 0], [0, 0, 20, 0], [30, 0, 40, 0], [0, 0, 0, 0]], "pooling", (2, 2), (2, 2)),
-    _pooled([[[1], [5]], [[7], [2]]], [[[3]], [[4]]], [[[0], [3]], [[4], [0]]], "batch and channel", (1,), (2, 2), (1,)),
+    _pooled(
+        _GRID,
+        [[10, 20], [30, 40]],
+        [[0, 10, 0, 0], [0, 0, 20, 0], [30, 0, 40, 0], [0, 0, 0, 0]],
+        "pooling",
+        (2, 2),
+        (2, 2),
+    ),
+    _pooled(
+        [[[1], [5]], [[7], [2]]], [[[3]], [[4]]], [[[0], [3]], [[4], [0]]], "batch and channel", (1,), (2, 2), (1,)
+    ),
     case(
         "reduce-window",
         (f32(np.arange(24).reshape(4, 6)), f32(-inf)),
@@ -203,7 +239,10 @@ SAMPLES: tuple[Sample, ...] = (
         name="every dilation and padding",
         called=(reducer("add", "s32"),),
         window=Window(
-            (WindowDimension(size=2, stride=4, padding_low=2, padding_high=1, window_dilation=3, base_dilation=2), WindowDimension(size=1))
+            (
+                WindowDimension(size=2, stride=4, padding_low=2, padding_high=1, window_dilation=3, base_dilation=2),
+                WindowDimension(size=1),
+            )
         ),
     ),
     case(

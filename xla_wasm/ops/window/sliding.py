@@ -37,7 +37,12 @@ def sliding(x: Instruction) -> Sliding | None:
     window = x.attrs["window"].dimensions
     long = [d for d, w in enumerate(window) if w.size > 1]
     plain = all(w.window_dilation == w.base_dilation == 1 and not (w.padding_low or w.padding_high) for w in window)
-    if opcode is None or len(long) != 1 or not plain or any(w.stride != 1 for d, w in enumerate(window) if d != long[0]):
+    if (
+        opcode is None
+        or len(long) != 1
+        or not plain
+        or any(w.stride != 1 for d, w in enumerate(window) if d != long[0])
+    ):
         return None
     w = window[long[0]]
     steps = w.size.bit_length() * (1 if opcode in IDEMPOTENT else 2)
@@ -45,7 +50,8 @@ def sliding(x: Instruction) -> Sliding | None:
 
 
 def sliding_kernel(k: Kernel, x: Instruction, s: Sliding) -> None:
-    """Each line along the dimension in memory of its own; where elements that lie side by side are enough, lines side by side."""
+    """Each line along the dimension in memory of its own; where elements that lie side by side are enough, lines side
+    by side."""
     b, e = k.b, k.e
     operand, init = x.operands
     dims, dtype = operand.shape.dimensions, x.shape.element_type
