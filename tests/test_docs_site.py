@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import griffe
 import pytest
 from browsing import SCREENSHOTS, WAIT, served
-from documents import FENCE, GENERATED, ROOT, Block, blocks, navigation, written
+from documents import FENCE, GENERATED, ROOT, Block, blocks, loader_options, navigation, written
 from node_host import node_for
 from playwright.sync_api import Browser
 from test_documents import COMMANDS, EXAMPLES, PYTHON
@@ -161,8 +161,7 @@ def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: py
     ]
     for name in [*exported, "LoadOptions", "Queue", "handler", "joined", "runReplicated"]:
         assert f'id="{name.lower()}"' in javascript, name
-    (options,) = re.findall(r"const OPTIONS = '(.*?)'", (ROOT / "web" / "executor.js").read_text(encoding="utf-8"))
-    for option in options.split():
+    for option in loader_options():
         assert f"<code>{option}?</code>" in javascript, option
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from documents import loader_options
 from node_host import ROOT, node_for
 from playwright.sync_api import Page, expect
 from web_site import Site
@@ -76,8 +77,7 @@ def test_commands(tmp_path: Path) -> None:
 
 def test_options() -> None:
     """Every option of the loader is in the document, and in the package's README."""
-    (known,) = re.findall(r"const OPTIONS = '(.*?)'", (ROOT / "web" / "executor.js").read_text())
-    for option in known.split():
+    for option in loader_options():
         assert f"`{option}" in DOCUMENT, option
         assert f"`{option}" in (ROOT / "web" / "README.md").read_text() or option == "physical", option
 

@@ -24,7 +24,10 @@ const WIDENED = 1 << 16;
  */
 export function widen(type, bytes, target, first, dimensions, scales) {
   const floats = new Float32Array(Math.min(target.length / 4, WIDENED));
-  const chunk = type === 's8' ? scaled(new Int8Array(bytes.buffer), floats, first, dimensions, /** @type {Scales} */ (scales)) : floated(type, new Uint16Array(bytes.buffer), floats);
+  const chunk =
+    type === 's8'
+      ? scaled(new Int8Array(bytes.buffer), floats, first, dimensions, /** @type {Scales} */ (scales))
+      : floated(type, new Uint16Array(bytes.buffer), floats);
   for (let start = 0; start < target.length / 4; start += WIDENED) {
     const count = Math.min(target.length / 4 - start, WIDENED);
     chunk(start, count);
