@@ -104,7 +104,7 @@ class Left:
     m_stride: int
     dtype: str
     pure: bool = True
-    """Whether nothing writes there."""
+    """True if nothing writes there."""
 
     def moved(self, k: Affine) -> Left:
         """The same from index `k` of the rows on."""
@@ -134,11 +134,11 @@ class _Writer:
         self.quads = quads(b, g.types, self.rhs) if takes_quads(g, tile, b.target) else None
         self.split = self._split()
         self.is_column = tile.nr == g.n == 1 and tile.mr % g.lanes == 0
-        """Whether results along rows lie side by side, and so make vectors."""
+        """True if results along rows lie side by side, and so make vectors."""
 
     def _split(self) -> int:
-        """How many outer dimensions enclose the panel loop. The others, short rows of a convolution, share each
-        panel."""
+        """Returns the number of outer dimensions that enclose the panel loop. The others, short rows of a convolution,
+        share each panel."""
         split, rows = len(self.g.outer), self.g.m
         while (
             split
@@ -477,7 +477,8 @@ class _Writer:
         return sums
 
     def in_quads(self, quads: Quads, x: Left, right: Right, start: Affine, rows: int) -> list[tuple[int, Step]]:
-        """What adds the products of four quads, and of one: how many pairs along k that is, and the step."""
+        """Returns the steps that add the products of four quads, and of one: how many pairs along k that is, and the
+        step."""
         b, lanes = self.b, self.g.lanes
 
         def add(left: Iterable[Val], k: Affine, sums: list[Val]) -> list[Val]:
@@ -502,8 +503,8 @@ class _Writer:
         return [(2 * lanes, four), (2, one)]
 
     def beginning(self, quads: Quads, right: Right) -> tuple[Val, ...]:
-        """What sums of a panel's columns begin with, so that what is added to the numbers of the left side's quads does
-        not count."""
+        """Returns what sums of a panel's columns begin with, so that what is added to the numbers of the left side's
+        quads does not count."""
         b, g = self.b, self.g
         width = -(-min(g.n, self.tile.nr) // g.lanes)
         if quads.shift is None:
@@ -558,7 +559,7 @@ class _Writer:
         dtype = "s32" if pairs else "f32"
 
         def numbers(words: Val, step: int) -> Val:
-            """What a step along k takes of a vector of words: pairs, or numbers."""
+            """Returns what a step along k takes of a vector of words: pairs, or numbers."""
             if pairs:
                 return b.joined(b.shr_s(b.shl(b.halves(words), 12 - 4 * step), 12))
             return b.convert(number_of(b, words, step), "f32")
@@ -724,7 +725,7 @@ class _Writer:
         return self.vector(x.pointer, x.start + k + row * x.m_stride, x.dtype, x.pure, pair)
 
     def loads_two(self, dtype: str) -> bool:
-        """Whether one load gives two vectors."""
+        """Returns True if one load gives two vectors."""
         return dtype in ("bf16", "f16") and self.g.types.accumulator == "f32"
 
     def widened(self, x: Val, dtype: str) -> Val:
@@ -779,7 +780,7 @@ class _Writer:
         return [carry.result for carry in carries if carry.result is not None]
 
     def zeros(self, x: Left, count: int) -> list[Val]:
-        """What the sums of rows begin with.
+        """Returns what the sums of rows begin with.
 
         In squares it is a zero that no engine knows before it has the rows' address. Cranelift gives a sum the place of
         what it begins with, and a constant's place through all loops around may be in memory.
@@ -807,5 +808,5 @@ class _Writer:
 
 
 def _row(g: Gemm, outer: Index, m: Affine) -> Affine:
-    """Where row `m` of the left side lies."""
+    """Returns the place of row `m` of the left side."""
     return sum((i * stride for i, (_, stride, _) in zip(outer, g.outer)), m * g.m_stride)

@@ -141,7 +141,7 @@ def panels(b: Builder, n: int, nr: int, vector: bool, body: Callable[[Affine, in
 
 
 def is_trip(b: Builder, loop: Loop, trip: int) -> Val:
-    """Whether a loop is in its trip number `trip`."""
+    """Returns a condition that is true if a loop is in its trip number `trip`."""
     return b.eq(b.variable(loop), b.const("s32", trip * loop.step))
 
 

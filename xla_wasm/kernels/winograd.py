@@ -86,7 +86,7 @@ class Winograd:
 
     @property
     def in_stages(self) -> bool:
-        """Whether there is one block, so that each stage may be a kernel."""
+        """True if there is one block, so that each stage may be a kernel."""
         return self.batch == 1 and self.rows == self.tiles[0]
 
     def gemm(self, packed: int = 0) -> Gemm:

@@ -219,7 +219,7 @@ class Builder(Arithmetic):
 
     @property
     def outermost(self) -> bool:
-        """Whether no loop is open, nor a condition."""
+        """True if no loop is open, nor a condition."""
         return len(self.stack) == 1
 
     def invoke(self, symbol: str, *args: Val | int, touches: tuple[Touch, ...] = (), cost: int = 1) -> None:
@@ -276,7 +276,7 @@ class Builder(Arithmetic):
         return carry
 
     def barrier(self, loop: Loop, values: list[Val]) -> None:
-        """What the innermost loop's body computed so far is done here; `values` replace what its carries held until
+        """Ends the computing of what the innermost loop's body has so far; `values` replace what its carries held until
         now."""
         self.stack[-1].statements.append(Barrier(loop, list(zip(loop.carries, values))))
 

@@ -49,7 +49,7 @@ class Kernel:
         return source
 
     def address(self, source: Source) -> Val:
-        """Where an array starts, for `Builder.invoke`."""
+        """Returns the address where an array starts, for `Builder.invoke`."""
         pointer = self.b.pointer(source.number)
         return (
             self.b.add(pointer, self.b.const("u32", source.offset * TYPES[source.dtype].bytes))

@@ -127,7 +127,7 @@ def lower_winograd_products(cache: KernelCache, w: Winograd) -> Lowered:
 
 
 def _load(b: Builder, number: int, view: View) -> Callable[[Index], Val]:
-    """What loads an element of an argument, seen as `view`."""
+    """Returns a function that loads an element of an argument, seen as `view`."""
     source = Source(number, view.dtype, view.dims, view.strides)
     return lambda index: b.load(number, source.position(index), source.dtype)
 
@@ -135,8 +135,8 @@ def _load(b: Builder, number: int, view: View) -> Callable[[Index], Val]:
 def _finish(
     b: Builder, x: Instruction, root: Instruction, expression: Expression, first: int
 ) -> Callable[[Index, Val], None]:
-    """What stores an element of `x`, finished as `root`; the sources of what finishes it are the arguments from number
-    `first` on."""
+    """Returns a function that stores an element of `x`, finished as `root`; the sources of what finishes it are the
+    arguments from number `first` on."""
     sources = {y: Source(first + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
     e = Elemental(b, sources, ELEMENTAL)
     target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))

@@ -148,13 +148,13 @@ def _compute(
 
 
 def lanes_of(inner: list[Instruction]) -> int:
-    """How many elements a vector of a kernel has: half as many where any of its values has 64 bits."""
+    """Returns the number of elements in a vector of a kernel: half as many where any of its values has 64 bits."""
     return 2 if any(map(_is_wide, {x: None for y in inner for x in (y, *y.operands)})) else 4
 
 
 def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
-    """Whether every array has the elements of the results in the same order, or one element: one loop over all of
-    them."""
+    """Returns True if every array has the elements of the results in the same order, or one element: one loop over all
+    of them."""
     size = roots[0].shape.size
     for x in inner:
         about = record(x)

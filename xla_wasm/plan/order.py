@@ -87,7 +87,7 @@ def work(inner: list[Instruction]) -> int:
 
 
 def _is_read_in_order(x: Instruction) -> bool:
-    """Whether an operation takes its operands' elements in the order of its own."""
+    """Returns True if an operation takes its operands' elements in the order of its own."""
     about = record(x)
     return about.elementwise or all(read.kind is Kind.MAP and read.map.keeps_order for read in about.reads(x))
 

@@ -90,7 +90,7 @@ _ORDER: dict[str, Callable[[Range, Range], bool]] = {
     "EQ": lambda a, b: a[0] == a[1] == b[0] == b[1],
     "NE": lambda a, b: a[1] < b[0] or b[1] < a[0],
 }
-"""Whether a comparison is true whatever the values."""
+"""True if a comparison is true whatever the values."""
 _OPPOSITE = {"LT": "GE", "LE": "GT", "GT": "LE", "GE": "LT", "EQ": "NE", "NE": "EQ"}
 _UNARY: dict[str, Callable[[Range], Range]] = {
     "negate": lambda a: (-a[1], -a[0]),
@@ -160,8 +160,8 @@ def _may_fold(x: Instruction) -> bool:
 
 
 def _called(x: Instruction) -> Instruction | None:
-    """What a call, or an element of its result, is in the function: its arguments are constants there if they are
-    known."""
+    """Returns what a call, or an element of its result, is in the function: its arguments are constants there if they
+    are known."""
     if x.opcode == "call":
         return x.called[0].root
     if x.opcode == "get-tuple-element" and x.operands[0].opcode == "call":

@@ -20,7 +20,7 @@ from .plan import Depthwise, Inside, Side
 
 
 def _at(side: Side, output: Affine, tap: int) -> Affine:
-    """Where in the image a tap of an output's window lies."""
+    """Returns the place in the image of a tap of an output's window."""
     return output * side.stride + (tap * side.dilation - side.low)
 
 
@@ -37,7 +37,7 @@ def depthwise_kernel(
         """A block of pixels, from `first` on, of the row at `index`."""
 
         def pixel(at: Index, c: Affine, feature: int) -> Val:
-            """What the results at `c` read of the image at a place: `feature` is its number in their groups."""
+            """Returns what the results at `c` read of the image at a place: `feature` is its number in their groups."""
             if d.inputs == 1:
                 return b.load(image.number, image.position((*at, c)), d.dtype)
             position = image.position((*at, c * (d.inputs // d.outputs)))

@@ -58,7 +58,7 @@ all second ones."""
 
 
 def _rows(dims: Dims) -> int:
-    """How many of a result's first dimensions lie outside of rows."""
+    """Returns the number of a result's first dimensions that lie outside of rows."""
     return next((d for d in range(len(dims)) if prod(dims[d + 1 :]) < _ROW), 0)
 
 
