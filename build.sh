@@ -176,6 +176,17 @@ demo() {
   $PY examples/digits/demo.py
 }
 
+# What the hooks of .pre-commit-config.yaml do, for all files and without git.
+lint() {
+  say "ruff"
+  .venv/bin/ruff check .
+  .venv/bin/ruff format --check .
+  say "biome"
+  .tools/biome/node_modules/.bin/biome check --error-on-warnings
+  say "mypy"
+  .venv/bin/mypy
+}
+
 test_all() {
   ensure_package test
   chmod_wasmtime
@@ -205,12 +216,7 @@ test_all() {
   # The tokeniser that ours is compared with; what it depends on fetches models and is not needed.
   quietly $PY -m pip install --quiet --no-deps tokenizers==0.23.3
   export PATH=$PWD/.venv/bin:$PATH
-  say "ruff"
-  ruff check .
-  say "biome"
-  .tools/biome/node_modules/.bin/biome check --error-on-warnings
-  say "mypy"
-  mypy
+  lint
   say "pytest, with Node, Chromium and Firefox"
   # Three on two cores, since browsers, servers and ranks are waited for. Each has a part of the files and then takes from the others.
   pytest -n "${JOBS:-3}" --dist worksteal "$@"
