@@ -38,7 +38,7 @@ def is_parallel(
     for number, accesses in places.items():
         if number not in scratch and not any(a.written for a in accesses):
             continue
-        placed = _ranged(func, accesses)
+        placed = _chunked(func, accesses)
         if placed is None or not (
             _begins_anew(placed) if number in scratch else number in written and _apart(placed, func.trips)
         ):
@@ -53,7 +53,7 @@ def bytes_a_trip(func: Func, number: int) -> int:
     if not is_split(func) or verified.opaque:
         return 0
     slab = 0
-    for access in _ranged(func, [a for a in verified.accesses if number in a.form.pointers]) or []:
+    for access in _chunked(func, [a for a in verified.accesses if number in a.form.pointers]) or []:
         bounds = access.bounds(access.others)
         if bounds is None or len(access.form.pointers) > 1 or access.distance <= 0 or slab not in (0, access.distance):
             return 0
@@ -64,7 +64,7 @@ def bytes_a_trip(func: Func, number: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranged:
+class _ChunkedAccess:
     """An access, its place as a form of the number of a trip of the range."""
 
     access: Access
@@ -91,7 +91,7 @@ class _Ranged:
         return found and (found[0] + self.access.reach[0], found[1] + self.access.reach[1])
 
 
-def _ranged(func: Func, accesses: Iterable[Access]) -> list[_Ranged] | None:
+def _chunked(func: Func, accesses: Iterable[Access]) -> list[_ChunkedAccess] | None:
     """Accesses by the trips of the range; None if one of them stands before all trips."""
     firsts = {loop: first for first, loop in func.ranges()}
     found = []
@@ -105,11 +105,11 @@ def _ranged(func: Func, accesses: Iterable[Access]) -> list[_Ranged] | None:
         first, last = -(-low // loop.step), high // loop.step
         shifted = replace(form, const=form.const - distance * firsts[loop])
         whole = (first, last) == (0, loop.trips - 1)
-        found.append(_Ranged(access, loop, shifted, distance, firsts[loop] + first, firsts[loop] + last, whole))
+        found.append(_ChunkedAccess(access, loop, shifted, distance, firsts[loop] + first, firsts[loop] + last, whole))
     return found
 
 
-def _begins_anew(accesses: list[_Ranged]) -> bool:
+def _begins_anew(accesses: list[_ChunkedAccess]) -> bool:
     """Returns True if each trip writes scratch memory, in the same way as others and before it reads any: none needs
     what another one left there.
 
@@ -145,7 +145,7 @@ class _Place:
         return self.first == self.last
 
 
-def _apart(accesses: list[_Ranged], trips: int) -> bool:
+def _apart(accesses: list[_ChunkedAccess], trips: int) -> bool:
     """Returns True if the places of one trip's accesses are none of another's.
 
     Each trip has a slab of its own, of what it moves on by; slabs repeat in all larger distances that other loops go,

@@ -251,8 +251,8 @@ class _Verifier:
             self.fail(name, f"has a body of level {loop.body.level} at depth {len(self.open)}")
         if loop.condition is None and (loop.trips < 1 or loop.step < 1):
             self.fail(name, f"has {loop.trips} trips by {loop.step}")
-        if loop.ranged and (loop.condition is not None or len(self.open) > 1):
-            self.fail(name, "cannot be ranged here")
+        if loop.chunked and (loop.condition is not None or len(self.open) > 1):
+            self.fail(name, "cannot be chunked here")
         if loop.lanes > 1 and loop.step % loop.lanes:
             self.fail(name, f"{loop.lanes} lanes do not divide its step {loop.step}")
         for c, val in loop.inductions.items():
@@ -308,7 +308,7 @@ class _Verifier:
         loop, name = barrier.loop, f"barrier of {self.names.loops.get(barrier.loop.body, '?')}"
         if loop.body is not block:
             self.fail(name, "does not stand directly in the body of its loop")
-        if loop.ranged or loop.condition is not None:
+        if loop.chunked or loop.condition is not None:
             self.fail(name, "its loop has no constant count")
         if [carry for carry, _ in barrier.values] != loop.carries:
             self.fail(name, "has not one value for each of its loop's carries")

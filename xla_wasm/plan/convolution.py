@@ -98,7 +98,7 @@ def lower_winograd(
     store = _finish(b, x, root, expression, 4)
     image, weights = (_load(b, 1 + i, v) for i, v in enumerate(views))
     if w.in_stages:
-        WinogradKernel(b, w, shape, (0, 3, count), 0, image, weights, store).finishes(ranged=True)
+        WinogradKernel(b, w, shape, (0, 3, count), 0, image, weights, store).finishes(chunked=True)
     else:
         WinogradKernel(b, w, shape, (count, count + 1, count + 2), 3, image, weights, store).write()
     return _keep(cache, key, b, own)
@@ -111,7 +111,7 @@ def lower_winograd_transform(cache: KernelCache, w: Winograd, image: View) -> Lo
     if found is not None:
         return found
     b = Builder(cache.name("winograd_transform"), 3, w.gemm().lanes, cache.target, frozenset((0, 2)))
-    WinogradKernel(b, w, _tile(cache, w), (0, 0, 2), image=_load(b, 1, image)).transforms(ranged=True)
+    WinogradKernel(b, w, _tile(cache, w), (0, 0, 2), image=_load(b, 1, image)).transforms(chunked=True)
     return _keep(cache, key, b, w.scratch[2:])
 
 
@@ -122,7 +122,7 @@ def lower_winograd_products(cache: KernelCache, w: Winograd) -> Lowered:
     if found is not None:
         return found
     b = Builder(cache.name("winograd_products"), 3, w.gemm().lanes, cache.target, frozenset((0,)))
-    WinogradKernel(b, w, _tile(cache, w), (1, 0, 0), packed=2).multiplies(ranged=True)
+    WinogradKernel(b, w, _tile(cache, w), (1, 0, 0), packed=2).multiplies(chunked=True)
     return _keep(cache, key, b)
 
 

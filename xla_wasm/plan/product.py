@@ -371,7 +371,7 @@ def lower_pack(
         if count == 1:
             level((*index, ZERO), base)
         else:
-            with b.loop(count, ranged=True) as i:
+            with b.loop(count, chunked=True) as i:
                 level((*index, i), base + i * step)
 
     level((), ZERO)
@@ -420,13 +420,13 @@ def lower_product(
         e.memo.clear()
         store_element(b, 0, target.position(place), e.value(root, place), target.dtype)
 
-    def park(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[int, Affine]:
+    def spill(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[int, Affine]:
         return 0, target.position(placed(outer, m, n)[1])
 
     # A long epilogue is written once, over products that wait where its results will go.
     long = len(expression.inner) > LONG_EPILOGUE and root.shape.element_type == g.types.result
     scales, lhs_scales = 3 if g.types.in_blocks else None, 4 if g.types.both_in_blocks else None
-    gemm_kernel(b, g, shape, Sides((1, 0), 2, store, park if long else None, scratch, scales, lhs_scales))
+    gemm_kernel(b, g, shape, Sides((1, 0), 2, store, spill if long else None, scratch, scales, lhs_scales))
     return _keep(cache, key, b, (size * TYPES[g.types.accumulator].bytes,) if size else ())
 
 

@@ -52,21 +52,21 @@ def _remainder(a: Range, b: Range) -> Range | None:
 def _known(compute: Callable[[int, int], int]) -> Callable[[Range, Range], Range | None]:
     """An operation on values that are known."""
 
-    def ranged(a: Range, b: Range) -> Range | None:
+    def of_ranges(a: Range, b: Range) -> Range | None:
         return (compute(a[0], b[0]),) * 2 if a[0] == a[1] and b[0] == b[1] else None
 
-    return ranged
+    return of_ranges
 
 
 def _logical(compute: Callable[[int, int], int]) -> Callable[[Range, Range], Range | None]:
     """The same, and of truth values also where they are not."""
 
-    def ranged(a: Range, b: Range) -> Range | None:
+    def of_ranges(a: Range, b: Range) -> Range | None:
         return (
             (compute(a[0], b[0]), compute(a[1], b[1])) if 0 <= min(a + b) <= max(a + b) <= 1 else _known(compute)(a, b)
         )
 
-    return ranged
+    return of_ranges
 
 
 _BINARY: dict[str, Callable[[Range, Range], Range | None]] = {

@@ -67,14 +67,14 @@ def depthwise_kernel(
     def level(index: Index, inside: tuple[Inside, ...]) -> None:
         if len(index) <= len(leading):
             for first, count, taps in leading[len(index) - 1].spans():
-                with b.loop(count, ranged=True) as i:
+                with b.loop(count, chunked=True) as i:
                     level((*index, i + first), (*inside, taps))
             return
         for first, count, size, pixels in columns.blocks(d.pixels(inside)):
             with b.loop(count, size) as i:
                 block(index, inside, i + first, pixels)
 
-    with b.loop(d.batch, ranged=d.batch > 1) as n:
+    with b.loop(d.batch, chunked=d.batch > 1) as n:
         level((n,), ())
 
 
