@@ -221,8 +221,7 @@ fuzz() {
   ensure_package test
   ensure_node
   apt_install chromium chromium
-  cd tests
-  PYTHONPATH=.. exec "../$PY" -m fuzz "$@"
+  exec "$PY" -m tests.fuzz "$@"
 }
 
 bench() {

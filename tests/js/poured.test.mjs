@@ -1,4 +1,4 @@
-// Weights that come while the module does, and one after another into the same place, on the module that tests/test_poured_js.py puts into
+// Weights that come while the module does, and one after another into the same place, on the module that tests/web/test_poured_js.py puts into
 // $FIXTURES.
 
 import assert from 'node:assert/strict';
